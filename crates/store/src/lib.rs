@@ -1,0 +1,326 @@
+//! Files of a share and where they live: one trait, a directory on this machine, a RAM disk.
+//!
+//! The room knows no SMB. What SMB clients need kept (DOS attributes, creation time, named streams, extended
+//! attributes, security descriptors) it keeps without understanding it. Every call may block unless it is named
+//! `try_…` or [`Facts::never_blocks`] holds; nothing here spawns a thread.
+
+mod error;
+mod path;
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+pub use error::Error;
+pub use path::{Name, SharePath, fold};
+
+/// 100-nanosecond intervals since 1601-01-01 UTC (MS-DTYP FILETIME). Zero means "not known".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub u64);
+
+/// Which file, whatever its name: the same on every share over the same folder, and for all streams of one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// The file system: the device number of a directory store, a number of its own for each RAM disk.
+    pub volume: u64,
+    /// The file within it: the inode number.
+    pub file: u64,
+}
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file with data.
+    File,
+    /// A directory.
+    Directory,
+    /// A named stream of a file or directory.
+    Stream,
+}
+
+/// DOS attribute bits that a store keeps (MS-FSCC 2.6): READONLY 0x1, HIDDEN 0x2, SYSTEM 0x4, ARCHIVE 0x20,
+/// TEMPORARY 0x100, SPARSE_FILE 0x200, COMPRESSED 0x800, OFFLINE 0x1000, NOT_CONTENT_INDEXED 0x2000. DIRECTORY and NORMAL are never
+/// stored: they follow from the rest.
+pub type Attributes = u32;
+
+/// What is known of a node at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// What it is.
+    pub kind: Kind,
+    /// Which file it is, or whose stream.
+    pub identity: Identity,
+    /// The stored attribute bits. A file that another program made without its owner's write permission shows READONLY.
+    pub attributes: Attributes,
+    /// When it was made.
+    pub creation: Time,
+    /// Last read.
+    pub access: Time,
+    /// Last write of data.
+    pub write: Time,
+    /// Last change of anything.
+    pub change: Time,
+    /// Length of the data in bytes; zero for directories.
+    pub length: u64,
+    /// Bytes held on disk for the data; zero for directories.
+    pub allocated: u64,
+    /// Names this file has.
+    pub links: u32,
+}
+
+/// What to change; `None` leaves a thing as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Replace the stored attribute bits.
+    pub attributes: Option<Attributes>,
+    /// Set the creation time.
+    pub creation: Option<Time>,
+    /// Set the last access time.
+    pub access: Option<Time>,
+    /// Set the last write time.
+    pub write: Option<Time>,
+    /// Set the change time, where the store can (a directory store keeps it beside the file until the next change).
+    pub change: Option<Time>,
+}
+
+/// A node to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewNode<'a> {
+    /// A file or a directory. Streams are made by [`Node::create_stream`].
+    pub kind: Kind,
+    /// Its attribute bits.
+    pub attributes: Attributes,
+    /// Its security descriptor, kept as it is.
+    pub security: Option<&'a [u8]>,
+}
+
+/// What the opener will do with a node's data; a directory store opens the file accordingly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Use {
+    /// Look at metadata only.
+    Metadata,
+    /// Read data.
+    Read,
+    /// Read and write data.
+    ReadWrite,
+}
+
+/// What a path led to.
+pub enum Resolved {
+    /// It exists. The name is as it is stored, whatever case was asked for.
+    Found {
+        /// The node, opened for the use asked for.
+        node: Arc<dyn Node>,
+        /// The whole path in stored case.
+        path: SharePath,
+    },
+    /// The directory exists and has no such name.
+    Missing {
+        /// The directory that would hold it.
+        parent: Arc<dyn Node>,
+        /// The whole path: the directory in stored case, the last name as asked for.
+        path: SharePath,
+    },
+}
+
+impl fmt::Debug for Resolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Resolved::Found { path, .. } => write!(f, "Found({path})"),
+            Resolved::Missing { path, .. } => write!(f, "Missing({path})"),
+        }
+    }
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name as clients see it (see [`Name`] for names that Windows forbids).
+    pub name: Name,
+    /// Its identity as the directory tells it; [`Node::entry_metadata`] has the rest.
+    pub file: u64,
+}
+
+/// One named stream of a file or directory, the unnamed data stream not among them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamEntry {
+    /// Its name, without `:` and `:$DATA`.
+    pub name: String,
+    /// Bytes of data.
+    pub length: u64,
+    /// Bytes held on disk.
+    pub allocated: u64,
+}
+
+/// A range of a file that holds data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// What rename does when the new name is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// Fail with [`Error::Exists`].
+    No,
+    /// Replace a file, never a directory.
+    Yes,
+}
+
+/// What never changes about a store while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// No call ever waits for a device (memory, tmpfs): callers may call everything inline.
+    pub never_blocks: bool,
+    /// Nothing can be written.
+    pub read_only: bool,
+    /// A number that names this volume.
+    pub volume: u64,
+    /// Bytes in an allocation unit.
+    pub unit_bytes: u32,
+    /// The store can share extents between files.
+    pub shares_extents: bool,
+    /// The largest file in bytes.
+    pub file_length_max: u64,
+}
+
+/// How full a store is, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// All there is.
+    pub total_bytes: u64,
+    /// What may still be written.
+    pub free_bytes: u64,
+}
+
+/// The files of one share.
+///
+/// Paths never leave the root, whatever symbolic links or races there are: what leads outside is [`Error::Denied`].
+/// Names are found whatever their case and keep the case they were made with.
+pub trait Store: Send + Sync + 'static {
+    /// What never changes.
+    fn facts(&self) -> Facts;
+
+    /// How full it is.
+    fn space(&self) -> Result<Space, Error>;
+
+    /// Follows `path` from the root. [`Error::PathNotFound`] where a directory on the way is missing,
+    /// [`Error::NotDirectory`] where it is a file.
+    fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error>;
+
+    /// The same without waiting: [`Error::WouldBlock`] where the answer is not in memory.
+    fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error>;
+
+    /// Makes a file or directory, exclusively, opened for [`Use::ReadWrite`]: [`Error::Exists`] where the name is taken in any
+    /// case. The directory of `path` must exist.
+    fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error>;
+
+    /// Gives the file or directory `from` the name `to`. `expected` is what the caller believes `from` to be;
+    /// [`Error::NotFound`] where it is something else by now. A change of case alone is a rename too. A directory does not move below itself:
+    /// [`Error::Denied`].
+    fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error>;
+
+    /// Gives the file `from` a second name `to`.
+    fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error>;
+
+    /// Removes a name; the data goes with the last name and the last node. [`Error::NotEmpty`] for a directory with entries.
+    fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error>;
+}
+
+/// An open file, directory or stream: it stays usable when its name is renamed or removed.
+///
+/// Offsets and lengths are bytes. Reads past the end give fewer bytes, and zero at the end.
+pub trait Node: Send + Sync + 'static {
+    /// What it is.
+    fn kind(&self) -> Kind;
+
+    /// Which file it is, or whose stream.
+    fn identity(&self) -> Identity;
+
+    /// What is known of it now.
+    fn metadata(&self) -> Result<Metadata, Error>;
+
+    /// The same without waiting: [`Error::WouldBlock`] where the answer is not in memory.
+    fn try_metadata(&self) -> Result<Metadata, Error>;
+
+    /// Changes attributes and times.
+    fn change(&self, changes: &Changes) -> Result<(), Error>;
+
+    /// Makes the data usable as asked. Needed where the node was resolved for less.
+    fn prepare(&self, usage: Use) -> Result<(), Error>;
+
+    /// Reads at `offset` into `buffer`; gives the bytes read.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error>;
+
+    /// The same without waiting. Fewer bytes than asked for before the end of the file is [`Error::WouldBlock`].
+    fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error>;
+
+    /// Writes all of `data` at `offset`, growing the file. Allocates nothing for a write within a file's length.
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error>;
+
+    /// Makes data and metadata durable.
+    fn sync(&self) -> Result<(), Error>;
+
+    /// Cuts or grows the data to `length`; what is new reads as zeros.
+    fn set_length(&self, length: u64) -> Result<(), Error>;
+
+    /// Reserves space up to `length` without changing the length of the data. May do nothing.
+    fn reserve(&self, length: u64) -> Result<(), Error>;
+
+    /// Makes `length` bytes at `offset` read as zeros without changing the file's length; frees the space where
+    /// `punch` is set and the store can.
+    fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error>;
+
+    /// The ranges that hold data within `length` bytes at `offset`, ascending, at most `count_max` of them.
+    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error>;
+
+    /// Copies up to `length` bytes from `source` into this node; gives the bytes copied, fewer only at the source's end.
+    fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error>;
+
+    /// Shares extents with `source` instead of copying; [`Error::Unsupported`] where the store cannot.
+    fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<(), Error>;
+
+    /// The descriptor behind the data, for sendfile and copy_file_range; `None` where there is none.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// For `copy_from` and `clone_from` between nodes of one store.
+    fn as_any(&self) -> &dyn std::any::Any;
+
+    /// The stored security descriptor, as it was set.
+    fn security(&self) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Stores a security descriptor.
+    fn set_security(&self, descriptor: &[u8]) -> Result<(), Error>;
+
+    /// All extended attributes, name and value, in the order they were set or by name.
+    fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error>;
+
+    /// Sets an extended attribute; an empty value removes it. Names compare without case.
+    fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error>;
+
+    /// The named streams.
+    fn streams(&self) -> Result<Vec<StreamEntry>, Error>;
+
+    /// Opens a named stream, whatever the case of `name`; gives its stored name too. `None` where there is none.
+    fn stream(&self, name: &str) -> Result<Option<(String, Arc<dyn Node>)>, Error>;
+
+    /// Makes a named stream: [`Error::Exists`] where there is one.
+    fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error>;
+
+    /// Renames a named stream of this file; with [`Replace::Yes`] a stream that has the name goes.
+    fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error>;
+
+    /// Removes a named stream. Nodes of it that are open keep working, or give [`Error::Gone`].
+    fn remove_stream(&self, name: &str) -> Result<(), Error>;
+
+    /// All names in this directory, `.` and `..` not among them, in no order. [`Error::NotDirectory`] otherwise.
+    fn entries(&self) -> Result<Vec<Entry>, Error>;
+
+    /// Metadata of a name in this directory; [`Error::NotFound`] where it has gone since.
+    fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error>;
+}

@@ -1,0 +1,165 @@
+//! Names and paths inside a share.
+
+use std::fmt;
+
+use crate::Error;
+
+/// One name in a directory, as clients see it: not empty, at most 255 UTF-16 units, none of `" * / : < > ? \ |` and no control
+/// characters, not `.` or `..`.
+///
+/// A file that another program made with a name that clients cannot say is shown with the forbidden characters
+/// moved to U+F000 + code (as Linux and macOS clients map them), and is found again by that name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(String);
+
+/// The most UTF-16 units in one name (MS-FSCC 2.1.5.2).
+const NAME_UNITS_MAX: usize = 255;
+/// The most UTF-16 units in a whole path: what fits a 16-bit length on the wire.
+const PATH_UNITS_MAX: usize = 32_760;
+
+impl Name {
+    /// Checks `text`.
+    pub fn new(text: &str) -> Result<Self, Error> {
+        let forbidden = |c: char| c < ' ' || matches!(c, '"' | '*' | '/' | ':' | '<' | '>' | '?' | '\\' | '|');
+        let too_long = text.encode_utf16().count() > NAME_UNITS_MAX;
+        if text.is_empty() || text == "." || text == ".." || too_long || text.contains(forbidden) {
+            return Err(Error::NameInvalid);
+        }
+        Ok(Name(text.to_owned()))
+    }
+
+    /// The name's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A path from a share's root: names separated by `\`, empty for the root itself. Never absolute, never `..`.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct SharePath(String);
+
+impl SharePath {
+    /// The root.
+    pub fn root() -> Self {
+        SharePath::default()
+    }
+
+    /// Checks every name of `text`, which separates with `\`. A leading or doubled separator is
+    /// [`Error::NameInvalid`]; a single trailing one is passed over.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let text = text.strip_suffix('\\').unwrap_or(text);
+        if text.is_empty() {
+            return Ok(SharePath::root());
+        }
+        if text.encode_utf16().count() > PATH_UNITS_MAX {
+            return Err(Error::NameInvalid);
+        }
+        for name in text.split('\\') {
+            Name::new(name)?;
+        }
+        Ok(SharePath(text.to_owned()))
+    }
+
+    /// The text, separated with `\`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// True for the root.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The names in order, none for the root.
+    pub fn names(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.split('\\').filter(|name| !name.is_empty())
+    }
+
+    /// The last name; `None` for the root.
+    pub fn name(&self) -> Option<&str> {
+        self.names().next_back()
+    }
+
+    /// The directory that holds the last name; `None` for the root.
+    pub fn parent(&self) -> Option<SharePath> {
+        if self.is_root() {
+            return None;
+        }
+        Some(SharePath(self.0.rsplit_once('\\').map_or(String::new(), |(parent, _)| parent.to_owned())))
+    }
+
+    /// This path with one more name.
+    pub fn join(&self, name: &Name) -> SharePath {
+        if self.is_root() { SharePath(name.0.clone()) } else { SharePath(format!("{}\\{}", self.0, name.0)) }
+    }
+
+    /// True where `self` is `other` or lies below it, whatever the case.
+    pub fn is_within(&self, other: &SharePath) -> bool {
+        let mut mine = self.names();
+        other.names().all(|name| mine.next().is_some_and(|own| fold(own) == fold(name)))
+    }
+}
+
+/// The form in which names compare: upper case by simple mapping, as Windows compares them.
+pub fn fold(name: &str) -> String {
+    let upper = |c: char| {
+        let mut mapped = c.to_uppercase();
+        match (mapped.next(), mapped.next()) {
+            (Some(one), None) => one,
+            _ => c,
+        }
+    };
+    name.chars().map(upper).collect()
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for SharePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl fmt::Display for SharePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\\{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forbidden_names_are_refused() {
+        for bad in ["", ".", "..", "a:b", "a/b", "a*", "a\u{1}", "\u{0}", "a\\b", "a?", "a|", "a\""] {
+            assert_eq!(Name::new(bad).err(), Some(Error::NameInvalid), "{bad:?}");
+        }
+        assert!(Name::new(&"x".repeat(255)).is_ok());
+        assert!(Name::new(&"x".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn paths_split_and_join() {
+        let path = SharePath::parse("a\\B\\c").unwrap();
+        assert_eq!(path.name(), Some("c"));
+        assert_eq!(path.parent().unwrap().as_str(), "a\\B");
+        assert_eq!(SharePath::parse("a").unwrap().parent(), Some(SharePath::root()));
+        assert_eq!(SharePath::root().join(&Name::new("x").unwrap()).as_str(), "x");
+        assert!(path.is_within(&SharePath::parse("A\\b").unwrap()));
+        assert!(!path.is_within(&SharePath::parse("A\\bb").unwrap()));
+        for bad in ["\\a", "a\\\\b", "a\\..\\b", ".."] {
+            assert!(SharePath::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}
