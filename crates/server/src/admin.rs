@@ -1,0 +1,206 @@
+//! What the control plane sets and sees: principals, shares and settings go in; sessions and opens come out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use store::Store;
+
+/// Everything the server serves at one moment. A whole snapshot, replaced at once.
+#[derive(Clone, Debug)]
+pub struct Estate {
+    /// Who may sign in.
+    pub principals: Vec<Principal>,
+    /// What is shared.
+    pub shares: Vec<Share>,
+    /// How the server presents and protects itself.
+    pub settings: Settings,
+}
+
+/// Somebody who may sign in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// The name to sign in with. Names compare without case and are unique so.
+    pub name: String,
+    /// The storage account it belongs to, whose shares it may use. An account's own principal names itself.
+    pub account: String,
+    /// An account's key or a user.
+    pub kind: PrincipalKind,
+    /// The last number of its SID below the machine's: stable for its life, 1000 or more, never given twice.
+    pub relative_id: u32,
+    /// NT hashes (MS-NLMP 3.3.1 NTOWFv1), each of which signs it in.
+    pub secrets: Vec<[u8; 16]>,
+}
+
+/// What a principal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrincipalKind {
+    /// A storage account, signed in with one of its keys: full control of all its shares.
+    Account,
+    /// A user of an account, who gets what security descriptors grant.
+    User,
+}
+
+/// One share.
+#[derive(Clone)]
+pub struct Share {
+    /// Its name, the second part of `\\server\share`. Names compare without case and are unique so on the server.
+    pub name: String,
+    /// The storage account it belongs to.
+    pub account: String,
+    /// A sentence for people who browse.
+    pub comment: String,
+    /// Its files. The same store stays the same `Arc` from one estate to the next.
+    pub store: Arc<dyn Store>,
+    /// Refuse every change.
+    pub read_only: bool,
+    /// Refuse requests that are not sealed (MS-SMB2 3.3.1.6 Share.EncryptData).
+    pub seal_required: bool,
+}
+
+/// How the server presents and protects itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The host name's first label, as clients see it.
+    pub server_name: String,
+    /// The three numbers of the machine's SID `S-1-5-21-a-b-c`.
+    pub machine_sid: [u32; 3],
+    /// ServerGuid of NEGOTIATE, the same across restarts (MS-SMB2 3.3.1.5).
+    pub server_guid: [u8; 16],
+    /// The oldest dialect revision to accept: 0x0202, 0x0210, 0x0300, 0x0302 or 0x0311.
+    pub dialect_min: u16,
+    /// Whether every request must be signed.
+    pub signing: Signing,
+    /// Whether every session must be sealed.
+    pub sealing: Sealing,
+}
+
+/// Whether requests must be signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signing {
+    /// Every session is signed.
+    Required,
+    /// Sessions are signed where the client asks for it.
+    Enabled,
+}
+
+/// Whether sessions must be sealed (encrypted).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sealing {
+    /// A client that cannot seal is refused.
+    Required,
+    /// Sealed where the client or the share asks for it.
+    Enabled,
+}
+
+/// A session as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionView {
+    /// The SessionId on the wire.
+    pub id: u64,
+    /// Who signed in.
+    pub user: String,
+    /// The storage account of that principal.
+    pub account: String,
+    /// The dialect revision, 0x0311 for SMB 3.1.1.
+    pub dialect: u16,
+    /// The cipher that seals it, such as `AES-128-GCM`; `None` where nothing is sealed.
+    pub cipher: Option<String>,
+    /// The algorithm that signs it, such as `AES-GMAC`; `none` where nothing is signed.
+    pub signing: String,
+    /// The client's address and port on the first channel.
+    pub peer: String,
+    /// Seconds since it was set up.
+    pub connected_seconds: u64,
+    /// Seconds since its last request.
+    pub idle_seconds: u64,
+    /// Opens it has.
+    pub opens: usize,
+    /// Its channels, at least one.
+    pub channels: Vec<ChannelView>,
+}
+
+/// One channel of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelView {
+    /// The client's address and port.
+    pub peer: String,
+    /// The server's address and port.
+    pub local: String,
+    /// The shard that serves it.
+    pub shard: usize,
+    /// Bytes that came in.
+    pub bytes_received: u64,
+    /// Bytes that went out.
+    pub bytes_sent: u64,
+    /// Requests answered.
+    pub requests: u64,
+}
+
+/// An open file or directory as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenView {
+    /// A number that names it for [`Admin::close_open`]: the persistent part of its FileId.
+    pub id: u64,
+    /// The session that has it; zero while it waits for its client to return (a durable open).
+    pub session: u64,
+    /// Who opened it.
+    pub user: String,
+    /// The share's name.
+    pub share: String,
+    /// The path in the share, empty for its root.
+    pub path: String,
+    /// The granted access mask (MS-SMB2 2.2.13.1).
+    pub access: u32,
+    /// Seconds since it was opened.
+    pub open_seconds: u64,
+}
+
+/// The server as the control plane uses it. Every method may be called from any thread and returns soon.
+pub trait Admin: Send + Sync {
+    /// Serves `estate` from now on. Sessions of principals that are gone or whose secrets all changed end; trees of shares that
+    /// are gone end; the rest goes on undisturbed.
+    fn replace(&self, estate: Estate);
+
+    /// All sessions.
+    fn sessions(&self) -> Vec<SessionView>;
+
+    /// All opens.
+    fn opens(&self) -> Vec<OpenView>;
+
+    /// Ends a session with all its channels. False where there is none of that id.
+    fn close_session(&self, id: u64) -> bool;
+
+    /// Closes an open. False where there is none of that id.
+    fn close_open(&self, id: u64) -> bool;
+}
+
+/// The NT hash of `password` (MS-NLMP 3.3.1 NTOWFv1): MD4 of its UTF-16LE form. A [`Principal`] keeps nothing else of a password.
+pub fn nt_hash(password: &str) -> [u8; 16] {
+    let _ = password;
+    panic!("secure::ntlm has not landed");
+}
+
+impl fmt::Debug for Principal {
+    /// Everything but the secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Principal")
+            .field("name", &self.name)
+            .field("account", &self.account)
+            .field("kind", &self.kind)
+            .field("relative_id", &self.relative_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Share {
+    /// Everything but the store.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Share")
+            .field("name", &self.name)
+            .field("account", &self.account)
+            .field("comment", &self.comment)
+            .field("read_only", &self.read_only)
+            .field("seal_required", &self.seal_required)
+            .finish_non_exhaustive()
+    }
+}
