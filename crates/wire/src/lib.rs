@@ -4,6 +4,18 @@
 //! The room accepts what the specification allows and judges nothing: no I/O, no clock, no policy. Decoded messages
 //! borrow from the bytes they came from.
 
+#[macro_use]
+mod open;
+
 pub mod codec;
+pub mod command;
+pub mod context;
+pub mod frame;
+pub mod header;
+pub mod ids;
+pub mod list;
+pub mod smb1;
+pub mod status;
+pub mod transform;
 
 pub use codec::{Malformed, Utf16};
