@@ -1,0 +1,1 @@
+"""Foreign SMB clients and suites, run against a built server. See docs/TESTING.md."""

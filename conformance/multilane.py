@@ -1,0 +1,49 @@
+"""Our own server, as built: the program is $MULTILANE_BINARY or target/release/multilane."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+from conformance import packages
+from conformance.server import Server
+
+
+def binary():
+    """The built program; $CARGO_TARGET_DIR is honoured as Cargo does."""
+    if "MULTILANE_BINARY" in os.environ:
+        return pathlib.Path(os.environ["MULTILANE_BINARY"])
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", packages.ROOT / "target"))
+    return target / "release" / "multilane"
+
+
+class Multilane(Server):
+    kind = "multilane"
+    has_ram_shares = True
+
+    def prepare(self):
+        self._run("user", "add", self.user, "--password-stdin", text=self.password + "\n")
+        for share in self.wanted.shares:
+            self._run("share", "create", share, "--path", str(self.share_path(share)))
+        for share in self.wanted.ram_shares:
+            self._run("share", "create", share, "--ram", "2GiB")
+
+    def command(self):
+        return [str(binary()), "serve", "--data", self._data(), "--listen", f"{self.host}:{self.port}",
+                "--signing", self.wanted.signing, "--sealing", self.wanted.sealing]
+
+    def open_files(self):
+        return len(json.loads(self._run("open-files", "--json")))
+
+    def sessions(self):
+        return len(json.loads(self._run("sessions", "--json")))
+
+    def _data(self):
+        return str(self.folder / "data")
+
+    def _run(self, *words, text=""):
+        argv = [str(binary()), *words, "--data", self._data()]
+        result = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=60)
+        if result.returncode != 0:
+            raise RuntimeError(f"multilane {' '.join(words)}: exit {result.returncode}\n{result.stderr}{result.stdout}")
+        return result.stdout

@@ -1,0 +1,104 @@
+"""What the suites need from outside: Debian packages, a Python environment, Go and Rust builds.
+
+Everything downloaded or built lands in one cache folder (CONFORMANCE_CACHE, by default ~/.cache/multilane-conformance).
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import threading
+
+from conformance.report import Skip
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+CACHE = pathlib.Path(os.environ.get("CONFORMANCE_CACHE", pathlib.Path.home() / ".cache" / "multilane-conformance"))
+
+# The Debian package that brings each command or file.
+PACKAGE_OF = {
+    "smbclient": "smbclient", "smbcacls": "smbclient", "smbd": "samba", "smbpasswd": "samba-common-bin",
+    "smbtorture": "samba-testsuite", "fio": "fio", "qemu-system-x86_64": "qemu-system-x86",
+    "mount.cifs": "cifs-utils", "cpio": "cpio", "modprobe": "kmod", "busybox": "busybox-static", "xz": "xz-utils",
+    "iptables": "iptables",
+    "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so": "samba-vfs-modules",
+}
+_installing = threading.Lock()
+
+
+def need(*commands):
+    """Makes sure that these commands exist, by apt-get where we are root; raises Skip where that is not possible."""
+    with _installing:
+        missing = [name for name in commands if not find(name)]
+        if not missing:
+            return
+        wanted = sorted({PACKAGE_OF[name] for name in missing})
+        if os.geteuid() != 0 or not shutil.which("apt-get"):
+            raise Skip(f"needs the Debian packages {' '.join(wanted)}")
+        print(f"installing {' '.join(wanted)}", file=sys.stderr, flush=True)
+        install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *wanted]
+        if not run_quietly(install):
+            run_quietly(["apt-get", "update", "-qq"])
+            run_quietly(install)
+        still = [name for name in commands if not find(name)]
+        if still:
+            raise Skip(f"apt-get did not bring {' '.join(still)}")
+
+
+def find(name):
+    """The path of a command, /sbin included, or of a file given by its whole path; None when absent."""
+    if name.startswith("/"):
+        return name if os.path.exists(name) else None
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def run_quietly(argv):
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    return subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode == 0
+
+
+def cache(name):
+    """A folder of this name in the cache."""
+    folder = CACHE / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def python_with(*requirements):
+    """The interpreter of a virtual environment that has these PyPI packages, given as `name==version`."""
+    folder = cache("venv")
+    python = folder / "bin" / "python"
+    stamp = folder / "requirements"
+    wanted = "\n".join(sorted(requirements))
+    with _installing:
+        if not (python.exists() and stamp.exists() and stamp.read_text() == wanted):
+            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([str(python), "-m", "pip", "install", "-q", *requirements], check=True)
+            stamp.write_text(wanted)
+    return str(python)
+
+
+def go_program(folder):
+    """Builds the Go module in this folder of conformance/ and returns the program."""
+    if not shutil.which("go"):
+        raise Skip("needs Go 1.24 or newer")
+    program = cache("bin") / folder.replace("/", "-")
+    build(["go", "build", "-o", str(program), "."], HERE / folder)
+    return str(program)
+
+
+def rust_program(folder, name):
+    """Builds the Cargo workspace in this folder of conformance/ and returns the named release program."""
+    if not shutil.which("cargo"):
+        raise Skip("needs Cargo")
+    target = cache("target") / folder.replace("/", "-")
+    build(["cargo", "build", "--release", "--quiet", "--locked", "--target-dir", str(target)], HERE / folder)
+    return str(target / "release" / name)
+
+
+def build(argv, folder):
+    result = subprocess.run(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)
+    if result.returncode != 0:
+        raise RuntimeError(f"{' '.join(argv)}\n{result.stdout[-4000:]}")

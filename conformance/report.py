@@ -1,0 +1,159 @@
+"""What each check found: printed as it happens, counted for the last line and the exit code."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+
+# How long a server may take to notice that its clients are gone.
+CLOSING_SECONDS = 5
+
+
+class Skip(Exception):
+    """Raised inside a check that cannot run here; its text says what is missing."""
+
+
+class Failure(Exception):
+    """Raised inside a check whose expectation did not hold; its text says what was seen."""
+
+
+@dataclasses.dataclass
+class Check:
+    suite: str
+    name: str
+    outcome: str  # pass, fail, skip, or known: a failure that is listed with its reason
+    seconds: float
+    detail: str = ""
+
+
+class Report:
+    """Collects checks from every suite; safe to use from several threads."""
+
+    def __init__(self, lines=sys.stdout):
+        self.checks = []
+        self._lines = lines
+        self._lock = threading.Lock()
+
+    def add(self, suite, name, outcome, seconds=0.0, detail=""):
+        check = Check(suite, name, outcome, seconds, detail)
+        with self._lock:
+            self.checks.append(check)
+            print(f"{outcome:5} {suite}: {name} ({seconds:.1f} s)", file=self._lines)
+            if detail and outcome != "pass":
+                print("      " + detail.strip().replace("\n", "\n      "), file=self._lines)
+            self._lines.flush()
+        return check
+
+    @contextlib.contextmanager
+    def check(self, suite, name):
+        """Runs the body as one check: what it raises decides the outcome."""
+        began = time.monotonic()
+        outcome, detail = "pass", ""
+        try:
+            yield
+        except Skip as reason:
+            outcome, detail = "skip", str(reason)
+        except Failure as seen:
+            outcome, detail = "fail", str(seen)
+        except Exception as error:  # a crash of the check is a failure of the check
+            outcome, detail = "fail", f"{type(error).__name__}: {error}"
+        self.add(suite, name, outcome, time.monotonic() - began, detail)
+
+    def absorb(self, suite, argv, timeout_seconds, env=None, cwd=None):
+        """Runs a client program that prints `ok NAME`, `not ok NAME - WHY` or `skip NAME - WHY` lines.
+
+        The program's exit is a check of its own, so that a client which dies early is not a quiet pass.
+        """
+        began = last = time.monotonic()
+        seen = 0
+        process = subprocess.Popen(argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        late = threading.Timer(timeout_seconds, process.kill)
+        late.start()
+        other = []
+        for line in process.stdout:
+            now = time.monotonic()
+            outcome, name, detail = parse_line(line.rstrip("\n"))
+            if outcome is None:
+                other.append(line)
+                continue
+            self.add(suite, name, outcome, now - last, detail)
+            last, seen = now, seen + 1
+        code = process.wait()
+        late.cancel()
+        printed = "".join(other[-60:])
+        elapsed = time.monotonic() - began
+        if code != 0:
+            limit = f" (limit {timeout_seconds} s)" if elapsed >= timeout_seconds else ""
+            self.add(suite, "the client ran to its end", "fail", elapsed, f"exit {code}{limit}\n{printed}")
+        elif seen == 0:
+            self.add(suite, "the client ran to its end", "fail", elapsed, f"it reported no check\n{printed}")
+        return printed
+
+    def server_is_well(self, suite, server):
+        """After a suite: the same process still serves, and no client's handle has stayed open."""
+        with self.check(suite, "the server is still the same process and answers"):
+            expect(server.running(), f"it ended with {server.process.poll()}\n{server.log_tail()}")
+            expect(server.answers(), "no answer to a NEGOTIATE")
+        if server.open_files() is None:
+            return
+        with self.check(suite, "no handle stayed open"):
+            deadline = time.monotonic() + CLOSING_SECONDS
+            while server.open_files() and time.monotonic() < deadline:
+                time.sleep(0.2)
+            left = server.open_files()
+            expect(left == 0, f"{left} handles are still open")
+
+    def count(self, outcome):
+        return sum(check.outcome == outcome for check in self.checks)
+
+    def summary(self):
+        return f"{self.count('pass')} passed, {self.count('fail')} failed, {self.count('skip')} skipped"
+
+    def exit_code(self):
+        """1 after a failure; 1 after a skip too where CI=true, because there nothing may be left out."""
+        strict = os.environ.get("CI") == "true"
+        return int(self.count("fail") > 0 or (strict and self.count("skip") > 0))
+
+    def json(self):
+        return json.dumps({
+            "checks": [dataclasses.asdict(check) for check in self.checks],
+            "passed": self.count("pass"), "failed": self.count("fail"),
+            "skipped": self.count("skip"), "known": self.count("known"),
+        }, indent=1)
+
+
+def parse_line(line):
+    """A client's report line as (outcome, name, detail); (None, "", "") for any other output."""
+    for prefix, outcome in (("ok ", "pass"), ("not ok ", "fail"), ("skip ", "skip")):
+        if line.startswith(prefix):
+            name, _, detail = line[len(prefix):].partition(" - ")
+            return outcome, name, detail
+    return None, "", ""
+
+
+class Lines:
+    """The other end of `Report.absorb`: a client written in Python reports its checks through this."""
+
+    @contextlib.contextmanager
+    def check(self, name):
+        try:
+            yield
+        except Skip as reason:
+            print(f"skip {name} - {reason}", flush=True)
+        except Exception as error:
+            text = str(error).replace("\n", " | ")
+            print(f"not ok {name} - {type(error).__name__}: {text}", flush=True)
+        else:
+            print(f"ok {name}", flush=True)
+
+
+def expect(condition, seen):
+    """Fails the running check with what was seen unless the condition holds."""
+    if not condition:
+        raise Failure(seen)

@@ -1,0 +1,55 @@
+"""Runs the conformance suites: `python3 -m conformance.run --help`."""
+
+import argparse
+import importlib
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from conformance import multilane, samba  # noqa: E402
+from conformance.report import Report, Skip  # noqa: E402
+
+SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
+# Module of each suite, in the order they run: quick ones first, so that a broken server is known early.
+SUITES = ("smbclient",)
+
+
+def main():
+    arguments = parsed()
+    kind = SERVERS[arguments.server]
+    report = Report(lines=sys.stderr if arguments.json else sys.stdout)
+    if arguments.server == "multilane" and not multilane.binary().exists():
+        sys.exit(f"{multilane.binary()} is not built: cargo build --release, or set MULTILANE_BINARY")
+    for name in arguments.only or SUITES:
+        run_suite(name, kind, report)
+    known = report.count("known")
+    if arguments.json:
+        print(report.json())
+    if known:
+        print(f"{known} known failures, each with its reason in conformance/known-failures.txt")
+    print(report.summary())
+    return report.exit_code()
+
+
+def run_suite(name, kind, report):
+    """Runs one suite; what stops it before its end is a failed, or skipped, check of its own."""
+    suite = importlib.import_module(f"conformance.{name}")
+    try:
+        suite.run(kind, report)
+    except Skip as reason:
+        report.add(suite.NAME, "the suite", "skip", detail=str(reason))
+    except Exception as error:
+        report.add(suite.NAME, "the suite", "fail", detail=f"{type(error).__name__}: {error}")
+
+
+def parsed():
+    parser = argparse.ArgumentParser(prog="conformance.run", description=__doc__)
+    parser.add_argument("--server", choices=SERVERS, default="multilane", help="which server to run against")
+    parser.add_argument("--only", nargs="+", choices=SUITES, metavar="SUITE", help=f"of {', '.join(SUITES)}")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of lines")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
