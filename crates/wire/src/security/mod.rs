@@ -1,0 +1,11 @@
+//! Who may do what: security identifiers, access control lists and security descriptors (MS-DTYP 2.4).
+
+mod acl;
+mod descriptor;
+mod sid;
+
+pub mod access;
+
+pub use acl::{Ace, AceBody, AceFlags, AceKind, Acl};
+pub use descriptor::{Control, SecurityDescriptor, SecurityInformation};
+pub use sid::{Sid, SidText};
