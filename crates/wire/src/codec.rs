@@ -185,7 +185,7 @@ pub struct Utf16<'a>(&'a [u8]);
 impl<'a> Utf16<'a> {
     /// Wraps `bytes`; an odd length is malformed.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        if bytes.len() % 2 != 0 {
+        if !bytes.len().is_multiple_of(2) {
             return Err(Malformed("text has an odd length"));
         }
         Ok(Utf16(bytes))

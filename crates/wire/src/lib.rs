@@ -7,6 +7,7 @@
 #[macro_use]
 mod open;
 
+pub mod access;
 pub mod codec;
 pub mod command;
 pub mod context;

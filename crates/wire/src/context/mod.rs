@@ -1,1 +1,4 @@
-//! To be written.
+//! The contexts of CREATE and of NEGOTIATE: a list of named or numbered blobs, and the types of the known ones.
+
+pub mod create;
+pub mod negotiate;

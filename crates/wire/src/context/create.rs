@@ -1,0 +1,157 @@
+//! The list of create contexts of a CREATE request or response (MS-SMB2 2.2.13.2, 2.2.14.2).
+//!
+//! ```text
+//! offset size  field
+//!      0    4  Next           from this context's start to the next one's, a multiple of 8; 0 in the last
+//!      4    2  NameOffset     from this context's start
+//!      6    2  NameLength
+//!      8    2  Reserved
+//!     10    2  DataOffset     from this context's start; 0 where there is no data
+//!     12    4  DataLength
+//!     16    -  Buffer         name and data, each 8-byte aligned
+//! ```
+
+use std::fmt;
+
+use crate::codec::{Malformed, Reader, Writer, range};
+
+/// The length in bytes of a context's fixed part.
+const FIXED_LENGTH: usize = 16;
+
+/// The most contexts accepted in one list. The specification names some twenty; a client sends each once.
+pub const CREATE_CONTEXTS_MAX: usize = 64;
+
+/// One context: its name, four letters or a GUID, and its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateContext<'a> {
+    /// The name.
+    pub name: &'a [u8],
+    /// The data, perhaps empty.
+    pub data: &'a [u8],
+}
+
+/// A list of contexts, checked as a whole when it was decoded.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct CreateContexts<'a>(&'a [u8]);
+
+impl<'a> CreateContexts<'a> {
+    /// Checks `bytes`, the whole list; no bytes are no contexts.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut rest = bytes;
+        let mut count = 0;
+        while !rest.is_empty() {
+            (_, rest) = split(rest)?;
+            count += 1;
+            if count > CREATE_CONTEXTS_MAX {
+                return Err(Malformed("too many create contexts"));
+            }
+        }
+        Ok(CreateContexts(bytes))
+    }
+
+    /// The contexts in order, duplicates included.
+    pub fn iter(&self) -> impl Iterator<Item = CreateContext<'a>> + use<'a> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let (context, after) = split(rest).ok()?;
+            rest = after;
+            Some(context)
+        })
+    }
+
+    /// The data of the first context called `name`.
+    pub fn find(&self, name: &[u8]) -> Option<&'a [u8]> {
+        self.iter().find(|context| context.name == name).map(|context| context.data)
+    }
+
+    /// True when there is no context.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The list as it stands on the wire.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.0
+    }
+}
+
+impl fmt::Debug for CreateContexts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The first context of a list that is not empty, and the list behind it.
+fn split(list: &[u8]) -> Result<(CreateContext<'_>, &[u8]), Malformed> {
+    let next = Reader::new(list).u32()? as usize;
+    if !next.is_multiple_of(8) || (next != 0 && next < FIXED_LENGTH) {
+        return Err(Malformed("Next of a create context"));
+    }
+    let (element, rest) = match next {
+        0 => (list, &[][..]),
+        _ => list.split_at_checked(next).ok_or(Malformed("Next of a create context"))?,
+    };
+    if next != 0 && rest.is_empty() {
+        return Err(Malformed("Next of the last create context"));
+    }
+    let mut reader = Reader::at(element, 4);
+    let name_offset = usize::from(reader.u16()?);
+    let name_length = usize::from(reader.u16()?);
+    reader.skip(2)?;
+    let data_offset = usize::from(reader.u16()?);
+    let data_length = reader.u32()? as usize;
+    let name = buffer(element, name_offset, name_length, "Name of a create context")?;
+    let data = buffer(element, data_offset, data_length, "Data of a create context")?;
+    Ok((CreateContext { name, data }, rest))
+}
+
+fn buffer<'a>(element: &'a [u8], offset: usize, length: usize, field: &'static str) -> Result<&'a [u8], Malformed> {
+    match length {
+        0 => Ok(&[]),
+        _ if offset < FIXED_LENGTH => Err(Malformed(field)),
+        _ => range(element, offset, length, field),
+    }
+}
+
+/// Writes a list of contexts.
+#[derive(Clone, Debug, Default)]
+pub struct CreateContextsBuilder {
+    bytes: Vec<u8>,
+    /// Where the last context begins, if there is one.
+    last: Option<usize>,
+}
+
+impl CreateContextsBuilder {
+    /// A list without contexts.
+    pub fn new() -> Self {
+        CreateContextsBuilder::default()
+    }
+
+    /// Adds a context. A name is at most 65,535 bytes long; the known ones have 4 or 16.
+    pub fn add(&mut self, name: &[u8], data: &[u8]) -> &mut Self {
+        let start = self.bytes.len().next_multiple_of(8);
+        self.bytes.resize(start, 0);
+        if let Some(last) = self.last.replace(start)
+            && let Some(next) = self.bytes.get_mut(last..last + 4)
+        {
+            next.copy_from_slice(&((start - last) as u32).to_le_bytes());
+        }
+        let data_offset = if data.is_empty() { 0 } else { (FIXED_LENGTH + name.len()).next_multiple_of(8) };
+        let mut writer = Writer::new(&mut self.bytes);
+        writer.u32(0);
+        writer.u16(FIXED_LENGTH as u16);
+        writer.u16(name.len() as u16);
+        writer.u16(0);
+        writer.u16(data_offset as u16);
+        writer.u32(data.len() as u32);
+        writer.bytes(name);
+        writer.align(8);
+        writer.bytes(data);
+        self
+    }
+
+    /// The list, to be put into a request or response.
+    pub fn contexts(&self) -> CreateContexts<'_> {
+        CreateContexts(&self.bytes)
+    }
+}
