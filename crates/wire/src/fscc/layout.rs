@@ -74,7 +74,24 @@ macro_rules! newtype_field {
     };
 }
 
-newtype_field!(crate::fscc::FileAttributes => u32, crate::ids::FileTime => u64, crate::ids::Guid => [u8; 16]);
+newtype_field!(
+    crate::fscc::FileAttributes => u32,
+    crate::ids::FileTime => u64,
+    crate::ids::Guid => [u8; 16],
+    crate::ids::Dialect => u16,
+);
+
+impl Field for crate::ids::FileId {
+    const LENGTH: usize = Self::LENGTH;
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Self::decode(reader)
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        self.encode(writer);
+    }
+}
 
 /// Declares a structure of fixed length. `reserved n` after a field stands for bytes that are zero when written and
 /// passed over when read.
