@@ -4,8 +4,11 @@
 //! attributes, security descriptors) it keeps without understanding it. Every call may block unless it is named
 //! `try_…` or [`Facts::never_blocks`] holds; nothing here spawns a thread.
 
+mod copy;
 mod error;
 mod path;
+mod ram;
+mod time;
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -13,6 +16,7 @@ use std::sync::Arc;
 
 pub use error::Error;
 pub use path::{Name, SharePath, fold};
+pub use ram::RamStore;
 
 /// 100-nanosecond intervals since 1601-01-01 UTC (MS-DTYP FILETIME). Zero means "not known".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -196,6 +200,9 @@ pub struct Space {
     pub free_bytes: u64,
 }
 
+/// A stream and its stored name.
+pub type NamedNode = (String, Arc<dyn Node>);
+
 /// The files of one share.
 ///
 /// Paths never leave the root, whatever symbolic links or races there are: what leads outside is [`Error::Denied`].
@@ -307,7 +314,7 @@ pub trait Node: Send + Sync + 'static {
     fn streams(&self) -> Result<Vec<StreamEntry>, Error>;
 
     /// Opens a named stream, whatever the case of `name`; gives its stored name too. `None` where there is none.
-    fn stream(&self, name: &str) -> Result<Option<(String, Arc<dyn Node>)>, Error>;
+    fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error>;
 
     /// Makes a named stream: [`Error::Exists`] where there is one.
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error>;

@@ -93,6 +93,14 @@ impl SharePath {
         if self.is_root() { SharePath(name.0.clone()) } else { SharePath(format!("{}\\{}", self.0, name.0)) }
     }
 
+    /// Adds a name that is known to be good.
+    pub(crate) fn push(&mut self, name: &str) {
+        if !self.0.is_empty() {
+            self.0.push('\\');
+        }
+        self.0.push_str(name);
+    }
+
     /// True where `self` is `other` or lies below it, whatever the case.
     pub fn is_within(&self, other: &SharePath) -> bool {
         let mut mine = self.names();
@@ -102,6 +110,9 @@ impl SharePath {
 
 /// The form in which names compare: upper case by simple mapping, as Windows compares them.
 pub fn fold(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_ascii_uppercase();
+    }
     let upper = |c: char| {
         let mut mapped = c.to_uppercase();
         match (mapped.next(), mapped.next()) {

@@ -1,0 +1,173 @@
+//! One file or directory of a RAM disk, whatever its names.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::ram::ledger::{Charge, Ledger};
+use crate::ram::pages::Pages;
+use crate::{Attributes, Changes, Error, Identity, Kind, Metadata, Name, NewNode, Time};
+
+/// What a node costs besides its data: the inode and its first name.
+const NODE_BYTES: u64 = 1024;
+
+/// A file or directory.
+pub(super) struct Inode {
+    pub(super) identity: Identity,
+    pub(super) kind: Kind,
+    attributes: AtomicU32,
+    creation: AtomicU64,
+    access: AtomicU64,
+    write: AtomicU64,
+    change: AtomicU64,
+    links: AtomicU32,
+    /// The data of a file; empty for directories.
+    pub(super) data: Arc<RwLock<Pages>>,
+    /// The names in a directory; empty for files.
+    pub(super) names: RwLock<Names>,
+    /// What is kept beside the data.
+    pub(super) extras: RwLock<Extras>,
+    _charge: Charge,
+}
+
+/// The names in a directory by their folded form.
+#[derive(Default)]
+pub(super) struct Names {
+    /// The directory itself was removed: nothing may be made in it any more.
+    pub(super) removed: bool,
+    pub(super) children: BTreeMap<String, Child>,
+}
+
+/// A name and what it leads to.
+pub(super) struct Child {
+    pub(super) name: Name,
+    pub(super) inode: Arc<Inode>,
+}
+
+/// Security descriptor, extended attributes and streams, by folded name.
+pub(super) struct Extras {
+    pub(super) security: Option<Vec<u8>>,
+    pub(super) extended: BTreeMap<String, (String, Vec<u8>)>,
+    pub(super) streams: BTreeMap<String, (String, Arc<RwLock<Pages>>)>,
+    pub(super) charge: Charge,
+}
+
+impl Inode {
+    /// A node without a name.
+    pub(super) fn new(ledger: &Arc<Ledger>, identity: Identity, new: NewNode<'_>) -> Result<Arc<Self>, Error> {
+        let security_bytes = new.security.map_or(0, |descriptor| descriptor.len() as u64);
+        Ok(Self::with_charge(Charge::new(ledger, NODE_BYTES)?, Charge::new(ledger, security_bytes)?, identity, new))
+    }
+
+    /// The root, which costs nothing.
+    pub(super) fn root(ledger: &Arc<Ledger>, identity: Identity) -> Arc<Self> {
+        let new = NewNode { kind: Kind::Directory, attributes: 0, security: None };
+        Self::with_charge(Charge::none(ledger), Charge::none(ledger), identity, new)
+    }
+
+    fn with_charge(own: Charge, extras: Charge, identity: Identity, new: NewNode<'_>) -> Arc<Self> {
+        let now = Time::now().0;
+        let data = Arc::new(RwLock::new(Pages::new(own.ledger())));
+        let extras = Extras {
+            security: new.security.map(<[u8]>::to_vec),
+            extended: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            charge: extras,
+        };
+        Arc::new(Inode {
+            identity,
+            kind: new.kind,
+            attributes: AtomicU32::new(new.attributes),
+            creation: AtomicU64::new(now),
+            access: AtomicU64::new(now),
+            write: AtomicU64::new(now),
+            change: AtomicU64::new(now),
+            links: AtomicU32::new(1),
+            data,
+            names: RwLock::default(),
+            extras: RwLock::new(extras),
+            _charge: own,
+        })
+    }
+
+    /// What is known of it, its data aside.
+    pub(super) fn metadata(&self, kind: Kind, length: u64, allocated: u64) -> Metadata {
+        Metadata {
+            kind,
+            identity: self.identity,
+            attributes: self.attributes.load(Ordering::Relaxed),
+            creation: Time(self.creation.load(Ordering::Relaxed)),
+            access: Time(self.access.load(Ordering::Relaxed)),
+            write: Time(self.write.load(Ordering::Relaxed)),
+            change: Time(self.change.load(Ordering::Relaxed)),
+            length,
+            allocated,
+            links: self.links.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn change(&self, changes: &Changes) {
+        if let Some(attributes) = changes.attributes {
+            self.set_attributes(attributes);
+        }
+        let known = |time: Option<Time>| time.filter(|time| *time != Time(0));
+        let times = [(&self.creation, changes.creation), (&self.access, changes.access), (&self.write, changes.write)];
+        for (slot, time) in times {
+            if let Some(time) = known(time) {
+                slot.store(time.0, Ordering::Relaxed);
+            }
+        }
+        self.change.store(known(changes.change).unwrap_or_else(Time::now).0, Ordering::Relaxed);
+    }
+
+    fn set_attributes(&self, attributes: Attributes) {
+        self.attributes.store(attributes, Ordering::Relaxed);
+    }
+
+    /// Data was written, or a directory's names changed.
+    pub(super) fn written(&self) {
+        let now = Time::now().0;
+        self.write.store(now, Ordering::Relaxed);
+        self.change.store(now, Ordering::Relaxed);
+    }
+
+    /// Something else than data changed.
+    pub(super) fn changed(&self) {
+        self.change.store(Time::now().0, Ordering::Relaxed);
+    }
+
+    pub(super) fn link(&self) {
+        self.links.fetch_add(1, Ordering::Relaxed);
+        self.changed();
+    }
+
+    pub(super) fn unlink(&self) {
+        self.links.fetch_sub(1, Ordering::Relaxed);
+        self.changed();
+    }
+
+    /// What a name leads to. [`Error::NotDirectory`] for a file.
+    pub(super) fn child(&self, folded: &str) -> Result<Option<(Name, Arc<Inode>)>, Error> {
+        match self.kind {
+            Kind::Directory => {
+                let names = self.names.read();
+                Ok(names.children.get(folded).map(|child| (child.name.clone(), Arc::clone(&child.inode))))
+            }
+            Kind::File | Kind::Stream => Err(Error::NotDirectory),
+        }
+    }
+}
+
+impl Drop for Inode {
+    /// Lets go of all below it in a loop: directories may nest deeper than the stack.
+    fn drop(&mut self) {
+        let mut orphans: Vec<Child> = std::mem::take(&mut self.names.get_mut().children).into_values().collect();
+        while let Some(child) = orphans.pop() {
+            if let Some(mut inode) = Arc::into_inner(child.inode) {
+                orphans.extend(std::mem::take(&mut inode.names.get_mut().children).into_values());
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! An open file, directory or stream of a RAM disk.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::ram::inode::{Extras, Inode};
+use crate::ram::ledger::Charge;
+use crate::ram::pages::Pages;
+use crate::{
+    Changes, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry, Use, copy,
+    fold,
+};
+
+/// What one name of a stream or extended attribute costs besides its data.
+const EXTRA_BYTES: u64 = 256;
+
+/// A node; it keeps the file alive, whatever becomes of its names.
+pub(super) struct RamNode {
+    inode: Arc<Inode>,
+    data: Arc<RwLock<Pages>>,
+    kind: Kind,
+}
+
+impl RamNode {
+    pub(super) fn open(inode: &Arc<Inode>) -> Arc<dyn Node> {
+        Arc::new(RamNode { inode: Arc::clone(inode), data: Arc::clone(&inode.data), kind: inode.kind })
+    }
+
+    fn open_stream(&self, data: &Arc<RwLock<Pages>>) -> Arc<dyn Node> {
+        Arc::new(RamNode { inode: Arc::clone(&self.inode), data: Arc::clone(data), kind: Kind::Stream })
+    }
+
+    /// The data, where there is any.
+    fn data(&self) -> Result<&RwLock<Pages>, Error> {
+        match self.kind {
+            Kind::Directory => Err(Error::IsDirectory),
+            Kind::File | Kind::Stream => Ok(&self.data),
+        }
+    }
+}
+
+impl Node for RamNode {
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn identity(&self) -> Identity {
+        self.inode.identity
+    }
+
+    fn metadata(&self) -> Result<Metadata, Error> {
+        let data = self.data.read();
+        Ok(self.inode.metadata(self.kind, data.length(), data.allocated()))
+    }
+
+    fn try_metadata(&self) -> Result<Metadata, Error> {
+        self.metadata()
+    }
+
+    fn change(&self, changes: &Changes) -> Result<(), Error> {
+        self.inode.change(changes);
+        Ok(())
+    }
+
+    fn prepare(&self, _usage: Use) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        Ok(self.data()?.read().read(buffer, offset))
+    }
+
+    fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
+        self.data()?.write().write(data, offset)?;
+        self.inode.written();
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn set_length(&self, length: u64) -> Result<(), Error> {
+        self.data()?.write().set_length(length)?;
+        self.inode.written();
+        Ok(())
+    }
+
+    fn reserve(&self, length: u64) -> Result<(), Error> {
+        self.data()?.write().reserve(length)
+    }
+
+    fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
+        self.data()?.write().zero(offset, length, punch);
+        self.inode.written();
+        Ok(())
+    }
+
+    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
+        Ok(self.data()?.read().extents(offset, length, count_max))
+    }
+
+    fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
+        self.data()?;
+        let same = source.as_any().downcast_ref::<RamNode>().is_some_and(|node| Arc::ptr_eq(&node.data, &self.data));
+        copy::through_memory(self, source, copy::Span { source_offset, offset, length }, same)
+    }
+
+    fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<(), Error> {
+        let end = source_offset.checked_add(length).ok_or(Error::Invalid)?;
+        if source.metadata()?.length < end {
+            return Err(Error::Invalid);
+        }
+        self.copy_from(source, source_offset, offset, length).map(|_| ())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn security(&self) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.inode.extras.read().security.clone())
+    }
+
+    fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
+        let mut extras = self.inode.extras.write();
+        extras.charge.grow(descriptor.len() as u64)?;
+        if let Some(old) = extras.security.replace(descriptor.to_vec()) {
+            extras.charge.shrink(old.len() as u64);
+        }
+        self.inode.changed();
+        Ok(())
+    }
+
+    fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        Ok(self.inode.extras.read().extended.values().cloned().collect())
+    }
+
+    fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        let mut extras = self.inode.extras.write();
+        let folded = fold(name);
+        if !value.is_empty() {
+            if name.is_empty() {
+                return Err(Error::NameInvalid);
+            }
+            extras.charge.grow(EXTRA_BYTES + value.len() as u64)?;
+        }
+        let stored = extras.extended.get(&folded).map_or_else(|| name.to_owned(), |(stored, _)| stored.clone());
+        let old = match value {
+            [] => extras.extended.remove(&folded),
+            _ => extras.extended.insert(folded, (stored, value.to_vec())),
+        };
+        if let Some((_, old)) = old {
+            extras.charge.shrink(EXTRA_BYTES + old.len() as u64);
+        }
+        self.inode.changed();
+        Ok(())
+    }
+
+    fn streams(&self) -> Result<Vec<StreamEntry>, Error> {
+        let extras = self.inode.extras.read();
+        let entry = |(name, data): &(String, Arc<RwLock<Pages>>)| {
+            let data = data.read();
+            StreamEntry { name: name.clone(), length: data.length(), allocated: data.allocated() }
+        };
+        Ok(extras.streams.values().map(entry).collect())
+    }
+
+    fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
+        let extras = self.inode.extras.read();
+        Ok(extras.streams.get(&fold(name)).map(|(stored, data)| (stored.clone(), self.open_stream(data))))
+    }
+
+    fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
+        copy::check_stream_name(name)?;
+        let mut extras = self.inode.extras.write();
+        let folded = fold(name);
+        if extras.streams.contains_key(&folded) {
+            return Err(Error::Exists);
+        }
+        extras.charge.grow(EXTRA_BYTES)?;
+        let data = Arc::new(RwLock::new(Pages::new(Charge::ledger(&extras.charge))));
+        extras.streams.insert(folded, (name.to_owned(), Arc::clone(&data)));
+        self.inode.changed();
+        Ok(self.open_stream(&data))
+    }
+
+    fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        copy::check_stream_name(to)?;
+        let mut extras = self.inode.extras.write();
+        let (from, target) = (fold(from), fold(to));
+        if !extras.streams.contains_key(&from) {
+            return Err(Error::NotFound);
+        }
+        if from != target && extras.streams.contains_key(&target) {
+            match replace {
+                Replace::No => return Err(Error::Exists),
+                Replace::Yes => drop_stream(&mut extras, &target),
+            }
+        }
+        if let Some((_, data)) = extras.streams.remove(&from) {
+            extras.streams.insert(target, (to.to_owned(), data));
+        }
+        self.inode.changed();
+        Ok(())
+    }
+
+    fn remove_stream(&self, name: &str) -> Result<(), Error> {
+        let mut extras = self.inode.extras.write();
+        let folded = fold(name);
+        if !extras.streams.contains_key(&folded) {
+            return Err(Error::NotFound);
+        }
+        drop_stream(&mut extras, &folded);
+        self.inode.changed();
+        Ok(())
+    }
+
+    fn entries(&self) -> Result<Vec<Entry>, Error> {
+        match self.kind {
+            Kind::Directory => {
+                let names = self.inode.names.read();
+                let entry = |child: &super::Child| Entry { name: child.name.clone(), file: child.inode.identity.file };
+                Ok(names.children.values().map(entry).collect())
+            }
+            Kind::File | Kind::Stream => Err(Error::NotDirectory),
+        }
+    }
+
+    fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
+        if self.kind != Kind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        let (_, inode) = self.inode.child(&fold(name.as_str()))?.ok_or(Error::NotFound)?;
+        let data = inode.data.read();
+        Ok(inode.metadata(inode.kind, data.length(), data.allocated()))
+    }
+}
+
+fn drop_stream(extras: &mut Extras, folded: &str) {
+    if extras.streams.remove(folded).is_some() {
+        extras.charge.shrink(EXTRA_BYTES);
+    }
+}
