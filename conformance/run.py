@@ -12,7 +12,7 @@ from conformance.report import Report, Skip  # noqa: E402
 
 SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # Module of each suite, in the order they run: quick ones first, so that a broken server is known early.
-SUITES = ("smbclient",)
+SUITES = ("smbclient", "py_smbprotocol", "torture")
 
 
 def main():
@@ -22,7 +22,7 @@ def main():
     if arguments.server == "multilane" and not multilane.binary().exists():
         sys.exit(f"{multilane.binary()} is not built: cargo build --release, or set MULTILANE_BINARY")
     for name in arguments.only or SUITES:
-        run_suite(name, kind, report)
+        run_suite(name, kind, report, arguments)
     known = report.count("known")
     if arguments.json:
         print(report.json())
@@ -32,11 +32,11 @@ def main():
     return report.exit_code()
 
 
-def run_suite(name, kind, report):
+def run_suite(name, kind, report, options):
     """Runs one suite; what stops it before its end is a failed, or skipped, check of its own."""
     suite = importlib.import_module(f"conformance.{name}")
     try:
-        suite.run(kind, report)
+        suite.run(kind, report, options)
     except Skip as reason:
         report.add(suite.NAME, "the suite", "skip", detail=str(reason))
     except Exception as error:
@@ -48,6 +48,11 @@ def parsed():
     parser.add_argument("--server", choices=SERVERS, default="multilane", help="which server to run against")
     parser.add_argument("--only", nargs="+", choices=SUITES, metavar="SUITE", help=f"of {', '.join(SUITES)}")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of lines")
+    group = parser.add_argument_group("torture")
+    group.add_argument("--torture-tests", default=".", metavar="REGEX", help="run only the tests that match")
+    group.add_argument("--torture-parallel", type=int, default=6, metavar="N", help="tests side by side (6)")
+    group.add_argument("--torture-timeout", type=int, default=60, metavar="SECONDS", help="for one test (60)")
+    group.add_argument("--update", action="store_true", help="rewrite the list of known failures from this run")
     return parser.parse_args()
 
 

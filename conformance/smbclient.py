@@ -20,7 +20,7 @@ COMMAND_SECONDS = 300
 PLAIN_OPTIONS = ("--option=client signing=off",)
 
 
-def run(kind, report):
+def run(kind, report, options):
     packages.need("smbclient", "smbcacls")
     with serving(kind, Wanted(on_tmpfs=True, windows_like=True)) as server, Smbclient(server, report) as suite:
         for protection in PROTECTIONS:

@@ -1,0 +1,206 @@
+"""Samba's smbtorture: its smb2 tests one by one, several at a time, each on a share of its own.
+
+What does not pass must be listed with its reason in the known-failures file; what is listed must not pass.
+"""
+
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import queue
+import re
+import subprocess
+import tempfile
+import time
+
+from conformance import packages
+from conformance.report import expect
+from conformance.server import Wanted, serving
+
+NAME = "torture"
+SECOND_SHARE = "torture-second"
+HERE = pathlib.Path(__file__).resolve().parent
+LISTS = {"multilane": HERE / "known-failures.txt", "samba": HERE / "known-failures-samba.txt"}
+TODO = "TODO reason"
+
+# What is never run, and why. The key is the test's name up to a dot.
+NOT_RUN = {
+    "smb2.bench": "measures speed for as long as it is told to; conformance/bench measures ours",
+    "smb2.scan": "tries every command and info level in a loop and judges none of them",
+    "smb2.hold-oplock": "holds an oplock for a person to look at and never ends",
+    "smb2.hold-sharemode": "holds share modes for a person to look at and never ends",
+    "smb2.check-sharemode": "is the second half of hold-sharemode, run by hand",
+    "smb2.kernel-oplocks": "takes leases from Samba's kernel on the same files, on the server's machine",
+    "smb2.samba3misc": "takes a POSIX lock on the server's own file system",
+    "smb2.notify-inotify": "changes files behind the server's back through a local path",
+    "smb2.maxfid": "opens files until the server refuses, for minutes",
+    "smb2.aio_delay": "needs Samba's module that delays I/O",
+    "smb2.async_dosmode": "needs Samba's module that delays attribute reads",
+    "smb2.durable-v2-delay": "needs Samba's module that delays reconnects",
+    "smb2.durable-open-disconnect": "needs a person to cut the connection",
+    "smb2.mangle": "tests Samba's 8.3 name scheme",
+    "smb2.twrp": "needs a snapshot made beforehand and its time as an argument",
+    "smb2.change_notify_disabled": "needs a server with change notification switched off",
+    "smb2.set-sparse-ioctl": "needs an existing file's name as an argument",
+    "smb2.zero-data-ioctl": "needs an existing file's name and ranges as arguments",
+    "smb2.ioctl-on-stream": "needs an existing file's name as an argument",
+    "smb2.secleak": "watches the server's memory by eye while it repeats failed logins",
+    "smb2.timestamp_resolution": "expects a file system that keeps whole seconds",
+}
+
+
+@dataclasses.dataclass
+class Outcome:
+    test: str
+    result: str  # pass, fail, skip (smbtorture said so), timeout, or norun: it ended without a verdict
+    seconds: float
+    text: str
+
+
+def run(kind, report, options):
+    packages.need("smbtorture")
+    tests = [test for test in listed() if re.search(options.torture_tests, test)]
+    shares = tuple(f"torture{number}" for number in range(options.torture_parallel))
+    with serving(kind, Wanted(shares=(*shares, SECOND_SHARE), windows_like=True, on_tmpfs=True)) as server:
+        torture = Torture(server, shares, options.torture_timeout)
+        known = read_list(LISTS[kind.kind])
+        outcomes = torture.all(tests, known)
+        if options.update:
+            write_list(LISTS[kind.kind], known, outcomes)
+            known = read_list(LISTS[kind.kind])
+        judge(report, outcomes, known)
+        if options.torture_tests == ".":
+            with report.check(NAME, "every listed known failure is a test of this smbtorture"):
+                gone = sorted(set(known) - {outcome.test for outcome in outcomes})
+                expect(not gone, f"not run: {gone}")
+        with report.check(NAME, "no test ended the server"):
+            expect(not torture.ended_server, f"it ended during: {torture.ended_server}")
+        report.server_is_well(NAME, server)
+
+
+def listed():
+    """The names of all tests that are run."""
+    lines = subprocess.run(["smbtorture", "--list"], capture_output=True, text=True, check=True).stdout.splitlines()
+    names = [line.strip() for line in lines if line.strip().startswith("smb2.")]
+    return [name for name in names if not any(name == prefix or name.startswith(prefix + ".") for prefix in NOT_RUN)]
+
+
+class Torture:
+    """Runs tests against one server, restarting it when a test brings it down."""
+
+    def __init__(self, server, shares, timeout_seconds):
+        self.server = server
+        self.timeout_seconds = timeout_seconds
+        self.ended_server = []
+        self.logs = packages.cache(f"torture-logs-{server.kind}")
+        self._free = queue.Queue()
+        for share in shares:
+            self._free.put(share)
+        self._login = server.folder / "torture-login"
+        self._login.write_text(f"username = {server.user}\npassword = {server.password}\n")
+        self._options = [f"--option=torture:share2={SECOND_SHARE}"]
+        if can_block_ports():
+            self._options.append("--option=torture:use_iptables=yes")
+
+    def all(self, tests, known):
+        """Every test's outcome. One that is not as listed is run again, alone, and that run counts."""
+        with concurrent.futures.ThreadPoolExecutor(self._free.qsize()) as several:
+            outcomes = list(several.map(self.one, tests))
+        self.revive([])
+        return [outcome if as_listed(outcome, known) else self.one(outcome.test) for outcome in outcomes]
+
+    def one(self, test):
+        share = self._free.get()
+        began = time.monotonic()
+        try:
+            result, text = self._call(test, share)
+        finally:
+            self._free.put(share)
+        outcome = Outcome(test, result, time.monotonic() - began, text)
+        (self.logs / f"{test}.log").write_text(f"{result}\n{text}")
+        if not self.server.running():
+            self.revive([test])
+        return outcome
+
+    def revive(self, suspects):
+        """Starts the server again after it ended, and remembers what ran then."""
+        if not self.server.running():
+            self.ended_server += suspects
+            self.server.start()
+
+    def _call(self, test, share):
+        argv = ["smbtorture", "-p", str(self.server.port), "-A", str(self._login), *self._options,
+                f"//{self.server.host}/{share}", test]
+        # smbtorture leaves files in its folder, so it gets one that goes away.
+        with tempfile.TemporaryDirectory(dir=self.server.folder) as folder:
+            process = subprocess.Popen(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT)
+            try:
+                output, _ = process.communicate(timeout=self.timeout_seconds)
+                result = None
+            except subprocess.TimeoutExpired:
+                process.kill()
+                output, _ = process.communicate()
+                result = "timeout"
+        text = output.decode("utf-8", "replace")
+        return result or verdict(text), text
+
+
+def verdict(text):
+    """What smbtorture's subunit lines say of the one test that ran."""
+    for words, result in (("failure|error", "fail"), ("success", "pass"), ("skip", "skip")):
+        if re.search(rf"^({words}):", text, re.MULTILINE):
+            return result
+    return "norun"
+
+
+def can_block_ports():
+    """Whether the multichannel tests may cut connections with iptables here."""
+    if os.geteuid() != 0 or not packages.find("iptables"):
+        return False
+    return subprocess.run([packages.find("iptables"), "-L", "-n"], capture_output=True).returncode == 0
+
+
+def as_listed(outcome, known):
+    return (outcome.result == "pass") != (outcome.test in known)
+
+
+def judge(report, outcomes, known):
+    """One check per test: regressions and unexpected passes fail, listed failures are known."""
+    for outcome in outcomes:
+        reason = known.get(outcome.test)
+        if outcome.result == "pass" and reason is None:
+            report.add(NAME, outcome.test, "pass", outcome.seconds)
+        elif outcome.result == "pass":
+            report.add(NAME, outcome.test, "fail", outcome.seconds, f"passes, yet it is listed: {reason}")
+        elif reason is None:
+            report.add(NAME, outcome.test, "fail", outcome.seconds, f"{outcome.result}\n{excerpt(outcome.text)}")
+        elif reason.startswith(TODO):
+            report.add(NAME, outcome.test, "fail", outcome.seconds, "listed, but nobody has written the reason")
+        else:
+            report.add(NAME, outcome.test, "known", outcome.seconds, f"{outcome.result}: {reason}")
+
+
+def excerpt(text, lines=6):
+    """The lines of a test's output that say what went wrong."""
+    told = [line for line in text.splitlines() if re.search(r"expect|NT_STATUS|should|Incorrect|fail|error|skip", line)]
+    return "\n".join((told or text.splitlines())[-lines:])
+
+
+def read_list(path):
+    """Test name to reason; lines of `test<TAB>reason`, `#` starts a comment."""
+    if not path.exists():
+        return {}
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("\t", 1) for line in lines)
+
+
+def write_list(path, known, outcomes):
+    """Rewrites the list from what was seen; tests that did not run keep their line, reasons are kept, none is invented."""
+    seen = {outcome.test: outcome.result for outcome in outcomes}
+    reasons = {test: reason for test, reason in known.items() if seen.get(test) != "pass"}
+    for test, result in seen.items():
+        if result != "pass":
+            reasons.setdefault(test, f"{TODO} ({result})")
+    head = [line for line in path.read_text().splitlines() if line.startswith("#")] if path.exists() else []
+    path.write_text("\n".join([*head, *(f"{test}\t{reason}" for test, reason in sorted(reasons.items()))]) + "\n")
