@@ -1,1 +1,26 @@
-//! Under construction.
+//! The control plane: the catalog of accounts, users and shares; the estate it gives the server; the admin socket.
+//!
+//! An operator's command writes the catalog and then tells the running server to reload, through a socket in the same
+//! data folder. The server never writes what an operator decides.
+
+mod catalog;
+mod control;
+mod error;
+mod folder;
+mod name;
+mod size;
+mod socket;
+mod stores;
+mod views;
+
+pub use catalog::{
+    Account, AccountKind, Catalog, Dialect, Key, Keys, NewShare, ShareChanges, ShareRecord, Source, StoredSettings,
+    User,
+};
+pub use control::{Control, Overrides, first_start};
+pub use error::{Error, Fault};
+pub use folder::{DataFolder, Lock};
+pub use name::{AccountName, ShareName, UserName};
+pub use size::parse_size;
+pub use socket::{AdminSocket, Facts, Request, ask, reload};
+pub use views::{Channel, OpenFile, Problem, Session, Status};

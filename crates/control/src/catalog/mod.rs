@@ -1,0 +1,130 @@
+//! The catalog: what an operator has decided, in one SQLite file that several programs may read and write at once.
+
+mod accounts;
+mod schema;
+mod settings;
+mod shares;
+mod users;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
+
+pub use accounts::{Account, AccountKind, Key, Keys};
+pub use settings::{Dialect, StoredSettings};
+pub use shares::{NewShare, ShareChanges, ShareRecord, Source};
+pub use users::User;
+
+use crate::folder::{DataFolder, private_file};
+use crate::{AccountName, Error};
+
+/// How long a program waits for another's change: changes take milliseconds, so longer means that somebody hangs.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// An open catalog.
+#[derive(Debug)]
+pub struct Catalog {
+    connection: Connection,
+    /// The data folder, which no share may hold.
+    folder: PathBuf,
+}
+
+/// Everything that the server needs to know, read at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) accounts: Vec<(Account, Keys)>,
+    pub(crate) users: Vec<(User, [u8; 16])>,
+    pub(crate) shares: Vec<ShareRecord>,
+    pub(crate) settings: StoredSettings,
+}
+
+impl Catalog {
+    /// Opens the catalog of `folder`, making it where it is missing and raising it to this program's schema.
+    pub fn open(folder: &DataFolder) -> Result<Self, Error> {
+        let path = folder.catalog();
+        // SQLite gives its other files the mode of the first, so that one is made here, private from its birth.
+        private_file(&path).map_err(|e| Error::system("open the catalog", &path, &e))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(&path, flags)?;
+        connection.busy_timeout(WAIT_MAX)?;
+        connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        schema::raise(&mut connection)?;
+        settings::fill(&mut connection)?;
+        Ok(Catalog { connection, folder: folder.path().to_owned() })
+    }
+
+    /// Accounts, users, shares and settings as they stand together at one moment.
+    pub(crate) fn snapshot(&mut self) -> Result<Snapshot, Error> {
+        let view = self.connection.transaction()?;
+        Ok(Snapshot {
+            accounts: accounts::all_with_keys(&view)?,
+            users: users::all_with_hashes(&view)?,
+            shares: shares::all(&view)?,
+            settings: settings::read(&view)?,
+        })
+    }
+
+    /// Runs `change` with the write lock held from its start, so that what it reads stays true until it is done.
+    fn write<T>(&mut self, change: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let result = change(&transaction)?;
+        transaction.commit()?;
+        Ok(result)
+    }
+}
+
+/// Takes a name for somebody who signs in, whatever its case; gives the relative id.
+fn new_principal(transaction: &Transaction<'_>, name: &str) -> Result<u32, Error> {
+    let folded = store::fold(name);
+    let known =
+        "SELECT account.name IS NOT NULL FROM principal LEFT JOIN account USING (relative_id) WHERE folded_name = ?1";
+    let taken: Option<bool> = transaction.query_row(known, [&folded], |row| row.get(0)).optional()?;
+    if let Some(by_account) = taken {
+        let (who, list) = if by_account { ("an account", "account list") } else { ("a user", "user list") };
+        return Err(Error::conflict(
+            format!("{who} named {name:?} exists already"),
+            format!("choose another name; `multilane {list}` shows those taken"),
+        ));
+    }
+    transaction.execute("INSERT INTO principal (folded_name) VALUES (?1)", params![folded])?;
+    u32::try_from(transaction.last_insert_rowid())
+        .map_err(|_| Error::machine("all relative ids are used up", "start with a new data folder"))
+}
+
+/// The relative id and the name of the account called `name`, or of the oldest where none is named.
+fn account_or_first(connection: &Connection, name: Option<&AccountName>) -> Result<(u32, String), Error> {
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let select = "SELECT relative_id, name FROM account WHERE ?1 IS NULL OR name = ?1 ORDER BY relative_id LIMIT 1";
+    let found = connection.query_row(select, [name.map(AccountName::as_str)], row).optional()?;
+    found.ok_or_else(|| match name {
+        Some(name) => no_account(name),
+        None => Error::missing("there is no account yet", "make one with `multilane account create NAME`"),
+    })
+}
+
+/// There is no such account.
+fn no_account(name: &AccountName) -> Error {
+    Error::missing(
+        format!("there is no account {name:?}", name = name.as_str()),
+        "`multilane account list` shows those there are",
+    )
+}
+
+/// Refuses one more row in `table` than `rows_max`.
+fn room_for_one(transaction: &Transaction<'_>, table: &str, rows_max: i64) -> Result<(), Error> {
+    let rows: i64 = transaction.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))?;
+    if rows < rows_max {
+        return Ok(());
+    }
+    Err(Error::conflict(
+        format!("there are {rows} {table}s, as many as one server takes"),
+        format!("delete a {table} first"),
+    ))
+}
+
+#[cfg(test)]
+mod tests;

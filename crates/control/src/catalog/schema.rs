@@ -1,0 +1,107 @@
+//! The catalog's tables, as steps that each raise the schema by one version.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::Error;
+
+/// Every step ever taken. A published step never changes; what is new is a step at the end.
+const STEPS: [&str; 1] = ["
+    CREATE TABLE setting (
+        name TEXT PRIMARY KEY,
+        value TEXT NOT NULL
+    ) STRICT;
+
+    -- One row for everybody who can sign in: the names of accounts and users share one space, and AUTOINCREMENT
+    -- never gives a relative id a second time.
+    CREATE TABLE principal (
+        relative_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        folded_name TEXT NOT NULL UNIQUE
+    ) STRICT;
+    INSERT INTO sqlite_sequence (name, seq) VALUES ('principal', 999);
+
+    CREATE TABLE account (
+        relative_id INTEGER PRIMARY KEY REFERENCES principal ON DELETE CASCADE,
+        name TEXT NOT NULL UNIQUE,
+        kind TEXT NOT NULL CHECK (kind IN ('FileStorage', 'StorageV2')),
+        key1 TEXT NOT NULL,
+        key2 TEXT NOT NULL
+    ) STRICT;
+
+    CREATE TABLE user (
+        relative_id INTEGER PRIMARY KEY REFERENCES principal ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        account INTEGER NOT NULL REFERENCES account,
+        nt_hash BLOB NOT NULL CHECK (length(nt_hash) = 16)
+    ) STRICT;
+
+    CREATE TABLE share (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL,
+        folded_name TEXT NOT NULL UNIQUE,
+        account INTEGER NOT NULL REFERENCES account,
+        folder TEXT,
+        ram_bytes INTEGER CHECK (ram_bytes > 0),
+        quota_gib INTEGER CHECK (quota_gib > 0),
+        read_only INTEGER NOT NULL CHECK (read_only IN (0, 1)),
+        seal_required INTEGER NOT NULL CHECK (seal_required IN (0, 1)),
+        comment TEXT NOT NULL,
+        CHECK ((folder IS NULL) <> (ram_bytes IS NULL))
+    ) STRICT;
+"];
+
+/// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.
+pub(super) fn raise(connection: &mut Connection) -> Result<(), Error> {
+    if version(connection)? == STEPS.len() {
+        return Ok(());
+    }
+    // Another process may be doing the same: what is missing is only known once the write lock is held.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch("CREATE TABLE IF NOT EXISTS migration (version INTEGER PRIMARY KEY) STRICT")?;
+    let have = version(&transaction)?;
+    if have > STEPS.len() {
+        return Err(Error::machine(
+            format!("the catalog has schema {have}, and this program knows none above {}", STEPS.len()),
+            "use the newer multilane that wrote it",
+        ));
+    }
+    for (done, step) in STEPS.iter().enumerate().skip(have) {
+        transaction.execute_batch(step)?;
+        transaction
+            .execute("INSERT INTO migration (version) VALUES (?1)", [i64::try_from(done + 1).unwrap_or(i64::MAX)])?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// The schema's version; 0 for an empty file.
+fn version(connection: &Connection) -> Result<usize, Error> {
+    if !connection.table_exists(None, "migration")? {
+        return Ok(0);
+    }
+    let version: i64 = connection.query_row("SELECT coalesce(max(version), 0) FROM migration", [], |row| row.get(0))?;
+    usize::try_from(version).map_err(|_| {
+        Error::machine(format!("the catalog claims schema {version}"), "it is damaged: restore catalog.db from a copy")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raising_twice_changes_nothing() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        raise(&mut connection).unwrap();
+        raise(&mut connection).unwrap();
+        assert_eq!(version(&connection).unwrap(), STEPS.len());
+    }
+
+    #[test]
+    fn newer_schema_is_refused_untouched() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        raise(&mut connection).unwrap();
+        connection.execute("INSERT INTO migration (version) VALUES (99)", []).unwrap();
+        let error = raise(&mut connection).unwrap_err();
+        assert!(error.what().contains("99"), "{error}");
+        assert_eq!(version(&connection).unwrap(), 99);
+    }
+}

@@ -1,0 +1,200 @@
+//! What the whole server has one of: its identity, where it listens, how it guards its connections.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use server::admin::{Sealing, Signing};
+
+use super::Catalog;
+use crate::Error;
+
+/// Addresses to listen on that are kept.
+const LISTEN_MAX: usize = 64;
+
+/// An SMB2 dialect (MS-SMB2 2.2.3 Dialects).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Dialect {
+    /// SMB 2.0.2.
+    Smb202,
+    /// SMB 2.1.
+    Smb210,
+    /// SMB 3.0.
+    Smb300,
+    /// SMB 3.0.2.
+    Smb302,
+    /// SMB 3.1.1.
+    Smb311,
+}
+
+/// The settings in the catalog. The command line of `serve` wins over them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredSettings {
+    /// Where to listen; empty for the default.
+    pub listen: Vec<SocketAddr>,
+    /// The oldest dialect to accept.
+    pub dialect_min: Dialect,
+    /// Whether every request must be signed.
+    pub signing: Signing,
+    /// Whether every session must be sealed.
+    pub sealing: Sealing,
+    /// The name shown to clients; `None` for the host name's first label.
+    pub server_name: Option<String>,
+    /// The three numbers of the machine's SID, made once.
+    pub machine_sid: [u32; 3],
+    /// The server's GUID, made once.
+    pub server_guid: [u8; 16],
+}
+
+impl Dialect {
+    const ALL: [Dialect; 5] = [Dialect::Smb202, Dialect::Smb210, Dialect::Smb300, Dialect::Smb302, Dialect::Smb311];
+
+    /// The revision number on the wire.
+    pub fn revision(self) -> u16 {
+        match self {
+            Dialect::Smb202 => 0x0202,
+            Dialect::Smb210 => 0x0210,
+            Dialect::Smb300 => 0x0300,
+            Dialect::Smb302 => 0x0302,
+            Dialect::Smb311 => 0x0311,
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Dialect::Smb202 => "2.0.2",
+            Dialect::Smb210 => "2.1",
+            Dialect::Smb300 => "3.0",
+            Dialect::Smb302 => "3.0.2",
+            Dialect::Smb311 => "3.1.1",
+        })
+    }
+}
+
+impl FromStr for Dialect {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Dialect::ALL.into_iter().find(|dialect| dialect.to_string() == text).ok_or_else(|| {
+            Error::argument(format!("{text:?} is no SMB dialect"), "use 2.0.2, 2.1, 3.0, 3.0.2 or 3.1.1")
+        })
+    }
+}
+
+impl Catalog {
+    /// The settings as they stand.
+    pub fn settings(&mut self) -> Result<StoredSettings, Error> {
+        let view = self.connection.transaction()?;
+        read(&view)
+    }
+
+    /// Replaces the settings, all at once.
+    pub fn set_settings(&mut self, settings: &StoredSettings) -> Result<(), Error> {
+        if settings.listen.len() > LISTEN_MAX {
+            let what = format!("{} addresses are too many to listen on", settings.listen.len());
+            return Err(Error::argument(what, format!("name at most {LISTEN_MAX}")));
+        }
+        let listen: Vec<String> = settings.listen.iter().map(SocketAddr::to_string).collect();
+        self.write(|transaction| {
+            put(transaction, "listen", &listen.join(" "))?;
+            put(transaction, "dialect_min", &settings.dialect_min.to_string())?;
+            put(transaction, "signing", if settings.signing == Signing::Required { "required" } else { "enabled" })?;
+            put(transaction, "sealing", if settings.sealing == Sealing::Required { "required" } else { "enabled" })?;
+            put(transaction, "server_name", settings.server_name.as_deref().unwrap_or(""))?;
+            put(transaction, "machine_sid", &numbers_text(&settings.machine_sid))?;
+            put(transaction, "server_guid", &hex(&settings.server_guid))
+        })
+    }
+}
+
+/// Gives a new catalog the identity that it keeps.
+pub(super) fn fill(connection: &mut Connection) -> Result<(), Error> {
+    if value(connection, "server_guid")?.is_some() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if value(&transaction, "server_guid")?.is_none() {
+        let (mut guid, mut sid) = ([0; 16], [0; 12]);
+        fill_random(&mut guid)?;
+        fill_random(&mut sid)?;
+        let (numbers, _) = sid.as_chunks::<4>();
+        let numbers: Vec<u32> = numbers.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+        put(&transaction, "machine_sid", &numbers_text(&numbers))?;
+        put(&transaction, "server_guid", &hex(&guid))?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Reads every setting. What the catalog says wrongly is an error, never a weaker default.
+pub(super) fn read(connection: &Connection) -> Result<StoredSettings, Error> {
+    let text = |name| value(connection, name);
+    let listen = text("listen")?.unwrap_or_default();
+    let listen: Result<Vec<_>, _> = listen.split_whitespace().map(str::parse).collect();
+    Ok(StoredSettings {
+        listen: listen.map_err(|_| wrong("listen"))?,
+        dialect_min: text("dialect_min")?.map_or(Ok(Dialect::Smb202), |text| text.parse())?,
+        signing: match text("signing")?.as_deref() {
+            None | Some("required") => Signing::Required,
+            Some("enabled") => Signing::Enabled,
+            Some(_) => return Err(wrong("signing")),
+        },
+        sealing: match text("sealing")?.as_deref() {
+            None | Some("enabled") => Sealing::Enabled,
+            Some("required") => Sealing::Required,
+            Some(_) => return Err(wrong("sealing")),
+        },
+        server_name: text("server_name")?.filter(|name| !name.is_empty()),
+        machine_sid: text("machine_sid")?.and_then(|text| numbers(&text)).ok_or_else(|| wrong("machine_sid"))?,
+        server_guid: text("server_guid")?.and_then(|text| unhex(&text)).ok_or_else(|| wrong("server_guid"))?,
+    })
+}
+
+/// Fills `bytes` with the kernel's chance.
+pub(super) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(cause) => {
+                return Err(Error::machine(format!("the kernel gives no random bytes: {cause}"), "try again"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn value(connection: &Connection, name: &str) -> Result<Option<String>, Error> {
+    Ok(connection.query_row("SELECT value FROM setting WHERE name = ?1", [name], |row| row.get(0)).optional()?)
+}
+
+fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Error> {
+    connection.execute("INSERT OR REPLACE INTO setting (name, value) VALUES (?1, ?2)", [name, value])?;
+    Ok(())
+}
+
+fn wrong(name: &str) -> Error {
+    let what = format!("the catalog's setting {name} makes no sense");
+    Error::machine(what, "correct it in the table `setting` of catalog.db, or restore that file from a copy")
+}
+
+fn numbers_text(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join("-")
+}
+
+fn numbers(text: &str) -> Option<[u32; 3]> {
+    let numbers: Vec<u32> = text.split('-').map(str::parse).collect::<Result<_, _>>().ok()?;
+    numbers.try_into().ok()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 16]> {
+    let whole = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    whole.then(|| u128::from_str_radix(text, 16).ok()).flatten().map(u128::to_be_bytes)
+}

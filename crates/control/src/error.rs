@@ -1,0 +1,102 @@
+//! What goes wrong in the control plane, told to an operator: what happened, and what to do.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Whose fault it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// An argument that can never be right.
+    Argument,
+    /// What was named does not exist.
+    Missing,
+    /// It exists already, or is in use.
+    Conflict,
+    /// The machine: disk, permissions, another process.
+    Machine,
+}
+
+/// A sentence on what happened and one on what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    fault: Fault,
+    what: String,
+    remedy: String,
+}
+
+impl Error {
+    /// An argument that can never be right.
+    pub fn argument(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Error { fault: Fault::Argument, what: what.into(), remedy: remedy.into() }
+    }
+
+    /// Something named does not exist.
+    pub fn missing(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Error { fault: Fault::Missing, what: what.into(), remedy: remedy.into() }
+    }
+
+    /// Something exists already or is in use.
+    pub fn conflict(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Error { fault: Fault::Conflict, what: what.into(), remedy: remedy.into() }
+    }
+
+    /// The machine did not do its part.
+    pub fn machine(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Error { fault: Fault::Machine, what: what.into(), remedy: remedy.into() }
+    }
+
+    /// The operating system refused to do `what` with `path`.
+    pub(crate) fn system(what: &str, path: &Path, cause: &io::Error) -> Self {
+        let remedy = match cause.kind() {
+            io::ErrorKind::PermissionDenied => "run the command as the user who owns the data folder",
+            io::ErrorKind::StorageFull => "free some space on that disk",
+            _ => "check the path and the disk under it",
+        };
+        Error::machine(format!("cannot {what} {}: {cause}", path.display()), remedy)
+    }
+
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        self.fault
+    }
+
+    /// What happened.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// What to do.
+    pub fn remedy(&self) -> &str {
+        &self.remedy
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what, self.remedy)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<rusqlite::Error> for Error {
+    fn from(cause: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode;
+        let what = format!("the catalog could not be used: {cause}");
+        let remedy = match cause.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                "another program has held it for seconds; try again, or end that program"
+            }
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                "run the command as the user who owns the data folder"
+            }
+            Some(ErrorCode::DiskFull) => "free some space on that disk",
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                "catalog.db in the data folder is damaged or no catalog; restore it from a copy"
+            }
+            _ => "check the data folder and the disk under it",
+        };
+        Error::machine(what, remedy)
+    }
+}

@@ -1,0 +1,169 @@
+//! The data folder: where the catalog, the admin socket and the default share live. Only its owner may look inside.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// Bits that would let somebody else in.
+const OTHERS: u32 = 0o077;
+/// Bytes of a lock file that are read to name its holder.
+const HOLDER_BYTES_MAX: u64 = 20;
+
+/// A data folder that exists and that nobody but its owner can enter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataFolder {
+    path: PathBuf,
+}
+
+/// The right to serve a data folder, held until it is dropped or the process ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl DataFolder {
+    /// Opens a folder, making it where it is missing.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|e| Error::system("make the data folder", path, &e))?;
+        Self::checked(path)
+    }
+
+    /// Opens a folder that already has a catalog.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        match fs::symlink_metadata(path.join("catalog.db")) {
+            Ok(_) => Self::checked(path),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Err(Error::missing(
+                format!("there is no catalog in {}", path.display()),
+                "start the server once with `multilane serve`, or name its data folder with --data or MULTILANE_DATA",
+            )),
+            Err(e) => Err(Error::system("look into the data folder", path, &e)),
+        }
+    }
+
+    /// An empty folder is made private; one in use that others may enter is refused rather than changed, since it may be
+    /// somebody else's.
+    fn checked(path: &Path) -> Result<Self, Error> {
+        let look = |e| Error::system("look into the data folder", path, &e);
+        let path = fs::canonicalize(path).map_err(look)?;
+        let mode = fs::metadata(&path).map_err(look)?.permissions().mode();
+        if mode & OTHERS != 0 {
+            if fs::read_dir(&path).map_err(look)?.next().is_some() {
+                return Err(Error::machine(
+                    format!("others may enter the data folder {} (mode {:o})", path.display(), mode & 0o7777),
+                    "choose a folder of its own with --data, or close this one with `chmod 700`",
+                ));
+            }
+            let closed = fs::set_permissions(&path, Permissions::from_mode(0o700));
+            closed.map_err(|e| Error::system("close to others the data folder", &path, &e))?;
+        }
+        Ok(DataFolder { path })
+    }
+
+    /// The folder, absolute and without symbolic links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the catalog is.
+    pub fn catalog(&self) -> PathBuf {
+        self.path.join("catalog.db")
+    }
+
+    /// Where the running server listens for operators.
+    pub fn socket(&self) -> PathBuf {
+        self.path.join("admin.sock")
+    }
+
+    /// The folder of the share that a first start makes.
+    pub fn first_share(&self) -> PathBuf {
+        self.path.join("share")
+    }
+
+    /// Takes the right to serve this folder. [`Fault::Conflict`](crate::Fault::Conflict) where another server has it.
+    pub fn lock(&self) -> Result<Lock, Error> {
+        let path = self.path.join("lock");
+        let mut file = private_file(&path).map_err(|e| Error::system("open the lock file", &path, &e))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Only to name it: an unreadable number still means that somebody has the lock.
+                let _ = file.take(HOLDER_BYTES_MAX).read_to_string(&mut holder);
+                let what = format!("a server runs on {} already (process {})", self.path.display(), holder.trim());
+                return Err(Error::conflict(what, "stop it first, or choose another folder with --data"));
+            }
+            Err(TryLockError::Error(e)) => return Err(Error::system("lock", &path, &e)),
+        }
+        let named = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        named.map_err(|e| Error::system("write the lock file", &path, &e))?;
+        Ok(Lock { _file: file })
+    }
+}
+
+/// Opens a file for reading and writing, making it so that only its owner can.
+pub(crate) fn private_file(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    if file.metadata()?.permissions().mode() & OTHERS != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fault;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn new_folder_is_private_whatever_lies_above() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = DataFolder::create(&place.path().join("a/b")).unwrap();
+        assert_eq!(mode(folder.path()), 0o700);
+    }
+
+    #[test]
+    fn empty_folder_is_closed_and_used_one_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("data");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        DataFolder::create(&path).unwrap();
+        assert_eq!(mode(&path), 0o700);
+
+        fs::write(path.join("x"), "").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        let error = DataFolder::create(&path).unwrap_err();
+        assert_eq!(error.fault(), Fault::Machine);
+        assert!(error.what().contains("755"), "{error}");
+        assert_eq!(mode(&path), 0o755);
+    }
+
+    #[test]
+    fn folder_without_catalog_is_not_opened() {
+        let place = tempfile::tempdir().unwrap();
+        let error = DataFolder::open(place.path()).unwrap_err();
+        assert_eq!(error.fault(), Fault::Missing);
+        assert!(DataFolder::open(&place.path().join("nowhere")).is_err());
+        assert!(!place.path().join("nowhere").exists());
+    }
+
+    #[test]
+    fn one_server_at_a_time() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = DataFolder::create(place.path()).unwrap();
+        let first = folder.lock().unwrap();
+        let refused = folder.lock().unwrap_err();
+        assert_eq!(refused.fault(), Fault::Conflict);
+        assert!(refused.what().contains(&std::process::id().to_string()), "{refused}");
+        drop(first);
+        folder.lock().unwrap();
+    }
+}

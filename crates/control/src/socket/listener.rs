@@ -1,0 +1,186 @@
+//! The server's side of the admin socket: one thread, one command at a time.
+
+use std::fs::{self, Permissions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::Value;
+use server::admin::Admin;
+use tracing::{info, warn};
+
+use super::{REQUEST_BYTES_MAX, Reply, Request};
+use crate::views::{OpenFile, Session, Status};
+use crate::{Control, DataFolder, Error};
+
+/// How long one command may keep the next one waiting.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The pause after an accept that failed, so that a full file table does not spin the thread.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What the server's status tells besides sessions and opens.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// When the server started.
+    pub started: Instant,
+    /// The addresses it listens on.
+    pub listen: Vec<SocketAddr>,
+    /// The program's version.
+    pub version: &'static str,
+}
+
+/// The open admin socket. Dropping it ends its thread and removes the file.
+#[derive(Debug)]
+pub struct AdminSocket {
+    path: PathBuf,
+    ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Desk {
+    control: Arc<Mutex<Control>>,
+    admin: Arc<dyn Admin>,
+    facts: Facts,
+}
+
+impl AdminSocket {
+    /// Opens the socket in `folder`, whose lock the caller holds: a socket that is there already is a dead server's.
+    pub fn open(
+        folder: &DataFolder,
+        control: Arc<Mutex<Control>>,
+        admin: Arc<dyn Admin>,
+        facts: Facts,
+    ) -> Result<Self, Error> {
+        let path = folder.socket();
+        let listener = bind(&path).map_err(|e| Error::system("open the admin socket", &path, &e))?;
+        let ending = Arc::new(AtomicBool::new(false));
+        let (desk, ended) = (Desk { control, admin, facts }, Arc::clone(&ending));
+        let thread = thread::Builder::new().name("admin".to_owned()).spawn(move || desk.serve(&listener, &ended));
+        let thread = thread.map_err(|e| Error::machine(format!("no thread for the admin socket: {e}"), "try again"))?;
+        Ok(AdminSocket { path, ending, thread: Some(thread) })
+    }
+}
+
+impl Drop for AdminSocket {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::Release);
+        // The thread waits in accept; a connection wakes it. Where that fails it has ended, or ends with the process.
+        if UnixStream::connect(&self.path).is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Desk {
+    fn serve(&self, listener: &UnixListener, ending: &AtomicBool) {
+        loop {
+            let accepted = listener.accept();
+            if ending.load(Ordering::Acquire) {
+                return;
+            }
+            match accepted {
+                Ok((stream, _)) => {
+                    if let Err(cause) = self.attend(&stream) {
+                        warn!(%cause, "admin socket: a command was not answered");
+                    }
+                }
+                Err(cause) => {
+                    warn!(%cause, "admin socket: no connection accepted");
+                    thread::sleep(PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Answers request after request of one connection.
+    fn attend(&self, stream: &UnixStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut reader = BufReader::new(stream);
+        loop {
+            let mut line = Vec::new();
+            reader.by_ref().take(REQUEST_BYTES_MAX).read_until(b'\n', &mut line)?;
+            if line.is_empty() {
+                return Ok(());
+            }
+            if line.pop() != Some(b'\n') {
+                return Err(ErrorKind::InvalidData.into());
+            }
+            let result = match serde_json::from_slice(&line) {
+                Ok(request) => self.answer(&request),
+                Err(e) => {
+                    Err(Error::argument(format!("the request is not understood: {e}"), "use this version's program"))
+                }
+            };
+            let mut reply = serde_json::to_vec(&Reply::from(result))?;
+            reply.push(b'\n');
+            (&mut &*stream).write_all(&reply)?;
+        }
+    }
+
+    fn answer(&self, request: &Request) -> Result<Value, Error> {
+        match request {
+            Request::Reload => value(&reload(&self.control, &*self.admin)?),
+            Request::Status => value(&self.status()),
+            Request::Sessions => value(&self.admin.sessions().into_iter().map(Session::from).collect::<Vec<_>>()),
+            Request::OpenFiles => value(&self.admin.opens().into_iter().map(OpenFile::from).collect::<Vec<_>>()),
+            Request::CloseSession { id } => closed(self.admin.close_session(*id), *id, "session", "sessions"),
+            Request::CloseOpen { id } => closed(self.admin.close_open(*id), *id, "open", "open-files"),
+        }
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            version: self.facts.version.to_owned(),
+            process: std::process::id(),
+            up_seconds: self.facts.started.elapsed().as_secs(),
+            listen: self.facts.listen.iter().map(SocketAddr::to_string).collect(),
+            sessions: self.admin.sessions().len(),
+            opens: self.admin.opens().len(),
+            problems: self.control.lock().problems().to_vec(),
+        }
+    }
+}
+
+/// Reads the catalog again and gives the server the new estate; gives the shares left out.
+pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<crate::Problem>, Error> {
+    // Held until the server has it, so that of two reloads the later estate is the one that stays.
+    let mut control = control.lock();
+    admin.replace(control.estate()?);
+    info!(shares_left_out = control.problems().len(), "catalog read again");
+    Ok(control.problems().to_vec())
+}
+
+fn closed(found: bool, id: u64, what: &str, list: &str) -> Result<Value, Error> {
+    if found {
+        return Ok(Value::Null);
+    }
+    Err(Error::missing(format!("there is no {what} {id}"), format!("`multilane {list}` shows those there are")))
+}
+
+fn value<T: Serialize>(answer: &T) -> Result<Value, Error> {
+    serde_json::to_value(answer)
+        .map_err(|e| Error::machine(format!("the answer cannot be written: {e}"), "report this"))
+}
+
+fn bind(path: &PathBuf) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+        Ok(()) | Err(_) => {}
+    }
+    // Until the mode is set, the data folder's own mode keeps others out.
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(listener)
+}

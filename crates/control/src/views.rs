@@ -1,0 +1,162 @@
+//! What the running server tells operators, in the form it crosses the admin socket and `--json` prints.
+
+use serde::{Deserialize, Serialize};
+use server::admin::{ChannelView, OpenView, SessionView};
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// The number to close it by.
+    pub id: u64,
+    /// Who signed in.
+    pub user: String,
+    /// The storage account of that principal.
+    pub account: String,
+    /// The dialect, such as `3.1.1`.
+    pub dialect: String,
+    /// The cipher that seals it, if one does.
+    pub cipher: Option<String>,
+    /// The algorithm that signs it, or `none`.
+    pub signing: String,
+    /// The client's address and port on the first channel.
+    pub peer: String,
+    /// Seconds since it was set up.
+    pub connected_seconds: u64,
+    /// Seconds since its last request.
+    pub idle_seconds: u64,
+    /// Opens it has.
+    pub opens: usize,
+    /// Its channels.
+    pub channels: Vec<Channel>,
+}
+
+/// One channel of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Channel {
+    /// The client's address and port.
+    pub peer: String,
+    /// The server's address and port.
+    pub local: String,
+    /// The shard that serves it.
+    pub shard: usize,
+    /// Bytes that came in.
+    pub bytes_received: u64,
+    /// Bytes that went out.
+    pub bytes_sent: u64,
+    /// Requests answered.
+    pub requests: u64,
+}
+
+/// An open file or directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenFile {
+    /// The number to close it by.
+    pub id: u64,
+    /// Its session's number.
+    pub session: u64,
+    /// Who opened it.
+    pub user: String,
+    /// The share.
+    pub share: String,
+    /// The path in the share, empty for its root.
+    pub path: String,
+    /// The granted access mask (MS-SMB2 2.2.13.1).
+    pub access: u32,
+    /// Seconds since it was opened.
+    pub open_seconds: u64,
+}
+
+/// A share that is in the catalog and not served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// The share's name.
+    pub share: String,
+    /// Why, in a sentence.
+    pub problem: String,
+}
+
+/// The running server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The program's version.
+    pub version: String,
+    /// Its process id.
+    pub process: u32,
+    /// Seconds since it started.
+    pub up_seconds: u64,
+    /// The addresses it listens on.
+    pub listen: Vec<String>,
+    /// Sessions there are.
+    pub sessions: usize,
+    /// Opens there are.
+    pub opens: usize,
+    /// Shares that it does not serve.
+    pub problems: Vec<Problem>,
+}
+
+impl From<SessionView> for Session {
+    fn from(view: SessionView) -> Self {
+        Session {
+            id: view.id,
+            user: view.user,
+            account: view.account,
+            dialect: dialect_name(view.dialect),
+            cipher: view.cipher,
+            signing: view.signing,
+            peer: view.peer,
+            connected_seconds: view.connected_seconds,
+            idle_seconds: view.idle_seconds,
+            opens: view.opens,
+            channels: view.channels.into_iter().map(Channel::from).collect(),
+        }
+    }
+}
+
+impl From<ChannelView> for Channel {
+    fn from(view: ChannelView) -> Self {
+        Channel {
+            peer: view.peer,
+            local: view.local,
+            shard: view.shard,
+            bytes_received: view.bytes_received,
+            bytes_sent: view.bytes_sent,
+            requests: view.requests,
+        }
+    }
+}
+
+impl From<OpenView> for OpenFile {
+    fn from(view: OpenView) -> Self {
+        OpenFile {
+            id: view.id,
+            session: view.session,
+            user: view.user,
+            share: view.share,
+            path: view.path,
+            access: view.access,
+            open_seconds: view.open_seconds,
+        }
+    }
+}
+
+/// `3.1.1` for 0x0311; revisions ending in zero lose it, as in `2.1`.
+fn dialect_name(revision: u16) -> String {
+    let [major, rest] = revision.to_be_bytes();
+    match (rest >> 4, rest & 15) {
+        (minor, 0) => format!("{major}.{minor}"),
+        (minor, patch) => format!("{major}.{minor}.{patch}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dialect;
+
+    #[test]
+    fn dialects_are_shown_as_people_write_them() {
+        for text in ["2.0.2", "2.1", "3.0", "3.0.2", "3.1.1"] {
+            assert_eq!(dialect_name(text.parse::<Dialect>().unwrap().revision()), text);
+        }
+    }
+}
