@@ -1,1 +1,19 @@
-//! Under construction.
+//! Who is speaking, and is it still them: the pre-authentication hash, key derivation, signing, sealing, NTLMv2 and
+//! SPNEGO. The only room that imports crypto.
+//!
+//! Time and randomness are arguments; nothing here reads a clock. [`random`] is exported for those who must supply it.
+//! Keys are turned into ready contexts once, so that signing and sealing a message allocates nothing.
+
+pub mod failure;
+pub mod kdf;
+pub mod ntlm;
+pub mod preauth;
+mod random;
+mod role;
+pub mod seal;
+pub mod sign;
+pub mod spnego;
+
+pub use failure::LogonFailure;
+pub use random::{RandomFault, random};
+pub use role::Role;

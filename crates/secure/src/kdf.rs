@@ -1,0 +1,164 @@
+//! Key derivation (MS-SMB2 3.1.4.2, with the labels and contexts of 3.2.5.3 and 3.3.5.5): SP800-108 in counter mode
+//! with HMAC-SHA256.
+
+use std::fmt;
+
+use aws_lc_rs::hmac;
+use wire::ids::Dialect;
+
+use crate::Role;
+use crate::preauth::PreauthHash;
+use crate::seal::{Cipher, Opener, Sealer};
+use crate::sign::{SigningAlgorithm, SigningKey};
+
+/// What a dialect feeds into the derivation.
+#[derive(Clone, Copy, Debug)]
+pub enum Derivation<'a> {
+    /// 2.0.2 and 2.1: none. Messages are signed with the session key itself and cannot be sealed.
+    Smb2,
+    /// 3.0 and 3.0.2: fixed labels and contexts.
+    Smb30,
+    /// 3.1.1: fixed labels; the context is Session.PreauthIntegrityHashValue (for a bound channel, its own).
+    Smb311(&'a PreauthHash),
+}
+
+/// The keys of a session, as one end of it sees them. Never printed.
+#[derive(Clone)]
+pub struct SessionKeys {
+    signing: [u8; 16],
+    application: [u8; 16],
+    cipher: Option<Cipher>,
+    encryption: [u8; 32],
+    decryption: [u8; 32],
+}
+
+impl SessionKeys {
+    /// Derives the keys of a session from the key that authentication produced. `role` is the end that will use them:
+    /// what the server encrypts with, the client decrypts with. `cipher` is Connection.CipherId, or `None` where
+    /// nothing is sealed; 3.0 and 3.0.2 know only AES-128-CCM.
+    ///
+    /// `session_key` is the key as the authentication gives it, of any length. Its first 16 bytes, padded with zeros,
+    /// are Session.SessionKey; the whole is Session.FullSessionKey, which 256-bit ciphers derive from.
+    pub fn derive(role: Role, derivation: Derivation<'_>, session_key: &[u8], cipher: Option<Cipher>) -> Self {
+        let short = short_key(session_key);
+        let cipher = match derivation {
+            Derivation::Smb2 => None,
+            Derivation::Smb30 => cipher.map(|_| Cipher::Aes128Ccm),
+            Derivation::Smb311(_) => cipher,
+        };
+        let mut keys = SessionKeys {
+            signing: channel_signing_key(derivation, session_key),
+            application: short,
+            cipher,
+            encryption: [0; 32],
+            decryption: [0; 32],
+        };
+        if let Some((label, context)) = derivation.application() {
+            keys.application = derive_16(&short, label, context);
+        }
+        if let Some(cipher) = cipher {
+            let from = if cipher.key_length() == 32 { session_key } else { &short[..] };
+            keys.encryption = derivation.cipher_key(from, role, cipher);
+            keys.decryption = derivation.cipher_key(from, role.peer(), cipher);
+        }
+        keys
+    }
+
+    /// Session.SigningKey, ready to sign with `algorithm`.
+    pub fn signing_key(&self, algorithm: SigningAlgorithm) -> SigningKey {
+        SigningKey::new(algorithm, self.signing)
+    }
+
+    /// Session.ApplicationKey, for those above who ask for the session key (3.3.4.4). The session key itself in 2.x.
+    pub fn application_key(&self) -> [u8; 16] {
+        self.application
+    }
+
+    /// Session.EncryptionKey, ready to seal; `None` where the session has no cipher.
+    pub fn sealer(&self) -> Option<Sealer> {
+        self.cipher.map(|cipher| Sealer::new(cipher, &self.encryption))
+    }
+
+    /// Session.DecryptionKey, ready to open; `None` where the session has no cipher.
+    pub fn opener(&self) -> Option<Opener> {
+        self.cipher.map(|cipher| Opener::new(cipher, &self.decryption))
+    }
+}
+
+impl fmt::Debug for SessionKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionKeys").field("cipher", &self.cipher).finish_non_exhaustive()
+    }
+}
+
+/// Channel.SigningKey of a bound channel (3.3.5.5.3), or Session.SigningKey where the session's own keys go in.
+pub fn channel_signing_key(derivation: Derivation<'_>, session_key: &[u8]) -> [u8; 16] {
+    let short = short_key(session_key);
+    match derivation {
+        Derivation::Smb2 => short,
+        Derivation::Smb30 => derive_16(&short, b"SMB2AESCMAC\0", b"SmbSign\0"),
+        Derivation::Smb311(preauth) => derive_16(&short, b"SMBSigningKey\0", preauth.as_bytes()),
+    }
+}
+
+impl<'a> Derivation<'a> {
+    /// What `dialect` asks for. `preauth` is the session's hash, or the channel's when one is bound; it counts in 3.1.1
+    /// only.
+    pub fn new(dialect: Dialect, preauth: &'a PreauthHash) -> Self {
+        match dialect {
+            Dialect::SMB_3_1_1 => Derivation::Smb311(preauth),
+            Dialect::SMB_3_0 | Dialect::SMB_3_0_2 => Derivation::Smb30,
+            _ => Derivation::Smb2,
+        }
+    }
+
+    fn application(self) -> Option<(&'static [u8], &'a [u8])> {
+        match self {
+            Derivation::Smb2 => None,
+            Derivation::Smb30 => Some((b"SMB2APP\0", b"SmbRpc\0")),
+            Derivation::Smb311(preauth) => Some((b"SMBAppKey\0", preauth.as_bytes())),
+        }
+    }
+
+    /// The key that `sender` seals with, in the first `cipher.key_length()` bytes.
+    fn cipher_key(self, from: &[u8], sender: Role, cipher: Cipher) -> [u8; 32] {
+        let (label, context): (&[u8], &[u8]) = match (self, sender) {
+            (Derivation::Smb2, Role::Client | Role::Server) => return [0; 32],
+            (Derivation::Smb30, Role::Client) => (b"SMB2AESCCM\0", b"ServerIn \0"),
+            (Derivation::Smb30, Role::Server) => (b"SMB2AESCCM\0", b"ServerOut\0"),
+            (Derivation::Smb311(preauth), Role::Client) => (b"SMBC2SCipherKey\0", preauth.as_bytes()),
+            (Derivation::Smb311(preauth), Role::Server) => (b"SMBS2CCipherKey\0", preauth.as_bytes()),
+        };
+        let mut key = kdf(from, label, context, cipher.key_length());
+        key[cipher.key_length()..].fill(0);
+        key
+    }
+}
+
+/// Session.SessionKey: "the first 16 bytes of the cryptographic key [...] right-padded with zero bytes" (3.3.1.8).
+fn short_key(session_key: &[u8]) -> [u8; 16] {
+    let mut short = [0; 16];
+    let length = session_key.len().min(short.len());
+    short[..length].copy_from_slice(&session_key[..length]);
+    short
+}
+
+fn derive_16(key: &[u8], label: &[u8], context: &[u8]) -> [u8; 16] {
+    let mut out = [0; 16];
+    out.copy_from_slice(&kdf(key, label, context, 16)[..16]);
+    out
+}
+
+/// SP800-108 5.1 with r = 32. At most one block of HMAC-SHA256 is ever asked for, so the counter stays at 1:
+/// HMAC(key, 1 || label || 0 || context || length in bits). The caller's labels end with their NUL.
+fn kdf(key: &[u8], label: &[u8], context: &[u8], length: usize) -> [u8; 32] {
+    let mut prf = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
+    prf.update(&1u32.to_be_bytes());
+    prf.update(label);
+    prf.update(&[0]);
+    prf.update(context);
+    prf.update(&(length as u32 * 8).to_be_bytes());
+    let mut out = [0; 32];
+    out.copy_from_slice(prf.sign().as_ref());
+    out
+}

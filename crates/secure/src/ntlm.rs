@@ -1,0 +1,18 @@
+//! NTLMv2 (MS-NLMP), both ends, connection-oriented. NTLMv1, LM and anonymous logons are refused, and so are clients
+//! without Unicode or extended session security: everything since Windows 2000 has both.
+
+mod acceptor;
+mod av_pair;
+mod hash;
+mod initiator;
+mod message;
+mod response;
+mod session_security;
+
+pub use acceptor::{Acceptor, Authenticated, Identity, Target};
+pub use av_pair::{AvId, AvPairs};
+pub use hash::NtHash;
+pub use initiator::{Credentials, Established, Fresh, Initiator};
+pub(crate) use message::SIGNATURE;
+pub use message::{Authenticate, Challenge, Flags, Negotiate};
+pub use session_security::SessionSecurity;

@@ -1,0 +1,82 @@
+//! The NTLMv2 computations (MS-NLMP 3.3.2) and the NTLMv2_RESPONSE (2.2.2.8).
+
+use wire::Malformed;
+use wire::codec::{Reader, Writer};
+use wire::ids::FileTime;
+
+use super::av_pair::AvPairs;
+use super::hash::{NtHash, hmac_md5};
+
+/// Length of NTProofStr at the front of an NTLMv2_RESPONSE.
+const PROOF_LENGTH: usize = 16;
+
+/// NTOWFv2, the key of the proof. `user` and `domain` are UTF-16LE, as the client sent them.
+pub(super) fn ntowf_v2(hash: &NtHash, user: &[u8], domain: &[u8]) -> [u8; 16] {
+    hmac_md5(hash.as_bytes(), &[&uppercase(user), domain])
+}
+
+/// NTProofStr over the server's challenge and the client's NTLMv2_CLIENT_CHALLENGE ("temp").
+pub(super) fn proof(response_key: &[u8; 16], server_challenge: &[u8; 8], temp: &[u8]) -> [u8; 16] {
+    hmac_md5(response_key, &[server_challenge, temp])
+}
+
+/// SessionBaseKey, which for NTLMv2 is the KeyExchangeKey too (3.4.5.1).
+pub(super) fn session_base_key(response_key: &[u8; 16], proof: &[u8; 16]) -> [u8; 16] {
+    hmac_md5(response_key, &[proof])
+}
+
+/// The server's or client's uppercase as Windows does it: unit by unit, so that nothing changes its length and a
+/// surrogate stays what it is.
+fn uppercase(text: &[u8]) -> Vec<u8> {
+    text.chunks_exact(2).flat_map(|unit| uppercase_unit(u16::from_le_bytes([unit[0], unit[1]])).to_le_bytes()).collect()
+}
+
+fn uppercase_unit(unit: u16) -> u16 {
+    let Some(character) = char::from_u32(unit.into()) else { return unit };
+    let mut upper = character.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(single), None) => u16::try_from(u32::from(single)).unwrap_or(unit),
+        _ => unit,
+    }
+}
+
+/// An NTLMv2_RESPONSE as received.
+#[derive(Clone, Copy)]
+pub(super) struct Response<'a> {
+    /// NTProofStr.
+    pub(super) proof: [u8; PROOF_LENGTH],
+    /// NTLMv2_CLIENT_CHALLENGE (2.2.2.7), which the proof covers.
+    pub(super) temp: &'a [u8],
+    /// Its AvPairs.
+    pub(super) pairs: AvPairs<'a>,
+}
+
+impl<'a> Response<'a> {
+    /// Reads an NtChallengeResponse longer than NTLMv1's 24 bytes.
+    pub(super) fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let proof = reader.array()?;
+        let temp = reader.rest();
+        let mut reader = Reader::new(temp);
+        if reader.array()? != [1, 1] {
+            return Err(Malformed("RespType"));
+        }
+        // Reserved1, Reserved2, TimeStamp, ChallengeFromClient, Reserved3.
+        reader.skip(2 + 4 + 8 + 8 + 4)?;
+        Ok(Response { proof, temp, pairs: AvPairs::parse(reader.rest())? })
+    }
+}
+
+/// Builds NTLMv2_CLIENT_CHALLENGE. `pairs` come without their end.
+pub(super) fn client_challenge(time: FileTime, challenge: [u8; 8], pairs: &[u8]) -> Vec<u8> {
+    let mut temp = Vec::with_capacity(36 + pairs.len());
+    let mut writer = Writer::new(&mut temp);
+    writer.bytes(&[1, 1]);
+    writer.zeros(6);
+    writer.u64(time.0);
+    writer.bytes(&challenge);
+    writer.zeros(4);
+    writer.bytes(pairs);
+    writer.zeros(4 + 4);
+    temp
+}
