@@ -1,1 +1,352 @@
+//! The catalog as its callers see it.
 
+use std::collections::HashSet;
+use std::fs;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
+
+use base64::Engine;
+use server::admin::{Sealing, Signing};
+use tempfile::TempDir;
+
+use super::*;
+use crate::{Fault, ShareName, UserName};
+
+fn place() -> (TempDir, DataFolder) {
+    let place = tempfile::tempdir().unwrap();
+    let folder = DataFolder::create(&place.path().join("data")).unwrap();
+    (place, folder)
+}
+
+fn account(name: &str) -> AccountName {
+    name.parse().unwrap()
+}
+
+fn user(name: &str) -> UserName {
+    name.parse().unwrap()
+}
+
+fn ram(name: &str) -> NewShare {
+    NewShare {
+        name: name.parse().unwrap(),
+        account: None,
+        source: Source::Ram { bytes: NonZeroU64::new(1 << 20).unwrap() },
+        read_only: false,
+        seal_required: false,
+        comment: String::new(),
+    }
+}
+
+fn at(name: &str, path: &Path) -> NewShare {
+    NewShare { source: Source::Folder { path: path.to_owned(), quota_gib: None }, ..ram(name) }
+}
+
+fn share(name: &str) -> ShareName {
+    name.parse().unwrap()
+}
+
+#[test]
+fn files_are_for_their_owner_only() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    let mut seen = 0;
+    for file in fs::read_dir(folder.path()).unwrap() {
+        let file = file.unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o7777, 0o600, "{:?}", file.path());
+        seen += 1;
+    }
+    assert!(seen >= 2, "the catalog and its log");
+}
+
+#[test]
+fn loose_catalog_is_closed_when_opened() {
+    let (_place, folder) = place();
+    drop(Catalog::open(&folder).unwrap());
+    fs::set_permissions(folder.catalog(), fs::Permissions::from_mode(0o644)).unwrap();
+    drop(Catalog::open(&folder).unwrap());
+    assert_eq!(fs::metadata(folder.catalog()).unwrap().permissions().mode() & 0o7777, 0o600);
+}
+
+#[test]
+fn everything_is_there_after_reopening() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::StorageV2).unwrap();
+    catalog.add_user(&user("Alice"), "secret", None).unwrap();
+    catalog.create_share(&ram("fast")).unwrap();
+    let (keys, settings) = (catalog.keys(&account("abc")).unwrap(), catalog.settings().unwrap());
+    drop(catalog);
+
+    let mut catalog = Catalog::open(&folder).unwrap();
+    assert_eq!(catalog.account(&account("abc")).unwrap().kind, AccountKind::StorageV2);
+    assert!(catalog.keys(&account("abc")).unwrap() == keys);
+    assert_eq!(catalog.users().unwrap()[0].name, "Alice");
+    assert_eq!(catalog.shares().unwrap()[0].name, "fast");
+    assert_eq!(catalog.settings().unwrap(), settings);
+}
+
+#[test]
+fn file_that_is_no_catalog_is_refused_untouched() {
+    let (_place, folder) = place();
+    fs::write(folder.catalog(), "these are not tables ".repeat(100)).unwrap();
+    let error = Catalog::open(&folder).unwrap_err();
+    assert_eq!(error.fault(), Fault::Machine);
+    assert!(error.remedy().contains("catalog.db"), "{error}");
+    assert!(fs::read_to_string(folder.catalog()).unwrap().starts_with("these"));
+}
+
+#[test]
+fn keys_are_64_random_bytes_and_change_one_at_a_time() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    let old = catalog.keys(&account("abc")).unwrap();
+    assert_ne!(old.key1, old.key2);
+    assert_eq!(base64::prelude::BASE64_STANDARD.decode(&old.key1).unwrap().len(), 64);
+
+    let new = catalog.regenerate_key(&account("abc"), Key::One).unwrap();
+    assert!(new.key1 != old.key1 && new.key2 == old.key2);
+    let newer = catalog.regenerate_key(&account("abc"), Key::Two).unwrap();
+    assert!(newer.key1 == new.key1 && newer.key2 != new.key2);
+    assert_eq!(catalog.regenerate_key(&account("nobody"), Key::One).unwrap_err().fault(), Fault::Missing);
+    assert!(!format!("{newer:?}").contains(&newer.key1));
+}
+
+#[test]
+fn names_are_taken_whatever_their_case_and_kind() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    catalog.add_user(&user("Jörg"), "secret", None).unwrap();
+    catalog.create_share(&ram("Team")).unwrap();
+
+    assert_eq!(catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap_err().fault(), Fault::Conflict);
+    assert_eq!(catalog.add_user(&user("ABC"), "x", None).unwrap_err().fault(), Fault::Conflict);
+    assert_eq!(catalog.add_user(&user("jÖRG"), "x", None).unwrap_err().fault(), Fault::Conflict);
+    assert_eq!(catalog.create_share(&ram("TEAM")).unwrap_err().fault(), Fault::Conflict);
+    assert_eq!(catalog.share(&share("tEAM")).unwrap().name, "Team");
+    catalog.remove_user(&user("JÖRG")).unwrap();
+    catalog.delete_share(&share("team")).unwrap();
+    assert!(catalog.users().unwrap().is_empty() && catalog.shares().unwrap().is_empty());
+}
+
+#[test]
+fn relative_ids_start_at_1000_and_never_return() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    assert!(catalog.is_new().unwrap());
+    let first = catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    assert_eq!(first.relative_id, 1000);
+    let alice = catalog.add_user(&user("alice"), "secret", None).unwrap().relative_id;
+    catalog.remove_user(&user("alice")).unwrap();
+    assert!(catalog.add_user(&user("alice"), "secret", None).unwrap().relative_id > alice);
+    assert_eq!(catalog.remove_user(&user("bob")).unwrap_err().fault(), Fault::Missing);
+    catalog.remove_user(&user("alice")).unwrap();
+    catalog.delete_account(&account("abc")).unwrap();
+    assert!(!catalog.is_new().unwrap());
+}
+
+#[test]
+fn account_with_shares_or_users_stays() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    catalog.create_share(&ram("fast")).unwrap();
+    let error = catalog.delete_account(&account("abc")).unwrap_err();
+    assert_eq!((error.fault(), error.what()), (Fault::Conflict, "account \"abc\" has 1 share"));
+    catalog.delete_share(&share("fast")).unwrap();
+    catalog.add_user(&user("alice"), "secret", None).unwrap();
+    assert_eq!(catalog.account(&account("abc")).unwrap().users, 1);
+    assert_eq!(catalog.delete_account(&account("abc")).unwrap_err().fault(), Fault::Conflict);
+    catalog.remove_user(&user("alice")).unwrap();
+    catalog.delete_account(&account("abc")).unwrap();
+    assert_eq!(catalog.delete_account(&account("abc")).unwrap_err().fault(), Fault::Missing);
+    assert_eq!(catalog.keys(&account("abc")).unwrap_err().fault(), Fault::Missing);
+}
+
+#[test]
+fn users_and_shares_go_to_the_oldest_account_unless_one_is_named() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    assert_eq!(catalog.add_user(&user("alice"), "secret", None).unwrap_err().fault(), Fault::Missing);
+    for name in ["zzz", "aaa"] {
+        catalog.create_account(&account(name), AccountKind::FileStorage).unwrap();
+    }
+    assert_eq!(catalog.add_user(&user("alice"), "secret", None).unwrap().account, "zzz");
+    assert_eq!(catalog.add_user(&user("bob"), "secret", Some(&account("aaa"))).unwrap().account, "aaa");
+    let named = NewShare { account: Some(account("aaa")), ..ram("fast") };
+    assert_eq!(catalog.create_share(&named).unwrap().account, "aaa");
+    let nowhere = NewShare { account: Some(account("bbb")), ..ram("other") };
+    assert_eq!(catalog.create_share(&nowhere).unwrap_err().fault(), Fault::Missing);
+}
+
+#[test]
+fn passwords_are_kept_as_hashes_only() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    catalog.add_user(&user("alice"), "correct horse battery", None).unwrap();
+    for bad in ["", "x".repeat(1025).as_str()] {
+        assert_eq!(catalog.add_user(&user("bob"), bad, None).unwrap_err().fault(), Fault::Argument);
+    }
+    let snapshot = catalog.snapshot().unwrap();
+    assert_eq!(snapshot.users[0].1, server::admin::nt_hash("correct horse battery"));
+    drop(catalog);
+    for file in fs::read_dir(folder.path()).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        for secret in [&b"correct horse"[..], &b"c\0o\0r\0r\0e\0c\0t\0"[..]] {
+            assert!(!bytes.windows(secret.len()).any(|window| window == secret));
+        }
+    }
+}
+
+#[test]
+fn folders_are_kept_whole_and_must_be_folders() {
+    let (place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    let files = place.path().join("files");
+    fs::create_dir(&files).unwrap();
+    std::os::unix::fs::symlink(&files, place.path().join("link")).unwrap();
+    fs::write(place.path().join("file"), "").unwrap();
+
+    let made = catalog.create_share(&at("one", &place.path().join("data/../link"))).unwrap();
+    let whole = fs::canonicalize(&files).unwrap();
+    assert_eq!(made.source, Source::Folder { path: whole, quota_gib: None });
+    for wrong in ["nowhere", "file"] {
+        let error = catalog.create_share(&at("two", &place.path().join(wrong))).unwrap_err();
+        assert_eq!(error.fault(), Fault::Argument, "{error}");
+    }
+}
+
+#[test]
+fn folder_with_the_keys_in_it_is_never_shared() {
+    let (place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    std::os::unix::fs::symlink(folder.path(), place.path().join("link")).unwrap();
+    for wrong in [folder.path(), place.path(), Path::new("/"), &place.path().join("link")] {
+        let error = catalog.create_share(&at("leak", wrong)).unwrap_err();
+        assert!(error.what().contains("keys"), "{error}");
+    }
+    fs::create_dir(folder.first_share()).unwrap();
+    catalog.create_share(&at("fine", &folder.first_share())).unwrap();
+}
+
+#[test]
+fn share_changes_touch_only_what_they_name() {
+    let (place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    let files = place.path().join("files");
+    fs::create_dir(&files).unwrap();
+    let made = catalog.create_share(&at("one", &files)).unwrap();
+
+    let quota = NonZeroU32::new(5);
+    let sealed = ShareChanges { seal_required: Some(true), quota_gib: Some(quota), ..ShareChanges::default() };
+    let changed = catalog.update_share(&share("ONE"), &sealed).unwrap();
+    let Source::Folder { path, .. } = made.source.clone() else { panic!("a folder") };
+    let source = Source::Folder { path, quota_gib: quota };
+    assert_eq!(changed, ShareRecord { seal_required: true, source, ..made });
+    assert_eq!(catalog.share(&share("one")).unwrap(), changed);
+
+    let comment = ShareChanges { comment: Some("for all".to_owned()), ..ShareChanges::default() };
+    assert_eq!(catalog.update_share(&share("one"), &comment).unwrap().comment, "for all");
+    let unbounded = ShareChanges { quota_gib: Some(None), read_only: Some(true), ..ShareChanges::default() };
+    assert!(catalog.update_share(&share("one"), &unbounded).unwrap().read_only);
+    for wrong in ["two\nlines".to_owned(), "x".repeat(257)] {
+        let wrong = ShareChanges { comment: Some(wrong), ..ShareChanges::default() };
+        assert_eq!(catalog.update_share(&share("one"), &wrong).unwrap_err().fault(), Fault::Argument);
+    }
+    assert_eq!(catalog.update_share(&share("two"), &comment).unwrap_err().fault(), Fault::Missing);
+    catalog.create_share(&ram("fast")).unwrap();
+    assert_eq!(catalog.update_share(&share("fast"), &sealed).unwrap_err().fault(), Fault::Argument);
+}
+
+#[test]
+fn writers_at_once_all_succeed() {
+    const WRITERS: usize = 8;
+    const EACH: usize = 10;
+    let (_place, folder) = place();
+    Catalog::open(&folder).unwrap().create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    let together = Barrier::new(WRITERS);
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (together, folder) = (&together, &folder);
+            scope.spawn(move || {
+                together.wait();
+                let mut catalog = Catalog::open(folder).unwrap();
+                for number in 0..EACH {
+                    catalog.add_user(&user(&format!("user-{writer}-{number}")), "secret", None).unwrap();
+                    catalog.snapshot().unwrap();
+                }
+            });
+        }
+    });
+    let users = Catalog::open(&folder).unwrap().users().unwrap();
+    let ids: HashSet<u32> = users.iter().map(|user| user.relative_id).collect();
+    assert_eq!((users.len(), ids.len()), (WRITERS * EACH, WRITERS * EACH));
+}
+
+#[test]
+fn of_many_who_want_one_name_one_gets_it() {
+    const WRITERS: usize = 8;
+    let (_place, folder) = place();
+    let together = Barrier::new(WRITERS);
+    let won: usize = thread::scope(|scope| {
+        let all: Vec<_> = (0..WRITERS)
+            .map(|_| {
+                scope.spawn(|| {
+                    together.wait();
+                    // The first opening raises the schema: that race is part of the test.
+                    let made =
+                        Catalog::open(&folder).unwrap().create_account(&account("abc"), AccountKind::FileStorage);
+                    usize::from(made.is_ok())
+                })
+            })
+            .collect();
+        all.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(won, 1);
+}
+
+#[test]
+fn settings_are_kept_and_wrong_ones_are_never_taken_for_defaults() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    let first = catalog.settings().unwrap();
+    assert_eq!((first.signing, first.sealing), (Signing::Required, Sealing::Enabled));
+    let changed = StoredSettings {
+        listen: vec!["127.0.0.1:4450".parse().unwrap(), "[::1]:445".parse().unwrap()],
+        dialect_min: Dialect::Smb311,
+        signing: Signing::Enabled,
+        sealing: Sealing::Required,
+        server_name: Some("files".to_owned()),
+        ..first.clone()
+    };
+    catalog.set_settings(&changed).unwrap();
+    assert_eq!(catalog.settings().unwrap(), changed);
+    let many = StoredSettings { listen: vec!["127.0.0.1:1".parse().unwrap(); 65], ..first };
+    assert_eq!(catalog.set_settings(&many).unwrap_err().fault(), Fault::Argument);
+
+    for (name, value) in
+        [("signing", "maybe"), ("sealing", ""), ("dialect_min", "1.0"), ("listen", "here"), ("server_guid", "x")]
+    {
+        catalog.set_settings(&changed).unwrap();
+        catalog.connection.execute("UPDATE setting SET value = ?2 WHERE name = ?1", [name, value]).unwrap();
+        assert!(catalog.settings().is_err(), "{name} {value:?}");
+    }
+}
+
+#[test]
+fn every_data_folder_has_an_identity_of_its_own() {
+    let ((_one, first), (_two, second)) = (place(), place());
+    let first = Catalog::open(&first).unwrap().settings().unwrap();
+    let second = Catalog::open(&second).unwrap().settings().unwrap();
+    assert_ne!(first.server_guid, second.server_guid);
+    assert_ne!(first.machine_sid, second.machine_sid);
+}

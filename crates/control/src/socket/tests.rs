@@ -1,1 +1,251 @@
+//! The socket between a command and a server, with a server that only remembers.
 
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::num::NonZeroU64;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use server::admin::{Admin, ChannelView, Estate, OpenView, SessionView};
+use tempfile::TempDir;
+
+use super::*;
+use crate::{
+    AccountKind, Catalog, Control, DataFolder, NewShare, OpenFile, Overrides, Problem, Session, Source, Status,
+    first_start,
+};
+
+#[derive(Default)]
+struct Remembering {
+    estates: Mutex<Vec<Estate>>,
+}
+
+impl Admin for Remembering {
+    fn replace(&self, estate: Estate) {
+        self.estates.lock().push(estate);
+    }
+
+    fn sessions(&self) -> Vec<SessionView> {
+        let channel = ChannelView {
+            peer: "192.0.2.1:50000".to_owned(),
+            local: "192.0.2.9:445".to_owned(),
+            shard: 1,
+            bytes_received: 10,
+            bytes_sent: 20,
+            requests: 3,
+        };
+        vec![SessionView {
+            id: u64::MAX,
+            user: "alice".to_owned(),
+            account: "local".to_owned(),
+            dialect: 0x0311,
+            cipher: None,
+            signing: "AES-GMAC".to_owned(),
+            peer: channel.peer.clone(),
+            connected_seconds: 5,
+            idle_seconds: 1,
+            opens: 2,
+            channels: vec![channel],
+        }]
+    }
+
+    fn opens(&self) -> Vec<OpenView> {
+        vec![OpenView {
+            id: 7,
+            session: u64::MAX,
+            user: "alice".to_owned(),
+            share: "share".to_owned(),
+            path: "a\\\"b\n".to_owned(),
+            access: 0x0012_0089,
+            open_seconds: 4,
+        }]
+    }
+
+    fn close_session(&self, id: u64) -> bool {
+        id == u64::MAX
+    }
+
+    fn close_open(&self, id: u64) -> bool {
+        id == 7
+    }
+}
+
+struct Running {
+    place: TempDir,
+    folder: DataFolder,
+    admin: Arc<Remembering>,
+    socket: Option<AdminSocket>,
+}
+
+fn running() -> Running {
+    let place = tempfile::tempdir().unwrap();
+    let folder = DataFolder::create(&place.path().join("data")).unwrap();
+    let mut running = Running { place, folder, admin: Arc::default(), socket: None };
+    running.start();
+    running
+}
+
+impl Running {
+    fn start(&mut self) {
+        let mut catalog = Catalog::open(&self.folder).unwrap();
+        first_start(&mut catalog, &self.folder).unwrap();
+        let control = Arc::new(Mutex::new(Control::new(catalog, Overrides::default())));
+        let admin = Arc::clone(&self.admin);
+        let facts = Facts { started: Instant::now(), listen: vec!["192.0.2.9:445".parse().unwrap()], version: "1.2.3" };
+        self.socket = Some(AdminSocket::open(&self.folder, control, admin, facts).unwrap());
+    }
+
+    fn reload(&self) -> Vec<Problem> {
+        ask(&self.folder, &Request::Reload).unwrap().unwrap()
+    }
+
+    /// The names of the shares that the server was last given.
+    fn shares(&self) -> Vec<String> {
+        self.admin.estates.lock().last().unwrap().shares.iter().map(|share| share.name.clone()).collect()
+    }
+}
+
+#[test]
+fn views_come_through_whole() {
+    let running = running();
+    let sessions: Vec<Session> = ask(&running.folder, &Request::Sessions).unwrap().unwrap();
+    assert_eq!(sessions, running.admin.sessions().into_iter().map(Session::from).collect::<Vec<_>>());
+    assert_eq!((sessions[0].id, sessions[0].dialect.as_str()), (u64::MAX, "3.1.1"));
+    let opens: Vec<OpenFile> = ask(&running.folder, &Request::OpenFiles).unwrap().unwrap();
+    assert_eq!(opens[0].path, "a\\\"b\n");
+    let status: Status = ask(&running.folder, &Request::Status).unwrap().unwrap();
+    assert_eq!((status.version.as_str(), status.sessions, status.opens), ("1.2.3", 1, 1));
+    assert_eq!((status.listen, status.process), (vec!["192.0.2.9:445".to_owned()], std::process::id()));
+}
+
+#[test]
+fn closing_says_whether_there_was_one() {
+    let running = running();
+    for (request, missing) in [
+        (Request::CloseSession { id: u64::MAX }, false),
+        (Request::CloseSession { id: 1 }, true),
+        (Request::CloseOpen { id: 7 }, false),
+        (Request::CloseOpen { id: 8 }, true),
+    ] {
+        match ask::<()>(&running.folder, &request) {
+            Ok(closed) => assert!(closed.is_some() && !missing, "{request:?}"),
+            Err(error) => assert!(missing && error.fault() == Fault::Missing, "{request:?} {error}"),
+        }
+    }
+}
+
+#[test]
+fn reload_gives_the_server_what_changed() {
+    let running = running();
+    assert!(running.reload().is_empty());
+    assert_eq!(running.shares(), ["share"]);
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    catalog.create_share(&ram("fast")).unwrap();
+    catalog.create_account(&"other".parse().unwrap(), AccountKind::FileStorage).unwrap();
+    catalog.add_user(&"alice".parse().unwrap(), "secret", None).unwrap();
+    running.reload();
+    assert_eq!(running.shares(), ["fast", "share"]);
+    let estates = running.admin.estates.lock();
+    let [before, after] = &estates[..] else { panic!("two reloads") };
+    assert!(Arc::ptr_eq(&before.shares[0].store, &after.shares[1].store), "an unchanged share keeps its store");
+    let names: Vec<_> = after.principals.iter().map(|one| (one.name.as_str(), one.secrets.len())).collect();
+    assert_eq!(names, [("local", 2), ("other", 2), ("alice", 1)]);
+    assert_eq!(before.settings, after.settings);
+}
+
+#[test]
+fn ram_disk_lives_until_its_share_is_deleted() {
+    let running = running();
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    let mut stores = Vec::new();
+    for make in [true, false, true] {
+        if make {
+            let _ = catalog.delete_share(&"fast".parse().unwrap());
+            catalog.create_share(&ram("fast")).unwrap();
+        }
+        running.reload();
+        stores.push(Arc::downgrade(&running.admin.estates.lock().last().unwrap().shares[0].store));
+    }
+    assert!(stores[0].ptr_eq(&stores[1]), "kept over a reload");
+    assert!(!stores[1].ptr_eq(&stores[2]), "made anew with its share");
+    running.admin.estates.lock().drain(..2);
+    assert!(stores[0].upgrade().is_none(), "nothing else holds the old one");
+}
+
+#[test]
+fn share_whose_folder_is_gone_is_left_out_and_comes_back() {
+    let running = running();
+    let files = running.place.path().join("files");
+    fs::create_dir(&files).unwrap();
+    let source = Source::Folder { path: files.clone(), quota_gib: None };
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    catalog.create_share(&NewShare { source, ..ram("files") }).unwrap();
+    assert!(running.reload().is_empty());
+    let before = Arc::clone(&running.admin.estates.lock().last().unwrap().shares[0].store);
+
+    fs::rename(&files, running.place.path().join("elsewhere")).unwrap();
+    let problems = running.reload();
+    assert_eq!((problems.len(), problems[0].share.as_str()), (1, "files"));
+    assert!(problems[0].problem.contains("gone"), "{problems:?}");
+    assert_eq!(running.shares(), ["share"]);
+    let status: Status = ask(&running.folder, &Request::Status).unwrap().unwrap();
+    assert_eq!(status.problems, problems);
+
+    fs::create_dir(&files).unwrap();
+    assert!(running.reload().is_empty());
+    let after = Arc::clone(&running.admin.estates.lock().last().unwrap().shares[0].store);
+    assert!(!Arc::ptr_eq(&before, &after), "another folder of that name is another store");
+}
+
+#[test]
+fn no_server_is_no_error_even_where_a_dead_one_left_its_socket() {
+    let mut running = running();
+    let path = running.folder.socket();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    running.socket = None;
+    assert!(!path.exists());
+    assert_eq!(ask::<Status>(&running.folder, &Request::Status).unwrap(), None);
+
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    assert_eq!(ask::<Status>(&running.folder, &Request::Status).unwrap(), None);
+    running.start();
+    assert!(ask::<Status>(&running.folder, &Request::Status).unwrap().is_some());
+}
+
+#[test]
+fn nonsense_is_answered_or_cut_off_and_the_next_command_works() {
+    let running = running();
+    let mut stream = UnixStream::connect(running.folder.socket()).unwrap();
+    let mut replies = BufReader::new(stream.try_clone().unwrap());
+    for bad in ["{}", "null", "", "{\"command\":\"shutdown\"}", "{\"command\":\"close_session\",\"id\":-1}", "\u{0}"] {
+        writeln!(stream, "{bad}").unwrap();
+        let mut line = String::new();
+        replies.read_line(&mut line).unwrap();
+        assert!(line.contains("not understood"), "{bad:?} {line:?}");
+    }
+    writeln!(stream, "{{\"command\":\"reload\"}}").unwrap();
+    let mut line = String::new();
+    replies.read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), "{\"status\":\"done\",\"result\":[]}");
+
+    // The server may close before everything is written: an error here is as good as an empty answer.
+    let _ = stream.write_all(&[b'x'; 10_000]);
+    let mut line = String::new();
+    assert!(!matches!(replies.read_line(&mut line), Ok(1..)));
+    assert!(ask::<Status>(&running.folder, &Request::Status).unwrap().is_some());
+}
+
+fn ram(name: &str) -> NewShare {
+    NewShare {
+        name: name.parse().unwrap(),
+        account: None,
+        source: Source::Ram { bytes: NonZeroU64::new(1 << 20).unwrap() },
+        read_only: false,
+        seal_required: false,
+        comment: String::new(),
+    }
+}
