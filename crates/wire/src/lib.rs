@@ -13,6 +13,7 @@ pub mod command;
 pub mod context;
 pub mod frame;
 pub mod fscc;
+pub mod fsctl;
 pub mod header;
 pub mod ids;
 pub mod list;

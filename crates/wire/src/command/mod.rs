@@ -8,16 +8,29 @@
 //! and lengths must stay inside the message; an offset whose length is 0 may be anything. Reserved fields are
 //! ignored.
 
+pub mod cancel;
+pub mod change_notify;
 pub mod close;
 pub mod create;
+pub mod echo;
 pub mod error;
+pub mod flush;
+pub mod ioctl;
+pub mod lock;
+pub mod logoff;
 pub mod negotiate;
+pub mod notification;
+pub mod oplock_break;
+pub mod query_directory;
+pub mod query_info;
 pub mod read;
 pub mod session_setup;
+pub mod set_info;
 pub mod tree_connect;
+pub mod tree_disconnect;
 pub mod write;
 
-use crate::codec::{Malformed, Reader, range};
+use crate::codec::{Malformed, Reader, Writer, range};
 use crate::header::HEADER_LENGTH;
 
 /// A reader behind the StructureSize of the message's body, which must be `structure_size`.
@@ -25,8 +38,12 @@ fn body(message: &[u8], structure_size: u16) -> Result<Reader<'_>, Malformed> {
     let mut reader = Reader::at(message, HEADER_LENGTH);
     match reader.u16()? == structure_size {
         true => Ok(reader),
-        false => Err(Malformed("StructureSize of the body")),
+        false => Err(length_mismatch()),
     }
+}
+
+fn length_mismatch() -> Malformed {
+    Malformed("StructureSize of the body")
 }
 
 /// The variable part at `offset` from the header. Its offset does not matter where it is empty.
@@ -48,3 +65,70 @@ fn length_u16(bytes: &[u8]) -> u16 {
 fn length_u32(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
+
+/// The one response of QUERY_DIRECTORY, CHANGE_NOTIFY and QUERY_INFO (2.2.34, 2.2.36, 2.2.38): bytes in the form that
+/// the request asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct OutputBuffer<'a> {
+    /// The bytes.
+    pub output: &'a [u8],
+}
+
+impl<'a> OutputBuffer<'a> {
+    /// Where the bytes begin in a message that [`OutputBuffer::encode`] or [`OutputBuffer::to_bytes`] wrote.
+    pub const OUTPUT_OFFSET: u16 = 72;
+
+    const STRUCTURE_SIZE: u16 = 9;
+
+    /// The fixed part of a response whose `output_length` bytes follow it at once.
+    pub fn to_bytes(output_length: u32) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..2].copy_from_slice(&Self::STRUCTURE_SIZE.to_le_bytes());
+        bytes[2..4].copy_from_slice(&Self::OUTPUT_OFFSET.to_le_bytes());
+        bytes[4..].copy_from_slice(&output_length.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes the body of `message`.
+    pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
+        let mut reader = body(message, Self::STRUCTURE_SIZE)?;
+        let offset = usize::from(reader.u16()?);
+        let length = reader.u32()? as usize;
+        Ok(OutputBuffer { output: part(message, offset, length, "OutputBuffer")? })
+    }
+
+    /// Appends the body.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut writer = Writer::new(out);
+        writer.bytes(&Self::to_bytes(length_u32(self.output)));
+        writer.bytes(self.output);
+    }
+}
+
+/// Declares a message whose body is StructureSize 4 and two reserved bytes.
+macro_rules! empty_body {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+        pub struct $name;
+
+        impl $name {
+            /// The body.
+            pub fn to_bytes() -> [u8; 4] {
+                [4, 0, 0, 0]
+            }
+
+            /// Decodes the body of `message`.
+            pub fn decode(message: &[u8]) -> Result<Self, crate::codec::Malformed> {
+                super::body(message, 4)?.skip(2)?;
+                Ok($name)
+            }
+
+            /// Appends the body.
+            pub fn encode(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&Self::to_bytes());
+            }
+        }
+    };
+}
+use empty_body;

@@ -1,0 +1,13 @@
+//! ECHO: asks whether the server is there (MS-SMB2 2.2.28, 2.2.29).
+
+use super::empty_body;
+
+empty_body! {
+    /// SMB2 ECHO Request (2.2.28).
+    EchoRequest
+}
+
+empty_body! {
+    /// SMB2 ECHO Response (2.2.29).
+    EchoResponse
+}

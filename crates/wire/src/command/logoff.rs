@@ -1,0 +1,13 @@
+//! LOGOFF: ends a session (MS-SMB2 2.2.7, 2.2.8).
+
+use super::empty_body;
+
+empty_body! {
+    /// SMB2 LOGOFF Request (2.2.7).
+    LogoffRequest
+}
+
+empty_body! {
+    /// SMB2 LOGOFF Response (2.2.8).
+    LogoffResponse
+}
