@@ -18,7 +18,7 @@ pub struct DataFolder {
     path: PathBuf,
 }
 
-/// The right to serve a data folder, held until it is dropped or the process ends.
+/// A right that one program at a time has, held until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -102,10 +102,17 @@ impl DataFolder {
         named.map_err(|e| Error::system("write the lock file", &path, &e))?;
         Ok(Lock { _file: file })
     }
+
+    /// Waits for the turn to open the catalog.
+    pub(crate) fn turn_to_open(&self) -> Result<Lock, Error> {
+        let path = self.path.join("catalog.lock");
+        let file = private_file(&path).and_then(|file| file.lock().map(|()| file));
+        Ok(Lock { _file: file.map_err(|e| Error::system("lock", &path, &e))? })
+    }
 }
 
 /// Opens a file for reading and writing, making it so that only its owner can.
-pub(crate) fn private_file(path: &Path) -> io::Result<File> {
+fn private_file(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     if file.metadata()?.permissions().mode() & OTHERS != 0 {
         file.set_permissions(Permissions::from_mode(0o600))?;

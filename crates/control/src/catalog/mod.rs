@@ -6,7 +6,10 @@ mod settings;
 mod shares;
 mod users;
 
-use std::path::PathBuf;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
@@ -16,8 +19,7 @@ pub use settings::{Dialect, StoredSettings};
 pub use shares::{NewShare, ShareChanges, ShareRecord, Source};
 pub use users::User;
 
-use crate::folder::{DataFolder, private_file};
-use crate::{AccountName, Error};
+use crate::{AccountName, DataFolder, Error};
 
 /// How long a program waits for another's change: changes take milliseconds, so longer means that somebody hangs.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -43,8 +45,9 @@ impl Catalog {
     /// Opens the catalog of `folder`, making it where it is missing and raising it to this program's schema.
     pub fn open(folder: &DataFolder) -> Result<Self, Error> {
         let path = folder.catalog();
-        // SQLite gives its other files the mode of the first, so that one is made here, private from its birth.
-        private_file(&path).map_err(|e| Error::system("open the catalog", &path, &e))?;
+        // One program at a time: SQLite does not wait for another that is changing the journal's mode.
+        let turn = folder.turn_to_open()?;
+        make_private(&path).map_err(|e| Error::system("open the catalog", &path, &e))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&path, flags)?;
         connection.busy_timeout(WAIT_MAX)?;
@@ -54,6 +57,7 @@ impl Catalog {
         connection.pragma_update(None, "trusted_schema", false)?;
         schema::raise(&mut connection)?;
         settings::fill(&mut connection)?;
+        drop(turn);
         Ok(Catalog { connection, folder: folder.path().to_owned() })
     }
 
@@ -74,6 +78,15 @@ impl Catalog {
         let result = change(&transaction)?;
         transaction.commit()?;
         Ok(result)
+    }
+}
+
+/// Makes the file of a new catalog; SQLite gives its other files the same mode. An existing file must not be opened
+/// for this: closing it again would take away the locks of this process's other connections.
+fn make_private(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => fs::set_permissions(path, Permissions::from_mode(0o600)),
+        made => made.map(drop),
     }
 }
 
