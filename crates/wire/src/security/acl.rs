@@ -114,6 +114,15 @@ impl Ace {
         Ace { kind: AceKind::ACCESS_DENIED, flags, body: AceBody::Plain { mask, sid } }
     }
 
+    /// The rights and the principal of a plain or conditional ACE; `None` for an object ACE or one of unknown kind.
+    pub fn mask_and_sid(&self) -> Option<(u32, Sid)> {
+        match &self.body {
+            AceBody::Plain { mask, sid } => Some((*mask, *sid)),
+            AceBody::Opaque(bytes) if begins_with_sid(self.kind) => read_mask_and_sid(bytes).ok(),
+            AceBody::Opaque(_) => None,
+        }
+    }
+
     /// AceSize.
     fn length(&self) -> usize {
         ACE_HEADER_BYTES
@@ -156,11 +165,33 @@ fn read_body(kind: AceKind, bytes: &[u8]) -> Result<AceBody, Malformed> {
         | AceKind::SYSTEM_ALARM
         | AceKind::SYSTEM_MANDATORY_LABEL
         | AceKind::SYSTEM_SCOPED_POLICY_ID => {
-            let mut reader = Reader::new(bytes);
-            Ok(AceBody::Plain { mask: reader.u32()?, sid: Sid::read(&mut reader)? })
+            let (mask, sid) = read_mask_and_sid(bytes)?;
+            Ok(AceBody::Plain { mask, sid })
         }
-        _ => Ok(AceBody::Opaque(bytes.to_vec())),
+        kind => {
+            if begins_with_sid(kind) {
+                read_mask_and_sid(bytes)?;
+            }
+            Ok(AceBody::Opaque(bytes.to_vec()))
+        }
     }
+}
+
+/// Kinds whose body is a mask, a SID and more.
+fn begins_with_sid(kind: AceKind) -> bool {
+    matches!(
+        kind,
+        AceKind::ACCESS_ALLOWED_CALLBACK
+            | AceKind::ACCESS_DENIED_CALLBACK
+            | AceKind::SYSTEM_AUDIT_CALLBACK
+            | AceKind::SYSTEM_ALARM_CALLBACK
+            | AceKind::SYSTEM_RESOURCE_ATTRIBUTE
+    )
+}
+
+fn read_mask_and_sid(bytes: &[u8]) -> Result<(u32, Sid), Malformed> {
+    let mut reader = Reader::new(bytes);
+    Ok((reader.u32()?, Sid::read(&mut reader)?))
 }
 
 /// An access control list.

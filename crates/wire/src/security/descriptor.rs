@@ -78,6 +78,20 @@ flags! {
     }
 }
 
+/// The control bits that belong to the DACL.
+const DACL_BITS: Control = Control::DACL_PRESENT
+    .union(Control::DACL_DEFAULTED)
+    .union(Control::DACL_TRUSTED)
+    .union(Control::DACL_AUTO_INHERIT_REQ)
+    .union(Control::DACL_AUTO_INHERITED)
+    .union(Control::DACL_PROTECTED);
+/// The control bits that belong to the SACL.
+const SACL_BITS: Control = Control::SACL_PRESENT
+    .union(Control::SACL_DEFAULTED)
+    .union(Control::SACL_AUTO_INHERIT_REQ)
+    .union(Control::SACL_AUTO_INHERITED)
+    .union(Control::SACL_PROTECTED);
+
 /// A security descriptor. A DACL that is `None` lets everyone do everything, whether
 /// [`Control::DACL_PRESENT`] is set (a null DACL) or not (no DACL).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -152,6 +166,50 @@ impl SecurityDescriptor {
         writer.zeros(HEADER_BYTES - writer.position());
         self.write_parts(&mut writer);
         Some(out)
+    }
+
+    /// Only the parts that `which` names: what a query answers. Control bits of the other parts are cleared.
+    pub fn select(&self, which: SecurityInformation) -> SecurityDescriptor {
+        let mut selected = SecurityDescriptor::default();
+        selected.take_parts(self, which);
+        selected
+    }
+
+    /// This descriptor once the parts that `which` names are set to those of `new` (MS-FSA 2.1.5.17). A list counts as
+    /// automatically inherited only where `new` also asks for that (AUTO_INHERIT_REQ, which is not kept), as Windows has it.
+    pub fn replace(&mut self, new: &SecurityDescriptor, which: SecurityInformation) {
+        let mut new = new.clone();
+        for (requested, inherited) in [
+            (Control::DACL_AUTO_INHERIT_REQ, Control::DACL_AUTO_INHERITED),
+            (Control::SACL_AUTO_INHERIT_REQ, Control::SACL_AUTO_INHERITED),
+        ] {
+            if !new.control.contains(requested) {
+                new.control = new.control.without(inherited);
+            }
+            new.control = new.control.without(requested);
+        }
+        self.take_parts(&new, which);
+    }
+
+    fn take_parts(&mut self, from: &SecurityDescriptor, which: SecurityInformation) {
+        let mut bits = Control::NONE;
+        if which.contains(SecurityInformation::OWNER) {
+            self.owner = from.owner;
+            bits |= Control::OWNER_DEFAULTED;
+        }
+        if which.contains(SecurityInformation::GROUP) {
+            self.group = from.group;
+            bits |= Control::GROUP_DEFAULTED;
+        }
+        if which.contains(SecurityInformation::DACL) {
+            self.dacl = from.dacl.clone();
+            bits |= DACL_BITS;
+        }
+        if which.contains(SecurityInformation::SACL) {
+            self.sacl = from.sacl.clone();
+            bits |= SACL_BITS;
+        }
+        self.control = self.control.without(bits) | (from.control & bits);
     }
 
     fn encoded_control(&self) -> Control {

@@ -5,6 +5,8 @@ mod descriptor;
 mod sid;
 
 pub mod access;
+pub mod evaluate;
+pub mod inherit;
 
 pub use acl::{Ace, AceBody, AceFlags, AceKind, Acl};
 pub use descriptor::{Control, SecurityDescriptor, SecurityInformation};
