@@ -13,7 +13,49 @@
 
 use std::fmt;
 
+pub use super::app_instance::{AppInstanceId, AppInstanceVersion};
+pub use super::apple::{AppleRequest, AppleServerResponse};
+pub use super::durable::{DurableReconnect, DurableReconnectV2, DurableRequestV2, DurableResponseV2};
+pub use super::lease::{Lease, LeaseFlags, LeaseState, LeaseV2};
+pub use super::posix::{PosixRequest, PosixResponse};
+pub use super::query::{AllocationSize, MaximalAccessRequest, MaximalAccessResponse, OnDiskId, TimewarpToken};
 use crate::codec::{Malformed, Reader, Writer, range};
+
+/// The names of the known contexts: four letters, or the bytes of a GUID as they stand on the wire.
+pub mod name {
+    /// SMB2_CREATE_EA_BUFFER: a chain of FILE_FULL_EA_INFORMATION (MS-FSCC 2.4.16).
+    pub const EA_BUFFER: &[u8] = b"ExtA";
+    /// SMB2_CREATE_SD_BUFFER: a security descriptor (MS-DTYP 2.4.6).
+    pub const SD_BUFFER: &[u8] = b"SecD";
+    /// SMB2_CREATE_DURABLE_HANDLE_REQUEST and its response: see [`crate::context::durable`].
+    pub const DURABLE_HANDLE_REQUEST: &[u8] = b"DHnQ";
+    /// SMB2_CREATE_DURABLE_HANDLE_RECONNECT: [`super::DurableReconnect`].
+    pub const DURABLE_HANDLE_RECONNECT: &[u8] = b"DHnC";
+    /// SMB2_CREATE_DURABLE_HANDLE_REQUEST_V2: [`super::DurableRequestV2`], [`super::DurableResponseV2`].
+    pub const DURABLE_HANDLE_REQUEST_V2: &[u8] = b"DH2Q";
+    /// SMB2_CREATE_DURABLE_HANDLE_RECONNECT_V2: [`super::DurableReconnectV2`].
+    pub const DURABLE_HANDLE_RECONNECT_V2: &[u8] = b"DH2C";
+    /// SMB2_CREATE_ALLOCATION_SIZE: [`super::AllocationSize`].
+    pub const ALLOCATION_SIZE: &[u8] = b"AlSi";
+    /// SMB2_CREATE_QUERY_MAXIMAL_ACCESS: [`super::MaximalAccessRequest`], [`super::MaximalAccessResponse`].
+    pub const QUERY_MAXIMAL_ACCESS: &[u8] = b"MxAc";
+    /// SMB2_CREATE_TIMEWARP_TOKEN: [`super::TimewarpToken`].
+    pub const TIMEWARP_TOKEN: &[u8] = b"TWrp";
+    /// SMB2_CREATE_QUERY_ON_DISK_ID: [`super::OnDiskId`].
+    pub const QUERY_ON_DISK_ID: &[u8] = b"QFid";
+    /// SMB2_CREATE_REQUEST_LEASE, both versions and both directions: [`super::Lease`].
+    pub const LEASE: &[u8] = b"RqLs";
+    /// SMB2_CREATE_APP_INSTANCE_ID: [`super::AppInstanceId`].
+    pub const APP_INSTANCE_ID: &[u8] = &0x45BC_A66A_EFA7_F74A_9008_FA46_2E14_4D74_u128.to_be_bytes();
+    /// SMB2_CREATE_APP_INSTANCE_VERSION: [`super::AppInstanceVersion`].
+    pub const APP_INSTANCE_VERSION: &[u8] = &0xB982_D0B7_3B56_074F_A07B_524A_8116_A010_u128.to_be_bytes();
+    /// SVHDX_OPEN_DEVICE_CONTEXT: shared virtual disks (MS-RSVD 2.2.4.12, 2.2.4.32).
+    pub const SVHDX_OPEN_DEVICE: &[u8] = &0x9CCB_CF9E_04C1_E643_980E_158D_A1F6_EC83_u128.to_be_bytes();
+    /// macOS: [`super::AppleRequest`], [`super::AppleServerResponse`].
+    pub const APPLE: &[u8] = b"AAPL";
+    /// The SMB3 POSIX Extensions: [`super::PosixRequest`], [`super::PosixResponse`].
+    pub const POSIX: &[u8] = &0x93AD_2550_9CB4_11E7_B423_83DE_968B_CD7C_u128.to_be_bytes();
+}
 
 /// The length in bytes of a context's fixed part.
 const FIXED_LENGTH: usize = 16;

@@ -7,3 +7,4 @@ pub mod durable;
 pub mod lease;
 pub mod negotiate;
 pub mod posix;
+pub mod query;

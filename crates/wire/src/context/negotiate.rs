@@ -389,12 +389,22 @@ impl<'a> PosixExtensions<'a> {
     pub const VERSION: Guid =
         Guid([0x93, 0xAD, 0x25, 0x50, 0x9C, 0xB4, 0x11, 0xE7, 0xB4, 0x23, 0x83, 0xDE, 0x96, 0x8B, 0xCD, 0x7C]);
 
+    /// Offers, or accepts, [`PosixExtensions::VERSION`].
+    pub fn offer() -> PosixExtensions<'static> {
+        PosixExtensions(&Self::VERSION.0)
+    }
+
     /// Decodes a context's data.
     pub fn decode(data: &'a [u8]) -> Result<Self, Malformed> {
         match data.len() % Guid::LENGTH {
             0 => Ok(PosixExtensions(data)),
             _ => Err(Malformed("POSIX extensions version")),
         }
+    }
+
+    /// Appends the context's data.
+    pub fn encode(&self, writer: &mut Writer<'_>) {
+        writer.bytes(self.0);
     }
 
     /// True when [`PosixExtensions::VERSION`] is offered.

@@ -1,0 +1,114 @@
+//! The small create contexts: what a file's name, size and time shall be or are (MS-SMB2 2.2.13.2.5 to .7, .9 and
+//! 2.2.14.2.5, .9).
+
+use crate::access::AccessMask;
+use crate::codec::{Malformed, Reader, Writer};
+use crate::ids::FileTime;
+use crate::status::Status;
+
+/// SMB2_CREATE_QUERY_MAXIMAL_ACCESS_REQUEST, MxAc (2.2.13.2.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MaximalAccessRequest {
+    /// The server may answer STATUS_NONE_MAPPED where the file did not change since; absent in an empty context.
+    pub timestamp: Option<FileTime>,
+}
+
+impl MaximalAccessRequest {
+    /// Decodes a context's data.
+    pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
+        match data.len() {
+            0 => Ok(MaximalAccessRequest { timestamp: None }),
+            8 => Ok(MaximalAccessRequest { timestamp: Some(FileTime(Reader::new(data).u64()?)) }),
+            _ => Err(Malformed("length of a MxAc context")),
+        }
+    }
+}
+
+/// SMB2_CREATE_QUERY_MAXIMAL_ACCESS_RESPONSE, MxAc (2.2.14.2.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MaximalAccessResponse {
+    /// Whether the access is known.
+    pub query_status: Status,
+    /// The most that the user may do; valid where `query_status` is SUCCESS.
+    pub maximal_access: AccessMask,
+}
+
+impl MaximalAccessResponse {
+    /// Decodes a context's data.
+    pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(data);
+        Ok(MaximalAccessResponse { query_status: Status(reader.u32()?), maximal_access: AccessMask(reader.u32()?) })
+    }
+
+    /// The context's data.
+    pub fn to_bytes(&self) -> [u8; 8] {
+        (u64::from(self.maximal_access.0) << 32 | u64::from(self.query_status.0)).to_le_bytes()
+    }
+}
+
+/// SMB2_CREATE_QUERY_ON_DISK_ID, QFid (2.2.14.2.9). The request has no data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct OnDiskId {
+    /// The file within its volume.
+    pub disk_file_id: u64,
+    /// The volume.
+    pub volume_id: u64,
+}
+
+impl OnDiskId {
+    /// Decodes a response context's data.
+    pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(data);
+        let id = OnDiskId { disk_file_id: reader.u64()?, volume_id: reader.u64()? };
+        reader.skip(16)?;
+        Ok(id)
+    }
+
+    /// A response context's data.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut data = Vec::with_capacity(32);
+        let mut writer = Writer::new(&mut data);
+        writer.u64(self.disk_file_id);
+        writer.u64(self.volume_id);
+        writer.zeros(16);
+        data
+    }
+}
+
+/// SMB2_CREATE_ALLOCATION_SIZE, AlSi (2.2.13.2.6). Requests only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct AllocationSize {
+    /// The space to reserve in bytes.
+    pub allocation_size: u64,
+}
+
+impl AllocationSize {
+    /// Decodes a context's data.
+    pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
+        Ok(AllocationSize { allocation_size: Reader::new(data).u64()? })
+    }
+
+    /// The context's data.
+    pub fn to_bytes(&self) -> [u8; 8] {
+        self.allocation_size.to_le_bytes()
+    }
+}
+
+/// SMB2_CREATE_TIMEWARP_TOKEN, TWrp (2.2.13.2.7). Requests only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TimewarpToken {
+    /// The snapshot's time.
+    pub timestamp: FileTime,
+}
+
+impl TimewarpToken {
+    /// Decodes a context's data.
+    pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
+        Ok(TimewarpToken { timestamp: FileTime(Reader::new(data).u64()?) })
+    }
+
+    /// The context's data.
+    pub fn to_bytes(&self) -> [u8; 8] {
+        self.timestamp.0.to_le_bytes()
+    }
+}
