@@ -162,3 +162,109 @@ fn kdf(key: &[u8], label: &[u8], context: &[u8], length: usize) -> [u8; 32] {
     out.copy_from_slice(prf.sign().as_ref());
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hex::{hex, hex_array};
+
+    fn preauth_counting_up() -> PreauthHash {
+        PreauthHash::from_bytes(std::array::from_fn(|i| i as u8))
+    }
+
+    /// "SMB 2 and SMB 3 security in Windows 10: the anatomy of signing and cryptographic keys", Microsoft Open
+    /// Specifications blog, 2017: the 3.0 multichannel example.
+    #[test]
+    fn keys_of_microsofts_3_0_example() {
+        let session_key = hex("7CD451825D0450D235424E44BA6E78CC");
+        let client = SessionKeys::derive(Role::Client, Derivation::Smb30, &session_key, Some(Cipher::Aes128Ccm));
+        assert_eq!(client.signing, hex_array("0B7E9C5CAC36C0F6EA9AB275298CEDCE"));
+        assert_eq!(client.encryption[..16], hex("FAD27796665B313EBB578F388632B4F7"));
+        assert_eq!(client.decryption[..16], hex("B0F0427F7CEB416D1D9DCC0CD4F99447"));
+        assert_eq!(client.application, hex_array("BB23A4575AA26C721AF525AF15A87B4F"));
+        let second = channel_signing_key(Derivation::Smb30, &hex("4E01A2B313BCF660CC250BEF021AEDE6"));
+        assert_eq!(second, hex_array("BA1A17DBBFEC349BCA105563D598952F"));
+    }
+
+    /// The same article's 3.1.1 example.
+    #[test]
+    fn keys_of_microsofts_3_1_1_example() {
+        let preauth = PreauthHash::from_bytes(hex_array(
+            "0DD13628CC3ED218EF9DF9772D436D0887AB9814BFAE63A80AA845F36909DB79
+             28622DDDAD522D9751640A459762C5A9D6BB084CBB3CE6BDADEF5D5BCE3C6C01",
+        ));
+        let session_key = hex("270E1BA896585EEB7AF3472D3B4C75A7");
+        let derivation = Derivation::Smb311(&preauth);
+        let client = SessionKeys::derive(Role::Client, derivation, &session_key, Some(Cipher::Aes128Gcm));
+        assert_eq!(client.signing, hex_array("73FE7A9A77BEF0BDE49C650D8CCB5F76"));
+        assert_eq!(client.encryption[..16], hex("629BCBC54422A0F572B97F45989B6073"));
+        assert_eq!(client.decryption[..16], hex("E2AF0DCEFAC68DA71A0DFBD0D1350D74"));
+        assert_eq!(client.application, hex_array("6D7AD7954E9EC61E907B4D473DC178FF"));
+    }
+
+    /// The expected values were computed with another library (OpenSSL through Python).
+    #[test]
+    fn ciphers_of_256_bits_take_the_full_session_key_and_signing_does_not() {
+        let preauth = preauth_counting_up();
+        let full: Vec<u8> = (0..32).collect();
+        let derivation = Derivation::Smb311(&preauth);
+        let server = SessionKeys::derive(Role::Server, derivation, &full, Some(Cipher::Aes256Gcm));
+        assert_eq!(server.signing, hex_array("f7e5401ecc6e79ef9eab401b05004e4f"));
+        assert_eq!(server.application, hex_array("3b37360639dd593424d252bd73a0c0ff"));
+        let c2s = hex("e568de865ae188f20138931c5423898fc0d5e94fa094b72d474fc56cf5703db6");
+        let s2c = hex("53f8b2fb513a90f5231f5ac12ba0a24b9eed8f6e80596136560f1b0003e8d2ae");
+        assert_eq!(server.encryption, s2c[..]);
+        assert_eq!(server.decryption, c2s[..]);
+        let short = SessionKeys::derive(Role::Server, derivation, &full, Some(Cipher::Aes128Gcm));
+        assert_eq!(short.decryption[..16], hex("f1b6250ca4d9f8877e41071f59228ce4"));
+        assert_eq!(short.encryption[..16], hex("99676aedfbfd18e61ca5bb60d502e8f2"));
+    }
+
+    #[test]
+    fn what_one_end_encrypts_with_the_other_decrypts_with() {
+        let preauth = preauth_counting_up();
+        for (derivation, cipher) in [
+            (Derivation::Smb30, Cipher::Aes128Ccm),
+            (Derivation::Smb311(&preauth), Cipher::Aes128Gcm),
+            (Derivation::Smb311(&preauth), Cipher::Aes256Ccm),
+        ] {
+            let server = SessionKeys::derive(Role::Server, derivation, &[5; 16], Some(cipher));
+            let client = SessionKeys::derive(Role::Client, derivation, &[5; 16], Some(cipher));
+            assert_eq!(server.encryption, client.decryption);
+            assert_eq!(server.decryption, client.encryption);
+            assert_ne!(server.encryption, server.decryption);
+            assert_eq!((server.signing, server.application), (client.signing, client.application));
+        }
+    }
+
+    #[test]
+    fn dialects_before_3_0_sign_with_the_session_key_and_seal_nothing() {
+        let keys = SessionKeys::derive(Role::Server, Derivation::Smb2, &[5; 16], Some(Cipher::Aes128Ccm));
+        assert_eq!((keys.signing, keys.application), ([5; 16], [5; 16]));
+        assert!(keys.sealer().is_none() && keys.opener().is_none());
+    }
+
+    #[test]
+    fn a_short_session_key_is_padded_and_a_long_one_cut() {
+        let mut padded = [0; 16];
+        padded[..3].copy_from_slice(&[1, 2, 3]);
+        assert_eq!(short_key(&[1, 2, 3]), padded);
+        assert_eq!(short_key(&[7; 32]), [7; 16]);
+    }
+
+    #[test]
+    fn dialects_choose_their_derivation() {
+        let hash = PreauthHash::new();
+        assert!(matches!(Derivation::new(Dialect::SMB_2_0_2, &hash), Derivation::Smb2));
+        assert!(matches!(Derivation::new(Dialect::SMB_2_1, &hash), Derivation::Smb2));
+        assert!(matches!(Derivation::new(Dialect::SMB_3_0, &hash), Derivation::Smb30));
+        assert!(matches!(Derivation::new(Dialect::SMB_3_0_2, &hash), Derivation::Smb30));
+        assert!(matches!(Derivation::new(Dialect::SMB_3_1_1, &hash), Derivation::Smb311(_)));
+    }
+
+    #[test]
+    fn keys_are_not_printed() {
+        let keys = SessionKeys::derive(Role::Server, Derivation::Smb30, &[0xab; 16], Some(Cipher::Aes128Ccm));
+        assert_eq!(format!("{keys:?}"), "SessionKeys { cipher: Some(Aes128Ccm), .. }");
+    }
+}

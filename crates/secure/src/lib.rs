@@ -5,6 +5,8 @@
 //! Keys are turned into ready contexts once, so that signing and sealing a message allocates nothing.
 
 pub mod failure;
+#[cfg(test)]
+mod hex;
 pub mod kdf;
 pub mod ntlm;
 pub mod preauth;
@@ -13,6 +15,8 @@ mod role;
 pub mod seal;
 pub mod sign;
 pub mod spnego;
+#[cfg(test)]
+mod windows_exchange;
 
 pub use failure::LogonFailure;
 pub use random::{RandomFault, random};

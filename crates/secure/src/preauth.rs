@@ -16,6 +16,11 @@ impl PreauthHash {
         PreauthHash([0; PREAUTH_HASH_LENGTH])
     }
 
+    /// A hash that was taken before, such as the connection's after NEGOTIATE.
+    pub fn from_bytes(bytes: [u8; PREAUTH_HASH_LENGTH]) -> Self {
+        PreauthHash(bytes)
+    }
+
     /// Chains `message` in: the hash becomes SHA-512(hash || message). `message` starts at the SMB2 header, without
     /// the transport's length.
     pub fn update(&mut self, message: &[u8]) {

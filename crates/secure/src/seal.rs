@@ -10,6 +10,8 @@
 
 mod aead;
 mod nonce;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

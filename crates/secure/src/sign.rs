@@ -1,6 +1,8 @@
 //! Message signing (MS-SMB2 3.1.4.1): a 16-byte code over the whole message in bytes 48..64 of its SMB2 header.
 
 mod cmac;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

@@ -118,6 +118,15 @@ impl Acceptor {
         Ok(Acceptor { requested, server_challenge, negotiate_message: negotiate.to_vec(), challenge_message })
     }
 
+    /// An end that has sent a challenge recorded elsewhere.
+    #[cfg(test)]
+    pub(crate) fn recorded(negotiate: &[u8], challenge: &[u8]) -> Self {
+        let requested = Negotiate::decode(negotiate).expect("a recorded message").flags;
+        let server_challenge = Challenge::decode(challenge).expect("a recorded message").server_challenge;
+        let (negotiate_message, challenge_message) = (negotiate.to_vec(), challenge.to_vec());
+        Acceptor { requested, server_challenge, negotiate_message, challenge_message }
+    }
+
     /// The CHALLENGE_MESSAGE to send.
     pub fn challenge(&self) -> &[u8] {
         &self.challenge_message

@@ -25,6 +25,11 @@ impl std::error::Error for Exhausted {}
 pub struct Nonce(u64);
 
 impl Nonce {
+    #[cfg(test)]
+    pub(super) fn with_counter(counter: u64) -> Self {
+        Nonce(counter)
+    }
+
     pub(super) fn into_bytes(self) -> [u8; 8] {
         self.0.to_le_bytes()
     }
@@ -84,5 +89,51 @@ impl NonceRange {
         }
         *self = space.lease()?;
         self.take().ok_or(Exhausted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_range_counts_through_its_block_and_then_leases_another() {
+        let space = NonceSpace::new();
+        let mut range = NonceRange::empty();
+        assert!(range.take().is_none());
+        for expected in 0..NONCES_PER_LEASE + 2 {
+            assert_eq!(range.draw(&space).map(|nonce| nonce.0), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn channels_that_lease_at_the_same_time_never_share_a_nonce() {
+        let space = NonceSpace::new();
+        let starts: Vec<u64> = std::thread::scope(|scope| {
+            let lease_many = || (0..500).map(|_| space.lease().unwrap().next).collect::<Vec<_>>();
+            let channels: Vec<_> = (0..4).map(|_| scope.spawn(lease_many)).collect();
+            channels.into_iter().flat_map(|channel| channel.join().unwrap()).collect()
+        });
+        let distinct: HashSet<u64> = starts.iter().copied().collect();
+        assert_eq!(distinct.len(), 2000);
+        assert!(starts.iter().all(|start| start % NONCES_PER_LEASE == 0));
+    }
+
+    #[test]
+    fn a_reconnected_channel_goes_on_where_none_has_been() {
+        let space = NonceSpace::new();
+        let before = NonceRange::empty().draw(&space).unwrap();
+        let after = NonceRange::empty().draw(&space).unwrap();
+        assert_ne!(before.0, after.0);
+    }
+
+    #[test]
+    fn an_exhausted_space_leases_nothing_ever_again() {
+        let space = NonceSpace { next: AtomicU64::new(u64::MAX - NONCES_PER_LEASE - 1) };
+        assert!(space.lease().is_ok());
+        assert_eq!(space.lease().map(|range| range.next), Err(Exhausted));
+        assert_eq!(NonceRange::empty().draw(&space).map(|nonce| nonce.0), Err(Exhausted));
     }
 }

@@ -113,3 +113,42 @@ fn double(block: [u8; BLOCK]) -> [u8; BLOCK] {
     let value = u128::from_be_bytes(block);
     ((value << 1) ^ ((value >> 127) * 0x87)).to_be_bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hex::{hex, hex_array};
+
+    /// The examples of RFC 4493 section 4.
+    #[test]
+    fn tags_of_rfc_4493() {
+        let key = Cmac::new(hex_array("2b7e151628aed2a6abf7158809cf4f3c"));
+        assert_eq!(key.whole, hex_array("fbeed618357133667c85e08f7236a8de"));
+        assert_eq!(key.padded, hex_array("f7ddac306ae266ccf90bc11ee46d513b"));
+        let message = hex("6bc1bee22e409f96e93d7e117393172a ae2d8a571e03ac9c9eb76fac45af8e51
+             30c81c46a35ce411e5fbc1191a0a52ef f69f2445df4f9b17ad2b417be66c3710");
+        let tags = [
+            (0, "bb1d6929e95937287fa37d129b756746"),
+            (16, "070a16b46b4d4144f79bdd9dd04a287c"),
+            (40, "dfa66747de9ae63030ca32611497c827"),
+            (64, "51f0bebf7e3b9d92fc49741779363cfe"),
+        ];
+        for (length, tag) in tags {
+            assert_eq!(key.tag(&[&message[..length]]), hex_array(tag), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn pieces_give_the_tag_of_the_whole() {
+        let key = Cmac::new([3; 16]);
+        let library = aws_lc_rs::cmac::Key::new(aws_lc_rs::cmac::AES_128, &[3; 16]).unwrap();
+        let message: Vec<u8> = (0..100).collect();
+        for length in 0..message.len() {
+            let expected = aws_lc_rs::cmac::sign(&library, &message[..length]).unwrap();
+            for cut in 0..=length {
+                let tag = key.tag(&[&message[..cut], &[], &message[cut..length]]);
+                assert_eq!(tag, expected.as_ref(), "{length} bytes cut at {cut}");
+            }
+        }
+    }
+}

@@ -89,6 +89,13 @@ impl Acceptor {
         Acceptor::default()
     }
 
+    /// An end that has sent a challenge recorded elsewhere, to a client whose first choice was NTLMSSP.
+    #[cfg(test)]
+    pub(crate) fn recorded(ntlm: ntlm::Acceptor, mech_types: Vec<u8>) -> Self {
+        let framing = Framing::Spnego(MechList { encoded: mech_types, mic: MicDue::Always });
+        Acceptor { state: State::Challenged { ntlm, framing } }
+    }
+
     /// Takes the client's next token. `lookup` is asked once the client says who it is; see
     /// [`ntlm::Acceptor::authenticate`].
     pub fn step(
@@ -102,12 +109,12 @@ impl Acceptor {
             return Err(LogonFailure::Malformed("token too long"));
         }
         match std::mem::replace(&mut self.state, State::Finished) {
-            State::Start if token.starts_with(&ntlm::SIGNATURE) => self.challenge(token, Framing::Raw, env),
+            State::Start if token.starts_with(&ntlm::SIGNATURE) => self.challenge(token, Framing::Raw, None, env),
             State::Start => self.agree(token, env),
             State::Agreed(list) => {
                 let response = response(token)?;
                 let negotiate = response.response_token.ok_or(LogonFailure::Malformed("responseToken"))?;
-                self.challenge(negotiate, Framing::Spnego(list), env)
+                self.challenge(negotiate, Framing::Spnego(list), None, env)
             }
             State::Challenged { ntlm, framing: Framing::Raw } => {
                 let (authenticated, _) = ntlm.authenticate(token, lookup)?;
@@ -131,7 +138,7 @@ impl Acceptor {
         };
         let list = MechList { encoded: mech_types.as_bytes().to_vec(), mic };
         match mech_token {
-            Some(negotiate) => self.challenge(negotiate, Framing::Spnego(list), env),
+            Some(negotiate) => self.challenge(negotiate, Framing::Spnego(list), Some(true), env),
             None => {
                 let answer = NegTokenResp {
                     neg_state: Some(list.first_state()),
@@ -144,14 +151,21 @@ impl Acceptor {
         }
     }
 
-    /// NTLM's first message: answers with the challenge.
-    fn challenge(&mut self, negotiate: &[u8], framing: Framing, env: &Env<'_>) -> Result<Step, LogonFailure> {
+    /// NTLM's first message: answers with the challenge. supportedMech "MUST only be present in the first reply from
+    /// the target" (RFC 4178 4.2.2).
+    fn challenge(
+        &mut self,
+        negotiate: &[u8],
+        framing: Framing,
+        supports_ntlmssp: Option<bool>,
+        env: &Env<'_>,
+    ) -> Result<Step, LogonFailure> {
         let ntlm = ntlm::Acceptor::new(negotiate, env.target, env.now, env.server_challenge)?;
         let answer = match &framing {
             Framing::Raw => ntlm.challenge().to_vec(),
-            Framing::Spnego(list) => NegTokenResp {
+            Framing::Spnego(_) => NegTokenResp {
                 neg_state: Some(NegState::AcceptIncomplete),
-                supports_ntlmssp: (list.mic == MicDue::WhenSent).then_some(true),
+                supports_ntlmssp,
                 response_token: Some(ntlm.challenge()),
                 mech_list_mic: None,
             }
