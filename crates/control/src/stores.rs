@@ -74,3 +74,10 @@ fn open_folder(path: &Path, quota_gib: Option<NonZeroU32>) -> Result<Arc<dyn Sto
         .map(|store| Arc::new(store) as Arc<dyn Store>)
         .map_err(|e| format!("the folder {} cannot be opened: {e}", path.display()))
 }
+
+impl Source {
+    /// Why the source cannot be served, as far as can be seen without opening it.
+    pub fn problem(&self) -> Option<String> {
+        place(self).err()
+    }
+}

@@ -1,2 +1,54 @@
-//! The one binary.
-fn main() {}
+//! The one binary: reads the command line and wires the rooms together.
+
+mod account;
+mod arguments;
+mod data;
+mod hints;
+mod live;
+mod output;
+mod serve;
+mod share;
+mod signals;
+mod table;
+mod user;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use control::{Error, Fault};
+
+use crate::arguments::{Arguments, Command};
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}\nhelp: {}", error.what(), error.remedy());
+            match error.fault() {
+                Fault::Argument => ExitCode::from(2),
+                Fault::Missing | Fault::Conflict | Fault::Machine => ExitCode::from(1),
+            }
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), Error> {
+    let output = if arguments.json { Output::Json } else { Output::Text };
+    let data = || data::path(arguments.data.as_deref());
+    match arguments.command {
+        Command::Serve(serve) => serve::run(&data()?, &serve, output),
+        Command::Account(command) => account::run(&data()?, &command, output),
+        Command::User(command) => user::run(&data()?, &command, output),
+        Command::Share(command) => share::run(&data()?, &command, output),
+        Command::Sessions => live::sessions(&data()?, output),
+        Command::OpenFiles => live::open_files(&data()?, output),
+        Command::Close(command) => live::close(&data()?, &command, output),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "multilane", &mut script);
+            output::write_all(&script)
+        }
+    }
+}

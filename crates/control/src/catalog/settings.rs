@@ -84,6 +84,13 @@ impl FromStr for Dialect {
     }
 }
 
+impl StoredSettings {
+    /// The SID of a principal of this server.
+    pub fn sid(&self, relative_id: u32) -> String {
+        format!("S-1-5-21-{}-{relative_id}", numbers_text(&self.machine_sid))
+    }
+}
+
 impl Catalog {
     /// The settings as they stand.
     pub fn settings(&mut self) -> Result<StoredSettings, Error> {

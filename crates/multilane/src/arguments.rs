@@ -1,0 +1,288 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use control::{AccountKind, AccountName, Dialect, Error, ShareName, UserName};
+
+/// Threads that one server may have: more than any machine has cores.
+const THREADS_MAX: i64 = 1024;
+
+const EXAMPLES: &str = "\
+Examples:
+  multilane serve                                      serve, making an account and a share on the first start
+  multilane account keys local                         show the two passwords of the account `local`
+  multilane share create media --path /srv/media       share a folder
+  multilane share create scratch --ram 4G              share a RAM disk
+  multilane user add alice --password-stdin < secret   let somebody sign in with a password
+  multilane sessions --json                            who is connected, for programs
+
+Changes take effect at once in the server that runs on the same data folder.
+Exit codes: 0 done, 1 not done, 2 the command line is wrong.";
+
+/// An SMB 3.1.1 file server that gives one client every core and every network path.
+#[derive(Debug, Parser)]
+#[command(name = "multilane", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    /// The data folder [default: /var/lib/multilane for root, else ~/.local/share/multilane]
+    #[arg(long, global = true, env = "MULTILANE_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve the shares of the data folder
+    Serve(Serve),
+    /// Storage accounts, which own shares and sign in with their keys
+    #[command(subcommand)]
+    Account(AccountCommand),
+    /// Users of an account, who sign in with a password
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Shares: folders and RAM disks that clients connect to
+    #[command(subcommand)]
+    Share(ShareCommand),
+    /// Show who is connected
+    Sessions,
+    /// Show what is open
+    OpenFiles,
+    /// End a session, or close an open file
+    #[command(subcommand)]
+    Close(CloseCommand),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  multilane completions bash > /etc/bash_completion.d/multilane")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  multilane serve
+  multilane serve --listen 192.0.2.7:445 --listen '[2001:db8::7]:445'
+  multilane serve --data ./data --listen 127.0.0.1:4450 --sealing required
+
+The first start makes an account `local` and a share `share` on a folder in the data folder.
+SIGTERM and SIGINT end the server after answering what is in flight; SIGHUP makes it read the catalog again.
+MULTILANE_LOG says what is logged to standard error, such as `debug` or `server=debug,warn`.";
+
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub(crate) struct Serve {
+    /// Listen here; may be given several times [default: port 445 for root where it is free, else 4450, on all addresses]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Vec<SocketAddr>,
+
+    /// Whether every client must sign [default: required]
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) signing: Option<When>,
+
+    /// Whether every client must encrypt [default: enabled]
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) sealing: Option<When>,
+
+    /// The oldest dialect to accept: 2.0.2, 2.1, 3.0, 3.0.2 or 3.1.1 [default: 2.0.2]
+    #[arg(long, value_name = "DIALECT")]
+    pub(crate) dialect_min: Option<Dialect>,
+
+    /// Threads that serve connections [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
+    pub(crate) threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum When {
+    /// Refuse clients that cannot
+    Required,
+    /// Where the client asks for it
+    Enabled,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AccountCommand {
+    /// Make an account with two new keys
+    #[command(after_help = "Example:\n  multilane account create projects")]
+    Create {
+        /// 3 to 24 lower-case letters and digits
+        name: AccountName,
+        /// What it is for: FileStorage or StorageV2
+        #[arg(long, default_value = "FileStorage", value_name = "KIND")]
+        kind: AccountKind,
+    },
+    /// List the accounts
+    List,
+    /// Show one account
+    Show {
+        /// Its name
+        name: AccountName,
+    },
+    /// Show the keys of an account, each of which is a password
+    #[command(after_help = "Examples:\n  multilane account keys local\n  multilane account keys local --regenerate 2")]
+    Keys {
+        /// Its name
+        name: AccountName,
+        /// Replace this key first: the old one no longer signs in
+        #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u8).range(1..=2))]
+        regenerate: Option<u8>,
+    },
+    /// Delete an account that has neither shares nor users
+    Delete {
+        /// Its name
+        name: AccountName,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserCommand {
+    /// Add a user, with the password on the first line of standard input
+    #[command(after_help = "Example:\n  printf '%s\\n' \"$PASSWORD\" | multilane user add alice --password-stdin")]
+    Add {
+        /// The name to sign in with
+        name: UserName,
+        /// Read the password from standard input, the only place it is taken from
+        #[arg(long, required = true)]
+        password_stdin: bool,
+        /// The account whose shares the user may connect to [default: the oldest]
+        #[arg(long, value_name = "NAME")]
+        account: Option<AccountName>,
+    },
+    /// List the users
+    List,
+    /// Remove a user
+    Remove {
+        /// The user's name
+        name: UserName,
+    },
+}
+
+const SHARE_EXAMPLES: &str = "\
+Examples:
+  multilane share create media --path /srv/media --read-only
+  multilane share create team --path /srv/team --quota 500 --account projects --seal
+  multilane share create scratch --ram 64M";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ShareCommand {
+    /// Share a folder or a RAM disk
+    #[command(after_help = SHARE_EXAMPLES)]
+    Create(ShareCreate),
+    /// List the shares
+    List,
+    /// Show one share
+    Show {
+        /// Its name
+        name: ShareName,
+    },
+    /// Change a share
+    #[command(after_help = "Example:\n  multilane share update media --read-only false --quota none")]
+    Update(ShareUpdate),
+    /// Take a share away: a folder keeps its files, a RAM disk loses them
+    Delete {
+        /// Its name
+        name: ShareName,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShareCreate {
+    /// Its name, as in \\server\NAME
+    pub(crate) name: ShareName,
+
+    /// Share this folder
+    #[arg(long, value_name = "DIR", required_unless_present = "ram", conflicts_with = "ram")]
+    pub(crate) path: Option<PathBuf>,
+
+    /// Share memory of this size, such as 64M or 4G; it is empty after a restart
+    #[arg(long, value_name = "SIZE", value_parser = control::parse_size)]
+    pub(crate) ram: Option<NonZeroU64>,
+
+    /// The most that clients may store, in GiB
+    #[arg(long, value_name = "GIB", conflicts_with = "ram")]
+    pub(crate) quota: Option<NonZeroU32>,
+
+    /// The account it belongs to [default: the oldest]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) account: Option<AccountName>,
+
+    /// Refuse every change
+    #[arg(long)]
+    pub(crate) read_only: bool,
+
+    /// Refuse clients that do not encrypt
+    #[arg(long)]
+    pub(crate) seal: bool,
+
+    /// A sentence for people who browse
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) comment: String,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true, args = ["quota", "read_only", "seal", "comment"])]
+pub(crate) struct ShareUpdate {
+    /// Its name
+    pub(crate) name: ShareName,
+
+    /// The most that clients may store, in GiB, or `none`
+    #[arg(long, value_name = "GIB", value_parser = quota)]
+    pub(crate) quota: Option<Quota>,
+
+    /// Refuse every change, or no longer
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) read_only: Option<bool>,
+
+    /// Refuse clients that do not encrypt, or no longer
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) seal: Option<bool>,
+
+    /// A sentence for people who browse
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) comment: Option<String>,
+}
+
+/// A bound in GiB, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quota(pub(crate) Option<NonZeroU32>);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CloseCommand {
+    /// End a session with all its channels
+    Session {
+        /// Its number in `multilane sessions`
+        #[arg(value_parser = id)]
+        id: u64,
+    },
+    /// Close an open file or folder, as if its client had
+    Open {
+        /// Its number in `multilane open-files`
+        #[arg(value_parser = id)]
+        id: u64,
+    },
+}
+
+fn quota(text: &str) -> Result<Quota, Error> {
+    if text == "none" {
+        return Ok(Quota(None));
+    }
+    let gib =
+        text.parse().map_err(|_| Error::argument(format!("{text:?} is no quota"), "use a number of GiB, or none"))?;
+    Ok(Quota(Some(gib)))
+}
+
+fn id(text: &str) -> Result<u64, Error> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| Error::argument(format!("{text:?} is no number"), "use a number from the list"))
+}

@@ -1,0 +1,52 @@
+//! Which data folder a command is about, and telling the server that runs on it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use control::{Catalog, DataFolder, Error, Problem, Request, ask};
+
+/// The folder of a server that root runs.
+const OF_ROOT: &str = "/var/lib/multilane";
+
+/// The folder that was named, or the default one.
+pub(crate) fn path(named: Option<&Path>) -> Result<PathBuf, Error> {
+    if let Some(path) = named.filter(|path| !path.as_os_str().is_empty()) {
+        return Ok(path.to_owned());
+    }
+    default_path().ok_or_else(|| {
+        Error::argument("there is no data folder: neither XDG_DATA_HOME nor HOME is set", "name one with --data")
+    })
+}
+
+/// True where `path` is the one that commands take without `--data`.
+pub(crate) fn is_default(path: &Path) -> bool {
+    let same = |default: PathBuf| default.canonicalize().is_ok_and(|default| default == path);
+    env::var_os("MULTILANE_DATA").is_none() && default_path().is_some_and(same)
+}
+
+fn default_path() -> Option<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Some(OF_ROOT.into());
+    }
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let shared = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
+    Some(shared?.join("multilane"))
+}
+
+/// Opens the catalog of an existing data folder.
+pub(crate) fn open(path: &Path) -> Result<(DataFolder, Catalog), Error> {
+    let folder = DataFolder::open(path)?;
+    let catalog = Catalog::open(&folder)?;
+    Ok((folder, catalog))
+}
+
+/// Has the server that runs on `folder`, if one does, take up a change; gives the shares that it does not serve.
+pub(crate) fn reload(folder: &DataFolder) -> Result<Vec<Problem>, Error> {
+    let told = ask(folder, &Request::Reload).map_err(|error| {
+        Error::machine(
+            format!("the change is kept, but the server has not taken it up: {}", error.what()),
+            error.remedy(),
+        )
+    })?;
+    Ok(told.unwrap_or_default())
+}

@@ -1,0 +1,123 @@
+//! `multilane sessions`, `open-files` and `close`: what the running server knows.
+
+use std::path::Path;
+
+use control::{DataFolder, Error, OpenFile, Request, Session, ask};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::arguments::CloseCommand;
+use crate::output::Output;
+use crate::table::{Table, size, span};
+
+/// What was closed, as `--json` prints it.
+#[derive(Serialize)]
+struct Closed {
+    closed: &'static str,
+    id: u64,
+}
+
+/// Access rights by the words operators use (MS-SMB2 2.2.13.1.1): the bits that give one, and the word.
+const RIGHTS: [(u32, &str); 3] = [(0x8000_0001, "read"), (0x4000_0006, "write"), (0x0001_0000, "delete")];
+
+pub(crate) fn sessions(path: &Path, output: Output) -> Result<(), Error> {
+    let sessions: Vec<Session> = answer(path, &Request::Sessions)?;
+    output.print(&sessions, |sessions| session_table(sessions))
+}
+
+pub(crate) fn open_files(path: &Path, output: Output) -> Result<(), Error> {
+    let files: Vec<OpenFile> = answer(path, &Request::OpenFiles)?;
+    output.print(&files, |files| file_table(files))
+}
+
+pub(crate) fn close(path: &Path, command: &CloseCommand, output: Output) -> Result<(), Error> {
+    let (request, closed, id) = match *command {
+        CloseCommand::Session { id } => (Request::CloseSession { id }, "session", id),
+        CloseCommand::Open { id } => (Request::CloseOpen { id }, "open", id),
+    };
+    answer::<()>(path, &request)?;
+    output.print(&Closed { closed, id }, |closed| format!("closed {} {}\n", closed.closed, closed.id))
+}
+
+/// Asks the server on the data folder, which must run.
+fn answer<T: DeserializeOwned>(path: &Path, request: &Request) -> Result<T, Error> {
+    let folder = DataFolder::open(path)?;
+    ask(&folder, request)?.ok_or_else(|| {
+        Error::missing(
+            format!("no server runs on {}", folder.path().display()),
+            "start one with `multilane serve`, or name its data folder with --data",
+        )
+    })
+}
+
+/// Sessions, then their channels.
+fn session_table(sessions: &[Session]) -> String {
+    let mut table =
+        Table::new(["ID", "USER", "ACCOUNT", "DIALECT", "SIGNING", "CIPHER", "PEER", "OPENS", "AGE", "IDLE"]);
+    let mut channels = Table::new(["SESSION", "PEER", "LOCAL", "SHARD", "RECEIVED", "SENT", "REQUESTS"]);
+    for session in sessions {
+        table.row([
+            session.id.to_string(),
+            session.user.clone(),
+            session.account.clone(),
+            session.dialect.clone(),
+            session.signing.clone(),
+            session.cipher.clone().unwrap_or_default(),
+            session.peer.clone(),
+            session.opens.to_string(),
+            span(session.connected_seconds),
+            span(session.idle_seconds),
+        ]);
+        for channel in &session.channels {
+            channels.row([
+                session.id.to_string(),
+                channel.peer.clone(),
+                channel.local.clone(),
+                channel.shard.to_string(),
+                size(channel.bytes_received),
+                size(channel.bytes_sent),
+                channel.requests.to_string(),
+            ]);
+        }
+    }
+    if sessions.is_empty() { table.text() } else { format!("{}\n{}", table.text(), channels.text()) }
+}
+
+fn file_table(files: &[OpenFile]) -> String {
+    let mut table = Table::new(["ID", "SESSION", "USER", "SHARE", "PATH", "ACCESS", "AGE"]);
+    for file in files {
+        table.row([
+            file.id.to_string(),
+            file.session.to_string(),
+            file.user.clone(),
+            file.share.clone(),
+            format!("\\{}", file.path),
+            rights(file.access),
+            span(file.open_seconds),
+        ]);
+    }
+    table.text()
+}
+
+/// The words for an access mask; the mask itself where it gives none of them.
+fn rights(access: u32) -> String {
+    let words: Vec<&str> = RIGHTS.iter().filter(|(bits, _)| access & bits != 0).map(|(_, word)| *word).collect();
+    if words.is_empty() { format!("{access:#010x}") } else { words.join(",") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn access_masks_become_words() {
+        assert_eq!(rights(0x0012_0089), "read");
+        assert_eq!(rights(0x001f_01ff), "read,write,delete");
+        assert_eq!(rights(0x0010_0080), "0x00100080");
+    }
+
+    #[test]
+    fn no_sessions_is_a_heading() {
+        assert_eq!(session_table(&[]).lines().count(), 1);
+    }
+}

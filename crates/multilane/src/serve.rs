@@ -1,0 +1,169 @@
+//! `multilane serve`.
+
+use std::fs;
+use std::io::{self, ErrorKind, IsTerminal};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, first_start, reload};
+use serde::Serialize;
+use server::admin::{Estate, Sealing, Signing};
+use server::{Config, Server};
+use tracing::{error, info};
+use tracing_subscriber::EnvFilter;
+
+use crate::arguments::{Serve, When};
+use crate::data;
+use crate::hints::{self, Hints};
+use crate::output::{self, Output};
+use crate::signals::{Wish, Wishes};
+
+/// The port that clients use unless told otherwise; only root may take it.
+const PORT: u16 = 445;
+/// The port that everybody may take.
+const PORT_FREE_FOR_ALL: u16 = 4450;
+/// How long requests in flight may take once the server is told to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What runs, as `--json` prints it on one line once the server answers clients.
+#[derive(Serialize)]
+struct Ready {
+    listen: Vec<SocketAddr>,
+    data: PathBuf,
+    shares: Vec<String>,
+    process: u32,
+}
+
+pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), Error> {
+    log_to_standard_error()?;
+    let folder = DataFolder::create(path)?;
+    let _lock = folder.lock()?;
+    let mut catalog = Catalog::open(&folder)?;
+    first_start(&mut catalog, &folder)?;
+
+    let mut control = Control::new(catalog, overrides(arguments));
+    let estate = control.estate()?;
+    let started = Instant::now();
+    let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;
+    let server = start(&control.listen()?, arguments.threads, &estate)?;
+    let control = Arc::new(parking_lot::Mutex::new(control));
+    let listen = server.addresses().to_vec();
+    let facts = Facts { started, listen: listen.clone(), version: env!("CARGO_PKG_VERSION") };
+    let socket = AdminSocket::open(&folder, Arc::clone(&control), server.admin(), facts)?;
+
+    info!(?listen, data = %folder.path().display(), shares = estate.shares.len(), "serving");
+    announce(&folder, listen, &estate, output)?;
+    drop(estate);
+    while wishes.next() == Wish::Reload {
+        if let Err(cause) = reload(&control, &*server.admin()) {
+            error!(%cause, "the catalog was not read again");
+        }
+    }
+    info!("ending");
+    drop(socket);
+    server.stop(PATIENCE);
+    info!("ended");
+    Ok(())
+}
+
+fn log_to_standard_error() -> Result<(), Error> {
+    let filter = std::env::var("MULTILANE_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = EnvFilter::try_new(&filter).map_err(|cause| {
+        Error::argument(format!("MULTILANE_LOG is not understood: {cause}"), "use a level such as info or debug")
+    })?;
+    let ansi = io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(ansi).init();
+    Ok(())
+}
+
+fn overrides(arguments: &Serve) -> Overrides {
+    Overrides {
+        listen: arguments.listen.clone(),
+        dialect_min: arguments.dialect_min,
+        signing: arguments.signing.map(|when| match when {
+            When::Required => Signing::Required,
+            When::Enabled => Signing::Enabled,
+        }),
+        sealing: arguments.sealing.map(|when| match when {
+            When::Required => Sealing::Required,
+            When::Enabled => Sealing::Enabled,
+        }),
+    }
+}
+
+/// Starts on the addresses asked for; where there are none, on port 445 for root where it is free, else on 4450.
+fn start(listen: &[SocketAddr], threads: Option<u16>, estate: &Estate) -> Result<Server, Error> {
+    let shards = threads.map_or(0, usize::from);
+    let on = |listen: Vec<SocketAddr>| Server::start(&Config { listen, shards }, estate.clone());
+    if !listen.is_empty() {
+        return on(listen.to_vec()).map_err(|cause| not_started(&cause));
+    }
+    if rustix::process::geteuid().is_root() {
+        match on(everywhere(PORT)) {
+            Err(cause) if matches!(cause.kind(), ErrorKind::AddrInUse | ErrorKind::PermissionDenied) => {
+                info!(%cause, "port {PORT} cannot be had, so clients need to name port {PORT_FREE_FOR_ALL}");
+            }
+            started => return started.map_err(|cause| not_started(&cause)),
+        }
+    }
+    on(everywhere(PORT_FREE_FOR_ALL)).map_err(|cause| not_started(&cause))
+}
+
+/// All addresses of the machine: one socket for both protocols where the kernel allows that.
+fn everywhere(port: u16) -> Vec<SocketAddr> {
+    let (v4, v6) = (SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)));
+    if TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).is_err() {
+        return vec![v4];
+    }
+    let apart = fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "1");
+    if apart { vec![v4, v6] } else { vec![v6] }
+}
+
+fn not_started(cause: &io::Error) -> Error {
+    let remedy = match cause.kind() {
+        ErrorKind::AddrInUse => "end what listens there, or choose another port with --listen ADDRESS:PORT",
+        ErrorKind::PermissionDenied => "choose a port of 1024 or more with --listen ADDRESS:PORT, or run as root",
+        ErrorKind::AddrNotAvailable => "name an address of this machine with --listen ADDRESS:PORT",
+        _ => "see what the system says above",
+    };
+    Error::machine(format!("the server did not start: {cause}"), remedy)
+}
+
+fn unable(what: &str, cause: &io::Error) -> Error {
+    Error::machine(format!("cannot {what}: {cause}"), "try again")
+}
+
+/// Says where the server listens and how clients reach it.
+fn announce(folder: &DataFolder, listen: Vec<SocketAddr>, estate: &Estate, output: Output) -> Result<(), Error> {
+    let shares = estate.shares.iter().map(|share| share.name.clone()).collect();
+    let ready = Ready { listen, data: folder.path().to_owned(), shares, process: std::process::id() };
+    match output {
+        Output::Json => output::line(&ready),
+        Output::Text => output.print(&ready, |ready| text(ready, estate)),
+    }
+}
+
+fn text(ready: &Ready, estate: &Estate) -> String {
+    let addresses: Vec<String> = ready.listen.iter().map(SocketAddr::to_string).collect();
+    let mut text = format!(
+        "Multilane {} serves {} on {}.\n",
+        env!("CARGO_PKG_VERSION"),
+        ready.data.display(),
+        addresses.join(" and ")
+    );
+    let Some(address) = ready.listen.first() else {
+        return text;
+    };
+    let data = if data::is_default(&ready.data) {
+        String::new()
+    } else {
+        format!(" --data {}", hints::quoted(&ready.data.to_string_lossy()))
+    };
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let share = estate.shares.first().map(|share| (share.name.clone(), share.account.clone()));
+    let hints = Hints { host: hints::host(*address, &name), port: address.port(), share, data };
+    text.push_str(&hints.text());
+    text
+}

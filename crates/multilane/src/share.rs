@@ -1,0 +1,165 @@
+//! `multilane share`.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::{Path, PathBuf};
+
+use control::{DataFolder, Error, NewShare, Problem, Request, ShareChanges, ShareRecord, Source, Status, ask};
+use serde::Serialize;
+
+use crate::arguments::{Quota, ShareCommand, ShareCreate, ShareUpdate};
+use crate::data;
+use crate::output::{Deleted, Output};
+use crate::table::{Table, printable, size};
+
+/// A share as `--json` prints it.
+#[derive(Serialize)]
+struct Shown {
+    name: String,
+    account: String,
+    kind: &'static str,
+    path: Option<PathBuf>,
+    ram_bytes: Option<NonZeroU64>,
+    quota_gib: Option<NonZeroU32>,
+    read_only: bool,
+    seal_required: bool,
+    comment: String,
+    /// Why clients cannot connect to it, if they cannot.
+    problem: Option<String>,
+}
+
+pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result<(), Error> {
+    let (folder, mut catalog) = data::open(path)?;
+    match command {
+        ShareCommand::Create(create) => {
+            let made = catalog.create_share(&new_share(create))?;
+            changed(&folder, made, "made", output)
+        }
+        ShareCommand::List => {
+            let problems = problems(&folder)?;
+            let shares = catalog.shares()?.into_iter().map(|share| shown(share, problems.as_deref()));
+            output.print(&shares.collect::<Vec<_>>(), |shares| table(shares))
+        }
+        ShareCommand::Show { name } => {
+            let share = shown(catalog.share(name)?, problems(&folder)?.as_deref());
+            output.print(&share, description)
+        }
+        ShareCommand::Update(update) => {
+            let share = catalog.update_share(&update.name, &changes(update))?;
+            changed(&folder, share, "changed", output)
+        }
+        ShareCommand::Delete { name } => {
+            let share = catalog.delete_share(name)?;
+            let kept = match &share.source {
+                Source::Folder { path, .. } => format!("; the files in {} are still there", path.display()),
+                Source::Ram { .. } => String::new(),
+            };
+            output.print(&Deleted { deleted: &share.name }, |_| format!("deleted share {}{kept}\n", share.name))?;
+            data::reload(&folder).map(drop)
+        }
+    }
+}
+
+fn new_share(create: &ShareCreate) -> NewShare {
+    let folder = || Source::Folder { path: create.path.clone().unwrap_or_default(), quota_gib: create.quota };
+    NewShare {
+        name: create.name.clone(),
+        account: create.account.clone(),
+        source: create.ram.map_or_else(folder, |bytes| Source::Ram { bytes }),
+        read_only: create.read_only,
+        seal_required: create.seal,
+        comment: create.comment.clone(),
+    }
+}
+
+fn changes(update: &ShareUpdate) -> ShareChanges {
+    ShareChanges {
+        quota_gib: update.quota.map(|Quota(gib)| gib),
+        read_only: update.read_only,
+        seal_required: update.seal,
+        comment: update.comment.clone(),
+    }
+}
+
+/// Has the server take up a share that was made or changed, and prints it.
+fn changed(folder: &DataFolder, share: ShareRecord, how: &str, output: Output) -> Result<(), Error> {
+    let told = data::reload(folder);
+    let share = shown(share, told.as_deref().ok());
+    output.print(&share, |share| format!("{how} share {}\n", share.name))?;
+    if let Some(problem) = &share.problem {
+        eprintln!("warning: it is not served: {problem}");
+    }
+    told.map(drop)
+}
+
+/// What the running server does not serve; `None` where none runs.
+fn problems(folder: &DataFolder) -> Result<Option<Vec<Problem>>, Error> {
+    Ok(ask::<Status>(folder, &Request::Status)?.map(|status| status.problems))
+}
+
+/// The share with what the server says of it, or what can be seen where no server runs.
+fn shown(share: ShareRecord, problems: Option<&[Problem]>) -> Shown {
+    let told = problems.and_then(|all| all.iter().find(|one| one.share == share.name).map(|one| one.problem.clone()));
+    let problem = told.or_else(|| share.source.problem());
+    let (kind, path, ram_bytes, quota_gib) = match share.source {
+        Source::Folder { path, quota_gib } => ("folder", Some(path), None, quota_gib),
+        Source::Ram { bytes } => ("ram", None, Some(bytes), None),
+    };
+    Shown {
+        name: share.name,
+        account: share.account,
+        kind,
+        path,
+        ram_bytes,
+        quota_gib,
+        read_only: share.read_only,
+        seal_required: share.seal_required,
+        comment: share.comment,
+        problem,
+    }
+}
+
+impl Shown {
+    fn place(&self) -> String {
+        match (&self.path, self.ram_bytes) {
+            (Some(path), _) => path.display().to_string(),
+            (None, Some(bytes)) => format!("RAM {}", size(bytes.get())),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn flags(&self) -> String {
+        let flags =
+            [(self.read_only, "read-only"), (self.seal_required, "sealed"), (self.problem.is_some(), "not served")];
+        let set: Vec<&str> = flags.into_iter().filter_map(|(set, name)| set.then_some(name)).collect();
+        set.join(",")
+    }
+
+    fn quota(&self) -> String {
+        self.quota_gib.map(|gib| format!("{gib}G")).unwrap_or_default()
+    }
+}
+
+fn table(shares: &[Shown]) -> String {
+    let mut table = Table::new(["NAME", "ACCOUNT", "PLACE", "QUOTA", "FLAGS", "COMMENT"]);
+    for share in shares {
+        let (name, account, comment) = (share.name.clone(), share.account.clone(), share.comment.clone());
+        table.row([name, account, share.place(), share.quota(), share.flags(), comment]);
+    }
+    table.text()
+}
+
+fn description(share: &Shown) -> String {
+    let yes = |set| if set { "yes" } else { "no" }.to_owned();
+    let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
+    let lines = [
+        ("name", share.name.clone()),
+        ("account", share.account.clone()),
+        ("place", share.place()),
+        ("quota", or(share.quota(), "none")),
+        ("read-only", yes(share.read_only)),
+        ("sealed", yes(share.seal_required)),
+        ("comment", or(share.comment.clone(), "none")),
+        ("problem", share.problem.clone().unwrap_or_else(|| "none".to_owned())),
+    ];
+    lines.map(|(name, value)| format!("{name:<11}{}\n", printable(&value))).concat()
+}

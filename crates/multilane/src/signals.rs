@@ -1,0 +1,49 @@
+//! Waiting for what ends a server or makes it read its catalog again.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::iterator::Signals;
+
+/// The exit code of a server that is told to end a second time.
+const IMPATIENT: i32 = 1;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Read the catalog again (SIGHUP).
+    Reload,
+    /// End (SIGTERM, SIGINT).
+    End,
+}
+
+/// The signals, caught from now on.
+pub(crate) struct Wishes {
+    signals: Signals,
+    ending: Arc<AtomicBool>,
+}
+
+impl Wishes {
+    pub(crate) fn new() -> io::Result<Self> {
+        let ending = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT] {
+            flag::register_conditional_shutdown(signal, IMPATIENT, Arc::clone(&ending))?;
+        }
+        Ok(Wishes { signals: Signals::new([SIGHUP, SIGTERM, SIGINT])?, ending })
+    }
+
+    /// Waits for the next. Once the end was asked for, asking again ends the process at once.
+    pub(crate) fn next(&mut self) -> Wish {
+        for signal in self.signals.forever() {
+            if signal == SIGHUP {
+                return Wish::Reload;
+            }
+            break;
+        }
+        self.ending.store(true, Ordering::Release);
+        Wish::End
+    }
+}
