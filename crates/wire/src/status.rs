@@ -7,29 +7,28 @@ numbers! {
     Status(u32) {
         /// It worked.
         SUCCESS = 0x0000_0000,
-        /// Cancelled watch: the directory handle was closed.
-        NOTIFY_CLEANUP = 0x0000_010B,
-        /// Too many changes to list: the client enumerates the directory.
-        NOTIFY_ENUM_DIR = 0x0000_010C,
-        /// No quotas for the account.
-        NO_QUOTAS_FOR_ACCOUNT = 0x0000_010D,
+        /// The wait ended without an event.
+        TIMEOUT = 0x0000_0102,
         /// The answer will come later.
         PENDING = 0x0000_0103,
         /// A reparse is to be done by the object manager.
         REPARSE = 0x0000_0104,
         /// More entries are to be had.
         MORE_ENTRIES = 0x0000_0105,
-        /// Not every privilege was assigned.
-        NOT_ALL_ASSIGNED = 0x0000_0106,
         /// Some names could not be mapped.
         SOME_NOT_MAPPED = 0x0000_0107,
         /// The oplock break is in progress.
         OPLOCK_BREAK_IN_PROGRESS = 0x0000_0108,
+        /// Cancelled watch: the directory handle was closed.
+        NOTIFY_CLEANUP = 0x0000_010B,
+        /// Too many changes to list: the client enumerates the directory.
+        NOTIFY_ENUM_DIR = 0x0000_010C,
+        /// No quotas for the account.
+        NO_QUOTAS_FOR_ACCOUNT = 0x0000_010D,
         /// The oplock moved to the new handle.
         OPLOCK_SWITCHED_TO_NEW_HANDLE = 0x0000_0215,
         /// The handle that had the oplock was closed.
         OPLOCK_HANDLE_CLOSED = 0x0000_0216,
-
         /// The output did not fit; a part of it is there.
         BUFFER_OVERFLOW = 0x8000_0005,
         /// The enumeration is at its end.
@@ -50,7 +49,8 @@ numbers! {
         NO_MORE_ENTRIES = 0x8000_001A,
         /// The path goes through a symbolic link that the client follows.
         STOPPED_ON_SYMLINK = 0x8000_002D,
-
+        /// The oplock that was asked for is not granted, and the open with it.
+        CANNOT_GRANT_REQUESTED_OPLOCK = 0x8000_002E,
         /// It failed.
         UNSUCCESSFUL = 0xC000_0001,
         /// The function is not there.
@@ -77,10 +77,8 @@ numbers! {
         MORE_PROCESSING_REQUIRED = 0xC000_0016,
         /// No memory.
         NO_MEMORY = 0xC000_0017,
-        /// The address is already reserved.
-        CONFLICTING_ADDRESSES = 0xC000_0018,
-        /// The range is not locked as asked.
-        UNABLE_TO_FREE_VM = 0xC000_001A,
+        /// The lock is not in its turn.
+        INVALID_LOCK_SEQUENCE = 0xC000_001E,
         /// Not permitted.
         ACCESS_DENIED = 0xC000_0022,
         /// The output does not fit; none of it is there.
@@ -95,13 +93,11 @@ numbers! {
         OBJECT_NAME_NOT_FOUND = 0xC000_0034,
         /// The name exists.
         OBJECT_NAME_COLLISION = 0xC000_0035,
-        /// The port is disconnected.
-        PORT_DISCONNECTED = 0xC000_0037,
         /// The path is not a possible path.
         OBJECT_PATH_INVALID = 0xC000_0039,
         /// A directory of the path does not exist.
         OBJECT_PATH_NOT_FOUND = 0xC000_003A,
-        /// A component of the path is not a directory.
+        /// The path does not begin with a directory.
         OBJECT_PATH_SYNTAX_BAD = 0xC000_003B,
         /// Data was lost.
         DATA_ERROR = 0xC000_003E,
@@ -127,7 +123,7 @@ numbers! {
         LOCK_NOT_GRANTED = 0xC000_0055,
         /// The file is going away.
         DELETE_PENDING = 0xC000_0056,
-        /// The control code is not supported here.
+        /// The operation is not supported by the control device.
         CTL_FILE_NOT_SUPPORTED = 0xC000_0057,
         /// The revision is not known.
         UNKNOWN_REVISION = 0xC000_0058,
@@ -177,33 +173,33 @@ numbers! {
         INVALID_SID = 0xC000_0078,
         /// The security descriptor is malformed.
         INVALID_SECURITY_DESCR = 0xC000_0079,
-        /// The procedure does not exist.
-        PROCEDURE_NOT_FOUND = 0xC000_007A,
         /// There is no token.
         NO_TOKEN = 0xC000_007C,
         /// The range is not locked.
         RANGE_NOT_LOCKED = 0xC000_007E,
         /// The disk is full.
         DISK_FULL = 0xC000_007F,
-        /// Too many of them are open or exist.
-        INSUFF_SERVER_RESOURCES = 0xC000_0205,
         /// A sum of offsets overflows.
         INTEGER_OVERFLOW = 0xC000_0095,
-        /// The file's volume changed under the open.
+        /// The volume was changed from outside: the open is no longer valid.
         FILE_INVALID = 0xC000_0098,
         /// No resources are left.
         INSUFFICIENT_RESOURCES = 0xC000_009A,
-        /// The DFS path could not be resolved here.
+        /// The path leaves this DFS server.
         DFS_EXIT_PATH_FOUND = 0xC000_009B,
         /// The device reports an error in the data.
         DEVICE_DATA_ERROR = 0xC000_009C,
+        /// The device is gone.
+        DEVICE_NOT_CONNECTED = 0xC000_009D,
         /// The media is write-protected.
         MEDIA_WRITE_PROTECTED = 0xC000_00A2,
         /// The device is not ready.
         DEVICE_NOT_READY = 0xC000_00A3,
         /// The impersonation level is not a possible one, or not enough.
         BAD_IMPERSONATION_LEVEL = 0xC000_00A5,
-        /// Every instance of the pipe is busy.
+        /// The token is not one of the needed type.
+        BAD_TOKEN_TYPE = 0xC000_00A8,
+        /// The pipe has reached its number of instances.
         INSTANCE_NOT_AVAILABLE = 0xC000_00AB,
         /// The pipe is not there.
         PIPE_NOT_AVAILABLE = 0xC000_00AC,
@@ -245,11 +241,13 @@ numbers! {
         UNEXPECTED_NETWORK_ERROR = 0xC000_00C4,
         /// The share or its server went away.
         NETWORK_NAME_DELETED = 0xC000_00C9,
+        /// The network does not permit it.
+        NETWORK_ACCESS_DENIED = 0xC000_00CA,
         /// The network device is of another type.
         BAD_DEVICE_TYPE = 0xC000_00CB,
         /// The share does not exist.
         BAD_NETWORK_NAME = 0xC000_00CC,
-        /// Too many sessions.
+        /// The server has too many sessions.
         TOO_MANY_SESSIONS = 0xC000_00CE,
         /// The share is paused.
         SHARING_PAUSED = 0xC000_00CF,
@@ -259,14 +257,12 @@ numbers! {
         NOT_SAME_DEVICE = 0xC000_00D4,
         /// The file was renamed.
         FILE_RENAMED = 0xC000_00D5,
-        /// Nothing on the circuit.
+        /// The session with the server was closed.
         VIRTUAL_CIRCUIT_CLOSED = 0xC000_00D6,
-        /// No security is on the object.
+        /// The object has no security descriptor.
         NO_SECURITY_ON_OBJECT = 0xC000_00D7,
         /// The pipe has no data.
         PIPE_EMPTY = 0xC000_00D9,
-        /// The token cannot be used so.
-        CANT_ACCESS_DOMAIN_INFO = 0xC000_00DA,
         /// The domain does not exist.
         NO_SUCH_DOMAIN = 0xC000_00DF,
         /// The oplock cannot be had.
@@ -287,21 +283,15 @@ numbers! {
         INVALID_PARAMETER_3 = 0xC000_00F1,
         /// The fourth parameter is wrong.
         INVALID_PARAMETER_4 = 0xC000_00F2,
-        /// The path goes nowhere.
-        REDIRECTOR_NOT_STARTED = 0xC000_00FB,
-        /// The stack is used up.
-        STACK_OVERFLOW = 0xC000_00FD,
         /// The directory is not empty.
         DIRECTORY_NOT_EMPTY = 0xC000_0101,
         /// The file is damaged.
         FILE_CORRUPT_ERROR = 0xC000_0102,
         /// The name is not a directory's.
         NOT_A_DIRECTORY = 0xC000_0103,
-        /// The logon session is in the wrong state.
-        BAD_LOGON_SESSION_STATE = 0xC000_0104,
         /// The name is too long.
         NAME_TOO_LONG = 0xC000_0106,
-        /// Files are open.
+        /// Files of the connection are open.
         FILES_OPEN = 0xC000_0107,
         /// The connection is in use.
         CONNECTION_IN_USE = 0xC000_0108,
@@ -311,24 +301,32 @@ numbers! {
         CANCELLED = 0xC000_0120,
         /// The file may not be deleted.
         CANNOT_DELETE = 0xC000_0121,
-        /// The computer's name is not a possible name.
-        INVALID_COMPUTER_NAME = 0xC000_0122,
         /// The file was deleted under the open.
         FILE_DELETED = 0xC000_0123,
         /// The open is closed or never was.
         FILE_CLOSED = 0xC000_0128,
-        /// The token is not one of the needed type.
-        BAD_TOKEN_TYPE = 0xC000_00A8,
+        /// The clocks differ too much.
+        TIME_DIFFERENCE_AT_DC = 0xC000_0133,
+        /// The connection was closed on this side.
+        LOCAL_DISCONNECT = 0xC000_013B,
+        /// The connection was closed on the other side.
+        REMOTE_DISCONNECT = 0xC000_013C,
+        /// There is no such connection.
+        INVALID_CONNECTION = 0xC000_0140,
         /// The pipe broke.
         PIPE_BROKEN = 0xC000_014B,
-        /// The registry is damaged.
-        REGISTRY_CORRUPT = 0xC000_014C,
+        /// The logon is not granted.
+        LOGON_NOT_GRANTED = 0xC000_0155,
         /// The kind of logon is not granted to the account.
         LOGON_TYPE_NOT_GRANTED = 0xC000_015B,
+        /// The disk failed.
+        DISK_OPERATION_FAILED = 0xC000_016A,
         /// The device is in the wrong state.
         INVALID_DEVICE_STATE = 0xC000_0184,
         /// A device reported an I/O error.
         IO_DEVICE_ERROR = 0xC000_0185,
+        /// The domain does not know this computer.
+        NO_TRUST_SAM_ACCOUNT = 0xC000_018B,
         /// The trust with the domain failed.
         TRUSTED_RELATIONSHIP_FAILURE = 0xC000_018D,
         /// The trust failed.
@@ -337,17 +335,21 @@ numbers! {
         NETLOGON_NOT_STARTED = 0xC000_0192,
         /// The account is too old.
         ACCOUNT_EXPIRED = 0xC000_0193,
+        /// Waiting would never end.
+        POSSIBLE_DEADLOCK = 0xC000_0194,
+        /// The volume needs a driver that is not there.
+        FS_DRIVER_REQUIRED = 0xC000_019C,
         /// Short names are off on the volume.
         SHORT_NAMES_NOT_ENABLED_ON_VOLUME = 0xC000_019F,
         /// The lock range passes the highest offset.
         INVALID_LOCK_RANGE = 0xC000_01A1,
-        /// The driver has no such operation.
-        FS_DRIVER_REQUIRED = 0xC000_019C,
+        /// The session has no key.
+        NO_USER_SESSION_KEY = 0xC000_0202,
         /// The session does not exist.
         USER_SESSION_DELETED = 0xC000_0203,
-        /// The address is in use by another session.
-        RESOURCE_LANG_NOT_FOUND = 0xC000_0204,
-        /// A buffer of the server is not a possible one.
+        /// The server has no resources left for it.
+        INSUFF_SERVER_RESOURCES = 0xC000_0205,
+        /// The buffer has the wrong length.
         INVALID_BUFFER_SIZE = 0xC000_0206,
         /// An address component is malformed.
         INVALID_ADDRESS_COMPONENT = 0xC000_0207,
@@ -355,36 +357,44 @@ numbers! {
         CONNECTION_DISCONNECTED = 0xC000_020C,
         /// The connection was reset.
         CONNECTION_RESET = 0xC000_020D,
-        /// Not found.
-        NOT_FOUND = 0xC000_0225,
         /// The password must be changed first.
         PASSWORD_MUST_CHANGE = 0xC000_0224,
+        /// Not found.
+        NOT_FOUND = 0xC000_0225,
+        /// The object id is in use.
+        DUPLICATE_OBJECTID = 0xC000_022A,
+        /// The attempt is to be repeated.
+        RETRY = 0xC000_022D,
         /// The domain's controller was not found.
         DOMAIN_CONTROLLER_NOT_FOUND = 0xC000_0233,
         /// The account is locked.
         ACCOUNT_LOCKED_OUT = 0xC000_0234,
-        /// The handle cannot be closed.
-        HANDLE_NOT_CLOSABLE = 0xC000_0235,
         /// The connection is refused.
         CONNECTION_REFUSED = 0xC000_0236,
-        /// The connection was ended by us.
-        CONNECTION_ABORTED = 0xC000_0241,
+        /// The connection was closed in order.
+        GRACEFUL_DISCONNECT = 0xC000_0237,
+        /// The connection does not exist.
+        CONNECTION_INVALID = 0xC000_023A,
         /// The network cannot be reached.
         NETWORK_UNREACHABLE = 0xC000_023C,
         /// The host cannot be reached.
         HOST_UNREACHABLE = 0xC000_023D,
-        /// The attempt is to be repeated.
-        RETRY = 0xC000_022D,
+        /// The connection was ended by us.
+        CONNECTION_ABORTED = 0xC000_0241,
+        /// The compressed data is malformed.
+        BAD_COMPRESSION_BUFFER = 0xC000_0242,
         /// The path is not covered by this DFS server.
         PATH_NOT_COVERED = 0xC000_0257,
+        /// The compression is not supported.
+        UNSUPPORTED_COMPRESSION = 0xC000_025F,
         /// The number of links is at its limit.
         TOO_MANY_LINKS = 0xC000_0265,
-        /// Quota tracking is not on.
-        QUOTA_LIST_INCONSISTENT = 0xC000_0266,
         /// The file's data is elsewhere.
         FILE_IS_OFFLINE = 0xC000_0267,
         /// The volume was dismounted.
         VOLUME_DISMOUNTED = 0xC000_026E,
+        /// No match.
+        NO_MATCH = 0xC000_0272,
         /// The file is no reparse point.
         NOT_A_REPARSE_POINT = 0xC000_0275,
         /// The reparse tag is not a possible one.
@@ -395,34 +405,38 @@ numbers! {
         IO_REPARSE_DATA_INVALID = 0xC000_0278,
         /// No handler for the reparse tag.
         IO_REPARSE_TAG_NOT_HANDLED = 0xC000_0279,
-        /// The reparse points form a loop.
+        /// The reparse point could not be resolved.
         REPARSE_POINT_NOT_RESOLVED = 0xC000_0280,
         /// The directory is a reparse point.
         DIRECTORY_IS_A_REPARSE_POINT = 0xC000_0281,
-        /// Source and destination ranges overlap.
+        /// A list of ranges contradicts itself.
         RANGE_LIST_CONFLICT = 0xC000_0282,
+        /// The file could not be encrypted.
+        ENCRYPTION_FAILED = 0xC000_028A,
         /// The volume is of an older format.
         VOLUME_NOT_UPGRADED = 0xC000_029C,
-        /// The object id does not exist.
-        OBJECTID_NOT_FOUND = 0xC000_02F0,
-        /// The object id is in use.
-        DUPLICATE_OBJECTID = 0xC000_022A,
         /// The reparse point's attributes conflict.
         REPARSE_ATTRIBUTE_CONFLICT = 0xC000_02B2,
         /// The change journal is off.
         JOURNAL_NOT_ACTIVE = 0xC000_02B8,
-        /// No match.
-        NO_MATCH = 0xC000_0272,
-        /// The security support provider failed.
-        DOWNGRADE_DETECTED = 0xC000_0388,
-        /// The file is too large for the file system.
-        FILE_SYSTEM_LIMITATION = 0xC000_0427,
-        /// A file is held by the system.
-        FILE_LOCKED_WITH_ONLY_READERS = 0x0000_012A,
+        /// The server could not prove who it is.
+        MUTUAL_AUTHENTICATION_FAILED = 0xC000_02C3,
+        /// The object id does not exist.
+        OBJECTID_NOT_FOUND = 0xC000_02F0,
+        /// The credential is another one's.
+        WRONG_CREDENTIAL_HANDLE = 0xC000_02F2,
         /// The session's authentication is too old.
         NETWORK_SESSION_EXPIRED = 0xC000_035C,
-        /// The file's encryption is off here.
-        ENCRYPTION_FAILED = 0xC000_028A,
+        /// A policy does not permit it.
+        ACCESS_DISABLED_BY_POLICY_DEFAULT = 0xC000_0361,
+        /// Someone weakened the authentication on its way.
+        DOWNGRADE_DETECTED = 0xC000_0388,
+        /// NTLM is not allowed.
+        NTLM_BLOCKED = 0xC000_0418,
+        /// Compression is off.
+        COMPRESSION_DISABLED = 0xC000_0426,
+        /// The file is too large for the file system.
+        FILE_SYSTEM_LIMITATION = 0xC000_0427,
         /// No ranges were processed.
         NO_RANGES_PROCESSED = 0xC000_0460,
         /// The device has no such feature.
@@ -435,8 +449,6 @@ numbers! {
         SERVER_UNAVAILABLE = 0xC000_0466,
         /// The file is not there now; the open may come back.
         FILE_NOT_AVAILABLE = 0xC000_0467,
-        /// The share is not there now.
-        SHARE_UNAVAILABLE = 0xC000_0480,
         /// The storage is not redundant.
         NOT_REDUNDANT_STORAGE = 0xC000_0479,
         /// Not for resident files.
@@ -445,18 +457,18 @@ numbers! {
         COMPRESSED_FILE_NOT_SUPPORTED = 0xC000_047B,
         /// Not for directories.
         DIRECTORY_NOT_SUPPORTED = 0xC000_047C,
-        /// The oplock that was asked for is not granted, and the open with it.
-        CANNOT_GRANT_REQUESTED_OPLOCK = 0x8000_002E,
-        /// Compression is off.
-        COMPRESSION_DISABLED = 0xC000_0426,
-        /// The tag of a sealed message is wrong.
-        AUTH_TAG_MISMATCH = 0xC000_A002,
+        /// The share is not there now.
+        SHARE_UNAVAILABLE = 0xC000_0480,
+        /// The oplock cannot be broken.
+        CANNOT_BREAK_OPLOCK = 0xC000_0909,
         /// The signature is wrong.
         INVALID_SIGNATURE = 0xC000_A000,
-        /// The hash of the file does not exist.
-        HASH_NOT_PRESENT = 0xC000_A101,
+        /// The tag of a sealed message is wrong.
+        AUTH_TAG_MISMATCH = 0xC000_A002,
         /// Hashes are not supported.
         HASH_NOT_SUPPORTED = 0xC000_A100,
+        /// The hash of the file does not exist.
+        HASH_NOT_PRESENT = 0xC000_A101,
         /// The file system's filter does not support offloaded reads.
         OFFLOAD_READ_FLT_NOT_SUPPORTED = 0xC000_A2A1,
         /// The file system's filter does not support offloaded writes.
@@ -465,10 +477,10 @@ numbers! {
         OFFLOAD_READ_FILE_NOT_SUPPORTED = 0xC000_A2A3,
         /// The file does not support offloaded writes.
         OFFLOAD_WRITE_FILE_NOT_SUPPORTED = 0xC000_A2A4,
-        /// A clustered share wants a higher dialect.
-        SMB_BAD_CLUSTER_DIALECT = 0xC05D_0001,
         /// No pre-authentication hash algorithm in common.
         SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP = 0xC05D_0000,
+        /// A clustered share wants a higher dialect.
+        SMB_BAD_CLUSTER_DIALECT = 0xC05D_0001,
         /// The guest may not log on.
         SMB_GUEST_LOGON_BLOCKED = 0xC05D_0002,
     }

@@ -1,7 +1,7 @@
 //! The ERROR response: the body of every response whose status is an error, and of interim responses (MS-SMB2 2.2.2).
 
-use super::{body, length_u32};
-use crate::codec::{Malformed, Writer};
+use super::{body, length_u16, length_u32};
+use crate::codec::{Malformed, Reader, Utf16, Writer, range};
 
 const STRUCTURE_SIZE: u16 = 9;
 
@@ -31,6 +31,12 @@ impl<'a> ErrorResponse<'a> {
         Ok(ErrorResponse { context_count, data: reader.bytes(byte_count as usize)? })
     }
 
+    /// The error contexts (2.2.2.1), as far as they are well formed; none where `context_count` is 0.
+    pub fn contexts(&self) -> impl Iterator<Item = ErrorContext<'a>> + use<'a> {
+        let mut reader = Reader::new(self.data);
+        (0..self.context_count).map_while(move |_| ErrorContext::decode(&mut reader).ok())
+    }
+
     /// Appends the body.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut writer = Writer::new(out);
@@ -39,5 +45,110 @@ impl<'a> ErrorResponse<'a> {
         writer.u8(0);
         writer.u32(length_u32(self.data));
         writer.bytes(if self.data.is_empty() { &[0] } else { self.data });
+    }
+}
+
+numbers! {
+    /// What an error context is about.
+    ErrorId(u32) {
+        /// What the status says.
+        DEFAULT = 0x0000_0000,
+        /// The share is elsewhere (2.2.2.2.2).
+        SHARE_REDIRECT = 0x7264_5253,
+    }
+}
+
+/// SMB2 ERROR Context (2.2.2.1), dialect 3.1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ErrorContext<'a> {
+    /// What it is about.
+    pub error_id: ErrorId,
+    /// The error data; its form depends on the status.
+    pub data: &'a [u8],
+}
+
+impl<'a> ErrorContext<'a> {
+    /// The data of an error response with this one context; `context_count` is then 1.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(8 + self.data.len());
+        let mut writer = Writer::new(&mut bytes);
+        writer.u32(length_u32(self.data));
+        writer.u32(self.error_id.0);
+        writer.bytes(self.data);
+        bytes
+    }
+
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        reader.skip(reader.position().next_multiple_of(8) - reader.position())?;
+        let length = reader.u32()? as usize;
+        let error_id = ErrorId(reader.u32()?);
+        Ok(ErrorContext { error_id, data: reader.bytes(length)? })
+    }
+}
+
+/// Symbolic Link Error Response (2.2.2.2.1): the error data beside STATUS_STOPPED_ON_SYMLINK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SymbolicLinkError<'a> {
+    /// How many bytes of the path are behind the link.
+    pub unparsed_path_length: u16,
+    /// The link's target.
+    pub substitute_name: Utf16<'a>,
+    /// The target as it is shown to users.
+    pub print_name: Utf16<'a>,
+    /// See [`SymbolicLinkError::FLAG_RELATIVE`].
+    pub flags: u32,
+}
+
+impl<'a> SymbolicLinkError<'a> {
+    /// The target counts from the link's directory.
+    pub const FLAG_RELATIVE: u32 = 0x0000_0001;
+
+    const ERROR_TAG: u32 = 0x4C4D_5953;
+    const REPARSE_TAG: u32 = 0xA000_000C;
+    /// Where PathBuffer begins.
+    const FIXED_LENGTH: usize = 28;
+
+    /// Decodes error data.
+    pub fn decode(data: &'a [u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(data);
+        reader.skip(4)?;
+        if reader.u32()? != Self::ERROR_TAG || reader.u32()? != Self::REPARSE_TAG {
+            return Err(Malformed("tags of a symbolic link error"));
+        }
+        reader.skip(2)?;
+        let unparsed_path_length = reader.u16()?;
+        let mut name = || -> Result<(usize, usize), Malformed> { Ok((reader.u16()?.into(), reader.u16()?.into())) };
+        let (substitute, print) = (name()?, name()?);
+        let flags = reader.u32()?;
+        let text = |(offset, length): (usize, usize)| {
+            Utf16::new(range(data, Self::FIXED_LENGTH + offset, length, "name of a symbolic link error")?)
+        };
+        Ok(SymbolicLinkError {
+            unparsed_path_length,
+            substitute_name: text(substitute)?,
+            print_name: text(print)?,
+            flags,
+        })
+    }
+
+    /// The error data. Both names together are at most 65,523 bytes long.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let (substitute, print) = (self.substitute_name.as_bytes(), self.print_name.as_bytes());
+        let path_length = substitute.len() + print.len();
+        let mut data = Vec::with_capacity(Self::FIXED_LENGTH + path_length);
+        let mut writer = Writer::new(&mut data);
+        writer.u32((Self::FIXED_LENGTH - 4 + path_length) as u32);
+        writer.u32(Self::ERROR_TAG);
+        writer.u32(Self::REPARSE_TAG);
+        writer.u16((path_length + 12) as u16);
+        writer.u16(self.unparsed_path_length);
+        writer.u16(0);
+        writer.u16(length_u16(substitute));
+        writer.u16(length_u16(substitute));
+        writer.u16(length_u16(print));
+        writer.u32(self.flags);
+        writer.bytes(substitute);
+        writer.bytes(print);
+        data
     }
 }
