@@ -314,7 +314,7 @@ mod tests {
         let parent = descriptor(Control::NONE, vec![Ace::allow(Sid::CREATOR_OWNER, WRITE_DATA, OI | CI | IO)]);
         let named = Ace::allow(owner(), WRITE_DATA, NONE);
         let passed = Ace::allow(Sid::CREATOR_OWNER, WRITE_DATA, OI | CI | IO);
-        assert_eq!(aces(&new(&parent, None, ObjectKind::Leaf)), [named.clone()]);
+        assert_eq!(aces(&new(&parent, None, ObjectKind::Leaf)), std::slice::from_ref(&named));
         assert_eq!(aces(&new(&parent, None, ObjectKind::Container)), [named, passed]);
         let parent = descriptor(Control::NONE, vec![Ace::allow(Sid::CREATOR_GROUP, WRITE_DATA, OI)]);
         assert_eq!(aces(&new(&parent, None, ObjectKind::Leaf)), [Ace::allow(group(), WRITE_DATA, NONE)]);

@@ -1,0 +1,309 @@
+//! The server's end of a pipe: bytes written to it become calls, and their answers bytes to be read.
+
+use std::collections::VecDeque;
+
+use crate::codec::Malformed;
+use crate::rpc::pdu::{
+    Bind, BindAck, BindNakReason, CALL_HEADER_BYTES, Context, ContextAnswer, FRAGMENT_BYTES_MAX, FRAGMENT_BYTES_MIN,
+    FaultStatus, HEADER_BYTES, Header, PduFlags, PduKind, RejectReason, Request, Response, encode_bind_nak,
+    encode_fault,
+};
+use crate::rpc::srvsvc::{self, Call, Operation, Srvsvc, Unreadable};
+use crate::rpc::{Syntax, SyntaxId, wkssvc};
+
+/// The most bytes of parameters in one call. The longest call here carries two names.
+const REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// The most bytes waiting to be read before more calls are refused: two of the longest answers.
+const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// The most presentation contexts on one pipe.
+const CONTEXTS_MAX: usize = 16;
+/// Names our only association group.
+const GROUP: u32 = 0x0001_0000;
+
+/// The peer broke the protocol or asked for too much: the pipe is to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed(pub &'static str);
+
+impl From<Malformed> for Closed {
+    fn from(malformed: Malformed) -> Self {
+        Closed(malformed.0)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interface {
+    Srvsvc,
+    Wkssvc,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    context: u16,
+    interface: Interface,
+    syntax: Syntax,
+}
+
+/// A call of which not all fragments have come.
+#[derive(Debug)]
+struct Partial {
+    call: u32,
+    context: u16,
+    operation: u16,
+    stub: Vec<u8>,
+}
+
+/// What one read of the pipe gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The message has more bytes than were asked for: STATUS_BUFFER_OVERFLOW.
+    pub more: bool,
+}
+
+/// One client's conversation over one open of a pipe.
+#[derive(Debug)]
+pub struct Conversation {
+    address: String,
+    /// Less than one fragment.
+    input: Vec<u8>,
+    /// Messages, the first perhaps read in part. Pipes are read by message.
+    output: VecDeque<Vec<u8>>,
+    output_bytes: usize,
+    transmit_bytes_max: usize,
+    bound: Vec<Bound>,
+    greeted: bool,
+    partial: Option<Partial>,
+}
+
+impl Conversation {
+    /// A conversation over the pipe `name`, such as `srvsvc`.
+    pub fn new(name: &str) -> Conversation {
+        Conversation {
+            address: format!("\\PIPE\\{name}"),
+            input: Vec::new(),
+            output: VecDeque::new(),
+            output_bytes: 0,
+            transmit_bytes_max: FRAGMENT_BYTES_MAX,
+            bound: Vec::new(),
+            greeted: false,
+            partial: None,
+        }
+    }
+
+    /// Takes what the client wrote: any part of a PDU, or several.
+    pub fn feed(&mut self, mut bytes: &[u8], service: &dyn Srvsvc) -> Result<(), Closed> {
+        loop {
+            let missing = self.fragment_length()?.saturating_sub(self.input.len());
+            let (now, later) = bytes.split_at(missing.min(bytes.len()));
+            self.input.extend_from_slice(now);
+            bytes = later;
+            if now.len() < missing {
+                return Ok(());
+            }
+            if self.input.len() > HEADER_BYTES || self.fragment_length()? == HEADER_BYTES {
+                let fragment = std::mem::take(&mut self.input);
+                self.fragment(&fragment, service)?;
+            }
+        }
+    }
+
+    /// The length of the fragment whose start has come, or of the header where that is not whole yet.
+    fn fragment_length(&self) -> Result<usize, Closed> {
+        if self.input.len() < HEADER_BYTES {
+            return Ok(HEADER_BYTES);
+        }
+        let length = Header::decode(&self.input)?.fragment_length;
+        if length > FRAGMENT_BYTES_MAX { Err(Closed("fragment is too long")) } else { Ok(length) }
+    }
+
+    /// The next bytes for the client, `max` at most and none from a second message; `None` where there is nothing to be read.
+    pub fn take(&mut self, max: usize) -> Option<Taken> {
+        let first = self.output.front_mut()?;
+        let rest = first.split_off(max.min(first.len()));
+        let bytes = std::mem::replace(first, rest);
+        let more = !first.is_empty();
+        if !more {
+            self.output.pop_front();
+        }
+        self.output_bytes -= bytes.len();
+        Some(Taken { bytes, more })
+    }
+
+    /// Bytes that wait to be read.
+    pub fn readable_bytes(&self) -> usize {
+        self.output_bytes
+    }
+
+    fn fragment(&mut self, fragment: &[u8], service: &dyn Srvsvc) -> Result<(), Closed> {
+        let header = Header::decode(fragment)?;
+        let body = fragment.get(HEADER_BYTES..).unwrap_or(&[]);
+        match header.kind {
+            PduKind::BIND | PduKind::ALTER_CONTEXT => self.bind(&header, body),
+            PduKind::REQUEST => self.request(&header, body, service),
+            PduKind::ORPHANED => {
+                self.partial = None;
+                Ok(())
+            }
+            PduKind::CO_CANCEL => Ok(()),
+            _ => Err(Closed("PDU is not one that clients send")),
+        }
+    }
+
+    fn bind(&mut self, header: &Header, body: &[u8]) -> Result<(), Closed> {
+        let first = header.kind == PduKind::BIND;
+        if first == self.greeted {
+            return Err(Closed("BIND and ALTER_CONTEXT are out of order"));
+        }
+        let Ok(bind) = Bind::decode(body) else {
+            return self.refuse(header.call, BindNakReason::NOT_SPECIFIED);
+        };
+        if header.auth_length != 0 {
+            return self.refuse(header.call, BindNakReason::AUTHENTICATION_TYPE_NOT_RECOGNIZED);
+        }
+        let receivable = usize::from(bind.receive_bytes_max);
+        if receivable < FRAGMENT_BYTES_MIN {
+            return self.refuse(header.call, BindNakReason::NOT_SPECIFIED);
+        }
+        self.greeted = true;
+        self.transmit_bytes_max = receivable.min(FRAGMENT_BYTES_MAX);
+        let answers: Vec<_> = bind.contexts().map(|context| self.offer(&bind, &context)).collect();
+        let (kind, address) = match first {
+            true => (PduKind::BIND_ACK, self.address.clone()),
+            false => (PduKind::ALTER_CONTEXT_RESP, String::new()),
+        };
+        let acknowledgement = BindAck {
+            transmit_bytes_max: self.transmit_bytes_max as u16,
+            receive_bytes_max: FRAGMENT_BYTES_MAX as u16,
+            group: if bind.group == 0 { GROUP } else { bind.group },
+        };
+        let mut out = Vec::new();
+        acknowledgement.encode(kind, header.call, &address, &answers, &mut out);
+        self.send(out)
+    }
+
+    /// What becomes of one context. NDR64 is spoken only where the client does not offer NDR for the same interface: every
+    /// client speaks NDR.
+    fn offer(&mut self, bind: &Bind<'_>, context: &Context<'_>) -> ContextAnswer {
+        if context.syntaxes().any(|syntax| syntax.is_feature_negotiation()) {
+            return ContextAnswer::features(0);
+        }
+        let interface = match context.interface {
+            SyntaxId::SRVSVC => Interface::Srvsvc,
+            SyntaxId::WKSSVC => Interface::Wkssvc,
+            _ => return ContextAnswer::reject(RejectReason::ABSTRACT_SYNTAX_NOT_SUPPORTED),
+        };
+        let ndr32_offered = bind
+            .contexts()
+            .any(|other| other.interface == context.interface && other.syntaxes().any(|id| id == SyntaxId::NDR32));
+        let spoken = |syntax: &Syntax| *syntax == Syntax::Ndr32 || !ndr32_offered;
+        let Some(syntax) = context.syntaxes().filter_map(|id| Syntax::of(&id)).find(spoken) else {
+            return ContextAnswer::reject(RejectReason::TRANSFER_SYNTAXES_NOT_SUPPORTED);
+        };
+        self.bound.retain(|bound| bound.context != context.id);
+        if self.bound.len() == CONTEXTS_MAX {
+            return ContextAnswer::reject(RejectReason::LOCAL_LIMIT_EXCEEDED);
+        }
+        self.bound.push(Bound { context: context.id, interface, syntax });
+        ContextAnswer::accept(syntax.id())
+    }
+
+    fn request(&mut self, header: &Header, body: &[u8], service: &dyn Srvsvc) -> Result<(), Closed> {
+        if !self.greeted {
+            return Err(Closed("request before a bind"));
+        }
+        let request = Request::decode(header.flags, body)?;
+        if header.auth_length != 0 {
+            self.partial = None;
+            return self.fault(header.call, request.context, FaultStatus::ACCESS_DENIED);
+        }
+        let mut partial = self.continued(header, &request)?;
+        if partial.stub.len() + request.stub.len() > REQUEST_BYTES_MAX {
+            return Err(Closed("request is too long"));
+        }
+        partial.stub.extend_from_slice(request.stub);
+        if !header.flags.contains(PduFlags::LAST) {
+            self.partial = Some(partial);
+            return Ok(());
+        }
+        self.call(&partial, service)
+    }
+
+    /// The call that a fragment begins or goes on with.
+    fn continued(&mut self, header: &Header, request: &Request<'_>) -> Result<Partial, Closed> {
+        match (header.flags.contains(PduFlags::FIRST), self.partial.take()) {
+            (true, None) => Ok(Partial {
+                call: header.call,
+                context: request.context,
+                operation: request.operation,
+                stub: Vec::new(),
+            }),
+            (false, Some(partial)) if partial.call == header.call => Ok(partial),
+            (true, Some(_)) | (false, _) => Err(Closed("fragment of another call")),
+        }
+    }
+
+    fn call(&mut self, call: &Partial, service: &dyn Srvsvc) -> Result<(), Closed> {
+        let Some(bound) = self.bound.iter().find(|bound| bound.context == call.context).copied() else {
+            return self.fault(call.call, call.context, FaultStatus::UNKNOWN_INTERFACE);
+        };
+        match execute(&bound, call, service) {
+            Ok(stub) => self.respond(call, &stub),
+            Err(why) => self.fault(call.call, call.context, why.into()),
+        }
+    }
+
+    fn respond(&mut self, call: &Partial, stub: &[u8]) -> Result<(), Closed> {
+        let room = (self.transmit_bytes_max - CALL_HEADER_BYTES) / 8 * 8;
+        let mut sent = 0;
+        loop {
+            let part = &stub[sent..stub.len().min(sent + room)];
+            let mut flags = PduFlags::NONE;
+            if sent == 0 {
+                flags |= PduFlags::FIRST;
+            }
+            if sent + part.len() == stub.len() {
+                flags |= PduFlags::LAST;
+            }
+            let mut out = Vec::with_capacity(CALL_HEADER_BYTES + part.len());
+            Response { context: call.context, stub: part }.encode(call.call, flags, stub.len() - sent, &mut out);
+            self.send(out)?;
+            sent += part.len();
+            if sent == stub.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn refuse(&mut self, call: u32, reason: BindNakReason) -> Result<(), Closed> {
+        let mut out = Vec::new();
+        encode_bind_nak(call, reason, &mut out);
+        self.send(out)
+    }
+
+    fn fault(&mut self, call: u32, context: u16, status: FaultStatus) -> Result<(), Closed> {
+        let mut out = Vec::new();
+        encode_fault(call, context, status, &mut out);
+        self.send(out)
+    }
+
+    fn send(&mut self, message: Vec<u8>) -> Result<(), Closed> {
+        self.output_bytes += message.len();
+        self.output.push_back(message);
+        if self.output_bytes > OUTPUT_BYTES_MAX { Err(Closed("answers are not read")) } else { Ok(()) }
+    }
+}
+
+fn execute(bound: &Bound, call: &Partial, service: &dyn Srvsvc) -> Result<Vec<u8>, Unreadable> {
+    let mut out = Vec::new();
+    match bound.interface {
+        Interface::Srvsvc => {
+            let decoded = Call::decode(Operation(call.operation), &call.stub, bound.syntax)?;
+            srvsvc::answer(&decoded, service, bound.syntax, &mut out);
+        }
+        Interface::Wkssvc => {
+            wkssvc::answer(call.operation, &call.stub, || service.server(), bound.syntax, &mut out)?;
+        }
+    }
+    Ok(out)
+}

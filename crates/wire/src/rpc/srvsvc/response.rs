@@ -1,0 +1,242 @@
+//! What clients are told (MS-SRVS 2.2.4, 3.1.4).
+
+use crate::ids::FileTime;
+use crate::rpc::Syntax;
+use crate::rpc::ndr::NdrWriter;
+use crate::rpc::srvsvc::{Call, NetStatus, Server, Share, Srvsvc};
+
+/// The most bytes of entries in one answer; the client asks for the rest.
+const ENTRIES_BYTES_MAX: usize = 512 * 1024;
+/// PLATFORM_ID_NT (MS-SRVS 2.2.2.6).
+pub(crate) const PLATFORM_NT: u32 = 500;
+/// SV_TYPE_WORKSTATION | SV_TYPE_SERVER | SV_TYPE_NT | SV_TYPE_SERVER_NT (MS-SRVS 2.2.2.7).
+const SERVER_TYPE: u32 = 0x0000_9003;
+/// Seconds from 1601 to 1970, and in a day.
+const UNIX_EPOCH_SECONDS: i64 = 11_644_473_600;
+const DAY_SECONDS: i64 = 86_400;
+
+/// Appends the stub that answers `call` to `out`.
+pub fn answer(call: &Call<'_>, service: &dyn Srvsvc, syntax: Syntax, out: &mut Vec<u8>) {
+    match call {
+        Call::ShareEnum { level, preferred_bytes, resume } => {
+            encode_shares(&service.shares(), *level, *preferred_bytes, *resume, syntax, out);
+        }
+        Call::ShareInfo { name, level } => {
+            let share = name.decode().and_then(|name| service.share(&name));
+            encode_share(share.as_ref(), *level, syntax, out);
+        }
+        Call::ServerInfo { level } => encode_server(&service.server(), *level, syntax, out),
+        Call::RemoteTimeOfDay => encode_time_of_day(service.now(), syntax, out),
+    }
+}
+
+/// Appends NetrShareEnum's answer to `out`: as many of `shares` from `resume` on as `preferred_bytes` have room for, one at
+/// least.
+pub fn encode_shares(
+    shares: &[Share],
+    level: u32,
+    preferred_bytes: u32,
+    resume: Option<u32>,
+    syntax: Syntax,
+    out: &mut Vec<u8>,
+) {
+    let mut ndr = NdrWriter::new(out, syntax);
+    let known = matches!(level, 0 | 1 | 2 | 501 | 502);
+    let start = (resume.unwrap_or(0) as usize).min(shares.len());
+    let left = if known { &shares[start..] } else { &[] };
+    let told = &left[..fitting(left, (preferred_bytes as usize).min(ENTRIES_BYTES_MAX))];
+    let more = told.len() < left.len();
+    ndr.u32(level);
+    union_tag(&mut ndr, level);
+    ndr.pointer(true);
+    ndr.u32(told.len() as u32);
+    ndr.pointer(known);
+    if known {
+        ndr.count(told.len());
+        told.iter().for_each(|share| write_share(&mut ndr, share, level));
+        told.iter().for_each(|share| write_share_strings(&mut ndr, share, level));
+    }
+    ndr.u32(left.len() as u32);
+    ndr.pointer(resume.is_some());
+    if resume.is_some() {
+        ndr.u32(if more { (start + told.len()) as u32 } else { 0 });
+    }
+    let status = match (known, more) {
+        (false, _) => NetStatus::INVALID_LEVEL,
+        (true, true) => NetStatus::MORE_DATA,
+        (true, false) => NetStatus::SUCCESS,
+    };
+    ndr.u32(status.0);
+}
+
+/// How many of `shares` have room in `limit_bytes`, one at least.
+fn fitting(shares: &[Share], limit_bytes: usize) -> usize {
+    // Room for the pointers, counts and numbers of the longest level in NDR64.
+    const FIXED_BYTES: usize = 192;
+    let mut used = 0;
+    let fits = |share: &&Share| {
+        used += FIXED_BYTES + 2 * (share.name.len() + share.comment.len() + share.path.len());
+        used <= limit_bytes
+    };
+    shares.iter().take_while(fits).count().max(shares.len().min(1))
+}
+
+/// Appends NetrShareGetInfo's answer to `out`.
+pub fn encode_share(share: Option<&Share>, level: u32, syntax: Syntax, out: &mut Vec<u8>) {
+    let known = matches!(level, 0 | 1 | 2 | 501 | 502 | 1005);
+    let status = match (known, share) {
+        (false, _) => NetStatus::INVALID_LEVEL,
+        (true, None) => NetStatus::NET_NAME_NOT_FOUND,
+        (true, Some(_)) => NetStatus::SUCCESS,
+    };
+    let mut ndr = NdrWriter::new(out, syntax);
+    union_tag(&mut ndr, level);
+    let share = share.filter(|_| known);
+    ndr.pointer(share.is_some());
+    if let Some(share) = share {
+        write_share(&mut ndr, share, level);
+        write_share_strings(&mut ndr, share, level);
+    }
+    ndr.u32(status.0);
+}
+
+/// A union's discriminant, aligned as its arms, which are pointers.
+pub(crate) fn union_tag(ndr: &mut NdrWriter<'_>, tag: u32) {
+    ndr.align_word();
+    ndr.u32(tag);
+    ndr.align_word();
+}
+
+/// SHARE_INFO_level, its strings left for later.
+fn write_share(ndr: &mut NdrWriter<'_>, share: &Share, level: u32) {
+    if level == 1005 {
+        return ndr.u32(share.flags);
+    }
+    ndr.pointer(true);
+    if level == 0 {
+        return;
+    }
+    ndr.u32(share.kind.0);
+    ndr.pointer(true);
+    if level == 501 {
+        ndr.u32(share.flags);
+    }
+    if matches!(level, 2 | 502) {
+        ndr.u32(0);
+        ndr.u32(share.max_uses);
+        ndr.u32(share.current_uses);
+        ndr.pointer(true);
+        ndr.pointer(false);
+    }
+    if level == 502 {
+        ndr.u32(0);
+        ndr.pointer(false);
+    }
+}
+
+/// The strings of SHARE_INFO_level.
+fn write_share_strings(ndr: &mut NdrWriter<'_>, share: &Share, level: u32) {
+    if level == 1005 {
+        return;
+    }
+    ndr.string(&share.name);
+    if level != 0 {
+        ndr.string(&share.comment);
+    }
+    if matches!(level, 2 | 502) {
+        ndr.string(&share.path);
+    }
+}
+
+/// Appends NetrServerGetInfo's answer to `out`: levels 100, 101 and 102.
+pub fn encode_server(server: &Server, level: u32, syntax: Syntax, out: &mut Vec<u8>) {
+    let known = matches!(level, 100..=102);
+    let mut ndr = NdrWriter::new(out, syntax);
+    union_tag(&mut ndr, level);
+    ndr.pointer(known);
+    if known {
+        write_server(&mut ndr, server, level);
+    }
+    ndr.u32(if known { NetStatus::SUCCESS } else { NetStatus::INVALID_LEVEL }.0);
+}
+
+/// SERVER_INFO_level (MS-SRVS 2.2.4.40 to 2.2.4.42) and its strings.
+fn write_server(ndr: &mut NdrWriter<'_>, server: &Server, level: u32) {
+    ndr.align_word();
+    ndr.u32(PLATFORM_NT);
+    ndr.pointer(true);
+    if level >= 101 {
+        ndr.u32(server.version_major);
+        ndr.u32(server.version_minor);
+        ndr.u32(SERVER_TYPE);
+        ndr.pointer(true);
+    }
+    if level == 102 {
+        // Users without limit, sessions never cut for idleness, visible, announced every 240 s with 3 s of chance, no
+        // licences: what Windows says by default.
+        for value in [0xFFFF_FFFF, 15, 0, 240, 3000, 0] {
+            ndr.u32(value);
+        }
+        ndr.pointer(true);
+    }
+    ndr.string(&server.name);
+    if level >= 101 {
+        ndr.string(&server.comment);
+    }
+    if level == 102 {
+        ndr.string("c:\\");
+    }
+}
+
+/// Appends NetrRemoteTOD's answer (MS-SRVS 2.2.4.105) to `out`. The time zone is UTC.
+pub fn encode_time_of_day(now: FileTime, syntax: Syntax, out: &mut Vec<u8>) {
+    let hundredths = (now.0 / 100_000) as i64;
+    let seconds = hundredths / 100 - UNIX_EPOCH_SECONDS;
+    let (days, second) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
+    let (year, month, day) = civil(days);
+    let fields = [
+        seconds,
+        seconds * 1000 + hundredths % 100 * 10,
+        second / 3600,
+        second / 60 % 60,
+        second % 60,
+        hundredths % 100,
+        0,
+        310,
+        day,
+        month,
+        year,
+        (days + 4).rem_euclid(7),
+    ];
+    let mut ndr = NdrWriter::new(out, syntax);
+    ndr.pointer(true);
+    fields.iter().for_each(|field| ndr.u32(*field as u32));
+    ndr.u32(NetStatus::SUCCESS.0);
+}
+
+/// Year, month and day of a number of days since 1970 in the Gregorian calendar. Years begin in March here, so that a leap day
+/// comes last.
+fn civil(days: i64) -> (i64, i64, i64) {
+    const ERA_DAYS: i64 = 146_097;
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let month_day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + i64::from(month <= 2), month, month_day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_become_dates() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(-1), (1969, 12, 31));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(20_454), (2026, 1, 1));
+    }
+}
