@@ -8,6 +8,8 @@ mod initiator;
 mod message;
 mod response;
 mod session_security;
+#[cfg(test)]
+mod tests;
 
 pub use acceptor::{Acceptor, Authenticated, Identity, Target};
 pub use av_pair::{AvId, AvPairs};

@@ -3,6 +3,8 @@
 
 mod acceptor;
 mod initiator;
+#[cfg(test)]
+mod tests;
 mod token;
 
 pub use acceptor::{Acceptor, Env, Step};

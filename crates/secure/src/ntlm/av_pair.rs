@@ -82,3 +82,50 @@ pub(super) fn write_pair(writer: &mut Writer<'_>, id: AvId, value: &[u8]) {
     writer.u16(length);
     writer.bytes(&value[..length.into()]);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(pairs: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (id, value) in pairs {
+            write_pair(&mut Writer::new(&mut bytes), AvId(*id), value);
+        }
+        bytes
+    }
+
+    #[test]
+    fn pairs_come_back_in_order_and_without_the_end() {
+        let bytes = list(&[(2, b"domain"), (77, b""), (7, &[1; 8]), (0, b"")]);
+        let pairs = AvPairs::parse(&[&bytes[..], &[0; 4]].concat()).map(|pairs| pairs.iter().count());
+        assert_eq!(pairs, Ok(3));
+        let pairs = AvPairs::parse(&bytes).unwrap();
+        assert_eq!(pairs.find(AvId::TIMESTAMP), Some(&[1u8; 8][..]));
+        assert_eq!(pairs.find(AvId(77)), Some(&[][..]));
+        assert_eq!(pairs.find(AvId::FLAGS), None);
+        assert_eq!(pairs.as_bytes(), &bytes[..bytes.len() - 4]);
+    }
+
+    #[test]
+    fn a_list_cut_anywhere_is_malformed() {
+        let bytes = list(&[(2, b"domain"), (7, &[1; 8]), (0, b"")]);
+        for length in 0..bytes.len() {
+            assert!(AvPairs::parse(&bytes[..length]).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn an_end_with_a_value_and_a_list_without_end_are_malformed() {
+        assert!(AvPairs::parse(&list(&[(0, b"x")])).is_err());
+        assert!(AvPairs::parse(&[6, 0, 0xff, 0xff, 0]).is_err());
+        let endless = list(&[(3, &[][..]); PAIRS_MAX + 1]);
+        assert!(AvPairs::parse(&[&endless[..], &[0; 4]].concat()).is_err());
+    }
+
+    #[test]
+    fn the_first_of_two_pairs_counts() {
+        let bytes = list(&[(6, &[2, 0, 0, 0]), (6, &[0, 0, 0, 0]), (0, b"")]);
+        assert_eq!(AvPairs::parse(&bytes).unwrap().find(AvId::FLAGS), Some(&[2u8, 0, 0, 0][..]));
+    }
+}

@@ -80,3 +80,56 @@ pub(super) fn client_challenge(time: FileTime, challenge: [u8; 8], pairs: &[u8])
     writer.zeros(4 + 4);
     temp
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hex::{hex, hex_array};
+    use crate::ntlm::hash::rc4k;
+    use wire::codec::utf16_bytes;
+
+    /// The example of MS-NLMP 4.2.4.
+    #[test]
+    fn keys_and_response_of_the_specifications_example() {
+        let hash = NtHash::from_password("Password");
+        let response_key = ntowf_v2(&hash, &utf16_bytes("User"), &utf16_bytes("Domain"));
+        assert_eq!(response_key, hex_array("0c868a403bfd7a93a3001ef22ef02e3f"));
+        let pairs = hex("02000c0044006f006d00610069006e00 01000c005300650072007600650072 00");
+        let temp = client_challenge(FileTime(0), [0xaa; 8], &pairs);
+        let expected_temp = hex("0101000000000000 0000000000000000 aaaaaaaaaaaaaaaa 00000000
+             02000c0044006f006d00610069006e00 01000c0053006500720076006500720000000000 00000000");
+        assert_eq!(temp, expected_temp);
+        let proof = proof(&response_key, &hex_array("0123456789abcdef"), &temp);
+        assert_eq!(proof, hex_array("68cd0ab851e51c96aabc927bebef6a1c"));
+        let base_key = session_base_key(&response_key, &proof);
+        assert_eq!(base_key, hex_array("8de40ccadbc14a82f15cb0ad0de95ca3"));
+        assert_eq!(rc4k(&base_key, [0x55; 16]), hex_array("c5dad2544fc9799094ce1ce90bc9d03e"));
+        let response = [&proof[..], &temp].concat();
+        let decoded = Response::decode(&response).unwrap();
+        assert_eq!((decoded.proof, decoded.temp), (proof, &temp[..]));
+    }
+
+    #[test]
+    fn uppercase_changes_no_length() {
+        for (text, upper) in [("straße", "STRAßE"), ("ĳ", "Ĳ"), ("ŉ", "ŉ"), ("😀a", "😀A"), ("ÿ", "Ÿ")] {
+            assert_eq!(uppercase(&utf16_bytes(text)), utf16_bytes(upper), "{text}");
+        }
+        assert_eq!(uppercase(&[0x00, 0xd8]), [0x00, 0xd8]);
+    }
+
+    #[test]
+    fn a_response_cut_anywhere_is_malformed() {
+        let response = [&[7; 16][..], &client_challenge(FileTime(1), [2; 8], &[])].concat();
+        for length in 0..response.len() - 4 {
+            assert!(Response::decode(&response[..length]).is_err(), "{length} bytes");
+        }
+        assert!(Response::decode(&response[..response.len() - 4]).is_ok());
+    }
+
+    #[test]
+    fn another_response_version_is_malformed() {
+        let mut response = [&[7; 16][..], &client_challenge(FileTime(1), [2; 8], &[])].concat();
+        response[16] = 2;
+        assert!(Response::decode(&response).is_err());
+    }
+}

@@ -95,3 +95,50 @@ fn seal_key(sender: Role, flags: Flags, exported_session_key: &[u8; 16]) -> [u8;
     };
     md5(&[&exported_session_key[..strength], magic])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hex::{hex, hex_array};
+
+    /// MS-NLMP 4.2.4.4. The example seals its data with the key stream before the checksum.
+    #[test]
+    fn keys_and_signature_of_the_specifications_example() {
+        let flags = Flags(0xe28a_8233);
+        let key = [0x55; 16];
+        assert_eq!(seal_key(Role::Client, flags, &key), hex_array("59f600973cc4960a25480a7c196e4c58"));
+        assert_eq!(sign_key(Role::Client, &key), hex_array("4788dc861b4782f35d43fd98fe1a2d39"));
+        let plaintext = hex("50006c00610069006e007400650078007400");
+        let mut stream = Stream::new(Role::Client, flags, &key);
+        let mut sealed = plaintext.clone();
+        stream.handle.as_mut().unwrap().apply_keystream(&mut sealed);
+        assert_eq!(sealed, hex("54e50165bf1936dc996020c1811b0f06fb5f"));
+        assert_eq!(stream.next(&plaintext), hex_array("010000007fb38ec5c55d497600000000"));
+    }
+
+    #[test]
+    fn without_a_key_exchange_the_checksum_is_plain() {
+        let flags = Flags(0xe28a_8233 & !Flags::KEY_EXCHANGE.0);
+        let plaintext = hex("50006c00610069006e007400650078007400");
+        let signature = Stream::new(Role::Client, flags, &[0x55; 16]).next(&plaintext);
+        assert_eq!(signature, hex_array("0100000070352851f256430900000000"));
+    }
+
+    #[test]
+    fn weaker_sealing_keys_keep_fewer_bytes() {
+        let strong = seal_key(Role::Server, Flags::STRONG_128 | Flags::WEAK_56, &[0x55; 16]);
+        let weak = seal_key(Role::Server, Flags::WEAK_56, &[0x55; 16]);
+        let weakest = seal_key(Role::Server, Flags(0), &[0x55; 16]);
+        assert!(strong != weak && weak != weakest);
+        let tail_changed = [[0x55; 7].as_slice(), &[0; 9]].concat().try_into().unwrap();
+        assert_eq!(seal_key(Role::Server, Flags::WEAK_56, &tail_changed), weak);
+    }
+
+    #[test]
+    fn a_signature_of_another_length_is_refused() {
+        let mut server = SessionSecurity::new(Role::Server, Flags(0), &[1; 16]);
+        let mic = SessionSecurity::new(Role::Client, Flags(0), &[1; 16]).mic(b"text");
+        assert!(!server.verify_mic(b"text", &mic[..15]));
+        assert!(!server.verify_mic(b"text", &[]));
+    }
+}

@@ -219,7 +219,7 @@ pub fn hint() -> Vec<u8> {
     framed(&[context(0, &mech_type_list()), context(3, &tlv(Tag::Sequence, &name))].concat())
 }
 
-fn framed(init_fields: &[u8]) -> Vec<u8> {
+pub(super) fn framed(init_fields: &[u8]) -> Vec<u8> {
     let choice = context(0, &tlv(Tag::Sequence, init_fields));
     tlv(GSS_FRAME, &[&SPNEGO[..], &choice].concat())
 }
@@ -228,12 +228,12 @@ fn context_tag(number: u32) -> Tag {
     Tag::ContextSpecific { constructed: true, number: TagNumber(number) }
 }
 
-fn context(number: u32, inner: &[u8]) -> Vec<u8> {
+pub(super) fn context(number: u32, inner: &[u8]) -> Vec<u8> {
     tlv(context_tag(number), inner)
 }
 
 /// One element. Only our own tokens come here, and DER's lengths hold far more than those.
-fn tlv(tag: Tag, value: &[u8]) -> Vec<u8> {
+pub(super) fn tlv(tag: Tag, value: &[u8]) -> Vec<u8> {
     AnyRef::new(tag, value).and_then(|any| any.to_der()).expect("our tokens fit DER's lengths")
 }
 
