@@ -1,4 +1,148 @@
-//! The SMB server: connections on shards, the pipeline, one file per command, sessions and their channels, opens,
-//! leases, locks, durable handles, counters.
+//! The SMB server: connections on shards, the pipeline, one file per command, sessions and their channels, opens and what
+//! they share, counters (MS-SMB2 3.3).
 
+mod access;
 pub mod admin;
+mod attempts;
+mod attributes;
+mod buffers;
+mod chain;
+mod command;
+mod connection;
+mod context;
+mod credits;
+mod enumeration;
+mod files;
+mod gate;
+mod hot;
+mod in_flight;
+mod inbox;
+mod locks;
+mod open;
+mod outbox;
+mod overview;
+mod pipe;
+mod pipeline;
+mod pool;
+mod refusal;
+mod session;
+mod shard;
+mod stitch;
+mod tree;
+mod user;
+mod writes;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use wire::ids::FileTime;
+
+use crate::admin::Estate;
+use crate::attempts::Attempts;
+use crate::files::FileTable;
+use crate::open::OpenId;
+use crate::pool::Pool;
+use crate::session::{Session, Sessions};
+use crate::shard::Shards;
+use crate::writes::WritePlace;
+
+/// How the server runs; what it serves is its [`Estate`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen. Port 0 takes a free one, see [`Server::addresses`].
+    pub listen: Vec<SocketAddr>,
+    /// Threads that serve connections; 0 is one for each core.
+    pub shards: usize,
+}
+
+/// A running server. It ends with [`Server::stop`].
+pub struct Server {
+    shared: Arc<Shared>,
+    shards: Shards,
+    addresses: Vec<SocketAddr>,
+}
+
+/// What all shards share.
+pub(crate) struct Shared {
+    pub(crate) estate: ArcSwap<Estate>,
+    pub(crate) sessions: Sessions,
+    pub(crate) files: FileTable,
+    pub(crate) pool: Pool,
+    pub(crate) attempts: Attempts,
+    pub(crate) writes: WritePlace,
+    pub(crate) started: FileTime,
+    next_open: AtomicU64,
+}
+
+impl Server {
+    /// Listens on every address of `config` and serves `estate`. Fails where an address cannot be had or a thread cannot be
+    /// started; the error names the address.
+    pub fn start(config: &Config, estate: Estate) -> io::Result<Server> {
+        let mut listeners = Vec::new();
+        for address in &config.listen {
+            let listener = TcpListener::bind(address)
+                .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
+            listener.set_nonblocking(true)?;
+            listeners.push(listener);
+        }
+        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
+        let shared = Arc::new(Shared::new(estate));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = if config.shards == 0 { cores } else { config.shards };
+        let shards = Shards::start(count, &shared, listeners)?;
+        Ok(Server { shared, shards, addresses })
+    }
+
+    /// The addresses it listens on.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The interface for operators, usable from any thread and after the server has stopped.
+    pub fn admin(&self) -> Arc<dyn admin::Admin> {
+        Arc::new(Arc::clone(&self.shared))
+    }
+
+    /// Takes no new connections and requests, answers what is in flight for up to `patience`, then ends.
+    pub fn stop(self, patience: Duration) {
+        self.shards.stop(patience);
+        for session in self.shared.sessions.all() {
+            session.end(&self.shared.files);
+        }
+        self.shared.pool.close();
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(estate: Estate) -> Self {
+        let mut chance = [0; 4];
+        // Without chance the numbers are still unique while the server runs.
+        let _ = secure::random(&mut chance);
+        Shared {
+            estate: ArcSwap::from_pointee(estate),
+            sessions: Sessions::new(),
+            files: FileTable::new(),
+            pool: Pool::new(),
+            attempts: Attempts::new(),
+            writes: WritePlace::new(),
+            started: FileTime::from(std::time::SystemTime::now()),
+            next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),
+        }
+    }
+
+    /// A number for a new open.
+    pub(crate) fn new_open_id(&self) -> OpenId {
+        OpenId(self.next_open.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Forgets a session and closes what it had open, on the pool: stores may have to be waited for.
+    pub(crate) fn end_session(self: &Arc<Self>, session: &Arc<Session>) {
+        self.sessions.remove(session.id);
+        let (server, session) = (Arc::clone(self), Arc::clone(session));
+        self.pool.submit(Box::new(move || session.end(&server.files)));
+    }
+}

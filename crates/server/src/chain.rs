@@ -1,0 +1,366 @@
+//! The requests of one frame, usually one, at most a compound chain (MS-SMB2 3.3.5.2.7): admitted together when they arrive, run
+//! one after the other, answered together.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Duration;
+
+use wire::command::error::ErrorResponse;
+use wire::header::{Flags, HEADER_LENGTH, Header, Route};
+use wire::ids::{Command, Dialect, SessionId, TreeId};
+use wire::status::Status;
+
+use crate::command::{self, cancel};
+use crate::connection::{Connection, Disconnect};
+use crate::context::{Context, Outcome, Reply};
+use crate::credits;
+use crate::gate::{self, Meant, Protection};
+use crate::in_flight::InFlight;
+use crate::open::OpenId;
+use crate::pipeline;
+use crate::refusal::Refusal;
+use crate::session::Channel;
+use crate::stitch::Stitch;
+
+/// A request that takes longer gets an interim answer (3.3.4.2), so that its client does not give it up.
+const INTERIM_AFTER: Duration = Duration::from_millis(300);
+/// Requests of one connection that wait for other clients at a time: Windows Server's AsynchronousCredits.
+const ANNOUNCED_WAITS_MAX: usize = 512;
+
+/// What SessionId and TreeId say in a related request that means those of the one before.
+const SAME_SESSION: SessionId = SessionId(u64::MAX);
+const SAME_TREE: TreeId = TreeId(u32::MAX);
+
+/// A frame's requests, copied out of the inbox.
+pub(crate) struct Chain {
+    bytes: Vec<u8>,
+    requests: Vec<Request>,
+    sealed: Option<Rc<Channel>>,
+}
+
+struct Request {
+    range: Range<usize>,
+    header: Header,
+    session_id: SessionId,
+    channel: Option<Rc<Channel>>,
+    signed: bool,
+    /// What was found wrong on arrival.
+    verdict: Result<(), Status>,
+}
+
+impl Chain {
+    /// Splits the frame, charges credits and verifies signatures. `None` where nothing is to be answered.
+    pub(crate) fn admit(
+        connection: &Connection,
+        frame: &mut [u8],
+        first: Header,
+        sealed: Option<&Rc<Channel>>,
+    ) -> Result<Option<Chain>, Disconnect> {
+        let mut requests: Vec<Request> = Vec::with_capacity(1);
+        let (mut start, mut header) = (0, first);
+        loop {
+            let end = end_of(&header, start, frame.len())?;
+            let before = requests.last().map(|request| request.session_id);
+            if header.command == Command::CANCEL {
+                cancel::handle(connection, &header, &mut frame[start..end], sealed);
+            } else {
+                requests.push(Request::admit(
+                    connection,
+                    (header, start..end),
+                    &mut frame[start..end],
+                    before,
+                    sealed,
+                )?);
+            }
+            if header.next_command == 0 {
+                break;
+            }
+            start = end;
+            header = Header::decode(&frame[start..]).map_err(|_| Disconnect("a chained header is malformed"))?;
+        }
+        if requests.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Chain { bytes: frame.to_vec(), requests, sealed: sealed.cloned() }))
+    }
+}
+
+/// Where the request at `start` ends: the next one begins there, eight-aligned and inside the frame.
+fn end_of(header: &Header, start: usize, frame_length: usize) -> Result<usize, Disconnect> {
+    let next = header.next_command as usize;
+    if next == 0 {
+        return Ok(frame_length);
+    }
+    let end = start + next;
+    if next < HEADER_LENGTH || !next.is_multiple_of(8) || end + HEADER_LENGTH > frame_length {
+        return Err(Disconnect("a chain leaves its frame"));
+    }
+    Ok(end)
+}
+
+impl Request {
+    fn admit(
+        connection: &Connection,
+        (header, range): (Header, Range<usize>),
+        message: &mut [u8],
+        session_before: Option<SessionId>,
+        sealed: Option<&Rc<Channel>>,
+    ) -> Result<Request, Disconnect> {
+        let dialect = connection.negotiation.borrow().dialect();
+        let charge = if dialect.is_some_and(|dialect| dialect > Dialect::SMB_2_0_2) { header.credit_charge } else { 1 };
+        let taken = connection.window.borrow_mut().take(header.message_id, charge);
+        taken.map_err(|_| Disconnect("a message id was used twice or never granted"))?;
+        let row = gate::row(header.command).ok_or(Disconnect("an unknown command"))?;
+        if dialect.is_none() && header.command != Command::NEGOTIATE {
+            return Err(Disconnect("a request before NEGOTIATE"));
+        }
+        let related = header.flags.contains(Flags::RELATED_OPERATIONS);
+        let session_id = match session_before {
+            Some(before) if related && header.session_id == SAME_SESSION => before,
+            Some(_) | None => header.session_id,
+        };
+        let channel = connection.channel(session_id);
+        let mut verdict = Ok(());
+        if related && session_before.is_none() {
+            verdict = Err(Status::INVALID_PARAMETER);
+        }
+        let large = connection.negotiation.borrow().has_large_mtu();
+        if large && !credits::covers(charge, row.payload_bytes(message)) {
+            verdict = Err(Status::INVALID_PARAMETER);
+        }
+        let mut signed = false;
+        if header.flags.contains(Flags::SIGNED) && sealed.is_none() {
+            match &channel {
+                Some(channel) if channel.verify(message) => signed = true,
+                Some(_) => verdict = Err(Status::ACCESS_DENIED),
+                None => {}
+            }
+        }
+        if let Some(channel) = &channel {
+            channel.count_request(range.len());
+        }
+        Ok(Request { range, header, session_id, channel, signed, verdict })
+    }
+}
+
+/// What one request of a chain leaves to those related to it.
+#[derive(Default)]
+struct Carried {
+    tree: Option<TreeId>,
+    open: Option<OpenId>,
+    failed: Option<Status>,
+}
+
+/// Runs a chain and queues its responses.
+pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
+    let mut stitch = Stitch::default();
+    let mut carried = Carried::default();
+    let last = chain.requests.len() - 1;
+    for (position, request) in chain.requests.iter().enumerate() {
+        let in_flight = InFlight::new(request.header.message_id);
+        let outcome = match request.enter(&connection, &chain, &carried, &in_flight) {
+            Err(status) => Err(status.into()),
+            Ok(context) => {
+                carried.open = context.open.as_ref().map(|open| open.id).or(carried.open);
+                carried.tree = context.tree.as_ref().map(|tree| tree.id).or(carried.tree);
+                let message = &chain.bytes[request.range.clone()];
+                if position == last {
+                    request.run_last(&context, message, &mut stitch, &chain).await
+                } else {
+                    command::dispatch(&context, request.header.command, message).await
+                }
+            }
+        };
+        carried.note(request.header.command, &outcome);
+        request.push_response(&connection, outcome, &mut stitch, &chain, &in_flight);
+    }
+    let bytes = stitch.finish();
+    chain.requests[last].after(&connection, &bytes);
+    pipeline::queue(&connection, &bytes, chain.sealed.as_deref());
+}
+
+impl Carried {
+    fn note(&mut self, command: Command, outcome: &Outcome) {
+        if command == Command::CREATE {
+            self.open = None;
+        }
+        match outcome {
+            Ok(reply) => {
+                self.tree = reply.tree.or(self.tree);
+                self.open = reply.open.or(self.open);
+                self.failed = None;
+            }
+            Err(refusal) => self.failed = Some(refusal.status),
+        }
+    }
+}
+
+impl Request {
+    /// The gate: finds what the request needs, or the status that says what is missing.
+    fn enter(
+        &self,
+        connection: &Rc<Connection>,
+        chain: &Chain,
+        carried: &Carried,
+        in_flight: &Rc<InFlight>,
+    ) -> Result<Context, Status> {
+        self.verdict?;
+        let row = gate::row(self.header.command).ok_or(Status::INVALID_PARAMETER)?;
+        let message = &chain.bytes[self.range.clone()];
+        let related = self.header.flags.contains(Flags::RELATED_OPERATIONS);
+        let channel = self.channel.clone().filter(|channel| !channel.session.has_ended());
+        let mut context = Context {
+            connection: Rc::clone(connection),
+            channel,
+            tree: None,
+            open: None,
+            sealed: chain.sealed.is_some(),
+            signed: self.signed,
+            session_id: self.session_id,
+            in_flight: Rc::clone(in_flight),
+        };
+        if !row.session {
+            return Ok(context);
+        }
+        let session = &context.channel.as_ref().ok_or(Status::USER_SESSION_DELETED)?.session;
+        let mut protection = Protection {
+            dialect: session.dialect,
+            sealed: context.sealed,
+            signed: self.signed,
+            signing_required: session.signing_required,
+            sealing_required: session.seal_required,
+        };
+        protection.check()?;
+        if row.tree {
+            let id = match self.header.tree_id() {
+                SAME_TREE if related => carried.tree.ok_or(Status::INVALID_PARAMETER)?,
+                id => id,
+            };
+            let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;
+            protection.sealing_required = tree.requires_sealing();
+            protection.check()?;
+            context.tree = Some(tree);
+        }
+        if let Some(offset) = row.file_id {
+            let meant = gate::meant_open(message, offset, related).ok_or(Status::INVALID_PARAMETER)?;
+            let open = match meant {
+                Meant::Nothing if self.header.command == Command::IOCTL => return Ok(context),
+                Meant::Nothing | Meant::Unknown => None,
+                Meant::Related if carried.open.is_none() => return Err(carried.failed.unwrap_or(Status::FILE_CLOSED)),
+                Meant::Related => carried.open.and_then(|id| session.open(id)),
+                Meant::Open(id) => session.open(id),
+            };
+            let open = open.ok_or(Status::FILE_CLOSED)?;
+            if context.tree.as_ref().is_some_and(|tree| tree.id != open.tree.id) {
+                return Err(Status::FILE_CLOSED);
+            }
+            context.open = Some(open);
+        }
+        Ok(context)
+    }
+
+    /// Runs the last request of a chain: only it may be answered late, and then gets an interim answer.
+    async fn run_last(&self, context: &Context, message: &[u8], stitch: &mut Stitch, chain: &Chain) -> Outcome {
+        let command = command::dispatch(context, self.header.command, message);
+        tokio::pin!(command);
+        let waiting = context.connection.in_flight.enter(&context.in_flight);
+        tokio::select! {
+            biased;
+            outcome = &mut command => return outcome,
+            () = context.in_flight.wait_announced() => {
+                if context.connection.in_flight.announced() >= ANNOUNCED_WAITS_MAX {
+                    return Err(Status::INSUFFICIENT_RESOURCES.into());
+                }
+            }
+            () = tokio::time::sleep(INTERIM_AFTER) => {}
+        }
+        self.send_interim(context, stitch, chain);
+        let outcome = command.await;
+        drop(waiting);
+        outcome
+    }
+
+    fn send_interim(&self, context: &Context, stitch: &mut Stitch, chain: &Chain) {
+        let connection = &context.connection;
+        let async_id = connection.in_flight.make_async(&context.in_flight);
+        let header = Header {
+            status: Status::PENDING,
+            credits: connection.window.borrow_mut().grant(self.header.credits),
+            route: Route::Async(async_id),
+            ..self.response_header()
+        };
+        let mut interim = std::mem::take(stitch);
+        interim.push(&header, &ErrorResponse::to_bytes(), self.signer(chain));
+        pipeline::queue(connection, &interim.finish(), chain.sealed.as_deref());
+        connection.wake();
+    }
+
+    fn push_response(
+        &self,
+        connection: &Connection,
+        outcome: Outcome,
+        stitch: &mut Stitch,
+        chain: &Chain,
+        in_flight: &InFlight,
+    ) {
+        let mut header = self.response_header();
+        match in_flight.async_id.get() {
+            Some(async_id) => header.route = Route::Async(async_id),
+            None => header.credits = connection.window.borrow_mut().grant(self.header.credits),
+        }
+        match outcome {
+            Ok(reply) => {
+                header.status = reply.status;
+                self.apply(&mut header, &reply);
+                let made = self.header.command == Command::SESSION_SETUP && reply.status == Status::SUCCESS;
+                let signer = if made { connection.channel(header.session_id) } else { self.signer(chain) };
+                stitch.push(&header, &reply.body, signer.filter(|_| chain.sealed.is_none()));
+            }
+            Err(refusal) => {
+                header.status = refusal.status;
+                stitch.push(&header, &error_body(&refusal), self.signer(chain));
+            }
+        }
+    }
+
+    fn apply(&self, header: &mut Header, reply: &Reply) {
+        if let Some(session_id) = reply.session {
+            header.session_id = session_id;
+        }
+        if let (Some(tree_id), Route::Sync { .. }) = (reply.tree, header.route) {
+            header.route = Route::Sync { tree_id };
+        }
+    }
+
+    fn response_header(&self) -> Header {
+        Header {
+            credit_charge: self.header.credit_charge,
+            status: Status::SUCCESS,
+            command: self.header.command,
+            credits: 0,
+            flags: Flags::SERVER_TO_REDIR | (self.header.flags & (Flags::RELATED_OPERATIONS | Flags::PRIORITY_MASK)),
+            next_command: 0,
+            message_id: self.header.message_id,
+            route: Route::Sync { tree_id: self.header.tree_id() },
+            session_id: self.session_id,
+            signature: [0; 16],
+        }
+    }
+
+    /// Who signs the response: the request's own channel, where the request was signed or signing is required (3.3.4.1.1).
+    fn signer(&self, chain: &Chain) -> Option<Rc<Channel>> {
+        let channel = self.channel.as_ref().filter(|_| chain.sealed.is_none())?;
+        (self.signed || channel.session.signing_required).then(|| Rc::clone(channel))
+    }
+
+    /// What the bytes of a response change: the pre-auth hash of what is being set up.
+    fn after(&self, connection: &Connection, response: &[u8]) {
+        command::after_response(connection, self.header.command, response);
+    }
+}
+
+fn error_body(refusal: &Refusal) -> Vec<u8> {
+    let mut body = Vec::new();
+    ErrorResponse { context_count: 0, data: &refusal.data }.encode(&mut body);
+    body
+}

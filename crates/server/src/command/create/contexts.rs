@@ -1,0 +1,33 @@
+//! The create contexts of a response (MS-SMB2 2.2.14.2): maximal access and the on-disk id. Oplocks, leases and durable handles
+//! are not granted, which their absence says.
+
+use store::Metadata;
+use wire::context::create::{CreateContexts, CreateContextsBuilder, name};
+use wire::status::Status;
+
+use super::plan::Plan;
+
+/// The contexts, ready to be encoded.
+pub(super) struct Answer(CreateContextsBuilder);
+
+impl Answer {
+    pub(super) fn contexts(&self) -> CreateContexts<'_> {
+        self.0.contexts()
+    }
+}
+
+pub(super) fn answer(plan: &Plan, known: &Metadata, maximal: Option<u32>) -> Answer {
+    let mut builder = CreateContextsBuilder::new();
+    if let Some(access) = maximal {
+        let mut data = Status::SUCCESS.0.to_le_bytes().to_vec();
+        data.extend_from_slice(&access.to_le_bytes());
+        builder.add(name::QUERY_MAXIMAL_ACCESS, &data);
+    }
+    if plan.wants_disk_id {
+        let mut data = [0; 32];
+        data[..8].copy_from_slice(&known.identity.file.to_le_bytes());
+        data[8..16].copy_from_slice(&known.identity.volume.to_le_bytes());
+        builder.add(name::QUERY_ON_DISK_ID, &data);
+    }
+    Answer(builder)
+}

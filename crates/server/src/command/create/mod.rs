@@ -1,0 +1,224 @@
+//! CREATE (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1): opens, makes, overwrites.
+
+mod contexts;
+mod existing;
+mod new;
+mod plan;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+use parking_lot::Mutex;
+use store::{Error, Kind, Metadata, Node, Resolved, SharePath, Use};
+use wire::command::create::{CreateAction, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
+use wire::ids::FileTime;
+use wire::status::Status;
+
+use crate::attributes;
+use crate::context::{Context, Outcome, Reply};
+use crate::files::{Entry, FileEntry, Removal};
+use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
+use crate::pipe;
+use crate::refusal::Refusal;
+use crate::tree::Place;
+
+use self::plan::Plan;
+
+/// How often a CREATE starts anew because another one was faster.
+const RACES_MAX: usize = 16;
+
+/// A node that was found or made, with what its open is to be.
+struct Opened {
+    id: OpenId,
+    node: Arc<dyn Node>,
+    /// For a stream: the file it belongs to, and the stream's stored name.
+    stream: Option<(Arc<dyn Node>, String)>,
+    file: Arc<FileEntry>,
+    path: Arc<Mutex<SharePath>>,
+    granted: u32,
+    /// What the descriptor would grant at most (MxAc), where it was asked for.
+    maximal: Option<u32>,
+    action: CreateAction,
+}
+
+pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Outcome {
+    let tree = Arc::clone(context.tree()?);
+    if let Place::Pipes = tree.place {
+        return open_pipe(context, &request);
+    }
+    let plan = Arc::new(Plan::read(&request, &tree)?);
+    for _ in 0..RACES_MAX {
+        let attempt = match resolve(context, &plan).await? {
+            Resolved::Found { node, path } => existing::open(context, &plan, node, path).await,
+            Resolved::Missing { parent, path } => new::make(context, &plan, parent, path).await,
+        };
+        match attempt {
+            Ok(Some(opened)) => return finish(context, &plan, opened).await,
+            Ok(None) => continue,
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Err(Status::SHARING_VIOLATION.into())
+}
+
+async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusal> {
+    let store = Arc::clone(context.store()?);
+    let resolved = match store.try_resolve(&plan.path, plan.usage) {
+        Err(Error::WouldBlock) => {
+            let plan = Arc::clone(plan);
+            context.work(move || store.resolve(&plan.path, plan.usage)).await?
+        }
+        resolved => resolved,
+    };
+    resolved.map_err(|error| match error {
+        Error::NotDirectory => Status::OBJECT_PATH_NOT_FOUND.into(),
+        error => error.into(),
+    })
+}
+
+/// Enters an open into the table of files, undone by [`Entered::drop`] unless kept.
+struct Entered<'a> {
+    context: &'a Context,
+    file: Arc<FileEntry>,
+    id: OpenId,
+    path: Arc<Mutex<SharePath>>,
+    kept: bool,
+}
+
+impl<'a> Entered<'a> {
+    fn enter(
+        context: &'a Context,
+        plan: &Plan,
+        node: &dyn Node,
+        stream: &str,
+        granted: u32,
+        path: SharePath,
+    ) -> Result<Self, Refusal> {
+        let id = context.server().new_open_id();
+        let path = Arc::new(Mutex::new(path));
+        let share_name = &context.tree()?.share;
+        let entry = Entry { open: id, stream, access: granted, share: plan.share_access, names: &path, share_name };
+        let file = context.server().files.enter(node.identity(), &entry)?;
+        Ok(Entered { context, file, id, path, kept: false })
+    }
+
+    /// The open goes on.
+    fn keep(mut self) -> (OpenId, Arc<FileEntry>, Arc<Mutex<SharePath>>) {
+        self.kept = true;
+        (self.id, Arc::clone(&self.file), Arc::clone(&self.path))
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            let files = &self.context.server().files;
+            let removal = files.leave(&self.file, self.id, false);
+            if removal != Removal::Nothing {
+                files.removed(&self.file, &removal);
+            }
+        }
+    }
+}
+
+async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened) -> Outcome {
+    let Opened { id, node, stream, file, path, granted, maximal, action } = opened;
+    let base = stream.as_ref().map_or(&node, |(base, _)| base);
+    let known = match attributes::of_node(&*node, &**base) {
+        Ok(known) => known,
+        Err(error) => {
+            context.server().files.leave(&file, id, false);
+            return Err(error.into());
+        }
+    };
+    let kind = node.kind();
+    let target = Target::File(FileOpen {
+        node,
+        file,
+        kind,
+        path,
+        stream: stream.map(|(base, name)| StreamOf { base, name: Mutex::new(name) }),
+        options: plan.options.0,
+        delete_on_close: AtomicBool::new(plan.options.contains(CreateOptions::DELETE_ON_CLOSE)),
+        position: AtomicU64::new(0),
+        mode: AtomicU32::new(plan.mode()),
+        enumeration: Mutex::new(None),
+        frozen_times: Mutex::default(),
+    });
+    let open = keep(context, id, target, granted)?;
+    let contexts = contexts::answer(plan, &known, maximal);
+    Ok(reply(&open, &known, action, &contexts))
+}
+
+/// Gives the open to the session. Where that has ended meanwhile, the open is closed again.
+fn keep(context: &Context, id: OpenId, target: Target, granted: u32) -> Result<Arc<Open>, Refusal> {
+    let session = context.session()?;
+    let tree = Arc::clone(context.tree()?);
+    let open = Arc::new(Open::new(id, session.id, session.user.load_full(), tree, target, granted));
+    if let Err(status) = session.add_open(Arc::clone(&open)) {
+        open.close(&context.server().files);
+        return Err(status.into());
+    }
+    Ok(open)
+}
+
+fn reply(open: &Open, known: &Metadata, action: CreateAction, contexts: &contexts::Answer) -> Reply {
+    let response = CreateResponse {
+        oplock_level: OplockLevel::NONE,
+        create_action: action,
+        creation_time: FileTime(known.creation.0),
+        last_access_time: FileTime(known.access.0),
+        last_write_time: FileTime(known.write.0),
+        change_time: FileTime(known.change.0),
+        allocation_size: known.allocated,
+        end_of_file: known.length,
+        file_attributes: attributes::on_the_wire(known),
+        file_id: open.id.file_id(),
+        contexts: contexts.contexts(),
+        ..CreateResponse::default()
+    };
+    let mut body = Vec::new();
+    response.encode(&mut body);
+    Reply { open: Some(open.id), ..Reply::new(body) }
+}
+
+fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
+    let name = request.name.decode().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    let conversation = pipe::open(&name, context.server()).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    let id = context.server().new_open_id();
+    let granted = wire::security::access::FILE_ALL;
+    let open = keep(context, id, Target::Pipe(Mutex::new(conversation)), granted)?;
+    let response = CreateResponse {
+        create_action: CreateAction::OPENED,
+        allocation_size: 4096,
+        file_attributes: wire::fscc::FileAttributes::NORMAL.0,
+        file_id: open.id.file_id(),
+        ..CreateResponse::default()
+    };
+    let mut body = Vec::new();
+    response.encode(&mut body);
+    Ok(Reply { open: Some(open.id), ..Reply::new(body) })
+}
+
+/// What a node's data will be used for, from the rights asked for.
+fn usage(access: u32) -> Use {
+    use wire::security::access::{APPEND_DATA, EXECUTE, READ_DATA, WRITE_DATA};
+    if access & (WRITE_DATA | APPEND_DATA) != 0 {
+        Use::ReadWrite
+    } else if access & (READ_DATA | EXECUTE) != 0 {
+        Use::Read
+    } else {
+        Use::Metadata
+    }
+}
+
+/// A file where a directory was asked for, or the other way round.
+fn check_kind(plan: &Plan, kind: Kind) -> Result<(), Status> {
+    match kind {
+        Kind::Directory if plan.options.contains(CreateOptions::NON_DIRECTORY_FILE) => Err(Status::FILE_IS_A_DIRECTORY),
+        Kind::File | Kind::Stream if plan.options.contains(CreateOptions::DIRECTORY_FILE) => {
+            Err(Status::NOT_A_DIRECTORY)
+        }
+        Kind::Directory | Kind::File | Kind::Stream => Ok(()),
+    }
+}

@@ -1,0 +1,229 @@
+//! What a CREATE asks for, checked as far as it can be without looking at the store (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1, first
+//! checks).
+
+use store::{SharePath, Use};
+use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest};
+use wire::context::create::{CreateContexts, name};
+use wire::fscc::FileAttributes;
+use wire::security::SecurityDescriptor;
+use wire::security::access::{self, GenericMapping, MAXIMUM_ALLOWED};
+use wire::status::Status;
+
+use crate::attributes;
+use crate::refusal::Refusal;
+use crate::tree::Tree;
+
+/// Bits of DesiredAccess that mean something (MS-SMB2 2.2.13.1).
+const ACCESS_KNOWN: u32 = access::FILE_ALL
+    | access::ACCESS_SYSTEM_SECURITY
+    | access::MAXIMUM_ALLOWED
+    | access::GENERIC_ALL
+    | access::GENERIC_EXECUTE
+    | access::GENERIC_WRITE
+    | access::GENERIC_READ;
+/// Options that no server does over the network.
+const OPTIONS_UNSUPPORTED: u32 =
+    CreateOptions::CREATE_TREE_CONNECTION.0 | CreateOptions::OPEN_BY_FILE_ID.0 | CreateOptions::RESERVE_OPFILTER.0;
+/// Options above these do not exist.
+const OPTIONS_KNOWN: u32 = 0x00FF_FFFF;
+/// Attributes a CREATE may name at all.
+const ATTRIBUTES_KNOWN: u32 = 0x0000_7FFF;
+/// ImpersonationLevel's last value.
+const IMPERSONATION_MAX: u32 = 3;
+/// The most bytes of extended attributes with a new file: what the file systems of Linux take.
+const EAS_BYTES_MAX: usize = 64 << 10;
+
+/// A CREATE that makes sense.
+pub(super) struct Plan {
+    pub(super) path: SharePath,
+    /// The named stream, where one is meant.
+    pub(super) stream: Option<String>,
+    pub(super) disposition: CreateDisposition,
+    pub(super) options: CreateOptions,
+    /// DesiredAccess, generic bits mapped.
+    pub(super) desired: u32,
+    pub(super) share_access: u32,
+    /// Attributes for what is made or overwritten.
+    pub(super) attributes: u32,
+    pub(super) usage: Use,
+    pub(super) security: Option<SecurityDescriptor>,
+    pub(super) extended: Vec<(String, Vec<u8>)>,
+    pub(super) allocation: Option<u64>,
+    pub(super) wants_maximal: bool,
+    pub(super) wants_disk_id: bool,
+}
+
+impl Plan {
+    pub(super) fn read(request: &CreateRequest<'_>, tree: &Tree) -> Result<Self, Refusal> {
+        check_fields(request)?;
+        let (path, stream) = path_and_stream(request)?;
+        let desired = GenericMapping::FILE.map(request.desired_access.0);
+        let beyond = desired & !(tree.access_max | MAXIMUM_ALLOWED | access::ACCESS_SYSTEM_SECURITY);
+        if beyond != 0 {
+            return Err(Status::ACCESS_DENIED.into());
+        }
+        if request.options.contains(CreateOptions::DELETE_ON_CLOSE) && desired & (access::DELETE | MAXIMUM_ALLOWED) == 0
+        {
+            return Err(Status::ACCESS_DENIED.into());
+        }
+        let contexts = &request.contexts;
+        if contexts.find(name::TIMEWARP_TOKEN).is_some() {
+            return Err(Status::OBJECT_NAME_NOT_FOUND.into());
+        }
+        Ok(Plan {
+            path,
+            stream,
+            disposition: request.disposition,
+            options: request.options,
+            desired,
+            share_access: request.share_access.0,
+            attributes: request.file_attributes & attributes::SETTABLE,
+            usage: wanted_usage(request.disposition, desired),
+            security: security(contexts)?,
+            extended: extended(contexts)?,
+            allocation: allocation(contexts)?,
+            wants_maximal: contexts.find(name::QUERY_MAXIMAL_ACCESS).is_some(),
+            wants_disk_id: contexts.find(name::QUERY_ON_DISK_ID).is_some(),
+        })
+    }
+
+    /// True where a directory is to be made.
+    pub(super) fn makes_directory(&self) -> bool {
+        self.options.contains(CreateOptions::DIRECTORY_FILE) && self.stream.is_none()
+    }
+
+    /// True where what exists is emptied.
+    pub(super) fn overwrites(&self) -> bool {
+        matches!(
+            self.disposition,
+            CreateDisposition::SUPERSEDE | CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF
+        )
+    }
+
+    /// True where what does not exist is an error.
+    pub(super) fn needs_existing(&self) -> bool {
+        matches!(self.disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE)
+    }
+
+    /// FileModeInformation of the open (MS-FSCC 2.4.31).
+    pub(super) fn mode(&self) -> u32 {
+        let kept = CreateOptions::WRITE_THROUGH
+            | CreateOptions::SEQUENTIAL_ONLY
+            | CreateOptions::NO_INTERMEDIATE_BUFFERING
+            | CreateOptions::SYNCHRONOUS_IO_ALERT
+            | CreateOptions::SYNCHRONOUS_IO_NONALERT
+            | CreateOptions::DELETE_ON_CLOSE;
+        self.options.0 & kept.0
+    }
+}
+
+fn check_fields(request: &CreateRequest<'_>) -> Result<(), Status> {
+    if request.impersonation_level > IMPERSONATION_MAX {
+        return Err(Status::BAD_IMPERSONATION_LEVEL);
+    }
+    if request.desired_access.0 & !ACCESS_KNOWN != 0 || request.desired_access.0 == 0 {
+        return Err(Status::ACCESS_DENIED);
+    }
+    let both = CreateOptions::DIRECTORY_FILE | CreateOptions::NON_DIRECTORY_FILE;
+    if request.options.0 & !OPTIONS_KNOWN != 0 || request.options.contains(both) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    if request.options.0 & OPTIONS_UNSUPPORTED != 0 {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    if request.disposition > CreateDisposition::OVERWRITE_IF || request.share_access.0 > 7 {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    if request.file_attributes & !ATTRIBUTES_KNOWN != 0 {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let overwrites_directory = request.options.contains(CreateOptions::DIRECTORY_FILE)
+        && !matches!(
+            request.disposition,
+            CreateDisposition::CREATE | CreateDisposition::OPEN | CreateDisposition::OPEN_IF
+        );
+    if overwrites_directory {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    Ok(())
+}
+
+/// Splits the name into a path and a stream.
+fn path_and_stream(request: &CreateRequest<'_>) -> Result<(SharePath, Option<String>), Refusal> {
+    let name = request.name.decode().ok_or(Status::OBJECT_NAME_INVALID)?;
+    if name.starts_with('\\') {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    let (directory, last) = match name.rsplit_once('\\') {
+        Some((directory, last)) => (Some(directory), last),
+        None => (None, name.as_str()),
+    };
+    let Some((file, stream)) = last.split_once(':') else {
+        return Ok((SharePath::parse(&name)?, None));
+    };
+    let path = directory.map_or_else(|| file.to_owned(), |directory| format!("{directory}\\{file}"));
+    let path = SharePath::parse(&path)?;
+    let stream = stream_name(stream, request)?;
+    Ok((path, stream))
+}
+
+/// What stands behind the first colon: `NAME`, `NAME:$DATA`, `:$DATA`, or the index of a directory.
+fn stream_name(text: &str, request: &CreateRequest<'_>) -> Result<Option<String>, Status> {
+    let (name, kind) = text.split_once(':').unwrap_or((text, ""));
+    if kind.eq_ignore_ascii_case("$INDEX_ALLOCATION") {
+        let default = name.is_empty() || name.eq_ignore_ascii_case("$I30");
+        return if default { Ok(None) } else { Err(Status::OBJECT_NAME_INVALID) };
+    }
+    let explicit = text.contains(':');
+    let unnamed = name.is_empty();
+    if (explicit && !kind.eq_ignore_ascii_case("$DATA")) || (unnamed && !explicit) {
+        return Err(Status::OBJECT_NAME_INVALID);
+    }
+    let forbidden = |c: char| c == '\0' || matches!(c, '/' | '\\' | ':');
+    if name.contains(forbidden) || name.encode_utf16().count() > 255 {
+        return Err(Status::OBJECT_NAME_INVALID);
+    }
+    if request.options.contains(CreateOptions::DIRECTORY_FILE) {
+        return Err(Status::NOT_A_DIRECTORY);
+    }
+    Ok((!unnamed).then(|| name.to_owned()))
+}
+
+/// Overwriting needs to write, whatever access was asked for.
+fn wanted_usage(disposition: CreateDisposition, desired: u32) -> Use {
+    let overwrites = matches!(
+        disposition,
+        CreateDisposition::SUPERSEDE | CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF
+    );
+    if overwrites || desired & MAXIMUM_ALLOWED != 0 { Use::ReadWrite } else { super::usage(desired) }
+}
+
+fn security(contexts: &CreateContexts<'_>) -> Result<Option<SecurityDescriptor>, Refusal> {
+    Ok(match contexts.find(name::SD_BUFFER) {
+        Some(data) => Some(SecurityDescriptor::decode(data)?),
+        None => None,
+    })
+}
+
+fn extended(contexts: &CreateContexts<'_>) -> Result<Vec<(String, Vec<u8>)>, Refusal> {
+    let Some(data) = contexts.find(name::EA_BUFFER) else { return Ok(Vec::new()) };
+    if data.len() > EAS_BYTES_MAX {
+        return Err(Status::EA_TOO_LARGE.into());
+    }
+    let mut list = Vec::new();
+    for ea in wire::fscc::ea::full_eas(data) {
+        let ea = ea?;
+        let name = std::str::from_utf8(ea.name).ok().filter(|_| wire::fscc::ea::name_is_valid(ea.name));
+        let name = name.ok_or(Status::INVALID_EA_NAME)?;
+        list.push((name.to_owned(), ea.value.to_vec()));
+    }
+    Ok(list)
+}
+
+fn allocation(contexts: &CreateContexts<'_>) -> Result<Option<u64>, Refusal> {
+    let Some(data) = contexts.find(name::ALLOCATION_SIZE) else { return Ok(None) };
+    Ok(Some(wire::codec::Reader::new(data).u64()?))
+}
+
+/// The attributes that stop an overwrite which does not name them (MS-FSA 2.1.5.1.2.1).
+pub(super) const GUARDED: u32 = FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0;

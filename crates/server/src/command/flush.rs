@@ -1,0 +1,24 @@
+//! FLUSH (MS-SMB2 3.3.5.11): what was written is durable when the answer leaves.
+
+use std::sync::Arc;
+
+use wire::command::flush::FlushResponse;
+use wire::security::access;
+use wire::status::Status;
+
+use crate::context::{Context, Outcome, Reply};
+use crate::open::Target;
+
+pub(crate) async fn handle(context: &Context) -> Outcome {
+    let open = context.open()?;
+    if let Target::File(file) = &open.target {
+        if open.granted & (access::WRITE_DATA | access::APPEND_DATA) == 0 {
+            return Err(Status::ACCESS_DENIED.into());
+        }
+        let node = Arc::clone(&file.node);
+        context.work(move || node.sync()).await??;
+    }
+    let mut body = Vec::new();
+    FlushResponse.encode(&mut body);
+    Ok(Reply::new(body))
+}

@@ -1,0 +1,82 @@
+//! One file a command: `handle(context, request) -> Outcome` (MS-SMB2 3.3.5.4 to 3.3.5.22).
+
+pub(crate) mod cancel;
+mod change_notify;
+mod close;
+pub(crate) mod create;
+mod flush;
+mod ioctl;
+mod lock;
+mod logoff;
+pub(crate) mod negotiate;
+mod oplock_break;
+mod query_directory;
+mod query_info;
+mod read;
+pub(crate) mod session_setup;
+mod set_info;
+mod tree_connect;
+mod tree_disconnect;
+mod write;
+
+use wire::command as message;
+use wire::header::Header;
+use wire::ids::Command;
+use wire::status::Status;
+
+use crate::connection::Connection;
+use crate::context::{Context, Outcome, Reply};
+
+/// Decodes a request and hands it to its command.
+pub(crate) async fn dispatch(context: &Context, command: Command, bytes: &[u8]) -> Outcome {
+    match command {
+        Command::NEGOTIATE => negotiate::handle(context, bytes),
+        Command::SESSION_SETUP => session_setup::handle(context, bytes).await,
+        Command::LOGOFF => logoff::handle(context).await,
+        Command::TREE_CONNECT => {
+            tree_connect::handle(context, message::tree_connect::TreeConnectRequest::decode(bytes)?)
+        }
+        Command::TREE_DISCONNECT => tree_disconnect::handle(context).await,
+        Command::CREATE => create::handle(context, message::create::CreateRequest::decode(bytes)?).await,
+        Command::CLOSE => close::handle(context, message::close::CloseRequest::decode(bytes)?).await,
+        Command::FLUSH => flush::handle(context).await,
+        Command::READ => read::handle(context, message::read::ReadRequest::decode(bytes)?).await,
+        Command::WRITE => write::handle(context, message::write::WriteRequest::decode(bytes)?).await,
+        Command::LOCK => lock::handle(context, message::lock::LockRequest::decode(bytes)?).await,
+        Command::IOCTL => ioctl::handle(context, message::ioctl::IoctlRequest::decode(bytes)?).await,
+        Command::ECHO => echo(bytes),
+        Command::QUERY_DIRECTORY => {
+            query_directory::handle(context, message::query_directory::QueryDirectoryRequest::decode(bytes)?).await
+        }
+        Command::CHANGE_NOTIFY => change_notify::handle(context),
+        Command::QUERY_INFO => query_info::handle(context, message::query_info::QueryInfoRequest::decode(bytes)?).await,
+        Command::SET_INFO => set_info::handle(context, message::set_info::SetInfoRequest::decode(bytes)?).await,
+        Command::OPLOCK_BREAK => oplock_break::handle(context),
+        _ => Err(Status::INVALID_PARAMETER.into()),
+    }
+}
+
+/// ECHO (3.3.5.17).
+fn echo(bytes: &[u8]) -> Outcome {
+    message::echo::EchoRequest::decode(bytes)?;
+    let mut body = Vec::new();
+    message::echo::EchoResponse.encode(&mut body);
+    Ok(Reply::new(body))
+}
+
+/// Lets the commands that set a connection or session up see their response as it leaves: it is part of the pre-auth hash (3.3.5.4,
+/// 3.3.5.5), all but the last one of a SESSION_SETUP.
+pub(crate) fn after_response(connection: &Connection, command: Command, response: &[u8]) {
+    match command {
+        Command::NEGOTIATE => connection.negotiation.borrow_mut().hash(response),
+        Command::SESSION_SETUP => {
+            if let Ok(header) = Header::decode(response)
+                && header.status == Status::MORE_PROCESSING_REQUIRED
+                && let Some(setup) = connection.setups.borrow_mut().get_mut(&header.session_id)
+            {
+                setup.hash(response);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,289 @@
+//! NEGOTIATE (MS-SMB2 3.3.5.3, 3.3.5.4): dialect, ciphers, signing algorithm.
+
+use std::time::SystemTime;
+
+use secure::preauth::PreauthHash;
+use secure::seal::Cipher;
+use secure::sign::SigningAlgorithm;
+use wire::command::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
+use wire::context::negotiate::{
+    self as contexts, ContextType, EncryptionCapabilities, HashAlgorithm, NegotiateContexts, NegotiateContextsBuilder,
+    PreauthIntegrityCapabilities, SigningCapabilities,
+};
+use wire::header::{Flags, Header, Route};
+use wire::ids::{Command, Dialect, FileTime, Guid, MessageId};
+use wire::list::U16List;
+use wire::smb1;
+use wire::status::Status;
+
+use crate::admin::{Settings, Signing};
+use crate::connection::{Connection, Disconnect};
+use crate::context::{Context, Outcome, Reply};
+use crate::refusal::Refusal;
+
+/// Largest READ, WRITE and transaction where credits pay for it: Windows Server's.
+const LARGE_PAYLOAD_BYTES: u32 = 8 << 20;
+/// The same without large MTU.
+const SMALL_PAYLOAD_BYTES: u32 = 64 << 10;
+/// Ciphers in the order we like them.
+const CIPHERS: [Cipher; 4] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Aes128Ccm, Cipher::Aes256Ccm];
+/// Signing algorithms in the order we like them.
+const SIGNING: [SigningAlgorithm; 3] =
+    [SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac, SigningAlgorithm::HmacSha256];
+/// Dialects, newest first.
+const DIALECTS: [Dialect; 5] =
+    [Dialect::SMB_3_1_1, Dialect::SMB_3_0_2, Dialect::SMB_3_0, Dialect::SMB_2_1, Dialect::SMB_2_0_2];
+/// Bytes of the server's pre-auth salt.
+const SALT_BYTES: usize = 32;
+
+/// What a connection has agreed on (MS-SMB2 3.3.1.7).
+#[derive(Default)]
+pub(crate) struct Negotiation {
+    dialect: Option<Dialect>,
+    /// An SMB1 NEGOTIATE was answered with the wildcard revision: a real one follows.
+    wildcard: bool,
+    pub(crate) client_guid: Guid,
+    pub(crate) client_capabilities: Capabilities,
+    pub(crate) client_security_mode: SecurityMode,
+    pub(crate) server_capabilities: Capabilities,
+    pub(crate) server_security_mode: SecurityMode,
+    pub(crate) cipher: Option<Cipher>,
+    signing: Option<SigningAlgorithm>,
+    preauth: PreauthHash,
+}
+
+impl Negotiation {
+    /// The dialect, once there is one.
+    pub(crate) fn dialect(&self) -> Option<Dialect> {
+        self.dialect
+    }
+
+    /// True where credits pay for payloads above 64 KiB.
+    pub(crate) fn has_large_mtu(&self) -> bool {
+        self.dialect.is_some_and(|dialect| dialect >= Dialect::SMB_2_1)
+    }
+
+    /// The largest READ, WRITE or transaction.
+    pub(crate) fn payload_bytes_max(&self) -> u32 {
+        if self.has_large_mtu() { LARGE_PAYLOAD_BYTES } else { SMALL_PAYLOAD_BYTES }
+    }
+
+    /// How this connection's sessions sign.
+    pub(crate) fn signing(&self) -> SigningAlgorithm {
+        let by_dialect = match self.dialect {
+            Some(dialect) if dialect >= Dialect::SMB_3_0 => SigningAlgorithm::AesCmac,
+            Some(_) | None => SigningAlgorithm::HmacSha256,
+        };
+        self.signing.unwrap_or(by_dialect)
+    }
+
+    /// The pre-auth hash after NEGOTIATE, from which every session's own begins.
+    pub(crate) fn preauth(&self) -> &PreauthHash {
+        &self.preauth
+    }
+
+    /// Takes a message into the pre-auth hash.
+    pub(crate) fn hash(&mut self, message: &[u8]) {
+        if self.dialect == Some(Dialect::SMB_3_1_1) {
+            self.preauth.update(message);
+        }
+    }
+}
+
+pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
+    let connection = &context.connection;
+    if connection.negotiation.borrow().dialect.is_some() {
+        connection.drop_silently();
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    if Header::decode(message)?.flags.contains(Flags::SIGNED) {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    let request = NegotiateRequest::decode(message)?;
+    if request.dialects.is_empty() {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    let estate = context.server().estate.load();
+    let dialect = choose_dialect(&request, &estate.settings).ok_or(Status::NOT_SUPPORTED)?;
+    let offered = match dialect {
+        Dialect::SMB_3_1_1 => Some(Offered::read(&request.contexts)?),
+        _ => None,
+    };
+    let mut negotiation = Negotiation {
+        dialect: Some(dialect),
+        client_guid: request.client_guid,
+        client_capabilities: request.capabilities,
+        client_security_mode: request.security_mode,
+        server_capabilities: capabilities(dialect, request.capabilities),
+        server_security_mode: security_mode(&estate.settings),
+        cipher: offered.as_ref().map_or_else(|| older_cipher(dialect, request.capabilities), |offered| offered.cipher),
+        signing: offered.as_ref().and_then(|offered| offered.signing),
+        ..Negotiation::default()
+    };
+    negotiation.hash(message);
+    let body = response(&negotiation, dialect, &estate.settings, offered.as_ref())?;
+    *connection.negotiation.borrow_mut() = negotiation;
+    Ok(Reply::new(body))
+}
+
+/// Answers an SMB1 NEGOTIATE that offers SMB2 (3.3.5.3.1); gives the whole reply.
+pub(crate) fn multi_protocol(connection: &Connection, frame: &[u8]) -> Result<Vec<u8>, Disconnect> {
+    let mut negotiation = connection.negotiation.borrow_mut();
+    if negotiation.dialect.is_some() || negotiation.wildcard {
+        return Err(Disconnect("SMB1 after NEGOTIATE"));
+    }
+    let request = smb1::Smb1Negotiate::decode(frame).map_err(|_| Disconnect("an SMB1 NEGOTIATE is malformed"))?;
+    let estate = connection.server.estate.load();
+    let dialect = if request.offers(smb1::DIALECT_SMB_2_WILDCARD) {
+        negotiation.wildcard = true;
+        Dialect::WILDCARD
+    } else if request.offers(smb1::DIALECT_SMB_2_002) && estate.settings.dialect_min <= Dialect::SMB_2_0_2.0 {
+        negotiation.dialect = Some(Dialect::SMB_2_0_2);
+        Dialect::SMB_2_0_2
+    } else {
+        return Err(Disconnect("SMB1 without SMB2"));
+    };
+    negotiation.server_security_mode = security_mode(&estate.settings);
+    let mut window = connection.window.borrow_mut();
+    window.take(MessageId(0), 1).map_err(|_| Disconnect("SMB1 after SMB2"))?;
+    let header = Header {
+        command: Command::NEGOTIATE,
+        credits: window.grant(1),
+        flags: Flags::SERVER_TO_REDIR,
+        route: Route::default(),
+        ..Header::default()
+    };
+    let body =
+        response(&negotiation, dialect, &estate.settings, None).map_err(|_| Disconnect("no chance to be had"))?;
+    Ok([&header.to_bytes()[..], &body].concat())
+}
+
+fn choose_dialect(request: &NegotiateRequest<'_>, settings: &Settings) -> Option<Dialect> {
+    DIALECTS.into_iter().find(|dialect| dialect.0 >= settings.dialect_min && request.dialects.contains(*dialect))
+}
+
+fn capabilities(dialect: Dialect, client: Capabilities) -> Capabilities {
+    let large_mtu = if dialect >= Dialect::SMB_2_1 { Capabilities::LARGE_MTU } else { Capabilities::NONE };
+    large_mtu | older_cipher(dialect, client).map_or(Capabilities::NONE, |_| Capabilities::ENCRYPTION)
+}
+
+/// 3.0 and 3.0.2 know one cipher, asked for by a capability bit.
+fn older_cipher(dialect: Dialect, client: Capabilities) -> Option<Cipher> {
+    let older = matches!(dialect, Dialect::SMB_3_0 | Dialect::SMB_3_0_2);
+    (older && client.contains(Capabilities::ENCRYPTION)).then_some(Cipher::Aes128Ccm)
+}
+
+fn security_mode(settings: &Settings) -> SecurityMode {
+    match settings.signing {
+        Signing::Required => SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED,
+        Signing::Enabled => SecurityMode::SIGNING_ENABLED,
+    }
+}
+
+/// What a 3.1.1 client offers, and what of it we take.
+struct Offered {
+    /// The client sent ENCRYPTION_CAPABILITIES: it is answered even without a common cipher.
+    encryption: bool,
+    cipher: Option<Cipher>,
+    signing: Option<SigningAlgorithm>,
+}
+
+impl Offered {
+    /// Judges the contexts (3.3.5.4): one PREAUTH context with SHA-512; none of the others twice; unknown ones ignored.
+    fn read(list: &NegotiateContexts<'_>) -> Result<Self, Refusal> {
+        let single = [
+            ContextType::PREAUTH_INTEGRITY_CAPABILITIES,
+            ContextType::ENCRYPTION_CAPABILITIES,
+            ContextType::COMPRESSION_CAPABILITIES,
+            ContextType::RDMA_TRANSFORM_CAPABILITIES,
+            ContextType::SIGNING_CAPABILITIES,
+        ];
+        let count = |wanted| list.iter().filter(|context| context.context_type == wanted).count();
+        if single.into_iter().any(|wanted| count(wanted) > 1) {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        let preauth = list.find(ContextType::PREAUTH_INTEGRITY_CAPABILITIES).ok_or(Status::INVALID_PARAMETER)?;
+        let preauth = PreauthIntegrityCapabilities::decode(preauth)?;
+        if preauth.hash_algorithms.is_empty() {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        if !preauth.hash_algorithms.contains(HashAlgorithm::SHA_512) {
+            return Err(Status::SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP.into());
+        }
+        let mut offered = Offered { encryption: false, cipher: None, signing: None };
+        if let Some(data) = list.find(ContextType::ENCRYPTION_CAPABILITIES) {
+            let ciphers = EncryptionCapabilities::decode(data)?.ciphers;
+            if ciphers.is_empty() {
+                return Err(Status::INVALID_PARAMETER.into());
+            }
+            offered.encryption = true;
+            offered.cipher = CIPHERS.into_iter().find(|cipher| ciphers.contains(contexts::Cipher(cipher.to_wire())));
+        }
+        if let Some(data) = list.find(ContextType::SIGNING_CAPABILITIES) {
+            let algorithms = SigningCapabilities::decode(data)?.algorithms;
+            if algorithms.is_empty() {
+                return Err(Status::INVALID_PARAMETER.into());
+            }
+            offered.signing =
+                SIGNING.into_iter().find(|ours| algorithms.contains(contexts::SigningAlgorithm(ours.to_wire())));
+        }
+        if let Some(data) = list.find(ContextType::COMPRESSION_CAPABILITIES) {
+            let compression = contexts::CompressionCapabilities::decode(data)?;
+            if compression.algorithms.is_empty() {
+                return Err(Status::INVALID_PARAMETER.into());
+            }
+        }
+        Ok(offered)
+    }
+
+    fn answer(&self, salt: &[u8]) -> NegotiateContextsBuilder {
+        let mut builder = NegotiateContextsBuilder::new();
+        let hashes = [HashAlgorithm::SHA_512];
+        builder.add(ContextType::PREAUTH_INTEGRITY_CAPABILITIES, |writer| {
+            PreauthIntegrityCapabilities { hash_algorithms: U16List::new(&hashes), salt }.encode(writer);
+        });
+        if self.encryption {
+            let ciphers = [contexts::Cipher(self.cipher.map_or(0, Cipher::to_wire))];
+            builder.add(ContextType::ENCRYPTION_CAPABILITIES, |writer| {
+                EncryptionCapabilities { ciphers: U16List::new(&ciphers) }.encode(writer);
+            });
+        }
+        if let Some(signing) = self.signing {
+            let algorithms = [contexts::SigningAlgorithm(signing.to_wire())];
+            builder.add(ContextType::SIGNING_CAPABILITIES, |writer| {
+                SigningCapabilities { algorithms: U16List::new(&algorithms) }.encode(writer);
+            });
+        }
+        builder
+    }
+}
+
+fn response(
+    negotiation: &Negotiation,
+    dialect: Dialect,
+    settings: &Settings,
+    offered: Option<&Offered>,
+) -> Result<Vec<u8>, Refusal> {
+    let mut salt = [0; SALT_BYTES];
+    secure::random(&mut salt).map_err(|_| Status::INSUFFICIENT_RESOURCES)?;
+    let builder = offered.map(|offered| offered.answer(&salt)).unwrap_or_default();
+    let large = dialect >= Dialect::SMB_2_1 && dialect != Dialect::WILDCARD;
+    let payload = if large { LARGE_PAYLOAD_BYTES } else { SMALL_PAYLOAD_BYTES };
+    let hint = secure::spnego::hint();
+    let response = NegotiateResponse {
+        security_mode: negotiation.server_security_mode,
+        dialect,
+        server_guid: Guid(settings.server_guid),
+        capabilities: negotiation.server_capabilities,
+        max_transact_size: payload,
+        max_read_size: payload,
+        max_write_size: payload,
+        system_time: FileTime::from(SystemTime::now()),
+        server_start_time: FileTime(0),
+        security_buffer: &hint,
+        contexts: builder.contexts(),
+    };
+    let mut body = Vec::new();
+    response.encode(&mut body);
+    Ok(body)
+}

@@ -1,0 +1,62 @@
+//! READ (MS-SMB2 3.3.5.12), the long way: data that is not in memory, ends of files, refusals, pipes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use store::Kind;
+use wire::command::read::{Channel, ReadRequest, ReadResponse};
+use wire::security::access;
+use wire::status::Status;
+
+use crate::context::{Context, Outcome, Reply};
+use crate::open::Target;
+use crate::pipe;
+
+pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outcome {
+    let open = context.open()?;
+    if request.length > context.connection.negotiation.borrow().payload_bytes_max() {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    if request.channel != Channel::NONE {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    let file = match &open.target {
+        Target::File(file) => file,
+        Target::Pipe(conversation) => return pipe::read(&mut conversation.lock(), request.length as usize),
+    };
+    if file.kind == Kind::Directory {
+        return Err(Status::INVALID_DEVICE_REQUEST.into());
+    }
+    if open.granted & (access::READ_DATA | access::EXECUTE) == 0 {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    if request.offset.checked_add(u64::from(request.length)).is_none_or(|end| end > i64::MAX as u64) {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    let length = u64::from(request.length);
+    if !file.file.locks_allow(&file.stream_name(), |locks| locks.may_read(open.id, request.offset, length)) {
+        return Err(Status::FILE_LOCK_CONFLICT.into());
+    }
+    let (node, offset) = (Arc::clone(&file.node), request.offset);
+    let wanted = request.length as usize;
+    let data = context
+        .work(move || {
+            let mut data = vec![0; wanted];
+            let count = node.read_at(&mut data, offset)?;
+            data.truncate(count);
+            Ok::<_, store::Error>(data)
+        })
+        .await??;
+    if (data.is_empty() && wanted > 0) || data.len() < request.minimum_count as usize {
+        return Err(Status::END_OF_FILE.into());
+    }
+    file.position.store(offset + data.len() as u64, Ordering::Relaxed);
+    let mut body = Vec::with_capacity(16 + data.len());
+    body.extend_from_slice(&ReadResponse::to_bytes(data.len() as u32));
+    body.extend_from_slice(&data);
+    if data.is_empty() {
+        // StructureSize counts one byte of the buffer.
+        body.push(0);
+    }
+    Ok(Reply::new(body))
+}

@@ -1,0 +1,227 @@
+//! SESSION_SETUP (MS-SMB2 3.3.5.5): signing in, signing in again, and taking the place of a session that was lost.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use secure::LogonFailure;
+use secure::kdf::{Derivation, SessionKeys};
+use secure::ntlm::{Authenticated, Identity, NtHash, Target};
+use secure::preauth::PreauthHash;
+use secure::spnego::{Acceptor, Env, Step};
+use wire::command::negotiate::SecurityMode;
+use wire::command::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use wire::ids::{Dialect, FileTime, SessionId};
+use wire::status::Status;
+
+use crate::admin::{Estate, Principal, Sealing, Signing};
+use crate::context::{Context, Outcome, Reply};
+use crate::refusal::Refusal;
+use crate::session::{Session, Setup};
+use crate::user::User;
+
+/// Sign-ins that one connection may have begun and not finished.
+const SETUPS_MAX: usize = 64;
+
+/// A sign-in that waits for the client's next token.
+pub(crate) struct SetupInProgress {
+    acceptor: Acceptor,
+    preauth: PreauthHash,
+}
+
+impl SetupInProgress {
+    /// Takes a message into this session's pre-auth hash.
+    pub(crate) fn hash(&mut self, message: &[u8]) {
+        self.preauth.update(message);
+    }
+}
+
+pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
+    let request = SessionSetupRequest::decode(message)?;
+    if request.flags.contains(SessionSetupFlags::BINDING) {
+        return Err(Status::REQUEST_NOT_ACCEPTED.into());
+    }
+    let estate = context.server().estate.load_full();
+    if estate.settings.sealing == Sealing::Required && context.connection.negotiation.borrow().cipher.is_none() {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    let (id, mut setup) = begin(context)?;
+    setup.hash(message);
+    let mut named = None;
+    let step = setup.step(request.security_buffer, &estate, &mut named);
+    match step {
+        Ok(Step::Continue(token)) => {
+            context.connection.setups.borrow_mut().insert(id, setup);
+            Ok(Reply {
+                session: Some(id),
+                ..Reply::with_status(Status::MORE_PROCESSING_REQUIRED, body(SessionFlags::NONE, &token))
+            })
+        }
+        Ok(Step::Done { token, authenticated }) => {
+            context.server().attempts.succeeded(&authenticated.identity.user);
+            let principal = principal(&estate, &authenticated.identity).ok_or(Status::LOGON_FAILURE)?;
+            let user = User::new(principal, estate.settings.machine_sid);
+            let finished = Finished { id, user, authenticated, preauth: setup.preauth };
+            finished.establish(context, &request, &estate, &token).await
+        }
+        Err(failure) => {
+            let delay = match &named {
+                Some(name) => context.server().attempts.failed(name, Instant::now()),
+                None => Duration::ZERO,
+            };
+            tracing::info!(peer = %context.connection.peer, user = named.as_deref().unwrap_or(""), %failure, "sign-in refused");
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            Err(Refusal::from(status_of(failure)))
+        }
+    }
+}
+
+/// Finds the sign-in that a request goes on with, or begins one: for a new session, or for one that signs in again.
+fn begin(context: &Context) -> Result<(SessionId, SetupInProgress), Status> {
+    let connection = &context.connection;
+    let mut setups = connection.setups.borrow_mut();
+    if let Some(setup) = setups.remove(&context.session_id) {
+        return Ok((context.session_id, setup));
+    }
+    if setups.len() >= SETUPS_MAX {
+        return Err(Status::INSUFFICIENT_RESOURCES);
+    }
+    let id = match (context.session_id, &context.channel) {
+        (SessionId(0), _) => context.server().sessions.new_id(),
+        (id, Some(_)) => id,
+        (_, None) => return Err(Status::USER_SESSION_DELETED),
+    };
+    let preauth = connection.negotiation.borrow().preauth().clone();
+    Ok((id, SetupInProgress { acceptor: Acceptor::new(), preauth }))
+}
+
+impl SetupInProgress {
+    fn step(&mut self, token: &[u8], estate: &Estate, named: &mut Option<String>) -> Result<Step, LogonFailure> {
+        let mut server_challenge = [0; 8];
+        secure::random(&mut server_challenge).map_err(|_| LogonFailure::OutOfOrder)?;
+        let name = estate.settings.server_name.to_uppercase();
+        let target = Target {
+            netbios_computer: name.clone(),
+            netbios_domain: name,
+            dns_computer: estate.settings.server_name.to_lowercase(),
+            dns_domain: String::new(),
+        };
+        let env = Env { target: &target, now: FileTime::from(SystemTime::now()), server_challenge };
+        self.acceptor.step(token, &env, |identity| {
+            *named = Some(identity.user.clone());
+            let secrets = principal(estate, identity).map(|principal| principal.secrets.as_slice()).unwrap_or_default();
+            secrets.iter().map(|secret| NtHash::from_bytes(*secret)).collect()
+        })
+    }
+}
+
+/// The principal of a name. The domain is whatever the client's user typed: `AZURE`, `localhost`, the server's name or nothing.
+fn principal<'a>(estate: &'a Estate, identity: &Identity) -> Option<&'a Principal> {
+    let name = store::fold(&identity.user);
+    estate.principals.iter().find(|principal| store::fold(&principal.name) == name)
+}
+
+/// A sign-in that was proven.
+struct Finished {
+    id: SessionId,
+    user: User,
+    authenticated: Authenticated,
+    preauth: PreauthHash,
+}
+
+impl Finished {
+    async fn establish(
+        self,
+        context: &Context,
+        request: &SessionSetupRequest<'_>,
+        estate: &Estate,
+        token: &[u8],
+    ) -> Outcome {
+        let id = self.id;
+        if let Some(channel) = &context.channel {
+            channel.session.user.store(self.user.into());
+            let flags = session_flags(&channel.session);
+            return Ok(Reply { session: Some(id), ..Reply::new(body(flags, token)) });
+        }
+        let previous = request.previous_session_id;
+        if previous != SessionId(0) && previous != id {
+            end_previous(context, previous, &self.user).await?;
+        }
+        let session = self.session(context, request, estate);
+        let server = context.server();
+        server.sessions.add(&session)?;
+        let connection = &context.connection;
+        let key = session.keys.signing_key(connection.negotiation.borrow().signing());
+        let facts = connection.channel_facts(key.algorithm());
+        let channel = session.add_channel(key, facts);
+        connection.channels.borrow_mut().insert(id, channel.into());
+        let user = session.user.load();
+        tracing::info!(peer = %connection.peer, session = id.0, user = %user.name, "signed in");
+        Ok(Reply { session: Some(id), ..Reply::new(body(session_flags(&session), token)) })
+    }
+
+    fn session(self, context: &Context, request: &SessionSetupRequest<'_>, estate: &Estate) -> std::sync::Arc<Session> {
+        let negotiation = context.connection.negotiation.borrow();
+        let dialect = negotiation.dialect().unwrap_or_default();
+        let derivation = match dialect {
+            Dialect::SMB_2_0_2 | Dialect::SMB_2_1 => Derivation::Smb2,
+            Dialect::SMB_3_0 | Dialect::SMB_3_0_2 => Derivation::Smb30,
+            _ => Derivation::Smb311(&self.preauth),
+        };
+        let keys =
+            SessionKeys::derive(secure::Role::Server, derivation, &self.authenticated.session_key, negotiation.cipher);
+        let settings = &estate.settings;
+        let asked = request.security_mode.contains(SecurityMode::SIGNING_REQUIRED)
+            || negotiation.client_security_mode.contains(SecurityMode::SIGNING_REQUIRED);
+        Session::new(Setup {
+            id: self.id,
+            dialect,
+            keys,
+            cipher: negotiation.cipher,
+            user: self.user.into(),
+            signing_required: asked || settings.signing == Signing::Required,
+            seal_required: settings.sealing == Sealing::Required,
+        })
+        .into()
+    }
+}
+
+/// A client that lost its connection names the session it had: that one ends before the new one begins, if it was the same
+/// user's (3.3.5.5.3).
+async fn end_previous(context: &Context, previous: SessionId, user: &User) -> Result<(), Refusal> {
+    let server = context.server().clone();
+    let Some(session) = server.sessions.find(previous) else { return Ok(()) };
+    if session.user.load().sid() != user.sid() {
+        return Ok(());
+    }
+    server.sessions.remove(previous);
+    context.on_pool(move || session.end(&server.files)).await
+}
+
+fn session_flags(session: &Session) -> SessionFlags {
+    if session.seal_required { SessionFlags::ENCRYPT_DATA } else { SessionFlags::NONE }
+}
+
+fn body(flags: SessionFlags, token: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    SessionSetupResponse { session_flags: flags, security_buffer: token }.encode(&mut body);
+    body
+}
+
+/// What a client learns of a failure: a wrong password and an unknown user look alike.
+fn status_of(failure: LogonFailure) -> Status {
+    match failure {
+        LogonFailure::Malformed(_) => Status::INVALID_PARAMETER,
+        LogonFailure::NoCommonMechanism
+        | LogonFailure::OutOfOrder
+        | LogonFailure::WrongPassword
+        | LogonFailure::UnknownUser
+        | LogonFailure::Anonymous
+        | LogonFailure::Ntlm1
+        | LogonFailure::MissingProof
+        | LogonFailure::Downgraded
+        | LogonFailure::BadMic
+        | LogonFailure::BadMechListMic
+        | LogonFailure::RefusedByPeer => Status::LOGON_FAILURE,
+    }
+}

@@ -1,0 +1,283 @@
+//! One TCP connection: receives batches, hands frames to the pipeline, sends what was answered. Lives on one shard.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Instant;
+
+use secure::sign::SigningAlgorithm;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use wire::ids::SessionId;
+
+use crate::Shared;
+use crate::buffers::Buffers;
+use crate::command::negotiate::Negotiation;
+use crate::command::session_setup::SetupInProgress;
+use crate::credits::CreditWindow;
+use crate::in_flight::InFlightTable;
+use crate::inbox::Inbox;
+use crate::outbox::Outbox;
+use crate::pipeline;
+use crate::session::{Channel, ChannelFacts};
+
+/// Queued bytes at which a batch is sent before more requests are looked at.
+const FLUSH_BYTES: usize = 112 << 10;
+/// Requests of one connection that may wait for something at a time; past it no more are read until some are answered.
+const WAITING_MAX: usize = 1_024;
+
+/// The connection must end (MS-SMB2 3.3.5.2 names the cases), with the reason for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Disconnect(pub(crate) &'static str);
+
+/// What a connection is to the pipeline and to commands. Single-threaded: cells, no locks.
+pub(crate) struct Connection {
+    pub(crate) id: u64,
+    pub(crate) peer: String,
+    pub(crate) local: String,
+    pub(crate) shard: usize,
+    pub(crate) accepted: Instant,
+    pub(crate) server: Arc<Shared>,
+    pub(crate) buffers: Rc<Buffers>,
+    pub(crate) outbox: RefCell<Outbox>,
+    pub(crate) window: RefCell<CreditWindow>,
+    pub(crate) negotiation: RefCell<Negotiation>,
+    pub(crate) channels: RefCell<HashMap<SessionId, Rc<Channel>>>,
+    pub(crate) setups: RefCell<HashMap<SessionId, SetupInProgress>>,
+    pub(crate) in_flight: InFlightTable,
+    /// Seconds from `accepted` to the last time something came in.
+    active_seconds: Arc<AtomicU64>,
+    silent: Cell<bool>,
+    tasks: Cell<usize>,
+    ending: Cell<Option<Ending>>,
+    waker: Cell<Option<Waker>>,
+}
+
+/// How a connection is about to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// What is in flight is answered first.
+    Orderly,
+    /// What is queued is sent, no more.
+    Now,
+}
+
+/// Where a connection comes from and where it lives.
+pub(crate) struct Origin {
+    pub(crate) id: u64,
+    pub(crate) peer: String,
+    pub(crate) local: String,
+    pub(crate) shard: usize,
+}
+
+impl Connection {
+    pub(crate) fn new(origin: Origin, server: Arc<Shared>, buffers: Rc<Buffers>) -> Rc<Self> {
+        Rc::new(Connection {
+            id: origin.id,
+            peer: origin.peer,
+            local: origin.local,
+            shard: origin.shard,
+            accepted: Instant::now(),
+            server,
+            buffers,
+            outbox: RefCell::default(),
+            window: RefCell::new(CreditWindow::new()),
+            negotiation: RefCell::default(),
+            channels: RefCell::default(),
+            setups: RefCell::default(),
+            in_flight: InFlightTable::default(),
+            active_seconds: Arc::default(),
+            silent: Cell::new(false),
+            tasks: Cell::new(0),
+            ending: Cell::new(None),
+            waker: Cell::new(None),
+        })
+    }
+
+    /// Asks the connection to end.
+    pub(crate) fn end(&self, ending: Ending) {
+        if self.ending.get() != Some(Ending::Now) {
+            self.ending.set(Some(ending));
+        }
+        self.wake();
+    }
+
+    /// Ends the connection at once: nothing more is queued (MS-SMB2's "MUST disconnect").
+    pub(crate) fn drop_silently(&self) {
+        self.silent.set(true);
+        self.end(Ending::Now);
+    }
+
+    /// True where nothing more may be queued.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent.get()
+    }
+
+    /// What is known outside the shard of a channel on this connection.
+    pub(crate) fn channel_facts(&self, signing: SigningAlgorithm) -> ChannelFacts {
+        ChannelFacts {
+            connection: self.id,
+            peer: self.peer.clone(),
+            local: self.local.clone(),
+            shard: self.shard,
+            signing,
+            bytes_received: AtomicU64::new(0),
+            bytes_sent: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            accepted: self.accepted,
+            active_seconds: Arc::clone(&self.active_seconds),
+        }
+    }
+
+    /// Has the connection look at its outbox.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Runs `task` on this shard. It queues its own reply.
+    pub(crate) fn spawn(self: &Rc<Self>, task: Pin<Box<dyn Future<Output = ()>>>) {
+        self.tasks.set(self.tasks.get() + 1);
+        let connection = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            task.await;
+            connection.tasks.set(connection.tasks.get() - 1);
+            connection.wake();
+        });
+    }
+
+    /// The channel of a session on this connection, where the session has not ended.
+    pub(crate) fn channel(&self, id: SessionId) -> Option<Rc<Channel>> {
+        self.channels.borrow().get(&id).filter(|channel| !channel.session.has_ended()).cloned()
+    }
+
+    /// Serves the stream to its end, then ends what lived on the connection.
+    pub(crate) async fn serve(self: Rc<Self>, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+        let mut inbox = Inbox::default();
+        let end = poll_fn(|task| self.poll(task, &mut stream, &mut inbox)).await;
+        tracing::debug!(peer = %self.peer, reason = end.0, "connection ended");
+        self.in_flight.cancel_all();
+        self.outbox.borrow_mut().clear(&self.buffers);
+        inbox.clear(&self.buffers);
+        self.lose_channels();
+    }
+
+    fn poll<S>(self: &Rc<Self>, task: &mut TaskContext<'_>, stream: &mut S, inbox: &mut Inbox) -> Poll<Disconnect>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        match self.advance(task, stream, inbox) {
+            Ok(()) => {
+                self.waker.set(Some(task.waker().clone()));
+                Poll::Pending
+            }
+            Err(disconnect) => Poll::Ready(disconnect),
+        }
+    }
+
+    /// Goes on until the socket, or the client, has to be waited for.
+    fn advance<S>(
+        self: &Rc<Self>,
+        task: &mut TaskContext<'_>,
+        stream: &mut S,
+        inbox: &mut Inbox,
+    ) -> Result<(), Disconnect>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        loop {
+            let whole_batch = self.process_batch(inbox)?;
+            let drained = self.send(task, stream)?;
+            self.check_ending(drained)?;
+            if !drained && self.outbox.borrow().pending().len() >= FLUSH_BYTES {
+                return Ok(());
+            }
+            if !whole_batch {
+                if drained {
+                    continue;
+                }
+                return Ok(());
+            }
+            if !self.takes_requests() || !self.receive(task, stream, inbox)? {
+                inbox.release(&self.buffers);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Processes frames until none is whole or enough is queued; true where none is left.
+    fn process_batch(self: &Rc<Self>, inbox: &mut Inbox) -> Result<bool, Disconnect> {
+        while self.takes_requests() {
+            let Some(frame) = inbox.next_frame().map_err(|_| Disconnect("a frame has an impossible length"))? else {
+                return Ok(true);
+            };
+            pipeline::process(self, inbox.frame(frame))?;
+            if !self.channels.borrow().is_empty() {
+                inbox.trust();
+            }
+            if self.outbox.borrow().pending().len() >= FLUSH_BYTES {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends what is queued; true where nothing is left.
+    fn send<S: AsyncWrite + Unpin>(&self, task: &mut TaskContext<'_>, stream: &mut S) -> Result<bool, Disconnect> {
+        let mut outbox = self.outbox.borrow_mut();
+        while !outbox.pending().is_empty() {
+            match Pin::new(&mut *stream).poll_write(task, outbox.pending()) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Err(Disconnect("the client takes no more")),
+                Poll::Ready(Ok(bytes)) => outbox.sent(&self.buffers, bytes),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Receives once; false where there is nothing yet.
+    fn receive<S>(&self, task: &mut TaskContext<'_>, stream: &mut S, inbox: &mut Inbox) -> Result<bool, Disconnect>
+    where
+        S: AsyncRead + Unpin,
+    {
+        let room = inbox.room(&self.buffers).map_err(|_| Disconnect("a frame has an impossible length"))?;
+        let mut room = ReadBuf::new(room);
+        match Pin::new(stream).poll_read(task, &mut room) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Err(_)) => Err(Disconnect("the connection broke")),
+            Poll::Ready(Ok(())) => {
+                let bytes = room.filled().len();
+                inbox.received(bytes);
+                self.active_seconds.store(self.accepted.elapsed().as_secs(), Ordering::Relaxed);
+                if bytes == 0 { Err(Disconnect("the client closed")) } else { Ok(true) }
+            }
+        }
+    }
+
+    fn takes_requests(&self) -> bool {
+        self.ending.get().is_none() && self.tasks.get() < WAITING_MAX
+    }
+
+    fn check_ending(&self, drained: bool) -> Result<(), Disconnect> {
+        match self.ending.get() {
+            Some(Ending::Now) if drained => Err(Disconnect("ended by the server")),
+            Some(Ending::Orderly) if drained && self.tasks.get() == 0 => Err(Disconnect("the server stops")),
+            Some(Ending::Now | Ending::Orderly) | None => Ok(()),
+        }
+    }
+
+    /// Takes this connection's channels off their sessions; a session without channels ends (MS-SMB2 3.3.7.1).
+    fn lose_channels(&self) {
+        self.setups.borrow_mut().clear();
+        for (_, channel) in self.channels.borrow_mut().drain() {
+            if channel.session.remove_channel(self.id) {
+                self.server.end_session(&channel.session);
+            }
+        }
+    }
+}

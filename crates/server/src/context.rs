@@ -1,0 +1,124 @@
+//! What a command's handler sees of the world: who asks, on what, and how to wait. It cannot name message ids, credits, keys, compound
+//! position, sockets or buffers.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use store::Store;
+use wire::ids::{SessionId, TreeId};
+use wire::status::Status;
+
+use crate::Shared;
+use crate::connection::Connection;
+use crate::in_flight::InFlight;
+use crate::open::{FileOpen, Open, OpenId};
+use crate::refusal::Refusal;
+use crate::session::{Channel, Session};
+use crate::tree::Tree;
+
+/// What a command answers when it is done.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    /// A success or warning.
+    pub(crate) status: Status,
+    /// The response's body, behind the header.
+    pub(crate) body: Vec<u8>,
+    /// The session this command made, for the header.
+    pub(crate) session: Option<SessionId>,
+    /// The tree connect this command made, for the header and for what is related to it.
+    pub(crate) tree: Option<TreeId>,
+    /// The open this command made, for what is related to it.
+    pub(crate) open: Option<OpenId>,
+}
+
+impl Reply {
+    /// A plain success.
+    pub(crate) fn new(body: Vec<u8>) -> Self {
+        Reply::with_status(Status::SUCCESS, body)
+    }
+
+    /// A success of another kind, or a warning.
+    pub(crate) fn with_status(status: Status, body: Vec<u8>) -> Self {
+        Reply { status, body, session: None, tree: None, open: None }
+    }
+}
+
+/// What a handler gives.
+pub(crate) type Outcome = Result<Reply, Refusal>;
+
+/// One request's surroundings, as the gate found them.
+pub(crate) struct Context {
+    pub(crate) connection: Rc<Connection>,
+    pub(crate) channel: Option<Rc<Channel>>,
+    pub(crate) tree: Option<Arc<Tree>>,
+    pub(crate) open: Option<Arc<Open>>,
+    /// The request came sealed.
+    pub(crate) sealed: bool,
+    /// The request was signed, and the signature was right.
+    pub(crate) signed: bool,
+    /// SessionId of the header, for the commands that come before there is a session.
+    pub(crate) session_id: SessionId,
+    pub(crate) in_flight: Rc<InFlight>,
+}
+
+impl Context {
+    /// The server.
+    pub(crate) fn server(&self) -> &Arc<Shared> {
+        &self.connection.server
+    }
+
+    /// The session's channel on this connection.
+    pub(crate) fn channel(&self) -> Result<&Rc<Channel>, Refusal> {
+        self.channel.as_ref().ok_or_else(|| Status::USER_SESSION_DELETED.into())
+    }
+
+    /// The session.
+    pub(crate) fn session(&self) -> Result<&Arc<Session>, Refusal> {
+        Ok(&self.channel()?.session)
+    }
+
+    /// The tree connect.
+    pub(crate) fn tree(&self) -> Result<&Arc<Tree>, Refusal> {
+        self.tree.as_ref().ok_or_else(|| Status::NETWORK_NAME_DELETED.into())
+    }
+
+    /// The files of the tree connect: `IPC$` has none.
+    pub(crate) fn store(&self) -> Result<&Arc<dyn Store>, Refusal> {
+        self.tree()?.store().ok_or_else(|| Status::INVALID_DEVICE_REQUEST.into())
+    }
+
+    /// The open the request names.
+    pub(crate) fn open(&self) -> Result<&Arc<Open>, Refusal> {
+        self.open.as_ref().ok_or_else(|| Status::FILE_CLOSED.into())
+    }
+
+    /// The open the request names, with its file part: a pipe is INVALID_DEVICE_REQUEST.
+    pub(crate) fn file(&self) -> Result<(&Arc<Open>, &FileOpen), Refusal> {
+        let open = self.open()?;
+        Ok((open, open.file()?))
+    }
+
+    /// Refuses where the share may not be changed.
+    pub(crate) fn require_writable(&self) -> Result<(), Refusal> {
+        let tree = self.tree()?;
+        let read_only = tree.is_read_only() || tree.store().is_some_and(|store| store.facts().read_only);
+        if read_only { Err(Status::MEDIA_WRITE_PROTECTED.into()) } else { Ok(()) }
+    }
+
+    /// Runs `work`, which may wait for the share's store: here where the store never waits, else on the pool.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let inline = self.tree.as_ref().and_then(|tree| tree.store()).is_some_and(|store| store.facts().never_blocks);
+        if inline { Ok(work()) } else { self.on_pool(work).await }
+    }
+
+    /// Runs `work` on the pool.
+    pub(crate) async fn on_pool<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.server().pool.run(work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
+    }
+}

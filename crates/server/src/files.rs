@@ -1,0 +1,332 @@
+//! What is shared by all opens of one file, whoever made them: share modes, delete-on-close and byte-range locks
+//! (MS-FSA 2.1.1.4 and following). Decided and changed in one place, in one step, under a short lock that is never held across
+//! a call to the store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use store::{Identity, SharePath, fold};
+use wire::status::Status;
+
+use crate::access;
+use crate::locks::RangeLocks;
+use crate::open::OpenId;
+
+/// The table is split so that shards seldom meet.
+const PARTS: usize = 64;
+
+/// All files that are open.
+pub(crate) struct FileTable {
+    parts: Vec<Mutex<HashMap<Identity, Arc<FileEntry>>>>,
+}
+
+/// One file and its streams.
+pub(crate) struct FileEntry {
+    identity: Identity,
+    state: Mutex<FileState>,
+    /// Some stream has byte-range locks. Set under the lock of `state`, read without it.
+    locked: AtomicBool,
+}
+
+#[derive(Default)]
+struct FileState {
+    claims: Vec<Claim>,
+    /// Streams that go with their last open; the empty name is the file itself.
+    pending_deletes: Vec<String>,
+    locks: HashMap<String, RangeLocks>,
+    /// The entry has left the table: look again.
+    retired: bool,
+}
+
+/// What one open has of a file.
+struct Claim {
+    open: OpenId,
+    stream: String,
+    access: u32,
+    share: u32,
+    names: Arc<Mutex<SharePath>>,
+    share_name: Arc<str>,
+}
+
+/// What an open asks for when it enters the table.
+pub(crate) struct Entry<'a> {
+    pub(crate) open: OpenId,
+    /// The stream's name, empty for the file itself.
+    pub(crate) stream: &'a str,
+    pub(crate) access: u32,
+    pub(crate) share: u32,
+    /// Where the open's path stands; rename changes it for all opens of a name.
+    pub(crate) names: &'a Arc<Mutex<SharePath>>,
+    pub(crate) share_name: &'a Arc<str>,
+}
+
+/// What is to be removed because the last open of it has gone.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// Nothing.
+    Nothing,
+    /// The file or directory.
+    File,
+    /// One of its streams.
+    Stream(String),
+}
+
+impl FileTable {
+    pub(crate) fn new() -> Self {
+        FileTable { parts: (0..PARTS).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Enters an open: `SHARING_VIOLATION` or `DELETE_PENDING` where another open is in the way.
+    pub(crate) fn enter(&self, identity: Identity, entry: &Entry<'_>) -> Result<Arc<FileEntry>, Status> {
+        loop {
+            let file = {
+                let mut part = self.part(identity).lock();
+                Arc::clone(part.entry(identity).or_insert_with(|| Arc::new(FileEntry::new(identity))))
+            };
+            let mut state = file.state.lock();
+            if state.retired {
+                continue;
+            }
+            let entered = state.enter(entry);
+            self.retire_if_unused(&file, state);
+            return entered.map(|()| file);
+        }
+    }
+
+    /// Takes an open out. `delete` says whether its close asks for deletion (FILE_DELETE_ON_CLOSE). While a removal is given, the
+    /// file stays delete-pending until [`FileTable::removed`].
+    pub(crate) fn leave(&self, file: &Arc<FileEntry>, open: OpenId, delete: bool) -> Removal {
+        let mut state = file.state.lock();
+        let removal = state.leave(open, delete);
+        file.note_locks(&mut state);
+        if removal == Removal::Nothing {
+            self.retire_if_unused(file, state);
+        }
+        removal
+    }
+
+    /// Says that the removal that [`FileTable::leave`] gave was tried.
+    pub(crate) fn removed(&self, file: &Arc<FileEntry>, removal: &Removal) {
+        let stream = match removal {
+            Removal::Nothing => return,
+            Removal::File => String::new(),
+            Removal::Stream(name) => fold(name),
+        };
+        let mut state = file.state.lock();
+        state.pending_deletes.retain(|pending| *pending != stream);
+        self.retire_if_unused(file, state);
+    }
+
+    /// True where an open of `share_name` lies below `directory`.
+    pub(crate) fn has_opens_below(&self, share_name: &str, directory: &SharePath) -> bool {
+        self.parts.iter().any(|part| {
+            let files: Vec<_> = part.lock().values().cloned().collect();
+            files.iter().any(|file| file.state.lock().has_open_below(share_name, directory))
+        })
+    }
+
+    fn part(&self, identity: Identity) -> &Mutex<HashMap<Identity, Arc<FileEntry>>> {
+        &self.parts[(identity.file ^ identity.volume) as usize % PARTS]
+    }
+
+    fn retire_if_unused(&self, file: &Arc<FileEntry>, mut state: MutexGuard<'_, FileState>) {
+        if state.claims.is_empty() && state.pending_deletes.is_empty() {
+            state.retired = true;
+            drop(state);
+            let mut part = self.part(file.identity).lock();
+            if part.get(&file.identity).is_some_and(|entry| Arc::ptr_eq(entry, file)) {
+                part.remove(&file.identity);
+            }
+        }
+    }
+}
+
+impl FileEntry {
+    fn new(identity: Identity) -> Self {
+        FileEntry { identity, state: Mutex::default(), locked: AtomicBool::new(false) }
+    }
+
+    /// Sets or clears delete-pending (MS-FSA 2.1.5.15.3) for the stream of an open.
+    pub(crate) fn set_delete_pending(&self, stream: &str, pending: bool) {
+        let mut state = self.state.lock();
+        let stream = fold(stream);
+        state.pending_deletes.retain(|name| *name != stream);
+        if pending {
+            state.pending_deletes.push(stream);
+        }
+    }
+
+    /// True where the stream, or the whole file, goes with its last open.
+    pub(crate) fn is_delete_pending(&self, stream: &str) -> bool {
+        self.state.lock().is_delete_pending(&fold(stream))
+    }
+
+    /// Gives every open of the name `from` the name `to`.
+    pub(crate) fn renamed(&self, from: &SharePath, to: &SharePath) {
+        for claim in &self.state.lock().claims {
+            let mut name = claim.names.lock();
+            if *name == *from {
+                *name = to.clone();
+            }
+        }
+    }
+
+    /// True where another open of the file, or of a stream of it, does not share `DELETE`, or is not of the file's unnamed stream:
+    /// what stands in the way of replacing the file by a rename.
+    pub(crate) fn is_open_by_others(&self, open: Option<OpenId>) -> bool {
+        self.state.lock().claims.iter().any(|claim| Some(claim.open) != open)
+    }
+
+    /// True where opens of named streams exist.
+    pub(crate) fn has_open_streams(&self) -> bool {
+        self.state.lock().claims.iter().any(|claim| !claim.stream.is_empty())
+    }
+
+    /// Changes the byte-range locks of a stream.
+    pub(crate) fn change_locks<T>(&self, stream: &str, apply: impl FnOnce(&mut RangeLocks) -> T) -> T {
+        let mut state = self.state.lock();
+        let answer = apply(state.locks.entry(fold(stream)).or_default());
+        self.note_locks(&mut state);
+        answer
+    }
+
+    /// True where some stream has byte-range locks.
+    pub(crate) fn has_locks(&self) -> bool {
+        self.locked.load(Ordering::Acquire)
+    }
+
+    /// What `check` says of a stream's byte-range locks; true where there are none.
+    pub(crate) fn locks_allow(&self, stream: &str, check: impl FnOnce(&RangeLocks) -> bool) -> bool {
+        !self.has_locks() || self.state.lock().locks.get(&fold(stream)).is_none_or(check)
+    }
+
+    fn note_locks(&self, state: &mut FileState) {
+        state.locks.retain(|_, locks| !locks.is_empty());
+        self.locked.store(!state.locks.is_empty(), Ordering::Release);
+    }
+}
+
+impl FileState {
+    fn enter(&mut self, entry: &Entry<'_>) -> Result<(), Status> {
+        let stream = fold(entry.stream);
+        if self.is_delete_pending(&stream) {
+            return Err(Status::DELETE_PENDING);
+        }
+        let taken = |claim: &Claim| {
+            claim.stream == stream && access::shares_conflict((entry.access, entry.share), (claim.access, claim.share))
+        };
+        if self.claims.iter().any(taken) {
+            return Err(Status::SHARING_VIOLATION);
+        }
+        self.claims.push(Claim {
+            open: entry.open,
+            stream,
+            access: entry.access,
+            share: entry.share,
+            names: Arc::clone(entry.names),
+            share_name: Arc::clone(entry.share_name),
+        });
+        Ok(())
+    }
+
+    fn leave(&mut self, open: OpenId, delete: bool) -> Removal {
+        let Some(position) = self.claims.iter().position(|claim| claim.open == open) else {
+            return Removal::Nothing;
+        };
+        let claim = self.claims.swap_remove(position);
+        if let Some(locks) = self.locks.get_mut(&claim.stream) {
+            locks.release(open);
+        }
+        if delete && !self.pending_deletes.contains(&claim.stream) {
+            self.pending_deletes.push(claim.stream.clone());
+        }
+        self.due(&claim.stream)
+    }
+
+    /// What the departure of the last open of `stream` removes. A file outlives none of its streams' opens.
+    fn due(&self, stream: &str) -> Removal {
+        if self.pending_deletes.iter().any(String::is_empty) {
+            return if self.claims.is_empty() { Removal::File } else { Removal::Nothing };
+        }
+        let last = self.claims.iter().all(|claim| claim.stream != stream);
+        if last && self.pending_deletes.iter().any(|name| name == stream) {
+            return Removal::Stream(stream.to_owned());
+        }
+        Removal::Nothing
+    }
+
+    fn is_delete_pending(&self, stream: &str) -> bool {
+        self.pending_deletes.iter().any(|name| name.is_empty() || name == stream)
+    }
+
+    fn has_open_below(&self, share_name: &str, directory: &SharePath) -> bool {
+        self.claims.iter().any(|claim| {
+            let name = claim.names.lock();
+            *claim.share_name == *share_name && *name != *directory && name.is_within(directory)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: u32 = 1;
+    const WRITE: u32 = 2;
+    const ALL: u32 = 7;
+    const FILE: Identity = Identity { volume: 1, file: 2 };
+
+    fn enter(table: &FileTable, open: u64, stream: &str, access: u32, share: u32) -> Result<Arc<FileEntry>, Status> {
+        let names = Arc::new(Mutex::new(SharePath::parse("a").unwrap()));
+        let share_name = "s".into();
+        table.enter(FILE, &Entry { open: OpenId(open), stream, access, share, names: &names, share_name: &share_name })
+    }
+
+    #[test]
+    fn share_modes_hold_both_ways_and_per_stream() {
+        let table = FileTable::new();
+        enter(&table, 1, "", READ, READ).ok().unwrap();
+        assert_eq!(enter(&table, 2, "", WRITE, ALL).err(), Some(Status::SHARING_VIOLATION));
+        assert_eq!(enter(&table, 2, "", READ, WRITE).err(), Some(Status::SHARING_VIOLATION));
+        assert!(enter(&table, 2, "", READ, READ).is_ok());
+        assert!(enter(&table, 3, "stream", WRITE, 0).is_ok());
+        assert!(enter(&table, 4, "", 0x80, 0).is_ok(), "attributes alone conflict with nothing");
+    }
+
+    #[test]
+    fn the_last_open_removes_what_is_pending() {
+        let table = FileTable::new();
+        let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
+        enter(&table, 2, "", READ, ALL).ok().unwrap();
+        file.set_delete_pending("", true);
+        assert_eq!(enter(&table, 3, "", READ, ALL).err(), Some(Status::DELETE_PENDING));
+        assert_eq!(table.leave(&file, OpenId(1), false), Removal::Nothing);
+        let removal = table.leave(&file, OpenId(2), false);
+        assert_eq!(removal, Removal::File);
+        assert_eq!(enter(&table, 3, "", READ, ALL).err(), Some(Status::DELETE_PENDING));
+        table.removed(&file, &removal);
+        assert!(enter(&table, 3, "", READ, ALL).is_ok());
+    }
+
+    #[test]
+    fn a_stream_goes_alone() {
+        let table = FileTable::new();
+        let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
+        enter(&table, 2, "Extra", READ, ALL).ok().unwrap();
+        assert_eq!(table.leave(&file, OpenId(2), true), Removal::Stream("EXTRA".into()));
+        table.removed(&file, &Removal::Stream("EXTRA".into()));
+        assert_eq!(table.leave(&file, OpenId(1), false), Removal::Nothing);
+        assert!(table.parts.iter().all(|part| part.lock().is_empty()));
+    }
+
+    #[test]
+    fn opens_below_a_directory_are_seen() {
+        let table = FileTable::new();
+        enter(&table, 1, "", READ, ALL).ok().unwrap();
+        assert!(table.has_opens_below("s", &SharePath::root()));
+        assert!(!table.has_opens_below("s", &SharePath::parse("a").unwrap()));
+        assert!(!table.has_opens_below("t", &SharePath::root()));
+    }
+}

@@ -1,0 +1,204 @@
+//! The short way of READ and WRITE: no task, no copy, no allocation. Whatever does not fit (a refusal, an end of file, data that
+//! is not in memory, a lock on the file) is left to the long way, which starts anew and says why.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use store::Kind;
+use wire::command::create::CreateOptions;
+use wire::command::read::{self, ReadRequest, ReadResponse};
+use wire::command::write::{WriteFlags, WriteRequest, WriteResponse};
+use wire::frame::{PREFIX_LENGTH, frame_prefix};
+use wire::header::{Flags, HEADER_LENGTH, Header, Route};
+use wire::ids::{Command, Dialect, FileId};
+use wire::security::access;
+use wire::status::Status;
+use wire::transform::TRANSFORM_HEADER_LENGTH;
+
+use crate::connection::Connection;
+use crate::credits;
+use crate::gate::Protection;
+use crate::open::{FileOpen, Open, OpenId};
+use crate::session::Channel;
+
+/// READ and WRITE responses have this much before their data.
+const RESPONSE_BYTES: usize = HEADER_LENGTH + 16;
+
+/// Answers a lone READ or WRITE if nothing stands in the way. False: nothing was changed, take the long way.
+pub(crate) fn answer(
+    connection: &Rc<Connection>,
+    message: &mut [u8],
+    header: &Header,
+    sealed: Option<&Rc<Channel>>,
+) -> bool {
+    match header.command {
+        Command::READ => read(connection, message, header, sealed).is_some(),
+        Command::WRITE => write(connection, message, header, sealed).is_some(),
+        _ => false,
+    }
+}
+
+fn read(connection: &Connection, message: &mut [u8], header: &Header, sealed: Option<&Rc<Channel>>) -> Option<()> {
+    let channel = channel(connection, header, sealed)?;
+    let signed = verified(&channel, message, header, sealed)?;
+    let request = ReadRequest::decode(message).ok()?;
+    let length = request.length as usize;
+    if length == 0 || request.channel != read::Channel::NONE || !covered(connection, header, length) {
+        return None;
+    }
+    let open = find(&channel, header, request.file_id, sealed.is_some(), signed)?;
+    let file = plain_file(&open, access::READ_DATA | access::EXECUTE)?;
+    let room = if sealed.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
+    let prefix = PREFIX_LENGTH + room;
+    let mut outbox = connection.outbox.borrow_mut();
+    let space = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES + length);
+    let count = file.node.try_read_at(&mut space[prefix + RESPONSE_BYTES..], request.offset).ok()?;
+    if count == 0 || count < request.minimum_count as usize {
+        return None;
+    }
+    let credits = take_credits(connection, header)?;
+    let reply = &mut space[..prefix + RESPONSE_BYTES + count];
+    reply[prefix + HEADER_LENGTH..prefix + RESPONSE_BYTES].copy_from_slice(&ReadResponse::to_bytes(count as u32));
+    finish(reply, &channel, header, Protect { credits, sealed: sealed.is_some(), signed })?;
+    outbox.commit(prefix + RESPONSE_BYTES + count);
+    channel.count_request(message.len());
+    Some(())
+}
+
+fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: Option<&Rc<Channel>>) -> Option<()> {
+    let channel = channel(connection, header, sealed)?;
+    let signed = verified(&channel, message, header, sealed)?;
+    let request = WriteRequest::decode(message).ok()?;
+    if request.data.is_empty()
+        || request.channel != read::Channel::NONE
+        || !covered(connection, header, request.data.len())
+    {
+        return None;
+    }
+    if request.flags.contains(WriteFlags::WRITE_THROUGH) {
+        return None;
+    }
+    let end = request.offset.checked_add(request.data.len() as u64)?;
+    let open = find(&channel, header, request.file_id, sealed.is_some(), signed)?;
+    let file = plain_file(&open, access::WRITE_DATA)?;
+    let facts = open.tree.store()?.facts();
+    let through = file.options & CreateOptions::WRITE_THROUGH.0 != 0;
+    if through || open.tree.is_read_only() || end > facts.file_length_max {
+        return None;
+    }
+    // A write that fails here is tried again on the long way, which answers for it.
+    connection.server.writes.write_here(&facts, || file.node.write_at(request.data, request.offset))?.ok()?;
+    let credits = take_credits(connection, header)?;
+    let body = WriteResponse::to_bytes(request.data.len() as u32);
+    let prefix = PREFIX_LENGTH + if sealed.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
+    let mut outbox = connection.outbox.borrow_mut();
+    let reply = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES);
+    reply[prefix + HEADER_LENGTH..].copy_from_slice(&body);
+    finish(reply, &channel, header, Protect { credits, sealed: sealed.is_some(), signed })?;
+    outbox.commit(prefix + RESPONSE_BYTES);
+    channel.count_request(message.len());
+    Some(())
+}
+
+/// The session's channel, where nothing is compounded and the message id is good.
+fn channel(connection: &Connection, header: &Header, sealed: Option<&Rc<Channel>>) -> Option<Rc<Channel>> {
+    let plain = !header.flags.intersects(Flags::RELATED_OPERATIONS | Flags::ASYNC_COMMAND);
+    let in_window = connection.window.borrow().allows(header.message_id, charge(connection, header));
+    if !plain || !in_window {
+        return None;
+    }
+    match sealed {
+        Some(channel) if channel.session.id == header.session_id && !channel.session.has_ended() => {
+            Some(Rc::clone(channel))
+        }
+        Some(_) => None,
+        None => connection.channel(header.session_id),
+    }
+}
+
+/// Whether the request was signed; `None` where its signature is wrong.
+fn verified(channel: &Channel, message: &mut [u8], header: &Header, sealed: Option<&Rc<Channel>>) -> Option<bool> {
+    if sealed.is_some() || !header.flags.contains(Flags::SIGNED) {
+        return Some(false);
+    }
+    channel.verify(message).then_some(true)
+}
+
+fn charge(connection: &Connection, header: &Header) -> u16 {
+    if connection.negotiation.borrow().dialect() == Some(Dialect::SMB_2_0_2) { 1 } else { header.credit_charge }
+}
+
+fn covered(connection: &Connection, header: &Header, bytes: usize) -> bool {
+    let negotiation = connection.negotiation.borrow();
+    let fits = bytes <= negotiation.payload_bytes_max() as usize;
+    fits && (!negotiation.has_large_mtu() || credits::covers(header.credit_charge, bytes as u64))
+}
+
+/// The open, where the request may reach it.
+fn find(channel: &Channel, header: &Header, file_id: FileId, sealed: bool, signed: bool) -> Option<Arc<Open>> {
+    let session = &channel.session;
+    let open = session.open(OpenId::from_file_id(file_id)?)?;
+    let protection = Protection {
+        dialect: session.dialect,
+        sealed,
+        signed,
+        signing_required: session.signing_required,
+        sealing_required: session.seal_required || open.tree.requires_sealing(),
+    };
+    let reachable = protection.check().is_ok() && open.tree.id == header.tree_id();
+    reachable.then_some(open)
+}
+
+/// The file part of an open on a file or stream that has one of `access` and no byte-range locks.
+fn plain_file(open: &Open, access: u32) -> Option<&FileOpen> {
+    let file = open.file().ok()?;
+    let plain = match file.kind {
+        Kind::File | Kind::Stream => !file.file.has_locks() && !file.has_frozen_times(),
+        Kind::Directory => false,
+    };
+    (plain && open.granted & access != 0).then_some(file)
+}
+
+fn take_credits(connection: &Connection, header: &Header) -> Option<u16> {
+    let charge = charge(connection, header);
+    let mut window = connection.window.borrow_mut();
+    window.take(header.message_id, charge).ok()?;
+    Some(window.grant(header.credits))
+}
+
+struct Protect {
+    credits: u16,
+    sealed: bool,
+    signed: bool,
+}
+
+/// Completes a frame whose body stands in place: prefix, header, signature or seal.
+fn finish(frame: &mut [u8], channel: &Channel, request: &Header, protect: Protect) -> Option<()> {
+    let (prefix, rest) = frame.split_at_mut(PREFIX_LENGTH);
+    prefix.copy_from_slice(&frame_prefix(rest.len()).ok()?);
+    let room = if protect.sealed { TRANSFORM_HEADER_LENGTH } else { 0 };
+    let message = rest.get_mut(room..)?;
+    let sign = !protect.sealed && (protect.signed || channel.session.signing_required);
+    let signed = if sign { Flags::SIGNED } else { Flags::NONE };
+    let header = Header {
+        credit_charge: request.credit_charge,
+        status: Status::SUCCESS,
+        command: request.command,
+        credits: protect.credits,
+        flags: Flags::SERVER_TO_REDIR | (request.flags & Flags::PRIORITY_MASK) | signed,
+        next_command: 0,
+        message_id: request.message_id,
+        route: Route::Sync { tree_id: request.tree_id() },
+        session_id: request.session_id,
+        signature: [0; 16],
+    };
+    message.get_mut(..HEADER_LENGTH)?.copy_from_slice(&header.to_bytes());
+    if sign {
+        channel.sign(message);
+    }
+    if protect.sealed && !channel.seal(rest) {
+        return None;
+    }
+    channel.count_sent(rest.len());
+    Some(())
+}

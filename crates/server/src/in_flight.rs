@@ -1,0 +1,116 @@
+//! Requests that are not answered yet: what CANCEL, an interim answer and the end of the connection need to find.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+use wire::ids::{AsyncId, MessageId};
+
+/// One request that has not been answered.
+pub(crate) struct InFlight {
+    pub(crate) message_id: MessageId,
+    /// Set once an interim answer has gone out.
+    pub(crate) async_id: Cell<Option<AsyncId>>,
+    cancelled: Cell<bool>,
+    cancel: Notify,
+    interim: Notify,
+}
+
+impl InFlight {
+    pub(crate) fn new(message_id: MessageId) -> Rc<Self> {
+        Rc::new(InFlight {
+            message_id,
+            async_id: Cell::new(None),
+            cancelled: Cell::new(false),
+            cancel: Notify::new(),
+            interim: Notify::new(),
+        })
+    }
+
+    /// Asks for an interim answer at once: the request waits for something that another client does.
+    pub(crate) fn announce_wait(&self) {
+        self.interim.notify_one();
+    }
+
+    /// Ends when an interim answer was asked for.
+    pub(crate) async fn wait_announced(&self) {
+        self.interim.notified().await;
+    }
+
+    /// Ends when the request is cancelled.
+    pub(crate) async fn cancelled(&self) {
+        while !self.cancelled.get() {
+            self.cancel.notified().await;
+        }
+    }
+
+    fn cancel(&self) {
+        self.cancelled.set(true);
+        self.cancel.notify_one();
+    }
+}
+
+/// A connection's unanswered requests.
+#[derive(Default)]
+pub(crate) struct InFlightTable {
+    waiting: RefCell<HashMap<MessageId, Rc<InFlight>>>,
+    announced: Cell<usize>,
+    next_async_id: Cell<u64>,
+}
+
+/// A request's place in the table, given up when dropped.
+pub(crate) struct Waiting<'a> {
+    table: &'a InFlightTable,
+    request: Rc<InFlight>,
+}
+
+impl InFlightTable {
+    /// Makes a request one that can be cancelled.
+    pub(crate) fn enter(&self, request: &Rc<InFlight>) -> Waiting<'_> {
+        self.waiting.borrow_mut().insert(request.message_id, Rc::clone(request));
+        Waiting { table: self, request: Rc::clone(request) }
+    }
+
+    /// How many have had an interim answer.
+    pub(crate) fn announced(&self) -> usize {
+        self.announced.get()
+    }
+
+    /// Gives a request its AsyncId, unique on the connection.
+    pub(crate) fn make_async(&self, request: &InFlight) -> AsyncId {
+        let id = AsyncId(self.next_async_id.get() + 1);
+        self.next_async_id.set(id.0);
+        self.announced.set(self.announced.get() + 1);
+        request.async_id.set(Some(id));
+        id
+    }
+
+    /// Cancels the request that has `async_id`, or else `message_id` (MS-SMB2 3.3.5.16). Nothing where it is answered already.
+    pub(crate) fn cancel(&self, async_id: Option<AsyncId>, message_id: MessageId) {
+        let waiting = self.waiting.borrow();
+        let found = match async_id {
+            Some(id) => waiting.values().find(|request| request.async_id.get() == Some(id)),
+            None => waiting.get(&message_id),
+        };
+        if let Some(request) = found {
+            request.cancel();
+        }
+    }
+
+    /// Cancels everything.
+    pub(crate) fn cancel_all(&self) {
+        for request in self.waiting.borrow().values() {
+            request.cancel();
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.table.waiting.borrow_mut().remove(&self.request.message_id);
+        if self.request.async_id.get().is_some() {
+            self.table.announced.set(self.table.announced.get() - 1);
+        }
+    }
+}

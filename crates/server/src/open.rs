@@ -1,0 +1,203 @@
+//! An open: one CREATE's handle on a file, directory, stream or pipe (MS-SMB2 3.3.1.10).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use store::{Kind, Node, SharePath};
+use wire::ids::{FileId, SessionId};
+use wire::rpc::server::Conversation;
+use wire::status::Status;
+
+use crate::enumeration::Enumeration;
+use crate::files::{FileEntry, FileTable, Removal};
+use crate::tree::Tree;
+use crate::user::User;
+
+/// Names an open on this server, never given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct OpenId(pub(crate) u64);
+
+impl OpenId {
+    /// How it looks on the wire.
+    pub(crate) fn file_id(self) -> FileId {
+        FileId { persistent: self.0, volatile: self.0 }
+    }
+
+    /// The open that a client means, `None` where the two halves were not given together.
+    pub(crate) fn from_file_id(file_id: FileId) -> Option<Self> {
+        (file_id.persistent == file_id.volatile).then_some(OpenId(file_id.volatile))
+    }
+}
+
+/// The open. What does not change is frozen at CREATE.
+pub(crate) struct Open {
+    pub(crate) id: OpenId,
+    pub(crate) session: SessionId,
+    pub(crate) user: Arc<User>,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) target: Target,
+    /// GrantedAccess, generic bits mapped.
+    pub(crate) granted: u32,
+    pub(crate) opened: Instant,
+    closed: AtomicBool,
+}
+
+/// What is open.
+pub(crate) enum Target {
+    /// A file, directory or stream.
+    File(FileOpen),
+    /// A named pipe with its RPC conversation.
+    Pipe(Mutex<Conversation>),
+}
+
+/// The part of an open that files have.
+pub(crate) struct FileOpen {
+    pub(crate) node: Arc<dyn Node>,
+    pub(crate) file: Arc<FileEntry>,
+    pub(crate) kind: Kind,
+    /// Where the file stands in the share now.
+    pub(crate) path: Arc<Mutex<SharePath>>,
+    /// For a stream: the file it belongs to, and its name.
+    pub(crate) stream: Option<StreamOf>,
+    /// CreateOptions as asked for.
+    pub(crate) options: u32,
+    /// FILE_DELETE_ON_CLOSE: the close of this open makes the file delete-pending.
+    pub(crate) delete_on_close: AtomicBool,
+    /// CurrentByteOffset (FilePositionInformation).
+    pub(crate) position: AtomicU64,
+    /// FileModeInformation's changeable bits.
+    pub(crate) mode: AtomicU32,
+    /// Where QUERY_DIRECTORY stands.
+    pub(crate) enumeration: Mutex<Option<Enumeration>>,
+    /// Which times of the file this open has frozen (-1) in FileBasicInformation.
+    pub(crate) frozen_times: Mutex<FrozenTimes>,
+}
+
+/// The file a stream belongs to.
+pub(crate) struct StreamOf {
+    pub(crate) base: Arc<dyn Node>,
+    pub(crate) name: Mutex<String>,
+}
+
+/// Times that implicit changes through this open no longer touch, and what they are held at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FrozenTimes {
+    pub(crate) access: Option<store::Time>,
+    pub(crate) write: Option<store::Time>,
+    pub(crate) change: Option<store::Time>,
+}
+
+impl Open {
+    pub(crate) fn new(
+        id: OpenId,
+        session: SessionId,
+        user: Arc<User>,
+        tree: Arc<Tree>,
+        target: Target,
+        granted: u32,
+    ) -> Self {
+        Open { id, session, user, tree, target, granted, opened: Instant::now(), closed: AtomicBool::new(false) }
+    }
+
+    /// The file part: a pipe is no file.
+    pub(crate) fn file(&self) -> Result<&FileOpen, Status> {
+        match &self.target {
+            Target::File(file) => Ok(file),
+            Target::Pipe(_) => Err(Status::INVALID_DEVICE_REQUEST),
+        }
+    }
+
+    /// True when every bit of `access` was granted.
+    pub(crate) fn may(&self, access: u32) -> bool {
+        self.granted & access == access
+    }
+
+    /// Refuses where not every bit of `access` was granted.
+    pub(crate) fn require(&self, access: u32) -> Result<(), Status> {
+        if self.may(access) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+    }
+
+    /// Ends the open: leaves the file's table entry and removes what was to go with its last open. May wait for the store. Only the first
+    /// call does anything.
+    pub(crate) fn close(&self, files: &FileTable) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Target::File(file) = &self.target {
+            file.restore_frozen_times();
+            let removal = files.leave(&file.file, self.id, file.delete_on_close.load(Ordering::Relaxed));
+            if removal != Removal::Nothing {
+                file.remove(&self.tree, &removal);
+                files.removed(&file.file, &removal);
+            }
+        }
+    }
+
+    /// True once [`Open::close`] was called.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// True where closing may have to wait for the store.
+    pub(crate) fn close_may_wait(&self) -> bool {
+        match &self.target {
+            Target::File(file) => {
+                let never_waits = self.tree.store().is_some_and(|store| store.facts().never_blocks);
+                !never_waits
+                    && (file.delete_on_close.load(Ordering::Relaxed)
+                        || file.file.is_delete_pending(&file.stream_name())
+                        || file.has_frozen_times())
+            }
+            Target::Pipe(_) => false,
+        }
+    }
+}
+
+impl FileOpen {
+    /// The stream's name, empty for the file itself.
+    pub(crate) fn stream_name(&self) -> String {
+        self.stream.as_ref().map_or(String::new(), |stream| stream.name.lock().clone())
+    }
+
+    /// The file that attributes, times and security descriptors belong to: for a stream the file that has it.
+    pub(crate) fn base(&self) -> &Arc<dyn Node> {
+        self.stream.as_ref().map_or(&self.node, |stream| &stream.base)
+    }
+
+    /// True where this open holds times fast.
+    pub(crate) fn has_frozen_times(&self) -> bool {
+        *self.frozen_times.lock() != FrozenTimes::default()
+    }
+
+    /// Puts frozen times back after implicit changes moved them. A fault is logged by the store's next use.
+    pub(crate) fn restore_frozen_times(&self) {
+        let frozen = *self.frozen_times.lock();
+        if frozen != FrozenTimes::default() {
+            let changes = store::Changes {
+                access: frozen.access,
+                write: frozen.write,
+                change: frozen.change,
+                ..store::Changes::default()
+            };
+            if let Err(error) = self.base().change(&changes) {
+                tracing::debug!(%error, "frozen times were not put back");
+            }
+        }
+    }
+
+    fn remove(&self, tree: &Tree, removal: &Removal) {
+        let Some(store) = tree.store() else { return };
+        let path = self.path.lock().clone();
+        let removed = match removal {
+            Removal::Nothing => Ok(()),
+            Removal::File => store.remove(&path, self.node.identity()),
+            Removal::Stream(name) => self.base().remove_stream(name),
+        };
+        if let Err(error) = removed {
+            // A directory that was filled meanwhile stays (MS-FSA 2.1.5.5), and so does what another program took away.
+            tracing::debug!(%error, share = %tree.share, "delete on close did nothing");
+        }
+    }
+}

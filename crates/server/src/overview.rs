@@ -1,0 +1,125 @@
+//! The server as operators see it: the admin interface on what the shards share.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use secure::seal::Cipher;
+use secure::sign::SigningAlgorithm;
+
+use crate::Shared;
+use crate::admin::{Admin, ChannelView, Estate, OpenView, SessionView};
+use crate::open::{Open, OpenId, Target};
+use crate::session::{ChannelFacts, Session};
+use wire::ids::SessionId;
+
+impl Admin for Arc<Shared> {
+    fn replace(&self, estate: Estate) {
+        self.estate.store(Arc::new(estate));
+        let estate = self.estate.load_full();
+        for session in self.sessions.all() {
+            let name = session.user.load().name.clone();
+            let stays = estate.principals.iter().any(|principal| principal.name == name);
+            if stays {
+                let gone = session.follow_shares(&estate);
+                let server = Arc::clone(self);
+                self.pool.submit(Box::new(move || gone.iter().for_each(|open| open.close(&server.files))));
+            } else {
+                self.end_session(&session);
+            }
+        }
+    }
+
+    fn sessions(&self) -> Vec<SessionView> {
+        self.sessions.all().iter().map(|session| view_session(session)).collect()
+    }
+
+    fn opens(&self) -> Vec<OpenView> {
+        self.sessions.all().iter().flat_map(|session| session.opens()).map(|open| view_open(&open)).collect()
+    }
+
+    fn close_session(&self, id: u64) -> bool {
+        match self.sessions.find(SessionId(id)) {
+            Some(session) => {
+                self.end_session(&session);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn close_open(&self, id: u64) -> bool {
+        let open = self.sessions.all().iter().find_map(|session| session.remove_open(OpenId(id)));
+        if let Some(open) = &open {
+            let (server, open) = (Arc::clone(self), Arc::clone(open));
+            self.pool.submit(Box::new(move || open.close(&server.files)));
+        }
+        open.is_some()
+    }
+}
+
+fn view_session(session: &Session) -> SessionView {
+    let user = session.user.load();
+    let channels = session.channels();
+    let idle = channels.iter().map(|channel| channel.idle_seconds()).min().unwrap_or(0);
+    SessionView {
+        id: session.id.0,
+        user: user.name.clone(),
+        account: user.account.clone(),
+        dialect: session.dialect.0,
+        cipher: session.cipher().map(|cipher| cipher_name(cipher).to_owned()),
+        signing: channels.first().map_or_else(|| "none".to_owned(), |channel| signing_name(channel.signing).to_owned()),
+        peer: channels.first().map_or_else(String::new, |channel| channel.peer.clone()),
+        connected_seconds: session.created.elapsed().as_secs(),
+        idle_seconds: idle,
+        opens: session.opens().len(),
+        channels: channels.iter().map(|channel| view_channel(channel)).collect(),
+    }
+}
+
+fn view_channel(channel: &ChannelFacts) -> ChannelView {
+    ChannelView {
+        peer: channel.peer.clone(),
+        local: channel.local.clone(),
+        shard: channel.shard,
+        bytes_received: channel.bytes_received.load(Ordering::Relaxed),
+        bytes_sent: channel.bytes_sent.load(Ordering::Relaxed),
+        requests: channel.requests.load(Ordering::Relaxed),
+    }
+}
+
+fn view_open(open: &Open) -> OpenView {
+    let path = match &open.target {
+        Target::File(file) => match file.stream_name().as_str() {
+            "" => file.path.lock().as_str().to_owned(),
+            stream => format!("{}:{stream}", file.path.lock().as_str()),
+        },
+        Target::Pipe(_) => "(pipe)".to_owned(),
+    };
+    OpenView {
+        id: open.id.0,
+        session: open.session.0,
+        user: open.user.name.clone(),
+        share: open.tree.share.to_string(),
+        path,
+        access: open.granted,
+        open_seconds: open.opened.elapsed().as_secs(),
+    }
+}
+
+/// Names as the specifications write them.
+fn cipher_name(cipher: Cipher) -> &'static str {
+    match cipher {
+        Cipher::Aes128Ccm => "AES-128-CCM",
+        Cipher::Aes128Gcm => "AES-128-GCM",
+        Cipher::Aes256Ccm => "AES-256-CCM",
+        Cipher::Aes256Gcm => "AES-256-GCM",
+    }
+}
+
+fn signing_name(algorithm: SigningAlgorithm) -> &'static str {
+    match algorithm {
+        SigningAlgorithm::HmacSha256 => "HMAC-SHA256",
+        SigningAlgorithm::AesCmac => "AES-CMAC",
+        SigningAlgorithm::AesGmac => "AES-GMAC",
+    }
+}

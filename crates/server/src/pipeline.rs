@@ -1,0 +1,93 @@
+//! The way of a request, from a frame to its queued reply: unseal, split, credits, verify, gate, command, stitch, sign,
+//! seal. READ and WRITE that nothing stands in the way of take the short way in [`crate::hot`].
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use wire::frame::{PREFIX_LENGTH, frame_prefix};
+use wire::header::{self, Header};
+use wire::smb1::SMB1_PROTOCOL_ID;
+use wire::transform::{TRANSFORM_HEADER_LENGTH, TRANSFORM_PROTOCOL_ID, TransformHeader};
+
+use crate::chain::{self, Chain};
+use crate::command::negotiate;
+use crate::connection::{Connection, Disconnect, Ending};
+use crate::hot;
+use crate::session::Channel;
+
+/// Deals with one frame. Replies are queued now, or later by a task of the connection.
+pub(crate) fn process(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<(), Disconnect> {
+    match frame.first_chunk::<4>() {
+        Some(&header::PROTOCOL_ID) => messages(connection, frame, None),
+        Some(&TRANSFORM_PROTOCOL_ID) => sealed(connection, frame),
+        Some(&SMB1_PROTOCOL_ID) => multi_protocol(connection, frame),
+        Some(_) => Err(Disconnect("not SMB")),
+        None => Err(Disconnect("a frame is too short")),
+    }
+}
+
+/// Unseals a frame (MS-SMB2 3.3.5.2.1). What cannot be unsealed ends the connection.
+fn sealed(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<(), Disconnect> {
+    let header = TransformHeader::decode(frame).map_err(|_| Disconnect("a transform header is malformed"))?;
+    let channel = connection.channels.borrow().get(&header.session_id).cloned();
+    let channel = channel.ok_or(Disconnect("sealed for a session that is not here"))?;
+    let plain = channel.session.open_sealed(frame).ok_or(Disconnect("a sealed frame does not open"))?;
+    match plain.first_chunk::<4>() {
+        Some(&header::PROTOCOL_ID) => messages(connection, plain, Some(&channel)),
+        Some(_) | None => Err(Disconnect("a sealed frame holds no SMB2 message")),
+    }
+}
+
+/// The messages of a frame, one or a chain.
+fn messages(connection: &Rc<Connection>, frame: &mut [u8], sealed: Option<&Rc<Channel>>) -> Result<(), Disconnect> {
+    let first = Header::decode(frame).map_err(|_| Disconnect("an SMB2 header is malformed"))?;
+    if first.is_response() {
+        return Err(Disconnect("a client sent a response"));
+    }
+    if first.next_command == 0 && hot::answer(connection, frame, &first, sealed) {
+        return Ok(());
+    }
+    let Some(chain) = Chain::admit(connection, frame, first, sealed)? else { return Ok(()) };
+    let mut task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(chain::run(Rc::clone(connection), chain));
+    match task.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
+        Poll::Ready(()) => {}
+        Poll::Pending => connection.spawn(task),
+    }
+    Ok(())
+}
+
+/// An SMB1 NEGOTIATE that offers SMB2 (MS-SMB2 3.3.5.3.1). Any other SMB1 message ends the connection.
+fn multi_protocol(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<(), Disconnect> {
+    let reply = negotiate::multi_protocol(connection, frame)?;
+    queue(connection, &reply, None);
+    Ok(())
+}
+
+/// Queues messages that are signed already, sealed by `channel` where one is given.
+pub(crate) fn queue(connection: &Connection, messages: &[u8], seal: Option<&Channel>) {
+    if connection.is_silent() {
+        return;
+    }
+    let room = if seal.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
+    let mut outbox = connection.outbox.borrow_mut();
+    let Ok(prefix) = frame_prefix(room + messages.len()) else {
+        tracing::error!(bytes = messages.len(), "a reply is longer than a frame can say");
+        connection.end(Ending::Now);
+        return;
+    };
+    let frame = outbox.room(&connection.buffers, PREFIX_LENGTH + room + messages.len());
+    let (prefix_room, body) = frame.split_at_mut(PREFIX_LENGTH);
+    prefix_room.copy_from_slice(&prefix);
+    body[room..].copy_from_slice(messages);
+    if let Some(channel) = seal {
+        if !channel.seal(body) {
+            tracing::error!(session = channel.session.id.0, "a session can seal no more; its connection ends");
+            connection.end(Ending::Now);
+            return;
+        }
+    }
+    let bytes = frame.len();
+    outbox.commit(bytes);
+}

@@ -1,0 +1,67 @@
+//! Why a request is not done, and the one table that turns a fault of the store into an NTSTATUS.
+
+use store::Error;
+use wire::Malformed;
+use wire::status::Status;
+
+/// The answer to a request that is not done: a status, and for a few statuses data behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// What the client is told.
+    pub(crate) status: Status,
+    /// ErrorData of the ERROR response (MS-SMB2 2.2.2), empty for most.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Refusal {
+    /// BUFFER_TOO_SMALL with the length that would do (2.2.2.2.1).
+    pub(crate) fn too_small(needed_bytes: u32) -> Self {
+        Refusal { status: Status::BUFFER_TOO_SMALL, data: needed_bytes.to_le_bytes().to_vec() }
+    }
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Refusal { status, data: Vec::new() }
+    }
+}
+
+impl From<Malformed> for Refusal {
+    fn from(malformed: Malformed) -> Self {
+        tracing::debug!(%malformed, "request refused");
+        Status::INVALID_PARAMETER.into()
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        if let Error::Io(number) = error {
+            tracing::warn!(number, "the store failed; the client was told so");
+        }
+        status_of(error).into()
+    }
+}
+
+/// What a client is told of a fault or refusal of the store.
+pub(crate) fn status_of(error: Error) -> Status {
+    match error {
+        Error::WouldBlock => Status::RETRY,
+        Error::NotFound => Status::OBJECT_NAME_NOT_FOUND,
+        Error::PathNotFound => Status::OBJECT_PATH_NOT_FOUND,
+        Error::Exists => Status::OBJECT_NAME_COLLISION,
+        Error::NotDirectory => Status::NOT_A_DIRECTORY,
+        Error::IsDirectory => Status::FILE_IS_A_DIRECTORY,
+        Error::NotEmpty => Status::DIRECTORY_NOT_EMPTY,
+        Error::NameInvalid => Status::OBJECT_NAME_INVALID,
+        Error::Denied => Status::ACCESS_DENIED,
+        Error::ReadOnly => Status::MEDIA_WRITE_PROTECTED,
+        Error::Full => Status::DISK_FULL,
+        Error::TooLarge => Status::DISK_FULL,
+        Error::TooManyLinks => Status::TOO_MANY_LINKS,
+        Error::CrossVolume => Status::NOT_SAME_DEVICE,
+        Error::Unsupported => Status::NOT_SUPPORTED,
+        Error::Invalid => Status::INVALID_PARAMETER,
+        Error::Gone => Status::FILE_INVALID,
+        Error::Io(_) => Status::UNEXPECTED_IO_ERROR,
+    }
+}

@@ -1,0 +1,329 @@
+//! A session: one signed-in client, whatever connections it uses (MS-SMB2 3.3.1.8), and its channels (3.3.1.14).
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use secure::Role;
+use secure::kdf::SessionKeys;
+use secure::seal::{Cipher, NonceRange, NonceSpace, Opener, Sealer};
+use secure::sign::{SigningAlgorithm, SigningKey};
+use wire::ids::{Dialect, SessionId, TreeId};
+use wire::status::Status;
+
+use crate::files::FileTable;
+use crate::open::{Open, OpenId};
+use crate::tree::Tree;
+use crate::user::User;
+
+/// The most opens one session holds: Windows Server has no lower bound, and each costs memory and a descriptor.
+pub(crate) const OPENS_MAX: usize = 65_536;
+/// The most tree connects one session holds.
+const TREES_MAX: usize = 4_096;
+
+/// The session. Keys and identifiers are frozen when it is set up; the user is replaced whole on re-authentication.
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) dialect: Dialect,
+    pub(crate) keys: SessionKeys,
+    pub(crate) user: ArcSwap<User>,
+    /// Session.SigningRequired.
+    pub(crate) signing_required: bool,
+    /// Session.EncryptData: everything is sealed, both ways.
+    pub(crate) seal_required: bool,
+    pub(crate) created: Instant,
+    sealing: Option<Sealing>,
+    trees: Mutex<HashMap<TreeId, Arc<Tree>>>,
+    next_tree: AtomicU32,
+    opens: Mutex<HashMap<OpenId, Arc<Open>>>,
+    channels: Mutex<Vec<Arc<ChannelFacts>>>,
+    ended: AtomicBool,
+}
+
+/// The keys that seal, and the nonces that no two messages share.
+struct Sealing {
+    cipher: Cipher,
+    sealer: Sealer,
+    opener: Opener,
+    nonces: NonceSpace,
+}
+
+/// What is known of a channel outside its shard.
+pub(crate) struct ChannelFacts {
+    pub(crate) connection: u64,
+    pub(crate) peer: String,
+    pub(crate) local: String,
+    pub(crate) shard: usize,
+    pub(crate) signing: SigningAlgorithm,
+    pub(crate) bytes_received: AtomicU64,
+    pub(crate) bytes_sent: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    /// When the connection was accepted, and how many seconds after that something came in last.
+    pub(crate) accepted: Instant,
+    pub(crate) active_seconds: Arc<AtomicU64>,
+}
+
+/// A session as one connection has it: the channel's own signing key, and its own nonces.
+pub(crate) struct Channel {
+    pub(crate) session: Arc<Session>,
+    pub(crate) signing_key: SigningKey,
+    pub(crate) facts: Arc<ChannelFacts>,
+    nonces: RefCell<NonceRange>,
+}
+
+/// How a session is set up.
+pub(crate) struct Setup {
+    pub(crate) id: SessionId,
+    pub(crate) dialect: Dialect,
+    pub(crate) keys: SessionKeys,
+    pub(crate) cipher: Option<Cipher>,
+    pub(crate) user: Arc<User>,
+    pub(crate) signing_required: bool,
+    pub(crate) seal_required: bool,
+}
+
+impl Session {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let sealing = match (setup.cipher, setup.keys.sealer(), setup.keys.opener()) {
+            (Some(cipher), Some(sealer), Some(opener)) => {
+                Some(Sealing { cipher, sealer, opener, nonces: NonceSpace::new() })
+            }
+            (None, _, _) | (_, None, _) | (_, _, None) => None,
+        };
+        Session {
+            id: setup.id,
+            dialect: setup.dialect,
+            keys: setup.keys,
+            user: ArcSwap::new(setup.user),
+            signing_required: setup.signing_required,
+            seal_required: setup.seal_required,
+            created: Instant::now(),
+            sealing,
+            trees: Mutex::default(),
+            next_tree: AtomicU32::new(1),
+            opens: Mutex::default(),
+            channels: Mutex::default(),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// The cipher that seals it, where both sides have one.
+    pub(crate) fn cipher(&self) -> Option<Cipher> {
+        self.sealing.as_ref().map(|sealing| sealing.cipher)
+    }
+
+    /// Decrypts a frame that begins with a transform header, in place; gives the messages.
+    pub(crate) fn open_sealed<'a>(&self, frame: &'a mut [u8]) -> Option<&'a mut [u8]> {
+        self.sealing.as_ref()?.opener.open(frame).ok()
+    }
+
+    /// True once it ended: its requests find no session.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Makes a tree connect under a new id.
+    pub(crate) fn add_tree(&self, make: impl FnOnce(TreeId) -> Tree) -> Result<Arc<Tree>, Status> {
+        let mut trees = self.trees.lock();
+        if trees.len() >= TREES_MAX {
+            return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        let id = loop {
+            let id = TreeId(self.next_tree.fetch_add(1, Ordering::Relaxed));
+            if id.0 != 0 && id.0 != u32::MAX && !trees.contains_key(&id) {
+                break id;
+            }
+        };
+        let tree = Arc::new(make(id));
+        trees.insert(id, Arc::clone(&tree));
+        Ok(tree)
+    }
+
+    /// The tree connect of an id.
+    pub(crate) fn tree(&self, id: TreeId) -> Option<Arc<Tree>> {
+        self.trees.lock().get(&id).cloned()
+    }
+
+    /// Takes a tree connect away, and gives its opens for closing. `None` where there is none.
+    pub(crate) fn remove_tree(&self, id: TreeId) -> Option<Vec<Arc<Open>>> {
+        self.trees.lock().remove(&id)?;
+        Some(self.take_opens(|open| open.tree.id == id))
+    }
+
+    /// Lets every tree follow the shares; those whose share is gone end. Gives their opens for closing.
+    pub(crate) fn follow_shares(&self, estate: &crate::admin::Estate) -> Vec<Arc<Open>> {
+        let mut gone = Vec::new();
+        self.trees.lock().retain(|id, tree| {
+            let stays = tree.follow(estate.shares.iter().find(|share| *share.name == *tree.share));
+            if !stays {
+                gone.push(*id);
+            }
+            stays
+        });
+        self.take_opens(|open| gone.contains(&open.tree.id))
+    }
+
+    /// Keeps an open. Refused once the session or the open's tree has ended, and past the bound.
+    pub(crate) fn add_open(&self, open: Arc<Open>) -> Result<(), Status> {
+        let trees = self.trees.lock();
+        if self.has_ended() {
+            return Err(Status::USER_SESSION_DELETED);
+        }
+        if !trees.contains_key(&open.tree.id) {
+            return Err(Status::NETWORK_NAME_DELETED);
+        }
+        let mut opens = self.opens.lock();
+        if opens.len() >= OPENS_MAX {
+            return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        opens.insert(open.id, open);
+        Ok(())
+    }
+
+    /// The open of an id.
+    pub(crate) fn open(&self, id: OpenId) -> Option<Arc<Open>> {
+        self.opens.lock().get(&id).cloned()
+    }
+
+    /// Takes an open away for closing.
+    pub(crate) fn remove_open(&self, id: OpenId) -> Option<Arc<Open>> {
+        self.opens.lock().remove(&id)
+    }
+
+    /// All opens.
+    pub(crate) fn opens(&self) -> Vec<Arc<Open>> {
+        self.opens.lock().values().cloned().collect()
+    }
+
+    /// All channels.
+    pub(crate) fn channels(&self) -> Vec<Arc<ChannelFacts>> {
+        self.channels.lock().clone()
+    }
+
+    /// Adds a channel: its half on the connection's shard is the answer.
+    pub(crate) fn add_channel(self: &Arc<Self>, signing_key: SigningKey, facts: ChannelFacts) -> Channel {
+        let facts = Arc::new(facts);
+        self.channels.lock().push(Arc::clone(&facts));
+        Channel { session: Arc::clone(self), signing_key, facts, nonces: RefCell::new(NonceRange::empty()) }
+    }
+
+    /// Takes a connection's channel away; true where it was the last.
+    pub(crate) fn remove_channel(&self, connection: u64) -> bool {
+        let mut channels = self.channels.lock();
+        channels.retain(|channel| channel.connection != connection);
+        channels.is_empty()
+    }
+
+    /// Ends the session and closes all its opens. May wait for stores. Only the first call does anything.
+    pub(crate) fn end(&self, files: &FileTable) {
+        if self.ended.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.trees.lock().clear();
+        for open in self.take_opens(|_| true) {
+            open.close(files);
+        }
+    }
+
+    fn take_opens(&self, is_meant: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {
+        self.opens.lock().extract_if(|_, open| is_meant(open)).map(|(_, open)| open).collect()
+    }
+}
+
+impl ChannelFacts {
+    /// Seconds since something came in.
+    pub(crate) fn idle_seconds(&self) -> u64 {
+        self.accepted.elapsed().as_secs().saturating_sub(self.active_seconds.load(Ordering::Relaxed))
+    }
+}
+
+impl Channel {
+    /// Seals a frame in place: 52 bytes of room and the messages. False where the session cannot seal, or has no nonce left.
+    #[must_use]
+    pub(crate) fn seal(&self, frame: &mut [u8]) -> bool {
+        let Some(sealing) = &self.session.sealing else { return false };
+        let Ok(nonce) = self.nonces.borrow_mut().draw(&sealing.nonces) else { return false };
+        sealing.sealer.seal(frame, self.session.id, nonce).is_ok()
+    }
+
+    /// Counts a request.
+    pub(crate) fn count_request(&self, bytes: usize) {
+        self.facts.bytes_received.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.facts.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a reply.
+    pub(crate) fn count_sent(&self, bytes: usize) {
+        self.facts.bytes_sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Signs one message in place; its SIGNED flag is set already.
+    pub(crate) fn sign(&self, message: &mut [u8]) {
+        self.signing_key.sign(message, Role::Server);
+    }
+
+    /// Verifies one message's signature.
+    #[must_use]
+    pub(crate) fn verify(&self, message: &mut [u8]) -> bool {
+        self.signing_key.verify(message, Role::Client)
+    }
+}
+
+/// All sessions of the server, by id (GlobalSessionTable, MS-SMB2 3.3.1.1).
+pub(crate) struct Sessions {
+    parts: Vec<Mutex<HashMap<SessionId, Arc<Session>>>>,
+    next: AtomicU64,
+}
+
+/// The table is split so that shards seldom meet.
+const PARTS: usize = 16;
+/// The most sessions on one server.
+const SESSIONS_MAX_PER_PART: usize = 4_096;
+
+impl Sessions {
+    pub(crate) fn new() -> Self {
+        Sessions { parts: (0..PARTS).map(|_| Mutex::default()).collect(), next: AtomicU64::new(1) }
+    }
+
+    /// An id that no session has: a counter below and 32 bits of chance above, so that nobody guesses one.
+    pub(crate) fn new_id(&self) -> SessionId {
+        let mut chance = [0; 4];
+        // Without chance the id is still unique, and every session is protected by its keys.
+        let _ = secure::random(&mut chance);
+        let high = u64::from(u32::from_le_bytes(chance) & 0x7fff_ffff) << 32;
+        SessionId(high | (self.next.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff))
+    }
+
+    /// Keeps a session.
+    pub(crate) fn add(&self, session: &Arc<Session>) -> Result<(), Status> {
+        let mut part = self.part(session.id).lock();
+        if part.len() >= SESSIONS_MAX_PER_PART {
+            return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        part.insert(session.id, Arc::clone(session));
+        Ok(())
+    }
+
+    /// The session of an id.
+    pub(crate) fn find(&self, id: SessionId) -> Option<Arc<Session>> {
+        self.part(id).lock().get(&id).cloned()
+    }
+
+    /// Forgets a session.
+    pub(crate) fn remove(&self, id: SessionId) -> Option<Arc<Session>> {
+        self.part(id).lock().remove(&id)
+    }
+
+    /// All sessions.
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        self.parts.iter().flat_map(|part| part.lock().values().cloned().collect::<Vec<_>>()).collect()
+    }
+
+    fn part(&self, id: SessionId) -> &Mutex<HashMap<SessionId, Arc<Session>>> {
+        &self.parts[id.0 as usize % PARTS]
+    }
+}

@@ -1,0 +1,230 @@
+//! Shards: pinned threads, each with a single-threaded runtime, its own connections and its own buffers. The acceptors run on the
+//! first and hand each connection to the shard that has fewest.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::LocalSet;
+
+use crate::Shared;
+use crate::buffers::Buffers;
+use crate::connection::{Connection, Ending, Origin};
+
+/// Connections of one server: each may cost a descriptor and, idle, a few KiB.
+const CONNECTIONS_MAX: usize = 65_536;
+/// How long a client may take to sign in before its connection ends.
+const SIGN_IN_TIME: Duration = Duration::from_secs(45);
+/// How often a shard looks for such connections.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// After an accept failed (no descriptors left) the listener rests.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// All shards.
+pub(crate) struct Shards {
+    stop: watch::Sender<Option<Ending>>,
+    threads: Vec<JoinHandle<()>>,
+    loads: Arc<Vec<AtomicUsize>>,
+}
+
+/// Where acceptors send connections.
+#[derive(Clone)]
+struct Doors {
+    senders: Vec<mpsc::UnboundedSender<(TcpStream, u64)>>,
+    loads: Arc<Vec<AtomicUsize>>,
+    next_connection: Arc<AtomicU64>,
+}
+
+impl Shards {
+    /// Starts `count` threads that serve what `listeners` accept.
+    pub(crate) fn start(count: usize, server: &Arc<Shared>, listeners: Vec<TcpListener>) -> io::Result<Self> {
+        let (stop, stopped) = watch::channel(None);
+        let loads: Arc<Vec<AtomicUsize>> = Arc::new((0..count).map(|_| AtomicUsize::new(0)).collect());
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
+        let doors = Doors { senders, loads: Arc::clone(&loads), next_connection: Arc::new(AtomicU64::new(1)) };
+        let mut listeners = Some(listeners);
+        let mut threads = Vec::new();
+        for (index, receiver) in receivers.into_iter().enumerate() {
+            let shard =
+                Shard { index, server: Arc::clone(server), loads: Arc::clone(&loads), stopped: stopped.clone() };
+            let accepting = listeners.take().map(|listeners| (listeners, doors.clone()));
+            let thread = thread::Builder::new().name(format!("multilane-{index}"));
+            threads.push(thread.spawn(move || shard.run(receiver, accepting))?);
+        }
+        Ok(Shards { stop, threads, loads })
+    }
+
+    /// Ends all connections, in order where they can within `patience`, and joins the threads.
+    pub(crate) fn stop(self, patience: Duration) {
+        let until = Instant::now() + patience;
+        self.stop.send_replace(Some(Ending::Orderly));
+        while Instant::now() < until && self.loads.iter().any(|load| load.load(Ordering::Relaxed) > 0) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.stop.send_replace(Some(Ending::Now));
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a shard panicked");
+            }
+        }
+    }
+}
+
+struct Shard {
+    index: usize,
+    server: Arc<Shared>,
+    loads: Arc<Vec<AtomicUsize>>,
+    stopped: watch::Receiver<Option<Ending>>,
+}
+
+impl Shard {
+    fn run(self, receiver: mpsc::UnboundedReceiver<(TcpStream, u64)>, accepting: Option<(Vec<TcpListener>, Doors)>) {
+        pin_to_core(self.index);
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                tracing::error!(%error, shard = self.index, "a shard has no runtime");
+                return;
+            }
+        };
+        let local = LocalSet::new();
+        local.block_on(&runtime, async {
+            if let Some((listeners, doors)) = accepting {
+                for listener in listeners {
+                    tokio::task::spawn_local(accept(listener, doors.clone(), self.stopped.clone()));
+                }
+            }
+            self.serve(receiver).await;
+        });
+    }
+
+    async fn serve(self, mut receiver: mpsc::UnboundedReceiver<(TcpStream, u64)>) {
+        let buffers = Rc::new(Buffers::default());
+        let connections: Rc<RefCell<Vec<Weak<Connection>>>> = Rc::default();
+        let mut stopped = self.stopped.clone();
+        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        loop {
+            tokio::select! {
+                biased;
+                changed = stopped.changed() => {
+                    let ending = *stopped.borrow_and_update();
+                    for connection in connections.borrow().iter().filter_map(Weak::upgrade) {
+                        connection.end(ending.unwrap_or(Ending::Now));
+                    }
+                    if changed.is_err() || ending == Some(Ending::Now) {
+                        break;
+                    }
+                }
+                arrived = receiver.recv() => {
+                    let Some((stream, id)) = arrived else { break };
+                    self.welcome(stream, id, &buffers, &connections);
+                }
+                _ = sweep.tick() => end_strangers(&mut connections.borrow_mut()),
+            }
+        }
+        // Connections that were told to end now do so as soon as they are polled.
+        while connections.borrow().iter().any(|connection| connection.strong_count() > 0) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn welcome(
+        &self,
+        stream: TcpStream,
+        id: u64,
+        buffers: &Rc<Buffers>,
+        connections: &Rc<RefCell<Vec<Weak<Connection>>>>,
+    ) {
+        let address =
+            |address: io::Result<std::net::SocketAddr>| address.map_or("unknown".into(), |known| known.to_string());
+        let origin =
+            Origin { id, peer: address(stream.peer_addr()), local: address(stream.local_addr()), shard: self.index };
+        let loads = Arc::clone(&self.loads);
+        let index = self.index;
+        let stream = match tokio::net::TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection was lost on its way to its shard");
+                loads[index].fetch_sub(1, Ordering::Relaxed);
+                return;
+            }
+        };
+        let connection = Connection::new(origin, Arc::clone(&self.server), Rc::clone(buffers));
+        connections.borrow_mut().push(Rc::downgrade(&connection));
+        tokio::task::spawn_local(async move {
+            connection.serve(stream).await;
+            loads[index].fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Ends connections on which nobody has signed in for too long, and forgets those that are gone.
+fn end_strangers(connections: &mut Vec<Weak<Connection>>) {
+    connections.retain(|connection| {
+        let Some(connection) = connection.upgrade() else { return false };
+        if connection.channels.borrow().is_empty() && connection.accepted.elapsed() > SIGN_IN_TIME {
+            connection.end(Ending::Now);
+        }
+        true
+    });
+}
+
+async fn accept(listener: TcpListener, doors: Doors, mut stopped: watch::Receiver<Option<Ending>>) {
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "an address cannot be listened on");
+            return;
+        }
+    };
+    loop {
+        tokio::select! {
+            _ = stopped.changed() => return,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => doors.place(stream),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted; are there descriptors left (ulimit -n)?");
+                    tokio::time::sleep(ACCEPT_REST).await;
+                }
+            },
+        }
+    }
+}
+
+impl Doors {
+    /// Hands a connection to the shard that has fewest; drops it where there are too many.
+    fn place(&self, stream: tokio::net::TcpStream) {
+        let total: usize = self.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum();
+        if total >= CONNECTIONS_MAX {
+            tracing::warn!(total, "too many connections; a new one was refused");
+            return;
+        }
+        let Some((index, load)) = self.loads.iter().enumerate().min_by_key(|(_, load)| load.load(Ordering::Relaxed))
+        else {
+            return;
+        };
+        let handed = stream.set_nodelay(true).and_then(|()| stream.into_std());
+        if let Ok(stream) = handed {
+            load.fetch_add(1, Ordering::Relaxed);
+            let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
+            if self.senders[index].send((stream, id)).is_err() {
+                load.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Keeps a shard on its core, where the machine lets it.
+fn pin_to_core(index: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(index % rustix::thread::CpuSet::MAX_CPU);
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+        tracing::debug!(%error, index, "a shard is not pinned to its core");
+    }
+}

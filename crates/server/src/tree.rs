@@ -1,0 +1,86 @@
+//! A tree connect: one session's way to one share (MS-SMB2 3.3.1.9).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use store::Store;
+use wire::ids::TreeId;
+
+use crate::admin;
+
+/// What a tree leads to.
+pub(crate) enum Place {
+    /// A share with files.
+    Disk(Arc<dyn Store>),
+    /// `IPC$`: named pipes.
+    Pipes,
+}
+
+/// The tree connect. Its facts are frozen when it is made; the flags follow the share's settings.
+pub(crate) struct Tree {
+    pub(crate) id: TreeId,
+    pub(crate) place: Place,
+    /// The share's name as configured.
+    pub(crate) share: Arc<str>,
+    /// The most access an open of this tree may have.
+    pub(crate) access_max: u32,
+    read_only: AtomicBool,
+    seal_required: AtomicBool,
+}
+
+impl Tree {
+    /// A tree on a share of files.
+    pub(crate) fn on(id: TreeId, share: &admin::Share, access_max: u32) -> Self {
+        Tree {
+            id,
+            place: Place::Disk(Arc::clone(&share.store)),
+            share: share.name.as_str().into(),
+            access_max,
+            read_only: AtomicBool::new(share.read_only),
+            seal_required: AtomicBool::new(share.seal_required),
+        }
+    }
+
+    /// A tree on `IPC$`.
+    pub(crate) fn on_pipes(id: TreeId, access_max: u32) -> Self {
+        Tree {
+            id,
+            place: Place::Pipes,
+            share: "IPC$".into(),
+            access_max,
+            read_only: AtomicBool::new(false),
+            seal_required: AtomicBool::new(false),
+        }
+    }
+
+    /// True where nothing may be changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// True where requests must be sealed.
+    pub(crate) fn requires_sealing(&self) -> bool {
+        self.seal_required.load(Ordering::Relaxed)
+    }
+
+    /// The store, where the tree is on files.
+    pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
+        match &self.place {
+            Place::Disk(store) => Some(store),
+            Place::Pipes => None,
+        }
+    }
+
+    /// Follows a changed share: false where the share is no longer the one this tree was made on.
+    pub(crate) fn follow(&self, share: Option<&admin::Share>) -> bool {
+        match (&self.place, share) {
+            (Place::Pipes, _) => true,
+            (Place::Disk(_), None) => false,
+            (Place::Disk(store), Some(share)) => {
+                self.read_only.store(share.read_only, Ordering::Relaxed);
+                self.seal_required.store(share.seal_required, Ordering::Relaxed);
+                Arc::ptr_eq(store, &share.store)
+            }
+        }
+    }
+}
