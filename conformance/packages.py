@@ -21,7 +21,7 @@ PACKAGE_OF = {
     "smbclient": "smbclient", "smbcacls": "smbclient", "smbd": "samba", "smbpasswd": "samba-common-bin",
     "smbtorture": "samba-testsuite", "fio": "fio", "qemu-system-x86_64": "qemu-system-x86",
     "mount.cifs": "cifs-utils", "cpio": "cpio", "modprobe": "kmod", "busybox": "busybox-static", "xz": "xz-utils",
-    "iptables": "iptables",
+    "iptables": "iptables", "depmod": "kmod",
     "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so": "samba-vfs-modules",
 }
 _installing = threading.Lock()
@@ -79,12 +79,12 @@ def python_with(*requirements):
     return str(python)
 
 
-def go_program(folder):
-    """Builds the Go module in this folder of conformance/ and returns the program."""
+def go_program(folder, package):
+    """Builds a program of the Go module in this folder of conformance/ and returns its path."""
     if not shutil.which("go"):
         raise Skip("needs Go 1.24 or newer")
-    program = cache("bin") / folder.replace("/", "-")
-    build(["go", "build", "-o", str(program), "."], HERE / folder)
+    program = cache("bin") / f"{folder}-{package}"
+    build(["go", "build", "-o", str(program), f"./{package}"], HERE / folder)
     return str(program)
 
 
@@ -92,7 +92,7 @@ def rust_program(folder, name):
     """Builds the Cargo workspace in this folder of conformance/ and returns the named release program."""
     if not shutil.which("cargo"):
         raise Skip("needs Cargo")
-    target = cache("target") / folder.replace("/", "-")
+    target = cache("target") / folder
     build(["cargo", "build", "--release", "--quiet", "--locked", "--target-dir", str(target)], HERE / folder)
     return str(target / "release" / name)
 

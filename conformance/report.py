@@ -12,6 +12,8 @@ import time
 
 # How long a server may take to notice that its clients are gone.
 CLOSING_SECONDS = 5
+# Of a client's other output, the last lines are kept for the report of a failure.
+PRINTED_LINES = 80
 
 
 class Skip(Exception):
@@ -78,7 +80,7 @@ class Report:
         other = []
         for line in process.stdout:
             now = time.monotonic()
-            outcome, name, detail = parse_line(line.rstrip("\n"))
+            outcome, name, detail = parse_line(line.rstrip("\r\n"))
             if outcome is None:
                 other.append(line)
                 continue
@@ -86,7 +88,7 @@ class Report:
             last, seen = now, seen + 1
         code = process.wait()
         late.cancel()
-        printed = "".join(other[-60:])
+        printed = "".join(other[-PRINTED_LINES:])
         elapsed = time.monotonic() - began
         if code != 0:
             limit = f" (limit {timeout_seconds} s)" if elapsed >= timeout_seconds else ""
@@ -94,6 +96,11 @@ class Report:
         elif seen == 0:
             self.add(suite, "the client ran to its end", "fail", elapsed, f"it reported no check\n{printed}")
         return printed
+
+    def note(self, text):
+        """Prints something that belongs to no single check."""
+        with self._lock:
+            print(text, file=self._lines, flush=True)
 
     def server_is_well(self, suite, server):
         """After a suite: the same process still serves, and no client's handle has stayed open."""

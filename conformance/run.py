@@ -12,7 +12,7 @@ from conformance.report import Report, Skip  # noqa: E402
 
 SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # Module of each suite, in the order they run: quick ones first, so that a broken server is known early.
-SUITES = ("smbclient", "py_smbprotocol", "torture")
+SUITES = ("py_smbprotocol", "go_smb2", "smbclient", "kernel", "torture")
 
 
 def main():

@@ -1,0 +1,121 @@
+"""A QEMU guest with Debian's kernel, for the kernel's own SMB client: built once into the cache, booted per run.
+
+The guest runs under software emulation, so it needs no rights and no KVM. Inside it, 10.0.2.2 is this machine's loopback.
+"""
+
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+from conformance import packages
+
+GATEWAY = "10.0.2.2"
+FILES = packages.HERE / "kernel-guest"
+PROGRAMS = ("busybox", "mount.cifs", "fio")
+MODULES = ("virtio_pci", "virtio_net", "cifs", "cmac", "gcm", "ccm", "ctr", "ghash_generic", "aesni_intel", "aes_generic",
+           "sha256_generic", "sha512_generic", "hmac", "ecb", "md5", "nls_utf8")
+MEMORY_MIB = 2048
+
+
+def command(script, folder):
+    """The command line that boots the guest, runs this shell script in it and powers off."""
+    packages.need("qemu-system-x86_64", "cpio", "modprobe", "xz", *PROGRAMS)
+    base = built()
+    initrd = folder / "initrd"
+    with open(initrd, "wb") as image:
+        image.write((base / "base.cpio").read_bytes())
+        with tempfile.TemporaryDirectory() as overlay:
+            (pathlib.Path(overlay) / "script").write_text(script)
+            image.write(archive(pathlib.Path(overlay)))
+    return ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(MEMORY_MIB), "-smp", "2",
+            "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot",
+            "-kernel", str(base / "vmlinuz"), "-initrd", str(initrd), "-append", "console=ttyS0 quiet panic=-1",
+            "-netdev", f"user,id=net,net=10.0.2.0/24,host={GATEWAY}", "-device", "virtio-net-pci,netdev=net"]
+
+
+def built():
+    """The folder with vmlinuz and base.cpio, made anew when the kernel package or the guest's files change."""
+    package = kernel_package()
+    recipe = hashlib.sha256(pathlib.Path(__file__).read_bytes() + (FILES / "init").read_bytes()).hexdigest()[:12]
+    folder = packages.cache("guest") / f"{package}-{recipe}"
+    if (folder / "base.cpio").exists():
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        scratch.chmod(0o755)
+        kernel = unpacked(package, scratch)
+        root = guest_root(kernel, scratch / "root")
+        folder.mkdir(parents=True)
+        shutil.copy(next((kernel / "boot").glob("vmlinuz-*")), folder / "vmlinuz")
+        (folder / "base.part").write_bytes(archive(root))
+        (folder / "base.part").rename(folder / "base.cpio")
+    return folder
+
+
+def kernel_package():
+    """The Debian package that holds the current kernel."""
+    told = output("apt-cache", "depends", "linux-image-amd64")
+    return re.search(r"Depends: (linux-image-\S+)", told)[1]
+
+
+def unpacked(package, scratch):
+    subprocess.run(["apt-get", "download", "-qq", package], cwd=scratch, check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    kernel = scratch / "kernel"
+    subprocess.run(["dpkg", "-x", str(next(scratch.glob("*.deb"))), str(kernel)], check=True)
+    return kernel
+
+
+def guest_root(kernel, root):
+    """The guest's files: the programs with their libraries, the modules with theirs, and init."""
+    for name in ("bin", "proc", "sys", "dev", "tmp", "run", "etc", "lib/modules"):
+        (root / name).mkdir(parents=True)
+    for program in PROGRAMS:
+        add_program(root, packages.find(program))
+    add_modules(root, kernel)
+    shutil.copy(FILES / "init", root / "init")
+    (root / "init").chmod(0o755)
+    return root
+
+
+def add_program(root, path):
+    shutil.copy(path, root / "bin" / os.path.basename(path))
+    linked = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
+    for library in re.findall(r"(/\S+\.so\S*)", linked):
+        place = root / library.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, place)
+
+
+def add_modules(root, kernel):
+    version = next((kernel / "lib/modules").iterdir()).name
+    modprobe, depmod = packages.find("modprobe"), packages.find("depmod")
+    subprocess.run([depmod, "-b", str(kernel), version], check=True)
+    for module in MODULES:
+        told = subprocess.run([modprobe, "-d", str(kernel), "-S", version, "--show-depends", module],
+                              capture_output=True, text=True).stdout
+        for path in re.findall(r"^insmod (\S+)", told, re.MULTILINE):
+            place = root / os.path.relpath(path, kernel)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, place)
+    for path in root.rglob("*.ko.xz"):
+        subprocess.run(["xz", "-d", str(path)], check=True)
+    for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
+        shutil.copy(kernel / "lib/modules" / version / name, root / "lib/modules" / version / name)
+    subprocess.run([depmod, "-b", str(root), version], check=True)
+
+
+def archive(root):
+    """The folder as an uncompressed newc archive, as the kernel's initramfs wants it."""
+    names = sorted(os.path.relpath(path, root) for path in root.rglob("*"))
+    return subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input="\n".join([".", *names]).encode(),
+                          check=True, stdout=subprocess.PIPE).stdout
+
+
+def output(*argv):
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
