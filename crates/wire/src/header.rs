@@ -188,3 +188,106 @@ impl Header {
         self.flags.contains(Flags::SERVER_TO_REDIR)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The final SESSION_SETUP response of a session, as a server sends it.
+    #[rustfmt::skip]
+    const RESPONSE: [u8; 64] = [
+        0xFE, b'S', b'M', b'B', 64, 0, 1, 0, 0x22, 0, 0, 0xC0, 1, 0, 31, 0,
+        0x09, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,
+        0xFF, 0xFE, 0, 0, 5, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
+        1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+    ];
+
+    #[test]
+    fn fields_stand_where_the_specification_has_them() {
+        let header = Header::decode(&RESPONSE).unwrap();
+        assert_eq!(header.credit_charge, 1);
+        assert_eq!(header.status, Status::ACCESS_DENIED);
+        assert_eq!(header.command, Command::SESSION_SETUP);
+        assert_eq!(header.credits, 31);
+        assert_eq!(header.flags, Flags::SERVER_TO_REDIR | Flags::SIGNED);
+        assert!(header.is_response());
+        assert_eq!(header.message_id, MessageId(2));
+        assert_eq!(header.tree_id(), TreeId(5));
+        assert_eq!(header.session_id, SessionId(0x8877_6655_4433_2211));
+        assert_eq!(header.signature[15], 16);
+        let mut expected = RESPONSE;
+        expected[32..36].fill(0);
+        assert_eq!(header.to_bytes(), expected, "only the reserved field differs");
+    }
+
+    #[test]
+    fn an_asynchronous_header_has_no_tree() {
+        let header = Header { route: Route::Async(AsyncId(0x1122_3344_5566_7788)), ..Header::default() };
+        let bytes = header.to_bytes();
+        assert_eq!(bytes[FLAGS_OFFSET], 2);
+        let decoded = Header::decode(&bytes).unwrap();
+        assert_eq!(decoded.route, header.route);
+        assert_eq!(decoded.tree_id(), TreeId(0));
+    }
+
+    #[test]
+    fn the_channel_sequence_is_where_responses_have_the_status() {
+        let mut header = Header::default();
+        header.set_channel_sequence(0xABCD);
+        assert_eq!(header.to_bytes()[STATUS_OFFSET..STATUS_OFFSET + 4], [0xCD, 0xAB, 0, 0]);
+        assert_eq!(header.channel_sequence(), 0xABCD);
+    }
+
+    #[test]
+    fn truncated_headers_and_other_protocols_are_malformed() {
+        for length in 0..HEADER_LENGTH {
+            assert_eq!(Header::decode(&RESPONSE[..length]), Err(Malformed("shorter than an SMB2 header")));
+        }
+        for first in [0xFD, 0xFC, 0xFF, 0] {
+            let mut bytes = RESPONSE;
+            bytes[0] = first;
+            assert_eq!(Header::decode(&bytes), Err(Malformed("ProtocolId of the header")));
+        }
+        let mut bytes = RESPONSE;
+        bytes[5] = 1;
+        assert_eq!(Header::decode(&bytes), Err(Malformed("StructureSize of the header")));
+    }
+
+    prop_compose! {
+        fn any_header()(
+            (credit_charge, status, command, credits) in any::<(u16, u32, u16, u16)>(),
+            (flags, next_command, message_id) in any::<(u32, u32, u64)>(),
+            route in prop_oneof![
+                any::<u64>().prop_map(|id| Route::Async(AsyncId(id))),
+                any::<u32>().prop_map(|id| Route::Sync { tree_id: TreeId(id) }),
+            ],
+            session_id in any::<u64>(),
+            signature in any::<[u8; 16]>(),
+        ) -> Header {
+            let flags = match route {
+                Route::Async(_) => Flags(flags) | Flags::ASYNC_COMMAND,
+                Route::Sync { .. } => Flags(flags).without(Flags::ASYNC_COMMAND),
+            };
+            Header {
+                credit_charge,
+                status: Status(status),
+                command: Command(command),
+                credits,
+                flags,
+                next_command,
+                message_id: MessageId(message_id),
+                route,
+                session_id: SessionId(session_id),
+                signature,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn headers_round_trip(header in any_header()) {
+            prop_assert_eq!(Header::decode(&header.to_bytes()), Ok(header));
+        }
+    }
+}

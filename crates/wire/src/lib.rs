@@ -7,6 +7,10 @@
 #[macro_use]
 mod open;
 
+#[cfg(test)]
+#[macro_use]
+mod testing;
+
 pub mod access;
 pub mod codec;
 pub mod command;

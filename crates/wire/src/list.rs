@@ -83,3 +83,27 @@ impl<T: Copy + From<u16> + Into<u16> + fmt::Debug> fmt::Debug for U16List<'_, T>
         f.debug_list().entries(self.iter()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Dialect;
+
+    const DIALECTS: [Dialect; 2] = [Dialect::SMB_2_1, Dialect(0x9999)];
+
+    #[test]
+    fn lists_from_the_wire_equal_lists_of_values() {
+        let mut bytes = Vec::new();
+        U16List::new(&DIALECTS).encode(&mut Writer::new(&mut bytes));
+        let decoded = U16List::decode(&mut Reader::new(&bytes), 2).unwrap();
+        assert_eq!(decoded, U16List::new(&DIALECTS));
+        assert_eq!((decoded.len(), decoded.is_empty()), (2, false));
+        assert!(decoded.contains(Dialect(0x9999)) && !decoded.contains(Dialect::SMB_3_0));
+        assert_eq!(format!("{decoded:?}"), "[SMB_2_1, Dialect(0x9999)]");
+    }
+
+    #[test]
+    fn a_count_beyond_the_bytes_is_malformed() {
+        assert!(U16List::<Dialect>::decode(&mut Reader::new(&[1, 2, 3]), 2).is_err());
+    }
+}

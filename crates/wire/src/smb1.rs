@@ -107,3 +107,60 @@ fn split(list: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let (dialect, terminated) = strings.split_at(end);
     Ok((dialect, terminated.get(1..).unwrap_or(&[])))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The message of section 4.1, its header as the fields there say.
+    fn example() -> Vec<u8> {
+        let mut message = vec![0xFF, b'S', b'M', b'B', 0x72, 0, 0, 0, 0, 0x18, 0x53, 0xC8];
+        message.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFE, 0, 0, 0, 0, 0, 109, 0]);
+        message.extend_from_slice(b"\x02PC NETWORK PROGRAM 1.0\0\x02LANMAN1.0\0\x02Windows for Workgroups 3.1a\0");
+        message.extend_from_slice(b"\x02LM1.2X002\0\x02LANMAN2.1\0\x02NT LM 0.12\0\x02SMB 2.002\0");
+        message
+    }
+
+    #[test]
+    fn the_published_example_decodes() {
+        let message = example();
+        let negotiate = Smb1Negotiate::decode(&message).unwrap();
+        assert_eq!(negotiate.dialects().count(), 7);
+        assert!(negotiate.offers(DIALECT_SMB_2_002));
+        assert!(!negotiate.offers(DIALECT_SMB_2_WILDCARD));
+    }
+
+    #[test]
+    fn negotiates_round_trip_and_truncated_ones_are_malformed() {
+        let mut message = Vec::new();
+        Smb1Negotiate::encode(&[b"NT LM 0.12", DIALECT_SMB_2_WILDCARD, b""], &mut message);
+        let negotiate = Smb1Negotiate::decode(&message).unwrap();
+        assert!(negotiate.dialects().eq([&b"NT LM 0.12"[..], DIALECT_SMB_2_WILDCARD, b""]));
+        for length in 0..message.len() {
+            assert!(Smb1Negotiate::decode(&message[..length]).is_err(), "{length}");
+        }
+        crate::testing::hostile(&message, |hostile| {
+            let _ = Smb1Negotiate::decode(hostile);
+        });
+    }
+
+    #[test]
+    fn other_commands_and_unended_dialects_are_malformed() {
+        let mut message = example();
+        message[4] = 0x73;
+        assert_eq!(Smb1Negotiate::decode(&message), Err(Malformed("Command of the SMB1 header")));
+        let mut message = example();
+        *message.last_mut().unwrap() = b'x';
+        assert_eq!(Smb1Negotiate::decode(&message), Err(Malformed("SMB1 dialect without an end")));
+        let mut message = example();
+        message[35] = 3;
+        assert_eq!(Smb1Negotiate::decode(&message), Err(Malformed("BufferFormat of an SMB1 dialect")));
+    }
+
+    #[test]
+    fn too_many_dialects_are_malformed() {
+        let mut message = Vec::new();
+        Smb1Negotiate::encode(&[&b"X"[..]; SMB1_DIALECTS_MAX + 1], &mut message);
+        assert_eq!(Smb1Negotiate::decode(&message), Err(Malformed("too many SMB1 dialects")));
+    }
+}

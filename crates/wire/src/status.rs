@@ -511,3 +511,22 @@ impl fmt::Display for Status {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn severity_is_in_the_two_highest_bits() {
+        assert!(Status::ACCESS_DENIED.is_error() && !Status::ACCESS_DENIED.is_success());
+        assert!(Status::BUFFER_OVERFLOW.is_warning() && !Status::BUFFER_OVERFLOW.is_error());
+        assert!(Status::PENDING.is_success() && Status::NOTIFY_ENUM_DIR.is_success());
+        assert!(Status(0x4000_0000).is_success() && !Status(0x4000_0000).is_warning());
+    }
+
+    #[test]
+    fn statuses_show_their_names() {
+        assert_eq!(Status::MORE_PROCESSING_REQUIRED.to_string(), "STATUS_MORE_PROCESSING_REQUIRED");
+        assert_eq!(Status(0xC123_4567).to_string(), "NTSTATUS 0xc1234567");
+    }
+}

@@ -121,3 +121,39 @@ impl CompressionHeader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transform_headers_round_trip() {
+        let header = TransformHeader {
+            signature: [1; 16],
+            nonce: [2; 16],
+            original_message_size: 0x0304_0506,
+            flags: TransformHeader::ENCRYPTED,
+            session_id: SessionId(7),
+        };
+        let bytes = check_structure!(TransformHeader, header);
+        assert_eq!(bytes[36..40], [6, 5, 4, 3]);
+        assert_eq!(bytes[42..44], [1, 0]);
+        assert_eq!(TransformHeader::decode(&[0xFE; 60]), Err(Malformed("ProtocolId of the transform header")));
+    }
+
+    #[test]
+    fn compression_headers_are_told_apart_by_their_flags() {
+        let mut bytes = [0xFC, b'S', b'M', b'B', 0, 16, 0, 0, 3, 0, 0, 0, 9, 0, 0, 0];
+        let algorithm = CompressionAlgorithm::LZ77_HUFFMAN;
+        let unchained = CompressionHeader::Unchained { original_size: 4096, algorithm, offset: 9 };
+        assert_eq!(CompressionHeader::decode(&bytes), Ok(unchained));
+        bytes[10] = 1;
+        let chained = CompressionHeader::Chained { original_size: 4096, algorithm, length: 9 };
+        assert_eq!(CompressionHeader::decode(&bytes), Ok(chained));
+        for length in 0..bytes.len() {
+            assert!(CompressionHeader::decode(&bytes[..length]).is_err());
+        }
+        bytes[10] = 2;
+        assert!(CompressionHeader::decode(&bytes).is_err());
+    }
+}

@@ -85,3 +85,20 @@ impl ChangeNotifyRequest {
 
 /// SMB2 CHANGE_NOTIFY Response (2.2.36): a chain of FILE_NOTIFY_INFORMATION (MS-FSCC 2.7.1).
 pub type ChangeNotifyResponse<'a> = OutputBuffer<'a>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_round_trip() {
+        let request = ChangeNotifyRequest {
+            flags: ChangeNotifyFlags::WATCH_TREE,
+            output_buffer_length: 4096,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            completion_filter: CompletionFilter::FILE_NAME | CompletionFilter::STREAM_WRITE,
+        };
+        check_message!(ChangeNotifyRequest, request);
+        check_message!(ChangeNotifyResponse, ChangeNotifyResponse { output: b"changes" });
+    }
+}

@@ -97,3 +97,27 @@ impl CloseResponse {
         writer.u32(self.file_attributes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_round_trip() {
+        let file_id = FileId { persistent: 1, volatile: 2 };
+        check_message!(CloseRequest, CloseRequest { flags: CloseFlags::POSTQUERY_ATTRIB, file_id });
+        check_message!(CloseRequest, CloseRequest { flags: CloseFlags::NONE, file_id: FileId::ANY });
+        let response = CloseResponse {
+            flags: CloseFlags::POSTQUERY_ATTRIB,
+            creation_time: FileTime(1),
+            last_access_time: FileTime(2),
+            last_write_time: FileTime(3),
+            change_time: FileTime(4),
+            allocation_size: 5,
+            end_of_file: 6,
+            file_attributes: 7,
+        };
+        let message = check_message!(CloseResponse, response);
+        assert_eq!(message.len(), 124);
+    }
+}

@@ -316,3 +316,83 @@ impl<'a> CreateResponse<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::utf16_bytes;
+    use crate::context::create::{CreateContextsBuilder, name};
+
+    fn contexts() -> CreateContextsBuilder {
+        let mut builder = CreateContextsBuilder::new();
+        builder.add(name::QUERY_MAXIMAL_ACCESS, &[]).add(name::ALLOCATION_SIZE, &[1, 2, 3, 4, 5, 6, 7, 8]);
+        builder
+    }
+
+    fn request<'a>(name: &'a [u8], contexts: CreateContexts<'a>) -> CreateRequest<'a> {
+        CreateRequest {
+            oplock_level: OplockLevel::LEASE,
+            impersonation_level: ImpersonationLevel::IMPERSONATION.0,
+            desired_access: AccessMask::GENERIC_READ | AccessMask::SYNCHRONIZE,
+            file_attributes: 0x80,
+            share_access: ShareAccess::READ | ShareAccess::DELETE,
+            disposition: CreateDisposition::OPEN_IF,
+            options: CreateOptions::NON_DIRECTORY_FILE,
+            name: Utf16::new(name).unwrap(),
+            contexts,
+        }
+    }
+
+    #[test]
+    fn requests_round_trip() {
+        let (name, builder) = (utf16_bytes("a\\b"), contexts());
+        let message = check_message!(CreateRequest, request(&name, builder.contexts()));
+        assert_eq!(message[108..112], [120, 0, 6, 0]);
+        assert_eq!(message[112..116], 128_u32.to_le_bytes(), "contexts begin at a multiple of 8");
+        check_message!(CreateRequest, request(&name, CreateContexts::default()));
+        let message = check_message!(CreateRequest, request(&[], CreateContexts::default()), spare 1);
+        assert_eq!(message.len(), 121, "the buffer has at least one byte");
+    }
+
+    #[test]
+    fn responses_round_trip() {
+        let builder = contexts();
+        let response = CreateResponse {
+            oplock_level: OplockLevel::BATCH,
+            flags: CreateFlags::REPARSEPOINT,
+            create_action: CreateAction::CREATED,
+            creation_time: FileTime(1),
+            last_access_time: FileTime(2),
+            last_write_time: FileTime(3),
+            change_time: FileTime(4),
+            allocation_size: 4096,
+            end_of_file: 5,
+            file_attributes: 0x20,
+            file_id: FileId { persistent: 6, volatile: 7 },
+            contexts: builder.contexts(),
+        };
+        let message = check_message!(CreateResponse, response);
+        assert_eq!(message[144..148], 152_u32.to_le_bytes());
+        check_message!(CreateResponse, CreateResponse { contexts: CreateContexts::default(), ..response });
+    }
+
+    #[test]
+    fn values_the_specification_does_not_name_decode() {
+        let mut message = crate::testing::message(|out| request(&[], CreateContexts::default()).encode(out));
+        message[100..104].fill(0xFF);
+        let request = CreateRequest::decode(&message).unwrap();
+        assert_eq!(request.disposition, CreateDisposition(u32::MAX));
+        assert_eq!(request.disposition.name(), None);
+    }
+
+    #[test]
+    fn names_beyond_the_message_or_of_odd_length_are_malformed() {
+        let name = utf16_bytes("name");
+        let message = crate::testing::message(|out| request(&name, CreateContexts::default()).encode(out));
+        for (position, value) in [(108, 122), (108, 63), (110, 10), (110, 7), (109, 0xFF), (111, 0xFF)] {
+            let mut message = message.clone();
+            message[position] = value;
+            assert!(CreateRequest::decode(&message).is_err(), "{position} {value}");
+        }
+    }
+}

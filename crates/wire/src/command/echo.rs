@@ -11,3 +11,15 @@ empty_body! {
     /// SMB2 ECHO Response (2.2.29).
     EchoResponse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_is_four_bytes() {
+        let message = check_message!(EchoRequest, EchoRequest);
+        assert_eq!(message[64..], EchoRequest::to_bytes());
+        check_message!(EchoResponse, EchoResponse);
+    }
+}

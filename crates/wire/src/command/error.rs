@@ -152,3 +152,45 @@ impl<'a> SymbolicLinkError<'a> {
         data
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::utf16_bytes;
+
+    #[test]
+    fn errors_round_trip() {
+        let message = check_message!(ErrorResponse, ErrorResponse::default(), spare 1);
+        assert_eq!(message[64..], ErrorResponse::to_bytes());
+        check_message!(ErrorResponse, ErrorResponse { context_count: 0, data: &[0x10, 0, 0, 0] });
+    }
+
+    #[test]
+    fn contexts_are_eight_byte_aligned() {
+        let mut data = ErrorContext { error_id: ErrorId::DEFAULT, data: b"abc" }.to_bytes();
+        data.resize(16, 0);
+        data.extend_from_slice(&ErrorContext { error_id: ErrorId::SHARE_REDIRECT, data: b"d" }.to_bytes());
+        let response = ErrorResponse { context_count: 2, data: &data };
+        let contexts: Vec<_> = response.contexts().collect();
+        assert_eq!(contexts[0], ErrorContext { error_id: ErrorId::DEFAULT, data: b"abc" });
+        assert_eq!(contexts[1], ErrorContext { error_id: ErrorId::SHARE_REDIRECT, data: b"d" });
+        assert_eq!(ErrorResponse { context_count: 255, data: &data }.contexts().count(), 2);
+    }
+
+    /// The example of 2.2.2.2.1.1.
+    #[test]
+    fn symbolic_links_round_trip() {
+        let (substitute, print) =
+            (utf16_bytes(r"\??\D:\DonHall\MiscDocuments\PDocs"), utf16_bytes(r"D:\DonHall\MiscDocuments\PDocs"));
+        let link = SymbolicLinkError {
+            unparsed_path_length: 0x2E,
+            substitute_name: Utf16::new(&substitute).unwrap(),
+            print_name: Utf16::new(&print).unwrap(),
+            flags: 0,
+        };
+        let data = check_structure!(SymbolicLinkError, link);
+        assert_eq!(data[..4], (data.len() as u32 - 4).to_le_bytes());
+        assert_eq!(data[12..14], (substitute.len() as u16 + print.len() as u16 + 12).to_le_bytes());
+        assert_eq!(data[18..20], 0x44_u16.to_le_bytes());
+    }
+}

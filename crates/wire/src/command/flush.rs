@@ -38,3 +38,17 @@ empty_body! {
     /// SMB2 FLUSH Response (2.2.18).
     FlushResponse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_round_trip() {
+        check_message!(
+            FlushRequest,
+            FlushRequest { reserved1: 0xFFFF, file_id: FileId { persistent: 1, volatile: 2 } }
+        );
+        check_message!(FlushResponse, FlushResponse);
+    }
+}

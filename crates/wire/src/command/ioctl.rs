@@ -312,3 +312,53 @@ impl<'a> IoctlResponse<'a> {
         writer.bytes(self.output);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> IoctlRequest<'static> {
+        IoctlRequest {
+            ctl_code: CtlCode::PIPE_TRANSCEIVE,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            max_input_response: 3,
+            max_output_response: 4,
+            flags: IoctlFlags::IS_FSCTL,
+            input: b"input",
+        }
+    }
+
+    fn response() -> IoctlResponse<'static> {
+        IoctlResponse { ctl_code: CtlCode::PIPE_TRANSCEIVE, file_id: FileId::ANY, input: &[], output: b"output" }
+    }
+
+    #[test]
+    fn requests_round_trip() {
+        check_message!(IoctlRequest, request());
+        check_message!(IoctlRequest, IoctlRequest { input: &[], ..request() });
+    }
+
+    #[test]
+    fn responses_round_trip() {
+        let message = check_message!(IoctlResponse, response());
+        assert_eq!(message[64..112], IoctlResponse::to_bytes(CtlCode::PIPE_TRANSCEIVE, FileId::ANY, 6));
+        check_message!(IoctlResponse, IoctlResponse { output: &[], ..response() });
+        let message = check_message!(IoctlResponse, IoctlResponse { input: b"input", ..response() });
+        assert_eq!(message[96..100], 120_u32.to_le_bytes(), "output begins at a multiple of 8");
+    }
+
+    #[test]
+    fn offsets_of_empty_parts_do_not_matter() {
+        let mut message = crate::testing::message(|out| IoctlRequest { input: &[], ..request() }.encode(out));
+        message[88..92].fill(0xFF);
+        message[100..108].fill(0xFF);
+        assert_eq!(IoctlRequest::decode(&message), Ok(IoctlRequest { input: &[], ..request() }));
+    }
+
+    #[test]
+    fn input_beyond_the_message_is_malformed() {
+        let mut message = crate::testing::message(|out| request().encode(out));
+        message[92..96].fill(0xFF);
+        assert_eq!(IoctlRequest::decode(&message), Err(Malformed("Input of IOCTL")));
+    }
+}

@@ -159,3 +159,51 @@ empty_body! {
     /// SMB2 LOCK Response (2.2.27).
     LockResponse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCKS: [LockElement; 2] = [
+        LockElement { offset: 0, length: 0, flags: LockFlags::UNLOCK },
+        LockElement { offset: u64::MAX, length: u64::MAX, flags: LockFlags(u32::MAX) },
+    ];
+
+    fn request() -> LockRequest<'static> {
+        LockRequest {
+            lock_sequence_number: 0xF,
+            lock_sequence_index: 64,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            locks: LockElements::new(&LOCKS),
+        }
+    }
+
+    #[test]
+    fn both_directions_round_trip() {
+        let message = check_message!(LockRequest, request());
+        let decoded = LockRequest::decode(&message).unwrap();
+        assert_eq!(decoded.locks.len(), 2);
+        assert!(decoded.locks.iter().eq(LOCKS));
+        check_message!(LockResponse, LockResponse);
+    }
+
+    #[test]
+    fn the_sequence_number_is_in_the_lowest_four_bits() {
+        let message = crate::testing::message(|out| request().encode(out));
+        assert_eq!(message[68..72], 0x40F_u32.to_le_bytes());
+    }
+
+    #[test]
+    fn a_request_without_locks_decodes() {
+        let request = LockRequest { locks: LockElements::default(), ..request() };
+        assert!(request.locks.is_empty());
+        check_message!(LockRequest, request);
+    }
+
+    #[test]
+    fn a_count_beyond_the_message_is_malformed() {
+        let mut message = crate::testing::message(|out| request().encode(out));
+        message[66..68].copy_from_slice(&3_u16.to_le_bytes());
+        assert_eq!(LockRequest::decode(&message), Err(Malformed("ends too early")));
+    }
+}

@@ -11,3 +11,15 @@ empty_body! {
     /// SMB2 LOGOFF Response (2.2.8).
     LogoffResponse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_is_four_bytes() {
+        let message = check_message!(LogoffRequest, LogoffRequest);
+        assert_eq!(message[64..], LogoffRequest::to_bytes());
+        check_message!(LogoffResponse, LogoffResponse);
+    }
+}

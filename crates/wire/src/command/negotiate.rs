@@ -191,3 +191,93 @@ impl<'a> NegotiateResponse<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::negotiate::{ContextType, NegotiateContextsBuilder, SigningAlgorithm, SigningCapabilities};
+
+    const DIALECTS: [Dialect; 5] =
+        [Dialect::SMB_2_0_2, Dialect::SMB_2_1, Dialect::SMB_3_0, Dialect::SMB_3_0_2, Dialect::SMB_3_1_1];
+
+    fn contexts() -> NegotiateContextsBuilder {
+        let signing = SigningCapabilities { algorithms: U16List::new(&[SigningAlgorithm::AES_GMAC]) };
+        let mut builder = NegotiateContextsBuilder::new();
+        builder.add(ContextType(0x77), |writer| writer.bytes(b"unknown"));
+        builder.add(ContextType::SIGNING_CAPABILITIES, |writer| signing.encode(writer));
+        builder
+    }
+
+    fn request<'a>(dialects: &'a [Dialect], contexts: &'a NegotiateContextsBuilder) -> NegotiateRequest<'a> {
+        NegotiateRequest {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities::LARGE_MTU | Capabilities::MULTI_CHANNEL,
+            client_guid: Guid([3; 16]),
+            dialects: U16List::new(dialects),
+            contexts: contexts.contexts(),
+        }
+    }
+
+    fn response<'a>(dialect: Dialect, contexts: &'a NegotiateContextsBuilder) -> NegotiateResponse<'a> {
+        NegotiateResponse {
+            security_mode: SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED,
+            dialect,
+            server_guid: Guid([4; 16]),
+            capabilities: Capabilities::DFS,
+            max_transact_size: 1,
+            max_read_size: 2,
+            max_write_size: 3,
+            system_time: FileTime(4),
+            server_start_time: FileTime(5),
+            security_buffer: b"token",
+            contexts: contexts.contexts(),
+        }
+    }
+
+    #[test]
+    fn requests_round_trip() {
+        let (contexts, none) = (contexts(), NegotiateContextsBuilder::new());
+        let message = check_message!(NegotiateRequest, request(&DIALECTS, &contexts));
+        assert_eq!(message[92..96], 112_u32.to_le_bytes(), "contexts begin at a multiple of 8");
+        check_message!(NegotiateRequest, request(&DIALECTS[..4], &none));
+        check_message!(NegotiateRequest, NegotiateRequest::default());
+    }
+
+    #[test]
+    fn responses_round_trip() {
+        let (contexts, none) = (contexts(), NegotiateContextsBuilder::new());
+        let message = check_message!(NegotiateResponse, response(Dialect::SMB_3_1_1, &contexts));
+        assert_eq!(message[124..128], 136_u32.to_le_bytes(), "contexts begin at a multiple of 8");
+        check_message!(NegotiateResponse, response(Dialect::SMB_2_1, &none));
+    }
+
+    #[test]
+    fn the_client_start_time_of_older_dialects_is_ignored() {
+        let contexts = NegotiateContextsBuilder::new();
+        let mut message = crate::testing::message(|out| request(&DIALECTS[..4], &contexts).encode(out));
+        message[92..100].fill(0xFF);
+        assert_eq!(NegotiateRequest::decode(&message), Ok(request(&DIALECTS[..4], &contexts)));
+    }
+
+    #[test]
+    fn a_dialect_count_beyond_the_message_is_malformed() {
+        let mut message = crate::testing::message(|out| NegotiateRequest::default().encode(out));
+        message[66] = 1;
+        assert_eq!(NegotiateRequest::decode(&message), Err(Malformed("ends too early")));
+    }
+
+    /// The request of section 4.3.
+    #[test]
+    fn the_published_example_decodes() {
+        let mut message = vec![0; HEADER_LENGTH];
+        message.extend_from_slice(&[0x24, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+        message.extend_from_slice(&[0; 24]);
+        message.extend_from_slice(&[0x02, 0x02]);
+        let expected = NegotiateRequest {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            dialects: U16List::new(&DIALECTS[..1]),
+            ..NegotiateRequest::default()
+        };
+        assert_eq!(NegotiateRequest::decode(&message), Ok(expected));
+    }
+}

@@ -40,3 +40,18 @@ impl ServerToClientNotification {
         writer.u32(0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notifications_round_trip_and_truncated_ones_are_malformed() {
+        let notification = ServerToClientNotification { notification_type: NotificationType(9) };
+        let message = crate::testing::message(|out| notification.encode(out));
+        assert_eq!(ServerToClientNotification::decode(&message), Ok(notification));
+        for length in 0..HEADER_LENGTH + 8 {
+            assert!(ServerToClientNotification::decode(&message[..length]).is_err());
+        }
+    }
+}

@@ -180,3 +180,34 @@ pub type OplockBreakResponse = OplockBreakRequest;
 fn structure_size(message: &[u8]) -> Result<u16, Malformed> {
     Reader::at(message, HEADER_LENGTH).u16()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPLOCK: OplockBreak =
+        OplockBreak { oplock_level: OplockLevel::II, file_id: FileId { persistent: 1, volatile: 2 } };
+
+    #[test]
+    fn notifications_round_trip() {
+        check_message!(OplockBreakNotification, OplockBreakNotification::Oplock(OPLOCK));
+        let lease = LeaseBreakNotification {
+            new_epoch: 3,
+            flags: LeaseBreakFlags::ACK_REQUIRED,
+            lease_key: Guid([4; 16]),
+            current_lease_state: LeaseState::READ_CACHING | LeaseState::WRITE_CACHING,
+            new_lease_state: LeaseState::READ_CACHING,
+        };
+        let message = check_message!(OplockBreakNotification, OplockBreakNotification::Lease(lease));
+        assert_eq!(message.len(), 64 + 44);
+    }
+
+    #[test]
+    fn acknowledgments_and_responses_round_trip() {
+        let message = check_message!(OplockBreakRequest, OplockBreakRequest::Oplock(OPLOCK));
+        assert_eq!(message.len(), 64 + 24);
+        let lease = LeaseBreak { lease_key: Guid([4; 16]), lease_state: LeaseState::HANDLE_CACHING };
+        let message = check_message!(OplockBreakResponse, OplockBreakResponse::Lease(lease));
+        assert_eq!(message.len(), 64 + 36);
+    }
+}

@@ -72,3 +72,28 @@ impl<'a> QueryDirectoryRequest<'a> {
 
 /// SMB2 QUERY_DIRECTORY Response (2.2.34): a chain of entries of the class that was asked for.
 pub type QueryDirectoryResponse<'a> = OutputBuffer<'a>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::utf16_bytes;
+
+    #[test]
+    fn both_directions_round_trip() {
+        let pattern = utf16_bytes("*.txt");
+        let request = QueryDirectoryRequest {
+            class: FileClass(0x25),
+            flags: QueryDirectoryFlags::RESTART_SCANS,
+            file_index: 7,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            pattern: Utf16::new(&pattern).unwrap(),
+            output_buffer_length: 65_536,
+        };
+        let message = check_message!(QueryDirectoryRequest, request);
+        assert_eq!(message[88..92], [96, 0, 10, 0]);
+        check_message!(QueryDirectoryRequest, QueryDirectoryRequest { pattern: Utf16::default(), ..request }, spare 1);
+        let message = check_message!(QueryDirectoryResponse, QueryDirectoryResponse { output: b"entries" });
+        assert_eq!(message[64..72], QueryDirectoryResponse::to_bytes(7));
+        check_message!(QueryDirectoryResponse, QueryDirectoryResponse { output: &[] });
+    }
+}

@@ -206,3 +206,61 @@ impl<'a> QueryQuota<'a> {
         writer.bytes(self.start_sid);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> QueryInfoRequest<'static> {
+        QueryInfoRequest {
+            info_type: InfoType::FILE,
+            class: FileClass::FULL_EA.into(),
+            output_buffer_length: 1024,
+            additional_information: 3,
+            flags: QueryInfoFlags::RESTART_SCAN,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            input: b"names",
+        }
+    }
+
+    #[test]
+    fn both_directions_round_trip() {
+        check_message!(QueryInfoRequest, request());
+        let class = FileSystemClass::SIZE.into();
+        let plain = QueryInfoRequest { info_type: InfoType::FILESYSTEM, class, input: &[], ..request() };
+        check_message!(QueryInfoRequest, plain);
+        assert_eq!(request().class.file(), FileClass::FULL_EA);
+        assert_eq!(plain.class.file_system(), FileSystemClass::SIZE);
+        check_message!(QueryInfoResponse, QueryInfoResponse { output: b"output" });
+    }
+
+    #[test]
+    fn input_beyond_the_message_matters_only_where_input_is_taken() {
+        let message = crate::testing::message(|out| request().encode(out));
+        for (info_type, class, malformed) in [
+            (InfoType::FILE, FileClass::FULL_EA.0, true),
+            (InfoType::QUOTA, 0, true),
+            (InfoType::FILE, FileClass::BASIC.0, false),
+            (InfoType::SECURITY, 0, false),
+        ] {
+            let mut message = message.clone();
+            message[66..68].copy_from_slice(&[info_type.0, class]);
+            message[76] = 6;
+            assert_eq!(QueryInfoRequest::decode(&message).is_err(), malformed);
+        }
+    }
+
+    #[test]
+    fn quota_queries_round_trip() {
+        let query = QueryQuota { return_single: 1, restart_scan: 0, sid_list: b"list", start_sid: b"sid" };
+        let mut input = Vec::new();
+        query.encode(&mut input);
+        assert_eq!(QueryQuota::decode(&input), Ok(query));
+        for length in 0..input.len() {
+            assert!(QueryQuota::decode(&input[..length]).is_err());
+        }
+        crate::testing::hostile(&input, |hostile| {
+            let _ = QueryQuota::decode(hostile);
+        });
+    }
+}

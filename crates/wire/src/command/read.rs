@@ -164,3 +164,60 @@ impl<'a> ReadResponse<'a> {
         writer.bytes(self.data);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> ReadRequest<'static> {
+        ReadRequest {
+            padding: 0x50,
+            flags: ReadFlags::READ_UNBUFFERED,
+            length: u32::MAX,
+            offset: u64::MAX,
+            file_id: FileId::ANY,
+            minimum_count: 1,
+            channel: Channel::NONE,
+            remaining_bytes: 2,
+            channel_info: &[],
+        }
+    }
+
+    #[test]
+    fn requests_round_trip() {
+        let message = check_message!(ReadRequest, request(), spare 1);
+        assert_eq!(message.len(), 113);
+        check_message!(
+            ReadRequest,
+            ReadRequest { channel: Channel::RDMA_V1, channel_info: b"descriptor", ..request() }
+        );
+    }
+
+    #[test]
+    fn channel_information_is_ignored_without_a_channel() {
+        let mut message = crate::testing::message(|out| request().encode(out));
+        message[108..112].fill(0xFF);
+        assert_eq!(ReadRequest::decode(&message), Ok(request()));
+        message[100] = 1;
+        assert_eq!(ReadRequest::decode(&message), Err(Malformed("ReadChannelInfo of READ")));
+    }
+
+    #[test]
+    fn responses_round_trip() {
+        let response =
+            ReadResponse { data_offset: ReadResponse::DATA_OFFSET, data_remaining: 0, flags: 0, data: b"data" };
+        let message = check_message!(ReadResponse, response);
+        assert_eq!(message[64..80], ReadResponse::to_bytes(4));
+        assert_eq!(&message[response.data_range()], b"data");
+        check_message!(ReadResponse, ReadResponse { data: &[], ..response });
+    }
+
+    #[test]
+    fn data_need_not_follow_at_once() {
+        let mut message = crate::testing::message(|out| out.extend_from_slice(&ReadResponse::to_bytes(2)));
+        message[66] = 88;
+        message.extend_from_slice(b"12345678data");
+        let response = ReadResponse::decode(&message).unwrap();
+        assert_eq!((response.data, response.data_range()), (&b"da"[..], 88..90));
+    }
+}

@@ -104,3 +104,41 @@ impl<'a> SessionSetupResponse<'a> {
         writer.bytes(self.security_buffer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_round_trip() {
+        let request = SessionSetupRequest {
+            flags: SessionSetupFlags::BINDING,
+            security_mode: SecurityMode::SIGNING_REQUIRED,
+            capabilities: Capabilities::DFS,
+            previous_session_id: SessionId(u64::MAX),
+            security_buffer: b"token",
+        };
+        let message = check_message!(SessionSetupRequest, request);
+        assert_eq!(message[76..80], [88, 0, 5, 0]);
+        let response = SessionSetupResponse { session_flags: SessionFlags::IS_GUEST, security_buffer: b"token" };
+        let message = check_message!(SessionSetupResponse, response);
+        assert_eq!(message[68..72], [72, 0, 5, 0]);
+    }
+
+    #[test]
+    fn the_offset_of_an_empty_token_does_not_matter() {
+        let mut message = crate::testing::message(|out| SessionSetupRequest::default().encode(out));
+        for offset in [0_u16, 5, 0xFFFF] {
+            message[76..78].copy_from_slice(&offset.to_le_bytes());
+            assert_eq!(SessionSetupRequest::decode(&message), Ok(SessionSetupRequest::default()));
+        }
+    }
+
+    #[test]
+    fn a_token_inside_the_header_is_malformed() {
+        let request = SessionSetupRequest { security_buffer: b"token", ..Default::default() };
+        let mut message = crate::testing::message(|out| request.encode(out));
+        message[76] = 63;
+        assert_eq!(SessionSetupRequest::decode(&message), Err(Malformed("SecurityBuffer of SESSION_SETUP")));
+    }
+}

@@ -80,3 +80,24 @@ impl SetInfoResponse {
         out.extend_from_slice(&SetInfoResponse::to_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fscc::FileClass;
+
+    #[test]
+    fn both_directions_round_trip() {
+        let request = SetInfoRequest {
+            info_type: InfoType::FILE,
+            class: FileClass::BASIC.into(),
+            additional_information: SecurityInformation::DACL.0,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            buffer: b"times",
+        };
+        let message = check_message!(SetInfoRequest, request);
+        assert_eq!(message[68..76], [5, 0, 0, 0, 96, 0, 0, 0]);
+        assert_eq!(request.security_information(), SecurityInformation::DACL);
+        check_message!(SetInfoResponse, SetInfoResponse);
+    }
+}

@@ -161,3 +161,45 @@ impl TreeConnectResponse {
         writer.u32(self.maximal_access.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::utf16_bytes;
+
+    #[test]
+    fn both_directions_round_trip() {
+        let path = utf16_bytes(r"\server\share");
+        let request =
+            TreeConnectRequest { flags: TreeConnectFlags::CLUSTER_RECONNECT, path: Utf16::new(&path).unwrap() };
+        let message = check_message!(TreeConnectRequest, request);
+        assert_eq!(message[68..72], [72, 0, path.len() as u8, 0]);
+        let response = TreeConnectResponse {
+            share_type: ShareType::DISK,
+            share_flags: ShareFlags::ENCRYPT_DATA | ShareFlags::NO_CACHING,
+            capabilities: ShareCapabilities::CONTINUOUS_AVAILABILITY,
+            maximal_access: AccessMask::FILE_ALL_ACCESS,
+        };
+        check_message!(TreeConnectResponse, response);
+    }
+
+    #[test]
+    fn a_path_behind_a_request_extension_decodes() {
+        let path = utf16_bytes(r"\s\x");
+        let mut message = vec![0; HEADER_LENGTH];
+        message.extend_from_slice(&[9, 0, 4, 0, 88, 0, path.len() as u8, 0]);
+        message.extend_from_slice(&[0; 16]);
+        message.extend_from_slice(&path);
+        let request = TreeConnectRequest::decode(&message).unwrap();
+        assert_eq!(request.flags, TreeConnectFlags::EXTENSION_PRESENT);
+        assert_eq!(request.path.decode().as_deref(), Some(r"\s\x"));
+    }
+
+    #[test]
+    fn a_path_of_odd_length_is_malformed() {
+        let mut message = crate::testing::message(|out| TreeConnectRequest::default().encode(out));
+        message[70] = 1;
+        message.push(b'x');
+        assert_eq!(TreeConnectRequest::decode(&message), Err(Malformed("text has an odd length")));
+    }
+}

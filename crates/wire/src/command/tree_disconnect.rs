@@ -11,3 +11,15 @@ empty_body! {
     /// SMB2 TREE_DISCONNECT Response (2.2.12).
     TreeDisconnectResponse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_is_four_bytes() {
+        let message = check_message!(TreeDisconnectRequest, TreeDisconnectRequest);
+        assert_eq!(message[64..], TreeDisconnectRequest::to_bytes());
+        check_message!(TreeDisconnectResponse, TreeDisconnectResponse);
+    }
+}

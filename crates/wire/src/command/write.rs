@@ -138,3 +138,63 @@ impl WriteResponse {
         out.extend_from_slice(&WriteResponse::to_bytes(self.count));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> WriteRequest<'static> {
+        WriteRequest {
+            data_offset: WriteRequest::DATA_OFFSET,
+            offset: u64::MAX,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            channel: Channel::NONE,
+            remaining_bytes: 77,
+            flags: WriteFlags::WRITE_THROUGH,
+            channel_info: &[],
+            data: b"data",
+        }
+    }
+
+    #[test]
+    fn requests_round_trip() {
+        let message = check_message!(WriteRequest, request());
+        assert_eq!(&message[request().data_range()], b"data");
+        check_message!(WriteRequest, WriteRequest { data: &[], ..request() }, spare 1);
+        let rdma = WriteRequest { channel: Channel::RDMA_V1_INVALIDATE, channel_info: b"descriptor", ..request() };
+        check_message!(WriteRequest, rdma);
+    }
+
+    #[test]
+    fn the_offset_of_no_data_does_not_matter() {
+        let mut message = crate::testing::message(|out| WriteRequest { data: &[], ..request() }.encode(out));
+        message[66..68].fill(0xFF);
+        let request = WriteRequest::decode(&message).unwrap();
+        assert!(request.data.is_empty());
+        assert!(request.data_range().is_empty());
+    }
+
+    #[test]
+    fn data_beyond_the_message_is_malformed() {
+        let message = crate::testing::message(|out| request().encode(out));
+        for (position, value) in [(66, 113), (66, 63), (68, 5), (71, 0xFF), (67, 0xFF)] {
+            let mut message = message.clone();
+            message[position] = value;
+            assert_eq!(WriteRequest::decode(&message), Err(Malformed("Data of WRITE")), "{position} {value}");
+        }
+    }
+
+    #[test]
+    fn channel_information_is_ignored_without_a_channel() {
+        let mut message = crate::testing::message(|out| request().encode(out));
+        message[104..108].fill(0xFF);
+        assert_eq!(WriteRequest::decode(&message), Ok(request()));
+    }
+
+    #[test]
+    fn responses_are_sixteen_bytes() {
+        let message = crate::testing::message(|out| WriteResponse { count: 9 }.encode(out));
+        assert_eq!(message[64..], [17, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        check_message!(WriteResponse, WriteResponse { count: u32::MAX }, spare 8);
+    }
+}

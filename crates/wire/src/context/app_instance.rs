@@ -67,3 +67,28 @@ impl AppInstanceVersion {
         data
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_round_trip() {
+        let bytes = check_structure!(AppInstanceId, AppInstanceId { id: Guid([3; 16]) });
+        assert_eq!(bytes.len(), 20);
+        let bytes = check_structure!(AppInstanceVersion, AppInstanceVersion { high: 1, low: 2 });
+        assert_eq!(bytes.len(), 24);
+    }
+
+    #[test]
+    fn another_structure_size_is_malformed() {
+        let mut bytes = AppInstanceId { id: Guid([3; 16]) }.to_bytes();
+        bytes[0] = 21;
+        assert_eq!(AppInstanceId::decode(&bytes), Err(Malformed("StructureSize of APP_INSTANCE_ID")));
+    }
+
+    #[test]
+    fn versions_compare_by_their_high_half_first() {
+        assert!(AppInstanceVersion { high: 2, low: 0 } > AppInstanceVersion { high: 1, low: u64::MAX });
+    }
+}

@@ -179,3 +179,32 @@ impl<'a> AppleServerResponse<'a> {
         parts
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::utf16_bytes;
+
+    #[test]
+    fn requests_round_trip() {
+        let query = AppleQuery::SERVER_CAPS | AppleQuery::MODEL_INFO;
+        let client = AppleCapabilities::UNIX_BASED;
+        assert_eq!(check_structure!(AppleRequest, AppleRequest::ServerQuery { query, client }).len(), 24);
+        check_structure!(AppleRequest, AppleRequest::ResolveId { file_id: 7 });
+        check_structure!(AppleRequest, AppleRequest::Other(AppleCommand(9)));
+    }
+
+    #[test]
+    fn responses_round_trip_with_every_choice_of_parts() {
+        let model = utf16_bytes("Multilane");
+        let model = Some(Utf16::new(&model).unwrap());
+        for server in [None, Some(AppleCapabilities::OSX_COPYFILE)] {
+            for volume in [None, Some(AppleVolume::FULL_SYNC)] {
+                for model in [None, model] {
+                    let response = AppleServerResponse { server, volume, model };
+                    check_structure!(AppleServerResponse, response);
+                }
+            }
+        }
+    }
+}

@@ -197,3 +197,103 @@ impl CreateContextsBuilder {
         CreateContexts(&self.bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn list() -> Vec<u8> {
+        let mut builder = CreateContextsBuilder::new();
+        builder.add(name::QUERY_ON_DISK_ID, &[]).add(name::APP_INSTANCE_ID, b"data").add(name::LEASE, &[7; 52]);
+        builder.contexts().as_bytes().to_vec()
+    }
+
+    #[test]
+    fn contexts_are_found_by_name() {
+        let bytes = list();
+        let contexts = CreateContexts::decode(&bytes).unwrap();
+        assert_eq!(contexts.iter().count(), 3);
+        assert_eq!(contexts.find(name::QUERY_ON_DISK_ID), Some(&[][..]));
+        assert_eq!(contexts.find(name::APP_INSTANCE_ID), Some(&b"data"[..]));
+        assert_eq!(contexts.find(name::LEASE), Some(&[7; 52][..]));
+        assert_eq!(contexts.find(name::TIMEWARP_TOKEN), None);
+    }
+
+    /// As Windows writes it: the name at 16, the data at 24.
+    #[test]
+    fn the_layout_is_that_of_the_specification() {
+        let mut builder = CreateContextsBuilder::new();
+        builder.add(name::ALLOCATION_SIZE, &[1, 2, 3, 4, 5, 6, 7, 8]).add(name::QUERY_ON_DISK_ID, &[]);
+        let expected = [
+            32, 0, 0, 0, 16, 0, 4, 0, 0, 0, 24, 0, 8, 0, 0, 0, b'A', b'l', b'S', b'i', 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7,
+            8, 0, 0, 0, 0, 16, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, b'Q', b'F', b'i', b'd', 0, 0, 0, 0,
+        ];
+        assert_eq!(builder.contexts().as_bytes(), expected);
+    }
+
+    #[test]
+    fn truncated_lists_are_malformed_but_for_their_end_of_padding() {
+        let bytes = list();
+        for length in 1..bytes.len() {
+            assert!(CreateContexts::decode(&bytes[..length]).is_err(), "{length}");
+        }
+        crate::testing::hostile(&bytes, |hostile| {
+            if let Ok(contexts) = CreateContexts::decode(hostile) {
+                assert!(contexts.iter().count() <= CREATE_CONTEXTS_MAX);
+            }
+        });
+    }
+
+    #[test]
+    fn a_next_that_is_unaligned_or_too_short_or_too_long_is_malformed() {
+        for next in [1, 4, 8, 12, 25, 1000, u32::MAX, u32::MAX - 7] {
+            let mut bytes = list();
+            bytes[..4].copy_from_slice(&next.to_le_bytes());
+            assert!(CreateContexts::decode(&bytes).is_err(), "{next}");
+        }
+    }
+
+    #[test]
+    fn names_and_data_must_stay_inside_their_context() {
+        for (position, value) in [(4, 0), (4, 15), (6, 9), (7, 0xFF), (10, 0)] {
+            let mut bytes = CreateContextsBuilder::new().add(b"Name", b"data").contexts().as_bytes().to_vec();
+            bytes.truncate(28);
+            bytes[position] = value;
+            let malformed = CreateContexts::decode(&bytes).is_err();
+            assert_eq!(malformed, (position, value) != (6, 9), "{position} {value}");
+        }
+    }
+
+    #[test]
+    fn too_many_contexts_are_malformed() {
+        let mut builder = CreateContextsBuilder::new();
+        for _ in 0..CREATE_CONTEXTS_MAX {
+            builder.add(b"Same", &[]);
+        }
+        assert_eq!(CreateContexts::decode(builder.contexts().as_bytes()), Ok(builder.contexts()));
+        builder.add(b"More", &[]);
+        assert_eq!(CreateContexts::decode(builder.contexts().as_bytes()), Err(Malformed("too many create contexts")));
+    }
+
+    proptest! {
+        #[test]
+        fn lists_round_trip(contexts in vec((vec(any::<u8>(), 0..20), vec(any::<u8>(), 0..80)), 0..10)) {
+            let mut builder = CreateContextsBuilder::new();
+            for (name, data) in &contexts {
+                builder.add(name, data);
+            }
+            let decoded = CreateContexts::decode(builder.contexts().as_bytes()).unwrap();
+            let decoded: Vec<_> = decoded.iter().map(|context| (context.name.to_vec(), context.data.to_vec())).collect();
+            prop_assert_eq!(decoded, contexts);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 0..200)) {
+            if let Ok(contexts) = CreateContexts::decode(&bytes) {
+                prop_assert!(contexts.iter().count() <= CREATE_CONTEXTS_MAX);
+            }
+        }
+    }
+}

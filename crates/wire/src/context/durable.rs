@@ -132,3 +132,21 @@ impl DurableReconnectV2 {
         data
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_round_trip() {
+        let (file_id, create_guid) = (FileId { persistent: 1, volatile: 2 }, Guid([3; 16]));
+        let flags = DurableFlags::PERSISTENT;
+        assert_eq!(check_structure!(DurableReconnect, DurableReconnect { file_id }).len(), 16);
+        let request = DurableRequestV2 { timeout_milliseconds: 60_000, flags, create_guid };
+        assert_eq!(check_structure!(DurableRequestV2, request).len(), 32);
+        let response = DurableResponseV2 { timeout_milliseconds: 60_000, flags };
+        assert_eq!(check_structure!(DurableResponseV2, response).len(), 8);
+        let reconnect = DurableReconnectV2 { file_id, create_guid, flags };
+        assert_eq!(check_structure!(DurableReconnectV2, reconnect).len(), 36);
+    }
+}

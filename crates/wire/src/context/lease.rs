@@ -94,3 +94,29 @@ impl Lease {
         data
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_round_trip() {
+        let lease = Lease {
+            lease_key: Guid([1; 16]),
+            lease_state: LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING,
+            flags: LeaseFlags::PARENT_LEASE_KEY_SET,
+            v2: Some(LeaseV2 { parent_lease_key: Guid([2; 16]), epoch: 0x0304 }),
+        };
+        let v1 = Lease { v2: None, ..lease };
+        assert_eq!(Lease::decode(&v1.to_bytes()), Ok(v1));
+        assert_eq!(Lease::decode(&lease.to_bytes()), Ok(lease));
+        assert_eq!((v1.to_bytes().len(), lease.to_bytes().len()), (32, 52));
+    }
+
+    #[test]
+    fn other_lengths_are_malformed() {
+        for length in (0..80).filter(|length| ![32, 52].contains(length)) {
+            assert!(Lease::decode(&[0; 80][..length]).is_err(), "{length}");
+        }
+    }
+}

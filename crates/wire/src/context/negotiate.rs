@@ -412,3 +412,109 @@ impl<'a> PosixExtensions<'a> {
         self.0.chunks_exact(Guid::LENGTH).any(|version| version == PosixExtensions::VERSION.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole() -> NegotiateContextsBuilder {
+        let mut builder = NegotiateContextsBuilder::new();
+        let hash_algorithms = U16List::new(&[HashAlgorithm::SHA_512]);
+        let preauth = PreauthIntegrityCapabilities { hash_algorithms, salt: &[9; 32] };
+        builder.add(ContextType::PREAUTH_INTEGRITY_CAPABILITIES, |writer| preauth.encode(writer));
+        let encryption = EncryptionCapabilities { ciphers: U16List::new(&[Cipher::AES_128_GCM, Cipher::AES_128_CCM]) };
+        builder.add(ContextType::ENCRYPTION_CAPABILITIES, |writer| encryption.encode(writer));
+        builder.add(ContextType(0x7777), |writer| writer.bytes(b"unknown"));
+        builder.add(ContextType(0x7777), |_| {});
+        builder
+    }
+
+    fn message() -> Vec<u8> {
+        let mut message = vec![0; 72];
+        message.extend_from_slice(whole().contexts().as_bytes());
+        message
+    }
+
+    #[test]
+    fn lists_round_trip_with_unknown_and_repeated_contexts() {
+        let (message, builder) = (message(), whole());
+        let contexts = NegotiateContexts::decode(&message, 72, 4).unwrap();
+        assert_eq!(contexts, builder.contexts());
+        let types: Vec<_> = contexts.iter().map(|context| context.context_type.0).collect();
+        assert_eq!(types, [1, 2, 0x7777, 0x7777]);
+        assert_eq!(contexts.find(ContextType(0x7777)), Some(&b"unknown"[..]));
+        assert_eq!(contexts.find(ContextType::SIGNING_CAPABILITIES), None);
+    }
+
+    #[test]
+    fn truncated_lists_are_malformed() {
+        let message = message();
+        for length in 0..message.len() {
+            assert!(NegotiateContexts::decode(&message[..length], 72, 4).is_err(), "{length}");
+        }
+        crate::testing::hostile(&message, |hostile| {
+            let _ = NegotiateContexts::decode(hostile, 72, 4);
+        });
+    }
+
+    #[test]
+    fn counts_and_offsets_beyond_the_message_are_malformed() {
+        let message = message();
+        for (offset, count) in [(72, 5), (63, 4), (0, 1), (10_000, 1), (u32::MAX, 1), (72, u16::MAX), (72, 65)] {
+            assert!(NegotiateContexts::decode(&message, offset, count).is_err(), "{offset} {count}");
+        }
+        assert_eq!(NegotiateContexts::decode(&message, u32::MAX, 0), Ok(NegotiateContexts::default()));
+    }
+
+    /// Checks a context's type with the data it should have.
+    macro_rules! check_context {
+        ($type:ident, $value:expr, $data:expr) => {{
+            let (value, mut data) = ($value, Vec::new());
+            value.encode(&mut Writer::new(&mut data));
+            assert_eq!(data, $data);
+            assert_eq!($type::decode(&data), Ok(value));
+            for length in 0..data.len() {
+                assert!($type::decode(&data[..length]).is_err(), "cut off at {length}: {:?}", value);
+            }
+            crate::testing::hostile(&data, |hostile| {
+                let _ = $type::decode(hostile);
+            });
+        }};
+    }
+
+    #[test]
+    fn known_contexts_round_trip() {
+        let hash_algorithms = U16List::new(&[HashAlgorithm::SHA_512]);
+        let preauth = PreauthIntegrityCapabilities { hash_algorithms, salt: b"salt" };
+        check_context!(PreauthIntegrityCapabilities, preauth, [1, 0, 4, 0, 1, 0, b's', b'a', b'l', b't']);
+        let encryption = EncryptionCapabilities { ciphers: U16List::new(&[Cipher::AES_256_GCM, Cipher(0)]) };
+        check_context!(EncryptionCapabilities, encryption, [2, 0, 4, 0, 0, 0]);
+        let algorithms = U16List::new(&[CompressionAlgorithm::LZ4]);
+        let compression = CompressionCapabilities { flags: CompressionCapabilities::FLAG_CHAINED, algorithms };
+        check_context!(CompressionCapabilities, compression, [1, 0, 0, 0, 1, 0, 0, 0, 5, 0]);
+        let transport = TransportCapabilities { flags: TransportCapabilities::ACCEPT_TRANSPORT_LEVEL_SECURITY };
+        check_context!(TransportCapabilities, transport, [1, 0, 0, 0]);
+        let rdma = RdmaTransformCapabilities { transforms: U16List::new(&[RdmaTransform::SIGNING]) };
+        check_context!(RdmaTransformCapabilities, rdma, [1, 0, 0, 0, 0, 0, 0, 0, 2, 0]);
+        let algorithms = U16List::new(&[SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC]);
+        check_context!(SigningCapabilities, SigningCapabilities { algorithms }, [2, 0, 2, 0, 1, 0]);
+    }
+
+    #[test]
+    fn net_names_are_even() {
+        let netname = Netname { name: Utf16::new(b"s\0v\0").unwrap() };
+        let mut data = Vec::new();
+        netname.encode(&mut Writer::new(&mut data));
+        assert_eq!(Netname::decode(&data), Ok(netname));
+        assert!(Netname::decode(&data[..3]).is_err());
+    }
+
+    #[test]
+    fn posix_extensions_are_offered_by_their_version() {
+        let mut data = vec![1; 16];
+        assert!(!PosixExtensions::decode(&data).unwrap().offers_version());
+        PosixExtensions::offer().encode(&mut Writer::new(&mut data));
+        assert!(PosixExtensions::decode(&data).unwrap().offers_version());
+        assert!(PosixExtensions::decode(&data[..31]).is_err());
+    }
+}

@@ -52,3 +52,18 @@ impl<'a> PosixResponse<'a> {
         data
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_round_trip() {
+        check_structure!(PosixRequest, PosixRequest { mode: 0o644 });
+        let response = PosixResponse { links: 1, reparse_tag: 0, mode: 0o755, sids: b"sids" };
+        assert_eq!(PosixResponse::decode(&response.to_bytes()), Ok(response));
+        for length in 0..12 {
+            assert!(PosixResponse::decode(&response.to_bytes()[..length]).is_err());
+        }
+    }
+}

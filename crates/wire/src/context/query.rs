@@ -112,3 +112,29 @@ impl TimewarpToken {
         self.timestamp.0.to_le_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_round_trip() {
+        let query_status = Status::NONE_MAPPED;
+        let access = MaximalAccessResponse { query_status, maximal_access: AccessMask::FILE_ALL_ACCESS };
+        check_structure!(MaximalAccessResponse, access);
+        let bytes = check_structure!(OnDiskId, OnDiskId { disk_file_id: 1, volume_id: 2 });
+        assert_eq!(bytes.len(), 32);
+        check_structure!(AllocationSize, AllocationSize { allocation_size: u64::MAX });
+        check_structure!(TimewarpToken, TimewarpToken { timestamp: FileTime(7) });
+    }
+
+    #[test]
+    fn a_maximal_access_request_is_empty_or_a_time() {
+        assert_eq!(MaximalAccessRequest::decode(&[]), Ok(MaximalAccessRequest { timestamp: None }));
+        let timestamp = Some(FileTime(0x0101_0101_0101_0101));
+        assert_eq!(MaximalAccessRequest::decode(&[1; 8]), Ok(MaximalAccessRequest { timestamp }));
+        for length in [1, 4, 7, 9, 16] {
+            assert!(MaximalAccessRequest::decode(&[1; 16][..length]).is_err());
+        }
+    }
+}
