@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use store::Store;
+use store::{DirectoryOptions, DirectoryStore, RamStore, Store};
 
 use crate::catalog::{ShareRecord, Source};
 
@@ -20,6 +20,7 @@ pub(crate) struct Stores {
 
 struct Kept {
     source: Source,
+    read_only: bool,
     /// Device and inode of the folder: another folder under the same name is another store.
     place: Option<(u64, u64)>,
     store: Arc<dyn Store>,
@@ -30,20 +31,35 @@ impl Stores {
     /// opened, the sentence says why.
     pub(crate) fn of(&mut self, share: &ShareRecord) -> Result<Arc<dyn Store>, String> {
         let place = place(&share.source).inspect_err(|_| drop(self.kept.remove(&share.id)))?;
-        match self.kept.get(&share.id) {
-            Some(kept) if kept.source == share.source && kept.place == place => Ok(Arc::clone(&kept.store)),
-            Some(_) | None => {
-                let store = open(&share.source)?;
-                let kept = Kept { source: share.source.clone(), place, store: Arc::clone(&store) };
-                self.kept.insert(share.id, kept);
-                Ok(store)
-            }
+        let same =
+            |kept: &&Kept| kept.source == share.source && kept.read_only == share.read_only && kept.place == place;
+        if let Some(kept) = self.kept.get(&share.id).filter(same) {
+            return Ok(Arc::clone(&kept.store));
         }
+        let store = match &share.source {
+            Source::Folder { path, quota_gib } => open_folder(path, *quota_gib, share.read_only)?,
+            Source::Ram { bytes } => self.ram(share.id).unwrap_or_else(|| Arc::new(RamStore::new(bytes.get()))),
+        };
+        let (source, read_only) = (share.source.clone(), share.read_only);
+        self.kept.insert(share.id, Kept { source, read_only, place, store: Arc::clone(&store) });
+        Ok(store)
     }
 
     /// Lets go of the stores of all other shares. A RAM disk's files go once the server lets go of them too.
     pub(crate) fn keep_only(&mut self, shares: &[ShareRecord]) {
         self.kept.retain(|id, _| shares.iter().any(|share| share.id == *id));
+    }
+
+    /// The RAM disk of a share: it stays, whatever else about the share changes.
+    fn ram(&self, id: i64) -> Option<Arc<dyn Store>> {
+        self.kept.get(&id).map(|kept| Arc::clone(&kept.store))
+    }
+}
+
+impl Source {
+    /// Why the source cannot be served, as far as can be seen without opening it.
+    pub fn problem(&self) -> Option<String> {
+        place(self).err()
     }
 }
 
@@ -60,24 +76,12 @@ fn place(source: &Source) -> Result<Option<(u64, u64)>, String> {
     }
 }
 
-fn open(source: &Source) -> Result<Arc<dyn Store>, String> {
-    match source {
-        Source::Folder { path, quota_gib } => open_folder(path, *quota_gib),
-        Source::Ram { bytes } => Ok(Arc::new(store::RamStore::new(bytes.get()))),
-    }
-}
-
-fn open_folder(path: &Path, quota_gib: Option<NonZeroU32>) -> Result<Arc<dyn Store>, String> {
-    let _ = quota_gib;
-    let opened = store::DirectoryStore::open(path, store::DirectoryOptions::default());
-    opened
-        .map(|store| Arc::new(store) as Arc<dyn Store>)
-        .map_err(|e| format!("the folder {} cannot be opened: {e}", path.display()))
-}
-
-impl Source {
-    /// Why the source cannot be served, as far as can be seen without opening it.
-    pub fn problem(&self) -> Option<String> {
-        place(self).err()
+fn open_folder(path: &Path, quota_gib: Option<NonZeroU32>, read_only: bool) -> Result<Arc<dyn Store>, String> {
+    let quota_bytes = quota_gib.map(|gib| u64::from(gib.get()) << 30);
+    let options = DirectoryOptions { read_only, quota_bytes, ..DirectoryOptions::default() };
+    match DirectoryStore::open(path, options) {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(store::Error::Unsupported) => Err("this kernel has no openat2; Linux 5.6 or later is needed".to_owned()),
+        Err(cause) => Err(format!("the folder {} cannot be opened: {cause}", path.display())),
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use control::{AccountKind, AccountName, Dialect, Error, ShareName, UserName};
 
 /// Threads that one server may have: more than any machine has cores.
@@ -12,12 +12,12 @@ const THREADS_MAX: i64 = 1024;
 
 const EXAMPLES: &str = "\
 Examples:
-  multilane serve                                      serve, making an account and a share on the first start
-  multilane account keys local                         show the two passwords of the account `local`
-  multilane share create media --path /srv/media       share a folder
-  multilane share create scratch --ram 4G              share a RAM disk
-  multilane user add alice --password-stdin < secret   let somebody sign in with a password
-  multilane sessions --json                            who is connected, for programs
+  multilane serve                                  make an account and a share, and serve
+  multilane account keys local                     show the passwords of the account `local`
+  multilane share create media --path /srv/media   share a folder
+  multilane share create scratch --ram 4G          share a RAM disk
+  multilane user add alice --password-stdin <file  let somebody else sign in
+  multilane sessions --json                        who is connected, for programs
 
 Changes take effect at once in the server that runs on the same data folder.
 Exit codes: 0 done, 1 not done, 2 the command line is wrong.";
@@ -73,7 +73,8 @@ Examples:
   multilane serve --data ./data --listen 127.0.0.1:4450 --sealing required
 
 The first start makes an account `local` and a share `share` on a folder in the data folder.
-SIGTERM and SIGINT end the server after answering what is in flight; SIGHUP makes it read the catalog again.
+SIGTERM and SIGINT end the server after answering what is in flight; SIGHUP makes it read
+the catalog again.
 MULTILANE_LOG says what is logged to standard error, such as `debug` or `server=debug,warn`.";
 
 #[derive(Debug, Args)]
@@ -228,7 +229,7 @@ pub(crate) struct ShareCreate {
 }
 
 #[derive(Debug, Args)]
-#[group(required = true, multiple = true, args = ["quota", "read_only", "seal", "comment"])]
+#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "comment"]).required(true).multiple(true))]
 pub(crate) struct ShareUpdate {
     /// Its name
     pub(crate) name: ShareName,

@@ -37,11 +37,8 @@ impl Wishes {
 
     /// Waits for the next. Once the end was asked for, asking again ends the process at once.
     pub(crate) fn next(&mut self) -> Wish {
-        for signal in self.signals.forever() {
-            if signal == SIGHUP {
-                return Wish::Reload;
-            }
-            break;
+        if self.signals.forever().next() == Some(SIGHUP) {
+            return Wish::Reload;
         }
         self.ending.store(true, Ordering::Release);
         Wish::End

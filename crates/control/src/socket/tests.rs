@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    AccountKind, Catalog, Control, DataFolder, NewShare, OpenFile, Overrides, Problem, Session, Source, Status,
-    first_start,
+    AccountKind, Catalog, Control, DataFolder, NewShare, OpenFile, Overrides, Problem, Session, ShareChanges, Source,
+    Status, first_start,
 };
 
 #[derive(Default)]
@@ -173,6 +173,33 @@ fn ram_disk_lives_until_its_share_is_deleted() {
     assert!(!stores[1].ptr_eq(&stores[2]), "made anew with its share");
     running.admin.estates.lock().drain(..2);
     assert!(stores[0].upgrade().is_none(), "nothing else holds the old one");
+}
+
+#[test]
+fn ram_disk_keeps_its_files_when_its_share_changes() {
+    let running = running();
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    catalog.create_share(&ram("fast")).unwrap();
+    running.reload();
+    let changes = ShareChanges { read_only: Some(true), ..ShareChanges::default() };
+    catalog.update_share(&"fast".parse().unwrap(), &changes).unwrap();
+    running.reload();
+    let estates = running.admin.estates.lock();
+    let [before, after] = &estates[..] else { panic!("two reloads") };
+    assert!(!before.shares[0].read_only && after.shares[0].read_only);
+    assert!(Arc::ptr_eq(&before.shares[0].store, &after.shares[0].store));
+}
+
+#[test]
+fn folder_is_opened_anew_where_its_quota_changes() {
+    let running = running();
+    running.reload();
+    let changes = ShareChanges { quota_gib: Some(NonZeroU32::new(1)), ..ShareChanges::default() };
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    catalog.update_share(&"share".parse().unwrap(), &changes).unwrap();
+    running.reload();
+    let estates = running.admin.estates.lock();
+    assert_eq!(estates.last().unwrap().shares[0].store.space().unwrap().total_bytes, 1 << 30);
 }
 
 #[test]

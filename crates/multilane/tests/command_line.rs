@@ -1,0 +1,377 @@
+//! The built program as an operator and a script see it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A data folder of its own for one test, and the program with it.
+struct Place {
+    place: TempDir,
+    data: PathBuf,
+}
+
+/// A server, ended with its test.
+struct Server {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    log: ChildStderr,
+    ready: Value,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("data");
+        Place { place, data }
+    }
+
+    fn with_account() -> Self {
+        let place = Place::new();
+        place.done(&["account", "create", "abc"]);
+        place
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_multilane"));
+        command.args(arguments).env("MULTILANE_DATA", &self.data).env_remove("MULTILANE_LOG").stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What the command prints, which must do what it is told without a word of complaint.
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && complaint.is_empty(), "{arguments:?}: {complaint}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.done(&[arguments, &["--json"]].concat())).unwrap()
+    }
+
+    /// What the command complains of, which must fail with `code`, say what to do, and print nothing else.
+    fn refused(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.run(arguments);
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {complaint}");
+        assert!(output.stdout.is_empty() && complaint.starts_with("error: "), "{arguments:?}: {complaint}");
+        complaint
+    }
+
+    fn add_user(&self, name: &str, password: &[u8]) -> Output {
+        let mut command = self.command(&["user", "add", name, "--password-stdin"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(password).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    fn serve(&self, arguments: &[&str]) -> Server {
+        let all = [&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat();
+        let mut child = self.command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut log = child.stderr.take().unwrap();
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut complaint = String::new();
+            log.read_to_string(&mut complaint).unwrap();
+            panic!("the server did not start: {complaint}");
+        }
+        Server { child, out, log, ready: serde_json::from_str(&line).unwrap() }
+    }
+}
+
+impl Server {
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Ends the server as a service manager does; gives what it logged.
+    fn end(mut self) -> String {
+        self.signal("-TERM");
+        let mut log = String::new();
+        self.log.read_to_string(&mut log).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{log}");
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "", "nothing follows the line that says it is ready");
+        log
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn first_start_makes_an_account_and_a_share() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    assert_eq!(server.ready["shares"], json!(["share"]));
+    assert_eq!(server.ready["process"], server.child.id());
+    let address = server.ready["listen"][0].as_str().unwrap();
+    TcpStream::connect(address).unwrap();
+
+    let keys = place.json(&["account", "keys", "local"]);
+    let log = server.end();
+    for key in ["key1", "key2"] {
+        let key = keys[key].as_str().unwrap();
+        assert_eq!(key.len(), 88);
+        assert!(!log.contains(key), "no key is ever logged");
+    }
+    assert!(fs::metadata(place.data.join("share")).unwrap().is_dir());
+    assert_eq!(place.json(&["share", "show", "SHARE"])["account"], "local");
+}
+
+#[test]
+fn start_on_a_used_folder_adds_nothing() {
+    let place = Place::with_account();
+    let server = place.serve(&[]);
+    assert_eq!(server.ready["shares"], json!([]));
+    server.end();
+    assert_eq!(place.json(&["account", "list"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn people_are_told_how_to_connect_but_no_key() {
+    let place = Place::new();
+    let mut child = place
+        .command(&["serve", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("smbclient //") {
+        assert!(out.read_line(&mut text).unwrap() > 0, "{text}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for part in ["net use", "New-SmbMapping", "mount -t cifs", "mount_smbfs", "multilane account keys local --data"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let keys = place.json(&["account", "keys", "local"]);
+    assert!(!text.contains(keys["key1"].as_str().unwrap()) && !text.contains(keys["key2"].as_str().unwrap()));
+}
+
+#[test]
+fn running_server_takes_up_changes_at_once() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let files = place.place.path().join("files");
+    fs::create_dir(&files).unwrap();
+    let path = files.to_str().unwrap();
+    place.done(&["share", "create", "files", "--path", path, "--quota", "5", "--seal", "--comment", "for all"]);
+    place.done(&["share", "create", "fast", "--ram", "64M"]);
+    place.done(&["account", "create", "other"]);
+    assert!(place.add_user("alice", b"secret\n").status.success());
+
+    fs::rename(&files, place.place.path().join("gone")).unwrap();
+    server.signal("-HUP");
+    let problem = || place.json(&["share", "show", "files"])["problem"].clone();
+    assert!(problem().as_str().unwrap().contains("gone"));
+    let shown = place.json(&["share", "show", "fast"]);
+    assert_eq!(
+        (&shown["kind"], &shown["ram_bytes"], &shown["problem"]),
+        (&json!("ram"), &json!(64 << 20), &json!(null))
+    );
+    fs::rename(place.place.path().join("gone"), &files).unwrap();
+    place.done(&["share", "update", "files", "--quota", "none"]);
+    assert_eq!(problem(), json!(null));
+
+    assert_eq!(place.json(&["sessions"]), json!([]));
+    assert_eq!(place.json(&["open-files"]), json!([]));
+    assert!(place.refused(&["close", "session", "12"], 1).contains("there is no session 12"));
+    assert!(place.refused(&["close", "open", "0xc"], 1).contains("there is no open 12"));
+    place.done(&["share", "delete", "files"]);
+    assert!(files.is_dir());
+    server.end();
+}
+
+#[test]
+fn one_server_runs_on_a_folder_and_the_next_after_it() {
+    let place = Place::new();
+    let first = place.serve(&[]);
+    let complaint = place.refused(&["serve", "--listen", "127.0.0.1:0"], 1);
+    assert!(complaint.contains(&first.child.id().to_string()), "{complaint}");
+    drop(first);
+    assert!(place.data.join("admin.sock").exists(), "a killed server leaves its socket");
+    assert!(place.refused(&["sessions"], 1).contains("no server runs"));
+    let second = place.serve(&["--threads", "1", "--signing", "enabled", "--sealing", "required"]);
+    place.json(&["sessions"]);
+    second.end();
+    assert!(!place.data.join("admin.sock").exists());
+}
+
+#[test]
+fn address_in_use_is_said() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = place.run(&["serve", "--listen", &address]);
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(complaint.contains(&address) && complaint.contains("help: "), "{complaint}");
+}
+
+#[test]
+fn nothing_is_made_by_looking() {
+    let place = Place::new();
+    for arguments in [&["account", "list"][..], &["share", "list"], &["user", "list"], &["sessions"]] {
+        assert!(place.refused(arguments, 1).contains("there is no catalog"));
+    }
+    assert!(!place.data.exists());
+}
+
+#[test]
+fn accounts_live_and_die() {
+    let place = Place::new();
+    let made = place.json(&["account", "create", "projects", "--kind", "StorageV2"]);
+    assert_eq!((&made["name"], &made["kind"], &made["shares"]), (&json!("projects"), &json!("StorageV2"), &json!(0)));
+    assert!(made["sid"].as_str().unwrap().starts_with("S-1-5-21-"));
+    assert_eq!(place.json(&["account", "show", "projects"]), made);
+    assert_eq!(place.json(&["account", "list"]), json!([made]));
+    assert!(place.done(&["account", "list"]).starts_with("NAME"));
+
+    let old = place.json(&["account", "keys", "projects"]);
+    let new = place.json(&["account", "keys", "projects", "--regenerate", "2"]);
+    assert!(new["key1"] == old["key1"] && new["key2"] != old["key2"]);
+    assert_eq!(place.json(&["account", "keys", "projects"]), new);
+
+    place.refused(&["account", "create", "projects"], 1);
+    place.refused(&["account", "keys", "nobody"], 1);
+    assert_eq!(place.json(&["account", "delete", "projects"]), json!({"deleted": "projects"}));
+    place.refused(&["account", "delete", "projects"], 1);
+}
+
+#[test]
+fn passwords_come_from_standard_input_only() {
+    let place = Place::with_account();
+    let added = place.add_user("Alice", "pässword\r\nnot this\n".as_bytes());
+    assert!(added.status.success());
+    assert!(!String::from_utf8(added.stdout).unwrap().contains("word"));
+    for (password, code) in [(&b""[..], 2), (b"\n", 2), (b"\xff\n", 2), (&[b'x'; 20_000], 2)] {
+        assert_eq!(place.add_user("bob", password).status.code(), Some(code));
+    }
+    assert_eq!(place.add_user("ALICE", b"x\n").status.code(), Some(1));
+    place.refused(&["user", "add", "bob"], 2);
+    place.refused(&["user", "add", "bob", "secret", "--password-stdin"], 2);
+
+    let users = place.json(&["user", "list"]);
+    assert_eq!((&users[0]["name"], &users[0]["account"]), (&json!("Alice"), &json!("abc")));
+    place.done(&["user", "remove", "aLICE"]);
+    place.refused(&["user", "remove", "alice"], 1);
+}
+
+#[test]
+fn shares_live_and_die_without_a_server() {
+    let place = Place::with_account();
+    let files = place.place.path().join("files");
+    fs::create_dir(&files).unwrap();
+    let path = files.to_str().unwrap();
+    let made = place.json(&["share", "create", "Team", "--path", path, "--read-only"]);
+    let (kept, flag) = (fs::canonicalize(&files).unwrap(), &made["read_only"]);
+    assert_eq!((&made["path"], flag, &made["kind"]), (&json!(kept), &json!(true), &json!("folder")));
+    assert_eq!(made["problem"], json!(null));
+
+    let changed = place.json(&["share", "update", "team", "--read-only", "false", "--seal", "--quota", "7"]);
+    let facts = (&changed["read_only"], &changed["seal_required"], &changed["quota_gib"]);
+    assert_eq!(facts, (&json!(false), &json!(true), &json!(7)));
+    assert_eq!(place.json(&["share", "list"]), json!([changed]));
+    fs::remove_dir(&files).unwrap();
+    assert!(place.done(&["share", "list"]).contains("not served"));
+    assert!(place.done(&["share", "show", "TEAM"]).contains("is gone"));
+    place.done(&["share", "delete", "tEAM"]);
+    place.refused(&["share", "show", "team"], 1);
+}
+
+#[test]
+fn wrong_command_lines_are_told_apart_from_what_cannot_be_done() {
+    let place = Place::with_account();
+    let data = place.data.to_str().unwrap();
+    for wrong in [
+        &["account", "create", "No"][..],
+        &["account", "create", "abcd", "--kind", "BlobStorage"],
+        &["account", "keys", "abc", "--regenerate", "3"],
+        &["share", "create", "x"],
+        &["share", "create", "a/b", "--ram", "1G"],
+        &["share", "create", "IPC$", "--ram", "1G"],
+        &["share", "create", "x", "--ram", "lots"],
+        &["share", "create", "x", "--ram", "1G", "--path", "/"],
+        &["share", "create", "x", "--ram", "1G", "--quota", "1"],
+        &["share", "create", "x", "--path", data],
+        &["share", "create", "x", "--path", "/nowhere/at/all"],
+        &["share", "create", "x", "--path", "/", "--quota", "0"],
+        &["share", "update", "x"],
+        &["share", "update", "x", "--quota", "much"],
+        &["serve", "--listen", "here"],
+        &["serve", "--signing", "never"],
+        &["serve", "--threads", "0"],
+        &["serve", "--dialect-min", "1.0"],
+        &["close", "session", "first"],
+        &["frobnicate"],
+    ] {
+        place.refused(wrong, 2);
+    }
+    place.refused(&["share", "create", "x", "--ram", "1G", "--account", "nobody"], 1);
+    place.refused(&["share", "update", "x", "--seal"], 1);
+}
+
+#[test]
+fn data_folder_that_others_may_enter_is_refused() {
+    let place = Place::with_account();
+    fs::set_permissions(&place.data, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(place.refused(&["account", "keys", "abc"], 1).contains("others may enter"));
+    place.refused(&["serve", "--listen", "127.0.0.1:0"], 1);
+}
+
+#[test]
+fn data_folder_of_the_command_line_wins() {
+    let place = Place::with_account();
+    let other = place.place.path().join("other");
+    let other = other.to_str().unwrap();
+    place.done(&["--data", other, "account", "create", "elsewhere"]);
+    assert_eq!(place.json(&["account", "list", "--data", other])[0]["name"], "elsewhere");
+    assert_eq!(place.json(&["account", "list"])[0]["name"], "abc");
+}
+
+#[test]
+fn help_and_completions_are_there_for_everything() {
+    let place = Place::new();
+    for command in [
+        &["--help"][..],
+        &["serve", "--help"],
+        &["account", "keys", "--help"],
+        &["user", "add", "--help"],
+        &["share", "create", "--help"],
+    ] {
+        assert!(place.done(command).contains("Example"), "{command:?}");
+    }
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(place.done(&["completions", shell]).contains("multilane"));
+    }
+    assert!(place.done(&["--version"]).starts_with("multilane "));
+}
+
+#[test]
+fn reader_that_leaves_early_is_no_error() {
+    let place = Place::with_account();
+    let mut child = place.command(&["completions", "bash"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
