@@ -5,6 +5,7 @@
 //! `try_…` or [`Facts::never_blocks`] holds; nothing here spawns a thread.
 
 mod copy;
+mod directory;
 mod error;
 mod path;
 mod ram;
@@ -14,6 +15,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+pub use directory::{DirectoryOptions, DirectoryStore};
 pub use error::Error;
 pub use path::{Name, SharePath, fold};
 pub use ram::RamStore;

@@ -1,0 +1,78 @@
+//! Making files and directories.
+
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
+
+use crate::directory::cache::Did;
+use crate::directory::errno::error;
+use crate::directory::fence::Wait;
+use crate::directory::file::{OpenFile, Reach};
+use crate::directory::folder::Folder;
+use crate::directory::node::FileNode;
+use crate::directory::volume::Volume;
+use crate::directory::{metadata, security, walk};
+use crate::{Error, Kind, NewNode, Node, SharePath};
+
+/// What new files and directories may be used for, before the process's umask.
+const FILE_MODE: Mode = Mode::from_bits_retain(0o666);
+const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o777);
+
+/// Makes a file or directory whose name is free in any case.
+pub(super) fn create(volume: &Arc<Volume>, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+    volume.check_writable()?;
+    let (folder, wanted) = walk::parent(volume, path)?;
+    let mut held = volume.cache.hold(folder.identity);
+    if held.find(&folder, &wanted, Wait::May)?.is_some() {
+        return Err(Error::Exists);
+    }
+    let made = make(volume, &folder, &wanted.disk, new);
+    match &made {
+        Ok(_) => held.note(&folder, &Did::Made(&wanted)),
+        Err(_) => held.forget(folder.identity),
+    }
+    drop(held);
+    made.map(FileNode::open).map_err(|error| match error {
+        Error::NotFound if folder.path.is_root() => Error::Gone,
+        Error::NotFound => Error::PathNotFound,
+        other => other,
+    })
+}
+
+fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) -> Result<OpenFile, Error> {
+    let common = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let (fd, reach, removal) = match new.kind {
+        Kind::Stream => return Err(Error::Invalid),
+        Kind::File => {
+            let flags = common | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+            (openat(&folder.fd, disk, flags, FILE_MODE), Reach::ReadWrite, AtFlags::empty())
+        }
+        Kind::Directory => {
+            mkdirat(&folder.fd, disk, DIRECTORY_MODE).map_err(making)?;
+            let flags = common | OFlags::RDONLY | OFlags::DIRECTORY;
+            (openat(&folder.fd, disk, flags, Mode::empty()), Reach::Read, AtFlags::REMOVEDIR)
+        }
+    };
+    let fd = fd.map_err(making)?;
+    let dotted = disk.starts_with(b".");
+    let made = OpenFile::new(volume, fd, reach, dotted).and_then(|file| {
+        metadata::begin(&file, new.attributes)?;
+        if let Some(descriptor) = new.security {
+            security::save(&file, descriptor)?;
+        }
+        Ok(file)
+    });
+    if made.is_err() {
+        let _ = unlinkat(&folder.fd, disk, removal);
+    }
+    made
+}
+
+/// Another program may have made the name in the meantime, as a link for example.
+fn making(errno: Errno) -> Error {
+    match errno {
+        Errno::LOOP => Error::Exists,
+        other => error(other),
+    }
+}

@@ -1,0 +1,195 @@
+//! Data of an open file of the file system: each function is a few system calls and allocates nothing but its answer.
+
+use std::io::IoSliceMut;
+
+use rustix::fd::AsFd;
+use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, fstat, ftruncate, seek};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
+
+use crate::Extent;
+use crate::copy::Span;
+
+/// The kernel's offsets are signed.
+const OFFSET_MAX: u64 = i64::MAX as u64;
+/// Zeros to write where the file system cannot make them.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+/// The most bytes copied in one call of the kernel, so that a call ends.
+const COPY_STEP_BYTES: u64 = 256 << 20;
+
+/// Length in bytes.
+pub(super) fn length<Fd: AsFd>(fd: Fd) -> Result<u64, Errno> {
+    Ok(u64::try_from(fstat(fd)?.st_size).unwrap_or(0))
+}
+
+/// Reads until `buffer` is full or the file ends.
+pub(super) fn read<Fd: AsFd>(fd: Fd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let buffer = within_offsets(buffer, offset);
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match pread(&fd, rest, offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(done)
+}
+
+/// Reads what is in memory. EAGAIN where that is less than `buffer` and the file does not end there, EOPNOTSUPP where the file
+/// system cannot tell.
+pub(super) fn read_without_waiting<Fd: AsFd>(fd: Fd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let buffer = within_offsets(buffer, offset);
+    let wanted = buffer.len();
+    if wanted == 0 {
+        return Ok(0);
+    }
+    let count = loop {
+        match preadv2(&fd, &mut [IoSliceMut::new(&mut *buffer)], offset, ReadWriteFlags::NOWAIT) {
+            Err(Errno::INTR) => {}
+            answer => break answer?,
+        }
+    };
+    if count == 0 || count == wanted || offset + count as u64 >= length(&fd)? {
+        return Ok(count);
+    }
+    Err(Errno::AGAIN)
+}
+
+/// The part of a buffer that the kernel's offsets reach.
+fn within_offsets(buffer: &mut [u8], offset: u64) -> &mut [u8] {
+    let reach = usize::try_from(OFFSET_MAX.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let length = buffer.len().min(reach);
+    &mut buffer[..length]
+}
+
+/// Writes all of `data`.
+pub(super) fn write<Fd: AsFd>(fd: Fd, data: &[u8], offset: u64) -> Result<(), Errno> {
+    if offset.checked_add(data.len() as u64).is_none_or(|end| end > OFFSET_MAX) {
+        return Err(Errno::FBIG);
+    }
+    let mut done = 0;
+    while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+        match pwrite(&fd, rest, offset + done as u64) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Cuts or grows.
+pub(super) fn set_length<Fd: AsFd>(fd: Fd, length: u64) -> Result<(), Errno> {
+    if length > OFFSET_MAX {
+        return Err(Errno::FBIG);
+    }
+    loop {
+        match ftruncate(&fd, length) {
+            Err(Errno::INTR) => {}
+            Err(Errno::INVAL) => return Err(Errno::FBIG),
+            answer => return answer,
+        }
+    }
+}
+
+/// Reserves space past the end of the data, up to `up_to`; nothing where the file system cannot.
+pub(super) fn reserve<Fd: AsFd>(fd: Fd, up_to: u64) -> Result<(), Errno> {
+    let held = length(&fd)?;
+    if up_to <= held {
+        return Ok(());
+    }
+    if up_to > OFFSET_MAX {
+        return Err(Errno::FBIG);
+    }
+    match allocate(&fd, FallocateFlags::KEEP_SIZE, held, up_to - held) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        answer => answer,
+    }
+}
+
+/// Makes a range read as zeros, without changing the length.
+pub(super) fn zero<Fd: AsFd>(fd: Fd, offset: u64, count: u64, punch: bool) -> Result<(), Errno> {
+    let held = length(&fd)?;
+    let count = count.min(held.saturating_sub(offset));
+    if count == 0 {
+        return Ok(());
+    }
+    let punched = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let zeroed = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+    let ways = if punch { [punched, zeroed] } else { [zeroed, punched] };
+    for way in ways {
+        match allocate(&fd, way, offset, count) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            answer => return answer,
+        }
+    }
+    let end = offset + count;
+    let mut at = offset;
+    while at < end {
+        let step = (end - at).min(ZEROS.len() as u64);
+        write(&fd, &ZEROS[..step as usize], at)?;
+        at += step;
+    }
+    Ok(())
+}
+
+fn allocate<Fd: AsFd>(fd: Fd, flags: FallocateFlags, offset: u64, count: u64) -> Result<(), Errno> {
+    loop {
+        match fallocate(&fd, flags, offset, count) {
+            Err(Errno::INTR) => {}
+            answer => return answer,
+        }
+    }
+}
+
+/// The ranges that hold data; all of the file where the file system cannot tell.
+pub(super) fn extents<Fd: AsFd>(fd: Fd, offset: u64, count: u64, count_max: usize) -> Result<Vec<Extent>, Errno> {
+    let end = length(&fd)?.min(offset.saturating_add(count));
+    let mut found = Vec::new();
+    let mut at = offset;
+    while at < end && found.len() < count_max {
+        let start = match seek(&fd, SeekFrom::Data(at)) {
+            Ok(start) => start.max(at),
+            Err(Errno::NXIO) => break,
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
+            Err(errno) => return Err(errno),
+        };
+        if start >= end {
+            break;
+        }
+        let stop = match seek(&fd, SeekFrom::Hole(start)) {
+            Ok(stop) => stop.min(end),
+            Err(Errno::NXIO | Errno::INVAL | Errno::OPNOTSUPP) => end,
+            Err(errno) => return Err(errno),
+        };
+        if stop > start {
+            found.push(Extent { offset: start, length: stop - start });
+        }
+        at = stop.max(start + 1);
+    }
+    Ok(found)
+}
+
+/// Copies within the kernel until the source ends. EOPNOTSUPP where nothing was copied and it must be done otherwise.
+pub(super) fn copy<From: AsFd, To: AsFd>(source: From, target: To, span: Span) -> Result<u64, Errno> {
+    let (mut from, mut to) = (span.source_offset, span.offset);
+    if to.checked_add(span.length).is_none_or(|end| end > OFFSET_MAX) {
+        return Err(Errno::FBIG);
+    }
+    let mut done = 0;
+    while done < span.length {
+        let step = usize::try_from((span.length - done).min(COPY_STEP_BYTES)).unwrap_or(usize::MAX);
+        match copy_file_range(&source, Some(&mut from), &target, Some(&mut to), step) {
+            Ok(0) => break,
+            Ok(count) => done += count as u64,
+            Err(Errno::INTR) => {}
+            Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::BADF | Errno::TXTBSY) if done == 0 => {
+                return Err(Errno::OPNOTSUPP);
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,65 @@
+//! The fence around a share: every open starts at its root and cannot leave.
+//!
+//! `openat2` with `RESOLVE_BENEATH` refuses `..` above the root, absolute links, and links that lead out, whatever other
+//! programs rename meanwhile; `RESOLVE_NO_MAGICLINKS` refuses the links of `/proc`. Links that stay inside are followed.
+
+use std::path::Path;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::io::Errno;
+
+/// Whether a call may wait for a device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It may.
+    May,
+    /// It may not: what is not in memory is EAGAIN.
+    Never,
+}
+
+/// How often an open is tried again when other programs rename directories under it.
+const TRIES_MAX: usize = 64;
+
+/// The root of a share.
+pub(super) struct Fence {
+    root: OwnedFd,
+    answers_from_cache: bool,
+}
+
+impl Fence {
+    /// Opens the folder, and asks the kernel what it can do. ENOSYS before Linux 5.6.
+    pub(super) fn new(folder: &Path) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = open(folder, flags, Mode::empty())?;
+        openat2(&root, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH)?;
+        let cached = ResolveFlags::BENEATH | ResolveFlags::CACHED;
+        let asked = openat2(&root, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), cached);
+        Ok(Fence { root, answers_from_cache: !matches!(asked, Err(Errno::INVAL)) })
+    }
+
+    pub(super) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// Opens a path of stored names, separated with `/`; empty for the root.
+    pub(super) fn open(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
+        let path = if path.is_empty() { b".".as_slice() } else { path };
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        if wait == Wait::Never {
+            if !self.answers_from_cache {
+                return Err(Errno::AGAIN);
+            }
+            resolve |= ResolveFlags::CACHED;
+        }
+        for _ in 0..TRIES_MAX {
+            match openat2(&self.root, path, flags, Mode::empty(), resolve) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if wait == Wait::May => {}
+                answer => return answer,
+            }
+        }
+        Err(Errno::XDEV)
+    }
+}

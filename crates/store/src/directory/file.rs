@@ -1,0 +1,183 @@
+//! An open file or directory of the file system.
+
+use std::sync::{Arc, OnceLock};
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, OFlags, Statx};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+
+use crate::directory::errno::{error, opening};
+use crate::directory::folder::{file_type, identity, stat};
+use crate::directory::keep::{Place, Subject};
+use crate::directory::volume::Volume;
+use crate::{Error, Identity, Kind, Time, Use};
+
+/// What a descriptor may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    /// To name the file only: we may not read it.
+    Path,
+    /// To read.
+    Read,
+    /// To read and write.
+    ReadWrite,
+}
+
+/// An open file or directory. It has one descriptor until it is prepared for more than it was opened for.
+pub(super) struct OpenFile {
+    pub(super) volume: Arc<Volume>,
+    pub(super) kind: Kind,
+    pub(super) identity: Identity,
+    /// When it was made, in nanoseconds since 1970; zero where the file system does not know.
+    pub(super) born: i128,
+    /// It was opened by a name that begins with a dot.
+    pub(super) dotted: bool,
+    fd: OwnedFd,
+    reach: Reach,
+    for_read: OnceLock<OwnedFd>,
+    for_write: OnceLock<OwnedFd>,
+}
+
+impl OpenFile {
+    /// Takes a descriptor. [`Error::Denied`] for what is neither file nor directory.
+    pub(super) fn new(volume: &Arc<Volume>, fd: OwnedFd, reach: Reach, dotted: bool) -> Result<Self, Error> {
+        let stat = stat(&fd).map_err(error)?;
+        Ok(OpenFile {
+            volume: Arc::clone(volume),
+            kind: kind(&stat).ok_or(Error::Denied)?,
+            identity: identity(&stat),
+            born: born(&stat),
+            dotted,
+            fd,
+            reach,
+            for_read: OnceLock::new(),
+            for_write: OnceLock::new(),
+        })
+    }
+
+    /// The same file once more, for a stream of it.
+    pub(super) fn again(&self) -> Result<Self, Error> {
+        let (fd, reach) = match self.for_write.get().map(|fd| (fd, Reach::ReadWrite)) {
+            Some(best) => best,
+            None => match self.for_read.get().map(|fd| (fd, Reach::Read)) {
+                Some(better) => better,
+                None => (&self.fd, self.reach),
+            },
+        };
+        Ok(OpenFile {
+            volume: Arc::clone(&self.volume),
+            kind: self.kind,
+            identity: self.identity,
+            born: self.born,
+            dotted: self.dotted,
+            fd: fcntl_dupfd_cloexec(fd, 0).map_err(error)?,
+            reach,
+            for_read: OnceLock::new(),
+            for_write: OnceLock::new(),
+        })
+    }
+
+    /// The descriptor it was opened with.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// A descriptor to read with.
+    pub(super) fn readable(&self) -> Option<BorrowedFd<'_>> {
+        if self.reach >= Reach::Read {
+            return Some(self.fd.as_fd());
+        }
+        self.for_read.get().or(self.for_write.get()).map(AsFd::as_fd)
+    }
+
+    /// A descriptor to write with. [`Error::Denied`] where it was opened for less, or may not be written.
+    pub(super) fn writable(&self) -> Result<BorrowedFd<'_>, Error> {
+        if self.reach == Reach::ReadWrite {
+            return Ok(self.fd.as_fd());
+        }
+        match self.for_write.get() {
+            Some(fd) => Ok(fd.as_fd()),
+            None => {
+                self.volume.check_writable()?;
+                Err(if self.kind == Kind::Directory { Error::IsDirectory } else { Error::Denied })
+            }
+        }
+    }
+
+    /// Opens it again where it is to be used for more than before.
+    pub(super) fn prepare(&self, usage: Use) -> Result<(), Error> {
+        match usage {
+            Use::Metadata => Ok(()),
+            Use::Read => {
+                if self.readable().is_none() {
+                    let fd = self.volume.reopen(self.fd(), OFlags::RDONLY).map_err(opening)?;
+                    let _ = self.for_read.set(fd);
+                }
+                Ok(())
+            }
+            Use::ReadWrite if self.kind == Kind::Directory => Ok(()),
+            Use::ReadWrite => {
+                self.volume.check_writable()?;
+                if self.reach < Reach::ReadWrite && self.for_write.get().is_none() {
+                    let fd = self.volume.reopen(self.fd(), OFlags::RDWR).map_err(opening)?;
+                    let _ = self.for_write.set(fd);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Where what is kept with it is found.
+    pub(super) fn subject(&self) -> Subject<'_> {
+        let place = match self.readable() {
+            Some(fd) => Place::Open(fd),
+            None => Place::Through(format!("/proc/self/fd/{}", self.fd.as_raw_fd())),
+        };
+        Subject { volume: &self.volume, place, identity: self.identity, born: self.born }
+    }
+
+    /// What the kernel knows of it now.
+    pub(super) fn stat(&self) -> Result<Statx, Error> {
+        stat(&self.fd).map_err(error)
+    }
+}
+
+/// The flags to try, in order, for a use, and what each leads to.
+pub(super) fn attempts(usage: Use, read_only: bool) -> &'static [(OFlags, Reach)] {
+    const READ_WRITE: (OFlags, Reach) = (OFlags::RDWR, Reach::ReadWrite);
+    const READ: (OFlags, Reach) = (OFlags::RDONLY, Reach::Read);
+    const PATH: (OFlags, Reach) = (OFlags::PATH, Reach::Path);
+    match usage {
+        Use::Metadata => &[READ, PATH],
+        Use::ReadWrite if !read_only => &[READ_WRITE, READ],
+        Use::Read | Use::ReadWrite => &[READ],
+    }
+}
+
+/// True where the next attempt may go better.
+pub(super) fn is_worth_another(errno: Errno) -> bool {
+    matches!(errno, Errno::ISDIR | Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY)
+}
+
+/// What a node of this is; `None` for what is neither file nor directory.
+pub(super) fn kind(stat: &Statx) -> Option<Kind> {
+    match file_type(stat) {
+        FileType::RegularFile => Some(Kind::File),
+        FileType::Directory => Some(Kind::Directory),
+        _ => None,
+    }
+}
+
+/// When a file was made, in nanoseconds since 1970; zero where the file system does not know.
+pub(super) fn born(stat: &Statx) -> i128 {
+    match birth(stat) {
+        Some(_) => i128::from(stat.stx_btime.tv_sec) * 1_000_000_000 + i128::from(stat.stx_btime.tv_nsec),
+        None => 0,
+    }
+}
+
+/// When a file was made, where the file system knows.
+pub(super) fn birth(stat: &Statx) -> Option<Time> {
+    let known = stat.stx_mask & rustix::fs::StatxFlags::BTIME.bits() != 0;
+    known.then(|| Time::from_unix(stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec))
+}

@@ -1,0 +1,140 @@
+//! A directory of the share that names are looked up in.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, RawDir, SeekFrom, Statx, StatxFlags, seek, statx};
+use rustix::io::Errno;
+
+use crate::directory::file::Reach;
+use crate::{Identity, SharePath};
+
+/// What one `getdents` fills.
+const SCAN_BUFFER_BYTES: usize = 32 * 1024;
+
+/// An open directory with its path.
+pub(super) struct Folder {
+    pub(super) fd: OwnedFd,
+    pub(super) reach: Reach,
+    pub(super) identity: Identity,
+    pub(super) stamp: Stamp,
+    /// It still has a name.
+    pub(super) exists: bool,
+    /// Its path in stored bytes, separated with `/`.
+    pub(super) disk: Vec<u8>,
+    /// Its path as clients see it.
+    pub(super) path: SharePath,
+}
+
+/// A directory's times of change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    modified: (i64, u32),
+    changed: (i64, u32),
+}
+
+/// A name in a directory, as `getdents` tells it.
+pub(super) struct Listed<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) file: u64,
+    pub(super) kind: FileType,
+}
+
+impl Folder {
+    /// Asks for the identity of an open directory.
+    pub(super) fn new((fd, reach): (OwnedFd, Reach), disk: Vec<u8>, path: SharePath) -> Result<Self, Errno> {
+        let stat = stat(&fd)?;
+        Ok(Folder {
+            identity: identity(&stat),
+            stamp: Stamp::of(&stat),
+            exists: stat.stx_nlink > 0,
+            fd,
+            reach,
+            disk,
+            path,
+        })
+    }
+
+    /// The directory's times now.
+    pub(super) fn stamp_now(&self) -> Result<Stamp, Errno> {
+        Ok(Stamp::of(&stat(&self.fd)?))
+    }
+
+    /// The path of a name in it, in stored bytes.
+    pub(super) fn disk_path(&self, name: &[u8]) -> Vec<u8> {
+        let mut path = Vec::with_capacity(self.disk.len() + 1 + name.len());
+        path.extend_from_slice(&self.disk);
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        path
+    }
+
+    /// The path of a name in it, as clients see it.
+    pub(super) fn shown_path(&self, shown: &str) -> SharePath {
+        let mut path = self.path.clone();
+        path.push(shown);
+        path
+    }
+}
+
+impl Stamp {
+    fn of(stat: &Statx) -> Self {
+        Stamp {
+            modified: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
+            changed: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+        }
+    }
+
+    /// True where the last change lies at least `tick` before `now`.
+    pub(super) fn is_older_than(&self, tick: Duration, now: SystemTime) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let Ok(seconds) = u64::try_from(seconds) else { return true };
+        let changed = UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds));
+        changed.and_then(|changed| now.duration_since(changed).ok()).is_some_and(|age| age >= tick)
+    }
+}
+
+/// What the kernel knows of an open file.
+pub(super) fn stat<Fd: AsFd>(fd: Fd) -> Result<Statx, Errno> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    statx(fd, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_SYNC_AS_STAT, wanted)
+}
+
+/// What the kernel knows of a name in a directory, which is not followed.
+pub(super) fn stat_at<Fd: AsFd>(directory: Fd, name: &[u8]) -> Result<Statx, Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+}
+
+/// Which file this is.
+pub(super) fn identity(stat: &Statx) -> Identity {
+    let volume = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
+    Identity { volume, file: stat.stx_ino }
+}
+
+/// What kind of file this is.
+pub(super) fn file_type(stat: &Statx) -> FileType {
+    FileType::from_raw_mode(stat.stx_mode.into())
+}
+
+/// Calls `each` with every name of a directory but `.` and `..`, from the beginning.
+pub(super) fn each_name<Fd: AsFd>(directory: Fd, mut each: impl FnMut(Listed<'_>)) -> Result<(), Errno> {
+    seek(&directory, SeekFrom::Start(0))?;
+    let mut buffer = Vec::with_capacity(SCAN_BUFFER_BYTES);
+    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(Errno::INTR) => continue,
+            Err(Errno::NOENT) => break,
+            Err(errno) => return Err(errno),
+        };
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            each(Listed { name, file: entry.ino(), kind: entry.file_type() });
+        }
+    }
+    Ok(())
+}

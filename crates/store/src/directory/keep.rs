@@ -1,0 +1,268 @@
+//! What is kept with a file besides its data, by key: extended attributes of the file system, or, where there are none, small
+//! files in the reserved folder.
+//!
+//! | key | value |
+//! |---|---|
+//! | `user.multilane` | attributes and times ([`super::record`]) |
+//! | `user.multilane.sd` | the security descriptor |
+//! | `user.multilane.sd.side` | the id of a side file with the security descriptor, where it does not fit |
+//! | `user.multilane.stream.NAME` | a named stream ([`super::stream_value`]) |
+//! | `user.multilane.long.ID` | a named stream whose name does not fit the key |
+//! | `user.NAME` | an extended attribute as SMB knows it |
+//!
+//! Without extended attributes the folder `.multilane/INODE-BIRTH/` holds a file for every key. What that loses: files copied
+//! or restored by other programs lose what was kept, what belonged to files that other programs removed stays as an
+//! orphan, and on file systems that know no time of birth a new file may inherit what an earlier one with its
+//! inode number left.
+
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, lgetxattr, listxattr,
+    llistxattr, lremovexattr, lsetxattr, mkdirat, openat, removexattr, renameat, setxattr, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::directory::errno::{attribute, error};
+use crate::directory::folder::each_name;
+use crate::directory::volume::Volume;
+use crate::directory::{data, side};
+use crate::{Error, Identity};
+
+pub(super) const RECORD: &str = "user.multilane";
+pub(super) const SECURITY: &str = "user.multilane.sd";
+pub(super) const SECURITY_SIDE: &str = "user.multilane.sd.side";
+pub(super) const STREAM: &str = "user.multilane.stream.";
+pub(super) const LONG_STREAM: &str = "user.multilane.long.";
+/// What keys of ours begin with, to be followed by nothing or a dot.
+pub(super) const OWN: &str = "user.multilane";
+pub(super) const USER: &str = "user.";
+
+/// The longest key (XATTR_NAME_MAX).
+pub(super) const KEY_BYTES_MAX: usize = 255;
+/// The longest value, and the longest list of keys (XATTR_SIZE_MAX, XATTR_LIST_MAX).
+const VALUE_BYTES_MAX: usize = 65536;
+/// What is tried on the stack before a list or value is asked for its length.
+const SMALL_BYTES: usize = 1024;
+
+/// Where a volume keeps it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// In extended attributes of the file system.
+    InAttributes,
+    /// In files of the reserved folder.
+    Beside,
+}
+
+/// A file that something is kept with.
+pub(super) struct Subject<'a> {
+    pub(super) volume: &'a Volume,
+    pub(super) place: Place<'a>,
+    pub(super) identity: Identity,
+    /// When it was made, in nanoseconds as the file system knows it; zero where it does not.
+    pub(super) born: i128,
+}
+
+/// How to get at it.
+pub(super) enum Place<'a> {
+    /// An open file.
+    Open(BorrowedFd<'a>),
+    /// A path that leads to it, followed to its end: a link of `/proc`.
+    Through(String),
+    /// A path whose last name is not followed.
+    Named(Vec<u8>),
+}
+
+impl Subject<'_> {
+    /// Reads a value into `buffer`; gives its length, `None` where there is none, [`Error::TooLarge`] where it is longer.
+    pub(super) fn load(&self, key: &str, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
+        let answer = match self.volume.keep {
+            Keep::InAttributes => match &self.place {
+                Place::Open(fd) => fgetxattr(fd, key, buffer),
+                Place::Through(path) => getxattr(path.as_str(), key, buffer),
+                Place::Named(path) => lgetxattr(path.as_slice(), key, buffer),
+            },
+            Keep::Beside => self.load_beside(key, buffer),
+        };
+        match answer {
+            Ok(length) => Ok(Some(length)),
+            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::ACCESS | Errno::PERM) => Ok(None),
+            Err(errno) => Err(attribute(errno)),
+        }
+    }
+
+    /// Reads a whole value.
+    pub(super) fn load_all(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let mut small = [0; SMALL_BYTES];
+        match self.load(key, &mut small) {
+            Ok(length) => Ok(length.and_then(|length| small.get(..length)).map(<[u8]>::to_vec)),
+            Err(Error::TooLarge) => {
+                let mut value = vec![0; VALUE_BYTES_MAX];
+                let length = self.load(key, &mut value)?;
+                Ok(length.map(|length| {
+                    value.truncate(length);
+                    value
+                }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets a value. [`Error::TooLarge`] where the file system has no room for it with this file.
+    pub(super) fn save(&self, key: &str, value: &[u8]) -> Result<(), Error> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(Error::NameInvalid);
+        }
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Error::TooLarge);
+        }
+        let none = XattrFlags::empty();
+        match self.volume.keep {
+            Keep::InAttributes => match &self.place {
+                Place::Open(fd) => fsetxattr(fd, key, value, none),
+                Place::Through(path) => setxattr(path.as_str(), key, value, none),
+                Place::Named(path) => lsetxattr(path.as_slice(), key, value, none),
+            }
+            .map_err(attribute),
+            Keep::Beside => self.save_beside(key, value),
+        }
+    }
+
+    /// Removes a value; false where there was none.
+    pub(super) fn erase(&self, key: &str) -> Result<bool, Error> {
+        let answer = match self.volume.keep {
+            Keep::InAttributes => match &self.place {
+                Place::Open(fd) => fremovexattr(fd, key),
+                Place::Through(path) => removexattr(path.as_str(), key),
+                Place::Named(path) => lremovexattr(path.as_slice(), key),
+            },
+            Keep::Beside => self.folder(false).and_then(|folder| match folder {
+                Some(folder) => unlinkat(folder, key, AtFlags::empty()),
+                None => Err(Errno::NOENT),
+            }),
+        };
+        match answer {
+            Ok(()) => Ok(true),
+            Err(Errno::NODATA | Errno::NOENT) => Ok(false),
+            Err(errno) => Err(attribute(errno)),
+        }
+    }
+
+    /// All keys that are UTF-8.
+    pub(super) fn keys(&self) -> Result<Vec<String>, Error> {
+        if self.volume.keep == Keep::Beside {
+            return self.keys_beside();
+        }
+        let mut small = [0; SMALL_BYTES];
+        let mut large = Vec::new();
+        let list = match self.list(&mut small) {
+            Ok(length) => small.get(..length).unwrap_or_default(),
+            Err(Errno::RANGE) => {
+                large.resize(VALUE_BYTES_MAX, 0);
+                let length = self.list(&mut large).map_err(attribute)?;
+                large.get(..length).unwrap_or_default()
+            }
+            Err(Errno::OPNOTSUPP | Errno::ACCESS | Errno::PERM) => &[],
+            Err(errno) => return Err(attribute(errno)),
+        };
+        let keys = list.split(|byte| *byte == 0).filter_map(|key| std::str::from_utf8(key).ok());
+        Ok(keys.filter(|key| !key.is_empty()).map(str::to_owned).collect())
+    }
+
+    fn list(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        match &self.place {
+            Place::Open(fd) => flistxattr(fd, buffer),
+            Place::Through(path) => listxattr(path.as_str(), buffer),
+            Place::Named(path) => llistxattr(path.as_slice(), buffer),
+        }
+    }
+
+    /// Removes what is kept outside the file, after its last name went: `sides` are the ids of its side files.
+    pub(super) fn bury(&self, sides: &[side::Id]) {
+        for id in sides {
+            side::remove(self.volume, *id);
+        }
+        if self.volume.keep == Keep::Beside {
+            let _ = self.bury_folder();
+        }
+    }
+
+    fn bury_folder(&self) -> Result<(), Error> {
+        let Some(side) = side::folder(self.volume, false)? else { return Ok(()) };
+        if let Some(folder) = self.folder(false).map_err(error)? {
+            for key in self.keys_beside()? {
+                unlinkat(&folder, key, AtFlags::empty()).map_err(error)?;
+            }
+        }
+        unlinkat(side, self.folder_name(), AtFlags::REMOVEDIR).map_err(error)
+    }
+
+    fn load_beside(&self, key: &str, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let folder = self.folder(false)?.ok_or(Errno::NODATA)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match openat(folder, key, flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Err(Errno::NODATA),
+            answer => answer?,
+        };
+        let length = data::length(&file)?;
+        if length > buffer.len() as u64 {
+            return Err(Errno::RANGE);
+        }
+        data::read(&file, buffer, 0)
+    }
+
+    /// Writes a new file and puts it in the place of the old, so that a crash leaves one of them.
+    fn save_beside(&self, key: &str, value: &[u8]) -> Result<(), Error> {
+        if key.contains('/') {
+            return Err(Error::NameInvalid);
+        }
+        let folder = self.folder(true).map_err(error)?.ok_or(Error::NotFound)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let draft = openat(&folder, DRAFT, flags, Mode::RUSR | Mode::WUSR).map_err(error)?;
+        data::write(&draft, value, 0).map_err(error)?;
+        renameat(&folder, DRAFT, &folder, key).map_err(error)
+    }
+
+    fn keys_beside(&self) -> Result<Vec<String>, Error> {
+        let mut keys = Vec::new();
+        if let Some(folder) = self.folder(false).map_err(error)? {
+            let note = |entry: crate::directory::folder::Listed<'_>| {
+                keys.extend(std::str::from_utf8(entry.name).ok().filter(|key| *key != DRAFT).map(str::to_owned));
+            };
+            each_name(&folder, note).map_err(error)?;
+        }
+        Ok(keys)
+    }
+
+    /// The folder that keeps what belongs to this file.
+    fn folder(&self, make: bool) -> Result<Option<OwnedFd>, Errno> {
+        let side = match side::folder(self.volume, make) {
+            Ok(Some(side)) => side,
+            Ok(None) => return Ok(None),
+            Err(_) => return Err(Errno::ACCESS),
+        };
+        let name = self.folder_name();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(&side, name.as_str(), flags, Mode::empty()) {
+            Err(Errno::NOENT) if make => {
+                match mkdirat(&side, name.as_str(), Mode::RWXU) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(errno),
+                }
+                openat(&side, name.as_str(), flags, Mode::empty()).map(Some)
+            }
+            Err(Errno::NOENT) => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
+    fn folder_name(&self) -> String {
+        if self.identity.volume == self.volume.identity.volume {
+            format!("{:x}-{:x}", self.identity.file, self.born)
+        } else {
+            format!("{:x}-{:x}-{:x}", self.identity.file, self.born, self.identity.volume)
+        }
+    }
+}
+
+/// The file that a new value is written to; no key begins so.
+const DRAFT: &str = "draft";

@@ -1,0 +1,125 @@
+//! Attributes and times of a file: the kernel's, and what is kept beside them.
+//!
+//! Where nothing is kept, a file shows ARCHIVE, READONLY where its owner may not write it, and HIDDEN where its name begins with
+//! a dot. Nothing is kept of a file that was made with just what it would show anyway. READONLY is kept, never turned into
+//! the file's mode. Times have the precision of the file system (nanoseconds, shown as 100 ns); ext4 keeps 1901 to 2446, XFS 1901 to
+//! 2486, and the kernel moves what lies outside to the nearest it can keep.
+
+use rustix::fd::AsRawFd;
+use rustix::fs::{AtFlags, CWD};
+use rustix::fs::{Statx, StatxTimestamp, Timespec, Timestamps, UTIME_OMIT, futimens, utimensat};
+
+use crate::directory::errno::error;
+use crate::directory::file::{OpenFile, birth, kind};
+use crate::directory::folder::identity;
+use crate::directory::keep::{RECORD, Subject};
+use crate::directory::record::{ChangeTime, RECORD_BYTES, Record};
+use crate::{Attributes, Changes, Error, Kind, Metadata, Time};
+
+const READONLY: Attributes = 0x1;
+const HIDDEN: Attributes = 0x2;
+const ARCHIVE: Attributes = 0x20;
+const OWNER_WRITES: u16 = 0o200;
+/// What is never stored: DIRECTORY and NORMAL.
+const DERIVED: Attributes = 0x10 | 0x80;
+
+/// How far the clock of the file system may be from ours, in 100 ns: 20 ms, two ticks of a slow kernel.
+const CLOCK_DISTANCE: u64 = 200_000;
+
+/// Metadata of a file from what the kernel knows and what is kept.
+pub(super) fn assemble(stat: &Statx, dotted: bool, record: &Record) -> Result<Metadata, Error> {
+    let kind = kind(stat).ok_or(Error::Denied)?;
+    let is_file = kind == Kind::File;
+    let (write, changed) = (time(&stat.stx_mtime), time(&stat.stx_ctime));
+    let kept = record.change.filter(|change| changed <= change.until);
+    Ok(Metadata {
+        kind,
+        identity: identity(stat),
+        attributes: record.attributes.unwrap_or_else(|| unkept(kind, stat.stx_mode, dotted)),
+        creation: record.creation.or(birth(stat)).unwrap_or(write.min(changed)),
+        access: time(&stat.stx_atime),
+        write,
+        change: kept.map_or(changed, |change| change.time),
+        length: if is_file { stat.stx_size } else { 0 },
+        allocated: if is_file { stat.stx_blocks * 512 } else { 0 },
+        links: stat.stx_nlink,
+    })
+}
+
+/// What is kept of a file.
+pub(super) fn record(subject: &Subject<'_>) -> Result<Record, Error> {
+    let mut bytes = [0; RECORD_BYTES];
+    match subject.load(RECORD, &mut bytes) {
+        Ok(Some(length)) => Ok(bytes.get(..length).map(Record::decode).unwrap_or_default()),
+        Ok(None) | Err(Error::TooLarge) => Ok(Record::default()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Metadata of an open file.
+pub(super) fn of(file: &OpenFile) -> Result<Metadata, Error> {
+    assemble(&file.stat()?, file.dotted, &record(&file.subject())?)
+}
+
+/// The attributes of a file of which nothing is kept.
+pub(super) fn unkept(kind: Kind, mode: u16, dotted: bool) -> Attributes {
+    let hidden = if dotted { HIDDEN } else { 0 };
+    match kind {
+        Kind::Directory => hidden,
+        Kind::File | Kind::Stream if mode & OWNER_WRITES == 0 => hidden | ARCHIVE | READONLY,
+        Kind::File | Kind::Stream => hidden | ARCHIVE,
+    }
+}
+
+/// Keeps the attributes of a new file, where it would not show them anyway.
+pub(super) fn begin(file: &OpenFile, attributes: Attributes) -> Result<(), Error> {
+    let attributes = attributes & !DERIVED;
+    if attributes == unkept(file.kind, OWNER_WRITES, file.dotted) && file.born != 0 {
+        return Ok(());
+    }
+    let creation = if file.born == 0 { Some(Time::now()) } else { None };
+    let record = Record { attributes: Some(attributes), creation, change: None };
+    file.subject().save(RECORD, &record.encode())
+}
+
+/// Changes attributes and times.
+pub(super) fn change(file: &OpenFile, changes: &Changes) -> Result<(), Error> {
+    file.volume.check_writable()?;
+    let known = |time: Option<Time>| time.filter(|time| *time != Time(0));
+    let (access, write) = (known(changes.access), known(changes.write));
+    if access.is_some() || write.is_some() {
+        set_times(file, access, write)?;
+    }
+    let (creation, changed) = (known(changes.creation), known(changes.change));
+    if changes.attributes.is_none() && creation.is_none() && changed.is_none() {
+        return Ok(());
+    }
+    let _held = file.volume.lock_file(file.identity);
+    let subject = file.subject();
+    let mut record = record(&subject)?;
+    record.attributes = changes.attributes.map(|attributes| attributes & !DERIVED).or(record.attributes);
+    record.creation = creation.or(record.creation);
+    record.change = changed.map(|time| ChangeTime { time, until: Time(Time::now().0 + CLOCK_DISTANCE) });
+    subject.save(RECORD, &record.encode())
+}
+
+/// Sets the times that the file system keeps.
+pub(super) fn set_times(file: &OpenFile, access: Option<Time>, write: Option<Time>) -> Result<(), Error> {
+    let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let timespec = |time: Option<Time>| {
+        time.map_or(omitted, |time| {
+            let (seconds, nanoseconds) = time.to_unix();
+            Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() }
+        })
+    };
+    let times = Timestamps { last_access: timespec(access), last_modification: timespec(write) };
+    match file.readable() {
+        Some(fd) => futimens(fd, &times),
+        None => utimensat(CWD, format!("/proc/self/fd/{}", file.fd().as_raw_fd()), &times, AtFlags::empty()),
+    }
+    .map_err(error)
+}
+
+fn time(stamp: &StatxTimestamp) -> Time {
+    Time::from_unix(stamp.tv_sec, stamp.tv_nsec)
+}

@@ -1,0 +1,121 @@
+//! A share that is a folder of this machine: on any Linux file system (5.6 or later), a mounted one included.
+//!
+//! - Names: compared without case, kept in theirs. Names that Windows cannot say are mapped ([`names`]). `.multilane`, in any
+//!   case, is nobody's.
+//! - Symbolic links are followed while they stay inside ([`fence`]); removing or renaming one changes the link itself. Links that lead
+//!   outside, nowhere or in a circle, and devices, pipes and sockets are not listed and opening them is denied. Their names are
+//!   taken all the same, and a directory that holds nothing else is not empty.
+//! - Attributes, security descriptors, extended attributes and streams are kept in the file system's extended
+//!   attributes ([`keep`]), large streams in side files ([`side`]).
+//! - Other programs may change the folder at any time. What they do to names shows at once in the case they wrote, and in any other case
+//!   after at most some seconds ([`cache`]).
+
+mod cache;
+mod create;
+mod data;
+mod entries;
+mod errno;
+mod extended;
+mod fence;
+mod file;
+mod folder;
+mod keep;
+mod metadata;
+mod names;
+mod node;
+mod quota;
+mod record;
+mod remove;
+mod rename;
+mod security;
+mod side;
+mod stream;
+mod stream_value;
+mod streams;
+mod volume;
+mod walk;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::fstatvfs;
+
+use crate::{Error, Facts, Identity, NewNode, Node, Replace, Resolved, SharePath, Space, Store, Use};
+use errno::error;
+use fence::Wait;
+use volume::Volume;
+
+/// How a folder is served.
+#[derive(Clone, Debug, Default)]
+pub struct DirectoryOptions {
+    /// Nothing is ever changed.
+    pub read_only: bool,
+    /// The most bytes that files may hold, as far as the store can tell: what is there is counted when the store is
+    /// opened, what is written and removed through it is added and subtracted; names, attributes and changes by other programs
+    /// are not counted.
+    pub quota_bytes: Option<u64>,
+    /// Keep attributes in files of their own even where the file system has extended attributes. A folder that was
+    /// served one way shows no attributes when served the other way.
+    pub attributes_beside_files: bool,
+}
+
+/// A folder that is served.
+pub struct DirectoryStore {
+    volume: Arc<Volume>,
+}
+
+impl DirectoryStore {
+    /// Opens `folder`. [`Error::NotFound`] where it does not exist, [`Error::NotDirectory`] where it is a file,
+    /// [`Error::Unsupported`] on a kernel without `openat2`. With a quota this reads through the whole folder.
+    pub fn open(folder: &Path, options: DirectoryOptions) -> Result<Self, Error> {
+        Ok(DirectoryStore { volume: Arc::new(Volume::new(folder, &options)?) })
+    }
+}
+
+impl Store for DirectoryStore {
+    fn facts(&self) -> Facts {
+        Facts {
+            never_blocks: self.volume.never_blocks,
+            read_only: self.volume.read_only,
+            volume: self.volume.identity.volume,
+            unit_bytes: self.volume.unit_bytes,
+            shares_extents: false,
+            file_length_max: self.volume.file_length_max,
+        }
+    }
+
+    fn space(&self) -> Result<Space, Error> {
+        let system = fstatvfs(self.volume.fence.root()).map_err(error)?;
+        let total_bytes = system.f_blocks.saturating_mul(system.f_frsize);
+        let free_bytes = system.f_bavail.saturating_mul(system.f_frsize);
+        let space = Space { total_bytes, free_bytes };
+        Ok(self.volume.quota.as_ref().map_or(space, |quota| quota.within(space)))
+    }
+
+    fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
+        walk::resolve(&self.volume, path, usage, Wait::May)
+    }
+
+    fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
+        if !self.volume.is_local {
+            return Err(Error::WouldBlock);
+        }
+        walk::resolve(&self.volume, path, usage, Wait::Never)
+    }
+
+    fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        create::create(&self.volume, path, new)
+    }
+
+    fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        rename::rename(&self.volume, from, to, expected, replace)
+    }
+
+    fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        rename::link(&self.volume, from, to, expected, replace)
+    }
+
+    fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error> {
+        remove::remove(&self.volume, path, expected)
+    }
+}

@@ -1,0 +1,202 @@
+//! An open file or directory as the server uses it.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use rustix::fd::BorrowedFd;
+use rustix::fs::fsync;
+use rustix::io::Errno;
+
+use crate::copy::{Span, through_memory};
+use crate::directory::errno::error;
+use crate::directory::file::OpenFile;
+use crate::directory::quota::{Growth, account};
+use crate::directory::{data, entries, extended, metadata, security, streams};
+use crate::{
+    Changes, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry, Use,
+};
+
+/// A file or directory.
+pub(super) struct FileNode {
+    file: OpenFile,
+}
+
+impl FileNode {
+    pub(super) fn open(file: OpenFile) -> Arc<dyn Node> {
+        Arc::new(FileNode { file })
+    }
+
+    /// A descriptor to read data with.
+    fn data(&self) -> Result<BorrowedFd<'_>, Error> {
+        match self.file.kind {
+            Kind::Directory => Err(Error::IsDirectory),
+            Kind::File | Kind::Stream => self.file.readable().ok_or(Error::Denied),
+        }
+    }
+
+    /// Changes the data within the quota.
+    fn write(&self, growth: Growth, change: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>) -> Result<(), Error> {
+        let fd = self.file.writable()?;
+        account(&self.file.volume, self.file.identity, fd, growth, || change(fd))
+    }
+
+    fn is_same_data(&self, other: &dyn Node) -> bool {
+        other.kind() == Kind::File && other.identity() == self.file.identity
+    }
+}
+
+/// Reads what is in memory, as well as the file system can tell.
+pub(super) fn try_read(file: &OpenFile, fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+    let is_root_volume = file.identity.volume == file.volume.identity.volume;
+    if file.volume.never_blocks && is_root_volume {
+        return data::read(fd, buffer, offset).map_err(error);
+    }
+    if !file.volume.reads_without_waiting() {
+        return Err(Error::WouldBlock);
+    }
+    match data::read_without_waiting(fd, buffer, offset) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+            file.volume.note_reads_wait(file.identity.volume);
+            Err(Error::WouldBlock)
+        }
+        answer => answer.map_err(error),
+    }
+}
+
+/// Makes a file durable.
+pub(super) fn sync(file: &OpenFile) -> Result<(), Error> {
+    match file.readable() {
+        Some(fd) => fsync(fd).map_err(error),
+        None => Ok(()),
+    }
+}
+
+impl Node for FileNode {
+    fn kind(&self) -> Kind {
+        self.file.kind
+    }
+
+    fn identity(&self) -> Identity {
+        self.file.identity
+    }
+
+    fn metadata(&self) -> Result<Metadata, Error> {
+        metadata::of(&self.file)
+    }
+
+    fn try_metadata(&self) -> Result<Metadata, Error> {
+        if self.file.volume.is_local { self.metadata() } else { Err(Error::WouldBlock) }
+    }
+
+    fn change(&self, changes: &Changes) -> Result<(), Error> {
+        metadata::change(&self.file, changes)
+    }
+
+    fn prepare(&self, usage: Use) -> Result<(), Error> {
+        self.file.prepare(usage)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        data::read(self.data()?, buffer, offset).map_err(error)
+    }
+
+    fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        try_read(&self.file, self.data()?, buffer, offset)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
+        let growth = Growth::Write { offset, length: data.len() as u64 };
+        self.write(growth, |fd| data::write(fd, data, offset))
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        sync(&self.file)
+    }
+
+    fn set_length(&self, length: u64) -> Result<(), Error> {
+        self.write(Growth::None, |fd| data::set_length(fd, length))
+    }
+
+    fn reserve(&self, length: u64) -> Result<(), Error> {
+        self.write(Growth::UpTo(length), |fd| data::reserve(fd, length))
+    }
+
+    fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
+        self.write(Growth::None, |fd| data::zero(fd, offset, length, punch))
+    }
+
+    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
+        data::extents(self.data()?, offset, length, count_max).map_err(error)
+    }
+
+    fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
+        let span = Span { source_offset, offset, length };
+        let same = self.is_same_data(source);
+        if let Some(from) = source.descriptor() {
+            let to = self.file.writable()?;
+            let growth = Growth::Write { offset, length };
+            let copied = account(&self.file.volume, self.file.identity, to, growth, || data::copy(from, to, span));
+            match copied {
+                Err(Error::Unsupported) => {}
+                answer => return answer,
+            }
+        }
+        through_memory(self, source, span, same)
+    }
+
+    fn clone_from(&self, _source: &dyn Node, _: u64, _: u64, _: u64) -> Result<(), Error> {
+        Err(Error::Unsupported)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.data().ok()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn security(&self) -> Result<Option<Vec<u8>>, Error> {
+        security::load(&self.file)
+    }
+
+    fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
+        security::replace(&self.file, descriptor)
+    }
+
+    fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        extended::all(&self.file)
+    }
+
+    fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        extended::set(&self.file, name, value)
+    }
+
+    fn streams(&self) -> Result<Vec<StreamEntry>, Error> {
+        streams::list(&self.file)
+    }
+
+    fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
+        streams::open(&self.file, name)
+    }
+
+    fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
+        streams::create(&self.file, name)
+    }
+
+    fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        streams::rename(&self.file, from, to, replace)
+    }
+
+    fn remove_stream(&self, name: &str) -> Result<(), Error> {
+        streams::remove(&self.file, name)
+    }
+
+    fn entries(&self) -> Result<Vec<Entry>, Error> {
+        entries::all(&self.file)
+    }
+
+    fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
+        entries::metadata(&self.file, name)
+    }
+}

@@ -1,0 +1,140 @@
+//! A limit on the bytes that files of a share hold.
+//!
+//! What is there is counted once; then every change of a file's data through the store is measured by the blocks it
+//! holds before and after. A write is refused where the blocks that it could need at most are more than what is left, so a write
+//! into a hole may be refused a little early; one within data that is there never is. Space of a removed file counts as free
+//! at once, even while it is open.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use rustix::fd::AsFd;
+use rustix::fs::{FileType, OFlags, Stat, fstat};
+use rustix::io::Errno;
+
+use crate::directory::errno::error;
+use crate::directory::fence::{Fence, Wait};
+use crate::directory::folder::{each_name, file_type, stat_at};
+use crate::directory::volume::Volume;
+use crate::{Error, Identity, Space};
+
+/// Changes under a quota happen one at a time for each of so many groups of files.
+const LOCKS: usize = 64;
+/// Names counted at most when a store is opened; what is beyond counts as nothing.
+const COUNTED_MAX: usize = 1 << 24;
+/// Bytes in a block as `st_blocks` counts.
+const BLOCK_BYTES: u64 = 512;
+/// What a write may need besides its data: the unit it begins and the one it ends in.
+const UNIT_BYTES: u64 = 4096;
+
+/// The limit and what is used of it.
+pub(super) struct Quota {
+    limit_bytes: u64,
+    used_bytes: AtomicU64,
+    locks: [Mutex<()>; LOCKS],
+}
+
+impl Quota {
+    /// Counts what is there.
+    pub(super) fn measure(fence: &Fence, limit_bytes: u64) -> Result<Self, Error> {
+        let used_bytes = AtomicU64::new(count(fence)?);
+        Ok(Quota { limit_bytes, used_bytes, locks: [const { Mutex::new(()) }; LOCKS] })
+    }
+
+    /// The file system's space, but no more than the limit.
+    pub(super) fn within(&self, space: Space) -> Space {
+        Space { total_bytes: space.total_bytes.min(self.limit_bytes), free_bytes: space.free_bytes.min(self.left()) }
+    }
+
+    /// A file that held `bytes` is gone.
+    pub(super) fn give_back(&self, bytes: u64) {
+        let less = |used: u64| Some(used.saturating_sub(bytes));
+        let _ = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    fn left(&self) -> u64 {
+        self.limit_bytes.saturating_sub(self.used_bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// What a change may do to a file's blocks.
+#[derive(Clone, Copy)]
+pub(super) enum Growth {
+    /// Data is written to this range, which may need blocks.
+    Write { offset: u64, length: u64 },
+    /// Blocks up to this length are asked for.
+    UpTo(u64),
+    /// Nothing is added.
+    None,
+}
+
+/// Changes a file's data within the quota, if there is one.
+pub(super) fn account<Fd: AsFd, T>(
+    volume: &Volume,
+    file: Identity,
+    fd: Fd,
+    growth: Growth,
+    change: impl FnOnce() -> Result<T, Errno>,
+) -> Result<T, Error> {
+    let Some(quota) = &volume.quota else { return change().map_err(error) };
+    let _held = quota.locks[(file.file % LOCKS as u64) as usize].lock();
+    let before = fstat(&fd).map_err(error)?;
+    if growth.most(&before) > quota.left() {
+        return Err(Error::Full);
+    }
+    let answer = change().map_err(error);
+    if let Ok(after) = fstat(&fd)
+        && after.st_nlink > 0
+    {
+        let (before, after) = (held_bytes(&before), held_bytes(&after));
+        quota.used_bytes.fetch_add(after.saturating_sub(before), Ordering::Relaxed);
+        quota.give_back(before.saturating_sub(after));
+    }
+    answer
+}
+
+impl Growth {
+    /// The most bytes that a file may grow by.
+    fn most(self, file: &Stat) -> u64 {
+        let (length, held) = (u64::try_from(file.st_size).unwrap_or(0), held_bytes(file));
+        match self {
+            Growth::None => 0,
+            Growth::UpTo(end) => end.saturating_sub(held),
+            Growth::Write { offset, length: count } => {
+                let is_dense = held >= length;
+                let end = offset.saturating_add(count);
+                let new = if is_dense { end.saturating_sub(length.max(offset)) } else { count };
+                if new == 0 || (is_dense && end <= held) { 0 } else { new.next_multiple_of(UNIT_BYTES) }
+            }
+        }
+    }
+}
+
+fn held_bytes(file: &Stat) -> u64 {
+    u64::try_from(file.st_blocks).unwrap_or(0) * BLOCK_BYTES
+}
+
+/// The bytes held by all files below the root; a file with several names counts in parts.
+fn count(fence: &Fence) -> Result<u64, Error> {
+    let mut total = 0u64;
+    let mut seen = 0;
+    let mut waiting = vec![Vec::new()];
+    while let Some(path) = waiting.pop() {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let Ok(folder) = fence.open(&path, flags, Wait::May) else { continue };
+        let visit = |entry: crate::directory::folder::Listed<'_>| {
+            seen += 1;
+            let Ok(stat) = stat_at(&folder, entry.name) else { return };
+            match file_type(&stat) {
+                FileType::RegularFile => total += stat.stx_blocks * BLOCK_BYTES / u64::from(stat.stx_nlink.max(1)),
+                FileType::Directory => waiting.push([path.as_slice(), entry.name].join(&b'/')),
+                _ => {}
+            }
+        };
+        each_name(&folder, visit).map_err(error)?;
+        if seen > COUNTED_MAX {
+            break;
+        }
+    }
+    Ok(total)
+}

@@ -1,0 +1,103 @@
+//! Removing names, and what is kept of a file outside it when its last name goes.
+
+use std::sync::Arc;
+
+use rustix::fd::AsRawFd;
+use rustix::fs::{AtFlags, FileType, unlinkat};
+use rustix::io::Errno;
+
+use crate::directory::cache::Did;
+use crate::directory::errno::error;
+use crate::directory::fence::Wait;
+use crate::directory::folder::Folder;
+use crate::directory::keep::{Place, Subject};
+use crate::directory::volume::Volume;
+use crate::directory::walk::{self, Named};
+use crate::directory::{cache::Held, names::Wanted, side, streams};
+use crate::{Error, Identity, SharePath};
+
+/// Removes a name.
+pub(super) fn remove(volume: &Arc<Volume>, path: &SharePath, expected: Identity) -> Result<(), Error> {
+    volume.check_writable()?;
+    let (folder, wanted) = walk::parent(volume, path)?;
+    let mut held = volume.cache.hold(folder.identity);
+    let (disk, named) = stored(volume, &mut held, &folder, &wanted)?;
+    if named.identity != expected {
+        return Err(Error::NotFound);
+    }
+    let valid = held.is_valid(&folder)?;
+    unlink(volume, &folder, &disk, &named)?;
+    if valid {
+        held.note(&folder, &Did::Removed(&disk));
+    } else {
+        held.forget(folder.identity);
+    }
+    drop(held);
+    if named.kind == FileType::Directory
+        && let Some(mut own) = volume.cache.try_hold(named.own)
+    {
+        own.forget(named.own);
+    }
+    Ok(())
+}
+
+/// The name as it is stored, and what it leads to. [`Error::NotFound`] where there is none.
+pub(super) fn stored(
+    volume: &Volume,
+    held: &mut Held<'_>,
+    folder: &Folder,
+    wanted: &Wanted,
+) -> Result<(Vec<u8>, Named), Error> {
+    match walk::named(volume, folder, &wanted.disk) {
+        Ok(named) => Ok((wanted.disk.clone(), named)),
+        Err(Error::NotFound) => {
+            if !folder.exists && folder.path.is_root() {
+                return Err(Error::Gone);
+            }
+            let disk = held.find(folder, wanted, Wait::May)?.ok_or(Error::NotFound)?;
+            let named = walk::named(volume, folder, &disk)?;
+            Ok((disk, named))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes a stored name and, with the last, what is kept outside the file.
+pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], named: &Named) -> Result<(), Error> {
+    let subject = subject(volume, folder, disk, named);
+    let last = is_last(named);
+    let sides = if last { streams::sides(&subject).unwrap_or_default() } else { Vec::new() };
+    let flags = if named.kind == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+    unlinkat(&folder.fd, disk, flags).map_err(|errno| match errno {
+        Errno::EXIST => Error::NotEmpty,
+        other => error(other),
+    })?;
+    if last {
+        bury(volume, &subject, &sides, named);
+    }
+    Ok(())
+}
+
+/// Forgets what is kept outside a file that has lost its last name.
+pub(super) fn bury(volume: &Volume, subject: &Subject<'_>, sides: &[side::Id], named: &Named) {
+    subject.bury(sides);
+    if let Some(quota) = &volume.quota {
+        quota.give_back(named.allocated);
+    }
+}
+
+/// True where the name is the last of a file or directory that may have something outside it.
+pub(super) fn is_last(named: &Named) -> bool {
+    match named.kind {
+        FileType::Directory => true,
+        FileType::RegularFile => named.links <= 1,
+        _ => false,
+    }
+}
+
+/// A file by its name.
+pub(super) fn subject<'a>(volume: &'a Volume, folder: &Folder, disk: &[u8], named: &Named) -> Subject<'a> {
+    let mut path = format!("/proc/self/fd/{}/", folder.fd.as_raw_fd()).into_bytes();
+    path.extend_from_slice(disk);
+    Subject { volume, place: Place::Named(path), identity: named.own, born: named.born }
+}

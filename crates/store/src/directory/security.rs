@@ -1,0 +1,79 @@
+//! Security descriptors: kept as they are, in an attribute, or, where that has no room for one, in a side file.
+
+use crate::Error;
+use crate::directory::errno::error;
+use crate::directory::file::OpenFile;
+use crate::directory::keep::{SECURITY, SECURITY_SIDE, Subject};
+use crate::directory::{data, side};
+
+/// The longest security descriptor. An ACL has at most 64 KiB (MS-DTYP 2.4.5), and a descriptor two of them.
+const DESCRIPTOR_BYTES_MAX: u64 = 256 * 1024;
+
+/// The stored descriptor.
+pub(super) fn load(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
+    let subject = file.subject();
+    if let Some(descriptor) = subject.load_all(SECURITY)? {
+        return Ok(Some(descriptor));
+    }
+    let Some(id) = side_id(&subject)? else { return Ok(None) };
+    let fd = match side::open(&file.volume, id) {
+        Err(Error::Gone) => return Ok(None),
+        answer => answer?,
+    };
+    let length = data::length(&fd).map_err(error)?.min(DESCRIPTOR_BYTES_MAX);
+    let mut descriptor = vec![0; usize::try_from(length).unwrap_or(0)];
+    let count = data::read(&fd, &mut descriptor, 0).map_err(error)?;
+    descriptor.truncate(count);
+    Ok(Some(descriptor))
+}
+
+/// Stores the descriptor of a new file.
+pub(super) fn save(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
+    match file.subject().save(SECURITY, descriptor) {
+        Err(Error::TooLarge) => save_in_side_file(file, descriptor),
+        answer => answer,
+    }
+}
+
+/// Stores a descriptor in the place of another.
+pub(super) fn replace(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
+    file.volume.check_writable()?;
+    let _held = file.volume.lock_file(file.identity);
+    let subject = file.subject();
+    let old = side_id(&subject)?;
+    save(file, descriptor)?;
+    if let Some(old) = old {
+        if side_id(&subject)? == Some(old) {
+            subject.erase(SECURITY_SIDE)?;
+        }
+        side::remove(&file.volume, old);
+    }
+    Ok(())
+}
+
+fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
+    if descriptor.len() as u64 > DESCRIPTOR_BYTES_MAX {
+        return Err(Error::TooLarge);
+    }
+    let id = side::new_id()?;
+    let fd = side::create(&file.volume, id)?;
+    let subject = file.subject();
+    let written = data::write(&fd, descriptor, 0).map_err(error).and_then(|()| subject.save(SECURITY_SIDE, &id));
+    match written {
+        Ok(()) => subject.erase(SECURITY).map(|_| ()),
+        Err(error) => {
+            side::remove(&file.volume, id);
+            Err(error)
+        }
+    }
+}
+
+/// The side file that holds the descriptor.
+pub(super) fn side_id(subject: &Subject<'_>) -> Result<Option<side::Id>, Error> {
+    let mut id = [0; 16];
+    match subject.load(SECURITY_SIDE, &mut id) {
+        Ok(length) => Ok(length.filter(|length| *length == id.len()).map(|_| id)),
+        Err(Error::TooLarge) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,325 @@
+//! An open named stream.
+//!
+//! Its data are in an attribute of the file until they outgrow it, and in a side file from then on. It is known by its
+//! id, so that it is found again after it was renamed, and not mistaken for a later one with its name.
+
+use std::any::Any;
+use std::sync::OnceLock;
+
+use parking_lot::RwLock;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
+
+use crate::copy::{Span, through_memory};
+use crate::directory::errno::error;
+use crate::directory::file::OpenFile;
+use crate::directory::keep::Subject;
+use crate::directory::quota::{Growth, account};
+use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, StreamValue, VALUE_BYTES_MAX};
+use crate::directory::streams::{self, Kept};
+use crate::directory::{data, extended, folder, metadata, node, security, side};
+use crate::{
+    Changes, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry, Use,
+};
+use std::sync::Arc;
+
+/// A stream and the file it belongs to.
+pub(super) struct StreamNode {
+    file: OpenFile,
+    id: side::Id,
+    key: RwLock<String>,
+    side: OnceLock<OwnedFd>,
+}
+
+impl StreamNode {
+    pub(super) fn new(file: OpenFile, kept: Kept) -> Self {
+        StreamNode { file, id: kept.id, key: RwLock::new(kept.key), side: OnceLock::new() }
+    }
+
+    /// Its value. [`Error::Gone`] where it was removed.
+    fn value<'a>(&self, subject: &Subject<'_>, bytes: &'a mut [u8; VALUE_BYTES_MAX]) -> Result<StreamValue<'a>, Error> {
+        let is_own = streams::load(subject, &self.key.read(), bytes)?.is_some_and(|value| value.id == self.id);
+        if !is_own {
+            let kept = streams::all(subject)?.into_iter().find(|kept| kept.id == self.id).ok_or(Error::Gone)?;
+            *self.key.write() = kept.key;
+        }
+        streams::load(subject, &self.key.read(), bytes)?.ok_or(Error::Gone)
+    }
+
+    /// Its side file, if it has one by now.
+    fn side(&self) -> Result<Option<BorrowedFd<'_>>, Error> {
+        if let Some(fd) = self.side.get() {
+            return Ok(Some(fd.as_fd()));
+        }
+        let mut bytes = [0; VALUE_BYTES_MAX];
+        match self.value(&self.file.subject(), &mut bytes)?.body {
+            Body::Here(_) => Ok(None),
+            Body::Side => self.open_side().map(Some),
+        }
+    }
+
+    fn open_side(&self) -> Result<BorrowedFd<'_>, Error> {
+        let fd = side::open(&self.file.volume, self.id)?;
+        Ok(self.side.get_or_init(|| fd).as_fd())
+    }
+
+    /// Lets `inline` work on data in the attribute, or gives the side file.
+    fn inline_or_side<T>(&self, inline: impl FnOnce(&[u8]) -> T) -> Result<Result<T, BorrowedFd<'_>>, Error> {
+        if let Some(fd) = self.side.get() {
+            return Ok(Err(fd.as_fd()));
+        }
+        let mut bytes = [0; VALUE_BYTES_MAX];
+        match self.value(&self.file.subject(), &mut bytes)?.body {
+            Body::Here(data) => Ok(Ok(inline(data))),
+            Body::Side => self.open_side().map(Err),
+        }
+    }
+
+    /// Changes the data in the attribute with `edit`, which gets them with zeros behind up to `length`, and leaves `length` of
+    /// them; or gives the side file, to which they are moved where they do not fit.
+    fn edit(
+        &self,
+        length: impl FnOnce(u64) -> u64,
+        edit: impl FnOnce(&mut [u8]),
+    ) -> Result<Option<BorrowedFd<'_>>, Error> {
+        self.file.volume.check_writable()?;
+        if let Some(fd) = self.side.get() {
+            return Ok(Some(fd.as_fd()));
+        }
+        let _held = self.file.volume.lock_file(self.file.identity);
+        let subject = self.file.subject();
+        let mut bytes = [0; VALUE_BYTES_MAX];
+        let value = self.value(&subject, &mut bytes)?;
+        let Body::Here(old) = value.body else { return self.open_side().map(Some) };
+        let key = self.key.read();
+        let length = length(old.len() as u64);
+        if length <= INLINE_BYTES_MAX as u64 {
+            let mut new = [0; INLINE_BYTES_MAX];
+            let new = &mut new[..length as usize];
+            let common = old.len().min(new.len());
+            new[..common].copy_from_slice(&old[..common]);
+            edit(new);
+            match streams::save(&subject, &key, &StreamValue { body: Body::Here(new), ..value }) {
+                Err(Error::TooLarge) => {}
+                answer => {
+                    answer?;
+                    self.touch();
+                    return Ok(None);
+                }
+            }
+        }
+        let fd = streams::move_out(&subject, &key, &value, old)?;
+        Ok(Some(self.side.get_or_init(|| fd).as_fd()))
+    }
+
+    /// Changes a side file within the quota.
+    fn change_side<T>(
+        &self,
+        fd: BorrowedFd<'_>,
+        growth: Growth,
+        change: impl FnOnce() -> Result<T, rustix::io::Errno>,
+    ) -> Result<T, Error> {
+        self.file.volume.check_writable()?;
+        let answer = account(&self.file.volume, self.file.identity, fd, growth, change)?;
+        self.touch();
+        Ok(answer)
+    }
+
+    /// A stream's data are the file's: its time of last write moves.
+    fn touch(&self) {
+        let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        if let Some(fd) = self.file.readable() {
+            let _ = futimens(fd, &Timestamps { last_access: omitted, last_modification: now });
+        }
+    }
+
+    fn is_same_data(&self, other: &dyn Node) -> bool {
+        other.as_any().downcast_ref::<StreamNode>().is_some_and(|other| other.id == self.id)
+    }
+}
+
+/// Copies what of inline data lies in a range; gives the bytes copied.
+fn read_inline(data: &[u8], buffer: &mut [u8], offset: u64) -> usize {
+    let rest = usize::try_from(offset).ok().and_then(|offset| data.get(offset..)).unwrap_or(&[]);
+    let count = rest.len().min(buffer.len());
+    buffer[..count].copy_from_slice(&rest[..count]);
+    count
+}
+
+/// The part of `data` that a range covers.
+fn range_mut(data: &mut [u8], offset: u64, length: u64) -> &mut [u8] {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX).min(data.len());
+    let end = usize::try_from(offset.saturating_add(length)).unwrap_or(usize::MAX).min(data.len());
+    &mut data[start..end.max(start)]
+}
+
+impl Node for StreamNode {
+    fn kind(&self) -> Kind {
+        Kind::Stream
+    }
+
+    fn identity(&self) -> Identity {
+        self.file.identity
+    }
+
+    fn metadata(&self) -> Result<Metadata, Error> {
+        let base = metadata::of(&self.file)?;
+        let unit = u64::from(self.file.volume.unit_bytes.max(1));
+        let (length, allocated) = match self.inline_or_side(|data| data.len() as u64)? {
+            Ok(length) => (length, length.next_multiple_of(unit)),
+            Err(fd) => {
+                let stat = folder::stat(fd).map_err(error)?;
+                (stat.stx_size, stat.stx_blocks * 512)
+            }
+        };
+        Ok(Metadata { kind: Kind::Stream, length, allocated, ..base })
+    }
+
+    fn try_metadata(&self) -> Result<Metadata, Error> {
+        if self.file.volume.is_local { self.metadata() } else { Err(Error::WouldBlock) }
+    }
+
+    fn change(&self, changes: &Changes) -> Result<(), Error> {
+        metadata::change(&self.file, changes)
+    }
+
+    fn prepare(&self, usage: Use) -> Result<(), Error> {
+        match usage {
+            Use::Metadata | Use::Read => Ok(()),
+            Use::ReadWrite => self.file.volume.check_writable(),
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        match self.inline_or_side(|data| read_inline(data, buffer, offset))? {
+            Ok(count) => Ok(count),
+            Err(fd) => data::read(fd, buffer, offset).map_err(error),
+        }
+    }
+
+    fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        if !self.file.volume.is_local {
+            return Err(Error::WouldBlock);
+        }
+        match self.inline_or_side(|data| read_inline(data, buffer, offset))? {
+            Ok(count) => Ok(count),
+            Err(fd) => node::try_read(&self.file, fd, buffer, offset),
+        }
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
+        let count = data.len() as u64;
+        let end = offset.checked_add(count).ok_or(Error::TooLarge)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let edit = |held: &mut [u8]| range_mut(held, offset, count).copy_from_slice(data);
+        match self.edit(|length| length.max(end), edit)? {
+            None => Ok(()),
+            Some(fd) => {
+                let growth = Growth::Write { offset, length: count };
+                self.change_side(fd, growth, || data::write(fd, data, offset))
+            }
+        }
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        if let Some(fd) = self.side()? {
+            rustix::fs::fsync(fd).map_err(error)?;
+        }
+        node::sync(&self.file)
+    }
+
+    fn set_length(&self, length: u64) -> Result<(), Error> {
+        match self.edit(|_| length, |_| ())? {
+            None => Ok(()),
+            Some(fd) => self.change_side(fd, Growth::None, || data::set_length(fd, length)),
+        }
+    }
+
+    fn reserve(&self, length: u64) -> Result<(), Error> {
+        match self.side()? {
+            None => Ok(()),
+            Some(fd) => self.change_side(fd, Growth::UpTo(length), || data::reserve(fd, length)),
+        }
+    }
+
+    fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
+        match self.edit(|held| held, |data| range_mut(data, offset, length).fill(0))? {
+            None => Ok(()),
+            Some(fd) => self.change_side(fd, Growth::None, || data::zero(fd, offset, length, punch)),
+        }
+    }
+
+    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
+        match self.inline_or_side(|data| data.len() as u64)? {
+            Ok(held) => {
+                let end = held.min(offset.saturating_add(length));
+                let extent = (offset < end && count_max > 0).then(|| Extent { offset, length: end - offset });
+                Ok(extent.into_iter().collect())
+            }
+            Err(fd) => data::extents(fd, offset, length, count_max).map_err(error),
+        }
+    }
+
+    fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
+        through_memory(self, source, Span { source_offset, offset, length }, self.is_same_data(source))
+    }
+
+    fn clone_from(&self, _source: &dyn Node, _: u64, _: u64, _: u64) -> Result<(), Error> {
+        Err(Error::Unsupported)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.side.get().map(AsFd::as_fd)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn security(&self) -> Result<Option<Vec<u8>>, Error> {
+        security::load(&self.file)
+    }
+
+    fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
+        security::replace(&self.file, descriptor)
+    }
+
+    fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        extended::all(&self.file)
+    }
+
+    fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        extended::set(&self.file, name, value)
+    }
+
+    fn streams(&self) -> Result<Vec<StreamEntry>, Error> {
+        streams::list(&self.file)
+    }
+
+    fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
+        streams::open(&self.file, name)
+    }
+
+    fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
+        streams::create(&self.file, name)
+    }
+
+    fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        streams::rename(&self.file, from, to, replace)
+    }
+
+    fn remove_stream(&self, name: &str) -> Result<(), Error> {
+        streams::remove(&self.file, name)
+    }
+
+    fn entries(&self) -> Result<Vec<Entry>, Error> {
+        Err(Error::NotDirectory)
+    }
+
+    fn entry_metadata(&self, _name: &Name) -> Result<Metadata, Error> {
+        Err(Error::NotDirectory)
+    }
+}

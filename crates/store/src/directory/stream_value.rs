@@ -1,0 +1,116 @@
+//! How a named stream is kept: its data, or where they are.
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 1 | version, 1 |
+//! | 1 | 1 | 0: the data follow; 1: they are in a side file |
+//! | 2 | 16 | the stream's id, which is the side file's name |
+//! | 18 | 2 | bytes of the name, little-endian; 0 where the key holds it |
+//! | 20 | n | the name, UTF-8 |
+//! | 20 + n | | the data |
+
+use crate::directory::keep::{KEY_BYTES_MAX, LONG_STREAM, STREAM};
+use crate::directory::side::Id;
+
+/// The most bytes of data that are kept in an attribute: an ext4 inode has 4 KiB for all of them.
+pub(super) const INLINE_BYTES_MAX: usize = 1024;
+/// The longest value: 255 UTF-16 units are at most 765 bytes of name.
+pub(super) const VALUE_BYTES_MAX: usize = HEADER_BYTES + 765 + INLINE_BYTES_MAX;
+
+const VERSION: u8 = 1;
+const HERE: u8 = 0;
+const SIDE: u8 = 1;
+const HEADER_BYTES: usize = 20;
+
+/// A value taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StreamValue<'a> {
+    pub(super) id: Id,
+    /// The name, where the key does not hold it.
+    pub(super) name: &'a str,
+    pub(super) body: Body<'a>,
+}
+
+/// Where the data are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body<'a> {
+    Here(&'a [u8]),
+    Side,
+}
+
+impl<'a> StreamValue<'a> {
+    /// `None` where the bytes are no such value.
+    pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        let (id, _) = header.get(2..)?.split_first_chunk::<16>()?;
+        let name_length = usize::from(u16::from_le_bytes([header[18], header[19]]));
+        let (name, data) = rest.split_at_checked(name_length)?;
+        let name = std::str::from_utf8(name).ok()?;
+        let body = match (header[0], header[1]) {
+            (VERSION, HERE) => Body::Here(data),
+            (VERSION, SIDE) => Body::Side,
+            _ => return None,
+        };
+        Some(StreamValue { id: *id, name, body })
+    }
+
+    /// Writes the value to `out`; gives its length, `None` where it does not fit.
+    pub(super) fn encode(&self, out: &mut [u8]) -> Option<usize> {
+        let name_length = u16::try_from(self.name.len()).ok()?;
+        let (place, data) = match self.body {
+            Body::Here(data) => (HERE, data),
+            Body::Side => (SIDE, [].as_slice()),
+        };
+        let length = HEADER_BYTES + self.name.len() + data.len();
+        let out = out.get_mut(..length)?;
+        out[0] = VERSION;
+        out[1] = place;
+        out[2..18].copy_from_slice(&self.id);
+        out[18..20].copy_from_slice(&name_length.to_le_bytes());
+        out[20..20 + self.name.len()].copy_from_slice(self.name.as_bytes());
+        out[20 + self.name.len()..].copy_from_slice(data);
+        Some(length)
+    }
+}
+
+/// The key of a stream, and the name that its value has to hold: none where the key does.
+pub(super) fn key(name: &str, id: Id) -> (String, &str) {
+    if STREAM.len() + name.len() <= KEY_BYTES_MAX {
+        return (format!("{STREAM}{name}"), "");
+    }
+    let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    (format!("{LONG_STREAM}{id}"), name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_value_comes_back(id: [u8; 16], name in ".{0,255}", data in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..1024))) {
+            let body = data.as_deref().map_or(Body::Side, Body::Here);
+            let value = StreamValue { id, name: &name, body };
+            let mut out = [0; VALUE_BYTES_MAX + 255];
+            let length = value.encode(&mut out).unwrap();
+            prop_assert_eq!(StreamValue::decode(&out[..length]), Some(value));
+        }
+
+        #[test]
+        fn any_bytes_are_decoded(bytes: Vec<u8>) {
+            let _ = StreamValue::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_cut_header_is_none() {
+        let value = StreamValue { id: [1; 16], name: "name", body: Body::Here(&[]) };
+        let mut out = [0; 64];
+        let length = value.encode(&mut out).unwrap();
+        for cut in 0..length {
+            assert_eq!(StreamValue::decode(&out[..cut]), None);
+        }
+        assert_eq!(value.encode(&mut [0; 10]), None);
+    }
+}

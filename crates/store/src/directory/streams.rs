@@ -1,0 +1,196 @@
+//! The named streams of a file or directory.
+
+use std::sync::Arc;
+
+use crate::copy::check_stream_name;
+use crate::directory::errno::error;
+use crate::directory::file::OpenFile;
+use crate::directory::keep::{LONG_STREAM, SECURITY_SIDE, STREAM, Subject};
+use crate::directory::stream::StreamNode;
+use crate::directory::stream_value::{Body, StreamValue, VALUE_BYTES_MAX, key};
+use crate::directory::{data, folder, security, side};
+use crate::{Error, NamedNode, Node, Replace, StreamEntry, fold};
+
+/// A stream as it is kept.
+pub(super) struct Kept {
+    pub(super) key: String,
+    pub(super) name: String,
+    pub(super) id: side::Id,
+    /// Bytes of data; `None` where they are in a side file.
+    pub(super) inline: Option<u64>,
+}
+
+/// All of them, with their lengths.
+pub(super) fn list(file: &OpenFile) -> Result<Vec<StreamEntry>, Error> {
+    let unit = u64::from(file.volume.unit_bytes.max(1));
+    let mut entries = Vec::new();
+    for kept in all(&file.subject())? {
+        let (length, allocated) = match kept.inline {
+            Some(length) => (length, length.next_multiple_of(unit)),
+            None => match side::open(&file.volume, kept.id) {
+                Ok(fd) => {
+                    let stat = folder::stat(fd).map_err(error)?;
+                    (stat.stx_size, stat.stx_blocks * 512)
+                }
+                Err(_) => continue,
+            },
+        };
+        entries.push(StreamEntry { name: kept.name, length, allocated });
+    }
+    Ok(entries)
+}
+
+/// Opens one.
+pub(super) fn open(file: &OpenFile, name: &str) -> Result<Option<NamedNode>, Error> {
+    let Some(kept) = find(&file.subject(), name)? else { return Ok(None) };
+    let name = kept.name.clone();
+    Ok(Some((name, Arc::new(StreamNode::new(file.again()?, kept)))))
+}
+
+/// Makes an empty one.
+pub(super) fn create(file: &OpenFile, name: &str) -> Result<Arc<dyn Node>, Error> {
+    file.volume.check_writable()?;
+    check_stream_name(name)?;
+    let _held = file.volume.lock_file(file.identity);
+    let subject = file.subject();
+    if find(&subject, name)?.is_some() {
+        return Err(Error::Exists);
+    }
+    let id = side::new_id()?;
+    let (key, long_name) = key(name, id);
+    save(&subject, &key, &StreamValue { id, name: long_name, body: Body::Here(&[]) })?;
+    let kept = Kept { key, name: name.to_owned(), id, inline: Some(0) };
+    Ok(Arc::new(StreamNode::new(file.again()?, kept)))
+}
+
+/// Gives one another name.
+pub(super) fn rename(file: &OpenFile, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+    file.volume.check_writable()?;
+    check_stream_name(to)?;
+    let _held = file.volume.lock_file(file.identity);
+    let subject = file.subject();
+    let kept = find(&subject, from)?.ok_or(Error::NotFound)?;
+    let taken = find(&subject, to)?.filter(|taken| taken.id != kept.id);
+    if taken.is_some() && replace == Replace::No {
+        return Err(Error::Exists);
+    }
+    if let Some(taken) = taken {
+        erase(&subject, &taken)?;
+    }
+    let mut bytes = [0; VALUE_BYTES_MAX];
+    let value = load(&subject, &kept.key, &mut bytes)?.ok_or(Error::NotFound)?;
+    let (new_key, long_name) = key(to, kept.id);
+    save(&subject, &new_key, &StreamValue { name: long_name, ..value })?;
+    if new_key != kept.key {
+        subject.erase(&kept.key)?;
+    }
+    Ok(())
+}
+
+/// Removes one.
+pub(super) fn remove(file: &OpenFile, name: &str) -> Result<(), Error> {
+    file.volume.check_writable()?;
+    let _held = file.volume.lock_file(file.identity);
+    let subject = file.subject();
+    let kept = find(&subject, name)?.ok_or(Error::NotFound)?;
+    erase(&subject, &kept)
+}
+
+/// The ids of all side files that belong to a file.
+pub(super) fn sides(subject: &Subject<'_>) -> Result<Vec<side::Id>, Error> {
+    let mut ids = Vec::new();
+    let mut bytes = [0; VALUE_BYTES_MAX];
+    for key in subject.keys()? {
+        if key == SECURITY_SIDE {
+            ids.extend(security::side_id(subject)?);
+        } else if key.starts_with(STREAM) || key.starts_with(LONG_STREAM) {
+            let value = load(subject, &key, &mut bytes)?;
+            ids.extend(value.filter(|value| value.body == Body::Side).map(|value| value.id));
+        }
+    }
+    Ok(ids)
+}
+
+/// All streams as they are kept.
+pub(super) fn all(subject: &Subject<'_>) -> Result<Vec<Kept>, Error> {
+    let mut found = Vec::new();
+    for key in subject.keys()? {
+        found.extend(kept(subject, key)?);
+    }
+    Ok(found)
+}
+
+/// Writes a stream's value.
+pub(super) fn save(subject: &Subject<'_>, key: &str, value: &StreamValue<'_>) -> Result<(), Error> {
+    let mut bytes = [0; VALUE_BYTES_MAX];
+    let length = value.encode(&mut bytes).ok_or(Error::TooLarge)?;
+    subject.save(key, &bytes[..length])
+}
+
+/// Reads a stream's value; `None` where there is none, or one that is not ours.
+pub(super) fn load<'a>(
+    subject: &Subject<'_>,
+    key: &str,
+    bytes: &'a mut [u8; VALUE_BYTES_MAX],
+) -> Result<Option<StreamValue<'a>>, Error> {
+    match subject.load(key, bytes) {
+        Ok(Some(length)) => Ok(bytes.get(..length).and_then(StreamValue::decode)),
+        Ok(None) | Err(Error::TooLarge) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Moves data out of the attribute; gives the side file.
+pub(super) fn move_out(
+    subject: &Subject<'_>,
+    key: &str,
+    value: &StreamValue<'_>,
+    inline: &[u8],
+) -> Result<rustix::fd::OwnedFd, Error> {
+    let fd = side::create(subject.volume, value.id)?;
+    let moved = data::write(&fd, inline, 0).map_err(error);
+    let moved = moved.and_then(|()| save(subject, key, &StreamValue { body: Body::Side, ..*value }));
+    match moved {
+        Ok(()) => Ok(fd),
+        Err(error) => {
+            side::remove(subject.volume, value.id);
+            Err(error)
+        }
+    }
+}
+
+fn find(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
+    if check_stream_name(name).is_err() {
+        return Ok(None);
+    }
+    let (exact, _) = key(name, [0; 16]);
+    if let Some(kept) = kept(subject, exact)? {
+        return Ok(Some(kept));
+    }
+    let folded = fold(name);
+    Ok(all(subject)?.into_iter().find(|kept| fold(&kept.name) == folded))
+}
+
+fn kept(subject: &Subject<'_>, key: String) -> Result<Option<Kept>, Error> {
+    let short = key.strip_prefix(STREAM);
+    if short.is_none() && !key.starts_with(LONG_STREAM) {
+        return Ok(None);
+    }
+    let mut bytes = [0; VALUE_BYTES_MAX];
+    let Some(value) = load(subject, &key, &mut bytes)? else { return Ok(None) };
+    let name = short.unwrap_or(value.name).to_owned();
+    let inline = match value.body {
+        Body::Here(data) => Some(data.len() as u64),
+        Body::Side => None,
+    };
+    let id = value.id;
+    Ok(Some(Kept { key, name, id, inline }))
+}
+
+fn erase(subject: &Subject<'_>, kept: &Kept) -> Result<(), Error> {
+    subject.erase(&kept.key)?;
+    if kept.inline.is_none() {
+        side::remove(subject.volume, kept.id);
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! What all nodes of one directory store share.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, fgetxattr, fstatfs, open, openat, readlinkat};
+use rustix::io::Errno;
+use rustix::path::DecInt;
+
+use crate::directory::DirectoryOptions;
+use crate::directory::cache::Cache;
+use crate::directory::errno::error;
+use crate::directory::fence::Fence;
+use crate::directory::folder::{identity, stat};
+use crate::directory::keep::{Keep, RECORD};
+use crate::directory::quota::Quota;
+use crate::{Error, Identity};
+
+/// How many locks the files share for changes of what is kept beside them.
+const FILE_LOCKS: usize = 64;
+
+/// File systems that answer from this machine's memory whatever is cached, by their `statfs` number.
+const LOCAL: [u64; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
+/// File systems that are memory: tmpfs, ramfs.
+const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58F6];
+/// ext2, ext3 and ext4.
+const EXT4: u64 = 0xEF53;
+/// The longest file on ext4 with 4-KiB blocks.
+const EXT4_LENGTH_MAX: u64 = (16 << 40) - 4096;
+
+/// How coarse the times of change are on local file systems: more than a tick of a 100-Hz kernel.
+const LOCAL_TICK: Duration = Duration::from_millis(20);
+/// The same elsewhere: FAT counts in two seconds.
+const FOREIGN_TICK: Duration = Duration::from_millis(2500);
+
+/// A folder that is served.
+pub(super) struct Volume {
+    pub(super) fence: Fence,
+    pub(super) identity: Identity,
+    pub(super) read_only: bool,
+    /// No call waits for a device.
+    pub(super) never_blocks: bool,
+    /// Metadata of an open file is in this machine's memory.
+    pub(super) is_local: bool,
+    pub(super) file_length_max: u64,
+    pub(super) unit_bytes: u32,
+    pub(super) cache: Cache,
+    pub(super) keep: Keep,
+    pub(super) quota: Option<Quota>,
+    proc: Option<OwnedFd>,
+    reads_without_waiting: AtomicBool,
+    file_locks: [Mutex<()>; FILE_LOCKS],
+}
+
+impl Volume {
+    pub(super) fn new(folder: &Path, options: &DirectoryOptions) -> Result<Self, Error> {
+        let fence = Fence::new(folder).map_err(error)?;
+        let root = stat(fence.root()).map_err(error)?;
+        let system = fstatfs(fence.root()).map_err(error)?;
+        let magic = system.f_type as u64 & 0xFFFF_FFFF;
+        let never_blocks = MEMORY.contains(&magic);
+        let is_local = never_blocks || LOCAL.contains(&magic);
+        let proc_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let beside = options.attributes_beside_files || !has_attributes(fence.root());
+        Ok(Volume {
+            identity: identity(&root),
+            read_only: options.read_only,
+            never_blocks,
+            is_local,
+            file_length_max: if magic == EXT4 { EXT4_LENGTH_MAX } else { i64::MAX as u64 },
+            unit_bytes: u32::try_from(system.f_bsize).unwrap_or(4096),
+            cache: Cache::new(if is_local { LOCAL_TICK } else { FOREIGN_TICK }),
+            keep: if beside { Keep::Beside } else { Keep::InAttributes },
+            quota: options.quota_bytes.map(|limit| Quota::measure(&fence, limit)).transpose()?,
+            proc: open("/proc/self/fd", proc_flags, Mode::empty()).ok(),
+            reads_without_waiting: AtomicBool::new(true),
+            file_locks: [const { Mutex::new(()) }; FILE_LOCKS],
+            fence,
+        })
+    }
+
+    /// Keeps others from changing what is kept beside a file.
+    pub(super) fn lock_file(&self, file: Identity) -> MutexGuard<'_, ()> {
+        self.file_locks[(file.file % FILE_LOCKS as u64) as usize].lock()
+    }
+
+    /// Opens a file again for something else. Needs `/proc`.
+    pub(super) fn reopen(&self, fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let proc = self.proc.as_ref().ok_or(Errno::OPNOTSUPP)?;
+        openat(proc, DecInt::from_fd(fd), flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty())
+    }
+
+    /// Where an open directory is now, as a path from the root; `None` where it is not below the root any more.
+    pub(super) fn path_of(&self, directory: BorrowedFd<'_>) -> Option<Vec<u8>> {
+        let proc = self.proc.as_ref()?;
+        let root = readlinkat(proc, DecInt::from_fd(self.fence.root()), Vec::new()).ok()?;
+        let path = readlinkat(proc, DecInt::from_fd(directory), Vec::new()).ok()?;
+        let root = root.as_bytes().strip_suffix(b"/").unwrap_or(root.as_bytes());
+        let below = path.as_bytes().strip_prefix(root)?;
+        match below {
+            [] => Some(Vec::new()),
+            [b'/', rest @ ..] => Some(rest.to_vec()),
+            _ => None,
+        }
+    }
+
+    /// True until the file system has refused to read without waiting.
+    pub(super) fn reads_without_waiting(&self) -> bool {
+        self.reads_without_waiting.load(Ordering::Relaxed)
+    }
+
+    /// The file system of `volume` refused to read without waiting.
+    pub(super) fn note_reads_wait(&self, volume: u64) {
+        if volume == self.identity.volume {
+            self.reads_without_waiting.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// [`Error::ReadOnly`] where nothing may be changed.
+    pub(super) fn check_writable(&self) -> Result<(), Error> {
+        if self.read_only { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+}
+
+fn has_attributes<Fd: AsFd>(root: Fd) -> bool {
+    let mut value = [0; 64];
+    !matches!(fgetxattr(root, RECORD, value.as_mut_slice()), Err(Errno::OPNOTSUPP | Errno::NOSYS))
+}

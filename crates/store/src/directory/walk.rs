@@ -1,0 +1,210 @@
+//! From paths to open directories and files.
+//!
+//! A path in stored case is one `openat2` from the root. Where that finds nothing, the names are taken one by one: as they are first,
+//! then in whatever case the directory has them.
+
+use std::sync::Arc;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use crate::directory::errno::{error, opening};
+use crate::directory::fence::Wait;
+use crate::directory::file::{OpenFile, Reach, attempts, is_worth_another};
+use crate::directory::folder::{Folder, file_type, identity, stat, stat_at};
+use crate::directory::names::{Wanted, append_disk, has_stand_ins, is_reserved};
+use crate::directory::node::FileNode;
+use crate::directory::volume::Volume;
+use crate::{Error, Identity, Resolved, SharePath, Use};
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
+/// A name in a directory that exists.
+pub(super) struct Named {
+    pub(super) kind: FileType,
+    /// What the name itself leads to: for a symbolic link, the link.
+    pub(super) own: Identity,
+    /// What clients take it for: for a symbolic link, what it leads to.
+    pub(super) identity: Identity,
+    pub(super) links: u32,
+    pub(super) born: i128,
+    pub(super) allocated: u64,
+}
+
+/// Follows a whole path.
+pub(super) fn resolve(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {
+    check_reserved(path)?;
+    match open(volume, &disk_path(path), usage, wait) {
+        Ok((fd, reach)) => found(volume, fd, reach, canonical(path)),
+        Err(Errno::NOENT) => by_names(volume, path, usage, wait),
+        Err(errno) => Err(opening(errno)),
+    }
+}
+
+/// Opens the directory that holds a path's last name. [`Error::Denied`] for the root, which has none.
+pub(super) fn parent(volume: &Volume, path: &SharePath) -> Result<(Folder, Wanted), Error> {
+    check_reserved(path)?;
+    let (Some(above), Some(name)) = (path.parent(), path.name()) else { return Err(Error::Denied) };
+    Ok((folder(volume, &above, Wait::May)?, Wanted::new(name)))
+}
+
+/// What a stored name in a directory leads to.
+pub(super) fn named(volume: &Volume, folder: &Folder, disk: &[u8]) -> Result<Named, Error> {
+    let own = stat_at(&folder.fd, disk).map_err(error)?;
+    let kind = file_type(&own);
+    let mut target = identity(&own);
+    if kind == FileType::Symlink {
+        let fd = volume.fence.open(&folder.disk_path(disk), OFlags::PATH, Wait::May);
+        target = identity(&stat(fd.map_err(|_| Error::Denied)?).map_err(error)?);
+    }
+    Ok(Named {
+        kind,
+        own: identity(&own),
+        identity: target,
+        links: own.stx_nlink,
+        born: super::file::born(&own),
+        allocated: own.stx_blocks * 512,
+    })
+}
+
+fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {
+    let (Some(above), Some(name)) = (path.parent(), path.name()) else { return Err(Error::Gone) };
+    let wanted = Wanted::new(name);
+    let folder = folder(volume, &above, wait)?;
+    if !folder.exists {
+        return Err(if above.is_root() { Error::Gone } else { Error::PathNotFound });
+    }
+    let stored = {
+        let held = match wait {
+            Wait::May => Some(volume.cache.hold(folder.identity)),
+            Wait::Never => volume.cache.try_hold(folder.identity),
+        };
+        held.ok_or(Error::WouldBlock)?.find(&folder, &wanted, wait)?
+    };
+    if let Some(disk) = stored {
+        match open(volume, &folder.disk_path(&disk), usage, wait) {
+            Ok((fd, reach)) => {
+                let shown = super::names::to_shown(&disk);
+                return found(volume, fd, reach, folder.shown_path(&shown));
+            }
+            Err(Errno::NOENT) if wait == Wait::Never => return Err(Error::WouldBlock),
+            Err(Errno::NOENT) if is_link(&folder, &disk) => return Err(Error::Denied),
+            Err(Errno::NOENT) => volume.cache.hold(folder.identity).forget(folder.identity),
+            Err(errno) => return Err(opening(errno)),
+        }
+    }
+    let path = folder.shown_path(&wanted.shown);
+    let parent = OpenFile::new(volume, folder.fd, folder.reach, false)?;
+    Ok(Resolved::Missing { parent: FileNode::open(parent), path })
+}
+
+/// A symbolic link, then, that leads nowhere.
+fn is_link(folder: &Folder, disk: &[u8]) -> bool {
+    stat_at(&folder.fd, disk).is_ok_and(|stat| file_type(&stat) == FileType::Symlink)
+}
+
+fn found(volume: &Arc<Volume>, fd: OwnedFd, reach: Reach, path: SharePath) -> Result<Resolved, Error> {
+    let dotted = path.name().is_some_and(|name| name.starts_with('.'));
+    let file = OpenFile::new(volume, fd, reach, dotted)?;
+    Ok(Resolved::Found { node: FileNode::open(file), path })
+}
+
+pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
+    let mut last = Errno::ACCESS;
+    for (flags, reach) in attempts(usage, volume.read_only) {
+        match volume.fence.open(disk, *flags, wait) {
+            Ok(fd) => return Ok((fd, *reach)),
+            Err(errno) if is_worth_another(errno) => last = errno,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(last)
+}
+
+/// Opens a directory by its path.
+fn folder(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Folder, Error> {
+    let disk = disk_path(path);
+    match open_folder(volume, &disk, wait) {
+        Ok(opened) => Folder::new(opened, disk, canonical(path)).map_err(error),
+        Err(Errno::NOENT) => folder_by_names(volume, path, wait),
+        Err(errno) => Err(opening(errno)),
+    }
+}
+
+fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Folder, Error> {
+    let root = open_folder(volume, b"", wait).map_err(opening)?;
+    let mut folder = Folder::new(root, Vec::new(), SharePath::root()).map_err(error)?;
+    if !folder.exists {
+        return Err(Error::Gone);
+    }
+    for name in path.names() {
+        let wanted = Wanted::new(name);
+        folder = match step(volume, &folder, &wanted.disk, wait) {
+            Ok(opened) => below(&folder, opened, &wanted.disk, &wanted.shown)?,
+            Err(Errno::NOENT) => {
+                let held = match wait {
+                    Wait::May => Some(volume.cache.hold(folder.identity)),
+                    Wait::Never => volume.cache.try_hold(folder.identity),
+                };
+                let stored = held.ok_or(Error::WouldBlock)?.find(&folder, &wanted, wait)?;
+                let disk = stored.ok_or(Error::PathNotFound)?;
+                let opened = step(volume, &folder, &disk, wait).map_err(|errno| match errno {
+                    Errno::NOENT => Error::PathNotFound,
+                    other => opening(other),
+                })?;
+                below(&folder, opened, &disk, &super::names::to_shown(&disk))?
+            }
+            Err(errno) => return Err(opening(errno)),
+        };
+    }
+    Ok(folder)
+}
+
+/// Opens a directory in a directory: by its name alone, which cannot leave, or, where that is a symbolic link, from the root.
+fn step(volume: &Volume, folder: &Folder, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
+    if wait == Wait::May {
+        match openat(&folder.fd, disk, FOLDER | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
+            answer => return answer.map(|fd| (fd, Reach::Read)),
+        }
+    }
+    open_folder(volume, &folder.disk_path(disk), wait)
+}
+
+/// Opens a directory to read it, or, where we may not, to pass through it.
+fn open_folder(volume: &Volume, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
+    match volume.fence.open(disk, FOLDER, wait) {
+        Err(Errno::ACCESS) => volume.fence.open(disk, FOLDER | OFlags::PATH, wait).map(|fd| (fd, Reach::Path)),
+        answer => answer.map(|fd| (fd, Reach::Read)),
+    }
+}
+
+fn below(folder: &Folder, opened: (OwnedFd, Reach), disk: &[u8], shown: &str) -> Result<Folder, Error> {
+    Folder::new(opened, folder.disk_path(disk), folder.shown_path(shown)).map_err(error)
+}
+
+fn check_reserved(path: &SharePath) -> Result<(), Error> {
+    if path.names().any(is_reserved) { Err(Error::Denied) } else { Ok(()) }
+}
+
+fn disk_path(path: &SharePath) -> Vec<u8> {
+    let mut disk = Vec::with_capacity(path.as_str().len());
+    for name in path.names() {
+        if !disk.is_empty() {
+            disk.push(b'/');
+        }
+        append_disk(&mut disk, name);
+    }
+    disk
+}
+
+/// The path as its names are shown once stored.
+fn canonical(path: &SharePath) -> SharePath {
+    if !has_stand_ins(path.as_str()) {
+        return path.clone();
+    }
+    let mut shown = SharePath::root();
+    path.names().for_each(|name| shown.push(&Wanted::new(name).shown));
+    shown
+}

@@ -1,0 +1,629 @@
+//! What every store does, whatever is behind it.
+
+mod common;
+
+use common::*;
+use store::{Changes, Error, Extent, Kind, NewNode, Replace, Resolved, Time, Use};
+
+/// Runs every behaviour against every store.
+macro_rules! behaviours {
+    ($($name:ident)*) => {
+        mod in_memory { $(#[test] fn $name() { super::$name(&super::common::ram()); })* }
+        mod in_a_directory { $(#[test] fn $name() { super::$name(&super::common::directory()); })* }
+        mod in_a_memory_directory { $(#[test] fn $name() { super::$name(&super::common::memory_directory()); })* }
+        mod beside_files { $(#[test] fn $name() { super::$name(&super::common::beside()); })* }
+    };
+}
+
+behaviours! {
+    a_new_file_is_found_in_any_case
+    a_missing_name_gives_its_directory
+    a_missing_directory_is_told_from_a_missing_name
+    a_name_is_taken_in_any_case
+    the_root_is_a_directory_that_stays
+    data_comes_back
+    reads_stop_at_the_end
+    reads_without_waiting_see_what_was_written
+    length_changes_cut_and_fill_with_zeros
+    an_offset_out_of_reach_is_an_error
+    directories_hold_no_data
+    zeroed_ranges_read_as_zeros
+    extents_cover_the_data
+    copies_stop_at_the_source_end
+    overlapping_copies_keep_the_data
+    attributes_and_times_come_back
+    times_of_every_era_come_back
+    writing_moves_the_times
+    a_security_descriptor_comes_back
+    extended_attributes_compare_without_case
+    entries_are_listed_with_their_metadata
+    a_rename_keeps_the_file
+    a_rename_changes_case_alone
+    a_rename_does_not_take_a_taken_name
+    a_rename_replaces_a_file_but_no_directory
+    a_rename_over_another_case_takes_the_new_case
+    a_directory_does_not_move_below_itself
+    a_directory_moves_with_all_below
+    a_link_is_the_same_file
+    a_link_replaces_only_when_asked
+    removal_checks_what_is_removed
+    a_full_directory_is_not_removed
+    a_removed_file_stays_usable_while_open
+    streams_come_and_go
+    a_large_stream_keeps_its_data
+    an_open_stream_follows_its_new_name
+    a_removed_stream_is_not_mistaken_for_a_new_one
+    directories_have_streams
+    stream_names_may_be_long_and_strange
+    deep_trees_are_walked
+    names_in_many_scripts_compare_without_case
+}
+
+fn a_new_file_is_found_in_any_case(disk: &Disk) {
+    disk.directory("Folder");
+    let made = disk.file("folder\\ReadMe.txt", b"text");
+    let (node, path) = disk.find("FOLDER\\readme.TXT").unwrap();
+    assert_eq!(path, "Folder\\ReadMe.txt");
+    assert_eq!(node.identity(), made.identity());
+    assert_eq!(node.kind(), Kind::File);
+    assert_eq!(node.metadata().unwrap().links, 1);
+}
+
+fn a_missing_name_gives_its_directory(disk: &Disk) {
+    let made = disk.directory("Folder");
+    match disk.store.resolve(&path("folder\\New"), Use::Read).unwrap() {
+        Resolved::Missing { parent, path } => {
+            assert_eq!(path.as_str(), "Folder\\New");
+            assert_eq!(parent.identity(), made.identity());
+            assert!(parent.entries().unwrap().is_empty());
+        }
+        found @ Resolved::Found { .. } => panic!("{found:?}"),
+    }
+}
+
+fn a_missing_directory_is_told_from_a_missing_name(disk: &Disk) {
+    disk.file("file", b"");
+    assert_eq!(disk.find("no\\file").err(), Some(Error::PathNotFound));
+    assert_eq!(disk.find("no").err(), Some(Error::NotFound));
+    assert_eq!(disk.find("file\\below").err(), Some(Error::NotDirectory));
+    assert_eq!(disk.find("FILE\\below\\more").err(), Some(Error::NotDirectory));
+    let created = disk.store.create(&path("no\\file"), new(Kind::File));
+    assert_eq!(created.err(), Some(Error::PathNotFound));
+}
+
+fn a_name_is_taken_in_any_case(disk: &Disk) {
+    disk.file("Name", b"1");
+    for taken in ["Name", "NAME", "name"] {
+        assert_eq!(disk.store.create(&path(taken), new(Kind::File)).err(), Some(Error::Exists));
+        assert_eq!(disk.store.create(&path(taken), new(Kind::Directory)).err(), Some(Error::Exists));
+    }
+    disk.remove("nAmE").unwrap();
+    disk.file("NAME", b"2");
+    assert_eq!(disk.names(""), ["NAME"]);
+}
+
+fn the_root_is_a_directory_that_stays(disk: &Disk) {
+    let (root, path_found) = disk.find("").unwrap();
+    assert_eq!(path_found, "");
+    assert_eq!(root.kind(), Kind::Directory);
+    assert_eq!(root.metadata().unwrap().length, 0);
+    assert_eq!(disk.store.remove(&path(""), root.identity()), Err(Error::Denied));
+    assert_eq!(disk.store.create(&path(""), new(Kind::File)).err(), Some(Error::Denied));
+    assert_eq!(disk.store.rename(&path(""), &path("x"), root.identity(), Replace::No), Err(Error::Denied));
+}
+
+fn data_comes_back(disk: &Disk) {
+    let node = disk.file("file", b"hello world");
+    node.write_at(b"W", 6).unwrap();
+    node.write_at(&[7; 100_000], 200_000).unwrap();
+    let found = disk.node("file");
+    let data = read_all(&*found);
+    assert_eq!(&data[..11], b"hello World");
+    assert!(data[11..200_000].iter().all(|byte| *byte == 0));
+    assert!(data[200_000..].iter().all(|byte| *byte == 7));
+    assert_eq!(found.metadata().unwrap().length, 300_000);
+    found.sync().unwrap();
+}
+
+fn reads_stop_at_the_end(disk: &Disk) {
+    let node = disk.file("file", b"12345");
+    let mut buffer = [0; 10];
+    assert_eq!(node.read_at(&mut buffer, 3).unwrap(), 2);
+    assert_eq!(node.read_at(&mut buffer, 5).unwrap(), 0);
+    assert_eq!(node.read_at(&mut buffer, u64::MAX).unwrap(), 0);
+    assert_eq!(node.read_at(&mut [], 0).unwrap(), 0);
+    assert_eq!(node.try_read_at(&mut [], 0).unwrap(), 0);
+    assert_eq!(node.try_read_at(&mut buffer, u64::MAX).unwrap(), 0);
+}
+
+fn reads_without_waiting_see_what_was_written(disk: &Disk) {
+    let node = disk.file("file", &[3; 10_000]);
+    let mut buffer = [0; 4096];
+    assert_eq!(node.try_read_at(&mut buffer, 4096).unwrap(), 4096);
+    assert_eq!(node.try_read_at(&mut buffer, 8192).unwrap(), 10_000 - 8192);
+    assert_eq!(node.try_read_at(&mut buffer, 10_000).unwrap(), 0);
+    assert_eq!(node.try_metadata().unwrap().length, 10_000);
+}
+
+fn length_changes_cut_and_fill_with_zeros(disk: &Disk) {
+    let node = disk.file("file", &[9; 5000]);
+    node.set_length(10).unwrap();
+    node.set_length(6000).unwrap();
+    let data = read_all(&*node);
+    assert!(data[..10].iter().all(|byte| *byte == 9) && data[10..].iter().all(|byte| *byte == 0));
+    node.reserve(100_000).unwrap();
+    assert_eq!(node.metadata().unwrap().length, 6000);
+    assert!(node.metadata().unwrap().allocated >= 4096);
+}
+
+fn an_offset_out_of_reach_is_an_error(disk: &Disk) {
+    let node = disk.file("file", b"x");
+    assert_eq!(node.write_at(b"x", u64::MAX), Err(Error::TooLarge));
+    assert_eq!(node.write_at(b"x", i64::MAX as u64), Err(Error::TooLarge));
+    assert_eq!(node.set_length(u64::MAX), Err(Error::TooLarge));
+    assert_eq!(node.zero(u64::MAX, u64::MAX, true), Ok(()));
+    assert_eq!(node.extents(u64::MAX, u64::MAX, 9), Ok(vec![]));
+    assert_eq!(node.metadata().unwrap().length, 1);
+}
+
+fn directories_hold_no_data(disk: &Disk) {
+    let folder = disk.directory("folder");
+    assert_eq!(folder.read_at(&mut [0; 4], 0), Err(Error::IsDirectory));
+    assert_eq!(folder.try_read_at(&mut [0; 4], 0), Err(Error::IsDirectory));
+    assert_eq!(folder.write_at(b"x", 0), Err(Error::IsDirectory));
+    assert_eq!(folder.set_length(0), Err(Error::IsDirectory));
+    let file = disk.file("file", b"");
+    assert_eq!(file.entries().err(), Some(Error::NotDirectory));
+    assert_eq!(entry_metadata(&*file, "x").err(), Some(Error::NotDirectory));
+}
+
+fn zeroed_ranges_read_as_zeros(disk: &Disk) {
+    for punch in [false, true] {
+        let node = disk.file(if punch { "punched" } else { "zeroed" }, &[5; 200_000]);
+        node.zero(1000, 150_000, punch).unwrap();
+        node.zero(199_000, 50_000, punch).unwrap();
+        let data = read_all(&*node);
+        assert_eq!(data.len(), 200_000);
+        for (at, byte) in data.iter().enumerate() {
+            let zeroed = (1000..151_000).contains(&at) || at >= 199_000;
+            assert_eq!(*byte, if zeroed { 0 } else { 5 }, "at {at}");
+        }
+    }
+    let (punched, zeroed) = (disk.node("punched"), disk.node("zeroed"));
+    assert!(punched.metadata().unwrap().allocated <= zeroed.metadata().unwrap().allocated);
+}
+
+fn extents_cover_the_data(disk: &Disk) {
+    let node = disk.file("file", &[]);
+    assert_eq!(node.extents(0, 100, 9).unwrap(), []);
+    node.set_length(10 << 20).unwrap();
+    node.write_at(&[1; 65536], 1 << 20).unwrap();
+    node.write_at(&[1; 65536], 3 << 20).unwrap();
+    let extents = node.extents(0, u64::MAX, 9).unwrap();
+    assert_eq!(extents, [Extent { offset: 1 << 20, length: 65536 }, Extent { offset: 3 << 20, length: 65536 }]);
+    assert_eq!(node.extents(0, u64::MAX, 1).unwrap().len(), 1);
+    assert_eq!(node.extents((1 << 20) + 100, 1000, 9).unwrap(), [Extent { offset: (1 << 20) + 100, length: 1000 }]);
+    assert_eq!(node.extents(2 << 20, 1 << 20, 9).unwrap(), []);
+}
+
+fn copies_stop_at_the_source_end(disk: &Disk) {
+    let source = disk.file("source", &[4; 100_000]);
+    let target = disk.file("target", b"");
+    assert_eq!(target.copy_from(&*source, 50_000, 10, 100_000).unwrap(), 50_000);
+    assert_eq!(target.copy_from(&*source, 100_000, 0, 10).unwrap(), 0);
+    let data = read_all(&*target);
+    assert_eq!(data.len(), 50_010);
+    assert!(data[..10].iter().all(|byte| *byte == 0) && data[10..].iter().all(|byte| *byte == 4));
+    let stream = target.create_stream("copy").unwrap();
+    assert_eq!(stream.copy_from(&*source, 0, 0, 5000).unwrap(), 5000);
+    assert_eq!(read_all(&*stream), [4; 5000]);
+    assert_eq!(target.copy_from(&*stream, 0, 60_000, 9000).unwrap(), 5000);
+}
+
+fn overlapping_copies_keep_the_data(disk: &Disk) {
+    let data: Vec<u8> = (0..1_000_000u32).map(|at| (at / 7) as u8).collect();
+    for (from, to) in [(0, 1000), (1000, 0), (0, 300_000), (300_000, 0)] {
+        let node = disk.file("file", &data);
+        assert_eq!(node.copy_from(&*node, from, to, 600_000).unwrap(), 600_000);
+        let mut wanted = data.clone();
+        wanted.copy_within(from as usize..from as usize + 600_000, to as usize);
+        assert!(read_all(&*node) == wanted, "{from} to {to}");
+        disk.remove("file").unwrap();
+    }
+}
+
+fn attributes_and_times_come_back(disk: &Disk) {
+    let node =
+        disk.store.create(&path("file"), NewNode { kind: Kind::File, attributes: 0x22, security: None }).unwrap();
+    assert_eq!(node.metadata().unwrap().attributes, 0x22);
+    let time = |seconds: i64| Time::from_unix(1_500_000_000 + seconds, 123_456_700);
+    let changes = Changes {
+        attributes: Some(0x1 | 0x4 | 0x200),
+        creation: Some(time(1)),
+        access: Some(time(2)),
+        write: Some(time(3)),
+        change: Some(time(4)),
+    };
+    node.change(&changes).unwrap();
+    let known = disk.node("file").metadata().unwrap();
+    assert_eq!(known.attributes, 0x205);
+    assert_eq!((known.creation, known.access, known.write, known.change), (time(1), time(2), time(3), time(4)));
+    node.change(&Changes { attributes: Some(0), ..Changes::default() }).unwrap();
+    let known = node.metadata().unwrap();
+    assert_eq!((known.attributes, known.creation, known.write), (0, time(1), time(3)));
+    assert_ne!(known.change, time(4));
+    node.change(&Changes { creation: Some(time(9)), ..Changes::default() }).unwrap();
+    assert_eq!(node.metadata().unwrap().creation, time(9));
+    let folder = disk.directory("folder");
+    assert_eq!(folder.metadata().unwrap().attributes, 0);
+    folder.change(&Changes { attributes: Some(0x2), ..changes }).unwrap();
+    assert_eq!(folder.metadata().unwrap().attributes, 0x2);
+    assert_eq!(folder.metadata().unwrap().write, time(3));
+}
+
+fn times_of_every_era_come_back(disk: &Disk) {
+    let node = disk.file("file", b"");
+    for seconds in [-2_000_000_000, -1, 0, 1, 2_147_483_647, 2_147_483_648, 4_102_444_800, 9_000_000_000] {
+        let time = Time::from_unix(seconds, 999_999_900);
+        let changes = Changes { creation: Some(time), access: Some(time), write: Some(time), ..Changes::default() };
+        node.change(&changes).unwrap();
+        let known = node.metadata().unwrap();
+        assert_eq!((known.creation, known.access, known.write), (time, time, time), "{seconds}");
+    }
+    let first = Time(1);
+    node.change(&Changes { creation: Some(first), write: Some(first), ..Changes::default() }).unwrap();
+    assert_eq!(node.metadata().unwrap().creation, first);
+}
+
+fn writing_moves_the_times(disk: &Disk) {
+    let node = disk.file("file", b"x");
+    let old = Time::from_unix(1_000_000_000, 0);
+    let set = Changes { write: Some(old), change: Some(old), ..Changes::default() };
+    let moved = |what: &str| {
+        let known = node.metadata().unwrap();
+        assert!(known.write > old, "{what} moves the time of last write");
+        node.change(&set).unwrap();
+        assert_eq!(node.metadata().unwrap().write, old);
+    };
+    node.change(&set).unwrap();
+    node.write_at(b"y", 0).unwrap();
+    moved("a write");
+    node.set_length(0).unwrap();
+    moved("a length");
+    let stream = node.create_stream("s").unwrap();
+    node.change(&set).unwrap();
+    stream.write_at(b"y", 0).unwrap();
+    moved("a stream");
+    stream.write_at(&[1; 50_000], 0).unwrap();
+    moved("a large stream");
+    let folder = disk.directory("folder");
+    folder.change(&set).unwrap();
+    disk.file("folder\\file", b"");
+    assert!(folder.metadata().unwrap().write > old);
+}
+
+fn a_security_descriptor_comes_back(disk: &Disk) {
+    let new = NewNode { kind: Kind::File, attributes: 0x20, security: Some(&[1; 300]) };
+    let node = disk.store.create(&path("file"), new).unwrap();
+    assert_eq!(disk.node("file").security().unwrap().unwrap(), [1; 300]);
+    for length in [100, 60_000, 20, 70_000, 65_000, 1] {
+        node.set_security(&vec![2; length]).unwrap();
+        assert_eq!(disk.node("FILE").security().unwrap().unwrap(), vec![2; length]);
+    }
+    let bare = disk.directory("folder");
+    assert_eq!(bare.security().unwrap(), None);
+    bare.set_security(&[3; 40]).unwrap();
+    assert_eq!(bare.security().unwrap().unwrap(), [3; 40]);
+    let large = NewNode { kind: Kind::Directory, attributes: 0, security: Some(&[4; 30_000]) };
+    let large = disk.store.create(&path("large"), large).unwrap();
+    assert_eq!(large.security().unwrap().unwrap(), [4; 30_000]);
+    disk.remove("large").unwrap();
+}
+
+fn extended_attributes_compare_without_case(disk: &Disk) {
+    let node = disk.file("file", b"");
+    assert_eq!(node.extended().unwrap(), []);
+    node.set_extended("Author", b"one").unwrap();
+    node.set_extended("AUTHOR", b"two").unwrap();
+    node.set_extended("zeta", b"z").unwrap();
+    node.set_security(b"descriptor").unwrap();
+    node.change(&Changes { attributes: Some(6), ..Changes::default() }).unwrap();
+    node.create_stream("stream").unwrap();
+    let all = disk.node("file").extended().unwrap();
+    assert_eq!(all, [("Author".into(), b"two".to_vec()), ("zeta".into(), b"z".to_vec())]);
+    node.set_extended("aUTHOR", b"").unwrap();
+    node.set_extended("never", b"").unwrap();
+    assert_eq!(node.extended().unwrap(), [("zeta".into(), b"z".to_vec())]);
+    assert_eq!(node.set_extended("", b"x"), Err(Error::NameInvalid));
+}
+
+fn entries_are_listed_with_their_metadata(disk: &Disk) {
+    assert!(disk.names("").is_empty());
+    disk.directory("Folder");
+    let file = disk.file("File", &[1; 5000]);
+    file.change(&Changes { attributes: Some(0x3), ..Changes::default() }).unwrap();
+    assert_eq!(disk.names(""), ["File", "Folder"]);
+    let root = disk.node("");
+    for entry in root.entries().unwrap() {
+        let known = root.entry_metadata(&entry.name).unwrap();
+        assert_eq!(known.identity.file, entry.file);
+        assert_eq!(known, disk.node(entry.name.as_str()).metadata().unwrap());
+    }
+    assert_eq!(entry_metadata(&*root, "none").err(), Some(Error::NotFound));
+}
+
+fn a_rename_keeps_the_file(disk: &Disk) {
+    let file = disk.file("from", b"data");
+    disk.directory("folder");
+    disk.rename("FROM", "FOLDER\\To", Replace::No).unwrap();
+    assert_eq!(disk.find("from").err(), Some(Error::NotFound));
+    let (found, name) = disk.find("folder\\to").unwrap();
+    assert_eq!((found.identity(), name.as_str()), (file.identity(), "folder\\To"));
+    assert_eq!(read_all(&*file), b"data");
+    assert_eq!(disk.rename("folder\\to", "no\\to", Replace::No), Err(Error::PathNotFound));
+    let other = disk.file("other", b"").identity();
+    let wrong = disk.store.rename(&path("folder\\to"), &path("x"), other, Replace::No);
+    assert_eq!(wrong, Err(Error::NotFound));
+}
+
+fn a_rename_changes_case_alone(disk: &Disk) {
+    disk.file("name", b"data");
+    for name in ["NAME", "Name", "Name"] {
+        disk.rename("name", name, Replace::No).unwrap();
+        assert_eq!(disk.names(""), [name]);
+        assert_eq!(disk.find("nAME").unwrap().1, name);
+    }
+    disk.directory("folder");
+    disk.rename("folder", "FOLDER", Replace::No).unwrap();
+    assert_eq!(disk.names(""), ["FOLDER", "Name"]);
+}
+
+fn a_rename_does_not_take_a_taken_name(disk: &Disk) {
+    disk.file("from", b"1");
+    disk.file("taken", b"2");
+    assert_eq!(disk.rename("from", "taken", Replace::No), Err(Error::Exists));
+    assert_eq!(disk.rename("from", "TAKEN", Replace::No), Err(Error::Exists));
+    assert_eq!(disk.names(""), ["from", "taken"]);
+    assert_eq!(read_all(&*disk.node("taken")), b"2");
+}
+
+fn a_rename_replaces_a_file_but_no_directory(disk: &Disk) {
+    disk.file("from", b"1");
+    let old = disk.file("taken", b"2");
+    disk.rename("from", "taken", Replace::Yes).unwrap();
+    assert_eq!(disk.names(""), ["taken"]);
+    assert_eq!(read_all(&*disk.node("taken")), b"1");
+    assert_eq!(read_all(&*old), b"2");
+    disk.directory("folder");
+    assert_eq!(disk.rename("taken", "folder", Replace::Yes), Err(Error::Denied));
+    assert_eq!(disk.rename("taken", "FOLDER", Replace::Yes), Err(Error::Denied));
+    disk.rename("folder", "TAKEN", Replace::Yes).unwrap();
+    assert_eq!(disk.names(""), ["TAKEN"]);
+    assert_eq!(disk.node("taken").kind(), Kind::Directory);
+}
+
+fn a_rename_over_another_case_takes_the_new_case(disk: &Disk) {
+    disk.file("from", b"1");
+    disk.file("Taken", b"2");
+    disk.rename("from", "tAKEN", Replace::Yes).unwrap();
+    assert_eq!(disk.names(""), ["tAKEN"]);
+    assert_eq!(read_all(&*disk.node("taken")), b"1");
+}
+
+fn a_directory_does_not_move_below_itself(disk: &Disk) {
+    disk.directory("a");
+    disk.directory("a\\b");
+    disk.file("a\\b\\file", b"");
+    assert_eq!(disk.rename("a", "a\\b\\c", Replace::No), Err(Error::Denied));
+    assert_eq!(disk.rename("a", "A\\c", Replace::No), Err(Error::Denied));
+    assert_eq!(disk.rename("a", "a\\B\\FILE", Replace::Yes), Err(Error::Denied));
+    assert_eq!(disk.names("a\\b"), ["file"]);
+}
+
+fn a_directory_moves_with_all_below(disk: &Disk) {
+    disk.directory("a");
+    disk.directory("a\\b");
+    let file = disk.file("a\\b\\file", b"");
+    disk.directory("other");
+    disk.rename("a", "other\\A2", Replace::No).unwrap();
+    assert_eq!(disk.find("OTHER\\a2\\B\\File").unwrap().0.identity(), file.identity());
+    assert_eq!(disk.find("a\\b\\file").err(), Some(Error::PathNotFound));
+    disk.directory("a");
+    assert!(disk.names("a").is_empty());
+}
+
+fn a_link_is_the_same_file(disk: &Disk) {
+    let file = disk.file("one", b"data");
+    disk.directory("folder");
+    disk.link("one", "folder\\two", Replace::No).unwrap();
+    assert_eq!(disk.node("folder\\TWO").identity(), file.identity());
+    assert_eq!(file.metadata().unwrap().links, 2);
+    disk.remove("one").unwrap();
+    assert_eq!(read_all(&*disk.node("folder\\two")), b"data");
+    assert_eq!(file.metadata().unwrap().links, 1);
+    assert_eq!(disk.link("folder", "x", Replace::No), Err(Error::IsDirectory));
+}
+
+fn a_link_replaces_only_when_asked(disk: &Disk) {
+    let file = disk.file("one", b"1");
+    disk.file("two", b"2");
+    assert_eq!(disk.link("one", "TWO", Replace::No), Err(Error::Exists));
+    disk.link("one", "TWO", Replace::Yes).unwrap();
+    assert_eq!(disk.names(""), ["TWO", "one"]);
+    assert_eq!(disk.node("two").identity(), file.identity());
+    disk.directory("folder");
+    assert_eq!(disk.link("one", "folder", Replace::Yes), Err(Error::Denied));
+    disk.rename("one", "two", Replace::Yes).unwrap();
+    assert_eq!(disk.names(""), ["folder", "two"]);
+    assert_eq!(disk.node("two").metadata().unwrap().links, 1);
+}
+
+fn removal_checks_what_is_removed(disk: &Disk) {
+    let file = disk.file("file", b"");
+    let other = disk.file("other", b"");
+    assert_eq!(disk.store.remove(&path("file"), other.identity()), Err(Error::NotFound));
+    disk.store.remove(&path("FILE"), file.identity()).unwrap();
+    assert_eq!(disk.store.remove(&path("file"), file.identity()), Err(Error::NotFound));
+    assert_eq!(disk.store.remove(&path("no\\file"), file.identity()), Err(Error::PathNotFound));
+    assert_eq!(disk.names(""), ["other"]);
+}
+
+fn a_full_directory_is_not_removed(disk: &Disk) {
+    disk.directory("folder");
+    disk.file("folder\\file", b"");
+    assert_eq!(disk.remove("folder"), Err(Error::NotEmpty));
+    disk.remove("folder\\file").unwrap();
+    disk.remove("folder").unwrap();
+    assert_eq!(disk.find("folder\\file").err(), Some(Error::PathNotFound));
+}
+
+fn a_removed_file_stays_usable_while_open(disk: &Disk) {
+    let file = disk.file("file", b"data");
+    disk.remove("file").unwrap();
+    assert_eq!(read_all(&*file), b"data");
+    file.write_at(b"more", 4).unwrap();
+    assert_eq!(read_all(&*file), b"datamore");
+    assert_eq!(file.metadata().unwrap().links, 0);
+    let next = disk.file("file", b"next");
+    assert_ne!(next.identity(), file.identity());
+    let folder = disk.directory("folder");
+    disk.remove("folder").unwrap();
+    assert!(folder.entries().unwrap().is_empty());
+}
+
+fn streams_come_and_go(disk: &Disk) {
+    let node = disk.file("file", b"main");
+    assert!(node.streams().unwrap().is_empty());
+    let stream = node.create_stream("Zone.Identifier").unwrap();
+    stream.write_at(b"[ZoneTransfer]", 0).unwrap();
+    assert_eq!(stream.kind(), Kind::Stream);
+    assert_eq!(stream.identity(), node.identity());
+    assert_eq!(node.create_stream("zone.identifier").err(), Some(Error::Exists));
+    let (name, found) = disk.node("file").stream("ZONE.IDENTIFIER").unwrap().unwrap();
+    assert_eq!(name, "Zone.Identifier");
+    assert_eq!(read_all(&*found), b"[ZoneTransfer]");
+    found.set_length(5).unwrap();
+    found.write_at(b"!", 7).unwrap();
+    assert_eq!(read_all(&*stream), b"[Zone\0\0!");
+    let mut buffer = [0; 4];
+    assert_eq!(stream.try_read_at(&mut buffer, 6).unwrap(), 2);
+    let listed = node.streams().unwrap();
+    assert_eq!((listed.len(), listed[0].name.as_str(), listed[0].length), (1, "Zone.Identifier", 8));
+    assert!(listed[0].allocated >= 8);
+    assert_eq!(stream.metadata().unwrap().length, 8);
+    assert_eq!(read_all(&*node), b"main");
+    node.rename_stream("zone.identifier", "other", Replace::No).unwrap();
+    assert!(node.stream("zone.identifier").unwrap().is_none());
+    node.create_stream("third").unwrap();
+    assert_eq!(node.rename_stream("third", "OTHER", Replace::No), Err(Error::Exists));
+    node.rename_stream("third", "OTHER", Replace::Yes).unwrap();
+    assert_eq!(node.streams().unwrap()[0].name, "OTHER");
+    node.remove_stream("other").unwrap();
+    assert_eq!(node.remove_stream("other"), Err(Error::NotFound));
+    assert_eq!(node.rename_stream("other", "x", Replace::No), Err(Error::NotFound));
+    assert!(node.streams().unwrap().is_empty());
+    for bad in ["", "a:b", "a\\b", "a/b", "a\0b"] {
+        assert_eq!(node.create_stream(bad).err(), Some(Error::NameInvalid), "{bad:?}");
+    }
+}
+
+fn a_large_stream_keeps_its_data(disk: &Disk) {
+    let node = disk.file("file", b"main");
+    let stream = node.create_stream("large").unwrap();
+    stream.write_at(&[1; 1000], 0).unwrap();
+    stream.write_at(&[2; 100_000], 500).unwrap();
+    let again = disk.node("FILE").stream("Large").unwrap().unwrap().1;
+    let data = read_all(&*again);
+    assert_eq!(data.len(), 100_500);
+    assert!(data[..500].iter().all(|byte| *byte == 1) && data[500..].iter().all(|byte| *byte == 2));
+    again.zero(0, 100, true).unwrap();
+    again.reserve(200_000).unwrap();
+    assert_eq!(again.extents(0, 10, 9).unwrap().len(), 1);
+    stream.set_length(200).unwrap();
+    assert_eq!(read_all(&*stream), [vec![0; 100], vec![1; 100]].concat());
+    assert_eq!(node.streams().unwrap()[0].length, 200);
+    stream.sync().unwrap();
+    disk.rename("file", "renamed", Replace::No).unwrap();
+    assert_eq!(disk.node("renamed").stream("large").unwrap().unwrap().1.metadata().unwrap().length, 200);
+    disk.remove("renamed").unwrap();
+}
+
+fn an_open_stream_follows_its_new_name(disk: &Disk) {
+    let node = disk.file("file", b"");
+    let stream = node.create_stream("old").unwrap();
+    stream.write_at(b"one", 0).unwrap();
+    node.rename_stream("old", "new", Replace::No).unwrap();
+    stream.write_at(b"two", 3).unwrap();
+    assert_eq!(read_all(&*node.stream("new").unwrap().unwrap().1), b"onetwo");
+}
+
+fn a_removed_stream_is_not_mistaken_for_a_new_one(disk: &Disk) {
+    let node = disk.file("file", b"");
+    let old = node.create_stream("name").unwrap();
+    old.write_at(b"old", 0).unwrap();
+    node.remove_stream("name").unwrap();
+    let new = node.create_stream("name").unwrap();
+    match old.write_at(b"x", 0) {
+        Ok(()) | Err(Error::Gone) => {}
+        Err(other) => panic!("{other}"),
+    }
+    assert_eq!(read_all(&*new), b"");
+}
+
+fn directories_have_streams(disk: &Disk) {
+    let folder = disk.directory("folder");
+    let stream = folder.create_stream("note").unwrap();
+    stream.write_at(&[1; 3000], 0).unwrap();
+    let found = disk.node("Folder").stream("NOTE").unwrap().unwrap().1;
+    assert_eq!(read_all(&*found), [1; 3000]);
+    disk.remove("folder").unwrap();
+}
+
+fn stream_names_may_be_long_and_strange(disk: &Disk) {
+    let node = disk.file("file", b"");
+    let names = ["\u{5}Summary\n", "täst ü", "*?<>|\"", &"x".repeat(255), &"ж".repeat(255), ".", ".."];
+    for name in names {
+        node.create_stream(name).unwrap().write_at(name.as_bytes(), 0).unwrap();
+    }
+    for name in names {
+        let (stored, stream) = node.stream(name).unwrap().unwrap();
+        assert_eq!((stored.as_str(), read_all(&*stream)), (name, name.as_bytes().to_vec()));
+        assert_eq!(node.create_stream(name).err(), Some(Error::Exists));
+    }
+    assert_eq!(node.streams().unwrap().len(), names.len());
+    node.rename_stream(&"ж".repeat(255), "short", Replace::No).unwrap();
+    node.rename_stream("short", &"щ".repeat(255), Replace::No).unwrap();
+    node.rename_stream(&"щ".repeat(255), &"Щ".repeat(255), Replace::No).unwrap();
+    let (stored, stream) = node.stream(&"щ".repeat(255)).unwrap().unwrap();
+    assert_eq!(stored, "Щ".repeat(255));
+    assert_eq!(read_all(&*stream), "ж".repeat(255).as_bytes());
+    assert_eq!(node.create_stream(&"x".repeat(256)).err(), Some(Error::NameInvalid));
+    for name in names {
+        node.remove_stream(if name.starts_with('ж') { &stored } else { name }).unwrap();
+    }
+}
+
+fn deep_trees_are_walked(disk: &Disk) {
+    let mut path_text = String::from("Dir");
+    disk.directory(&path_text);
+    for _ in 0..60 {
+        path_text.push_str("\\Dir");
+        disk.directory(&path_text);
+    }
+    disk.file(&format!("{path_text}\\file"), b"deep");
+    let (node, stored) = disk.find(&format!("{}\\FILE", path_text.to_uppercase())).unwrap();
+    assert_eq!(read_all(&*node), b"deep");
+    assert_eq!(stored, format!("{path_text}\\file"));
+}
+
+fn names_in_many_scripts_compare_without_case(disk: &Disk) {
+    for (stored, asked) in [("Größe", "GRÖßE"), ("Ærø", "æRØ"), ("файл", "ФАЙЛ"), ("naïve.TXT", "NAÏVE.txt")]
+    {
+        let made = disk.file(stored, b"");
+        let (found, name) = disk.find(asked).unwrap();
+        assert_eq!((found.identity(), name.as_str()), (made.identity(), stored));
+    }
+    let long = "語".repeat(85);
+    disk.file(&long, b"");
+    disk.node(&long);
+}

@@ -1,0 +1,122 @@
+//! The stores that every test runs against, and short ways to use them.
+#![allow(dead_code, reason = "each test program uses a part of this")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use store::{
+    DirectoryOptions, DirectoryStore, Error, Kind, Metadata, Name, NewNode, Node, RamStore, Replace, Resolved,
+    SharePath, Store, Use,
+};
+use tempfile::TempDir;
+
+/// A store under test and the folder behind it, if there is one.
+pub(crate) struct Disk {
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) folder: Option<TempDir>,
+}
+
+pub(crate) const RAM_BYTES: u64 = 64 << 20;
+
+pub(crate) fn ram() -> Disk {
+    Disk { store: Box::new(RamStore::new(RAM_BYTES)), folder: None }
+}
+
+pub(crate) fn directory() -> Disk {
+    directory_in(&std::env::temp_dir(), DirectoryOptions::default())
+}
+
+/// A directory on tmpfs, where this machine has one.
+pub(crate) fn memory_directory() -> Disk {
+    let shm = PathBuf::from("/dev/shm");
+    let place = if shm.is_dir() { shm } else { std::env::temp_dir() };
+    directory_in(&place, DirectoryOptions::default())
+}
+
+pub(crate) fn beside() -> Disk {
+    let options = DirectoryOptions { attributes_beside_files: true, ..DirectoryOptions::default() };
+    directory_in(&std::env::temp_dir(), options)
+}
+
+pub(crate) fn directory_in(place: &Path, options: DirectoryOptions) -> Disk {
+    let folder = tempfile::tempdir_in(place).unwrap();
+    let store = DirectoryStore::open(folder.path(), options).unwrap();
+    Disk { store: Box::new(store), folder: Some(folder) }
+}
+
+pub(crate) fn path(text: &str) -> SharePath {
+    SharePath::parse(text).unwrap()
+}
+
+pub(crate) fn new(kind: Kind) -> NewNode<'static> {
+    NewNode { kind, attributes: if kind == Kind::File { 0x20 } else { 0 }, security: None }
+}
+
+impl Disk {
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.as_ref().unwrap().path()
+    }
+
+    /// The same folder served anew.
+    pub(crate) fn reopen(&mut self, options: DirectoryOptions) {
+        self.store = Box::new(DirectoryStore::open(self.folder(), options).unwrap());
+    }
+
+    pub(crate) fn file(&self, text: &str, data: &[u8]) -> Arc<dyn Node> {
+        let node = self.store.create(&path(text), new(Kind::File)).unwrap();
+        node.write_at(data, 0).unwrap();
+        node
+    }
+
+    pub(crate) fn directory(&self, text: &str) -> Arc<dyn Node> {
+        self.store.create(&path(text), new(Kind::Directory)).unwrap()
+    }
+
+    pub(crate) fn find(&self, text: &str) -> Result<(Arc<dyn Node>, String), Error> {
+        self.find_for(text, Use::ReadWrite)
+    }
+
+    pub(crate) fn find_for(&self, text: &str, usage: Use) -> Result<(Arc<dyn Node>, String), Error> {
+        match self.store.resolve(&path(text), usage)? {
+            Resolved::Found { node, path } => Ok((node, path.as_str().to_owned())),
+            Resolved::Missing { .. } => Err(Error::NotFound),
+        }
+    }
+
+    pub(crate) fn node(&self, text: &str) -> Arc<dyn Node> {
+        self.find(text).unwrap().0
+    }
+
+    pub(crate) fn names(&self, text: &str) -> Vec<String> {
+        let entries = self.node(text).entries().unwrap();
+        let mut names: Vec<String> = entries.iter().map(|entry| entry.name.as_str().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        let identity = self.find_for(from, Use::Metadata)?.0.identity();
+        self.store.rename(&path(from), &path(to), identity, replace)
+    }
+
+    pub(crate) fn link(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        let identity = self.find_for(from, Use::Metadata)?.0.identity();
+        self.store.link(&path(from), &path(to), identity, replace)
+    }
+
+    pub(crate) fn remove(&self, text: &str) -> Result<(), Error> {
+        let identity = self.find_for(text, Use::Metadata)?.0.identity();
+        self.store.remove(&path(text), identity)
+    }
+}
+
+pub(crate) fn read_all(node: &dyn Node) -> Vec<u8> {
+    let mut data = vec![0; node.metadata().unwrap().length as usize];
+    let count = node.read_at(&mut data, 0).unwrap();
+    assert_eq!(count, data.len());
+    data
+}
+
+pub(crate) fn entry_metadata(node: &dyn Node, name: &str) -> Result<Metadata, Error> {
+    node.entry_metadata(&Name::new(name).unwrap())
+}
