@@ -35,9 +35,9 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes over `catalog` for as long as the server runs.
-    pub fn new(catalog: Catalog, overrides: Overrides) -> Self {
-        Control { catalog, overrides, stores: Stores::default(), problems: Vec::new() }
+    /// Takes over `catalog`, which is that of `folder`, for as long as the server runs.
+    pub fn new(folder: &DataFolder, catalog: Catalog, overrides: Overrides) -> Self {
+        Control { catalog, overrides, stores: Stores::new(folder.clone()), problems: Vec::new() }
     }
 
     /// Reads the catalog and opens the stores that are new. A share whose store cannot be opened is left out and becomes a

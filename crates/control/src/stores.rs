@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use store::{DirectoryOptions, DirectoryStore, RamStore, Store};
 
+use crate::DataFolder;
 use crate::catalog::{ShareRecord, Source};
 
 /// The open stores by the number of their share.
-#[derive(Default)]
 pub(crate) struct Stores {
+    data: DataFolder,
     kept: HashMap<i64, Kept>,
 }
 
@@ -27,10 +28,15 @@ struct Kept {
 }
 
 impl Stores {
+    /// No stores yet, for shares that must not hold `data`.
+    pub(crate) fn new(data: DataFolder) -> Self {
+        Stores { data, kept: HashMap::new() }
+    }
+
     /// The store of `share`: the one it has had as long as it means the same, else a new one. Where it cannot be
     /// opened, the sentence says why.
     pub(crate) fn of(&mut self, share: &ShareRecord) -> Result<Arc<dyn Store>, String> {
-        let place = place(&share.source).inspect_err(|_| drop(self.kept.remove(&share.id)))?;
+        let place = place(&share.source, &self.data).inspect_err(|_| drop(self.kept.remove(&share.id)))?;
         let same =
             |kept: &&Kept| kept.source == share.source && kept.read_only == share.read_only && kept.place == place;
         if let Some(kept) = self.kept.get(&share.id).filter(same) {
@@ -57,22 +63,26 @@ impl Stores {
 }
 
 impl Source {
-    /// Why the source cannot be served, as far as can be seen without opening it.
-    pub fn problem(&self) -> Option<String> {
-        place(self).err()
+    /// Why the source cannot be served from `data`, as far as can be seen without opening it.
+    pub fn problem(&self, data: &DataFolder) -> Option<String> {
+        place(self, data).err()
     }
 }
 
-/// Which folder it is now; `None` for memory.
-fn place(source: &Source) -> Result<Option<(u64, u64)>, String> {
-    match source {
-        Source::Folder { path, .. } => match fs::metadata(path) {
-            Ok(found) if found.is_dir() => Ok(Some((found.dev(), found.ino()))),
-            Ok(_) => Err(format!("{} is no longer a folder", path.display())),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(format!("the folder {} is gone", path.display())),
-            Err(e) => Err(format!("the folder {} cannot be used: {e}", path.display())),
-        },
-        Source::Ram { .. } => Ok(None),
+/// Which folder it is now; `None` for memory. The data folder may have moved into it since the share was made.
+fn place(source: &Source, data: &DataFolder) -> Result<Option<(u64, u64)>, String> {
+    let Source::Folder { path, .. } = source else {
+        return Ok(None);
+    };
+    let whole = fs::canonicalize(path).and_then(|whole| Ok((fs::metadata(&whole)?, whole)));
+    match whole {
+        Ok((found, _)) if !found.is_dir() => Err(format!("{} is no longer a folder", path.display())),
+        Ok((_, whole)) if data.path().starts_with(&whole) => {
+            Err(format!("the folder {} holds the data folder, with the keys of every account", path.display()))
+        }
+        Ok((found, _)) => Ok(Some((found.dev(), found.ino()))),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(format!("the folder {} is gone", path.display())),
+        Err(e) => Err(format!("the folder {} cannot be used: {e}", path.display())),
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let mut catalog = Catalog::open(&folder)?;
     first_start(&mut catalog, &folder)?;
 
-    let mut control = Control::new(catalog, overrides(arguments));
+    let mut control = Control::new(&folder, catalog, overrides(arguments));
     let estate = control.estate()?;
     let started = Instant::now();
     let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;

@@ -36,11 +36,11 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
         }
         ShareCommand::List => {
             let problems = problems(&folder)?;
-            let shares = catalog.shares()?.into_iter().map(|share| shown(share, problems.as_deref()));
+            let shares = catalog.shares()?.into_iter().map(|share| shown(&folder, share, problems.as_deref()));
             output.print(&shares.collect::<Vec<_>>(), |shares| table(shares))
         }
         ShareCommand::Show { name } => {
-            let share = shown(catalog.share(name)?, problems(&folder)?.as_deref());
+            let share = shown(&folder, catalog.share(name)?, problems(&folder)?.as_deref());
             output.print(&share, description)
         }
         ShareCommand::Update(update) => {
@@ -83,7 +83,7 @@ fn changes(update: &ShareUpdate) -> ShareChanges {
 /// Has the server take up a share that was made or changed, and prints it.
 fn changed(folder: &DataFolder, share: ShareRecord, how: &str, output: Output) -> Result<(), Error> {
     let told = data::reload(folder);
-    let share = shown(share, told.as_deref().ok());
+    let share = shown(folder, share, told.as_deref().ok());
     output.print(&share, |share| format!("{how} share {}\n", share.name))?;
     if let Some(problem) = &share.problem {
         eprintln!("warning: it is not served: {problem}");
@@ -97,9 +97,9 @@ fn problems(folder: &DataFolder) -> Result<Option<Vec<Problem>>, Error> {
 }
 
 /// The share with what the server says of it, or what can be seen where no server runs.
-fn shown(share: ShareRecord, problems: Option<&[Problem]>) -> Shown {
+fn shown(folder: &DataFolder, share: ShareRecord, problems: Option<&[Problem]>) -> Shown {
     let told = problems.and_then(|all| all.iter().find(|one| one.share == share.name).map(|one| one.problem.clone()));
-    let problem = told.or_else(|| share.source.problem());
+    let problem = told.or_else(|| share.source.problem(folder));
     let (kind, path, ram_bytes, quota_gib) = match share.source {
         Source::Folder { path, quota_gib } => ("folder", Some(path), None, quota_gib),
         Source::Ram { bytes } => ("ram", None, Some(bytes), None),

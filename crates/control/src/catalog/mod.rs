@@ -22,7 +22,7 @@ pub use users::User;
 use crate::{AccountName, DataFolder, Error};
 
 /// How long a program waits for another's change: changes take milliseconds, so longer means that somebody hangs.
-const WAIT_MAX: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// An open catalog.
 #[derive(Debug)]

@@ -269,7 +269,7 @@ fn share_changes_touch_only_what_they_name() {
 
 #[test]
 fn writers_at_once_all_succeed() {
-    const WRITERS: usize = 8;
+    const WRITERS: usize = 4;
     const EACH: usize = 10;
     let (_place, folder) = place();
     Catalog::open(&folder).unwrap().create_account(&account("abc"), AccountKind::FileStorage).unwrap();

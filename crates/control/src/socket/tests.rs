@@ -92,7 +92,7 @@ impl Running {
     fn start(&mut self) {
         let mut catalog = Catalog::open(&self.folder).unwrap();
         first_start(&mut catalog, &self.folder).unwrap();
-        let control = Arc::new(Mutex::new(Control::new(catalog, Overrides::default())));
+        let control = Arc::new(Mutex::new(Control::new(&self.folder, catalog, Overrides::default())));
         let admin = Arc::clone(&self.admin);
         let facts = Facts { started: Instant::now(), listen: vec!["192.0.2.9:445".parse().unwrap()], version: "1.2.3" };
         self.socket = Some(AdminSocket::open(&self.folder, control, admin, facts).unwrap());
@@ -225,6 +225,25 @@ fn share_whose_folder_is_gone_is_left_out_and_comes_back() {
     assert!(running.reload().is_empty());
     let after = Arc::clone(&running.admin.estates.lock().last().unwrap().shares[0].store);
     assert!(!Arc::ptr_eq(&before, &after), "another folder of that name is another store");
+}
+
+#[test]
+fn share_into_which_the_data_folder_has_moved_is_left_out() {
+    let place = tempfile::tempdir().unwrap();
+    let (before, files) = (place.path().join("data"), place.path().join("files"));
+    fs::create_dir(&files).unwrap();
+    let folder = DataFolder::create(&before).unwrap();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&"abc".parse().unwrap(), AccountKind::FileStorage).unwrap();
+    let source = Source::Folder { path: files.clone(), quota_gib: None };
+    catalog.create_share(&NewShare { source, ..ram("files") }).unwrap();
+    drop(catalog);
+
+    fs::rename(&before, files.join("data")).unwrap();
+    let folder = DataFolder::open(&files.join("data")).unwrap();
+    let mut control = Control::new(&folder, Catalog::open(&folder).unwrap(), Overrides::default());
+    assert!(control.estate().unwrap().shares.is_empty());
+    assert!(control.problems()[0].problem.contains("keys"));
 }
 
 #[test]
