@@ -45,7 +45,10 @@ impl Fence {
     /// Opens a path of stored names, separated with `/`; empty for the root.
     pub(super) fn open(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { b".".as_slice() } else { path };
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let mut flags = flags | OFlags::CLOEXEC;
+        if !flags.contains(OFlags::PATH) {
+            flags |= OFlags::NOCTTY | OFlags::NONBLOCK;
+        }
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         if wait == Wait::Never {
             if !self.answers_from_cache {

@@ -1,0 +1,521 @@
+//! What only a directory store does: the fence, other programs in the same folder, what stays after it is closed.
+
+mod common;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::*;
+use rustix::fs::{CWD, FileType, Mode, getxattr, mknodat};
+use store::{Changes, DirectoryOptions, DirectoryStore, Error, Kind, NewNode, Replace, Resolved, Store, Time, Use};
+
+fn options() -> DirectoryOptions {
+    DirectoryOptions::default()
+}
+
+fn make_fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+#[test]
+fn links_that_lead_outside_are_denied() {
+    let disk = directory();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret"), "secret").unwrap();
+    let root = disk.folder();
+    symlink(outside.path(), root.join("absolute")).unwrap();
+    symlink(outside.path().join("secret"), root.join("file")).unwrap();
+    symlink("../", root.join("up")).unwrap();
+    symlink("/proc/self/root", root.join("magic")).unwrap();
+    symlink("circle", root.join("circle")).unwrap();
+    symlink("nowhere", root.join("dangling")).unwrap();
+    for name in ["absolute", "file", "up", "magic", "circle", "dangling", "ABSOLUTE", "absolute\\secret", "UP\\x"] {
+        for usage in [Use::Metadata, Use::Read, Use::ReadWrite] {
+            assert_eq!(disk.find_for(name, usage).err(), Some(Error::Denied), "{name}");
+        }
+    }
+    for name in ["absolute\\new", "up\\new", "magic\\new", "Absolute\\NEW"] {
+        assert_eq!(disk.store.create(&path(name), new(Kind::File)).err(), Some(Error::Denied), "{name}");
+        let file = disk.file("own", b"");
+        let identity = file.identity();
+        assert_eq!(disk.store.rename(&path("own"), &path(name), identity, Replace::Yes), Err(Error::Denied));
+        assert_eq!(disk.store.link(&path("own"), &path(name), identity, Replace::Yes), Err(Error::Denied));
+        assert_eq!(disk.store.remove(&path(name), identity), Err(Error::Denied));
+        disk.remove("own").unwrap();
+    }
+    assert_eq!(disk.store.create(&path("dangling"), new(Kind::File)).err(), Some(Error::Exists));
+    assert!(disk.names("").is_empty());
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn links_inside_are_followed_and_removed_as_links() {
+    let disk = directory();
+    disk.directory("folder");
+    disk.directory("folder\\sub");
+    let file = disk.file("folder\\file", b"data");
+    let root = disk.folder();
+    symlink("folder", root.join("Link")).unwrap();
+    symlink("../file", root.join("folder/sub/back")).unwrap();
+    assert_eq!(disk.node("LINK\\FILE").identity(), file.identity());
+    assert_eq!(disk.node("folder\\sub\\back").identity(), file.identity());
+    assert_eq!(disk.names(""), ["Link", "folder"]);
+    assert_eq!(disk.names("link\\sub"), ["back"]);
+    let sub = disk.node("folder\\sub");
+    assert_eq!(entry_metadata(&*sub, "back").unwrap().identity, file.identity());
+    assert_eq!(sub.entries().unwrap()[0].file, file.identity().file);
+    disk.file("link\\new", b"");
+    assert_eq!(disk.names("folder"), ["file", "new", "sub"]);
+    disk.link("folder\\sub\\back", "hard", Replace::No).unwrap();
+    assert_eq!(disk.node("hard").identity(), file.identity());
+    disk.rename("folder\\sub\\back", "folder\\sub\\forth", Replace::No).unwrap();
+    disk.remove("folder\\sub\\forth").unwrap();
+    disk.remove("LINK").unwrap();
+    assert_eq!(read_all(&*disk.node("folder\\file")), b"data");
+    assert_eq!(disk.names(""), ["folder", "hard"]);
+}
+
+#[test]
+fn a_link_swapped_in_never_leads_outside() {
+    const ROUNDS: usize = 3000;
+    let disk = directory();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("file"), "outside").unwrap();
+    let root = disk.folder().to_owned();
+    fs::create_dir(root.join("inside")).unwrap();
+    fs::write(root.join("inside/file"), "inside!").unwrap();
+    symlink(outside.path(), root.join("trap")).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for (from, to) in [("inside", "spare"), ("trap", "inside"), ("inside", "trap"), ("spare", "inside")] {
+                    fs::rename(root.join(from), root.join(to)).unwrap();
+                }
+            }
+        });
+        let mut read = 0;
+        for round in 0..ROUNDS {
+            let name = if round % 2 == 0 { "inside\\file" } else { "INSIDE\\File" };
+            if let Ok((node, _)) = disk.find_for(name, Use::Read) {
+                assert_eq!(read_all(&*node), b"inside!");
+                read += 1;
+            }
+            let made = disk.store.create(&path(&format!("inside\\new{round}")), new(Kind::File));
+            if made.is_ok() {
+                let _ = disk.remove(&format!("inside\\new{round}"));
+            }
+            let _ = disk.rename("inside\\file", "inside\\file", Replace::No);
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(read > 0);
+    });
+    let left: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["file"]);
+}
+
+#[test]
+fn pipes_and_their_like_are_not_there_to_open() {
+    let disk = directory();
+    make_fifo(&disk.folder().join("pipe"));
+    let _socket = std::os::unix::net::UnixListener::bind(disk.folder().join("socket")).unwrap();
+    for name in ["pipe", "PIPE", "socket"] {
+        for usage in [Use::Metadata, Use::Read, Use::ReadWrite] {
+            assert_eq!(disk.find_for(name, usage).err(), Some(Error::Denied));
+        }
+        assert_eq!(disk.store.create(&path(name), new(Kind::File)).err(), Some(Error::Exists));
+        assert_eq!(entry_metadata(&*disk.node(""), name).err(), Some(Error::NotFound));
+    }
+    assert!(disk.names("").is_empty());
+    disk.file("file", b"");
+    assert_eq!(disk.rename("file", "pipe", Replace::Yes), Err(Error::Denied));
+    symlink("pipe", disk.folder().join("link")).unwrap();
+    assert_eq!(disk.names(""), ["file"]);
+    assert_eq!(disk.find("link").err(), Some(Error::Denied));
+}
+
+#[test]
+fn the_reserved_folder_is_out_of_reach() {
+    let disk = directory();
+    disk.file("file", b"").create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    assert!(disk.folder().join(".multilane").is_dir());
+    assert_eq!(fs::metadata(disk.folder().join(".multilane")).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(disk.names(""), ["file"]);
+    for name in [".multilane", ".MULTILANE", ".Multilane\\x", "folder\\.multilane"] {
+        assert_eq!(disk.find(name).err(), Some(Error::Denied), "{name}");
+        assert_eq!(disk.store.create(&path(name), new(Kind::File)).err(), Some(Error::Denied));
+        assert_eq!(disk.rename("file", name, Replace::Yes), Err(Error::Denied));
+    }
+    assert_eq!(entry_metadata(&*disk.node(""), ".Multilane").err(), Some(Error::NotFound));
+}
+
+#[test]
+fn side_files_go_with_their_stream_or_file() {
+    let disk = directory();
+    let count = || fs::read_dir(disk.folder().join(".multilane")).map_or(0, Iterator::count);
+    let large = |name: &str| {
+        let node = disk.file(name, b"");
+        node.create_stream("a").unwrap().write_at(&[1; 5000], 0).unwrap();
+        node.create_stream("b").unwrap().write_at(&[1; 5000], 0).unwrap();
+        node.set_security(&[1; 60_000]).unwrap();
+        node
+    };
+    let node = large("file");
+    assert_eq!(count(), 3);
+    node.remove_stream("a").unwrap();
+    node.set_security(&[1; 100]).unwrap();
+    assert_eq!(count(), 1);
+    disk.link("file", "second", Replace::No).unwrap();
+    disk.remove("file").unwrap();
+    assert_eq!(count(), 1);
+    disk.remove("second").unwrap();
+    assert_eq!(count(), 0);
+    large("old");
+    disk.file("new", b"");
+    disk.rename("new", "OLD", Replace::Yes).unwrap();
+    assert_eq!(count(), 0);
+    large("old2");
+    disk.link("old", "old2", Replace::Yes).unwrap();
+    assert_eq!(count(), 0);
+    let folder = disk.directory("folder");
+    folder.create_stream("a").unwrap().write_at(&[1; 5000], 0).unwrap();
+    disk.remove("folder").unwrap();
+    assert_eq!(count(), 0);
+}
+
+#[test]
+fn what_is_kept_outside_files_goes_with_them() {
+    let disk = beside();
+    let count = || fs::read_dir(disk.folder().join(".multilane")).map_or(0, Iterator::count);
+    let node = disk.file("file", b"");
+    node.change(&Changes { attributes: Some(0x3), ..Changes::default() }).unwrap();
+    node.set_extended("author", b"me").unwrap();
+    node.create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    assert_eq!(count(), 2);
+    disk.remove("file").unwrap();
+    assert_eq!(count(), 0);
+}
+
+fn keeps_everything(mut disk: Disk, options: DirectoryOptions) {
+    let time = Time::from_unix(1_000_000_000, 500);
+    let descriptor = NewNode { kind: Kind::File, attributes: 0x23, security: Some(b"descriptor") };
+    let node = disk.store.create(&path("File"), descriptor).unwrap();
+    node.change(&Changes { creation: Some(time), write: Some(time), ..Changes::default() }).unwrap();
+    node.set_extended("Author", b"me").unwrap();
+    node.create_stream("small").unwrap().write_at(b"small", 0).unwrap();
+    node.create_stream("large").unwrap().write_at(&[5; 70_000], 0).unwrap();
+    let stamped = Changes { write: Some(time), ..Changes::default() };
+    node.change(&stamped).unwrap();
+    let known = node.metadata().unwrap();
+    drop(node);
+    disk.reopen(options);
+    let node = disk.node("FILE");
+    assert_eq!(node.metadata().unwrap(), known);
+    assert_eq!((known.attributes, known.creation, known.write), (0x23, time, time));
+    assert_eq!(node.security().unwrap().unwrap(), b"descriptor");
+    assert_eq!(node.extended().unwrap(), [("Author".to_owned(), b"me".to_vec())]);
+    assert_eq!(read_all(&*node.stream("SMALL").unwrap().unwrap().1), b"small");
+    assert_eq!(read_all(&*node.stream("large").unwrap().unwrap().1), [5; 70_000]);
+}
+
+#[test]
+fn everything_is_there_after_reopening() {
+    keeps_everything(directory(), options());
+    keeps_everything(memory_directory(), options());
+    let beside_options = DirectoryOptions { attributes_beside_files: true, ..options() };
+    keeps_everything(beside(), beside_options);
+}
+
+#[test]
+fn files_of_other_programs_show_what_they_are() {
+    let disk = directory();
+    let root = disk.folder();
+    fs::write(root.join("plain"), "x").unwrap();
+    fs::write(root.join(".hidden"), "x").unwrap();
+    fs::write(root.join("readonly"), "x").unwrap();
+    fs::set_permissions(root.join("readonly"), fs::Permissions::from_mode(0o444)).unwrap();
+    fs::create_dir(root.join(".folder")).unwrap();
+    let attributes = |name: &str| disk.node(name).metadata().unwrap().attributes;
+    assert_eq!(attributes("plain"), 0x20);
+    assert_eq!(attributes(".hidden"), 0x22);
+    assert_eq!(attributes("readonly"), 0x21);
+    assert_eq!(attributes(".folder"), 0x2);
+    let root_node = disk.node("");
+    for name in ["plain", ".hidden", "readonly", ".folder"] {
+        assert_eq!(entry_metadata(&*root_node, name).unwrap(), disk.node(name).metadata().unwrap());
+    }
+    let made = disk.node("plain").metadata().unwrap().creation;
+    assert!(made > Time::from_unix(1_700_000_000, 0) && made <= Time::now());
+    disk.node("readonly").change(&Changes { creation: Some(Time(5)), ..Changes::default() }).unwrap();
+    assert_eq!(attributes("readonly"), 0x21);
+    disk.node("readonly").change(&Changes { attributes: Some(0x20), ..Changes::default() }).unwrap();
+    assert_eq!(attributes("readonly"), 0x20);
+    assert_eq!(fs::metadata(root.join("readonly")).unwrap().mode() & 0o777, 0o444);
+}
+
+#[test]
+fn a_file_that_shows_its_attributes_anyway_keeps_none() {
+    let disk = directory();
+    disk.file("plain", b"");
+    disk.directory("folder");
+    disk.store.create(&path("kept"), NewNode { kind: Kind::File, attributes: 0x21, security: None }).unwrap();
+    let has = |name: &str| getxattr(disk.folder().join(name), "user.multilane", &mut [0u8; 64]).is_ok();
+    assert_eq!((has("plain"), has("folder"), has("kept")), (false, false, true));
+    assert_eq!(disk.node("kept").metadata().unwrap().attributes, 0x21);
+}
+
+#[test]
+fn names_that_clients_cannot_say_are_found_again() {
+    let disk = directory();
+    let names: [&[u8]; 8] =
+        [b"a:b", b"q?*", b"back\\slash", b"trailing. ", b"\x01\x1f", b"\xff\xfe", "\u{F03A}".as_bytes(), b"tab\t"];
+    for name in names {
+        fs::write(disk.folder().join(OsStr::from_bytes(name)), name).unwrap();
+    }
+    let root = disk.node("");
+    let entries = root.entries().unwrap();
+    assert_eq!(entries.len(), names.len());
+    for entry in entries {
+        let (node, stored) = disk.find(entry.name.as_str()).unwrap();
+        assert_eq!(stored, entry.name.as_str());
+        assert_eq!(node.identity().file, entry.file);
+        assert_eq!(root.entry_metadata(&entry.name).unwrap().identity, node.identity());
+        disk.find(&entry.name.as_str().to_uppercase()).unwrap();
+    }
+    disk.file("made\u{F03A}here", b"");
+    assert!(disk.folder().join("made:here").is_file());
+    assert_eq!(disk.find("MADE\u{F03A}HERE").unwrap().1, "made\u{F03A}here");
+    disk.rename("made\u{F03A}here", "now\u{F02A}", Replace::No).unwrap();
+    assert!(disk.folder().join("now*").is_file());
+    disk.remove("NOW\u{F02A}").unwrap();
+    assert!(!disk.folder().join("now*").exists());
+}
+
+#[test]
+fn names_of_other_programs_that_differ_in_case_are_all_reached() {
+    let disk = directory();
+    for name in ["file", "FILE", "File"] {
+        fs::write(disk.folder().join(name), name).unwrap();
+    }
+    for name in ["file", "FILE", "File"] {
+        assert_eq!(read_all(&*disk.node(name)), name.as_bytes());
+    }
+    assert_eq!(disk.find("fILE").unwrap().1, "FILE");
+    disk.remove("FILE").unwrap();
+    assert_eq!(disk.find("fILE").unwrap().1, "File");
+    assert_eq!(disk.rename("File", "file", Replace::No), Err(Error::Exists));
+}
+
+#[test]
+fn changes_by_other_programs_are_seen() {
+    let disk = directory();
+    let root = disk.folder().to_owned();
+    for round in 0..200 {
+        let (lower, upper) = (format!("name{round}"), format!("NAME{round}"));
+        assert_eq!(disk.find(&upper).err(), Some(Error::NotFound));
+        fs::write(root.join(&lower), "x").unwrap();
+        assert_eq!(disk.find(&upper).unwrap().1, lower);
+        assert_eq!(disk.store.create(&path(&upper), new(Kind::File)).err(), Some(Error::Exists));
+        let moved = format!("moved{round}");
+        fs::rename(root.join(&lower), root.join(&moved)).unwrap();
+        assert_eq!(disk.find(&upper).err(), Some(Error::NotFound));
+        fs::remove_file(root.join(&moved)).unwrap();
+        assert_eq!(disk.find(&moved.to_uppercase()).err(), Some(Error::NotFound));
+    }
+}
+
+#[test]
+fn two_stores_over_one_folder_agree() {
+    let disk = directory();
+    let other = DirectoryStore::open(disk.folder(), options()).unwrap();
+    let made = disk.file("Name", b"data");
+    match other.resolve(&path("NAME"), Use::Read).unwrap() {
+        Resolved::Found { node, .. } => assert_eq!(node.identity(), made.identity()),
+        missing @ Resolved::Missing { .. } => panic!("{missing:?}"),
+    }
+    assert_eq!(other.facts().volume, made.identity().volume);
+    let sub = disk.directory("sub");
+    let nested = DirectoryStore::open(&disk.folder().join("sub"), options()).unwrap();
+    match nested.resolve(&path(""), Use::Read).unwrap() {
+        Resolved::Found { node, .. } => assert_eq!(node.identity(), sub.identity()),
+        missing @ Resolved::Missing { .. } => panic!("{missing:?}"),
+    }
+}
+
+#[test]
+fn only_one_of_many_makes_a_name() {
+    let disk = directory();
+    let made = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (disk, made) = (&disk, &made);
+            scope.spawn(move || {
+                for round in 0..100 {
+                    let name = format!("name{round}");
+                    let name = if thread % 2 == 0 { name.to_uppercase() } else { name };
+                    match disk.store.create(&path(&name), new(Kind::File)) {
+                        Ok(_) => made.fetch_add(1, Ordering::Relaxed),
+                        Err(error) => {
+                            assert_eq!(error, Error::Exists);
+                            0
+                        }
+                    };
+                }
+            });
+        }
+    });
+    assert_eq!(made.load(Ordering::Relaxed), 100);
+    assert_eq!(disk.names("").len(), 100);
+}
+
+#[test]
+fn resolving_without_waiting_knows_what_was_seen() {
+    for disk in [directory(), memory_directory()] {
+        disk.directory("Folder");
+        disk.file("Folder\\File", b"data");
+        disk.file("Folder\\Other", b"data");
+        match disk.store.try_resolve(&path("Folder\\File"), Use::ReadWrite).unwrap() {
+            Resolved::Found { node, .. } => assert_eq!(read_all(&*node), b"data"),
+            missing @ Resolved::Missing { .. } => panic!("{missing:?}"),
+        }
+        let asked = disk.store.try_resolve(&path("Folder\\new"), Use::Read);
+        assert!(matches!(asked, Ok(Resolved::Missing { .. }) | Err(Error::WouldBlock)), "{asked:?}");
+        disk.find("Folder\\new").err().unwrap();
+        let again = disk.store.try_resolve(&path("Folder\\FILE"), Use::Read);
+        assert!(matches!(again, Ok(Resolved::Found { .. }) | Err(Error::WouldBlock)), "{again:?}");
+        assert_eq!(disk.store.try_resolve(&path(".multilane"), Use::Read).err(), Some(Error::Denied));
+    }
+}
+
+#[test]
+fn a_read_only_store_changes_nothing() {
+    let mut disk = directory();
+    let identity = disk.file("file", b"data").identity();
+    disk.node("file").create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    disk.reopen(DirectoryOptions { read_only: true, ..options() });
+    assert!(disk.store.facts().read_only);
+    let node = disk.node("file");
+    assert_eq!(read_all(&*node), b"data");
+    let stream = node.stream("s").unwrap().unwrap().1;
+    assert_eq!(read_all(&*stream).len(), 5000);
+    let refused = [
+        node.write_at(b"x", 0),
+        node.set_length(0),
+        node.zero(0, 1, true),
+        node.reserve(10),
+        node.prepare(Use::ReadWrite),
+        node.change(&Changes { attributes: Some(1), ..Changes::default() }),
+        node.set_security(b"x"),
+        node.set_extended("a", b"x"),
+        node.create_stream("t").map(|_| ()),
+        node.remove_stream("s"),
+        node.rename_stream("s", "t", Replace::No),
+        stream.write_at(b"x", 0),
+        stream.set_length(0),
+        disk.store.create(&path("new"), new(Kind::File)).map(|_| ()),
+        disk.store.rename(&path("file"), &path("new"), identity, Replace::No),
+        disk.store.link(&path("file"), &path("new"), identity, Replace::No),
+        disk.store.remove(&path("file"), identity),
+    ];
+    for (index, answer) in refused.into_iter().enumerate() {
+        assert_eq!(answer, Err(Error::ReadOnly), "{index}");
+    }
+    assert_eq!(disk.names(""), ["file"]);
+}
+
+#[test]
+fn a_quota_bounds_what_is_written() {
+    const QUOTA: u64 = 1 << 20;
+    let mut disk = directory();
+    disk.file("before", &[1; 100_000]);
+    disk.reopen(DirectoryOptions { quota_bytes: Some(QUOTA), ..options() });
+    let space = disk.store.space().unwrap();
+    assert_eq!(space.total_bytes, QUOTA);
+    assert!(space.free_bytes <= QUOTA - 100_000);
+    let node = disk.file("file", &[1; 500_000]);
+    assert_eq!(node.write_at(&[1; 600_000], 500_000), Err(Error::Full));
+    assert_eq!(node.reserve(2 * QUOTA), Err(Error::Full));
+    node.write_at(&[2; 500_000], 0).unwrap();
+    let stream = node.create_stream("s").unwrap();
+    assert_eq!(stream.write_at(&[1; 600_000], 0), Err(Error::Full));
+    stream.write_at(&[1; 100_000], 0).unwrap();
+    let mut written = 0;
+    while node.write_at(&[3; 65536], 500_000 + written * 65536).is_ok() {
+        written += 1;
+        assert!(written < 16);
+    }
+    node.write_at(&[4; 100], 0).unwrap();
+    node.set_length(0).unwrap();
+    node.write_at(&[5; 500_000], 0).unwrap();
+    disk.remove("before").unwrap();
+    disk.remove("file").unwrap();
+    assert!(disk.store.space().unwrap().free_bytes >= QUOTA - 200_000);
+}
+
+#[test]
+fn a_folder_that_is_gone_is_gone() {
+    let disk = directory();
+    let file = disk.file("file", b"data");
+    fs::remove_dir_all(disk.folder()).unwrap();
+    assert_eq!(disk.find("file").err(), Some(Error::Gone));
+    assert_eq!(disk.find("folder\\file").err(), Some(Error::Gone));
+    assert_eq!(disk.store.create(&path("new"), new(Kind::File)).err(), Some(Error::Gone));
+    assert_eq!(disk.store.create(&path("new"), new(Kind::Directory)).err(), Some(Error::Gone));
+    assert_eq!(disk.store.remove(&path("file"), file.identity()), Err(Error::Gone));
+    assert_eq!(read_all(&*file), b"data");
+}
+
+#[test]
+fn what_cannot_be_served_is_said_when_opening() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str| DirectoryStore::open(&folder.path().join(name), options()).err();
+    fs::write(folder.path().join("file"), "").unwrap();
+    assert_eq!(open("none"), Some(Error::NotFound));
+    assert_eq!(open("file"), Some(Error::NotDirectory));
+    assert_eq!(open(""), None);
+}
+
+#[test]
+fn too_long_a_name_or_path_is_invalid() {
+    let disk = directory();
+    let name = "語".repeat(200);
+    assert_eq!(disk.find(&name).err(), Some(Error::NameInvalid));
+    assert_eq!(disk.store.create(&path(&name), new(Kind::File)).err(), Some(Error::NameInvalid));
+    let deep = ["x"; 5000].join("\\");
+    assert_eq!(disk.find(&deep).err(), Some(Error::NameInvalid));
+}
+
+#[test]
+fn a_node_is_prepared_for_more_than_it_was_opened_for() {
+    let disk = directory();
+    disk.file("file", b"data");
+    for usage in [Use::Metadata, Use::Read] {
+        let node = disk.find_for("file", usage).unwrap().0;
+        assert_eq!(node.write_at(b"x", 0), Err(Error::Denied));
+        node.prepare(Use::ReadWrite).unwrap();
+        node.prepare(Use::Read).unwrap();
+        node.write_at(b"D", 0).unwrap();
+        disk.rename("file", "moved", Replace::No).unwrap();
+        assert_eq!(read_all(&*node), b"Data");
+        assert!(node.descriptor().is_some());
+        disk.rename("moved", "file", Replace::No).unwrap();
+    }
+}
+
+#[test]
+fn many_names_in_one_folder_cost_no_scan_each() {
+    const FILES: usize = 3000;
+    let disk = memory_directory();
+    disk.directory("folder");
+    for index in 0..FILES {
+        let name = format!("folder\\File{index}");
+        assert_eq!(disk.find(&name).err(), Some(Error::NotFound));
+        disk.store.create(&path(&name), new(Kind::File)).unwrap();
+        assert_eq!(disk.find(&name.to_uppercase()).unwrap().1, name);
+    }
+    assert_eq!(disk.names("folder").len(), FILES);
+}
