@@ -9,6 +9,7 @@
 //! ```
 
 mod aead;
+mod ccm;
 mod nonce;
 #[cfg(test)]
 mod tests;
