@@ -87,21 +87,31 @@ round_trips! {
     standard_has_24_bytes: standard(), file::Standard, 24;
     all_begins_with_96_bytes: all(), file::AllFixed, 96;
     network_open_has_56_bytes: network_open(), file::NetworkOpen, 56;
-    compression_has_16_bytes: file::Compression { compressed_size: 9, format: 2, ..Default::default() }, file::Compression, 16;
+    compression_has_16_bytes:
+        file::Compression { compressed_size: 9, format: 2, ..Default::default() },
+        file::Compression, 16;
     attribute_tag_has_8_bytes:
-        file::AttributeTag { attributes: FileAttributes::REPARSE_POINT, reparse_tag: 0xA000_000C }, file::AttributeTag, 8;
+        file::AttributeTag { attributes: FileAttributes::REPARSE_POINT, reparse_tag: 0xA000_000C },
+        file::AttributeTag, 8;
     id_has_24_bytes: file::Id { volume: 3, file_id: [7; 16] }, file::Id, 24;
     stat_has_72_bytes: file::Stat { links: 3, ..Default::default() }, file::Stat, 72;
     pipe_local_has_40_bytes:
         wire::fscc::pipe::PipeLocal { instances: 1, end: 1, ..Default::default() }, wire::fscc::pipe::PipeLocal, 40;
     size_has_24_bytes: filesystem::Size { total_units: 9, ..Default::default() }, filesystem::Size, 24;
     full_size_has_32_bytes:
-        filesystem::FullSize { actual_available_units: 9, bytes_per_sector: 512, ..Default::default() }, filesystem::FullSize, 32;
+        filesystem::FullSize { actual_available_units: 9, bytes_per_sector: 512, ..Default::default() },
+        filesystem::FullSize, 32;
     device_has_8_bytes:
         filesystem::Device { kind: filesystem::DeviceKind::DISK, ..Default::default() }, filesystem::Device, 8;
-    control_has_48_bytes: filesystem::Control { default_quota_limit: u64::MAX, ..Default::default() }, filesystem::Control, 48;
-    object_id_has_64_bytes: filesystem::ObjectId { object_id: Guid([1; 16]), ..Default::default() }, filesystem::ObjectId, 64;
-    sector_size_has_28_bytes: filesystem::SectorSize { logical_bytes: 512, ..Default::default() }, filesystem::SectorSize, 28;
+    control_has_48_bytes:
+        filesystem::Control { default_quota_limit: u64::MAX, ..Default::default() },
+        filesystem::Control, 48;
+    object_id_has_64_bytes:
+        filesystem::ObjectId { object_id: Guid([1; 16]), ..Default::default() },
+        filesystem::ObjectId, 64;
+    sector_size_has_28_bytes:
+        filesystem::SectorSize { logical_bytes: 512, ..Default::default() },
+        filesystem::SectorSize, 28;
     zero_data_has_16_bytes: ZeroData { offset: u64::MAX, beyond_final_zero: 1 }, ZeroData, 16;
     resume_key_has_32_bytes: ResumeKey { key: [9; 24], context_length: 0 }, ResumeKey, 32;
     copy_result_has_12_bytes: CopyChunksResult { chunks: 1, chunk_bytes: 2, total_bytes: 3 }, CopyChunksResult, 12;
@@ -111,7 +121,8 @@ round_trips! {
     object_id_buffer_has_64_bytes: ioctl::ObjectId { object: Guid([3; 16]), ..Default::default() }, ioctl::ObjectId, 64;
     integrity_state_has_16_bytes: IntegrityState { cluster_bytes: 4096, ..Default::default() }, IntegrityState, 16;
     duplicate_extents_have_40_bytes:
-        DuplicateExtents { source: FileId { persistent: 1, volatile: 2 }, length: 3, ..Default::default() }, DuplicateExtents, 40;
+        DuplicateExtents { source: FileId { persistent: 1, volatile: 2 }, length: 3, ..Default::default() },
+        DuplicateExtents, 40;
     duplicate_extents_ex_have_56_bytes:
         DuplicateExtentsEx { structure_size: DuplicateExtentsEx::STRUCTURE_SIZE, flags: 1, ..Default::default() },
         DuplicateExtentsEx, 56;

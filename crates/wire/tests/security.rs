@@ -259,7 +259,11 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_byte_never_breaks_the_decoder(descriptor in descriptors(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn a_changed_byte_never_breaks_the_decoder(
+        descriptor in descriptors(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
         let mut bytes = descriptor.encode().unwrap();
         let at = at.index(bytes.len());
         bytes[at] = byte;

@@ -59,8 +59,9 @@ impl<'a> ChainWriter<'a> {
         self.last.is_none()
     }
 
-    /// Where an entry of `length` bytes goes, once the list is aligned for it and the entry before points at it; `None`, and
-    /// nothing written, where it does not fit. The caller then writes exactly `length` bytes, four zeros first.
+    /// Where an entry of `length` bytes goes, once the list is aligned for it and the entry before points at it;
+    /// `None`, and nothing written, where it does not fit. The caller then writes exactly `length` bytes, four zeros
+    /// first.
     pub(crate) fn entry(&mut self, length: usize) -> Option<&mut Writer<'a>> {
         let start = self.writer.position().next_multiple_of(self.alignment);
         if start.checked_add(length)? > self.limit_bytes {

@@ -91,8 +91,8 @@ pub struct Entry<Text> {
     pub allocation: u64,
     /// Attributes.
     pub attributes: FileAttributes,
-    /// Combined length of the extended attributes. The classes without an own field for the reparse tag hold that here for a
-    /// reparse point: [`DirectoryWriter`] sees to it.
+    /// Combined length of the extended attributes. The classes without an own field for the reparse tag hold that
+    /// here for a reparse point: [`DirectoryWriter`] sees to it.
     pub ea_size: u32,
     /// The reparse tag of a reparse point, else zero.
     pub reparse_tag: u32,

@@ -9,8 +9,8 @@ use crate::fscc::layout::Field;
 use crate::ids::FileTime;
 
 layout! {
-    /// FileBasicInformation (MS-FSCC 2.4.7). Setting a time to 0 leaves it; -1 stops, -2 resumes its automatic change through
-    /// this open. Setting no attribute leaves them.
+    /// FileBasicInformation (MS-FSCC 2.4.7). Setting a time to 0 leaves it; -1 stops, -2 resumes its automatic change
+    /// through this open. Setting no attribute leaves them.
     pub struct Basic {
         /// When the file was made.
         pub creation: FileTime;

@@ -33,8 +33,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Makes a pattern of `text`. `fold` gives a character the form in which names compare: upper case, or the character
-    /// itself where case matters. `None` for a text of more than [`PATTERN_UNITS_MAX`] units.
+    /// Makes a pattern of `text`. `fold` gives a character the form in which names compare: upper case, or the
+    /// character itself where case matters. `None` for a text of more than [`PATTERN_UNITS_MAX`] units.
     pub fn new(text: &str, fold: impl Fn(char) -> char) -> Option<Pattern> {
         let mut units = Vec::new();
         for unit in folded_units(text, &fold).map(|(_, unit)| Unit::of(unit)) {

@@ -107,7 +107,8 @@ impl Answer {
     }
 }
 
-/// The length of the fragment that begins with `bytes`, or `None` where its header is not whole: how much to read from the pipe.
+/// The length of the fragment that begins with `bytes`, or `None` where its header is not whole: how much to read
+/// from the pipe.
 pub fn fragment_length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     if bytes.len() < HEADER_BYTES {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! How parameters stand in a stub: NDR (C706 14) and NDR64 (MS-RPCE 2.2.5). Integers are little-endian; the stub's start is
-//! aligned to anything.
+//! How parameters stand in a stub: NDR (C706 14) and NDR64 (MS-RPCE 2.2.5). Integers are little-endian; the stub's
+//! start is aligned to anything.
 
 use crate::codec::{Malformed, Reader, Utf16, Writer};
 use crate::rpc::SyntaxId;

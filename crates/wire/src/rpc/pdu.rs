@@ -300,8 +300,8 @@ pub struct BindAck {
 }
 
 impl BindAck {
-    /// Appends a PDU of `kind`, BIND_ACK or ALTER_CONTEXT_RESP, to `out`. `address` is the secondary address, `\PIPE\srvsvc`; empty
-    /// in the latter. At most 255 answers are sent.
+    /// Appends a PDU of `kind`, BIND_ACK or ALTER_CONTEXT_RESP, to `out`. `address` is the secondary address,
+    /// `\PIPE\srvsvc`; empty in the latter. At most 255 answers are sent.
     pub fn encode(&self, kind: PduKind, call: u32, address: &str, answers: &[ContextAnswer], out: &mut Vec<u8>) {
         encode(out, kind, PduFlags::FIRST | PduFlags::LAST, call, |writer| {
             writer.u16(self.transmit_bytes_max);

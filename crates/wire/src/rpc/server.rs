@@ -117,7 +117,8 @@ impl Conversation {
         if length > FRAGMENT_BYTES_MAX { Err(Closed("fragment is too long")) } else { Ok(length) }
     }
 
-    /// The next bytes for the client, `max` at most and none from a second message; `None` where there is nothing to be read.
+    /// The next bytes for the client, `max` at most and none from a second message; `None` where there is nothing to
+    /// be read.
     pub fn take(&mut self, max: usize) -> Option<Taken> {
         let first = self.output.front_mut()?;
         let rest = first.split_off(max.min(first.len()));
@@ -182,8 +183,8 @@ impl Conversation {
         self.send(out)
     }
 
-    /// What becomes of one context. NDR64 is spoken only where the client does not offer NDR for the same interface: every
-    /// client speaks NDR.
+    /// What becomes of one context. NDR64 is spoken only where the client does not offer NDR for the same interface:
+    /// every client speaks NDR.
     fn offer(&mut self, bind: &Bind<'_>, context: &Context<'_>) -> ContextAnswer {
         if context.syntaxes().any(|syntax| syntax.is_feature_negotiation()) {
             return ContextAnswer::features(0);

@@ -27,8 +27,8 @@ impl SyntaxId {
     /// The workstation service (MS-WKST 1.9).
     pub const WKSSVC: SyntaxId =
         SyntaxId::new(0x6bff_d098, 0xa112, 0x3610, [0x98, 0x33, 0x46, 0xc3, 0xf8, 0x7e, 0x34, 0x5a], 1);
-    /// What a bind for feature negotiation without features looks like (MS-RPCE 2.2.2.14). The last eight bytes of the UUID carry
-    /// features: see [`SyntaxId::is_feature_negotiation`].
+    /// What a bind for feature negotiation without features looks like (MS-RPCE 2.2.2.14). The last eight bytes of
+    /// the UUID carry features: see [`SyntaxId::is_feature_negotiation`].
     pub const FEATURE_NEGOTIATION: SyntaxId = SyntaxId::new(0x6cb7_1c2c, 0x9812, 0x4540, [0; 8], 1);
 
     const fn new(first: u32, second: u16, third: u16, rest: [u8; 8], version: u32) -> SyntaxId {

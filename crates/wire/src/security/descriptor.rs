@@ -96,8 +96,8 @@ const SACL_BITS: Control = Control::SACL_PRESENT
 /// [`Control::DACL_PRESENT`] is set (a null DACL) or not (no DACL).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecurityDescriptor {
-    /// What is known of the parts. [`Control::SELF_RELATIVE`] is always set when encoded; DACL_PRESENT and SACL_PRESENT too
-    /// where there is such a list.
+    /// What is known of the parts. [`Control::SELF_RELATIVE`] is always set when encoded; DACL_PRESENT and
+    /// SACL_PRESENT too where there is such a list.
     pub control: Control,
     /// Who owns the object.
     pub owner: Option<Sid>,
@@ -110,8 +110,8 @@ pub struct SecurityDescriptor {
 }
 
 impl SecurityDescriptor {
-    /// Reads a self-relative descriptor. Parts that lie outside `bytes`, in the header or over one another are malformed,
-    /// save that owner and group may be one and the same SID.
+    /// Reads a self-relative descriptor. Parts that lie outside `bytes`, in the header or over one another are
+    /// malformed, save that owner and group may be one and the same SID.
     ///
     /// | offset | length | field |
     /// |---|---|---|
@@ -175,8 +175,9 @@ impl SecurityDescriptor {
         selected
     }
 
-    /// This descriptor once the parts that `which` names are set to those of `new` (MS-FSA 2.1.5.17). A list counts as
-    /// automatically inherited only where `new` also asks for that (AUTO_INHERIT_REQ, which is not kept), as Windows has it.
+    /// This descriptor once the parts that `which` names are set to those of `new` (MS-FSA 2.1.5.17). A list counts
+    /// as automatically inherited only where `new` also asks for that (AUTO_INHERIT_REQ, which is not kept), as
+    /// Windows has it.
     pub fn replace(&mut self, new: &SecurityDescriptor, which: SecurityInformation) {
         let mut new = new.clone();
         for (requested, inherited) in [

@@ -44,11 +44,11 @@ pub enum Refusal {
 }
 
 /// The rights that `token` gets on an object with `descriptor`: all of `desired`, generic bits mapped, or with
-/// [`MAXIMUM_ALLOWED`] all that can be had. Rights are looked for in the order of the DACL: what is granted first is not denied
-/// later.
+/// [`MAXIMUM_ALLOWED`] all that can be had. Rights are looked for in the order of the DACL: what is granted first is
+/// not denied later.
 ///
-/// Conditions are not evaluated and object types do not exist here: a conditional ACE grants nothing and denies always, an object
-/// ACE does neither.
+/// Conditions are not evaluated and object types do not exist here: a conditional ACE grants nothing and denies
+/// always, an object ACE does neither.
 pub fn check(
     descriptor: &SecurityDescriptor,
     token: &Token<'_>,

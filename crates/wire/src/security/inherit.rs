@@ -1,8 +1,8 @@
 //! What a new object's descriptor is, given its parent's and what its creator asks for (MS-DTYP 2.5.3.4).
 //!
-//! Where the specification's pseudocode and its table of flags disagree, the table and what Windows does are followed: an
-//! inherit-only entry is inherited like any other; an entry is split in two only where its effective form differs from its
-//! inheritable one; and where nothing is inherited the token's default DACL is used.
+//! Where the specification's pseudocode and its table of flags disagree, the table and what Windows does are
+//! followed: an inherit-only entry is inherited like any other; an entry is split in two only where its effective
+//! form differs from its inheritable one; and where nothing is inherited the token's default DACL is used.
 
 use crate::security::access::{GENERIC_ALL, GENERIC_EXECUTE, GENERIC_READ, GENERIC_WRITE, GenericMapping};
 use crate::security::{Ace, AceBody, AceFlags, AceKind, Acl, Control, SecurityDescriptor, Sid};
@@ -31,12 +31,12 @@ pub struct Creator {
     pub default_dacl: Option<Acl>,
 }
 
-/// The descriptor of a new object in a directory with descriptor `parent`. `asked` is what the creator asks for (CREATE's security
-/// descriptor context).
+/// The descriptor of a new object in a directory with descriptor `parent`. `asked` is what the creator asks for
+/// (CREATE's security descriptor context).
 ///
-/// A parent whose list was inherited automatically ([`Control::DACL_AUTO_INHERITED`]) adds its inheritable entries to those asked
-/// for, unless those are protected, and marks what it passes on as inherited; another's entries count only where none are
-/// asked for, and pass unmarked.
+/// A parent whose list was inherited automatically ([`Control::DACL_AUTO_INHERITED`]) adds its inheritable entries to
+/// those asked for, unless those are protected, and marks what it passes on as inherited; another's entries count
+/// only where none are asked for, and pass unmarked.
 pub fn create(
     parent: Option<&SecurityDescriptor>,
     asked: Option<&SecurityDescriptor>,
@@ -139,8 +139,8 @@ impl Heir<'_> {
         Computed { acl: Some(acl), control: control | list.present | list.auto_inherited }
     }
 
-    /// The entries of an explicit list in their final form. Entries marked as inherited are left out where inheritance is
-    /// computed anew, else they lose the mark.
+    /// The entries of an explicit list in their final form. Entries marked as inherited are left out where
+    /// inheritance is computed anew, else they lose the mark.
     fn explicit(&self, acl: &Acl, drop_inherited: bool) -> Acl {
         let mut aces = Vec::new();
         for ace in &acl.aces {
@@ -205,7 +205,8 @@ impl Heir<'_> {
         }
     }
 
-    /// The entry as it counts for the object itself (MS-DTYP 2.5.3.4.7): generic rights mapped, creators named, nothing passed on.
+    /// The entry as it counts for the object itself (MS-DTYP 2.5.3.4.7): generic rights mapped, creators named,
+    /// nothing passed on.
     fn effective(&self, ace: &Ace, mark: AceFlags) -> Ace {
         let flags = ace.flags.without(INHERITANCE | AceFlags::INHERIT_ONLY | AceFlags::INHERITED) | mark;
         let body = match &ace.body {

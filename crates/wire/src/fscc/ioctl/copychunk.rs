@@ -17,8 +17,8 @@ layout! {
         pub length: u32, reserved 4;
     }
 
-    /// SRV_COPYCHUNK_RESPONSE (MS-SMB2 2.2.32.1). With STATUS_INVALID_PARAMETER it tells the server's limits instead: chunks in a
-    /// request, bytes in a chunk, bytes in all.
+    /// SRV_COPYCHUNK_RESPONSE (MS-SMB2 2.2.32.1). With STATUS_INVALID_PARAMETER it tells the server's limits instead:
+    /// chunks in a request, bytes in a chunk, bytes in all.
     pub struct CopyChunksResult {
         /// Chunks written.
         pub chunks: u32;

@@ -1,7 +1,7 @@
 //! Ranges of a file: allocated, zeroed, trimmed, valid, shared (MS-FSCC 2.3.7, 2.3.9, 2.3.13, 2.3.51, 2.3.55, 2.3.85).
 //!
-//! Offsets and lengths are bytes. The specification's signed fields are given as they stand on the wire: a negative one shows as
-//! one above `i64::MAX`, which whoever executes the control answers with STATUS_INVALID_PARAMETER.
+//! Offsets and lengths are bytes. The specification's signed fields are given as they stand on the wire: a negative
+//! one shows as one above `i64::MAX`, which whoever executes the control answers with STATUS_INVALID_PARAMETER.
 
 use crate::codec::{Malformed, Reader, Writer, range};
 use crate::fscc::layout::Field;

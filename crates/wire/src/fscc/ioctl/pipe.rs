@@ -5,7 +5,8 @@ use crate::codec::{Malformed, Reader, Utf16, Writer};
 /// FSCTL_PIPE_WAIT's request (MS-FSCC 2.3.49).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PipeWait<'a> {
-    /// How long to wait, in units of 100 nanoseconds (the specification says milliseconds; Windows does not), or `None` for ever.
+    /// How long to wait, in units of 100 nanoseconds (the specification says milliseconds; Windows does not), or
+    /// `None` for ever.
     pub timeout: Option<u64>,
     /// The pipe's name, without `\pipe\`.
     pub name: Utf16<'a>,

@@ -36,6 +36,7 @@ pub struct Listing {
 pub fn encode_list_shares(server: &str, resume: u32, syntax: Syntax, out: &mut Vec<u8>) {
     let mut ndr = NdrWriter::new(out, syntax);
     ndr.unique_string(Some(server));
+    ndr.align_word();
     ndr.u32(LEVEL);
     super::response::union_tag(&mut ndr, LEVEL);
     ndr.pointer(true);

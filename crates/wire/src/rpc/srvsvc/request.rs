@@ -91,7 +91,9 @@ impl<'a> Call<'a> {
 }
 
 /// SHARE_ENUM_STRUCT (MS-SRVS 2.2.4.38) as clients send it: a level and an empty container. Gives the level.
+/// The structure is aligned as its pointers are.
 fn read_enumeration(ndr: &mut NdrReader<'_>) -> Result<u32, Unreadable> {
+    ndr.align_word()?;
     let level = ndr.u32()?;
     ndr.align_word()?;
     let tag = ndr.u32()?;

@@ -30,8 +30,8 @@ pub fn answer(call: &Call<'_>, service: &dyn Srvsvc, syntax: Syntax, out: &mut V
     }
 }
 
-/// Appends NetrShareEnum's answer to `out`: as many of `shares` from `resume` on as `preferred_bytes` have room for, one at
-/// least.
+/// Appends NetrShareEnum's answer to `out`: as many of `shares` from `resume` on as `preferred_bytes` have room for,
+/// one at least.
 pub fn encode_shares(
     shares: &[Share],
     level: u32,
@@ -214,8 +214,8 @@ pub fn encode_time_of_day(now: FileTime, syntax: Syntax, out: &mut Vec<u8>) {
     ndr.u32(NetStatus::SUCCESS.0);
 }
 
-/// Year, month and day of a number of days since 1970 in the Gregorian calendar. Years begin in March here, so that a leap day
-/// comes last.
+/// Year, month and day of a number of days since 1970 in the Gregorian calendar. Years begin in March here, so that a
+/// leap day comes last.
 fn civil(days: i64) -> (i64, i64, i64) {
     const ERA_DAYS: i64 = 146_097;
     let days = days + 719_468;
