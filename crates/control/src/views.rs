@@ -1,4 +1,6 @@
 //! What the running server tells operators, in the form it crosses the admin socket and `--json` prints.
+//!
+//! The numbers that name sessions and opens use all 64 bits, which many readers of JSON round: they are written as text.
 
 use serde::{Deserialize, Serialize};
 use server::admin::{ChannelView, OpenView, SessionView};
@@ -7,6 +9,7 @@ use server::admin::{ChannelView, OpenView, SessionView};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// The number to close it by.
+    #[serde(with = "number_as_text")]
     pub id: u64,
     /// Who signed in.
     pub user: String,
@@ -51,8 +54,10 @@ pub struct Channel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenFile {
     /// The number to close it by.
+    #[serde(with = "number_as_text")]
     pub id: u64,
     /// Its session's number.
+    #[serde(with = "number_as_text")]
     pub session: u64,
     /// Who opened it.
     pub user: String,
@@ -136,6 +141,19 @@ impl From<OpenView> for OpenFile {
             access: view.access,
             open_seconds: view.open_seconds,
         }
+    }
+}
+
+/// A number as decimal digits in a string.
+mod number_as_text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(number)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

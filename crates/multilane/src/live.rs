@@ -14,7 +14,7 @@ use crate::table::{Table, size, span};
 #[derive(Serialize)]
 struct Closed {
     closed: &'static str,
-    id: u64,
+    id: String,
 }
 
 /// Access rights by the words operators use (MS-SMB2 2.2.13.1.1): the bits that give one, and the word.
@@ -36,7 +36,7 @@ pub(crate) fn close(path: &Path, command: &CloseCommand, output: Output) -> Resu
         CloseCommand::Open { id } => (Request::CloseOpen { id }, "open", id),
     };
     answer::<()>(path, &request)?;
-    output.print(&Closed { closed, id }, |closed| format!("closed {} {}\n", closed.closed, closed.id))
+    output.print(&Closed { closed, id: id.to_string() }, |closed| format!("closed {} {}\n", closed.closed, closed.id))
 }
 
 /// Asks the server on the data folder, which must run.

@@ -114,6 +114,8 @@ fn views_come_through_whole() {
     let sessions: Vec<Session> = ask(&running.folder, &Request::Sessions).unwrap().unwrap();
     assert_eq!(sessions, running.admin.sessions().into_iter().map(Session::from).collect::<Vec<_>>());
     assert_eq!((sessions[0].id, sessions[0].dialect.as_str()), (u64::MAX, "3.1.1"));
+    let plain: Value = ask(&running.folder, &Request::Sessions).unwrap().unwrap();
+    assert_eq!(plain[0]["id"], u64::MAX.to_string(), "digits that no reader rounds");
     let opens: Vec<OpenFile> = ask(&running.folder, &Request::OpenFiles).unwrap().unwrap();
     assert_eq!(opens[0].path, "a\\\"b\n");
     let status: Status = ask(&running.folder, &Request::Status).unwrap().unwrap();
