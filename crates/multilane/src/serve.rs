@@ -11,7 +11,7 @@ use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides
 use serde::Serialize;
 use server::admin::{Estate, Sealing, Signing};
 use server::{Config, Server};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 use crate::arguments::{Serve, When};
@@ -103,7 +103,7 @@ fn start(listen: &[SocketAddr], threads: Option<u16>, estate: &Estate) -> Result
     if rustix::process::geteuid().is_root() {
         match on(everywhere(PORT)) {
             Err(cause) if matches!(cause.kind(), ErrorKind::AddrInUse | ErrorKind::PermissionDenied) => {
-                info!(%cause, "port {PORT} cannot be had, so clients need to name port {PORT_FREE_FOR_ALL}");
+                warn!(%cause, "port {PORT} cannot be had, so clients need to name port {PORT_FREE_FOR_ALL}");
             }
             started => return started.map_err(|cause| not_started(&cause)),
         }
