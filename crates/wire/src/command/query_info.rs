@@ -143,7 +143,8 @@ impl<'a> QueryInfoRequest<'a> {
         writer.u32(self.additional_information);
         writer.u32(self.flags.0);
         self.file_id.encode(&mut writer);
-        writer.bytes(self.input);
+        // StructureSize counts one byte of the buffer, and clients send it.
+        writer.bytes(if self.input.is_empty() { &[0] } else { self.input });
     }
 }
 
@@ -228,7 +229,7 @@ mod tests {
         check_message!(QueryInfoRequest, request());
         let class = FileSystemClass::SIZE.into();
         let plain = QueryInfoRequest { info_type: InfoType::FILESYSTEM, class, input: &[], ..request() };
-        check_message!(QueryInfoRequest, plain);
+        check_message!(QueryInfoRequest, plain, spare 1);
         assert_eq!(request().class.file(), FileClass::FULL_EA);
         assert_eq!(plain.class.file_system(), FileSystemClass::SIZE);
         check_message!(QueryInfoResponse, QueryInfoResponse { output: b"output" });
