@@ -15,6 +15,8 @@ mod enumeration;
 mod files;
 mod gate;
 mod hot;
+#[cfg(test)]
+mod hot_tests;
 mod in_flight;
 mod inbox;
 mod locks;
@@ -28,6 +30,8 @@ mod refusal;
 mod session;
 mod shard;
 mod stitch;
+#[cfg(test)]
+mod testing;
 mod tree;
 mod user;
 mod writes;

@@ -1,0 +1,82 @@
+//! The hot path allocates nothing (the third law of the hot path).
+
+use std::sync::Arc;
+
+use store::{DirectoryStore, Store};
+use wire::command::read::ReadRequest;
+use wire::command::write::WriteRequest;
+use wire::header::Header;
+use wire::ids::Command;
+use wire::status::Status;
+
+use crate::admin::Signing;
+use crate::testing::{Peer, server, server_with};
+
+/// Requests of each kind in one measurement.
+const REQUESTS: usize = 64;
+
+async fn write_and_read(peer: &mut Peer, block: usize, count: impl Fn(&mut dyn FnMut()) -> u64) {
+    let file = peer.open("file").await;
+    let data = vec![0x5a; block];
+    let mut writes = requests(peer, Command::WRITE, |body| {
+        WriteRequest { file_id: file, data: &data, ..WriteRequest::default() }.encode(body);
+    });
+    let mut reads = requests(peer, Command::READ, |body| {
+        ReadRequest { file_id: file, length: block as u32, ..ReadRequest::default() }.encode(body);
+    });
+    // The first of each lends buffers and makes pages.
+    for requests in [&mut writes, &mut reads] {
+        run(peer, &mut requests[..1]);
+        peer.discard();
+    }
+    for (name, requests) in [("WRITE", &mut writes), ("READ", &mut reads)] {
+        let allocations = count(&mut || run(peer, &mut requests[1..]));
+        assert_eq!(allocations, 0, "{name} of {block} bytes allocates");
+    }
+}
+
+fn requests(peer: &mut Peer, command: Command, body: impl Fn(&mut Vec<u8>)) -> Vec<Vec<u8>> {
+    (0..REQUESTS).map(|_| peer.message(command, &body)).collect()
+}
+
+fn run(peer: &Peer, requests: &mut [Vec<u8>]) {
+    for request in requests {
+        peer.process(request).unwrap();
+        let outbox = peer.connection.outbox.borrow();
+        let header = Header::decode(&outbox.pending()[4..]).unwrap();
+        assert_eq!(header.status, Status::SUCCESS);
+        drop(outbox);
+        peer.discard();
+    }
+}
+
+fn allocations(work: &mut dyn FnMut()) -> u64 {
+    allocation_counter::measure(work).count_total
+}
+
+#[tokio::test]
+async fn plain_reads_and_writes_on_a_ram_disk_allocate_nothing() {
+    let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
+    peer.signing_key = None;
+    write_and_read(&mut peer, 4096, allocations).await;
+}
+
+#[tokio::test]
+async fn signed_reads_and_writes_on_a_ram_disk_allocate_nothing() {
+    let mut peer = Peer::sign_in(&server(Signing::Required)).await;
+    write_and_read(&mut peer, 65_536, allocations).await;
+}
+
+#[tokio::test]
+async fn plain_reads_and_writes_in_a_folder_allocate_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), Default::default()).unwrap());
+    let mut peer = Peer::sign_in(&server_with(Signing::Enabled, store)).await;
+    peer.signing_key = None;
+    write_and_read(&mut peer, 4096, allocations).await;
+}
+
+#[tokio::test]
+async fn the_measure_sees_an_allocation() {
+    assert!(allocations(&mut || drop(std::hint::black_box(vec![1u8; 10]))) > 0);
+}
