@@ -30,7 +30,8 @@ class Multilane(Server):
 
     def command(self):
         return [str(binary()), "serve", "--data", self._data(), "--listen", f"{self.host}:{self.port}",
-                "--signing", self.wanted.signing, "--sealing", self.wanted.sealing]
+                "--signing", self.wanted.signing,
+                "--sealing", self.wanted.sealing, "--dialect-min", "2.0.2"]
 
     def open_files(self):
         return len(json.loads(self._run("open-files", "--json")))

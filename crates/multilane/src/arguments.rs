@@ -92,7 +92,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "WHEN")]
     pub(crate) sealing: Option<When>,
 
-    /// The oldest dialect to accept: 2.0.2, 2.1, 3.0, 3.0.2 or 3.1.1 [default: 2.0.2]
+    /// The oldest dialect to accept: 2.0.2, 2.1, 3.0, 3.0.2 or 3.1.1 [default: 3.0]
     #[arg(long, value_name = "DIALECT")]
     pub(crate) dialect_min: Option<Dialect>,
 

@@ -11,7 +11,8 @@ use store::{Identity, SharePath, fold};
 use wire::status::Status;
 
 use crate::access;
-use crate::locks::RangeLocks;
+use crate::lock_wait::LockWait;
+use crate::locks::{LockRefusal, RangeLock, RangeLocks, Ticket};
 use crate::open::OpenId;
 
 /// The table is split so that shards seldom meet.
@@ -184,9 +185,59 @@ impl FileEntry {
         self.state.lock().claims.iter().any(|claim| !claim.stream.is_empty())
     }
 
-    /// Changes the byte-range locks of a stream.
-    pub(crate) fn change_locks<T>(&self, stream: &str, apply: impl FnOnce(&mut RangeLocks) -> T) -> T {
+    /// Takes a byte-range lock. Refused where the open has left the file: nobody would release it.
+    pub(crate) fn lock(&self, stream: &str, wanted: RangeLock) -> Result<(), LockRefusal> {
+        self.change_locks(stream, wanted.open, |locks| locks.lock(wanted))
+    }
+
+    /// The same, or begins to wait for it.
+    pub(crate) fn lock_or_wait(
+        self: &Arc<Self>,
+        stream: &str,
+        wanted: RangeLock,
+    ) -> Result<Option<LockWait>, LockRefusal> {
+        let waiting = self.change_locks(stream, wanted.open, |locks| match locks.lock(wanted) {
+            Err(LockRefusal::Conflict) => locks.wait(wanted).map(Some),
+            taken => taken.map(|()| None),
+        })?;
+        Ok(waiting.map(|(ticket, granted)| LockWait::new(Arc::clone(self), stream, wanted, ticket, granted)))
+    }
+
+    /// Waits no longer. What was granted unheard is taken back.
+    pub(crate) fn stop_waiting(&self, stream: &str, wanted: &RangeLock, ticket: Ticket) {
+        // An open that has left has neither locks nor waiters.
+        let _ = self.change_locks(stream, wanted.open, |locks| {
+            if !locks.stop_waiting(ticket) {
+                locks.take_back(wanted);
+            }
+            Ok(())
+        });
+    }
+
+    /// Releases a byte-range lock.
+    pub(crate) fn unlock(&self, stream: &str, open: OpenId, offset: u64, length: u64) -> Result<(), LockRefusal> {
+        self.change_locks(stream, open, |locks| locks.unlock(open, offset, length))
+    }
+
+    /// Undoes [`FileEntry::lock`].
+    pub(crate) fn take_back(&self, stream: &str, lock: &RangeLock) {
+        // An open that has left has no locks.
+        let _ = self.change_locks(stream, lock.open, |locks| {
+            locks.take_back(lock);
+            Ok(())
+        });
+    }
+
+    fn change_locks<T>(
+        &self,
+        stream: &str,
+        open: OpenId,
+        apply: impl FnOnce(&mut RangeLocks) -> Result<T, LockRefusal>,
+    ) -> Result<T, LockRefusal> {
         let mut state = self.state.lock();
+        if state.claims.iter().all(|claim| claim.open != open) {
+            return Err(LockRefusal::Closed);
+        }
         let answer = apply(state.locks.entry(fold(stream)).or_default());
         self.note_locks(&mut state);
         answer

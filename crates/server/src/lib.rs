@@ -19,6 +19,7 @@ mod hot;
 mod hot_tests;
 mod in_flight;
 mod inbox;
+mod lock_wait;
 mod locks;
 mod open;
 mod outbox;

@@ -142,7 +142,7 @@ pub(super) fn read(connection: &Connection) -> Result<StoredSettings, Error> {
     let listen: Result<Vec<_>, _> = listen.split_whitespace().map(str::parse).collect();
     Ok(StoredSettings {
         listen: listen.map_err(|_| wrong("listen"))?,
-        dialect_min: text("dialect_min")?.map_or(Ok(Dialect::Smb202), |text| text.parse())?,
+        dialect_min: text("dialect_min")?.map_or(Ok(Dialect::Smb300), |text| text.parse())?,
         signing: match text("signing")?.as_deref() {
             None | Some("required") => Signing::Required,
             Some("enabled") => Signing::Enabled,

@@ -1,10 +1,140 @@
-//! Under construction.
+//! LOCK (MS-SMB2 3.3.5.14): takes or releases byte-range locks.
 
-use wire::command::lock::LockRequest;
+use store::Kind;
+use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest, LockResponse};
+use wire::security::access::{EXECUTE, READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use crate::context::{Context, Outcome};
+use crate::context::{Context, Outcome, Reply};
+use crate::lock_wait::{LockWait, WaitEnd};
+use crate::locks::{LockKind, LockRefusal, RangeLock};
+use crate::open::{FileOpen, OpenId};
+use crate::refusal::Refusal;
 
-pub(crate) async fn handle(_context: &Context, _request: LockRequest<'_>) -> Outcome {
-    Err(Status::NOT_IMPLEMENTED.into())
+/// Elements after which a request lets others of its shard run: each may have to look at every lock of the file.
+const ELEMENTS_IN_A_ROW: usize = 64;
+
+pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outcome {
+    let (open, file) = context.file()?;
+    let first = request.locks.iter().next().ok_or(Status::INVALID_PARAMETER)?;
+    if file.kind == Kind::Directory {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    if open.granted & (READ_DATA | WRITE_DATA | EXECUTE) == 0 {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    let stream = Stream { file, open: open.id, name: file.stream_name() };
+    if first.flags.contains(LockFlags::UNLOCK) {
+        stream.unlock_all(request.locks).await?;
+    } else {
+        stream.lock_all(context, request.locks).await?;
+    }
+    let mut body = Vec::new();
+    LockResponse.encode(&mut body);
+    Ok(Reply::new(body))
+}
+
+/// What is locked, and for whom.
+struct Stream<'a> {
+    file: &'a FileOpen,
+    open: OpenId,
+    name: String,
+}
+
+impl Stream<'_> {
+    /// Processing unlocks (3.3.5.14.1). What is unlocked before an element that fails stays so.
+    async fn unlock_all(&self, elements: LockElements<'_>) -> Result<(), Refusal> {
+        for (position, element) in elements.iter().enumerate() {
+            let known = LockFlags::UNLOCK | LockFlags::FAIL_IMMEDIATELY;
+            if element.flags.0 & !known.0 != 0 || !element.flags.contains(LockFlags::UNLOCK) {
+                return Err(Status::INVALID_PARAMETER.into());
+            }
+            let unlocked = self.file.file.unlock(&self.name, self.open, element.offset, element.length);
+            unlocked.map_err(status_of)?;
+            take_turns(position).await;
+        }
+        Ok(())
+    }
+
+    /// Processing locks (3.3.5.14.2): all of them or none.
+    async fn lock_all(&self, context: &Context, elements: LockElements<'_>) -> Result<(), Refusal> {
+        let wanted = self.judge(elements)?;
+        if let &[(wanted, Patience::Waits)] = wanted.as_slice() {
+            return self.lock_or_wait(context, wanted).await;
+        }
+        for (position, (lock, _)) in wanted.iter().enumerate() {
+            if let Err(refusal) = self.file.file.lock(&self.name, *lock) {
+                for (taken, _) in wanted[..position].iter().rev() {
+                    self.file.file.take_back(&self.name, taken);
+                }
+                return Err(status_of(refusal).into());
+            }
+            take_turns(position).await;
+        }
+        Ok(())
+    }
+
+    /// The locks that are asked for. Only a single one may be waited for.
+    fn judge(&self, elements: LockElements<'_>) -> Result<Vec<(RangeLock, Patience)>, Status> {
+        let wanted: Vec<_> = elements.iter().map(|element| self.wanted(&element)).collect::<Result<_, _>>()?;
+        let waits = wanted.iter().any(|(_, patience)| *patience == Patience::Waits);
+        if wanted.len() > 1 && waits { Err(Status::INVALID_PARAMETER) } else { Ok(wanted) }
+    }
+
+    fn wanted(&self, element: &LockElement) -> Result<(RangeLock, Patience), Status> {
+        let patience = match element.flags.contains(LockFlags::FAIL_IMMEDIATELY) {
+            true => Patience::FailsAtOnce,
+            false => Patience::Waits,
+        };
+        let kind = match LockFlags(element.flags.0 & !LockFlags::FAIL_IMMEDIATELY.0) {
+            LockFlags::SHARED_LOCK => LockKind::Shared,
+            LockFlags::EXCLUSIVE_LOCK => LockKind::Exclusive,
+            _ => return Err(Status::INVALID_PARAMETER),
+        };
+        Ok((RangeLock { open: self.open, offset: element.offset, length: element.length, kind }, patience))
+    }
+
+    async fn lock_or_wait(&self, context: &Context, wanted: RangeLock) -> Result<(), Refusal> {
+        match self.file.file.lock_or_wait(&self.name, wanted).map_err(status_of)? {
+            None => Ok(()),
+            Some(wait) => until_granted(context, wait).await,
+        }
+    }
+}
+
+/// What an element wants done when its range is locked by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    FailsAtOnce,
+    Waits,
+}
+
+/// Waits until the lock is granted, the open closed, or the request cancelled.
+async fn until_granted(context: &Context, mut wait: LockWait) -> Result<(), Refusal> {
+    context.in_flight.announce_wait()?;
+    let end = tokio::select! {
+        biased;
+        end = wait.end() => end,
+        () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
+    };
+    match end {
+        WaitEnd::Granted => Ok(()),
+        WaitEnd::Closed => Err(Status::RANGE_NOT_LOCKED.into()),
+    }
+}
+
+async fn take_turns(position: usize) {
+    if (position + 1).is_multiple_of(ELEMENTS_IN_A_ROW) {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn status_of(refusal: LockRefusal) -> Status {
+    match refusal {
+        LockRefusal::Conflict => Status::LOCK_NOT_GRANTED,
+        LockRefusal::InvalidRange => Status::INVALID_LOCK_RANGE,
+        LockRefusal::TooMany => Status::INSUFFICIENT_RESOURCES,
+        LockRefusal::NotLocked => Status::RANGE_NOT_LOCKED,
+        LockRefusal::Closed => Status::FILE_CLOSED,
+    }
 }
