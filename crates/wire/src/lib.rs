@@ -17,13 +17,13 @@ pub mod command;
 pub mod context;
 pub mod frame;
 pub mod fscc;
-pub mod fsctl;
 pub mod header;
 pub mod ids;
 pub mod list;
 pub mod rpc;
 pub mod security;
 pub mod smb1;
+pub mod snapshots;
 pub mod status;
 pub mod transform;
 

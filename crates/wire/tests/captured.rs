@@ -18,9 +18,7 @@ use wire::context::create::{
 use wire::context::negotiate::{
     Cipher, ContextType, EncryptionCapabilities, HashAlgorithm, PreauthIntegrityCapabilities, SigningCapabilities,
 };
-use wire::fsctl::copychunk::{CopyChunkRequest, CopyChunkResponse, ResumeKey};
-use wire::fsctl::network_interface::NetworkInterface;
-use wire::fsctl::validate_negotiate::ValidateNegotiateRequest;
+use wire::fscc::ioctl::{CopyChunks, CopyChunksResult, ResumeKey, ValidateNegotiate, interfaces};
 use wire::header::Header;
 use wire::ids::{Command, Dialect, MessageId};
 
@@ -180,10 +178,11 @@ fn payloads_of_control_codes_decode() {
         let message = message(&format!("IOCTL response {code}"));
         ioctl::IoctlResponse::decode(&message).unwrap().output.to_vec()
     };
-    assert_eq!(CopyChunkRequest::decode(&input("001440f2")).unwrap().chunk_count(), 1);
-    assert!(CopyChunkResponse::decode(&output("001440f2")).is_ok());
+    assert_eq!(CopyChunks::decode(&input("001440f2")).unwrap().count(), 1);
+    assert!(CopyChunksResult::decode(&output("001440f2")).is_ok());
     assert!(ResumeKey::decode(&output("00140078")).is_ok());
-    assert!(ValidateNegotiateRequest::decode(&input("00140204")).is_ok());
-    let interfaces = NetworkInterface::decode_all(&output("001401fc")).unwrap();
-    assert!(interfaces.iter().any(|interface| interface.address.is_loopback()), "{interfaces:?}");
+    assert!(ValidateNegotiate::decode(&input("00140204")).is_ok());
+    let output = output("001401fc");
+    let addresses: Vec<_> = interfaces(&output).map(|interface| interface.unwrap().address.unwrap()).collect();
+    assert!(addresses.iter().any(|address| address.is_loopback()), "{addresses:?}");
 }

@@ -1,4 +1,5 @@
-//! IOCTL: everything else (MS-SMB2 2.2.31, 2.2.32). Payloads of MS-SMB2's own codes are in [`crate::fsctl`].
+//! IOCTL: everything else (MS-SMB2 2.2.31, 2.2.32). What goes in and
+//! comes out is in [`crate::fscc::ioctl`].
 
 use super::{body, length_u32, part};
 use crate::codec::{Malformed, Writer};
