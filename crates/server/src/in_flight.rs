@@ -6,12 +6,15 @@ use std::rc::Rc;
 
 use tokio::sync::Notify;
 use wire::ids::{AsyncId, MessageId};
+use wire::status::Status;
 
 /// One request that has not been answered.
 pub(crate) struct InFlight {
     pub(crate) message_id: MessageId,
     /// Set once an interim answer has gone out.
     pub(crate) async_id: Cell<Option<AsyncId>>,
+    /// It stands in the table: it may be answered late.
+    entered: Cell<bool>,
     cancelled: Cell<bool>,
     cancel: Notify,
     interim: Notify,
@@ -22,15 +25,21 @@ impl InFlight {
         Rc::new(InFlight {
             message_id,
             async_id: Cell::new(None),
+            entered: Cell::new(false),
             cancelled: Cell::new(false),
             cancel: Notify::new(),
             interim: Notify::new(),
         })
     }
 
-    /// Asks for an interim answer at once: the request waits for something that another client does.
-    pub(crate) fn announce_wait(&self) {
+    /// Asks for an interim answer at once: the request waits for something that another client does. Refused where more of its chain
+    /// follows, which would have to wait with it; Windows answers so too.
+    pub(crate) fn announce_wait(&self) -> Result<(), Status> {
+        if !self.entered.get() {
+            return Err(Status::INTERNAL_ERROR);
+        }
         self.interim.notify_one();
+        Ok(())
     }
 
     /// Ends when an interim answer was asked for.
@@ -68,6 +77,7 @@ pub(crate) struct Waiting<'a> {
 impl InFlightTable {
     /// Makes a request one that can be cancelled.
     pub(crate) fn enter(&self, request: &Rc<InFlight>) -> Waiting<'_> {
+        request.entered.set(true);
         self.waiting.borrow_mut().insert(request.message_id, Rc::clone(request));
         Waiting { table: self, request: Rc::clone(request) }
     }

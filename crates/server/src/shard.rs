@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -141,8 +141,11 @@ impl Shard {
         buffers: &Rc<Buffers>,
         connections: &Rc<RefCell<Vec<Weak<Connection>>>>,
     ) {
-        let address =
-            |address: io::Result<std::net::SocketAddr>| address.map_or("unknown".into(), |known| known.to_string());
+        let address = |address: io::Result<SocketAddr>| match address {
+            // A dual-stack listener sees IPv4 clients behind an IPv6 prefix.
+            Ok(known) => SocketAddr::new(known.ip().to_canonical(), known.port()).to_string(),
+            Err(_) => "unknown".to_owned(),
+        };
         let origin =
             Origin { id, peer: address(stream.peer_addr()), local: address(stream.local_addr()), shard: self.index };
         let loads = Arc::clone(&self.loads);
