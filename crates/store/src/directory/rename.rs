@@ -1,4 +1,7 @@
-//! Renaming and linking (MS-FSA 2.1.5.15.11 and 2.1.5.15.6).
+//! Renaming and linking (MS-FSA 2.1.5.15.12 and 2.1.5.15.7).
+//!
+//! A rename onto another name of the same file takes that name in whatever case was asked for, and needs no leave to
+//! replace it. A name that is replaced by a directory, or by a link, is gone for a moment before the new one is there.
 
 use std::sync::Arc;
 
@@ -37,6 +40,7 @@ pub(super) fn rename(
     let valid = held.is_valid(&from_folder)?;
     let moving = Moving { volume, from: &from_folder, disk: &disk, named: &named, to: &to_folder, wanted: &wanted };
     let moved = match &taken {
+        Some(_) | None if moving.is_into_itself() => return Err(Error::Denied),
         None => moving.to_free_name(),
         Some(taken) => moving.over(taken, replace),
     };
@@ -70,12 +74,16 @@ pub(super) fn link(
         return Err(Error::IsDirectory);
     }
     let taken = held.find(&to_folder, &wanted, Wait::May)?;
-    if let Some(taken) = &taken {
-        if from_folder.identity == to_folder.identity && *taken == disk {
-            return Err(Error::Exists);
+    let target = taken.as_ref().map(|taken| replaceable(volume, &to_folder, taken, replace)).transpose()?;
+    if let (Some(taken), Some(target)) = (&taken, &target) {
+        if target.own == named.own {
+            let itself =
+                Moving { volume, from: &to_folder, disk: taken, named: target, to: &to_folder, wanted: &wanted };
+            itself.to_free_name()?;
+            note_made(&mut held, &to_folder, Some(taken), &wanted);
+            return Ok(());
         }
-        let target = replaceable(volume, &to_folder, taken, replace)?;
-        remove::unlink(volume, &to_folder, taken, &target)?;
+        remove::unlink(volume, &to_folder, taken, target)?;
     }
     let linked = if named.kind == FileType::Symlink {
         link_target(volume, &from_folder, &disk, &to_folder, &wanted.disk)
@@ -109,11 +117,17 @@ fn replaceable(volume: &Volume, folder: &Folder, taken: &[u8], replace: Replace)
         Replace::No => Err(Error::Exists),
         Replace::Yes => {
             let target = walk::named(volume, folder, taken)?;
-            match target.kind {
-                FileType::RegularFile | FileType::Symlink => Ok(target),
-                _ => Err(Error::Denied),
-            }
+            check_replaceable(&target, replace)?;
+            Ok(target)
         }
+    }
+}
+
+fn check_replaceable(target: &Named, replace: Replace) -> Result<(), Error> {
+    match (replace, target.kind) {
+        (Replace::No, _) => Err(Error::Exists),
+        (Replace::Yes, FileType::RegularFile | FileType::Symlink) => Ok(()),
+        (Replace::Yes, _) => Err(Error::Denied),
     }
 }
 
@@ -143,11 +157,10 @@ impl Moving<'_> {
 
     /// Over a name that is taken, in whatever case.
     fn over(&self, taken: &[u8], replace: Replace) -> Result<(), Error> {
-        let target = replaceable(self.volume, self.to, taken, replace)?;
-        if self.is_into_itself() {
-            return Err(Error::Denied);
-        }
-        if self.named.kind == FileType::Directory || target.own == self.named.own {
+        let target = walk::named(self.volume, self.to, taken)?;
+        let is_own = target.own == self.named.own;
+        check_replaceable(&target, if is_own { Replace::Yes } else { replace })?;
+        if self.named.kind == FileType::Directory || is_own {
             remove::unlink(self.volume, self.to, taken, &target)?;
             return self.to_free_name();
         }

@@ -145,9 +145,9 @@ impl Store for RamStore {
     fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
         let _changing = self.structure.lock();
         let (from_parent, _, from_name) = self.parent(from)?;
-        let (from_fold, to_fold) = (fold(from_name.as_str()), fold(to.name().unwrap_or_default()));
-        let inode = find(&from_parent, &from_fold, expected)?;
         let (to_parent, _, to_name) = self.parent(to)?;
+        let (from_fold, to_fold) = (fold(from_name.as_str()), fold(to_name.as_str()));
+        let inode = find(&from_parent, &from_fold, expected)?;
         if let Some(above) = to.parent()
             && self.passes(&above, &inode)?
         {
@@ -158,7 +158,8 @@ impl Store for RamStore {
         if same_place {
             from_parent.names.write().children.insert(to_fold, moved);
         } else {
-            place(&to_parent, to_fold, moved, replace)?;
+            let is_own = to_parent.child(&to_fold)?.is_some_and(|(_, taken)| Arc::ptr_eq(&taken, &inode));
+            place(&to_parent, to_fold, moved, if is_own { Replace::Yes } else { replace })?;
             from_parent.names.write().children.remove(&from_fold);
         }
         from_parent.written();
@@ -170,11 +171,11 @@ impl Store for RamStore {
     fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
         let _changing = self.structure.lock();
         let (from_parent, _, from_name) = self.parent(from)?;
+        let (to_parent, _, to_name) = self.parent(to)?;
         let inode = find(&from_parent, &fold(from_name.as_str()), expected)?;
         if inode.kind == Kind::Directory {
             return Err(Error::IsDirectory);
         }
-        let (to_parent, _, to_name) = self.parent(to)?;
         let folded = fold(to_name.as_str());
         inode.link();
         match place(&to_parent, folded, Child { name: to_name, inode: Arc::clone(&inode) }, replace) {
