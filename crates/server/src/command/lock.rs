@@ -45,8 +45,8 @@ impl Stream<'_> {
     /// Processing unlocks (3.3.5.14.1). What is unlocked before an element that fails stays so.
     async fn unlock_all(&self, elements: LockElements<'_>) -> Result<(), Refusal> {
         for (position, element) in elements.iter().enumerate() {
-            let known = LockFlags::UNLOCK | LockFlags::FAIL_IMMEDIATELY;
-            if element.flags.0 & !known.0 != 0 || !element.flags.contains(LockFlags::UNLOCK) {
+            // Of the combinations in 2.2.26.1 only this one unlocks; servers may, but need not, pass over FAIL_IMMEDIATELY.
+            if element.flags != LockFlags::UNLOCK {
                 return Err(Status::INVALID_PARAMETER.into());
             }
             let unlocked = self.file.file.unlock(&self.name, self.open, element.offset, element.length);
