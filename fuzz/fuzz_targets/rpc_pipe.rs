@@ -1,0 +1,62 @@
+//! The srvsvc pipe: what a client writes, in pieces whose lengths the input gives, and what a client reads of a server.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::ids::FileTime;
+use wire::rpc::client::{self, Answer};
+use wire::rpc::server::Conversation;
+use wire::rpc::srvsvc::{Server, Share, ShareKind, Srvsvc, decode_listing};
+use wire::rpc::{Syntax, SyntaxId};
+
+struct Two;
+
+impl Srvsvc for Two {
+    fn shares(&self) -> Vec<Share> {
+        let share = |name: &str, kind| Share { name: name.into(), kind, ..Share::default() };
+        vec![share("Data", ShareKind::DISK_TREE), share("IPC$", ShareKind::IPC_SPECIAL)]
+    }
+
+    fn server(&self) -> Server {
+        Server { name: "SERVER".into(), ..Server::default() }
+    }
+
+    fn now(&self) -> FileTime {
+        FileTime(u64::MAX)
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((mode, bytes)) = input.split_first() else { return };
+    match mode % 4 {
+        0 => serve(bytes, Conversation::new("srvsvc")),
+        1 => {
+            let mut pipe = Conversation::new("srvsvc");
+            let interface = if mode & 4 == 0 { SyntaxId::SRVSVC } else { SyntaxId::WKSSVC };
+            pipe.feed(&client::bind(&interface), &Two).expect("a good bind");
+            serve(bytes, pipe);
+        }
+        2 => {
+            let _ = client::bound(bytes);
+            let _ = Answer::new(1).fragment(bytes);
+        }
+        _ => {
+            let syntax = if mode & 4 == 0 { Syntax::Ndr32 } else { Syntax::Ndr64 };
+            let _ = decode_listing(bytes, syntax);
+        }
+    }
+});
+
+fn serve(mut bytes: &[u8], mut pipe: Conversation) {
+    while let Some((length, rest)) = bytes.split_first() {
+        let (piece, later) = rest.split_at(rest.len().min(usize::from(*length)));
+        if pipe.feed(piece, &Two).is_err() {
+            return;
+        }
+        while let Some(taken) = pipe.take(100) {
+            assert!(taken.bytes.len() <= 100);
+        }
+        assert_eq!(pipe.readable_bytes(), 0);
+        bytes = later;
+    }
+}
