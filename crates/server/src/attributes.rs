@@ -23,6 +23,15 @@ pub(crate) fn of(file: &FileOpen) -> Result<Metadata, Error> {
     }
 }
 
+/// The same without waiting: [`Error::WouldBlock`] where the answer is not in memory.
+pub(crate) fn try_of(file: &FileOpen) -> Result<Metadata, Error> {
+    let own = file.node.try_metadata()?;
+    match &file.stream {
+        None => Ok(own),
+        Some(stream) => Ok(of_stream(&own, &stream.base.try_metadata()?)),
+    }
+}
+
 /// The same for a stream that is about to be opened.
 pub(crate) fn of_node(node: &dyn Node, base: &dyn Node) -> Result<Metadata, Error> {
     let own = node.metadata()?;

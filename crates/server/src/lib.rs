@@ -31,6 +31,7 @@ mod refusal;
 mod session;
 mod shard;
 mod stitch;
+mod system_list;
 #[cfg(test)]
 mod testing;
 mod tree;

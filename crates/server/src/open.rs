@@ -1,17 +1,17 @@
 //! An open: one CREATE's handle on a file, directory, stream or pipe (MS-SMB2 3.3.1.10).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use store::{Kind, Node, SharePath};
 use wire::ids::{FileId, SessionId};
-use wire::rpc::server::Conversation;
 use wire::status::Status;
 
 use crate::enumeration::Enumeration;
 use crate::files::{FileEntry, FileTable, Removal};
+use crate::pipe::Pipe;
 use crate::tree::Tree;
 use crate::user::User;
 
@@ -48,8 +48,8 @@ pub(crate) struct Open {
 pub(crate) enum Target {
     /// A file, directory or stream.
     File(FileOpen),
-    /// A named pipe with its RPC conversation.
-    Pipe(Mutex<Conversation>),
+    /// A named pipe.
+    Pipe(Pipe),
 }
 
 /// The part of an open that files have.
@@ -69,6 +69,8 @@ pub(crate) struct FileOpen {
     pub(crate) position: AtomicU64,
     /// FileModeInformation's changeable bits.
     pub(crate) mode: AtomicU32,
+    /// The extended attribute that QUERY_INFO tells next (Open.CurrentEaIndex less one).
+    pub(crate) ea_position: AtomicUsize,
     /// Where QUERY_DIRECTORY stands.
     pub(crate) enumeration: Mutex<Option<Enumeration>>,
     /// Which times of the file this open has frozen (-1) in FileBasicInformation.
@@ -125,13 +127,16 @@ impl Open {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        if let Target::File(file) = &self.target {
-            file.restore_frozen_times();
-            let removal = files.leave(&file.file, self.id, file.delete_on_close.load(Ordering::Relaxed));
-            if removal != Removal::Nothing {
-                file.remove(&self.tree, &removal);
-                files.removed(&file.file, &removal);
+        match &self.target {
+            Target::File(file) => {
+                file.restore_frozen_times();
+                let removal = files.leave(&file.file, self.id, file.delete_on_close.load(Ordering::Relaxed));
+                if removal != Removal::Nothing {
+                    file.remove(&self.tree, &removal);
+                    files.removed(&file.file, &removal);
+                }
             }
+            Target::Pipe(pipe) => pipe.close(),
         }
     }
 

@@ -6,7 +6,7 @@ mod new;
 mod plan;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
 use store::{Error, Kind, Metadata, Node, Resolved, SharePath, Use};
@@ -18,7 +18,7 @@ use crate::attributes;
 use crate::context::{Context, Outcome, Reply};
 use crate::files::{Entry, FileEntry, Removal};
 use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
-use crate::pipe;
+use crate::pipe::Pipe;
 use crate::refusal::Refusal;
 use crate::tree::Place;
 
@@ -142,6 +142,7 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened) -> Outcome 
         delete_on_close: AtomicBool::new(plan.options.contains(CreateOptions::DELETE_ON_CLOSE)),
         position: AtomicU64::new(0),
         mode: AtomicU32::new(plan.mode()),
+        ea_position: AtomicUsize::new(0),
         enumeration: Mutex::new(None),
         frozen_times: Mutex::default(),
     });
@@ -184,10 +185,10 @@ fn reply(open: &Open, known: &Metadata, action: CreateAction, contexts: &context
 
 fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
     let name = request.name.decode().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
-    let conversation = pipe::open(&name, context.server()).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    let pipe = Pipe::open(&name).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let id = context.server().new_open_id();
     let granted = wire::security::access::FILE_ALL;
-    let open = keep(context, id, Target::Pipe(Mutex::new(conversation)), granted)?;
+    let open = keep(context, id, Target::Pipe(pipe), granted)?;
     let response = CreateResponse {
         create_action: CreateAction::OPENED,
         allocation_size: 4096,

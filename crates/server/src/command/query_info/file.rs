@@ -1,0 +1,250 @@
+//! What is told of a file, directory or stream (MS-SMB2 3.3.5.20.1, MS-FSA 2.1.5.12).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use store::{Error, Kind, Metadata};
+use wire::command::query_info::QueryInfoRequest;
+use wire::fscc::file::{
+    Access, Alignment, AllFixed, AttributeTag, Basic, Compression, Ea, Id, Internal, Mode, ModeFlags, NetworkOpen,
+    Position, Standard, encode_name,
+};
+use wire::fscc::stream::StreamWriter;
+use wire::fscc::{FileAttributes, FileClass};
+use wire::ids::{Dialect, FileTime};
+use wire::security::access::READ_ATTRIBUTES;
+use wire::status::Status;
+
+use super::{BODY_BYTES, Room, extended, finish, pipe};
+use crate::attributes;
+use crate::context::{Context, Outcome};
+use crate::open::{FileOpen, Open, Target};
+use crate::refusal::Refusal;
+
+/// The least room for a list of streams: one entry with one character of a name.
+const STREAM_BYTES_MIN: usize = 32;
+/// The least room for FILE_NAME_INFORMATION, one character included and aligned.
+const NAME_BYTES_MIN: usize = 8;
+/// The same for FileAllInformation.
+const ALL_BYTES_MIN: usize = (AllFixed::LENGTH + 4 + 2).next_multiple_of(8);
+
+pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> Outcome {
+    let open = context.open()?;
+    let (class, room) = (request.class.file(), Room::of(request));
+    let file = match &open.target {
+        Target::File(file) => file,
+        Target::Pipe(_) => return pipe::query(class, room),
+    };
+    if class == FileClass::FULL_EA {
+        return extended::query(context, request).await;
+    }
+    room.require(fixed_bytes(class)?)?;
+    if needs_read_attributes(class) {
+        open.require(READ_ATTRIBUTES)?;
+    }
+    match class {
+        FileClass::ACCESS => Ok(room.reply(|out| Access { access: open.granted }.encode(out))),
+        FileClass::POSITION => Ok(room.reply(|out| position(file).encode(out))),
+        FileClass::MODE => Ok(room.reply(|out| mode(file).encode(out))),
+        FileClass::ALIGNMENT => Ok(room.reply(|out| Alignment::default().encode(out))),
+        // There are no short names.
+        FileClass::ALTERNATE_NAME => Err(Status::OBJECT_NAME_NOT_FOUND.into()),
+        FileClass::NORMALIZED_NAME => normalized_name(context, file, room),
+        FileClass::STREAM => streams(context, room).await,
+        _ => {
+            let known = Known::of(context, class).await?;
+            Ok(room.reply(|out| known.write(class, open, file, out)))
+        }
+    }
+}
+
+/// The length of a class's fixed part, or why there is no such class to ask for (MS-SMB2 3.3.5.20.1 with notes 415 and 416).
+fn fixed_bytes(class: FileClass) -> Result<usize, Status> {
+    Ok(match class {
+        FileClass::BASIC => Basic::LENGTH,
+        FileClass::STANDARD => Standard::LENGTH,
+        FileClass::INTERNAL => Internal::LENGTH,
+        FileClass::EA => Ea::LENGTH,
+        FileClass::ACCESS => Access::LENGTH,
+        FileClass::POSITION => Position::LENGTH,
+        FileClass::MODE => Mode::LENGTH,
+        FileClass::ALIGNMENT => Alignment::LENGTH,
+        FileClass::ALL => ALL_BYTES_MIN,
+        FileClass::ALTERNATE_NAME | FileClass::NORMALIZED_NAME => NAME_BYTES_MIN,
+        FileClass::STREAM => STREAM_BYTES_MIN,
+        FileClass::COMPRESSION => Compression::LENGTH,
+        FileClass::NETWORK_OPEN => NetworkOpen::LENGTH,
+        FileClass::ATTRIBUTE_TAG => AttributeTag::LENGTH,
+        FileClass::ID => Id::LENGTH,
+        FileClass(1..=3 | 10..=13 | 19..=20 | 27 | 31 | 36..=40 | 50) => return Err(Status::INVALID_INFO_CLASS),
+        FileClass(1..=47 | 49 | 51 | 53 | 54) => return Err(Status::NOT_SUPPORTED),
+        FileClass(52) => return Err(Status::INFO_LENGTH_MISMATCH),
+        _ => return Err(Status::INVALID_INFO_CLASS),
+    })
+}
+
+fn needs_read_attributes(class: FileClass) -> bool {
+    matches!(class, FileClass::BASIC | FileClass::ALL | FileClass::NETWORK_OPEN | FileClass::ATTRIBUTE_TAG)
+}
+
+fn position(file: &FileOpen) -> Position {
+    Position { offset: file.position.load(Ordering::Relaxed) }
+}
+
+fn mode(file: &FileOpen) -> Mode {
+    let mode = ModeFlags(file.mode.load(Ordering::Relaxed));
+    Mode { mode: mode.without(ModeFlags::DELETE_ON_CLOSE) }
+}
+
+/// What the store knows of a file.
+struct Known {
+    metadata: Metadata,
+    ea_bytes: u32,
+}
+
+impl Known {
+    /// Asks for what `class` tells: here where it is in memory, else on the pool.
+    async fn of(context: &Context, class: FileClass) -> Result<Known, Refusal> {
+        let (open, file) = context.file()?;
+        let with_eas = matches!(class, FileClass::EA | FileClass::ALL);
+        let ea_bytes = move |file: &FileOpen| if with_eas { extended::total_bytes(&**file.base()) } else { Ok(0) };
+        match attributes::try_of(file) {
+            Err(Error::WouldBlock) => {
+                let open = Arc::clone(open);
+                context
+                    .work(move || {
+                        let file = open.file()?;
+                        Ok(Known { metadata: attributes::of(file)?, ea_bytes: ea_bytes(file)? })
+                    })
+                    .await?
+            }
+            metadata => Ok(Known { metadata: metadata?, ea_bytes: ea_bytes(file)? }),
+        }
+    }
+
+    fn write(&self, class: FileClass, open: &Open, file: &FileOpen, out: &mut Vec<u8>) {
+        let known = &self.metadata;
+        match class {
+            FileClass::BASIC => self.basic().encode(out),
+            FileClass::STANDARD => self.standard(file).encode(out),
+            FileClass::INTERNAL => Internal { file_id: known.identity.file }.encode(out),
+            FileClass::EA => Ea { ea_size: self.ea_bytes }.encode(out),
+            FileClass::COMPRESSION => {
+                Compression { compressed_size: known.allocated, ..Compression::default() }.encode(out);
+            }
+            FileClass::NETWORK_OPEN => self.network_open().encode(out),
+            FileClass::ATTRIBUTE_TAG => AttributeTag { attributes: self.attributes(), reparse_tag: 0 }.encode(out),
+            FileClass::ID => self.id().encode(out),
+            _ => self.all(open, file).encode_with_name(&absolute_name(file), out),
+        }
+    }
+
+    fn attributes(&self) -> FileAttributes {
+        FileAttributes(attributes::on_the_wire(&self.metadata))
+    }
+
+    fn basic(&self) -> Basic {
+        let known = &self.metadata;
+        Basic {
+            creation: FileTime(known.creation.0),
+            access: FileTime(known.access.0),
+            write: FileTime(known.write.0),
+            change: FileTime(known.change.0),
+            attributes: self.attributes(),
+        }
+    }
+
+    fn standard(&self, file: &FileOpen) -> Standard {
+        let known = &self.metadata;
+        let name_goes = file.file.is_delete_pending("");
+        let names = if known.kind == Kind::Directory { 1 } else { known.links };
+        Standard {
+            allocation: known.allocated,
+            end_of_file: known.length,
+            links: names.saturating_sub(u32::from(name_goes)),
+            delete_pending: file.file.is_delete_pending(&file.stream_name()),
+            directory: known.kind == Kind::Directory,
+        }
+    }
+
+    fn network_open(&self) -> NetworkOpen {
+        let Basic { creation, access, write, change, attributes } = self.basic();
+        let (allocation, end_of_file) = (self.metadata.allocated, self.metadata.length);
+        NetworkOpen { creation, access, write, change, allocation, end_of_file, attributes }
+    }
+
+    fn id(&self) -> Id {
+        let mut file_id = [0; 16];
+        file_id[..8].copy_from_slice(&self.metadata.identity.file.to_le_bytes());
+        Id { volume: self.metadata.identity.volume, file_id }
+    }
+
+    fn all(&self, open: &Open, file: &FileOpen) -> AllFixed {
+        AllFixed {
+            basic: self.basic(),
+            standard: self.standard(file),
+            internal: Internal { file_id: self.metadata.identity.file },
+            ea: Ea { ea_size: self.ea_bytes },
+            access: Access { access: open.granted },
+            position: position(file),
+            mode: mode(file),
+            alignment: Alignment::default(),
+        }
+    }
+}
+
+/// The name from the share's root, as FileAllInformation has it (MS-SMB2 note 420; later Windows leaves it out).
+fn absolute_name(file: &FileOpen) -> String {
+    format!("\\{}", relative_name(file))
+}
+
+fn relative_name(file: &FileOpen) -> String {
+    let path = file.path.lock().as_str().to_owned();
+    match file.stream_name() {
+        stream if stream.is_empty() => path,
+        stream => format!("{path}:{stream}"),
+    }
+}
+
+/// FileNormalizedNameInformation: only from 3.1.1 on.
+fn normalized_name(context: &Context, file: &FileOpen, room: Room) -> Outcome {
+    if context.connection.negotiation.borrow().dialect() != Some(Dialect::SMB_3_1_1) {
+        return Err(Status::NOT_SUPPORTED.into());
+    }
+    Ok(room.reply(|out| encode_name(&relative_name(file), out)))
+}
+
+/// FileStreamInformation (MS-FSA 2.1.5.12.29): of a file its data first, then the named streams that fit.
+async fn streams(context: &Context, room: Room) -> Outcome {
+    let (open, _) = context.file()?;
+    let open = Arc::clone(open);
+    let (data, named) = context
+        .work(move || {
+            let base = open.file()?.base();
+            Ok::<_, Refusal>((base.metadata()?, base.streams()?))
+        })
+        .await??;
+    let mut body = vec![0; BODY_BYTES];
+    let mut writer = StreamWriter::new(&mut body, room.0);
+    let mut all_fit = data.kind == Kind::Directory || writer.push("", data.length, data.allocated);
+    for stream in &named {
+        all_fit = all_fit && writer.push(&stream.name, stream.length, stream.allocated);
+    }
+    Ok(finish(if all_fit { Status::SUCCESS } else { Status::BUFFER_OVERFLOW }, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_that_cannot_be_asked_for_are_told_apart() {
+        for class in [FileClass::DIRECTORY, FileClass::RENAME, FileClass::DISPOSITION, FileClass(99)] {
+            assert_eq!(fixed_bytes(class), Err(Status::INVALID_INFO_CLASS), "{class:?}");
+        }
+        for class in [FileClass::NAME, FileClass::OBJECT_ID, FileClass::HARD_LINK, FileClass(41)] {
+            assert_eq!(fixed_bytes(class), Err(Status::NOT_SUPPORTED), "{class:?}");
+        }
+        assert_eq!((fixed_bytes(FileClass::ALL), fixed_bytes(FileClass::BASIC)), (Ok(104), Ok(40)));
+    }
+}
