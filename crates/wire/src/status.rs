@@ -79,6 +79,8 @@ numbers! {
         NO_MEMORY = 0xC000_0017,
         /// The lock is not in its turn.
         INVALID_LOCK_SEQUENCE = 0xC000_001E,
+        /// A range lies outside of what it is a range of.
+        INVALID_VIEW_SIZE = 0xC000_001F,
         /// Not permitted.
         ACCESS_DENIED = 0xC000_0022,
         /// The output does not fit; none of it is there.

@@ -33,6 +33,8 @@ const SIGNING: [SigningAlgorithm; 3] =
 /// Dialects, newest first.
 const DIALECTS: [Dialect; 5] =
     [Dialect::SMB_3_1_1, Dialect::SMB_3_0_2, Dialect::SMB_3_0, Dialect::SMB_2_1, Dialect::SMB_2_0_2];
+/// Offered dialects that are kept for VALIDATE_NEGOTIATE_INFO: ten times what there are.
+const DIALECTS_KEPT_MAX: usize = 64;
 /// Bytes of the server's pre-auth salt.
 const SALT_BYTES: usize = 32;
 
@@ -45,6 +47,8 @@ pub(crate) struct Negotiation {
     pub(crate) client_guid: Guid,
     pub(crate) client_capabilities: Capabilities,
     pub(crate) client_security_mode: SecurityMode,
+    /// The dialects that the client offered, in its order; none where there were more than [`DIALECTS_KEPT_MAX`].
+    pub(crate) client_dialects: Vec<Dialect>,
     pub(crate) server_capabilities: Capabilities,
     pub(crate) server_security_mode: SecurityMode,
     pub(crate) cipher: Option<Cipher>,
@@ -114,6 +118,7 @@ pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
         client_guid: request.client_guid,
         client_capabilities: request.capabilities,
         client_security_mode: request.security_mode,
+        client_dialects: kept(&request),
         server_capabilities: capabilities(dialect, request.capabilities),
         server_security_mode: security_mode(&estate.settings),
         cipher: offered.as_ref().map_or_else(|| older_cipher(dialect, request.capabilities), |offered| offered.cipher),
@@ -156,6 +161,11 @@ pub(crate) fn multi_protocol(connection: &Connection, frame: &[u8]) -> Result<Ve
     let body =
         response(&negotiation, dialect, &estate.settings, None).map_err(|_| Disconnect("no chance to be had"))?;
     Ok([&header.to_bytes()[..], &body].concat())
+}
+
+fn kept(request: &NegotiateRequest<'_>) -> Vec<Dialect> {
+    let few = request.dialects.len() <= DIALECTS_KEPT_MAX;
+    if few { request.dialects.iter().collect() } else { Vec::new() }
 }
 
 fn choose_dialect(request: &NegotiateRequest<'_>, settings: &Settings) -> Option<Dialect> {

@@ -10,7 +10,7 @@ use wire::status::Status;
 
 use crate::context::{Context, Outcome, Reply};
 use crate::open::Target;
-use crate::pipe;
+use crate::pipe::Pipe;
 
 pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outcome {
     let open = context.open()?;
@@ -22,7 +22,7 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
     }
     let file = match &open.target {
         Target::File(file) => file,
-        Target::Pipe(conversation) => return pipe::read(&mut conversation.lock(), request.length as usize),
+        Target::Pipe(pipe) => return read_pipe(context, pipe, request.length as usize).await,
     };
     if file.kind == Kind::Directory {
         return Err(Status::INVALID_DEVICE_REQUEST.into());
@@ -51,12 +51,23 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
         return Err(Status::END_OF_FILE.into());
     }
     file.position.store(offset + data.len() as u64, Ordering::Relaxed);
+    Ok(Reply::new(body(&data)))
+}
+
+/// What does not fit stays for the next READ, which BUFFER_OVERFLOW says (3.3.5.12).
+async fn read_pipe(context: &Context, pipe: &Pipe, bytes_max: usize) -> Outcome {
+    let taken = pipe.read(context, bytes_max).await?;
+    let status = if taken.more { Status::BUFFER_OVERFLOW } else { Status::SUCCESS };
+    Ok(Reply::with_status(status, body(&taken.bytes)))
+}
+
+fn body(data: &[u8]) -> Vec<u8> {
     let mut body = Vec::with_capacity(16 + data.len());
     body.extend_from_slice(&ReadResponse::to_bytes(data.len() as u32));
-    body.extend_from_slice(&data);
+    body.extend_from_slice(data);
     if data.is_empty() {
         // StructureSize counts one byte of the buffer.
         body.push(0);
     }
-    Ok(Reply::new(body))
+    body
 }

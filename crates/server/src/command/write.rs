@@ -12,7 +12,6 @@ use wire::status::Status;
 
 use crate::context::{Context, Outcome, Reply};
 use crate::open::Target;
-use crate::pipe;
 
 /// An offset that means the end of the file, for opens that may only append (MS-FSA 2.1.5.3).
 const END_OF_FILE: u64 = u64::MAX;
@@ -28,8 +27,8 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
     let count = request.data.len() as u32;
     let file = match &open.target {
         Target::File(file) => file,
-        Target::Pipe(conversation) => {
-            pipe::write(&mut conversation.lock(), request.data)?;
+        Target::Pipe(pipe) => {
+            pipe.write(context, request.data)?;
             return Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()));
         }
     };

@@ -131,6 +131,16 @@ impl Conversation {
         Some(Taken { bytes, more })
     }
 
+    /// What is left of the message that is read next; empty where there is none.
+    pub fn peek(&self) -> &[u8] {
+        self.output.front().map_or(&[], Vec::as_slice)
+    }
+
+    /// Messages that wait to be read.
+    pub fn readable_messages(&self) -> usize {
+        self.output.len()
+    }
+
     /// Bytes that wait to be read.
     pub fn readable_bytes(&self) -> usize {
         self.output_bytes

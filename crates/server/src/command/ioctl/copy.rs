@@ -1,0 +1,199 @@
+//! FSCTL_SRV_COPYCHUNK and FSCTL_SRV_COPYCHUNK_WRITE (MS-SMB2 3.3.5.15.6): the server copies ranges from one file to another, or
+//! within one.
+
+use std::sync::Arc;
+
+use wire::command::ioctl::IoctlRequest;
+use wire::fscc::ioctl::{Chunk, CopyChunks, CopyChunksResult};
+use wire::security::access::{APPEND_DATA, EXECUTE, READ_DATA, WRITE_DATA};
+use wire::status::Status;
+
+use super::{Answer, Answered, check_read_locks, check_write_locks, resume_key, signed_range};
+use crate::context::Context;
+use crate::open::{FileOpen, Open};
+use crate::refusal::{Refusal, status_of};
+
+/// ServerSideCopyMaxNumberofChunks, ServerSideCopyMaxChunkSize and ServerSideCopyMaxDataSize (3.3.3): Windows Server's.
+const CHUNKS_MAX: usize = 256;
+const CHUNK_BYTES_MAX: u32 = 1 << 20;
+const TOTAL_BYTES_MAX: u64 = 16 << 20;
+/// A TargetOffset that means the end of the file.
+const END_OF_FILE: u64 = u64::MAX;
+/// Copies up to this long may be made by the shard itself, where the store never waits.
+const INLINE_BYTES_MAX: u64 = 256 << 10;
+
+/// What the target must have been opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// FSCTL_SRV_COPYCHUNK: reading too.
+    MustBeReadable,
+    /// FSCTL_SRV_COPYCHUNK_WRITE: writing alone.
+    WriteSuffices,
+}
+
+pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Target) -> Answered {
+    if (request.max_output_response as usize) < CopyChunksResult::LENGTH {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    let Ok(chunks) = CopyChunks::decode(request.input) else { return Ok(limits()) };
+    let (target, file) = context.file()?;
+    let source = source(context, &chunks)?;
+    let Some(total_bytes) = total_bytes(&chunks) else { return Ok(limits()) };
+    check_access(&source, target, kind)?;
+    if is_directory(&source)? || is_directory(target)? {
+        return Err(Status::INVALID_DEVICE_REQUEST.into());
+    }
+    context.require_writable()?;
+    let length_max = context.store()?.facts().file_length_max;
+    let chunks = chunks.chunks().collect();
+    let copy = Copy { source, target: Arc::clone(target), chunks, length_max };
+    let work = move || copy.run();
+    let (result, status) =
+        if total_bytes <= INLINE_BYTES_MAX { context.work(work).await? } else { context.on_pool(work).await? };
+    file.restore_frozen_times();
+    Ok(answer(status, &result))
+}
+
+fn answer(status: Status, result: &CopyChunksResult) -> Answer {
+    let mut output = Vec::new();
+    result.encode(&mut output);
+    Answer { status, output }
+}
+
+/// "Sending an Invalid Parameter Server-Side Copy Response" (3.3.5.15.6.2).
+fn limits() -> Answer {
+    let limits = CopyChunksResult {
+        chunks: CHUNKS_MAX as u32,
+        chunk_bytes: CHUNK_BYTES_MAX,
+        total_bytes: TOTAL_BYTES_MAX as u32,
+    };
+    answer(Status::INVALID_PARAMETER, &limits)
+}
+
+/// The source: only an open of the same session is one.
+fn source(context: &Context, chunks: &CopyChunks<'_>) -> Result<Arc<Open>, Refusal> {
+    let id = resume_key::open_of(&chunks.source);
+    let open = id.and_then(|id| context.session().ok()?.open(id)).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    open.file()?;
+    Ok(open)
+}
+
+/// How much is asked for; `None` where it is more than we do at once, or nonsense.
+fn total_bytes(chunks: &CopyChunks<'_>) -> Option<u64> {
+    if chunks.count() > CHUNKS_MAX {
+        return None;
+    }
+    let sane = |chunk: &Chunk| {
+        let positive = chunk.target_offset <= i64::MAX as u64 || chunk.target_offset == END_OF_FILE;
+        positive && chunk.length > 0 && chunk.length <= CHUNK_BYTES_MAX
+    };
+    let total: u64 = chunks.chunks().map(|chunk| u64::from(chunk.length)).sum();
+    (chunks.chunks().all(|chunk| sane(&chunk)) && total <= TOTAL_BYTES_MAX).then_some(total)
+}
+
+/// The source may be open to execute instead, as for READ; for the target Windows does not take that.
+fn check_access(source: &Open, target: &Open, kind: Target) -> Result<(), Status> {
+    let readable = match kind {
+        Target::MustBeReadable => target.may(READ_DATA),
+        Target::WriteSuffices => true,
+    };
+    let allowed = source.granted & (READ_DATA | EXECUTE) != 0
+        && target.granted & (WRITE_DATA | APPEND_DATA) != 0
+        && readable;
+    if allowed { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+}
+
+fn is_directory(open: &Open) -> Result<bool, Status> {
+    Ok(open.file()?.kind == store::Kind::Directory)
+}
+
+/// A copy that may be made.
+struct Copy {
+    source: Arc<Open>,
+    target: Arc<Open>,
+    chunks: Vec<Chunk>,
+    length_max: u64,
+}
+
+impl Copy {
+    /// Copies chunk by chunk until one fails: what was done, and how it ended.
+    fn run(&self) -> (CopyChunksResult, Status) {
+        let mut result = CopyChunksResult { chunks: 0, chunk_bytes: 0, total_bytes: 0 };
+        for chunk in &self.chunks {
+            if let Err(status) = self.copy_chunk(chunk) {
+                return (result, status);
+            }
+            result.chunks += 1;
+            result.total_bytes += chunk.length;
+        }
+        (result, Status::SUCCESS)
+    }
+
+    fn copy_chunk(&self, chunk: &Chunk) -> Result<(), Status> {
+        let (source, target) = (self.source.file()?, self.target.file()?);
+        let length = u64::from(chunk.length);
+        let from = signed_range(chunk.source_offset, length).ok_or(Status::INVALID_VIEW_SIZE)?;
+        let available = source.node.metadata().map_err(status_of)?.length;
+        if from.end > available {
+            return Err(Status::INVALID_VIEW_SIZE);
+        }
+        let offset = self.target_offset(chunk, target)?;
+        let to = signed_range(offset, length).ok_or(Status::INVALID_PARAMETER)?;
+        if to.end > self.length_max {
+            return Err(Status::DISK_FULL);
+        }
+        check_read_locks(&self.source, source, &from)?;
+        check_write_locks(&self.target, target, &to)?;
+        let copied = target.node.copy_from(&*source.node, from.start, to.start, length).map_err(status_of)?;
+        // Somebody cut the source meanwhile.
+        if copied < length { Err(Status::INVALID_VIEW_SIZE) } else { Ok(()) }
+    }
+
+    /// Where a chunk goes: an open that may only append writes nowhere else.
+    fn target_offset(&self, chunk: &Chunk, target: &FileOpen) -> Result<u64, Status> {
+        let append_only = !self.target.may(WRITE_DATA);
+        if !append_only && chunk.target_offset != END_OF_FILE {
+            return Ok(chunk.target_offset);
+        }
+        let length = target.node.metadata().map_err(status_of)?.length;
+        match chunk.target_offset {
+            END_OF_FILE => Ok(length),
+            offset if append_only && offset < length => Err(Status::ACCESS_DENIED),
+            offset => Ok(offset),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn total(chunks: &[Chunk]) -> Option<u64> {
+        let mut input = Vec::new();
+        CopyChunks::encode(&[0; 24], chunks, &mut input);
+        total_bytes(&CopyChunks::decode(&input).unwrap())
+    }
+
+    fn chunk(length: u32) -> Chunk {
+        Chunk { source_offset: 0, target_offset: 0, length }
+    }
+
+    #[test]
+    fn copies_are_bounded_in_chunks_and_bytes() {
+        assert_eq!(total(&[]), Some(0));
+        assert_eq!(total(&[chunk(1); CHUNKS_MAX]), Some(CHUNKS_MAX as u64));
+        assert_eq!(total(&[chunk(1); CHUNKS_MAX + 1]), None);
+        assert_eq!(total(&[chunk(CHUNK_BYTES_MAX); 16]), Some(TOTAL_BYTES_MAX));
+        assert_eq!(total(&[chunk(CHUNK_BYTES_MAX); 17]), None);
+        assert_eq!(total(&[chunk(CHUNK_BYTES_MAX + 1)]), None);
+        assert_eq!(total(&[chunk(u32::MAX); CHUNKS_MAX]), None);
+        assert_eq!(total(&[chunk(1), chunk(0)]), None);
+    }
+
+    #[test]
+    fn a_target_before_the_file_is_refused_and_its_end_is_not() {
+        assert_eq!(total(&[Chunk { target_offset: 1 << 63, ..chunk(1) }]), None);
+        assert_eq!(total(&[Chunk { target_offset: u64::MAX - 1, ..chunk(1) }]), None);
+        assert_eq!(total(&[Chunk { target_offset: END_OF_FILE, ..chunk(1) }]), Some(1));
+    }
+}

@@ -1,0 +1,210 @@
+//! IOCTL (MS-SMB2 3.3.5.15): server-side copies, sparse files, pipes, and what else has no command of its own.
+
+mod compression;
+mod copy;
+mod duplicate;
+mod object_id;
+mod pipe;
+mod resume_key;
+mod snapshots;
+mod sparse;
+mod trim;
+mod validate;
+mod zero;
+
+use std::sync::Arc;
+
+use store::Kind;
+use wire::command::ioctl::{CtlCode, IOCTL_RESPONSE_FIXED_LENGTH, IoctlFlags, IoctlRequest, IoctlResponse};
+use wire::status::Status;
+
+use crate::context::{Context, Outcome, Reply};
+use crate::open::{FileOpen, Open};
+use crate::refusal::Refusal;
+
+/// What a control code gives: output beside a success, a warning, or one of the few failures that have output (3.3.4.4).
+struct Answer {
+    status: Status,
+    output: Vec<u8>,
+}
+
+impl Answer {
+    /// A success without output.
+    fn empty() -> Self {
+        Answer::with(Vec::new())
+    }
+
+    /// A success.
+    fn with(output: Vec<u8>) -> Self {
+        Answer { status: Status::SUCCESS, output }
+    }
+}
+
+type Answered = Result<Answer, Refusal>;
+
+pub(crate) async fn handle(context: &Context, request: IoctlRequest<'_>) -> Outcome {
+    if request.flags != IoctlFlags::IS_FSCTL {
+        return Err(Status::NOT_SUPPORTED.into());
+    }
+    let bytes_max = context.connection.negotiation.borrow().payload_bytes_max();
+    let lengths = [request.input.len() as u32, request.max_input_response, request.max_output_response];
+    if lengths.into_iter().any(|length| length > bytes_max) {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    let answer = if is_for_the_server(request.ctl_code) {
+        if context.open.is_some() {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        of_server(context, &request)?
+    } else {
+        context.open()?;
+        of_open(context, &request).await?
+    };
+    Ok(reply(&request, &answer))
+}
+
+fn reply(request: &IoctlRequest<'_>, answer: &Answer) -> Reply {
+    let fixed = IoctlResponse::to_bytes(request.ctl_code, request.file_id, answer.output.len() as u32);
+    let mut body = Vec::with_capacity(IOCTL_RESPONSE_FIXED_LENGTH + answer.output.len());
+    body.extend_from_slice(&fixed);
+    body.extend_from_slice(&answer.output);
+    Reply::with_status(answer.status, body)
+}
+
+/// Codes that are not about an open: their FileId is all ones (3.3.5.15).
+fn is_for_the_server(code: CtlCode) -> bool {
+    matches!(
+        code,
+        CtlCode::DFS_GET_REFERRALS
+            | CtlCode::DFS_GET_REFERRALS_EX
+            | CtlCode::QUERY_NETWORK_INTERFACE_INFO
+            | CtlCode::VALIDATE_NEGOTIATE_INFO
+            | CtlCode::PIPE_WAIT
+    )
+}
+
+fn of_server(context: &Context, request: &IoctlRequest<'_>) -> Answered {
+    match request.ctl_code {
+        CtlCode::VALIDATE_NEGOTIATE_INFO => validate::validate(context, request),
+        CtlCode::PIPE_WAIT => pipe::wait(context, request),
+        CtlCode::DFS_GET_REFERRALS | CtlCode::DFS_GET_REFERRALS_EX => Err(Status::FS_DRIVER_REQUIRED.into()),
+        _ => Err(Status::NOT_SUPPORTED.into()),
+    }
+}
+
+async fn of_open(context: &Context, request: &IoctlRequest<'_>) -> Answered {
+    match request.ctl_code {
+        CtlCode::PIPE_TRANSCEIVE => pipe::transceive(context, request).await,
+        CtlCode::PIPE_PEEK => pipe::peek(context, request),
+        CtlCode::SRV_REQUEST_RESUME_KEY => resume_key::request(context, request),
+        CtlCode::SRV_COPYCHUNK => copy::copy(context, request, copy::Target::MustBeReadable).await,
+        CtlCode::SRV_COPYCHUNK_WRITE => copy::copy(context, request, copy::Target::WriteSuffices).await,
+        CtlCode::SRV_ENUMERATE_SNAPSHOTS => snapshots::enumerate(context, request),
+        CtlCode::SET_SPARSE => sparse::set(context, request).await,
+        CtlCode::QUERY_ALLOCATED_RANGES => sparse::allocated_ranges(context, request).await,
+        CtlCode::SET_ZERO_DATA => zero::zero(context, request).await,
+        CtlCode::FILE_LEVEL_TRIM => trim::trim(context, request).await,
+        CtlCode::DUPLICATE_EXTENTS_TO_FILE => duplicate::duplicate(context, request).await,
+        CtlCode::DUPLICATE_EXTENTS_TO_FILE_EX => duplicate::duplicate_extended(context, request).await,
+        CtlCode::GET_COMPRESSION => compression::current(context, request),
+        CtlCode::SET_COMPRESSION => compression::set(context, request),
+        CtlCode::CREATE_OR_GET_OBJECT_ID => object_id::of_file(context, request),
+        CtlCode::GET_REPARSE_POINT | CtlCode::DELETE_REPARSE_POINT => not_a_reparse_point(context),
+        // "This operation MUST be completed with STATUS_SUCCESS" (MS-FSA 2.1.5.10.18).
+        CtlCode::IS_PATHNAME_VALID => Ok(Answer::empty()),
+        code => Err(refused(code).into()),
+    }
+}
+
+/// No store has reparse points.
+fn not_a_reparse_point(context: &Context) -> Answered {
+    context.file()?;
+    Err(Status::NOT_A_REPARSE_POINT.into())
+}
+
+/// "The server SHOULD fail the request with STATUS_NOT_SUPPORTED when an FSCTL is not allowed on the server, and SHOULD fail
+/// the request with STATUS_INVALID_DEVICE_REQUEST when the FSCTL is allowed, but is not supported on the file system" (3.3.5.15). Which
+/// ones are allowed is what Windows Server 2022 allows.
+fn refused(code: CtlCode) -> Status {
+    match code {
+        CtlCode::DELETE_OBJECT_ID
+        | CtlCode::FILESYSTEM_GET_STATISTICS
+        | CtlCode::FIND_FILES_BY_SID
+        | CtlCode::GET_INTEGRITY_INFORMATION
+        | CtlCode::GET_NTFS_VOLUME_DATA
+        | CtlCode::GET_OBJECT_ID
+        | CtlCode::GET_REFS_VOLUME_DATA
+        | CtlCode::GET_RETRIEVAL_POINTERS
+        | CtlCode::GET_RETRIEVAL_POINTERS_AND_REFCOUNT
+        | CtlCode::GET_RETRIEVAL_POINTER_COUNT
+        | CtlCode::LMR_SET_LINK_TRACKING_INFORMATION
+        | CtlCode::MARK_HANDLE
+        | CtlCode::OFFLOAD_READ
+        | CtlCode::OFFLOAD_WRITE
+        | CtlCode::QUERY_FAT_BPB
+        | CtlCode::QUERY_FILE_REGIONS
+        | CtlCode::QUERY_ON_DISK_VOLUME_INFO
+        | CtlCode::QUERY_SHARED_VIRTUAL_DISK_SUPPORT
+        | CtlCode::QUERY_SPARING_INFO
+        | CtlCode::READ_FILE_USN_DATA
+        | CtlCode::REFS_STREAM_SNAPSHOT_MANAGEMENT
+        | CtlCode::SET_DEFECT_MANAGEMENT
+        | CtlCode::SET_ENCRYPTION
+        | CtlCode::SET_INTEGRITY_INFORMATION
+        | CtlCode::SET_INTEGRITY_INFORMATION_EX
+        | CtlCode::SET_OBJECT_ID
+        | CtlCode::SET_OBJECT_ID_EXTENDED
+        | CtlCode::SET_REPARSE_POINT
+        | CtlCode::SET_ZERO_ON_DEALLOCATION
+        | CtlCode::STORAGE_QOS_CONTROL
+        | CtlCode::SVHDX_ASYNC_TUNNEL_REQUEST
+        | CtlCode::SVHDX_SYNC_TUNNEL_REQUEST
+        | CtlCode::WRITE_USN_CLOSE_RECORD => Status::INVALID_DEVICE_REQUEST,
+        _ => Status::NOT_SUPPORTED,
+    }
+}
+
+/// The open of the request, where it is on data: what is of a range means nothing to a directory.
+fn data_of(context: &Context) -> Result<(&Arc<Open>, &FileOpen), Refusal> {
+    let (open, file) = context.file()?;
+    match file.kind {
+        Kind::File | Kind::Stream => Ok((open, file)),
+        Kind::Directory => Err(Status::INVALID_PARAMETER.into()),
+    }
+}
+
+/// A range as signed 64-bit numbers have to have it: `None` where it begins before zero or ends past the largest offset.
+fn signed_range(offset: u64, length: u64) -> Option<std::ops::Range<u64>> {
+    let end = offset.checked_add(length)?;
+    let addressable = offset <= i64::MAX as u64 && length <= i64::MAX as u64 && end <= i64::MAX as u64;
+    addressable.then_some(offset..end)
+}
+
+/// Refuses what byte-range locks of others, or shared ones, stand against.
+fn check_write_locks(open: &Open, file: &FileOpen, range: &std::ops::Range<u64>) -> Result<(), Status> {
+    let length = range.end - range.start;
+    let allowed = file.file.locks_allow(&file.stream_name(), |locks| locks.may_write(open.id, range.start, length));
+    if allowed { Ok(()) } else { Err(Status::FILE_LOCK_CONFLICT) }
+}
+
+/// The same for reading.
+fn check_read_locks(open: &Open, file: &FileOpen, range: &std::ops::Range<u64>) -> Result<(), Status> {
+    let length = range.end - range.start;
+    let allowed = file.file.locks_allow(&file.stream_name(), |locks| locks.may_read(open.id, range.start, length));
+    if allowed { Ok(()) } else { Err(Status::FILE_LOCK_CONFLICT) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_signed() {
+        const MAX: u64 = i64::MAX as u64;
+        assert_eq!(signed_range(0, 0), Some(0..0));
+        assert_eq!(signed_range(1, MAX - 1), Some(1..MAX));
+        for (offset, length) in [(MAX + 1, 0), (0, MAX + 1), (1, MAX), (u64::MAX, 1), (u64::MAX, u64::MAX)] {
+            assert_eq!(signed_range(offset, length), None);
+        }
+    }
+}
