@@ -1,6 +1,6 @@
 //! What a client is told of a file: stored attributes and what follows from the file itself (MS-FSCC 2.6).
 
-use store::{Error, Kind, Metadata, Node};
+use store::{Changes, Error, Kind, Metadata, Node};
 use wire::fscc::FileAttributes;
 
 use crate::open::FileOpen;
@@ -43,6 +43,16 @@ pub(crate) fn of_node(node: &dyn Node, base: &dyn Node) -> Result<Metadata, Erro
 
 fn of_stream(own: &Metadata, base: &Metadata) -> Metadata {
     Metadata { kind: Kind::Stream, length: own.length, allocated: own.allocated, ..*base }
+}
+
+/// Marks a file as one to be archived, as what changes it does (MS-FSA 2.1.4.17).
+pub(crate) fn archive(node: &dyn Node) -> Result<(), Error> {
+    let attributes = node.metadata()?.attributes;
+    if attributes & FileAttributes::ARCHIVE.0 != 0 {
+        return Ok(());
+    }
+    let attributes = Some(attributes | FileAttributes::ARCHIVE.0);
+    node.change(&Changes { attributes, ..Changes::default() })
 }
 
 /// FileAttributes as the wire has them: DIRECTORY from the kind, NORMAL where there is nothing else.

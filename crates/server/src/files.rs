@@ -96,6 +96,11 @@ impl FileTable {
         }
     }
 
+    /// What is shared by the opens of a file, where it has any.
+    pub(crate) fn find(&self, identity: Identity) -> Option<Arc<FileEntry>> {
+        self.part(identity).lock().get(&identity).cloned()
+    }
+
     /// Takes an open out. `delete` says whether its close asks for deletion (FILE_DELETE_ON_CLOSE). While a removal is given, the
     /// file stays delete-pending until [`FileTable::removed`].
     pub(crate) fn leave(&self, file: &Arc<FileEntry>, open: OpenId, delete: bool) -> Removal {
@@ -178,6 +183,37 @@ impl FileEntry {
     /// what stands in the way of replacing the file by a rename.
     pub(crate) fn is_open_by_others(&self, open: Option<OpenId>) -> bool {
         self.state.lock().claims.iter().any(|claim| Some(claim.open) != open)
+    }
+
+    /// True where an open of the stream with this (access, share access) would be refused.
+    pub(crate) fn conflicts_with(&self, stream: &str, wanted: (u32, u32)) -> bool {
+        let stream = fold(stream);
+        let state = self.state.lock();
+        state
+            .claims
+            .iter()
+            .filter(|claim| claim.stream == stream)
+            .any(|claim| access::shares_conflict(wanted, (claim.access, claim.share)))
+    }
+
+    /// True where the stream has opens.
+    pub(crate) fn has_opens_of(&self, stream: &str) -> bool {
+        let stream = fold(stream);
+        self.state.lock().claims.iter().any(|claim| claim.stream == stream)
+    }
+
+    /// Gives what the opens of a stream share its new name.
+    pub(crate) fn stream_renamed(&self, from: &str, to: &str) {
+        let mut state = self.state.lock();
+        let (from, to) = (fold(from), fold(to));
+        let pending = state.pending_deletes.iter_mut().filter(|name| **name == from);
+        pending.for_each(|name| name.clone_from(&to));
+        if let Some(locks) = state.locks.remove(&from) {
+            state.locks.insert(to.clone(), locks);
+        }
+        for claim in state.claims.iter_mut().filter(|claim| claim.stream == from) {
+            claim.stream.clone_from(&to);
+        }
     }
 
     /// True where opens of named streams exist.

@@ -1,10 +1,196 @@
-//! Under construction.
+//! SET_INFO (MS-SMB2 3.3.5.21): changes a file, where it stands, its security descriptor.
 
-use wire::command::set_info::SetInfoRequest;
+mod basic;
+mod disposition;
+mod extended;
+mod length;
+mod link;
+mod place;
+mod rename;
+mod security;
+mod stream;
+
+use std::sync::Arc;
+
+use store::Store;
+use wire::command::set_info::{InfoType, SetInfoRequest, SetInfoResponse};
+use wire::fscc::file::{Mode, ModeFlags, Position};
+use wire::fscc::{FileClass, FileSystemClass};
 use wire::status::Status;
 
-use crate::context::{Context, Outcome};
+use crate::Shared;
+use crate::context::{Context, Outcome, Reply};
+use crate::open::{FileOpen, Open, Target};
+use crate::refusal::Refusal;
+use crate::user::User;
 
-pub(crate) async fn handle(_context: &Context, _request: SetInfoRequest<'_>) -> Outcome {
-    Err(Status::NOT_IMPLEMENTED.into())
+/// SHORT_NAMES_NOT_ENABLED_ON_VOLUME.
+const NO_SHORT_NAMES: Status = Status(0xC000_019F);
+/// What an unbuffered position must be a multiple of: the bytes of a sector.
+const SECTOR_BYTES: u64 = 512;
+
+pub(crate) async fn handle(context: &Context, request: SetInfoRequest<'_>) -> Outcome {
+    if request.buffer.len() > context.connection.negotiation.borrow().payload_bytes_max() as usize {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    match request.info_type {
+        InfoType::FILE => set_file(context, request.class.file(), request.buffer).await?,
+        InfoType::FILESYSTEM => return Err(file_system(request.class.file_system()).into()),
+        InfoType::SECURITY => security::set(context, &request).await?,
+        InfoType::QUOTA => return Err(Status::NOT_SUPPORTED.into()),
+        _ => return Err(Status::INVALID_PARAMETER.into()),
+    }
+    Ok(Reply::new(SetInfoResponse::to_bytes().to_vec()))
+}
+
+/// Nothing of a file system is set over a network (MS-SMB2 3.3.5.21.2 with note 423).
+fn file_system(class: FileSystemClass) -> Status {
+    match class {
+        FileSystemClass::CONTROL | FileSystemClass::OBJECT_ID => Status::ACCESS_DENIED,
+        FileSystemClass::LABEL | FileSystemClass::DRIVER_PATH | FileSystemClass::VOLUME_FLAGS => Status::NOT_SUPPORTED,
+        _ => Status::INVALID_INFO_CLASS,
+    }
+}
+
+async fn set_file(context: &Context, class: FileClass, buffer: &[u8]) -> Result<(), Refusal> {
+    let file = match &context.open()?.target {
+        Target::File(file) => file,
+        Target::Pipe(_) => return Ok(set_pipe(class)?),
+    };
+    match class {
+        FileClass::BASIC => basic::set(context, buffer).await,
+        FileClass::RENAME | FileClass::RENAME_EX => rename::set(context, class, buffer).await,
+        FileClass::LINK => link::set(context, buffer).await,
+        FileClass::DISPOSITION | FileClass::DISPOSITION_EX => disposition::set(context, class, buffer).await,
+        FileClass::ALLOCATION => length::set_allocation(context, buffer).await,
+        FileClass::END_OF_FILE => length::set_end_of_file(context, buffer).await,
+        FileClass::VALID_DATA_LENGTH => length::set_valid_data(context, buffer),
+        FileClass::FULL_EA => extended::set(context, buffer).await,
+        FileClass::POSITION => Ok(set_position(file, buffer)?),
+        FileClass::MODE => Ok(set_mode(file, buffer)?),
+        FileClass::SHORT_NAME => Err(NO_SHORT_NAMES.into()),
+        class => Err(unknown(class).into()),
+    }
+}
+
+/// Classes that cannot be set (MS-SMB2 3.3.5.21.1 with note 428).
+fn unknown(class: FileClass) -> Status {
+    match class {
+        FileClass::PIPE | FileClass::PIPE_REMOTE => Status::INVALID_PARAMETER,
+        FileClass(27 | 29..=33 | 36 | 41..=44 | 71) => Status::NOT_SUPPORTED,
+        _ => Status::INVALID_INFO_CLASS,
+    }
+}
+
+/// A pipe takes and forgets how it is to be read: its conversations are messages.
+fn set_pipe(class: FileClass) -> Result<(), Status> {
+    match class {
+        FileClass::PIPE | FileClass::PIPE_REMOTE => Ok(()),
+        _ => Err(Status::INVALID_PARAMETER),
+    }
+}
+
+/// FilePositionInformation (MS-FSA 2.1.5.15.10).
+fn set_position(file: &FileOpen, buffer: &[u8]) -> Result<(), Status> {
+    require_length(buffer, Position::LENGTH)?;
+    let offset = Position::decode(buffer).map_err(|_| Status::INFO_LENGTH_MISMATCH)?.offset;
+    let unbuffered = has(file, ModeFlags::NO_INTERMEDIATE_BUFFERING);
+    if offset > i64::MAX as u64 || (unbuffered && !offset.is_multiple_of(SECTOR_BYTES)) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    file.position.store(offset, std::sync::atomic::Ordering::Relaxed);
+    Ok(())
+}
+
+fn has(file: &FileOpen, flags: ModeFlags) -> bool {
+    ModeFlags(file.mode.load(std::sync::atomic::Ordering::Relaxed)).intersects(flags)
+}
+
+/// FileModeInformation (MS-FSA 2.1.5.15.8).
+fn set_mode(file: &FileOpen, buffer: &[u8]) -> Result<(), Status> {
+    require_length(buffer, Mode::LENGTH)?;
+    let asked = Mode::decode(buffer).map_err(|_| Status::INFO_LENGTH_MISMATCH)?.mode;
+    let current = ModeFlags(file.mode.load(std::sync::atomic::Ordering::Relaxed));
+    let mode = new_mode(current, asked)?;
+    file.mode.store(mode.0, std::sync::atomic::Ordering::Relaxed);
+    Ok(())
+}
+
+fn new_mode(current: ModeFlags, asked: ModeFlags) -> Result<ModeFlags, Status> {
+    let synchronous = ModeFlags::SYNCHRONOUS_IO_ALERT | ModeFlags::SYNCHRONOUS_IO_NONALERT;
+    let settable = ModeFlags::WRITE_THROUGH | ModeFlags::SEQUENTIAL_ONLY | synchronous;
+    let beyond = !asked.without(settable).is_empty();
+    if beyond || asked.contains(synchronous) || asked.intersects(synchronous) != current.intersects(synchronous) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let kept = if current.intersects(ModeFlags::NO_INTERMEDIATE_BUFFERING) {
+        current.without(settable) | (current & ModeFlags::WRITE_THROUGH)
+    } else {
+        current.without(settable)
+    };
+    Ok(kept | asked)
+}
+
+/// INFO_LENGTH_MISMATCH where the structure is not whole.
+fn require_length(buffer: &[u8], bytes: usize) -> Result<(), Status> {
+    if buffer.len() < bytes { Err(Status::INFO_LENGTH_MISMATCH) } else { Ok(()) }
+}
+
+/// What a change takes along where it may wait for the store.
+struct Job {
+    server: Arc<Shared>,
+    store: Arc<dyn Store>,
+    open: Arc<Open>,
+    user: Arc<User>,
+}
+
+impl Job {
+    fn file(&self) -> Result<&FileOpen, Status> {
+        self.open.file()
+    }
+}
+
+/// Runs a change where it may wait. Times that the open holds fast are put back after it.
+async fn change(
+    context: &Context,
+    change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
+) -> Result<(), Refusal> {
+    let job = Job {
+        server: Arc::clone(context.server()),
+        store: Arc::clone(context.store()?),
+        open: Arc::clone(context.open()?),
+        user: context.session()?.user.load_full(),
+    };
+    context
+        .work(move || {
+            change(&job)?;
+            job.file()?.restore_frozen_times();
+            Ok(())
+        })
+        .await?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_change_within_their_kind() {
+        let plain = ModeFlags::NONE;
+        assert_eq!(new_mode(plain, ModeFlags::SEQUENTIAL_ONLY), Ok(ModeFlags::SEQUENTIAL_ONLY));
+        assert_eq!(new_mode(ModeFlags::SEQUENTIAL_ONLY, plain), Ok(plain));
+        assert_eq!(new_mode(plain, ModeFlags::SYNCHRONOUS_IO_ALERT), Err(Status::INVALID_PARAMETER));
+        assert_eq!(new_mode(plain, ModeFlags::DELETE_ON_CLOSE), Err(Status::INVALID_PARAMETER));
+        let alert = ModeFlags::SYNCHRONOUS_IO_ALERT;
+        assert_eq!(new_mode(alert, plain), Err(Status::INVALID_PARAMETER));
+        assert_eq!(new_mode(alert, ModeFlags::SYNCHRONOUS_IO_NONALERT), Ok(ModeFlags::SYNCHRONOUS_IO_NONALERT));
+    }
+
+    #[test]
+    fn classes_that_cannot_be_set_are_told_apart() {
+        assert_eq!(unknown(FileClass::STANDARD), Status::INVALID_INFO_CLASS);
+        assert_eq!(unknown(FileClass::OBJECT_ID), Status::NOT_SUPPORTED);
+        assert_eq!(file_system(FileSystemClass::OBJECT_ID), Status::ACCESS_DENIED);
+        assert_eq!(file_system(FileSystemClass::SIZE), Status::INVALID_INFO_CLASS);
+    }
 }

@@ -1,0 +1,69 @@
+//! FileDispositionInformation and its Ex form: whether a file goes with its last open (MS-FSA 2.1.5.15.3, 2.1.5.15.4).
+
+use std::sync::atomic::Ordering;
+
+use store::Kind;
+use wire::command::create::CreateOptions;
+use wire::fscc::rename::{Disposition, DispositionEx, DispositionFlags};
+use wire::fscc::{FileAttributes, FileClass};
+use wire::security::access::{DELETE, WRITE_ATTRIBUTES};
+use wire::status::Status;
+
+use super::{Job, change, require_length};
+use crate::context::Context;
+use crate::refusal::Refusal;
+
+/// The flags there are.
+const KNOWN: DispositionFlags = DispositionFlags::DELETE
+    .union(DispositionFlags::POSIX_SEMANTICS)
+    .union(DispositionFlags::FORCE_IMAGE_SECTION_CHECK)
+    .union(DispositionFlags::ON_CLOSE)
+    .union(DispositionFlags::IGNORE_READONLY_ATTRIBUTE);
+
+pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> Result<(), Refusal> {
+    let flags = if class == FileClass::DISPOSITION_EX {
+        require_length(buffer, DispositionEx::LENGTH)?;
+        DispositionEx::decode(buffer)?.flags
+    } else {
+        require_length(buffer, Disposition::LENGTH)?;
+        let delete = Disposition::decode(buffer)?.delete_pending;
+        if delete { DispositionFlags::DELETE } else { DispositionFlags::NONE }
+    };
+    if !flags.without(KNOWN).is_empty() {
+        return Err(Status::NOT_SUPPORTED.into());
+    }
+    let (open, _) = context.file()?;
+    open.require(DELETE)?;
+    context.require_writable()?;
+    change(context, move |job| apply(job, flags)).await
+}
+
+fn apply(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
+    let file = job.file()?;
+    let delete = flags.contains(DispositionFlags::DELETE);
+    if flags.contains(DispositionFlags::ON_CLOSE) && file.options & CreateOptions::DELETE_ON_CLOSE.0 == 0 {
+        return Err(Status::NOT_SUPPORTED.into());
+    }
+    if delete {
+        check_deletable(job, flags)?;
+    }
+    if flags.contains(DispositionFlags::ON_CLOSE) {
+        file.delete_on_close.store(delete, Ordering::Relaxed);
+    } else {
+        file.file.set_delete_pending(&file.stream_name(), delete);
+    }
+    Ok(())
+}
+
+fn check_deletable(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
+    let file = job.file()?;
+    let read_only = file.base().metadata()?.attributes & FileAttributes::READONLY.0 != 0;
+    let ignores = flags.contains(DispositionFlags::IGNORE_READONLY_ATTRIBUTE) && job.open.may(WRITE_ATTRIBUTES);
+    if (read_only && !ignores) || (file.stream.is_none() && file.path.lock().is_root()) {
+        return Err(Status::CANNOT_DELETE.into());
+    }
+    if file.kind == Kind::Directory && !file.node.entries()?.is_empty() {
+        return Err(Status::DIRECTORY_NOT_EMPTY.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! FileFullEaInformation: sets and removes extended attributes (MS-FSA 2.1.5.15.6).
+
+use store::{Error, Node, fold};
+use wire::fscc::ea::{NEED_EA, full_eas, name_is_valid};
+use wire::security::access::WRITE_EA;
+use wire::status::Status;
+
+use super::change;
+use crate::attributes;
+use crate::command::query_info::packed_bytes;
+use crate::context::Context;
+use crate::refusal::Refusal;
+
+/// The most bytes of all attributes of a file.
+const TOTAL_BYTES_MAX: usize = (64 << 10) - 5;
+
+type Named = (String, Vec<u8>);
+
+pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
+    let (open, _) = context.file()?;
+    open.require(WRITE_EA)?;
+    let asked = read(buffer)?;
+    context.require_writable()?;
+    change(context, move |job| {
+        let base = job.file()?.base();
+        let total = packed_bytes(&after(base.extended()?, &asked));
+        if total > TOTAL_BYTES_MAX {
+            return Err(Status::EA_TOO_LARGE.into());
+        }
+        apply(&**base, &asked)?;
+        Ok(attributes::archive(&**base)?)
+    })
+    .await
+}
+
+fn read(buffer: &[u8]) -> Result<Vec<Named>, Status> {
+    let mut asked = Vec::new();
+    for ea in full_eas(buffer) {
+        let ea = ea.map_err(|_| Status::EA_LIST_INCONSISTENT)?;
+        let name = std::str::from_utf8(ea.name).ok().filter(|_| name_is_valid(ea.name));
+        let name = name.filter(|_| ea.flags & !NEED_EA == 0).ok_or(Status::INVALID_EA_NAME)?;
+        asked.push((name.to_owned(), ea.value.to_vec()));
+    }
+    if asked.is_empty() { Err(Status::INVALID_PARAMETER) } else { Ok(asked) }
+}
+
+/// The attributes there would be.
+fn after(mut all: Vec<Named>, asked: &[Named]) -> Vec<Named> {
+    for (name, value) in asked {
+        let folded = fold(name);
+        all.retain(|(stored, _)| fold(stored) != folded);
+        if !value.is_empty() {
+            all.push((name.clone(), value.clone()));
+        }
+    }
+    all
+}
+
+fn apply(node: &dyn Node, asked: &[Named]) -> Result<(), Status> {
+    for (name, value) in asked {
+        node.set_extended(name, value).map_err(|error| match error {
+            Error::TooLarge => Status::EA_TOO_LARGE,
+            Error::NameInvalid => Status::INVALID_EA_NAME,
+            error => crate::refusal::status_of(error),
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::fscc::ea::{FullEa, FullEaWriter};
+
+    fn list(eas: &[(u8, &[u8], &[u8])]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut writer = FullEaWriter::new(&mut out, 1000);
+        for &(flags, name, value) in eas {
+            assert!(writer.push(&FullEa { flags, name, value }));
+        }
+        out
+    }
+
+    #[test]
+    fn lists_are_checked_before_anything_is_set() {
+        assert_eq!(read(&list(&[(0, b"a", b"1"), (NEED_EA, b"b", b"")])).map(|asked| asked.len()), Ok(2));
+        assert_eq!(read(&list(&[(0, b"a", b"1"), (1, b"b", b"")])), Err(Status::INVALID_EA_NAME));
+        assert_eq!(read(&list(&[(0, b"a*", b"1")])), Err(Status::INVALID_EA_NAME));
+        assert_eq!(read(&[1, 2, 3]), Err(Status::EA_LIST_INCONSISTENT));
+        assert_eq!(read(&[]), Err(Status::INVALID_PARAMETER));
+    }
+
+    #[test]
+    fn names_replace_in_any_case_and_empty_values_remove() {
+        let all = vec![("One".to_owned(), vec![1]), ("two".to_owned(), vec![2])];
+        let asked = [("ONE".to_owned(), vec![3]), ("Two".to_owned(), vec![])];
+        assert_eq!(after(all, &asked), [("ONE".to_owned(), vec![3])]);
+    }
+}

@@ -1,0 +1,62 @@
+//! How long a file is and how much is kept for it (MS-FSA 2.1.5.15.1, 2.1.5.15.5, 2.1.5.15.15).
+
+use store::{Error, Kind};
+use wire::fscc::file::{Allocation, EndOfFile, ValidDataLength};
+use wire::security::access::WRITE_DATA;
+use wire::status::Status;
+
+use super::{change, require_length};
+use crate::context::Context;
+use crate::open::FileOpen;
+use crate::refusal::Refusal;
+
+/// FileEndOfFileInformation.
+pub(super) async fn set_end_of_file(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
+    require_length(buffer, EndOfFile::LENGTH)?;
+    let length = EndOfFile::decode(buffer)?.end_of_file;
+    check(context, length)?;
+    change(context, move |job| Ok(job.file()?.node.set_length(length)?)).await
+}
+
+/// FileAllocationInformation: less than the data takes cuts it, to a whole number of units.
+pub(super) async fn set_allocation(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
+    require_length(buffer, Allocation::LENGTH)?;
+    let asked = Allocation::decode(buffer)?.allocation;
+    check(context, asked)?;
+    let unit_bytes = u64::from(context.store()?.facts().unit_bytes.max(1));
+    change(context, move |job| Ok(allocate(job.file()?, asked.next_multiple_of(unit_bytes))?)).await
+}
+
+fn allocate(file: &FileOpen, bytes: u64) -> Result<(), Error> {
+    let known = file.node.metadata()?;
+    if bytes < known.length {
+        return file.node.set_length(bytes);
+    }
+    if bytes < known.allocated {
+        // What was kept beyond the data is given back where its length is set anew.
+        return file.node.set_length(known.length);
+    }
+    if bytes > known.allocated { file.node.reserve(bytes) } else { Ok(()) }
+}
+
+/// FileValidDataLengthInformation: what was never written reads as zeros here whatever is claimed, so that nothing is left to do.
+pub(super) fn set_valid_data(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
+    require_length(buffer, ValidDataLength::LENGTH)?;
+    let length = ValidDataLength::decode(buffer)?.length;
+    check(context, length)?;
+    if !context.session()?.user.load().has_full_control() {
+        return Err(Status::PRIVILEGE_NOT_HELD.into());
+    }
+    let (_, file) = context.file()?;
+    if length > file.node.metadata()?.length { Err(Status::INVALID_PARAMETER.into()) } else { Ok(()) }
+}
+
+fn check(context: &Context, length: u64) -> Result<(), Refusal> {
+    let (open, file) = context.file()?;
+    let length_max = context.store()?.facts().file_length_max;
+    if file.kind == Kind::Directory || length > length_max.min(i64::MAX as u64) {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    open.require(WRITE_DATA)?;
+    context.require_writable()
+}

@@ -1,0 +1,41 @@
+//! FileLinkInformation: a second name for a file (MS-FSA 2.1.5.15.7).
+
+use store::Kind;
+use wire::fscc::rename::{Rename, RenameFlags};
+use wire::status::Status;
+
+use super::place::Place;
+use super::rename::{BYTES_MIN, name};
+use super::{Job, change, require_length};
+use crate::attributes;
+use crate::context::Context;
+use crate::refusal::Refusal;
+
+pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
+    let (_, file) = context.file()?;
+    require_length(buffer, BYTES_MIN)?;
+    match file.kind {
+        Kind::File => {}
+        Kind::Directory => return Err(Status::FILE_IS_A_DIRECTORY.into()),
+        Kind::Stream => return Err(Status::INVALID_PARAMETER.into()),
+    }
+    let asked = Rename::decode(buffer)?;
+    let (name, flags) = (name(&asked)?, asked.flags);
+    context.require_writable()?;
+    change(context, move |job| link(job, &name, flags)).await
+}
+
+fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
+    let file = job.file()?;
+    if file.file.is_delete_pending("") {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    let place = Place::find(job, name, file.kind)?;
+    if place.is_taken() && !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
+        return Err(Status::OBJECT_NAME_COLLISION.into());
+    }
+    let replace = place.clear(job, &*file.node, flags)?;
+    let from = file.path.lock().clone();
+    job.store.link(&from, &place.path, file.node.identity(), replace)?;
+    Ok(attributes::archive(&*file.node)?)
+}

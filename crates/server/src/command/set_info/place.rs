@@ -1,0 +1,91 @@
+//! Where a file is to stand: the directory, and what has the name there now (MS-FSA 2.1.5.15.12 and 2.1.5.15.7, which agree).
+
+use std::sync::Arc;
+
+use store::{Error, Kind, Name, Node, Replace, Resolved, SharePath, Use};
+use wire::fscc::FileAttributes;
+use wire::fscc::rename::RenameFlags;
+use wire::security::access::{APPEND_DATA, DELETE, DELETE_CHILD, WRITE_DATA};
+use wire::status::Status;
+
+use super::Job;
+use crate::access;
+use crate::refusal::Refusal;
+
+/// FILE_SHARE_READ and FILE_SHARE_WRITE: how the directory of a new name is opened, so that who has it open to delete it is in the
+/// way (MS-FSA notes 183 and 185).
+const DIRECTORY_SHARE: u32 = 3;
+
+/// The place of a new name.
+pub(super) struct Place {
+    /// The directory as it is stored, and the name as it was asked for.
+    pub(super) path: SharePath,
+    directory: Arc<dyn Node>,
+    taken: Option<Arc<dyn Node>>,
+}
+
+impl Place {
+    /// Finds the place of `name` for a file of `kind`. Refuses where no name may be made in its directory.
+    pub(super) fn find(job: &Job, name: &str, kind: Kind) -> Result<Place, Refusal> {
+        if name.is_empty() || name.starts_with('\\') {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        let asked = SharePath::parse(name)?;
+        let (Some(parent), Some(last)) = (asked.parent(), asked.name()) else {
+            return Err(Status::OBJECT_NAME_INVALID.into());
+        };
+        let (directory, path) = directory(job, &parent)?;
+        let right = if kind == Kind::Directory { APPEND_DATA } else { WRITE_DATA };
+        let files = &job.server.files;
+        if files.find(directory.identity()).is_some_and(|entry| entry.conflicts_with("", (right, DIRECTORY_SHARE))) {
+            return Err(Status::SHARING_VIOLATION.into());
+        }
+        access::check_node(&job.user, &*directory, right)?;
+        let path = path.join(&Name::new(last)?);
+        let taken = match job.store.resolve(&path, Use::Metadata)? {
+            Resolved::Found { node, .. } => Some(node),
+            Resolved::Missing { .. } => None,
+        };
+        Ok(Place { path, directory, taken })
+    }
+
+    /// True where something has the name.
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken.is_some()
+    }
+
+    /// Refuses where something else than `own` has the name and may not be replaced.
+    pub(super) fn clear(&self, job: &Job, own: &dyn Node, flags: RenameFlags) -> Result<Replace, Refusal> {
+        let Some(taken) = self.taken.as_ref().filter(|taken| taken.identity() != own.identity()) else {
+            return Ok(Replace::No);
+        };
+        if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
+            return Err(Status::OBJECT_NAME_COLLISION.into());
+        }
+        let read_only = taken.metadata()?.attributes & FileAttributes::READONLY.0 != 0;
+        let guarded = read_only && !flags.contains(RenameFlags::IGNORE_READONLY_ATTRIBUTE);
+        if taken.kind() == Kind::Directory || guarded {
+            return Err(Status::ACCESS_DENIED.into());
+        }
+        if let Some(entry) = job.server.files.find(taken.identity()) {
+            if entry.is_delete_pending("") {
+                return Err(Status::DELETE_PENDING.into());
+            }
+            if !flags.contains(RenameFlags::POSIX_SEMANTICS) && entry.is_open_by_others(None) {
+                return Err(Status::ACCESS_DENIED.into());
+            }
+        }
+        if access::check_node(&job.user, &**taken, DELETE).is_err() {
+            access::check_node(&job.user, &*self.directory, DELETE_CHILD)?;
+        }
+        Ok(Replace::Yes)
+    }
+}
+
+fn directory(job: &Job, path: &SharePath) -> Result<(Arc<dyn Node>, SharePath), Refusal> {
+    match job.store.resolve(path, Use::Metadata) {
+        Ok(Resolved::Found { node, path }) if node.kind() == Kind::Directory => Ok((node, path)),
+        Ok(_) | Err(Error::NotDirectory) => Err(Status::OBJECT_PATH_NOT_FOUND.into()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,85 @@
+//! FileRenameInformation and its Ex form (MS-FSA 2.1.5.15.12).
+
+use store::Kind;
+use wire::fscc::FileClass;
+use wire::fscc::rename::{Rename, RenameFlags};
+use wire::security::access::DELETE;
+use wire::status::Status;
+
+use super::place::Place;
+use super::{Job, change, require_length, stream};
+use crate::attributes;
+use crate::context::Context;
+use crate::refusal::Refusal;
+
+/// The length of the structure with the padding that is always there (MS-FSCC 2.4.42.2).
+pub(super) const BYTES_MIN: usize = 24;
+
+pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> Result<(), Refusal> {
+    let (open, _) = context.file()?;
+    require_length(buffer, BYTES_MIN)?;
+    open.require(DELETE)?;
+    let asked = if class == FileClass::RENAME_EX { Rename::decode_ex(buffer)? } else { Rename::decode(buffer)? };
+    let name = name(&asked)?;
+    let flags = asked.flags;
+    context.require_writable()?;
+    change(
+        context,
+        move |job| {
+            if name.starts_with(':') { stream::rename(job, &name, flags) } else { rename(job, &name, flags) }
+        },
+    )
+    .await
+}
+
+/// The new name. Nothing is relative to a directory over a network.
+pub(super) fn name(asked: &Rename<'_>) -> Result<String, Status> {
+    if asked.root_directory != 0 || asked.name.is_empty() {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    asked.name.decode().ok_or(Status::OBJECT_NAME_INVALID)
+}
+
+fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
+    let file = job.file()?;
+    if file.stream.is_some() {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    let from = file.path.lock().clone();
+    let place = Place::find(job, name, file.kind)?;
+    if file.file.is_delete_pending("") || from.is_root() {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    if place.path == from {
+        return Ok(());
+    }
+    if file.kind == Kind::Directory && job.server.files.has_opens_below(&job.open.tree.share, &from) {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    if file.file.has_open_streams() {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    let replace = place.clear(job, &*file.node, flags)?;
+    job.store.rename(&from, &place.path, file.node.identity(), replace)?;
+    file.file.renamed(&from, &place.path);
+    if file.kind == Kind::File {
+        attributes::archive(&*file.node)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::codec::{Utf16, utf16_bytes};
+
+    #[test]
+    fn names_are_whole_and_relative_to_nothing() {
+        let text = utf16_bytes("new");
+        let asked = |root_directory, name| Rename { flags: RenameFlags::NONE, root_directory, name };
+        assert_eq!(name(&asked(0, Utf16::new(&text).unwrap())), Ok("new".into()));
+        assert_eq!(name(&asked(1, Utf16::new(&text).unwrap())), Err(Status::INVALID_PARAMETER));
+        assert_eq!(name(&asked(0, Utf16::default())), Err(Status::INVALID_PARAMETER));
+        assert_eq!(name(&asked(0, Utf16::new(&[0, 0xd8]).unwrap())), Err(Status::OBJECT_NAME_INVALID));
+    }
+}

@@ -1,0 +1,135 @@
+//! Sets parts of a security descriptor (MS-SMB2 3.3.5.21.3, MS-FSA 2.1.5.17).
+
+use store::Kind;
+use wire::command::set_info::SetInfoRequest;
+use wire::security::access::{ACCESS_SYSTEM_SECURITY, WRITE_DAC, WRITE_OWNER};
+use wire::security::{SecurityDescriptor, SecurityInformation, Sid};
+use wire::status::Status;
+
+use super::change;
+use crate::context::Context;
+use crate::open::Target;
+use crate::refusal::Refusal;
+use crate::user::User;
+use crate::{access, attributes, system_list};
+
+pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Result<(), Refusal> {
+    let open = context.open()?;
+    let which = SecurityInformation(request.additional_information);
+    open.require(needed_access(which))?;
+    match &open.target {
+        Target::File(_) => {}
+        Target::Pipe(_) => return Err(Status::ACCESS_DENIED.into()),
+    }
+    let asked = SecurityDescriptor::decode(request.buffer).map_err(|_| Status::INVALID_SECURITY_DESCR)?;
+    context.require_writable()?;
+    change(context, move |job| {
+        let file = job.file()?;
+        let base = file.base();
+        let old = access::descriptor(&**base)?;
+        check_owner(&job.user, &old, &asked, which)?;
+        let new = combined(&old, &asked, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?;
+        base.set_security(&new)?;
+        if base.kind() != Kind::Directory {
+            attributes::archive(&**base)?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+fn needed_access(which: SecurityInformation) -> u32 {
+    let which = system_list::with_backup(which);
+    let rights = [
+        (SecurityInformation::OWNER, WRITE_OWNER),
+        (SecurityInformation::GROUP, WRITE_OWNER),
+        (SecurityInformation::LABEL, WRITE_OWNER),
+        (SecurityInformation::DACL, WRITE_DAC),
+        (SecurityInformation::ATTRIBUTE, WRITE_DAC),
+        (SecurityInformation::SACL, ACCESS_SYSTEM_SECURITY),
+        (SecurityInformation::SCOPE, ACCESS_SYSTEM_SECURITY),
+    ];
+    rights.into_iter().filter(|(part, _)| which.contains(*part)).fold(0, |needed, (_, right)| needed | right)
+}
+
+/// A user may give a file to itself, or to the administrators where it is one; who holds an account's key may give it to anybody.
+fn check_owner(
+    user: &User,
+    old: &SecurityDescriptor,
+    asked: &SecurityDescriptor,
+    which: SecurityInformation,
+) -> Result<(), Status> {
+    if !system_list::with_backup(which).contains(SecurityInformation::OWNER) {
+        return Ok(());
+    }
+    let owner = asked.owner.ok_or(Status::INVALID_OWNER)?;
+    let own = owner == *user.sid() || (owner == Sid::BUILTIN_ADMINISTRATORS && user.sids.contains(&owner));
+    let allowed = own || old.owner == Some(owner) || user.has_full_control();
+    if allowed { Ok(()) } else { Err(Status::INVALID_OWNER) }
+}
+
+/// The descriptor `old` with those parts of `asked` that are meant.
+fn combined(old: &SecurityDescriptor, asked: &SecurityDescriptor, which: SecurityInformation) -> SecurityDescriptor {
+    let which = system_list::with_backup(which);
+    let mut new = old.clone();
+    new.replace(asked, which);
+    if system_list::touches(which) {
+        new.sacl = system_list::replaced(old.sacl.as_ref(), asked.sacl.as_ref(), which);
+    }
+    new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::{Principal, PrincipalKind};
+    use wire::security::Control;
+
+    fn user(kind: PrincipalKind) -> User {
+        let principal =
+            Principal { name: "u".into(), account: "a".into(), kind, relative_id: 1000, secrets: Vec::new() };
+        User::new(&principal, [1, 2, 3])
+    }
+
+    fn owned_by(owner: Sid) -> SecurityDescriptor {
+        SecurityDescriptor { owner: Some(owner), ..SecurityDescriptor::default() }
+    }
+
+    #[test]
+    fn files_are_given_to_oneself_only() {
+        let user = user(PrincipalKind::User);
+        let (old, which) = (owned_by(Sid::SYSTEM), SecurityInformation::OWNER);
+        assert_eq!(check_owner(&user, &old, &owned_by(*user.sid()), which), Ok(()));
+        assert_eq!(check_owner(&user, &old, &owned_by(Sid::SYSTEM), which), Ok(()), "as it is");
+        assert_eq!(check_owner(&user, &old, &owned_by(Sid::EVERYONE), which), Err(Status::INVALID_OWNER));
+        assert_eq!(check_owner(&user, &old, &owned_by(Sid::BUILTIN_ADMINISTRATORS), which), Err(Status::INVALID_OWNER));
+        assert_eq!(check_owner(&user, &old, &SecurityDescriptor::default(), which), Err(Status::INVALID_OWNER));
+        assert_eq!(check_owner(&user, &old, &owned_by(Sid::EVERYONE), SecurityInformation::DACL), Ok(()));
+    }
+
+    #[test]
+    fn account_keys_give_files_to_anybody() {
+        let user = user(PrincipalKind::Account);
+        let asked = owned_by(Sid::new(5, &[21, 9, 9, 9, 500]).unwrap());
+        assert_eq!(check_owner(&user, &owned_by(Sid::SYSTEM), &asked, SecurityInformation::OWNER), Ok(()));
+    }
+
+    #[test]
+    fn only_what_is_meant_changes() {
+        let old = owned_by(Sid::SYSTEM);
+        let mut asked = owned_by(Sid::EVERYONE);
+        asked.group = Some(Sid::BUILTIN_USERS);
+        asked.control = Control::DACL_PRESENT | Control::DACL_AUTO_INHERIT_REQ | Control::DACL_AUTO_INHERITED;
+        let new = combined(&old, &asked, SecurityInformation::GROUP);
+        assert_eq!((new.owner, new.group, new.control), (Some(Sid::SYSTEM), Some(Sid::BUILTIN_USERS), Control::NONE));
+        let new = combined(&old, &asked, SecurityInformation::DACL);
+        assert_eq!(new.control, Control::DACL_PRESENT | Control::DACL_AUTO_INHERITED);
+    }
+
+    #[test]
+    fn each_part_needs_its_right() {
+        assert_eq!(needed_access(SecurityInformation::OWNER | SecurityInformation::DACL), WRITE_OWNER | WRITE_DAC);
+        assert_eq!(needed_access(SecurityInformation::SACL), ACCESS_SYSTEM_SECURITY);
+        assert_eq!(needed_access(SecurityInformation::NONE), 0);
+    }
+}

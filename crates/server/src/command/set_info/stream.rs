@@ -1,0 +1,75 @@
+//! Renames a named stream (MS-FSA 2.1.5.15.12.1).
+
+use store::{Kind, Replace};
+use wire::fscc::rename::RenameFlags;
+use wire::status::Status;
+
+use super::Job;
+use crate::refusal::Refusal;
+
+/// The one type that streams with data have.
+const DATA: &str = "$DATA";
+/// The most characters in a stream's name (MS-FSCC 2.1.5.3).
+const NAME_UNITS_MAX: usize = 255;
+
+/// Gives the stream of the open the name `:name` or `:name:$DATA`.
+pub(super) fn rename(job: &Job, asked: &str, flags: RenameFlags) -> Result<(), Refusal> {
+    let file = job.file()?;
+    let new = name(asked)?;
+    if file.kind == Kind::Directory {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    // The unnamed stream keeps its place: a file without one is none.
+    let stream = file.stream.as_ref().filter(|_| !new.is_empty()).ok_or(Status::INVALID_PARAMETER)?;
+    let old = file.stream_name();
+    if store::fold(&old) == store::fold(new) {
+        return Ok(());
+    }
+    let replaced = stream.base.stream(new)?;
+    let replace = match replaced {
+        None => Replace::No,
+        Some(_) if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) => {
+            return Err(Status::OBJECT_NAME_COLLISION.into());
+        }
+        Some((_, node)) if file.file.has_opens_of(new) || node.metadata()?.length > 0 => {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        Some(_) => Replace::Yes,
+    };
+    stream.base.rename_stream(&old, new, replace)?;
+    file.file.stream_renamed(&old, new);
+    new.clone_into(&mut stream.name.lock());
+    Ok(())
+}
+
+/// The name in `:name` or `:name:$DATA`.
+fn name(asked: &str) -> Result<&str, Status> {
+    let rest = asked.strip_prefix(':').ok_or(Status::INVALID_PARAMETER)?;
+    let (name, kind) = match rest.split_once(':') {
+        Some((_, "")) => return Err(Status::INVALID_PARAMETER),
+        Some((name, kind)) => (name, kind),
+        None => (rest, DATA),
+    };
+    let forbidden = name.contains(['\0', '/', '\\']) || kind.contains(['\0', '/', '\\', ':']);
+    if rest.is_empty() || forbidden || name.encode_utf16().count() > NAME_UNITS_MAX {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    if kind.eq_ignore_ascii_case(DATA) { Ok(name) } else { Err(Status::OBJECT_TYPE_MISMATCH) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_with_or_without_their_type() {
+        assert_eq!(name(":new"), Ok("new"));
+        assert_eq!(name(":new:$data"), Ok("new"));
+        assert_eq!(name("::$DATA"), Ok(""));
+        assert_eq!(name(":new:$INDEX_ALLOCATION"), Err(Status::OBJECT_TYPE_MISMATCH));
+        for bad in [":", ":a:", ":a/b", ":a\\b:$DATA", ":a:b:c", "a"] {
+            assert_eq!(name(bad), Err(Status::INVALID_PARAMETER), "{bad}");
+        }
+        assert_eq!(name(&format!(":{}", "x".repeat(256))), Err(Status::INVALID_PARAMETER));
+    }
+}
