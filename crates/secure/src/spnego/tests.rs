@@ -109,6 +109,19 @@ fn a_client_may_offer_ntlm_without_a_token_first() {
     assert_eq!(response(&last).mech_list_mic, None, "no code is sent to one who sends none");
 }
 
+#[test]
+fn flags_before_and_a_code_behind_the_first_token_are_passed_over() {
+    let negotiate = ntlm::Initiator::new().negotiate().to_vec();
+    let fields = [
+        context(0, &mech_type_list()),
+        context(1, &tlv(Tag::BitString, &[1, 0x7e])),
+        context(2, &tlv(Tag::OctetString, &negotiate)),
+        context(3, &tlv(Tag::OctetString, &[9; 16])),
+    ];
+    let challenge = next(&mut Acceptor::new(), &framed(&fields.concat()));
+    assert!(response(&challenge).response_token.is_some());
+}
+
 /// Plays a client whose first choice is Kerberos, up to its AUTHENTICATE_MESSAGE. `seen` is the list the server gets.
 fn kerberos_first(acceptor: &mut Acceptor, seen: &[&[u8]]) -> ntlm::Established {
     let agreed = next(acceptor, &offer(seen, Some(b"a Kerberos token")));
