@@ -7,7 +7,7 @@ use rustix::fs::{FileType, OFlags, Statx};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 use crate::directory::errno::{error, opening};
-use crate::directory::folder::{file_type, identity, stat};
+use crate::directory::folder::{Folder, file_type, identity, stat};
 use crate::directory::keep::{Place, Subject};
 use crate::directory::volume::Volume;
 use crate::{Error, Identity, Kind, Time, Use};
@@ -53,6 +53,26 @@ impl OpenFile {
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
         })
+    }
+
+    /// Makes a node of a directory that names were looked up in.
+    pub(super) fn of_folder(volume: &Arc<Volume>, folder: Folder) -> Self {
+        OpenFile {
+            volume: Arc::clone(volume),
+            kind: Kind::Directory,
+            identity: folder.identity,
+            born: folder.born,
+            dotted: folder.path.name().is_some_and(|name| name.starts_with('.')),
+            fd: folder.fd,
+            reach: folder.reach,
+            for_read: OnceLock::new(),
+            for_write: OnceLock::new(),
+        }
+    }
+
+    /// True where the kernel answers from this machine's memory for what it knows of an open file.
+    pub(super) fn is_local(&self) -> bool {
+        self.volume.is_local && self.identity.volume == self.volume.identity.volume
     }
 
     /// The same file once more, for a stream of it.

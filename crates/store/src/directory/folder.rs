@@ -6,7 +6,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, RawDir, SeekFrom, Statx, StatxFlags, seek, statx};
 use rustix::io::Errno;
 
-use crate::directory::file::Reach;
+use crate::directory::file::{Reach, born};
 use crate::{Identity, SharePath};
 
 /// What one `getdents` fills.
@@ -17,6 +17,7 @@ pub(super) struct Folder {
     pub(super) fd: OwnedFd,
     pub(super) reach: Reach,
     pub(super) identity: Identity,
+    pub(super) born: i128,
     pub(super) stamp: Stamp,
     /// It still has a name.
     pub(super) exists: bool,
@@ -46,6 +47,7 @@ impl Folder {
         let stat = stat(&fd)?;
         Ok(Folder {
             identity: identity(&stat),
+            born: born(&stat),
             stamp: Stamp::of(&stat),
             exists: stat.stx_nlink > 0,
             fd,

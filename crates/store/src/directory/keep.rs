@@ -10,7 +10,7 @@
 //! | `user.multilane.long.ID` | a named stream whose name does not fit the key |
 //! | `user.NAME` | an extended attribute as SMB knows it |
 //!
-//! Without extended attributes the folder `.multilane/INODE-BIRTH/` holds a file for every key. What that loses: files copied
+//! Where the share's file system, or one mounted in it, has no extended attributes, the folder `.multilane/INODE-BIRTH/` holds a file for every key. What that loses: files copied
 //! or restored by other programs lose what was kept, what belonged to files that other programs removed stays as an
 //! orphan, and on file systems that know no time of birth a new file may inherit what an earlier one with its
 //! inode number left.
@@ -75,17 +75,14 @@ pub(super) enum Place<'a> {
 impl Subject<'_> {
     /// Reads a value into `buffer`; gives its length, `None` where there is none, [`Error::TooLarge`] where it is longer.
     pub(super) fn load(&self, key: &str, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
-        let answer = match self.volume.keep {
-            Keep::InAttributes => match &self.place {
-                Place::Open(fd) => fgetxattr(fd, key, buffer),
-                Place::Through(path) => getxattr(path.as_str(), key, buffer),
-                Place::Named(path) => lgetxattr(path.as_slice(), key, buffer),
-            },
-            Keep::Beside => self.load_beside(key, buffer),
-        };
-        match answer {
+        let answer = self.in_attributes(|place| match place {
+            Place::Open(fd) => fgetxattr(fd, key, &mut *buffer),
+            Place::Through(path) => getxattr(path.as_str(), key, &mut *buffer),
+            Place::Named(path) => lgetxattr(path.as_slice(), key, &mut *buffer),
+        });
+        match answer.unwrap_or_else(|| self.load_beside(key, buffer)) {
             Ok(length) => Ok(Some(length)),
-            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::ACCESS | Errno::PERM) => Ok(None),
+            Err(Errno::NODATA | Errno::ACCESS | Errno::PERM) => Ok(None),
             Err(errno) => Err(attribute(errno)),
         }
     }
@@ -116,31 +113,25 @@ impl Subject<'_> {
             return Err(Error::TooLarge);
         }
         let none = XattrFlags::empty();
-        match self.volume.keep {
-            Keep::InAttributes => match &self.place {
-                Place::Open(fd) => fsetxattr(fd, key, value, none),
-                Place::Through(path) => setxattr(path.as_str(), key, value, none),
-                Place::Named(path) => lsetxattr(path.as_slice(), key, value, none),
-            }
-            .map_err(attribute),
-            Keep::Beside => self.save_beside(key, value),
+        let answer = self.in_attributes(|place| match place {
+            Place::Open(fd) => fsetxattr(fd, key, value, none),
+            Place::Through(path) => setxattr(path.as_str(), key, value, none),
+            Place::Named(path) => lsetxattr(path.as_slice(), key, value, none),
+        });
+        match answer {
+            Some(answer) => answer.map_err(attribute),
+            None => self.save_beside(key, value),
         }
     }
 
     /// Removes a value; false where there was none.
     pub(super) fn erase(&self, key: &str) -> Result<bool, Error> {
-        let answer = match self.volume.keep {
-            Keep::InAttributes => match &self.place {
-                Place::Open(fd) => fremovexattr(fd, key),
-                Place::Through(path) => removexattr(path.as_str(), key),
-                Place::Named(path) => lremovexattr(path.as_slice(), key),
-            },
-            Keep::Beside => self.folder(false).and_then(|folder| match folder {
-                Some(folder) => unlinkat(folder, key, AtFlags::empty()),
-                None => Err(Errno::NOENT),
-            }),
-        };
-        match answer {
+        let answer = self.in_attributes(|place| match place {
+            Place::Open(fd) => fremovexattr(fd, key),
+            Place::Through(path) => removexattr(path.as_str(), key),
+            Place::Named(path) => lremovexattr(path.as_slice(), key),
+        });
+        match answer.unwrap_or_else(|| self.erase_beside(key)) {
             Ok(()) => Ok(true),
             Err(Errno::NODATA | Errno::NOENT) => Ok(false),
             Err(errno) => Err(attribute(errno)),
@@ -149,30 +140,39 @@ impl Subject<'_> {
 
     /// All keys that are UTF-8.
     pub(super) fn keys(&self) -> Result<Vec<String>, Error> {
-        if self.volume.keep == Keep::Beside {
-            return self.keys_beside();
-        }
         let mut small = [0; SMALL_BYTES];
         let mut large = Vec::new();
-        let list = match self.list(&mut small) {
-            Ok(length) => small.get(..length).unwrap_or_default(),
-            Err(Errno::RANGE) => {
-                large.resize(VALUE_BYTES_MAX, 0);
-                let length = self.list(&mut large).map_err(attribute)?;
-                large.get(..length).unwrap_or_default()
-            }
-            Err(Errno::OPNOTSUPP | Errno::ACCESS | Errno::PERM) => &[],
-            Err(errno) => return Err(attribute(errno)),
+        let mut answer = self.list(&mut small).map(|answer| (answer, small.as_slice()));
+        if let Some((Err(Errno::RANGE), _)) = answer {
+            large.resize(VALUE_BYTES_MAX, 0);
+            answer = self.list(&mut large).map(|answer| (answer, large.as_slice()));
+        }
+        let list = match answer {
+            None => return self.keys_beside(),
+            Some((Ok(length), bytes)) => bytes.get(..length).unwrap_or_default(),
+            Some((Err(Errno::ACCESS | Errno::PERM), _)) => &[],
+            Some((Err(errno), _)) => return Err(attribute(errno)),
         };
         let keys = list.split(|byte| *byte == 0).filter_map(|key| std::str::from_utf8(key).ok());
         Ok(keys.filter(|key| !key.is_empty()).map(str::to_owned).collect())
     }
 
-    fn list(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        match &self.place {
+    fn list(&self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
+        self.in_attributes(|place| match place {
             Place::Open(fd) => flistxattr(fd, buffer),
             Place::Through(path) => listxattr(path.as_str(), buffer),
             Place::Named(path) => llistxattr(path.as_slice(), buffer),
+        })
+    }
+
+    /// Asks the file's own file system; `None` where it keeps no extended attributes, or is not to be asked.
+    fn in_attributes<T>(&self, ask: impl FnOnce(&Place<'_>) -> Result<T, Errno>) -> Option<Result<T, Errno>> {
+        match self.volume.keep {
+            Keep::Beside => None,
+            Keep::InAttributes => match ask(&self.place) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => None,
+                answer => Some(answer),
+            },
         }
     }
 
@@ -181,7 +181,8 @@ impl Subject<'_> {
         for id in sides {
             side::remove(self.volume, *id);
         }
-        if self.volume.keep == Keep::Beside {
+        let is_mounted = self.identity.volume != self.volume.identity.volume;
+        if self.volume.keep == Keep::Beside || is_mounted {
             let _ = self.bury_folder();
         }
     }
@@ -208,6 +209,11 @@ impl Subject<'_> {
             return Err(Errno::RANGE);
         }
         data::read(&file, buffer, 0)
+    }
+
+    fn erase_beside(&self, key: &str) -> Result<(), Errno> {
+        let folder = self.folder(false)?.ok_or(Errno::NOENT)?;
+        unlinkat(folder, key, AtFlags::empty())
     }
 
     /// Writes a new file and puts it in the place of the old, so that a crash leaves one of them.

@@ -26,6 +26,9 @@ const DERIVED: Attributes = 0x10 | 0x80;
 /// How far the clock of the file system may be from ours, in 100 ns: 20 ms, two ticks of a slow kernel.
 const CLOCK_DISTANCE: u64 = 200_000;
 
+/// How often a change time is set again where setting it took longer than that.
+const TRIES_MAX: usize = 8;
+
 /// Metadata of a file from what the kernel knows and what is kept.
 pub(super) fn assemble(stat: &Statx, dotted: bool, record: &Record) -> Result<Metadata, Error> {
     let kind = kind(stat).ok_or(Error::Denied)?;
@@ -99,8 +102,15 @@ pub(super) fn change(file: &OpenFile, changes: &Changes) -> Result<(), Error> {
     let mut record = record(&subject)?;
     record.attributes = changes.attributes.map(|attributes| attributes & !DERIVED).or(record.attributes);
     record.creation = creation.or(record.creation);
-    record.change = changed.map(|time| ChangeTime { time, until: Time(Time::now().0 + CLOCK_DISTANCE) });
-    subject.save(RECORD, &record.encode())
+    for _ in 0..TRIES_MAX {
+        let until = Time(Time::now().0 + CLOCK_DISTANCE);
+        record.change = changed.map(|time| ChangeTime { time, until });
+        subject.save(RECORD, &record.encode())?;
+        if record.change.is_none() || time(&file.stat()?.stx_ctime) <= until {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Sets the times that the file system keeps.

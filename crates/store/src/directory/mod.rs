@@ -7,6 +7,9 @@
 //!   taken all the same, and a directory that holds nothing else is not empty.
 //! - Attributes, security descriptors, extended attributes and streams are kept in the file system's extended
 //!   attributes ([`keep`]), large streams in side files ([`side`]).
+//! - A path of more than 4095 bytes is [`Error::NameInvalid`].
+//! - On a file system that itself compares names without case, a path is given back as it was asked for.
+//! - File systems mounted below the folder are served too. What [`crate::Facts`] says of waiting holds for the folder's own only.
 //! - Other programs may change the folder at any time. What they do to names shows at once in the case they wrote, and in any other case
 //!   after at most some seconds ([`cache`]).
 
@@ -97,10 +100,11 @@ impl Store for DirectoryStore {
     }
 
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        if !self.volume.is_local {
-            return Err(Error::WouldBlock);
+        match (self.volume.never_blocks, self.volume.is_local) {
+            (true, _) => walk::resolve(&self.volume, path, usage, Wait::May),
+            (false, true) => walk::resolve(&self.volume, path, usage, Wait::Never),
+            (false, false) => Err(Error::WouldBlock),
         }
-        walk::resolve(&self.volume, path, usage, Wait::Never)
     }
 
     fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {

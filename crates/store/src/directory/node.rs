@@ -85,7 +85,7 @@ impl Node for FileNode {
     }
 
     fn try_metadata(&self) -> Result<Metadata, Error> {
-        if self.file.volume.is_local { self.metadata() } else { Err(Error::WouldBlock) }
+        if self.file.is_local() { self.metadata() } else { Err(Error::WouldBlock) }
     }
 
     fn change(&self, changes: &Changes) -> Result<(), Error> {

@@ -40,6 +40,7 @@ pub(super) fn folder(volume: &Volume, make: bool) -> Result<Option<OwnedFd>, Err
             openat(root, RESERVED, flags, Mode::empty()).map(Some).map_err(opening)
         }
         Err(Errno::NOENT) => Ok(None),
+        Err(Errno::NOTDIR) => Err(Error::Denied),
         Err(errno) => Err(opening(errno)),
     }
 }

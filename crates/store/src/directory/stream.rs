@@ -177,7 +177,7 @@ impl Node for StreamNode {
     }
 
     fn try_metadata(&self) -> Result<Metadata, Error> {
-        if self.file.volume.is_local { self.metadata() } else { Err(Error::WouldBlock) }
+        if self.file.is_local() { self.metadata() } else { Err(Error::WouldBlock) }
     }
 
     fn change(&self, changes: &Changes) -> Result<(), Error> {
@@ -199,7 +199,7 @@ impl Node for StreamNode {
     }
 
     fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-        if !self.file.volume.is_local {
+        if !self.file.is_local() {
             return Err(Error::WouldBlock);
         }
         match self.inline_or_side(|data| read_inline(data, buffer, offset))? {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, fgetxattr, fstatfs, open, openat, readlinkat};
+use rustix::fs::{Mode, OFlags, fgetxattr, fstatfs, fstatvfs, open, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
@@ -23,13 +23,23 @@ use crate::{Error, Identity};
 const FILE_LOCKS: usize = 64;
 
 /// File systems that answer from this machine's memory whatever is cached, by their `statfs` number.
-const LOCAL: [u64; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
+const LOCAL: [u64; 7] = [EXT4, XFS, BTRFS, F2FS, BCACHEFS, ZFS, OVERLAY];
 /// File systems that are memory: tmpfs, ramfs.
 const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58F6];
 /// ext2, ext3 and ext4.
 const EXT4: u64 = 0xEF53;
+const XFS: u64 = 0x5846_5342;
+const BTRFS: u64 = 0x9123_683E;
+const F2FS: u64 = 0xF2F5_2010;
+const BCACHEFS: u64 = 0xCA45_1A4E;
+const ZFS: u64 = 0x2FC1_2FC1;
+const OVERLAY: u64 = 0x794C_7630;
 /// The longest file on ext4 with 4-KiB blocks.
 const EXT4_LENGTH_MAX: u64 = (16 << 40) - 4096;
+
+/// Allocation units are told to clients as some number of 512-byte sectors.
+const UNIT_BYTES_MIN: u32 = 512;
+const UNIT_BYTES_MAX: u32 = 1 << 20;
 
 /// How coarse the times of change are on local file systems: more than a tick of a 100-Hz kernel.
 const LOCAL_TICK: Duration = Duration::from_millis(20);
@@ -59,8 +69,8 @@ impl Volume {
     pub(super) fn new(folder: &Path, options: &DirectoryOptions) -> Result<Self, Error> {
         let fence = Fence::new(folder).map_err(error)?;
         let root = stat(fence.root()).map_err(error)?;
-        let system = fstatfs(fence.root()).map_err(error)?;
-        let magic = system.f_type as u64 & 0xFFFF_FFFF;
+        let magic = fstatfs(fence.root()).map_err(error)?.f_type as u64 & 0xFFFF_FFFF;
+        let system = fstatvfs(fence.root()).map_err(error)?;
         let never_blocks = MEMORY.contains(&magic);
         let is_local = never_blocks || LOCAL.contains(&magic);
         let proc_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -71,7 +81,7 @@ impl Volume {
             never_blocks,
             is_local,
             file_length_max: if magic == EXT4 { EXT4_LENGTH_MAX } else { i64::MAX as u64 },
-            unit_bytes: u32::try_from(system.f_bsize).unwrap_or(4096),
+            unit_bytes: u32::try_from(system.f_frsize).unwrap_or(0).clamp(UNIT_BYTES_MIN, UNIT_BYTES_MAX),
             cache: Cache::new(if is_local { LOCAL_TICK } else { FOREIGN_TICK }),
             keep: if beside { Keep::Beside } else { Keep::InAttributes },
             quota: options.quota_bytes.map(|limit| Quota::measure(&fence, limit)).transpose()?,

@@ -38,6 +38,7 @@ pub(super) fn resolve(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: 
     match open(volume, &disk_path(path), usage, wait) {
         Ok((fd, reach)) => found(volume, fd, reach, canonical(path)),
         Err(Errno::NOENT) => by_names(volume, path, usage, wait),
+        Err(Errno::AGAIN) if wait == Wait::Never => by_names(volume, path, usage, wait),
         Err(errno) => Err(opening(errno)),
     }
 }
@@ -69,7 +70,9 @@ pub(super) fn named(volume: &Volume, folder: &Folder, disk: &[u8]) -> Result<Nam
 }
 
 fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {
-    let (Some(above), Some(name)) = (path.parent(), path.name()) else { return Err(Error::Gone) };
+    let (Some(above), Some(name)) = (path.parent(), path.name()) else {
+        return Err(if wait == Wait::Never { Error::WouldBlock } else { Error::Gone });
+    };
     let wanted = Wanted::new(name);
     let folder = folder(volume, &above, wait)?;
     if !folder.exists {
@@ -95,8 +98,7 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
         }
     }
     let path = folder.shown_path(&wanted.shown);
-    let parent = OpenFile::new(volume, folder.fd, folder.reach, false)?;
-    Ok(Resolved::Missing { parent: FileNode::open(parent), path })
+    Ok(Resolved::Missing { parent: FileNode::open(OpenFile::of_folder(volume, folder)), path })
 }
 
 /// A symbolic link, then, that leads nowhere.

@@ -1,5 +1,4 @@
 //! The stores that every test runs against, and short ways to use them.
-#![allow(dead_code, reason = "each test program uses a part of this")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +8,16 @@ use store::{
     SharePath, Store, Use,
 };
 use tempfile::TempDir;
+
+/// Runs every behaviour against every store.
+macro_rules! behaviours {
+    ($($name:ident)*) => {
+        mod in_memory { $(#[test] fn $name() { super::$name(&crate::common::ram()); })* }
+        mod in_a_directory { $(#[test] fn $name() { super::$name(&crate::common::directory()); })* }
+        mod in_a_memory_directory { $(#[test] fn $name() { super::$name(&crate::common::memory_directory()); })* }
+        mod beside_files { $(#[test] fn $name() { super::$name(&crate::common::beside()); })* }
+    };
+}
 
 /// A store under test and the folder behind it, if there is one.
 pub(crate) struct Disk {

@@ -1,156 +1,17 @@
-//! What only a directory store does: the fence, other programs in the same folder, what stays after it is closed.
-
-mod common;
+//! What only a directory store does: other programs in the same folder, what stays after it is closed, limits.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::*;
-use rustix::fs::{CWD, FileType, Mode, getxattr, mknodat};
+use crate::common::*;
+use rustix::fs::{Advice, XattrFlags, fadvise, getxattr, setxattr};
 use store::{Changes, DirectoryOptions, DirectoryStore, Error, Kind, NewNode, Replace, Resolved, Store, Time, Use};
 
 fn options() -> DirectoryOptions {
     DirectoryOptions::default()
-}
-
-fn make_fifo(path: &Path) {
-    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-}
-
-#[test]
-fn links_that_lead_outside_are_denied() {
-    let disk = directory();
-    let outside = tempfile::tempdir().unwrap();
-    fs::write(outside.path().join("secret"), "secret").unwrap();
-    let root = disk.folder();
-    symlink(outside.path(), root.join("absolute")).unwrap();
-    symlink(outside.path().join("secret"), root.join("file")).unwrap();
-    symlink("../", root.join("up")).unwrap();
-    symlink("/proc/self/root", root.join("magic")).unwrap();
-    symlink("circle", root.join("circle")).unwrap();
-    symlink("nowhere", root.join("dangling")).unwrap();
-    for name in ["absolute", "file", "up", "magic", "circle", "dangling", "ABSOLUTE", "absolute\\secret", "UP\\x"] {
-        for usage in [Use::Metadata, Use::Read, Use::ReadWrite] {
-            assert_eq!(disk.find_for(name, usage).err(), Some(Error::Denied), "{name}");
-        }
-    }
-    for name in ["absolute\\new", "up\\new", "magic\\new", "Absolute\\NEW"] {
-        assert_eq!(disk.store.create(&path(name), new(Kind::File)).err(), Some(Error::Denied), "{name}");
-        let file = disk.file("own", b"");
-        let identity = file.identity();
-        assert_eq!(disk.store.rename(&path("own"), &path(name), identity, Replace::Yes), Err(Error::Denied));
-        assert_eq!(disk.store.link(&path("own"), &path(name), identity, Replace::Yes), Err(Error::Denied));
-        assert_eq!(disk.store.remove(&path(name), identity), Err(Error::Denied));
-        disk.remove("own").unwrap();
-    }
-    assert_eq!(disk.store.create(&path("dangling"), new(Kind::File)).err(), Some(Error::Exists));
-    assert!(disk.names("").is_empty());
-    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
-}
-
-#[test]
-fn links_inside_are_followed_and_removed_as_links() {
-    let disk = directory();
-    disk.directory("folder");
-    disk.directory("folder\\sub");
-    let file = disk.file("folder\\file", b"data");
-    let root = disk.folder();
-    symlink("folder", root.join("Link")).unwrap();
-    symlink("../file", root.join("folder/sub/back")).unwrap();
-    assert_eq!(disk.node("LINK\\FILE").identity(), file.identity());
-    assert_eq!(disk.node("folder\\sub\\back").identity(), file.identity());
-    assert_eq!(disk.names(""), ["Link", "folder"]);
-    assert_eq!(disk.names("link\\sub"), ["back"]);
-    let sub = disk.node("folder\\sub");
-    assert_eq!(entry_metadata(&*sub, "back").unwrap().identity, file.identity());
-    assert_eq!(sub.entries().unwrap()[0].file, file.identity().file);
-    disk.file("link\\new", b"");
-    assert_eq!(disk.names("folder"), ["file", "new", "sub"]);
-    disk.link("folder\\sub\\back", "hard", Replace::No).unwrap();
-    assert_eq!(disk.node("hard").identity(), file.identity());
-    disk.rename("folder\\sub\\back", "folder\\sub\\forth", Replace::No).unwrap();
-    disk.remove("folder\\sub\\forth").unwrap();
-    disk.remove("LINK").unwrap();
-    assert_eq!(read_all(&*disk.node("folder\\file")), b"data");
-    assert_eq!(disk.names(""), ["folder", "hard"]);
-}
-
-#[test]
-fn a_link_swapped_in_never_leads_outside() {
-    const ROUNDS: usize = 3000;
-    let disk = directory();
-    let outside = tempfile::tempdir().unwrap();
-    fs::write(outside.path().join("file"), "outside").unwrap();
-    let root = disk.folder().to_owned();
-    fs::create_dir(root.join("inside")).unwrap();
-    fs::write(root.join("inside/file"), "inside!").unwrap();
-    symlink(outside.path(), root.join("trap")).unwrap();
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                for (from, to) in [("inside", "spare"), ("trap", "inside"), ("inside", "trap"), ("spare", "inside")] {
-                    fs::rename(root.join(from), root.join(to)).unwrap();
-                }
-            }
-        });
-        let mut read = 0;
-        for round in 0..ROUNDS {
-            let name = if round % 2 == 0 { "inside\\file" } else { "INSIDE\\File" };
-            if let Ok((node, _)) = disk.find_for(name, Use::Read) {
-                assert_eq!(read_all(&*node), b"inside!");
-                read += 1;
-            }
-            let made = disk.store.create(&path(&format!("inside\\new{round}")), new(Kind::File));
-            if made.is_ok() {
-                let _ = disk.remove(&format!("inside\\new{round}"));
-            }
-            let _ = disk.rename("inside\\file", "inside\\file", Replace::No);
-        }
-        done.store(true, Ordering::Relaxed);
-        assert!(read > 0);
-    });
-    let left: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["file"]);
-}
-
-#[test]
-fn pipes_and_their_like_are_not_there_to_open() {
-    let disk = directory();
-    make_fifo(&disk.folder().join("pipe"));
-    let _socket = std::os::unix::net::UnixListener::bind(disk.folder().join("socket")).unwrap();
-    for name in ["pipe", "PIPE", "socket"] {
-        for usage in [Use::Metadata, Use::Read, Use::ReadWrite] {
-            assert_eq!(disk.find_for(name, usage).err(), Some(Error::Denied));
-        }
-        assert_eq!(disk.store.create(&path(name), new(Kind::File)).err(), Some(Error::Exists));
-        assert_eq!(entry_metadata(&*disk.node(""), name).err(), Some(Error::NotFound));
-    }
-    assert!(disk.names("").is_empty());
-    disk.file("file", b"");
-    assert_eq!(disk.rename("file", "pipe", Replace::Yes), Err(Error::Denied));
-    symlink("pipe", disk.folder().join("link")).unwrap();
-    assert_eq!(disk.names(""), ["file"]);
-    assert_eq!(disk.find("link").err(), Some(Error::Denied));
-}
-
-#[test]
-fn the_reserved_folder_is_out_of_reach() {
-    let disk = directory();
-    disk.file("file", b"").create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
-    assert!(disk.folder().join(".multilane").is_dir());
-    assert_eq!(fs::metadata(disk.folder().join(".multilane")).unwrap().mode() & 0o777, 0o700);
-    assert_eq!(disk.names(""), ["file"]);
-    for name in [".multilane", ".MULTILANE", ".Multilane\\x", "folder\\.multilane"] {
-        assert_eq!(disk.find(name).err(), Some(Error::Denied), "{name}");
-        assert_eq!(disk.store.create(&path(name), new(Kind::File)).err(), Some(Error::Denied));
-        assert_eq!(disk.rename("file", name, Replace::Yes), Err(Error::Denied));
-    }
-    assert_eq!(entry_metadata(&*disk.node(""), ".Multilane").err(), Some(Error::NotFound));
 }
 
 #[test]
@@ -349,7 +210,7 @@ fn two_stores_over_one_folder_agree() {
 #[test]
 fn only_one_of_many_makes_a_name() {
     let disk = directory();
-    let made = std::sync::atomic::AtomicUsize::new(0);
+    let made = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let (disk, made) = (&disk, &made);
@@ -457,39 +318,6 @@ fn a_quota_bounds_what_is_written() {
 }
 
 #[test]
-fn a_folder_that_is_gone_is_gone() {
-    let disk = directory();
-    let file = disk.file("file", b"data");
-    fs::remove_dir_all(disk.folder()).unwrap();
-    assert_eq!(disk.find("file").err(), Some(Error::Gone));
-    assert_eq!(disk.find("folder\\file").err(), Some(Error::Gone));
-    assert_eq!(disk.store.create(&path("new"), new(Kind::File)).err(), Some(Error::Gone));
-    assert_eq!(disk.store.create(&path("new"), new(Kind::Directory)).err(), Some(Error::Gone));
-    assert_eq!(disk.store.remove(&path("file"), file.identity()), Err(Error::Gone));
-    assert_eq!(read_all(&*file), b"data");
-}
-
-#[test]
-fn what_cannot_be_served_is_said_when_opening() {
-    let folder = tempfile::tempdir().unwrap();
-    let open = |name: &str| DirectoryStore::open(&folder.path().join(name), options()).err();
-    fs::write(folder.path().join("file"), "").unwrap();
-    assert_eq!(open("none"), Some(Error::NotFound));
-    assert_eq!(open("file"), Some(Error::NotDirectory));
-    assert_eq!(open(""), None);
-}
-
-#[test]
-fn too_long_a_name_or_path_is_invalid() {
-    let disk = directory();
-    let name = "語".repeat(200);
-    assert_eq!(disk.find(&name).err(), Some(Error::NameInvalid));
-    assert_eq!(disk.store.create(&path(&name), new(Kind::File)).err(), Some(Error::NameInvalid));
-    let deep = ["x"; 5000].join("\\");
-    assert_eq!(disk.find(&deep).err(), Some(Error::NameInvalid));
-}
-
-#[test]
 fn a_node_is_prepared_for_more_than_it_was_opened_for() {
     let disk = directory();
     disk.file("file", b"data");
@@ -518,4 +346,97 @@ fn many_names_in_one_folder_cost_no_scan_each() {
         assert_eq!(disk.find(&name.to_uppercase()).unwrap().1, name);
     }
     assert_eq!(disk.names("folder").len(), FILES);
+}
+
+#[test]
+fn what_other_programs_write_into_our_attributes_does_no_harm() {
+    let disk = directory();
+    let node = disk.file("file", b"data");
+    let file = disk.folder().join("file");
+    let garbage: [&[u8]; 4] = [b"", b"\x01", &[0xFF; 30], &[1; 900]];
+    for bytes in garbage {
+        for key in ["user.multilane", "user.multilane.stream.s", "user.multilane.long.x", "user.multilane.sd.side"] {
+            setxattr(&file, key, bytes, XattrFlags::empty()).unwrap();
+        }
+        node.metadata().unwrap();
+        node.streams().unwrap();
+        let _ = node.stream("s").unwrap().map(|(_, stream)| stream.read_at(&mut [0; 10], 0));
+        assert_eq!(node.security().unwrap(), None);
+        assert!(node.extended().unwrap().is_empty());
+    }
+    node.change(&Changes { attributes: Some(0x22), ..Changes::default() }).unwrap();
+    assert_eq!(node.metadata().unwrap().attributes, 0x22);
+    node.set_security(b"descriptor").unwrap();
+    assert_eq!(node.security().unwrap().unwrap(), b"descriptor");
+    disk.remove("file").unwrap();
+}
+
+#[test]
+fn a_stream_whose_side_file_is_lost_is_gone() {
+    let disk = directory();
+    let node = disk.file("file", b"");
+    node.create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    fs::remove_dir_all(disk.folder().join(".multilane")).unwrap();
+    assert!(node.streams().unwrap().is_empty());
+    let (_, stream) = node.stream("s").unwrap().unwrap();
+    assert_eq!(stream.read_at(&mut [0; 8], 0), Err(Error::Gone));
+    node.remove_stream("s").unwrap();
+    node.create_stream("s").unwrap().write_at(&[2; 5000], 0).unwrap();
+    assert_eq!(read_all(&*node.stream("s").unwrap().unwrap().1), [2; 5000]);
+}
+
+#[test]
+fn our_names_are_no_extended_attributes_of_clients() {
+    let disk = directory();
+    let node = disk.file("file", b"");
+    for name in ["multilane", "MULTILANE", "multilane.sd", "Multilane.stream.x"] {
+        assert_eq!(node.set_extended(name, b"x"), Err(Error::Denied), "{name}");
+    }
+    node.set_extended("multilane2", b"x").unwrap();
+    assert_eq!(node.set_extended(&"x".repeat(251), b"x"), Err(Error::NameInvalid));
+    assert_eq!(node.set_extended("large", &[1; 100_000]), Err(Error::TooLarge));
+    assert_eq!(node.extended().unwrap().len(), 1);
+}
+
+#[test]
+fn data_that_is_not_in_memory_is_not_waited_for() {
+    const LENGTH: usize = 4 << 20;
+    let disk = directory();
+    let node = disk.file("file", &[7; LENGTH]);
+    node.sync().unwrap();
+    fadvise(node.descriptor().unwrap(), 0, None, Advice::DontNeed).unwrap();
+    let mut buffer = vec![0; 1 << 20];
+    for offset in (0..LENGTH).step_by(buffer.len()) {
+        match node.try_read_at(&mut buffer, offset as u64) {
+            Ok(count) => assert_eq!(count, buffer.len()),
+            Err(error) => assert_eq!(error, Error::WouldBlock),
+        }
+        assert_eq!(node.read_at(&mut buffer, offset as u64).unwrap(), buffer.len());
+        assert!(buffer.iter().all(|byte| *byte == 7));
+    }
+    assert_eq!(node.read_at(&mut buffer, LENGTH as u64 - 10).unwrap(), 10);
+}
+
+#[test]
+fn a_file_we_may_not_read_still_shows_what_it_is() {
+    let disk = directory();
+    fs::write(disk.folder().join("secret"), "secret").unwrap();
+    fs::set_permissions(disk.folder().join("secret"), fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::read(disk.folder().join("secret")).is_ok() {
+        return;
+    }
+    assert_eq!(disk.find_for("secret", Use::Read).err(), Some(Error::Denied));
+    assert_eq!(disk.find_for("secret", Use::ReadWrite).err(), Some(Error::Denied));
+    let node = disk.find_for("SECRET", Use::Metadata).unwrap().0;
+    assert_eq!((node.metadata().unwrap().length, node.metadata().unwrap().attributes), (6, 0x21));
+    assert_eq!(node.read_at(&mut [0; 6], 0), Err(Error::Denied));
+    assert_eq!(node.prepare(Use::Read), Err(Error::Denied));
+    assert_eq!(disk.names(""), ["secret"]);
+    fs::set_permissions(disk.folder().join("secret"), fs::Permissions::from_mode(0o400)).unwrap();
+    node.prepare(Use::Read).unwrap();
+    assert_eq!(read_all(&*node), b"secret");
+    assert_eq!(node.prepare(Use::ReadWrite), Err(Error::Denied));
+    let node = disk.node("secret");
+    assert_eq!(read_all(&*node), b"secret");
+    assert_eq!(node.write_at(b"x", 0), Err(Error::Denied));
 }

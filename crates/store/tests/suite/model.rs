@@ -1,10 +1,8 @@
 //! Random operations on a store and on a simple model of one give the same answers.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use store::{DirectoryOptions, Error, Kind, Node, Replace, Use};
 

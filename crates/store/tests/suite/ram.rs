@@ -1,0 +1,142 @@
+//! What only a RAM disk does: it counts what it holds, and answers many at once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::*;
+use store::{Error, Kind, NewNode, Node, RamStore, Replace, Resolved, Store, Use};
+
+fn disk(capacity_bytes: u64) -> Disk {
+    Disk { store: Box::new(RamStore::new(capacity_bytes)), folder: None }
+}
+
+#[test]
+fn two_disks_are_two_volumes() {
+    let (one, other) = (RamStore::new(1), RamStore::new(1));
+    assert_ne!(one.facts().volume, other.facts().volume);
+    assert!(one.facts().never_blocks && !one.facts().read_only);
+}
+
+#[test]
+fn everything_counts_and_is_given_back() {
+    let disk = disk(1 << 20);
+    let free = || disk.store.space().unwrap().free_bytes;
+    assert_eq!((disk.store.space().unwrap().total_bytes, free()), (1 << 20, 1 << 20));
+    let file = disk.file("file", &[1; 100_000]);
+    file.create_stream("s").unwrap().write_at(&[1; 10_000], 0).unwrap();
+    file.set_extended("a", &[1; 1000]).unwrap();
+    file.set_security(&[1; 500]).unwrap();
+    file.set_security(&[1; 400]).unwrap();
+    assert!(free() < (1 << 20) - 111_000);
+    assert_eq!(file.write_at(&[1; 1 << 20], 0), Err(Error::Full));
+    assert_eq!(file.reserve(2 << 20), Err(Error::Full));
+    assert_eq!(file.set_security(&vec![1; 1 << 20]), Err(Error::Full));
+    assert_eq!(file.set_extended("b", &vec![1; 1 << 20]), Err(Error::Full));
+    disk.remove("file").unwrap();
+    assert_eq!(read_all(&*file), [1; 100_000]);
+    drop(file);
+    assert_eq!(free(), 1 << 20);
+    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(&vec![1; 1 << 20]) };
+    assert_eq!(disk.store.create(&path("large"), new).err(), Some(Error::Full));
+    assert_eq!(free(), 1 << 20);
+}
+
+#[test]
+fn names_alone_fill_a_disk() {
+    let disk = disk(100 << 10);
+    let made = (0..1000).take_while(|index| disk.store.create(&path(&format!("f{index}")), new(Kind::File)).is_ok());
+    assert_eq!(made.count(), 100);
+    disk.remove("f7").unwrap();
+    disk.file("other", b"");
+}
+
+#[test]
+fn a_full_disk_keeps_what_it_has() {
+    let disk = disk(200_000);
+    let file = disk.file("file", &[1; 100_000]);
+    assert_eq!(file.write_at(&[2; 200_000], 50_000), Err(Error::Full));
+    assert_eq!(read_all(&*file), [1; 100_000]);
+    file.write_at(&[3; 100_000], 0).unwrap();
+}
+
+#[test]
+fn a_tree_deeper_than_the_stack_is_dropped() {
+    const LEVELS: usize = 300;
+    const ROUNDS: usize = 8;
+    let disk = disk(1 << 30);
+    for round in 0..ROUNDS {
+        let mut text = String::from("a");
+        disk.directory(&text);
+        for _ in 1..LEVELS {
+            text.push_str("\\a");
+            disk.directory(&text);
+        }
+        disk.rename("a", &format!("tree{round}"), Replace::No).unwrap();
+        if round > 0 {
+            let bottom = format!("tree{round}{}", "\\a".repeat(LEVELS - 1));
+            disk.rename(&format!("tree{}", round - 1), &format!("{bottom}\\b"), Replace::No).unwrap();
+        }
+    }
+    let small_stack = std::thread::Builder::new().stack_size(64 << 10);
+    small_stack.spawn(move || drop(disk)).unwrap().join().unwrap();
+}
+
+#[test]
+fn lookups_go_on_while_names_change() {
+    let disk = disk(1 << 24);
+    disk.directory("a");
+    disk.directory("b");
+    disk.file("a\\file", b"data");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let found = ["a\\file", "b\\FILE"].iter().find_map(|name| disk.find(name).ok());
+                    if let Some((node, _)) = found {
+                        assert_eq!(read_all(&*node), b"data");
+                    }
+                }
+            });
+        }
+        for _ in 0..2000 {
+            disk.rename("a\\file", "b\\File", Replace::No).unwrap();
+            disk.rename("b\\file", "a\\file", Replace::No).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn nothing_is_made_in_a_removed_directory() {
+    let disk = disk(1 << 24);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let disk = &disk;
+            scope.spawn(move || {
+                for _ in 0..500 {
+                    let _ = disk.store.create(&path("folder"), new(Kind::Directory));
+                    let _ = disk.store.create(&path(&format!("folder\\{thread}")), new(Kind::File));
+                    let _ = disk.remove(&format!("folder\\{thread}"));
+                    let _ = disk.remove("folder");
+                }
+            });
+        }
+    });
+    if disk.find("folder").is_ok() {
+        disk.remove("folder").unwrap();
+    }
+    assert!(disk.names("").is_empty());
+    assert_eq!(disk.store.space().unwrap().free_bytes, 1 << 24);
+}
+
+#[test]
+fn a_clone_has_the_same_data() {
+    let disk = disk(1 << 24);
+    let source = disk.file("source", &[1; 100_000]);
+    let target = disk.file("target", b"");
+    Node::clone_from(&*target, &*source, 4096, 0, 65_536).unwrap();
+    assert_eq!(read_all(&*target), [1; 65_536]);
+    assert_eq!(Node::clone_from(&*target, &*source, 65_536, 0, 65_536), Err(Error::Invalid));
+    assert_eq!(Node::clone_from(&*target, &*source, u64::MAX, 0, 2), Err(Error::Invalid));
+    assert!(matches!(disk.store.try_resolve(&path("SOURCE"), Use::Read), Ok(Resolved::Found { .. })));
+}
