@@ -1,7 +1,7 @@
 //! The tokens of SPNEGO (RFC 4178 4.2, MS-SPNG 2.2.1) in DER. The nesting is written out step by step, so its depth is
 //! fixed whatever the peer sends.
 
-use der::asn1::{AnyRef, ContextSpecific};
+use der::asn1::AnyRef;
 use der::{Decode, Encode, Reader, SliceReader, Tag, TagNumber, Tagged};
 
 use crate::LogonFailure;
@@ -237,13 +237,24 @@ pub(super) fn tlv(tag: Tag, value: &[u8]) -> Vec<u8> {
     AnyRef::new(tag, value).and_then(|any| any.to_der()).expect("our tokens fit DER's lengths")
 }
 
-/// The value of the explicitly tagged field `number`, when it comes next but for lower-numbered ones.
+/// The value of the explicitly tagged field `number`, if it is there. Fields stand in the order of their numbers: those
+/// before it are passed over, and one after it is left to be read next.
 fn explicit<'a>(reader: &mut SliceReader<'a>, number: u32, tag: Tag) -> der::Result<Option<&'a [u8]>> {
-    let Some(field) = ContextSpecific::<AnyRef<'a>>::decode_explicit(reader, TagNumber(number))? else {
-        return Ok(None);
-    };
-    field.value.tag().assert_eq(tag)?;
-    Ok(Some(field.value.value()))
+    while !reader.is_finished() {
+        let Tag::ContextSpecific { constructed: true, number: found } = Tag::peek(reader)? else {
+            return Err(context_tag(number).value_error().into());
+        };
+        if found > TagNumber(number) {
+            return Ok(None);
+        }
+        let field = AnyRef::decode(reader)?;
+        if found == TagNumber(number) {
+            let inner = AnyRef::from_der(field.value())?;
+            inner.tag().assert_eq(tag)?;
+            return Ok(Some(inner.value()));
+        }
+    }
+    Ok(None)
 }
 
 fn octets<'a>(reader: &mut SliceReader<'a>, number: u32) -> der::Result<Option<&'a [u8]>> {
