@@ -102,7 +102,9 @@ fn names(store: &dyn Store, file: &FileOpen, pattern: &Pattern, text: &str) -> R
         let Ok(name) = Name::new(text) else { return Ok(Vec::new()) };
         let path = file.path.lock().join(&name);
         match store.resolve(&path, Use::Metadata) {
-            Ok(Resolved::Found { path, .. }) => return Ok(path.name().map(Name::new).transpose()?.into_iter().collect()),
+            Ok(Resolved::Found { path, .. }) => {
+                return Ok(path.name().map(Name::new).transpose()?.into_iter().collect());
+            }
             Ok(Resolved::Missing { .. }) => return Ok(Vec::new()),
             // The directory is not where it was: another program moved it.
             Err(_) => {}
@@ -110,7 +112,11 @@ fn names(store: &dyn Store, file: &FileOpen, pattern: &Pattern, text: &str) -> R
     }
     let entries = file.node.entries()?;
     let all = pattern.matches_everything();
-    Ok(entries.into_iter().map(|entry| entry.name).filter(|name| all || pattern.matches(name.as_str(), upper)).collect())
+    Ok(entries
+        .into_iter()
+        .map(|entry| entry.name)
+        .filter(|name| all || pattern.matches(name.as_str(), upper))
+        .collect())
 }
 
 fn above(store: &dyn Store, file: &FileOpen) -> Result<Metadata, Error> {

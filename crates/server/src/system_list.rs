@@ -9,10 +9,8 @@ const PARTS: SecurityInformation = SecurityInformation::SACL
     .union(SecurityInformation::ATTRIBUTE)
     .union(SecurityInformation::SCOPE);
 /// What a backup asks for.
-const ALL: SecurityInformation = PARTS
-    .union(SecurityInformation::OWNER)
-    .union(SecurityInformation::GROUP)
-    .union(SecurityInformation::DACL);
+const ALL: SecurityInformation =
+    PARTS.union(SecurityInformation::OWNER).union(SecurityInformation::GROUP).union(SecurityInformation::DACL);
 
 /// BACKUP spelled out.
 pub(crate) fn with_backup(which: SecurityInformation) -> SecurityInformation {

@@ -123,7 +123,11 @@ fn granted(context: &Context, plan: &Plan, found: &Found, path: &SharePath, know
         }
         checked => checked?,
     };
-    let granted = granted | (needed & SYNCHRONIZE);
+    let lent = if plan.desired & MAXIMUM_ALLOWED != 0 { lent(context, path, granted)? } else { 0 };
+    let granted = granted | lent | (needed & SYNCHRONIZE);
+    if granted == 0 {
+        return Err(Status::ACCESS_DENIED.into());
+    }
     let given = if plan.desired & MAXIMUM_ALLOWED != 0 { granted } else { granted & (plan.desired | SYNCHRONIZE) };
     Ok(within(context, given, known)?)
 }
@@ -132,10 +136,8 @@ fn granted(context: &Context, plan: &Plan, found: &Found, path: &SharePath, know
 fn maximal(context: &Context, found: &Found, path: &SharePath, known: &Metadata) -> Result<u32, Refusal> {
     let session = context.session()?;
     let user = session.user.load();
-    let mut granted = access::check_node(&user, &**found.base(), MAXIMUM_ALLOWED)?;
-    if granted & DELETE == 0 && may_delete_in_directory(context, path)? {
-        granted |= DELETE;
-    }
+    let granted = access::check_node(&user, &**found.base(), MAXIMUM_ALLOWED)?;
+    let granted = granted | lent(context, path, granted)?;
     Ok(within(context, granted, known)?)
 }
 
@@ -172,13 +174,17 @@ fn by_directory(context: &Context, found: &Found, path: &SharePath, needed: u32)
     Ok(Some(granted))
 }
 
-fn may_delete_in_directory(context: &Context, path: &SharePath) -> Result<bool, Refusal> {
+/// What the directory lends to one who has `granted` of his own and wants everything.
+fn lent(context: &Context, path: &SharePath, granted: u32) -> Result<u32, Refusal> {
+    let by = [(DELETE, DELETE_CHILD), (READ_ATTRIBUTES, wire::security::access::READ_DATA)];
+    if by.iter().all(|(right, _)| granted & right != 0) {
+        return Ok(0);
+    }
     let session = context.session()?;
     let user = session.user.load();
-    Ok(match parent(context, path)? {
-        Some(parent) => access::check_node(&user, &*parent, DELETE_CHILD).is_ok(),
-        None => false,
-    })
+    let Some(parent) = parent(context, path)? else { return Ok(0) };
+    let lent = by.into_iter().filter(|(_, by)| access::check_node(&user, &*parent, *by).is_ok());
+    Ok(lent.fold(0, |lent, (right, _)| lent | right))
 }
 
 fn parent(context: &Context, path: &SharePath) -> Result<Option<Arc<dyn Node>>, Refusal> {

@@ -83,10 +83,7 @@ fn asked_for(all: &[(String, Vec<u8>)], input: &[u8], room: Room) -> Outcome {
 }
 
 /// Those of `wanted` for which there is room, and how many that are.
-fn list<'a>(
-    wanted: impl Iterator<Item = FullEa<'a>>,
-    room: Room,
-) -> Result<(crate::context::Reply, usize), Refusal> {
+fn list<'a>(wanted: impl Iterator<Item = FullEa<'a>>, room: Room) -> Result<(crate::context::Reply, usize), Refusal> {
     let mut body = vec![0; BODY_BYTES];
     let mut writer = FullEaWriter::new(&mut body, room.0);
     let (mut count, mut all_fit) = (0, true);
@@ -132,7 +129,10 @@ mod tests {
     fn what_does_not_fit_overflows_and_the_first_must() {
         let all = stored();
         let wanted = || all.iter().map(|(name, value)| FullEa { flags: 0, name: name.as_bytes(), value });
-        assert_eq!(list(wanted(), Room(20)).map(|(reply, count)| (reply.status, count)).unwrap(), (Status::BUFFER_OVERFLOW, 1));
+        assert_eq!(
+            list(wanted(), Room(20)).map(|(reply, count)| (reply.status, count)).unwrap(),
+            (Status::BUFFER_OVERFLOW, 1)
+        );
         assert_eq!(list(wanted(), Room(10)).unwrap_err().status, Status::BUFFER_TOO_SMALL);
         assert_eq!(packed_bytes(&all), 5 + 5 + 3 + 5 + 6 + 3);
     }

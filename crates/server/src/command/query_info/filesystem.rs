@@ -40,7 +40,12 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
             let creation = FileTime(created(context).await?.0);
             let serial_number = facts.volume as u32;
             let volume = Volume { creation, serial_number, supports_objects: false, label };
-            room.reply(|out| volume.encode(out))
+            room.reply(|out| {
+                let start = out.len();
+                volume.encode(out);
+                // Clients expect the structure with its padding, however short the label.
+                out.resize(out.len().max(start + VOLUME_BYTES_MIN), 0);
+            })
         }
         FileSystemClass::SIZE => {
             let units = Units::of(&facts, &space(context).await?);

@@ -15,12 +15,8 @@ pub(super) fn query(class: FileClass, room: Room) -> Outcome {
     match class {
         FileClass::STANDARD => {
             room.require(Standard::LENGTH)?;
-            let standard = Standard {
-                allocation: u64::from(QUOTA_BYTES),
-                links: 1,
-                delete_pending: true,
-                ..Standard::default()
-            };
+            let standard =
+                Standard { allocation: u64::from(QUOTA_BYTES), links: 1, delete_pending: true, ..Standard::default() };
             Ok(room.reply(|out| standard.encode(out)))
         }
         FileClass::PIPE => {

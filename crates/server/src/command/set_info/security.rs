@@ -2,8 +2,8 @@
 
 use store::Kind;
 use wire::command::set_info::SetInfoRequest;
-use wire::security::access::{ACCESS_SYSTEM_SECURITY, WRITE_DAC, WRITE_OWNER};
-use wire::security::{SecurityDescriptor, SecurityInformation, Sid};
+use wire::security::access::{ACCESS_SYSTEM_SECURITY, GenericMapping, WRITE_DAC, WRITE_OWNER};
+use wire::security::{Ace, AceBody, AceFlags, Control, SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
 use super::change;
@@ -52,7 +52,7 @@ fn needed_access(which: SecurityInformation) -> u32 {
     rights.into_iter().filter(|(part, _)| which.contains(*part)).fold(0, |needed, (_, right)| needed | right)
 }
 
-/// A user may give a file to itself, or to the administrators where it is one; who holds an account's key may give it to anybody.
+/// A user may give a file to itself and to its groups; who holds an account's key may give it to anybody.
 fn check_owner(
     user: &User,
     old: &SecurityDescriptor,
@@ -63,8 +63,7 @@ fn check_owner(
         return Ok(());
     }
     let owner = asked.owner.ok_or(Status::INVALID_OWNER)?;
-    let own = owner == *user.sid() || (owner == Sid::BUILTIN_ADMINISTRATORS && user.sids.contains(&owner));
-    let allowed = own || old.owner == Some(owner) || user.has_full_control();
+    let allowed = user.sids.contains(&owner) || old.owner == Some(owner) || user.has_full_control();
     if allowed { Ok(()) } else { Err(Status::INVALID_OWNER) }
 }
 
@@ -73,17 +72,32 @@ fn combined(old: &SecurityDescriptor, asked: &SecurityDescriptor, which: Securit
     let which = system_list::with_backup(which);
     let mut new = old.clone();
     new.replace(asked, which);
+    if which.contains(SecurityInformation::DACL) {
+        new.control |= Control::DACL_PRESENT;
+        new.dacl.iter_mut().flat_map(|list| &mut list.aces).for_each(map_generic);
+    }
     if system_list::touches(which) {
         new.sacl = system_list::replaced(old.sacl.as_ref(), asked.sacl.as_ref(), which);
     }
     new
 }
 
+/// What counts for the file itself is kept as the rights that it means; what is only passed on keeps its generic bits, which mean other
+/// things for files and directories.
+fn map_generic(ace: &mut Ace) {
+    if let AceBody::Plain { mask, .. } = &mut ace.body
+        && !ace.flags.contains(AceFlags::INHERIT_ONLY)
+    {
+        *mask = GenericMapping::FILE.map(*mask);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::admin::{Principal, PrincipalKind};
-    use wire::security::Control;
+    use wire::security::access::{FILE_GENERIC_READ, GENERIC_READ};
+    use wire::security::{Acl, Sid};
 
     fn user(kind: PrincipalKind) -> User {
         let principal =
@@ -96,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn files_are_given_to_oneself_only() {
+    fn files_are_given_to_oneself_and_ones_groups() {
         let user = user(PrincipalKind::User);
         let (old, which) = (owned_by(Sid::SYSTEM), SecurityInformation::OWNER);
         assert_eq!(check_owner(&user, &old, &owned_by(*user.sid()), which), Ok(()));
         assert_eq!(check_owner(&user, &old, &owned_by(Sid::SYSTEM), which), Ok(()), "as it is");
-        assert_eq!(check_owner(&user, &old, &owned_by(Sid::EVERYONE), which), Err(Status::INVALID_OWNER));
+        assert_eq!(check_owner(&user, &old, &owned_by(*user.group()), which), Ok(()));
         assert_eq!(check_owner(&user, &old, &owned_by(Sid::BUILTIN_ADMINISTRATORS), which), Err(Status::INVALID_OWNER));
         assert_eq!(check_owner(&user, &old, &SecurityDescriptor::default(), which), Err(Status::INVALID_OWNER));
         assert_eq!(check_owner(&user, &old, &owned_by(Sid::EVERYONE), SecurityInformation::DACL), Ok(()));
@@ -124,6 +138,23 @@ mod tests {
         assert_eq!((new.owner, new.group, new.control), (Some(Sid::SYSTEM), Some(Sid::BUILTIN_USERS), Control::NONE));
         let new = combined(&old, &asked, SecurityInformation::DACL);
         assert_eq!(new.control, Control::DACL_PRESENT | Control::DACL_AUTO_INHERITED);
+    }
+
+    #[test]
+    fn generic_rights_of_the_file_itself_are_spelled_out() {
+        let aces = [AceFlags::NONE, AceFlags::INHERIT_ONLY | AceFlags::OBJECT_INHERIT];
+        let aces = aces.map(|flags| Ace::allow(Sid::EVERYONE, GENERIC_READ, flags)).to_vec();
+        let asked = SecurityDescriptor { dacl: Some(Acl { aces }), ..SecurityDescriptor::default() };
+        let new = combined(&SecurityDescriptor::default(), &asked, SecurityInformation::DACL);
+        let masks: Vec<_> = new.dacl.iter().flat_map(|list| &list.aces).filter_map(Ace::mask_and_sid).collect();
+        assert_eq!(masks, [(FILE_GENERIC_READ, Sid::EVERYONE), (GENERIC_READ, Sid::EVERYONE)]);
+    }
+
+    #[test]
+    fn no_list_is_a_null_list_once_it_was_set() {
+        let old = SecurityDescriptor { dacl: Some(Acl::default()), ..SecurityDescriptor::default() };
+        let new = combined(&old, &SecurityDescriptor::default(), SecurityInformation::DACL);
+        assert_eq!((new.dacl, new.control), (None, Control::DACL_PRESENT));
     }
 
     #[test]
