@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use store::Kind;
 use wire::command::create::CreateOptions;
@@ -60,6 +61,7 @@ fn read(connection: &Connection, message: &mut [u8], header: &Header, sealed: Op
     let reply = &mut space[..prefix + RESPONSE_BYTES + count];
     reply[prefix + HEADER_LENGTH..prefix + RESPONSE_BYTES].copy_from_slice(&ReadResponse::to_bytes(count as u32));
     finish(reply, &channel, header, Protect { credits, sealed: sealed.is_some(), signed })?;
+    file.position.store(request.offset + count as u64, Ordering::Relaxed);
     outbox.commit(prefix + RESPONSE_BYTES + count);
     channel.count_request(message.len());
     Some(())
@@ -95,6 +97,7 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
     let reply = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES);
     reply[prefix + HEADER_LENGTH..].copy_from_slice(&body);
     finish(reply, &channel, header, Protect { credits, sealed: sealed.is_some(), signed })?;
+    file.position.store(end, Ordering::Relaxed);
     outbox.commit(prefix + RESPONSE_BYTES);
     channel.count_request(message.len());
     Some(())

@@ -276,7 +276,14 @@ impl Channel {
 /// All sessions of the server, by id (GlobalSessionTable, MS-SMB2 3.3.1.1).
 pub(crate) struct Sessions {
     parts: Vec<Mutex<HashMap<SessionId, Arc<Session>>>>,
-    next: AtomicU64,
+    next: AtomicU32,
+    scatter: Scatter,
+}
+
+/// Spreads a counter over all numbers of 32 bits, each of which comes once.
+struct Scatter {
+    factor: u32,
+    offset: u32,
 }
 
 /// The table is split so that shards seldom meet.
@@ -284,18 +291,37 @@ const PARTS: usize = 16;
 /// The most sessions on one server.
 const SESSIONS_MAX_PER_PART: usize = 4_096;
 
-impl Sessions {
-    pub(crate) fn new() -> Self {
-        Sessions { parts: (0..PARTS).map(|_| Mutex::default()).collect(), next: AtomicU64::new(1) }
+impl Scatter {
+    fn by_chance() -> Self {
+        let mut chance = [0; 8];
+        // Without chance the ids are still unique.
+        let _ = secure::random(&mut chance);
+        let [a, b, c, d, e, f, g, h] = chance;
+        // An odd factor loses no number.
+        Scatter { factor: u32::from_le_bytes([a, b, c, d]) | 1, offset: u32::from_le_bytes([e, f, g, h]) }
     }
 
-    /// An id that no session has: a counter below and 32 bits of chance above, so that nobody guesses one.
+    fn spread(&self, number: u32) -> u32 {
+        number.wrapping_mul(self.factor).wrapping_add(self.offset)
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new() -> Self {
+        let parts = (0..PARTS).map(|_| Mutex::default()).collect();
+        Sessions { parts, next: AtomicU32::new(1), scatter: Scatter::by_chance() }
+    }
+
+    /// An id that no session has. It has 32 bits, like Samba's: Samba's own test suite keeps no more of it. Sessions are protected by their
+    /// keys, not by their ids.
     pub(crate) fn new_id(&self) -> SessionId {
-        let mut chance = [0; 4];
-        // Without chance the id is still unique, and every session is protected by its keys.
-        let _ = secure::random(&mut chance);
-        let high = u64::from(u32::from_le_bytes(chance) & 0x7fff_ffff) << 32;
-        SessionId(high | (self.next.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff))
+        loop {
+            let id = self.scatter.spread(self.next.fetch_add(1, Ordering::Relaxed));
+            let id = SessionId(u64::from(id));
+            if id != SessionId(0) && self.find(id).is_none() {
+                return id;
+            }
+        }
     }
 
     /// Keeps a session.

@@ -43,14 +43,17 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
     let length = file.node.try_metadata().or_else(|_| file.node.metadata())?.length;
     let offset = if append_only && request.offset == END_OF_FILE { length } else { request.offset };
     let end = offset.checked_add(u64::from(count)).ok_or(Status::INVALID_PARAMETER)?;
-    if offset > i64::MAX as u64 || end > context.store()?.facts().file_length_max {
-        return Err(if offset > i64::MAX as u64 { Status::INVALID_PARAMETER } else { Status::DISK_FULL }.into());
+    if end > i64::MAX as u64 {
+        return Err(Status::INVALID_PARAMETER.into());
     }
     if append_only && offset < length {
         return Err(Status::ACCESS_DENIED.into());
     }
     if count == 0 {
         return Ok(Reply::new(WriteResponse::to_bytes(0).to_vec()));
+    }
+    if end > context.store()?.facts().file_length_max {
+        return Err(Status::DISK_FULL.into());
     }
     if !file.file.locks_allow(&file.stream_name(), |locks| locks.may_write(open.id, offset, u64::from(count))) {
         return Err(Status::FILE_LOCK_CONFLICT.into());

@@ -97,9 +97,8 @@ fn check_access(source: &Open, target: &Open, kind: Target) -> Result<(), Status
         Target::MustBeReadable => target.may(READ_DATA),
         Target::WriteSuffices => true,
     };
-    let allowed = source.granted & (READ_DATA | EXECUTE) != 0
-        && target.granted & (WRITE_DATA | APPEND_DATA) != 0
-        && readable;
+    let allowed =
+        source.granted & (READ_DATA | EXECUTE) != 0 && target.granted & (WRITE_DATA | APPEND_DATA) != 0 && readable;
     if allowed { Ok(()) } else { Err(Status::ACCESS_DENIED) }
 }
 
