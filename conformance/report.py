@@ -10,6 +10,8 @@ import threading
 import time
 
 
+# What `--update` writes for a newly failing test; a person replaces it with the reason.
+TODO = "TODO reason"
 # How long a server may take to notice that its clients are gone.
 CLOSING_SECONDS = 5
 # Of a client's other output, the last lines are kept for the report of a failure.
@@ -34,14 +36,26 @@ class Check:
 
 
 class Report:
-    """Collects checks from every suite; safe to use from several threads."""
+    """Collects checks from every suite; safe to use from several threads.
 
-    def __init__(self, lines=sys.stdout):
+    What is listed as a known failure, by `suite: name` or for smbtorture by the test's name alone, must fail:
+    it counts as known then, and as a failure when it passes.
+    """
+
+    def __init__(self, known=None, lines=sys.stdout):
         self.checks = []
+        self.known = known or {}
         self._lines = lines
         self._lock = threading.Lock()
 
     def add(self, suite, name, outcome, seconds=0.0, detail=""):
+        reason = self.known.get(f"{suite}: {name}", self.known.get(name))
+        if reason is not None and outcome == "pass":
+            outcome, detail = "fail", f"passes, yet it is listed: {reason}"
+        elif reason is not None and reason.startswith(TODO):
+            outcome, detail = "fail", "listed, but nobody has written the reason"
+        elif reason is not None and outcome == "fail":
+            outcome, detail = "known", reason
         check = Check(suite, name, outcome, seconds, detail)
         with self._lock:
             self.checks.append(check)

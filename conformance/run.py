@@ -7,27 +7,26 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from conformance import multilane, samba  # noqa: E402
+from conformance import known, multilane, samba  # noqa: E402
 from conformance.report import Report, Skip  # noqa: E402
 
 SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # Module of each suite, in the order they run: quick ones first, so that a broken server is known early.
-SUITES = ("py_smbprotocol", "go_smb2", "smbclient", "kernel", "torture")
+SUITES = ("py_smbprotocol", "hostile", "go_smb2", "rust_smb", "smbclient", "kernel", "torture")
 
 
 def main():
     arguments = parsed()
     kind = SERVERS[arguments.server]
-    report = Report(lines=sys.stderr if arguments.json else sys.stdout)
+    report = Report(known.read(kind), lines=sys.stderr if arguments.json else sys.stdout)
     if arguments.server == "multilane" and not multilane.binary().exists():
         sys.exit(f"{multilane.binary()} is not built: cargo build --release, or set MULTILANE_BINARY")
     for name in arguments.only or SUITES:
         run_suite(name, kind, report, arguments)
-    known = report.count("known")
     if arguments.json:
         print(report.json())
-    if known:
-        print(f"{known} known failures, each with its reason in conformance/known-failures.txt")
+    if report.count("known"):
+        print(f"{report.count('known')} known failures, each with its reason in {known.LISTS[kind.kind].name}")
     print(report.summary())
     return report.exit_code()
 

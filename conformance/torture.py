@@ -6,7 +6,6 @@ What does not pass must be listed with its reason in the known-failures file; wh
 import concurrent.futures
 import dataclasses
 import os
-import pathlib
 import queue
 import re
 import subprocess
@@ -14,15 +13,12 @@ import tempfile
 import threading
 import time
 
-from conformance import packages
+from conformance import known, packages
 from conformance.report import expect
 from conformance.server import Wanted, serving
 
 NAME = "torture"
 SECOND_SHARE = "torture-second"
-HERE = pathlib.Path(__file__).resolve().parent
-LISTS = {"multilane": HERE / "known-failures.txt", "samba": HERE / "known-failures-samba.txt"}
-TODO = "TODO reason"
 RETRIES_MAX = 40
 
 # What is never run, and why. The key is the test's name up to a dot.
@@ -65,15 +61,16 @@ def run(kind, report, options):
     shares = tuple(f"torture{number}" for number in range(options.torture_parallel))
     with serving(kind, Wanted(shares=(*shares, SECOND_SHARE), windows_like=True, on_tmpfs=True)) as server:
         torture = Torture(server, shares, options.torture_timeout)
-        known = read_list(LISTS[kind.kind])
-        outcomes = torture.all(tests, known)
+        outcomes = torture.all(tests, report.known)
         if options.update:
-            write_list(LISTS[kind.kind], known, outcomes)
-            known = read_list(LISTS[kind.kind])
-        judge(report, outcomes, known)
+            known.update(kind, report.known, {outcome.test: outcome.result for outcome in outcomes})
+        for outcome in outcomes:
+            passed = outcome.result == "pass"
+            report.add(NAME, outcome.test, "pass" if passed else "fail", outcome.seconds,
+                       f"{outcome.result}\n{excerpt(outcome.text)}")
         if options.torture_tests == ".":
             with report.check(NAME, "every listed known failure is a test of this smbtorture"):
-                gone = sorted(set(known) - {outcome.test for outcome in outcomes})
+                gone = sorted(test for test in report.known if test.startswith("smb2.") and test not in tests)
                 expect(not gone, f"not run: {gone}")
         with report.check(NAME, "no test ended the server"):
             expect(not torture.ended_server, f"it ended during: {torture.ended_server}")
@@ -106,14 +103,14 @@ class Torture:
         if can_block_ports():
             self._options.append("--option=torture:use_iptables=yes")
 
-    def all(self, tests, known):
+    def all(self, tests, listed_failures):
         """Every test's outcome. One that is not as listed is run again, alone, and that run counts.
 
         With very many of them it is not the company that made them deviate, and the first run counts.
         """
         with concurrent.futures.ThreadPoolExecutor(self._free.qsize()) as several:
             outcomes = list(several.map(self.one, tests))
-        deviating = [outcome for outcome in outcomes if not as_listed(outcome, known)]
+        deviating = [outcome for outcome in outcomes if not as_listed(outcome, listed_failures)]
         if len(deviating) > RETRIES_MAX:
             return outcomes
         return [self.one(outcome.test) if outcome in deviating else outcome for outcome in outcomes]
@@ -172,46 +169,11 @@ def can_block_ports():
     return subprocess.run([packages.find("iptables"), "-L", "-n"], capture_output=True).returncode == 0
 
 
-def as_listed(outcome, known):
-    return (outcome.result == "pass") != (outcome.test in known)
-
-
-def judge(report, outcomes, known):
-    """One check per test: regressions and unexpected passes fail, listed failures are known."""
-    for outcome in outcomes:
-        reason = known.get(outcome.test)
-        if outcome.result == "pass" and reason is None:
-            report.add(NAME, outcome.test, "pass", outcome.seconds)
-        elif outcome.result == "pass":
-            report.add(NAME, outcome.test, "fail", outcome.seconds, f"passes, yet it is listed: {reason}")
-        elif reason is None:
-            report.add(NAME, outcome.test, "fail", outcome.seconds, f"{outcome.result}\n{excerpt(outcome.text)}")
-        elif reason.startswith(TODO):
-            report.add(NAME, outcome.test, "fail", outcome.seconds, "listed, but nobody has written the reason")
-        else:
-            report.add(NAME, outcome.test, "known", outcome.seconds, f"{outcome.result}: {reason}")
+def as_listed(outcome, listed_failures):
+    return (outcome.result == "pass") != (outcome.test in listed_failures)
 
 
 def excerpt(text, lines=6):
     """The lines of a test's output that say what went wrong."""
     told = [line for line in text.splitlines() if re.search(r"expect|NT_STATUS|should|Incorrect|fail|error|skip", line)]
     return "\n".join((told or text.splitlines())[-lines:])
-
-
-def read_list(path):
-    """Test name to reason; lines of `test<TAB>reason`, `#` starts a comment."""
-    if not path.exists():
-        return {}
-    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    return dict(line.split("\t", 1) for line in lines)
-
-
-def write_list(path, known, outcomes):
-    """Rewrites the list from what was seen; tests that did not run keep their line, reasons are kept, none is invented."""
-    seen = {outcome.test: outcome.result for outcome in outcomes}
-    reasons = {test: reason for test, reason in known.items() if seen.get(test) != "pass"}
-    for test, result in seen.items():
-        if result != "pass":
-            reasons.setdefault(test, f"{TODO} ({result})")
-    head = [line for line in path.read_text().splitlines() if line.startswith("#")] if path.exists() else []
-    path.write_text("\n".join([*head, *(f"{test}\t{reason}" for test, reason in sorted(reasons.items()))]) + "\n")

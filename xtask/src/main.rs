@@ -1,2 +1,39 @@
-//! Development tasks.
-fn main() {}
+//! Development tasks: `cargo xtask test` runs every check this project has; docs/TESTING.md explains them.
+
+mod edges;
+mod run;
+mod test;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask test [--only PART,PART…]
+       cargo xtask edges
+
+parts of the test, in their order:
+  edges        which of our crates may depend on which
+  fmt          formatting
+  clippy       lints, as errors
+  unit         every crate's own tests
+  build        the release build
+  fuzz         each fuzz target for a few seconds
+  conformance  foreign clients and suites against the built server";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test"] => test::run(&test::PARTS),
+        ["test", "--only", names] => match test::chosen(names) {
+            Ok(parts) => test::run(&parts),
+            Err(name) => refuse(&format!("there is no part called {name:?}")),
+        },
+        ["edges"] => test::run(&[test::Part::Edges]),
+        _ => refuse("what is to be done?"),
+    }
+}
+
+fn refuse(reason: &str) -> ExitCode {
+    eprintln!("{reason}\n\n{USAGE}");
+    ExitCode::from(2)
+}

@@ -1,0 +1,133 @@
+//! Running other programs, showing what they print and counting what they say of their checks.
+
+use std::io::{BufRead, BufReader};
+use std::ops::AddAssign;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// How many checks passed and failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+}
+
+impl Tally {
+    /// One check that failed.
+    pub(crate) fn failure() -> Self {
+        Self { passed: 0, failed: 1 }
+    }
+
+    /// One check.
+    pub(crate) fn of(passed: bool) -> Self {
+        Self { passed: u64::from(passed), failed: u64::from(!passed) }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+/// The repository's folder.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// A program that is one check: its exit decides.
+pub(crate) fn one(command: Command) -> Tally {
+    Tally::of(succeeds(command))
+}
+
+/// Whether the program ran and exited with 0.
+pub(crate) fn succeeds(mut command: Command) -> bool {
+    match command.status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            eprintln!("{}: {error}", command.get_program().to_string_lossy());
+            false
+        }
+    }
+}
+
+/// As `succeeds`, showing nothing.
+pub(crate) fn quietly(mut command: Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// What a program prints; none when it fails.
+pub(crate) fn output(mut command: Command) -> Option<String> {
+    let output = command.stderr(Stdio::inherit()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A program of many checks: `count` finds the numbers in its lines. One that fails without saying of what is a failure.
+pub(crate) fn counted(mut command: Command, count: fn(&str) -> Option<Tally>) -> Tally {
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("{}: {error}", command.get_program().to_string_lossy());
+            return Tally::failure();
+        }
+    };
+    let mut total = Tally::default();
+    if let Some(printed) = child.stdout.take() {
+        for line in BufReader::new(printed).lines().map_while(Result::ok) {
+            println!("{line}");
+            if let Some(tally) = count(&line) {
+                total += tally;
+            }
+        }
+    }
+    let succeeded = child.wait().is_ok_and(|status| status.success());
+    if !succeeded && total.failed == 0 {
+        total += Tally::failure();
+    }
+    total
+}
+
+/// `test result: ok. 12 passed; 0 failed; …`, as each of Cargo's test programs ends.
+pub(crate) fn test_result(line: &str) -> Option<Tally> {
+    let counts = line.strip_prefix("test result: ")?;
+    Some(Tally { passed: before(counts, " passed")?, failed: before(counts, " failed")? })
+}
+
+/// `12 passed, 0 failed, 0 skipped`, as the conformance run ends.
+pub(crate) fn summary(line: &str) -> Option<Tally> {
+    let tally = Tally { passed: before(line, " passed, ")?, failed: before(line, " failed, ")? };
+    line.ends_with(" skipped").then_some(tally)
+}
+
+/// The number in front of a word.
+fn before(line: &str, word: &str) -> Option<u64> {
+    line.split_once(word)?.0.rsplit([' ', ',', ';']).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_programs_last_line_is_counted() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s";
+        assert_eq!(test_result(line), Some(Tally { passed: 12, failed: 3 }));
+    }
+
+    #[test]
+    fn other_lines_are_not_counted() {
+        assert_eq!(test_result("test reading_works ... ok"), None);
+        assert_eq!(summary("pass  smbclient: 3 passed, 1 failed"), None);
+    }
+
+    #[test]
+    fn the_conformance_runs_last_line_is_counted() {
+        assert_eq!(summary("120 passed, 1 failed, 0 skipped"), Some(Tally { passed: 120, failed: 1 }));
+    }
+
+    #[test]
+    fn a_program_that_fails_silently_is_a_failure() {
+        assert_eq!(counted(Command::new("false"), summary), Tally::failure());
+    }
+}

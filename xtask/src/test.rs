@@ -1,0 +1,133 @@
+//! The whole test: its parts, their order, and the last line that sums them up.
+
+use std::process::{Command, ExitCode};
+
+use crate::edges;
+use crate::run::{self, Tally, root};
+
+/// Seconds that each fuzz target runs.
+const FUZZ_SECONDS: u32 = 10;
+
+/// One part of the test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Edges,
+    Fmt,
+    Clippy,
+    Unit,
+    Build,
+    Fuzz,
+    Conformance,
+}
+
+/// All parts, in the order they run: what is quick and says most comes first.
+pub(crate) const PARTS: [Part; 7] =
+    [Part::Edges, Part::Fmt, Part::Clippy, Part::Unit, Part::Build, Part::Fuzz, Part::Conformance];
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Edges => "edges",
+            Self::Fmt => "fmt",
+            Self::Clippy => "clippy",
+            Self::Unit => "unit",
+            Self::Build => "build",
+            Self::Fuzz => "fuzz",
+            Self::Conformance => "conformance",
+        }
+    }
+
+    fn tally(self) -> Tally {
+        match self {
+            Self::Edges => edges::check(),
+            Self::Fmt => run::one(cargo(&["fmt", "--all", "--check"])),
+            Self::Clippy => {
+                run::one(cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+            }
+            Self::Unit => run::counted(cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]), run::test_result),
+            Self::Build => run::one(cargo(&["build", "--release", "--locked"])),
+            Self::Fuzz => fuzz(),
+            Self::Conformance => run::counted(python(&["-m", "conformance.run"]), run::summary),
+        }
+    }
+}
+
+/// The parts named in a list with commas, in the order they run, or the name that is none.
+pub(crate) fn chosen(names: &str) -> Result<Vec<Part>, String> {
+    if let Some(unknown) = names.split(',').find(|name| PARTS.iter().all(|part| part.name() != *name)) {
+        return Err(unknown.to_owned());
+    }
+    Ok(PARTS.into_iter().filter(|part| names.split(',').any(|name| name == part.name())).collect())
+}
+
+/// Runs these parts, all of them even after a failure, and prints the sum.
+pub(crate) fn run(parts: &[Part]) -> ExitCode {
+    let mut total = Tally::default();
+    let mut broken = Vec::new();
+    for part in parts {
+        println!("== {}", part.name());
+        let tally = part.tally();
+        println!("   {} passed, {} failed", tally.passed, tally.failed);
+        if tally.failed > 0 {
+            broken.push(part.name());
+        }
+        total += tally;
+    }
+    if !broken.is_empty() {
+        println!("failed: {}", broken.join(", "));
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    ExitCode::from(u8::from(total.failed > 0))
+}
+
+/// Every fuzz target for a short while, beginning with its corpus.
+fn fuzz() -> Tally {
+    let installed =
+        run::quietly(cargo(&["fuzz", "--version"])) || run::succeeds(cargo(&["install", "cargo-fuzz", "--locked"]));
+    if !installed {
+        eprintln!("cargo-fuzz could not be installed");
+        return Tally::failure();
+    }
+    let Some(targets) = run::output(cargo_fuzz(&["list"])) else { return Tally::failure() };
+    let mut total = Tally::default();
+    for target in targets.split_whitespace() {
+        let limit = format!("-max_total_time={FUZZ_SECONDS}");
+        println!("-- fuzz {target}");
+        total += run::one(cargo_fuzz(&["run", target, "--", &limit, "-verbosity=0", "-print_final_stats=0"]));
+    }
+    total
+}
+
+fn cargo(words: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(words).current_dir(root());
+    command
+}
+
+/// cargo-fuzz asks rustc for unstable flags; this lets a stable toolchain take them.
+fn cargo_fuzz(words: &[&str]) -> Command {
+    let mut command = cargo(&["fuzz"]);
+    command.args(words).env("RUSTC_BOOTSTRAP", "1");
+    command
+}
+
+fn python(words: &[&str]) -> Command {
+    let mut command = Command::new("python3");
+    command.args(words).current_dir(root());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chosen_parts_keep_their_order() {
+        assert_eq!(chosen("conformance,unit"), Ok(vec![Part::Unit, Part::Conformance]));
+    }
+
+    #[test]
+    fn an_unknown_part_is_named() {
+        assert_eq!(chosen("unit,speed"), Err("speed".to_owned()));
+    }
+}
