@@ -149,7 +149,8 @@ impl SecurityDescriptor {
         })
     }
 
-    /// The descriptor in its self-relative form; `None` where an ACL or the whole would exceed 64 KiB.
+    /// The descriptor in its self-relative form; `None` where an ACL or the whole would exceed 64 KiB. A resource
+    /// manager's byte is not kept, so that [`Control::RM_CONTROL_VALID`] is cleared.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let acl_length = |acl: &Option<Acl>| acl.as_ref().map_or(0, Acl::length);
         let (sacl, dacl) = (acl_length(&self.sacl), acl_length(&self.dacl));
