@@ -1,5 +1,8 @@
 //! LOCK (MS-SMB2 3.3.5.14): takes or releases byte-range locks.
 
+#[cfg(test)]
+mod tests;
+
 use store::Kind;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest, LockResponse};
 use wire::security::access::{EXECUTE, READ_DATA, WRITE_DATA};
