@@ -22,11 +22,12 @@ class Multilane(Server):
     has_ram_shares = True
 
     def prepare(self):
+        self._run("account", "create", "suites")
         self._run("user", "add", self.user, "--password-stdin", text=self.password + "\n")
         for share in self.wanted.shares:
             self._run("share", "create", share, "--path", str(self.share_path(share)))
         for share in self.wanted.ram_shares:
-            self._run("share", "create", share, "--ram", "2GiB")
+            self._run("share", "create", share, "--ram", "2G")
 
     def command(self):
         return [str(binary()), "serve", "--data", self._data(), "--listen", f"{self.host}:{self.port}",
