@@ -8,6 +8,8 @@ mod pipe;
 mod resume_key;
 mod snapshots;
 mod sparse;
+#[cfg(test)]
+mod tests;
 mod trim;
 mod validate;
 mod zero;
@@ -192,19 +194,4 @@ fn check_read_locks(open: &Open, file: &FileOpen, range: &std::ops::Range<u64>) 
     let length = range.end - range.start;
     let allowed = file.file.locks_allow(&file.stream_name(), |locks| locks.may_read(open.id, range.start, length));
     if allowed { Ok(()) } else { Err(Status::FILE_LOCK_CONFLICT) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_signed() {
-        const MAX: u64 = i64::MAX as u64;
-        assert_eq!(signed_range(0, 0), Some(0..0));
-        assert_eq!(signed_range(1, MAX - 1), Some(1..MAX));
-        for (offset, length) in [(MAX + 1, 0), (0, MAX + 1), (1, MAX), (u64::MAX, 1), (u64::MAX, u64::MAX)] {
-            assert_eq!(signed_range(offset, length), None);
-        }
-    }
 }

@@ -1,0 +1,422 @@
+//! IOCTL as clients see it, above all those who ask for what they may not have.
+
+use wire::command::close::CloseRequest;
+use wire::command::create::{CreateRequest, CreateResponse};
+use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
+use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
+use wire::command::read::{ReadRequest, ReadResponse};
+use wire::command::tree_connect::TreeConnectRequest;
+use wire::command::write::WriteRequest;
+use wire::fscc::ioctl::{
+    Chunk, CopyChunks, CopyChunksResult, DuplicateExtents, LevelTrim, ObjectId, PipeWait, Range, ResumeKey, ZeroData,
+    encode_ranges, ranges,
+};
+use wire::ids::{Command, FileId};
+use wire::rpc::client::{Answer as RpcAnswer, bind, bound, request as rpc_request};
+use wire::rpc::srvsvc::{Operation, decode_listing, encode_list_shares};
+use wire::rpc::{Syntax, SyntaxId};
+use wire::status::Status;
+use wire::{Utf16, codec};
+
+use super::signed_range;
+use crate::admin::Signing;
+use crate::testing::{Answer, Peer, server};
+
+const LIMITS: CopyChunksResult = CopyChunksResult { chunks: 256, chunk_bytes: 1 << 20, total_bytes: 16 << 20 };
+
+async fn ioctl(peer: &mut Peer, ctl_code: CtlCode, file_id: FileId, input: &[u8], room: u32) -> Answer {
+    let request = IoctlRequest {
+        ctl_code,
+        file_id,
+        max_output_response: room,
+        flags: IoctlFlags::IS_FSCTL,
+        input,
+        ..IoctlRequest::default()
+    };
+    peer.ask(Command::IOCTL, |body| request.encode(body)).await
+}
+
+fn output(answer: &Answer) -> &[u8] {
+    IoctlResponse::decode(&answer.message).unwrap().output
+}
+
+async fn write(peer: &mut Peer, file_id: FileId, offset: u64, data: &[u8]) {
+    let request = WriteRequest { file_id, offset, data, ..WriteRequest::default() };
+    assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+}
+
+async fn read(peer: &mut Peer, file_id: FileId, offset: u64, length: u32) -> Vec<u8> {
+    let request = ReadRequest { file_id, offset, length, ..ReadRequest::default() };
+    let answer = peer.ask(Command::READ, |body| request.encode(body)).await;
+    assert_eq!(answer.status(), Status::SUCCESS);
+    ReadResponse::decode(&answer.message).unwrap().data.to_vec()
+}
+
+async fn lock(peer: &mut Peer, file_id: FileId, offset: u64, length: u64) {
+    let elements = [LockElement { offset, length, flags: LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY }];
+    let request = LockRequest { file_id, locks: LockElements::new(&elements), ..LockRequest::default() };
+    assert_eq!(peer.ask(Command::LOCK, |body| request.encode(body)).await.status(), Status::SUCCESS);
+}
+
+async fn key(peer: &mut Peer, file_id: FileId) -> [u8; 24] {
+    let answer = ioctl(peer, CtlCode::SRV_REQUEST_RESUME_KEY, file_id, &[], 32).await;
+    ResumeKey::decode(output(&answer)).unwrap().key
+}
+
+async fn copy(peer: &mut Peer, target: FileId, key: &[u8; 24], chunks: &[Chunk]) -> (Status, CopyChunksResult) {
+    let mut input = Vec::new();
+    CopyChunks::encode(key, chunks, &mut input);
+    let answer = ioctl(peer, CtlCode::SRV_COPYCHUNK, target, &input, 12).await;
+    (answer.status(), CopyChunksResult::decode(output(&answer)).unwrap())
+}
+
+fn chunk(source_offset: u64, target_offset: u64, length: u32) -> Chunk {
+    Chunk { source_offset, target_offset, length }
+}
+
+async fn two_files() -> (Peer, FileId, FileId) {
+    let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
+    let (source, target) = (peer.open("source").await, peer.open("target").await);
+    write(&mut peer, source, 0, b"0123456789").await;
+    (peer, source, target)
+}
+
+#[tokio::test]
+async fn chunks_are_copied_until_one_fails() {
+    let (mut peer, source, target) = two_files().await;
+    let key = key(&mut peer, source).await;
+    let chunks = [chunk(0, 0, 4), chunk(6, 4, 4), chunk(8, 8, 4), chunk(0, 20, 1)];
+    let done = CopyChunksResult { chunks: 2, chunk_bytes: 0, total_bytes: 8 };
+    assert_eq!(copy(&mut peer, target, &key, &chunks).await, (Status::INVALID_VIEW_SIZE, done));
+    assert_eq!(read(&mut peer, target, 0, 100).await, b"01236789");
+    let done = CopyChunksResult { chunks: 1, chunk_bytes: 0, total_bytes: 2 };
+    assert_eq!(copy(&mut peer, target, &key, &[chunk(0, u64::MAX, 2)]).await, (Status::SUCCESS, done));
+    assert_eq!(read(&mut peer, target, 0, 100).await, b"0123678901", "all ones mean the end of the file");
+}
+
+#[tokio::test]
+async fn copies_beyond_the_limits_tell_the_limits() {
+    let (mut peer, source, target) = two_files().await;
+    let key = key(&mut peer, source).await;
+    let one = chunk(0, 0, 1);
+    let bad: [&[Chunk]; 5] = [
+        &[one; 257],
+        &[chunk(0, 0, (1 << 20) + 1)],
+        &[chunk(0, 0, 1 << 20); 17],
+        &[one, chunk(0, 0, 0)],
+        &[one, chunk(0, 1 << 63, 1)],
+    ];
+    for chunks in bad {
+        assert_eq!(copy(&mut peer, target, &key, chunks).await, (Status::INVALID_PARAMETER, LIMITS));
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_count_that_lies_is_refused() {
+    let (mut peer, source, target) = two_files().await;
+    let key = key(&mut peer, source).await;
+    let mut input = Vec::new();
+    CopyChunks::encode(&key, &[chunk(0, 0, 1)], &mut input);
+    for count in [2_u32, 256, 0x0AAA_AAAB, u32::MAX] {
+        input[24..28].copy_from_slice(&count.to_le_bytes());
+        let answer = ioctl(&mut peer, CtlCode::SRV_COPYCHUNK_WRITE, target, &input, 12).await;
+        assert_eq!(answer.status(), Status::INVALID_PARAMETER, "{count}");
+        assert_eq!(CopyChunksResult::decode(output(&answer)), Ok(LIMITS));
+    }
+    for length in 0..input.len() {
+        let answer = ioctl(&mut peer, CtlCode::SRV_COPYCHUNK_WRITE, target, &input[..length], 12).await;
+        assert_eq!(answer.status(), Status::INVALID_PARAMETER, "{length}");
+    }
+}
+
+#[tokio::test]
+async fn the_key_of_another_session_is_no_key() {
+    let server = server(Signing::Enabled);
+    let (mut one, mut other) = (Peer::sign_in(&server).await, Peer::sign_in(&server).await);
+    let (source, target) = (one.open("source").await, other.open("target").await);
+    write(&mut one, source, 0, b"secret").await;
+    let key = key(&mut one, source).await;
+    for key in [key, [0; 24], [0xFF; 24]] {
+        let mut input = Vec::new();
+        CopyChunks::encode(&key, &[chunk(0, 0, 1)], &mut input);
+        let answer = ioctl(&mut other, CtlCode::SRV_COPYCHUNK, target, &input, 12).await;
+        assert_eq!(answer.status(), Status::OBJECT_NAME_NOT_FOUND);
+    }
+}
+
+#[tokio::test]
+async fn copies_respect_locks_on_both_sides() {
+    let server = server(Signing::Enabled);
+    let (mut one, mut other) = (Peer::sign_in(&server).await, Peer::sign_in(&server).await);
+    let (source, target) = (one.open("source").await, one.open("target").await);
+    write(&mut one, source, 0, b"0123456789").await;
+    let key = key(&mut one, source).await;
+    let (theirs_source, theirs_target) = (other.open("source").await, other.open("target").await);
+    lock(&mut other, theirs_source, 5, 5).await;
+    lock(&mut other, theirs_target, 100, 5).await;
+    let nothing = CopyChunksResult { chunks: 0, chunk_bytes: 0, total_bytes: 0 };
+    for bad in [chunk(0, 0, 6), chunk(0, 98, 3)] {
+        assert_eq!(copy(&mut one, target, &key, &[bad]).await, (Status::FILE_LOCK_CONFLICT, nothing));
+    }
+    assert_eq!(copy(&mut one, target, &key, &[chunk(0, 0, 5)]).await.0, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn a_file_is_copied_over_itself_whole() {
+    let (mut peer, source, _) = two_files().await;
+    let key = key(&mut peer, source).await;
+    assert_eq!(copy(&mut peer, source, &key, &[chunk(0, 3, 7)]).await.0, Status::SUCCESS);
+    assert_eq!(read(&mut peer, source, 0, 100).await, b"0120123456");
+}
+
+#[tokio::test]
+async fn ranges_before_zero_and_backwards_are_refused() {
+    let (mut peer, file, _) = two_files().await;
+    for (offset, beyond_final_zero) in [(1 << 63, u64::MAX), (0, 1 << 63), (5, 4), (u64::MAX, 0)] {
+        let mut input = Vec::new();
+        ZeroData { offset, beyond_final_zero }.encode(&mut input);
+        let answer = ioctl(&mut peer, CtlCode::SET_ZERO_DATA, file, &input, 0).await;
+        assert_eq!(answer.status(), Status::INVALID_PARAMETER);
+    }
+    for (offset, length) in [(1 << 63, 1), (0, 1 << 63), (1, i64::MAX as u64), (u64::MAX, u64::MAX)] {
+        let mut input = Vec::new();
+        encode_ranges(&[Range { offset, length }], &mut input);
+        let answer = ioctl(&mut peer, CtlCode::QUERY_ALLOCATED_RANGES, file, &input, 4096).await;
+        assert_eq!(answer.status(), Status::INVALID_PARAMETER);
+        let mut input = Vec::new();
+        DuplicateExtents { source: file, source_offset: offset, target_offset: 0, length }.encode(&mut input);
+        let answer = ioctl(&mut peer, CtlCode::DUPLICATE_EXTENTS_TO_FILE, file, &input, 0).await;
+        assert_eq!(answer.status(), Status::INVALID_PARAMETER);
+    }
+    for range in [Range { offset: u64::MAX, length: 1 }, Range { offset: u64::MAX, length: u64::MAX }] {
+        let mut input = Vec::new();
+        LevelTrim::encode(0, &[range], &mut input);
+        let answer = ioctl(&mut peer, CtlCode::FILE_LEVEL_TRIM, file, &input, 0).await;
+        assert_eq!(answer.status(), Status::INTEGER_OVERFLOW);
+    }
+}
+
+#[tokio::test]
+async fn every_control_survives_empty_short_and_random_input() {
+    let (mut peer, file, _) = two_files().await;
+    let codes = [
+        CtlCode::SRV_COPYCHUNK,
+        CtlCode::SET_SPARSE,
+        CtlCode::SET_ZERO_DATA,
+        CtlCode::QUERY_ALLOCATED_RANGES,
+        CtlCode::FILE_LEVEL_TRIM,
+        CtlCode::DUPLICATE_EXTENTS_TO_FILE,
+        CtlCode::DUPLICATE_EXTENTS_TO_FILE_EX,
+        CtlCode::SET_COMPRESSION,
+        CtlCode::GET_REPARSE_POINT,
+        CtlCode::PIPE_TRANSCEIVE,
+        CtlCode::PIPE_PEEK,
+        CtlCode::SRV_READ_HASH,
+        CtlCode::LMR_REQUEST_RESILIENCY,
+        CtlCode(0),
+        CtlCode(u32::MAX),
+    ];
+    for code in codes {
+        for fill in [0, 0x7F, 0xFF] {
+            for length in (0..64).chain([1000]) {
+                for room in [0, 1, 12, 4096] {
+                    let _ = ioctl(&mut peer, code, file, &vec![fill; length], room).await;
+                }
+            }
+        }
+    }
+    read(&mut peer, file, 0, 1).await;
+}
+
+#[tokio::test]
+async fn allocated_ranges_follow_what_is_zeroed_in_a_sparse_file() {
+    let (mut peer, file, _) = two_files().await;
+    write(&mut peer, file, 0, &vec![1; 65536]).await;
+    let mut asked = Vec::new();
+    encode_ranges(&[Range { offset: 0, length: 65536 }], &mut asked);
+    assert_eq!(ioctl(&mut peer, CtlCode::SET_SPARSE, file, &[], 0).await.status(), Status::SUCCESS);
+    let mut zeroed = Vec::new();
+    ZeroData { offset: 16384, beyond_final_zero: 32768 }.encode(&mut zeroed);
+    assert_eq!(ioctl(&mut peer, CtlCode::SET_ZERO_DATA, file, &zeroed, 0).await.status(), Status::SUCCESS);
+    let answer = ioctl(&mut peer, CtlCode::QUERY_ALLOCATED_RANGES, file, &asked, 4096).await;
+    let all: Vec<_> = ranges(output(&answer)).unwrap().collect();
+    assert_eq!(all, [Range { offset: 0, length: 16384 }, Range { offset: 32768, length: 32768 }]);
+    let answer = ioctl(&mut peer, CtlCode::QUERY_ALLOCATED_RANGES, file, &asked, 16).await;
+    assert_eq!((answer.status(), output(&answer).len()), (Status::BUFFER_OVERFLOW, 16));
+    let answer = ioctl(&mut peer, CtlCode::QUERY_ALLOCATED_RANGES, file, &asked, 15).await;
+    assert_eq!(answer.status(), Status::BUFFER_TOO_SMALL);
+}
+
+#[tokio::test]
+async fn what_is_not_a_file_system_control_is_not_supported() {
+    let (mut peer, file, _) = two_files().await;
+    for flags in [IoctlFlags(0), IoctlFlags(2), IoctlFlags(3), IoctlFlags(u32::MAX)] {
+        let request = IoctlRequest { ctl_code: CtlCode::SET_SPARSE, file_id: file, flags, ..IoctlRequest::default() };
+        let answer = peer.ask(Command::IOCTL, |body| request.encode(body)).await;
+        assert_eq!(answer.status(), Status::NOT_SUPPORTED);
+    }
+}
+
+#[tokio::test]
+async fn lengths_above_the_largest_transaction_are_refused() {
+    let (mut peer, file, _) = two_files().await;
+    let most = (8 << 20) + 1;
+    for (max_input_response, max_output_response) in [(most, 0), (u32::MAX, 0)] {
+        let request = IoctlRequest {
+            ctl_code: CtlCode::GET_COMPRESSION,
+            file_id: file,
+            max_input_response,
+            max_output_response,
+            flags: IoctlFlags::IS_FSCTL,
+            input: &[],
+        };
+        let answer = peer.ask(Command::IOCTL, |body| request.encode(body)).await;
+        assert_eq!(answer.status(), Status::INVALID_PARAMETER);
+    }
+}
+
+#[tokio::test]
+async fn the_server_s_own_controls_take_no_open_and_the_others_need_one() {
+    let (mut peer, file, _) = two_files().await;
+    for code in [CtlCode::DFS_GET_REFERRALS, CtlCode::QUERY_NETWORK_INTERFACE_INFO, CtlCode::PIPE_WAIT] {
+        let answer = ioctl(&mut peer, code, file, &[0; 64], 4096).await;
+        assert_eq!(answer.status(), Status::INVALID_PARAMETER);
+    }
+    let answer = ioctl(&mut peer, CtlCode::DFS_GET_REFERRALS, FileId::ANY, &[0; 64], 4096).await;
+    assert_eq!(answer.status(), Status::FS_DRIVER_REQUIRED);
+    let answer = ioctl(&mut peer, CtlCode::SET_SPARSE, FileId::ANY, &[], 0).await;
+    assert_eq!(answer.status(), Status::FILE_CLOSED);
+}
+
+#[tokio::test]
+async fn validating_the_negotiation_of_3_1_1_ends_the_connection() {
+    let (mut peer, ..) = two_files().await;
+    let request = IoctlRequest {
+        ctl_code: CtlCode::VALIDATE_NEGOTIATE_INFO,
+        file_id: FileId::ANY,
+        max_output_response: 24,
+        flags: IoctlFlags::IS_FSCTL,
+        input: &[0; 26],
+        ..IoctlRequest::default()
+    };
+    let mut message = peer.message(Command::IOCTL, |body| request.encode(body));
+    peer.process(&mut message).unwrap();
+    assert!(peer.connection.is_silent() && peer.take_frame().is_none());
+}
+
+#[tokio::test]
+async fn object_ids_are_the_files_own() {
+    let (mut peer, source, target) = two_files().await;
+    let mut ids = Vec::new();
+    for file in [source, source, target] {
+        let answer = ioctl(&mut peer, CtlCode::CREATE_OR_GET_OBJECT_ID, file, &[], 64).await;
+        ids.push(ObjectId::decode(output(&answer)).unwrap().object);
+    }
+    assert!(ids[0] == ids[1] && ids[1] != ids[2]);
+}
+
+/// Connects to `IPC$` and opens a pipe.
+async fn open_pipe(peer: &mut Peer, name: &str) -> Result<FileId, Status> {
+    let path = codec::utf16_bytes(r"\\test\IPC$");
+    let request = TreeConnectRequest { path: Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
+    let answer = peer.ask(Command::TREE_CONNECT, |body| request.encode(body)).await;
+    peer.tree_id = answer.header.tree_id();
+    let name = codec::utf16_bytes(name);
+    let request = CreateRequest {
+        desired_access: wire::security::access::FILE_ALL.into(),
+        name: Utf16::new(&name).unwrap(),
+        ..CreateRequest::default()
+    };
+    let answer = peer.ask(Command::CREATE, |body| request.encode(body)).await;
+    if answer.status() != Status::SUCCESS {
+        return Err(answer.status());
+    }
+    Ok(CreateResponse::decode(&answer.message).unwrap().file_id)
+}
+
+#[tokio::test]
+async fn shares_are_listed_over_a_pipe_message_by_message() {
+    let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
+    let pipe = open_pipe(&mut peer, "srvsvc").await.unwrap();
+    let answer = ioctl(&mut peer, CtlCode::PIPE_TRANSCEIVE, pipe, &bind(&SyntaxId::SRVSVC), 4096).await;
+    assert_eq!(answer.status(), Status::SUCCESS);
+    let fragment_bytes_max = bound(output(&answer)).unwrap();
+    let mut stub = Vec::new();
+    encode_list_shares("", 0, Syntax::Ndr32, &mut stub);
+    for fragment in rpc_request(1, Operation::SHARE_ENUM.0, &stub, fragment_bytes_max) {
+        write(&mut peer, pipe, 0, &fragment).await;
+    }
+    let answer = ioctl(&mut peer, CtlCode::PIPE_PEEK, pipe, &[], 4096).await;
+    let peeked = output(&answer)[16..].to_vec();
+    let answer = ioctl(&mut peer, CtlCode::PIPE_TRANSCEIVE, pipe, &[], 4096).await;
+    assert_eq!(answer.status(), Status::PIPE_BUSY);
+    let request = ReadRequest { file_id: pipe, length: 10, ..ReadRequest::default() };
+    let answer = peer.ask(Command::READ, |body| request.encode(body)).await;
+    assert_eq!(answer.status(), Status::BUFFER_OVERFLOW);
+    let mut message = ReadResponse::decode(&answer.message).unwrap().data.to_vec();
+    message.extend(read(&mut peer, pipe, 0, 4096).await);
+    assert_eq!(message, peeked);
+    let stub = RpcAnswer::new(1).fragment(&message).unwrap().unwrap();
+    let names: Vec<_> =
+        decode_listing(&stub, Syntax::Ndr32).unwrap().shares.into_iter().map(|share| share.name).collect();
+    assert_eq!(names, ["ram", "IPC$"]);
+}
+
+#[tokio::test]
+async fn a_read_of_an_empty_pipe_waits_until_something_is_written_or_the_pipe_closed() {
+    let shard = tokio::task::LocalSet::new();
+    shard
+        .run_until(async {
+            let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
+            let pipe = open_pipe(&mut peer, r"\PIPE\SrvSvc").await.unwrap();
+            let read = ReadRequest { file_id: pipe, length: 4096, ..ReadRequest::default() };
+            let mut message = peer.message(Command::READ, |body| read.encode(body));
+            peer.process(&mut message).unwrap();
+            assert_eq!(peer.receive().await.status(), Status::PENDING);
+            write(&mut peer, pipe, 0, &bind(&SyntaxId::SRVSVC)).await;
+            let answer = peer.receive().await;
+            assert!(bound(ReadResponse::decode(&answer.message).unwrap().data).is_ok());
+
+            let mut message = peer.message(Command::READ, |body| read.encode(body));
+            peer.process(&mut message).unwrap();
+            assert_eq!(peer.receive().await.status(), Status::PENDING);
+            let close = CloseRequest { file_id: pipe, ..CloseRequest::default() };
+            let mut message = peer.message(Command::CLOSE, |body| close.encode(body));
+            peer.process(&mut message).unwrap();
+            let mut statuses = [peer.receive().await.status(), peer.receive().await.status()];
+            statuses.sort();
+            assert_eq!(statuses, [Status::SUCCESS, Status::PIPE_BROKEN]);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_pipe_on_which_nonsense_is_written_breaks() {
+    let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
+    let pipe = open_pipe(&mut peer, "wkssvc").await.unwrap();
+    let answer = ioctl(&mut peer, CtlCode::PIPE_TRANSCEIVE, pipe, &[0xFF; 64], 4096).await;
+    assert_eq!(answer.status(), Status::PIPE_BROKEN);
+    let answer = ioctl(&mut peer, CtlCode::PIPE_PEEK, pipe, &[], 4096).await;
+    assert_eq!(answer.status(), Status::PIPE_BROKEN);
+}
+
+#[tokio::test]
+async fn only_pipes_that_exist_are_opened_and_waited_for() {
+    let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
+    assert_eq!(open_pipe(&mut peer, "lsarpc").await, Err(Status::OBJECT_NAME_NOT_FOUND));
+    for (name, status) in [("srvsvc", Status::SUCCESS), ("lsarpc", Status::OBJECT_NAME_NOT_FOUND)] {
+        let mut input = Vec::new();
+        PipeWait::encode(None, name, &mut input);
+        assert_eq!(ioctl(&mut peer, CtlCode::PIPE_WAIT, FileId::ANY, &input, 0).await.status(), status);
+    }
+}
+
+#[test]
+fn ranges_are_signed() {
+    const MAX: u64 = i64::MAX as u64;
+    assert_eq!(signed_range(0, 0), Some(0..0));
+    assert_eq!(signed_range(1, MAX - 1), Some(1..MAX));
+    for (offset, length) in [(MAX + 1, 0), (0, MAX + 1), (1, MAX), (u64::MAX, 1), (u64::MAX, u64::MAX)] {
+        assert_eq!(signed_range(offset, length), None);
+    }
+}
