@@ -25,6 +25,12 @@ pub(crate) fn shares_conflict(one: (u32, u32), other: (u32, u32)) -> bool {
     takes_part(one.0) && takes_part(other.0) && (unshared(one.0, other.1) || unshared(other.0, one.1))
 }
 
+/// True where an open of a file's unnamed stream with `access` may delete it, with all its streams, while an open of a named
+/// stream, (access, share access), does not share that (MS-FSA 2.1.5.1.2.1).
+pub(crate) fn deletion_conflicts(access: u32, stream: (u32, u32)) -> bool {
+    access & DELETE != 0 && takes_part(stream.0) && stream.1 & SHARE_DELETE == 0
+}
+
 /// An open that looks at attributes alone is in nobody's way.
 pub(crate) fn takes_part(access: u32) -> bool {
     access & (SHARED_READ | SHARED_WRITE | DELETE) != 0

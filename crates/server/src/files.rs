@@ -301,8 +301,15 @@ impl FileState {
         if self.is_delete_pending(&stream) {
             return Err(Status::DELETE_PENDING);
         }
+        let wanted = (entry.access, entry.share);
         let taken = |claim: &Claim| {
-            claim.stream == stream && access::shares_conflict((entry.access, entry.share), (claim.access, claim.share))
+            let held = (claim.access, claim.share);
+            match (claim.stream.as_str(), stream.as_str()) {
+                (held_stream, wanted_stream) if held_stream == wanted_stream => access::shares_conflict(wanted, held),
+                ("", _) => access::deletion_conflicts(claim.access, wanted),
+                (_, "") => access::deletion_conflicts(entry.access, held),
+                _ => false,
+            }
         };
         if self.claims.iter().any(taken) {
             return Err(Status::SHARING_VIOLATION);
@@ -380,6 +387,20 @@ mod tests {
         assert!(enter(&table, 2, "", READ, READ).is_ok());
         assert!(enter(&table, 3, "stream", WRITE, 0).is_ok());
         assert!(enter(&table, 4, "", 0x80, 0).is_ok(), "attributes alone conflict with nothing");
+    }
+
+    #[test]
+    fn who_deletes_a_file_deletes_its_streams() {
+        const DELETE: u32 = 0x1_0000;
+        let table = FileTable::new();
+        enter(&table, 1, "stream", READ, READ | WRITE).ok().unwrap();
+        assert_eq!(enter(&table, 2, "", DELETE, ALL).err(), Some(Status::SHARING_VIOLATION));
+        assert!(enter(&table, 3, "other", DELETE, ALL).is_ok());
+        let table = FileTable::new();
+        enter(&table, 1, "", DELETE, ALL).ok().unwrap();
+        assert_eq!(enter(&table, 2, "stream", READ, READ | WRITE).err(), Some(Status::SHARING_VIOLATION));
+        assert!(enter(&table, 3, "stream", READ, ALL).is_ok());
+        assert!(enter(&table, 4, "stream", 0x80, 0).is_ok(), "attributes alone conflict with nothing");
     }
 
     #[test]

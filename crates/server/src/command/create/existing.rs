@@ -58,10 +58,10 @@ async fn open_node(
     path: SharePath,
 ) -> Result<Option<Opened>, Refusal> {
     let kind = found.node.kind();
-    check_kind(plan, kind)?;
     if plan.disposition == CreateDisposition::CREATE {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
+    check_kind(plan, kind)?;
     if plan.overwrites() && kind == Kind::Directory {
         return Err(Status::INVALID_PARAMETER.into());
     }
@@ -119,7 +119,12 @@ fn granted(context: &Context, plan: &Plan, found: &Found, path: &SharePath, know
     let checked = access::check_node(&user, &**found.base(), needed & !SYNCHRONIZE);
     let granted = match checked {
         Err(refusal) if refusal.status == Status::ACCESS_DENIED => {
-            by_directory(context, found, path, needed)?.ok_or(refusal)?
+            // Who may delete in a directory may delete what is in it, and see its attributes where the directory may be listed.
+            let lent = lent(context, path, 0)? & needed;
+            if lent == 0 {
+                return Err(refusal);
+            }
+            lent | access::check_node(&user, &**found.base(), needed & !lent & !SYNCHRONIZE)?
         }
         checked => checked?,
     };
@@ -149,32 +154,7 @@ fn within(context: &Context, granted: u32, known: &Metadata) -> Result<u32, Stat
     Ok(granted & !withheld & (share | wire::security::access::ACCESS_SYSTEM_SECURITY))
 }
 
-/// Who may delete in a directory may delete what is in it, and see its attributes where the directory may be listed.
-fn by_directory(context: &Context, found: &Found, path: &SharePath, needed: u32) -> Result<Option<u32>, Refusal> {
-    let lent = DELETE | READ_ATTRIBUTES;
-    if needed & lent == 0 || needed & MAXIMUM_ALLOWED != 0 {
-        return Ok(None);
-    }
-    let session = context.session()?;
-    let user = session.user.load();
-    let rest = needed & !lent & !SYNCHRONIZE;
-    let own = if rest == 0 { Ok(0) } else { access::check_node(&user, &**found.base(), rest) };
-    let Ok(own) = own else { return Ok(None) };
-    let Some(parent) = parent(context, path)? else { return Ok(None) };
-    let mut granted = own;
-    for (right, by) in [(DELETE, DELETE_CHILD), (READ_ATTRIBUTES, wire::security::access::READ_DATA)] {
-        if needed & right != 0 {
-            let direct = access::check_node(&user, &**found.base(), right).is_ok();
-            if !direct && access::check_node(&user, &*parent, by).is_err() {
-                return Ok(None);
-            }
-            granted |= right;
-        }
-    }
-    Ok(Some(granted))
-}
-
-/// What the directory lends to one who has `granted` of his own and wants everything.
+/// What the directory lends of what lacks beside `granted` (MS-FSA 2.1.5.1.2.1).
 fn lent(context: &Context, path: &SharePath, granted: u32) -> Result<u32, Refusal> {
     let by = [(DELETE, DELETE_CHILD), (READ_ATTRIBUTES, wire::security::access::READ_DATA)];
     if by.iter().all(|(right, _)| granted & right != 0) {

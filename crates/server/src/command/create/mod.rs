@@ -216,7 +216,9 @@ fn usage(access: u32) -> Use {
 /// A file where a directory was asked for, or the other way round.
 fn check_kind(plan: &Plan, kind: Kind) -> Result<(), Status> {
     match kind {
-        Kind::Directory if plan.options.contains(CreateOptions::NON_DIRECTORY_FILE) => Err(Status::FILE_IS_A_DIRECTORY),
+        Kind::Directory if plan.names_data || plan.options.contains(CreateOptions::NON_DIRECTORY_FILE) => {
+            Err(Status::FILE_IS_A_DIRECTORY)
+        }
         Kind::File | Kind::Stream if plan.options.contains(CreateOptions::DIRECTORY_FILE) => {
             Err(Status::NOT_A_DIRECTORY)
         }

@@ -38,6 +38,8 @@ pub(super) struct Plan {
     pub(super) path: SharePath,
     /// The named stream, where one is meant.
     pub(super) stream: Option<String>,
+    /// The unnamed data was meant by its name, `::$DATA`: no directory has it.
+    pub(super) names_data: bool,
     pub(super) disposition: CreateDisposition,
     pub(super) options: CreateOptions,
     /// DesiredAccess, generic bits mapped.
@@ -56,7 +58,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn read(request: &CreateRequest<'_>, tree: &Tree) -> Result<Self, Refusal> {
         check_fields(request)?;
-        let (path, stream) = path_and_stream(request)?;
+        let Named { path, stream, names_data } = Named::read(request)?;
         let desired = GenericMapping::FILE.map(request.desired_access.0);
         let beyond = desired & !(tree.access_max | MAXIMUM_ALLOWED | access::ACCESS_SYSTEM_SECURITY);
         if beyond != 0 {
@@ -73,6 +75,7 @@ impl Plan {
         Ok(Plan {
             path,
             stream,
+            names_data,
             disposition: request.disposition,
             options: request.options,
             desired,
@@ -148,31 +151,43 @@ fn check_fields(request: &CreateRequest<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-/// Splits the name into a path and a stream.
-fn path_and_stream(request: &CreateRequest<'_>) -> Result<(SharePath, Option<String>), Refusal> {
-    let name = request.name.decode().ok_or(Status::OBJECT_NAME_INVALID)?;
-    if name.starts_with('\\') {
-        return Err(Status::INVALID_PARAMETER.into());
-    }
-    let (directory, last) = match name.rsplit_once('\\') {
-        Some((directory, last)) => (Some(directory), last),
-        None => (None, name.as_str()),
-    };
-    let Some((file, stream)) = last.split_once(':') else {
-        return Ok((SharePath::parse(&name)?, None));
-    };
-    let path = directory.map_or_else(|| file.to_owned(), |directory| format!("{directory}\\{file}"));
-    let path = SharePath::parse(&path)?;
-    let stream = stream_name(stream, request)?;
-    Ok((path, stream))
+/// The name of a CREATE, taken apart.
+struct Named {
+    path: SharePath,
+    stream: Option<String>,
+    names_data: bool,
 }
 
-/// What stands behind the first colon: `NAME`, `NAME:$DATA`, `:$DATA`, or the index of a directory.
-fn stream_name(text: &str, request: &CreateRequest<'_>) -> Result<Option<String>, Status> {
+impl Named {
+    fn read(request: &CreateRequest<'_>) -> Result<Named, Refusal> {
+        let name = request.name.decode().ok_or(Status::OBJECT_NAME_INVALID)?;
+        if name.starts_with('\\') {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        if name.split('\\').any(|part| part == "..") {
+            return Err(Status::OBJECT_PATH_SYNTAX_BAD.into());
+        }
+        let (directory, last) = match name.rsplit_once('\\') {
+            Some((directory, last)) => (Some(directory), last),
+            None => (None, name.as_str()),
+        };
+        let Some((file, stream)) = last.split_once(':') else {
+            return Ok(Named { path: SharePath::parse(&name)?, stream: None, names_data: false });
+        };
+        let path = directory.map_or_else(|| file.to_owned(), |directory| format!("{directory}\\{file}"));
+        let path = SharePath::parse(&path)?;
+        let (stream, names_data) = stream_name(stream, request)?;
+        Ok(Named { path, stream, names_data })
+    }
+}
+
+/// What stands behind the first colon: `NAME`, `NAME:$DATA`, `:$DATA`, or the index of a directory. Gives the stream's name, and
+/// whether that is the unnamed data.
+fn stream_name(text: &str, request: &CreateRequest<'_>) -> Result<(Option<String>, bool), Status> {
     let (name, kind) = text.split_once(':').unwrap_or((text, ""));
     if kind.eq_ignore_ascii_case("$INDEX_ALLOCATION") {
         let default = name.is_empty() || name.eq_ignore_ascii_case("$I30");
-        return if default { Ok(None) } else { Err(Status::OBJECT_NAME_INVALID) };
+        return if default { Ok((None, false)) } else { Err(Status::OBJECT_NAME_INVALID) };
     }
     let explicit = text.contains(':');
     let unnamed = name.is_empty();
@@ -186,7 +201,7 @@ fn stream_name(text: &str, request: &CreateRequest<'_>) -> Result<Option<String>
     if request.options.contains(CreateOptions::DIRECTORY_FILE) {
         return Err(Status::NOT_A_DIRECTORY);
     }
-    Ok((!unnamed).then(|| name.to_owned()))
+    Ok(((!unnamed).then(|| name.to_owned()), unnamed))
 }
 
 /// Overwriting needs to write, whatever access was asked for.

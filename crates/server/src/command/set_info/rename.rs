@@ -43,7 +43,8 @@ pub(super) fn name(asked: &Rename<'_>) -> Result<String, Status> {
 fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     let file = job.file()?;
     if file.stream.is_some() {
-        return Err(Status::INVALID_PARAMETER.into());
+        // What Windows says to a stream that is to become a file.
+        return Err(Status::SHARING_VIOLATION.into());
     }
     let from = file.path.lock().clone();
     let place = Place::find(job, name, file.kind)?;
