@@ -22,6 +22,11 @@ impl MaximalAccessRequest {
             _ => Err(Malformed("length of a MxAc context")),
         }
     }
+
+    /// The context's data.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.timestamp.map_or_else(Vec::new, |timestamp| timestamp.0.to_le_bytes().to_vec())
+    }
 }
 
 /// SMB2_CREATE_QUERY_MAXIMAL_ACCESS_RESPONSE, MxAc (2.2.14.2.5).
@@ -131,8 +136,10 @@ mod tests {
     #[test]
     fn a_maximal_access_request_is_empty_or_a_time() {
         assert_eq!(MaximalAccessRequest::decode(&[]), Ok(MaximalAccessRequest { timestamp: None }));
-        let timestamp = Some(FileTime(0x0101_0101_0101_0101));
-        assert_eq!(MaximalAccessRequest::decode(&[1; 8]), Ok(MaximalAccessRequest { timestamp }));
+        let request = MaximalAccessRequest { timestamp: Some(FileTime(0x0101_0101_0101_0101)) };
+        assert_eq!(MaximalAccessRequest::decode(&[1; 8]), Ok(request));
+        assert_eq!(request.to_bytes(), [1; 8]);
+        assert!(MaximalAccessRequest { timestamp: None }.to_bytes().is_empty());
         for length in [1, 4, 7, 9, 16] {
             assert!(MaximalAccessRequest::decode(&[1; 16][..length]).is_err());
         }
