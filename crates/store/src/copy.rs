@@ -13,8 +13,8 @@ pub(crate) struct Span {
 /// Bytes copied in one step.
 const STEP_BYTES: usize = 256 * 1024;
 
-/// Copies by reading and writing; `same` tells that both nodes are the same data, so that ranges that overlap are copied
-/// in the order that keeps them whole. Gives the bytes copied.
+/// Copies by reading and writing; `same` tells that both nodes are the same data, so that ranges that overlap are
+/// copied in the order that keeps them whole. Gives the bytes copied.
 pub(crate) fn through_memory(target: &dyn Node, source: &dyn Node, span: Span, same: bool) -> Result<u64, Error> {
     let available = source.metadata()?.length.saturating_sub(span.source_offset);
     let length = span.length.min(available);

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::Error;
 
-/// One name in a directory, as clients see it: not empty, at most 255 UTF-16 units, none of `" * / : < > ? \ |` and no control
-/// characters, not `.` or `..`.
+/// One name in a directory, as clients see it: not empty, at most 255 UTF-16 units, none of `" * / : < > ? \ |` and
+/// no control characters, not `.` or `..`.
 ///
 /// A file that another program made with a name that clients cannot say is shown with the forbidden characters
 /// moved to U+F000 + code (as Linux and macOS clients map them), and is found again by that name.

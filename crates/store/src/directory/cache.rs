@@ -1,13 +1,13 @@
 //! The names in directories, so that a name in another case, or one that does not exist, costs no scan each time.
 //!
-//! A listing is believed while its directory's times of change equal those it was read with. Two changes within one tick
-//! of the file system's clock look alike, so a listing read within a tick of the directory's last change is only believed where
-//! that change was ours: then the listing was brought up to date, and it is believed until [`OURS_AGE_MAX`] has passed, for another
-//! program's change may have gone unseen just before ours. A name asked for in its stored case is always looked up
-//! by the kernel and needs no listing.
+//! A listing is believed while its directory's times of change equal those it was read with. Two changes within one
+//! tick of the file system's clock look alike, so a listing read within a tick of the directory's last change is only
+//! believed where that change was ours: then the listing was brought up to date, and it is believed until
+//! [`OURS_AGE_MAX`] has passed, for another program's change may have gone unseen just before ours. A name asked for
+//! in its stored case is always looked up by the kernel and needs no listing.
 //!
-//! A directory's own changes through one store happen one at a time, under the lock of the directory's shard: this is what keeps two
-//! names that differ in case only from being made at once.
+//! A directory's own changes through one store happen one at a time, under the lock of the directory's shard: this is
+//! what keeps two names that differ in case only from being made at once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -26,8 +26,8 @@ use crate::{Error, Identity, fold};
 
 /// Names held in all listings of a store: about 100 MiB of memory.
 const NAMES_MAX: usize = 1 << 19;
-/// Names in one listing; larger directories are read through each time.
-const LISTING_NAMES_MAX: usize = NAMES_MAX / 2;
+/// The part of them that one directory may have; larger directories are read through each time.
+const LISTING_SHARE: usize = 2;
 /// What a listing costs besides its names, in names.
 const LISTING_COST: usize = 4;
 /// How many locks the directories share.
@@ -41,6 +41,7 @@ pub(super) struct Cache {
     shards: Vec<Mutex<Shard>>,
     hasher: RandomState,
     names: AtomicUsize,
+    names_max: usize,
     tick: Duration,
 }
 
@@ -53,7 +54,8 @@ struct Listing {
     settled: bool,
     /// The last change was ours.
     ours: bool,
-    read_at: Instant,
+    /// When it was last known to be right beyond doubt.
+    sure_at: Instant,
     cost: Duration,
     /// `None` where there are too many.
     names: Option<HashMap<Box<str>, Stored>>,
@@ -83,8 +85,12 @@ pub(super) enum Did<'a> {
 impl Cache {
     /// `tick` is how coarse the file system's times of change are.
     pub(super) fn new(tick: Duration) -> Self {
+        Cache::with_room(tick, NAMES_MAX)
+    }
+
+    fn with_room(tick: Duration, names_max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Cache { shards, hasher: RandomState::new(), names: AtomicUsize::new(0), tick }
+        Cache { shards, hasher: RandomState::new(), names: AtomicUsize::new(0), names_max, tick }
     }
 
     /// Holds a directory.
@@ -113,12 +119,12 @@ impl Cache {
     }
 
     fn make_room(&self, shard: &mut Shard, keep: Identity, own: usize) {
-        if self.names.load(Ordering::Relaxed) <= NAMES_MAX {
+        if self.names.load(Ordering::Relaxed) <= self.names_max {
             return;
         }
         shard.retain(|identity, listing| *identity == keep || self.dropped(listing));
         for step in 1..SHARDS {
-            if self.names.load(Ordering::Relaxed) <= NAMES_MAX {
+            if self.names.load(Ordering::Relaxed) <= self.names_max {
                 return;
             }
             if let Some(mut other) = self.shards[(own + step) % SHARDS].try_lock() {
@@ -150,7 +156,7 @@ impl Held<'_> {
             Some(names) => Ok(names.get(wanted.folded.as_str()).map(|stored| stored.best(&wanted.disk).to_vec())),
             None => {
                 let (best, count) = search(folder, wanted)?;
-                if count < LISTING_NAMES_MAX {
+                if count < self.cache.names_max / LISTING_SHARE {
                     self.forget(folder.identity);
                 }
                 Ok(best)
@@ -194,7 +200,8 @@ impl Held<'_> {
     /// Reads the directory. False where it cannot be read.
     fn read(&mut self, folder: &Folder) -> Result<bool, Error> {
         self.forget(folder.identity);
-        let listing = match Listing::read(folder, self.cache.tick) {
+        let names_max = self.cache.names_max / LISTING_SHARE;
+        let listing = match Listing::read(folder, self.cache.tick, names_max) {
             Ok(listing) => listing,
             Err(Errno::ACCESS | Errno::PERM) => return Ok(false),
             Err(errno) => return Err(error(errno)),
@@ -218,31 +225,34 @@ impl Held<'_> {
 }
 
 impl Listing {
-    fn read(folder: &Folder, tick: Duration) -> Result<Self, Errno> {
-        let read_at = Instant::now();
+    fn read(folder: &Folder, tick: Duration, names_max: usize) -> Result<Self, Errno> {
+        let sure_at = Instant::now();
         let stamp = folder.stamp_now()?;
         let settled = stamp.is_older_than(tick, SystemTime::now());
         let mut names = HashMap::new();
         let mut count = 0;
         each_name(&folder.fd, |entry| {
             count += 1;
-            if count <= LISTING_NAMES_MAX {
+            if count <= names_max {
                 insert(&mut names, entry.name);
             }
         })?;
-        let whole = count <= LISTING_NAMES_MAX;
+        let whole = count <= names_max;
         let weight = LISTING_COST + if whole { count } else { 0 };
         let names = whole.then_some(names);
-        Ok(Listing { stamp, settled, ours: false, read_at, cost: read_at.elapsed(), names, weight })
+        Ok(Listing { stamp, settled, ours: false, sure_at, cost: sure_at.elapsed(), names, weight })
     }
 
     fn is_trusted(&self) -> bool {
         let age_max = OURS_AGE_MAX.max(self.cost.saturating_mul(SCAN_SHARE));
-        self.names.is_some() && (self.settled || (self.ours && self.read_at.elapsed() < age_max))
+        self.names.is_some() && (self.settled || (self.ours && self.sure_at.elapsed() < age_max))
     }
 
     /// Brings the listing up to date; gives by how many names its weight changed.
     fn note(&mut self, did: &Did<'_>, stamp: Stamp) -> usize {
+        if self.settled {
+            self.sure_at = Instant::now();
+        }
         (self.stamp, self.settled, self.ours) = (stamp, false, true);
         let Some(names) = &mut self.names else { return 0 };
         match did {
@@ -325,4 +335,100 @@ fn search(folder: &Folder, wanted: &Wanted) -> Result<(Option<Vec<u8>>, usize), 
     };
     each_name(&folder.fd, look).map_err(error)?;
     Ok((best, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rustix::fs::{Mode, OFlags, open};
+
+    use super::*;
+    use crate::SharePath;
+    use crate::directory::file::Reach;
+
+    const TICK: Duration = Duration::from_millis(20);
+
+    fn folder(path: &std::path::Path) -> Folder {
+        let fd = open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        Folder::new((fd, Reach::Read), Vec::new(), SharePath::root()).unwrap()
+    }
+
+    fn find(cache: &Cache, folder: &Folder, name: &str) -> Option<Vec<u8>> {
+        cache.hold(folder.identity).find(folder, &Wanted::new(name), Wait::May).unwrap()
+    }
+
+    #[test]
+    fn names_held_are_bounded() {
+        let place = tempfile::tempdir().unwrap();
+        let cache = Cache::with_room(TICK, 100);
+        for index in 0..40 {
+            let path = place.path().join(format!("{index}"));
+            fs::create_dir(&path).unwrap();
+            for name in 0..10 {
+                fs::write(path.join(format!("name{name}")), "").unwrap();
+            }
+            let folder = folder(&path);
+            assert_eq!(find(&cache, &folder, "NAME7").as_deref(), Some(b"name7".as_slice()));
+            assert!(cache.names.load(Ordering::Relaxed) <= 100);
+        }
+        let held: usize =
+            cache.shards.iter().map(|shard| shard.lock().values().map(|listing| listing.weight).sum::<usize>()).sum();
+        assert_eq!(held, cache.names.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_directory_too_large_to_be_held_is_searched() {
+        let place = tempfile::tempdir().unwrap();
+        for name in 0..80 {
+            fs::write(place.path().join(format!("name{name}")), "").unwrap();
+        }
+        let cache = Cache::with_room(TICK, 100);
+        let folder = folder(place.path());
+        for _ in 0..2 {
+            assert_eq!(find(&cache, &folder, "NAME77").as_deref(), Some(b"name77".as_slice()));
+            assert_eq!(find(&cache, &folder, "none"), None);
+            assert!(cache.names.load(Ordering::Relaxed) <= LISTING_COST);
+        }
+        for name in 10..80 {
+            fs::remove_file(place.path().join(format!("name{name}"))).unwrap();
+        }
+        assert_eq!(find(&cache, &folder, "NAME7").as_deref(), Some(b"name7".as_slice()));
+        assert_eq!(find(&cache, &folder, "NAME77"), None);
+        assert!(cache.names.load(Ordering::Relaxed) > LISTING_COST);
+    }
+
+    #[test]
+    fn a_listing_is_believed_while_nothing_changes() {
+        let place = tempfile::tempdir().unwrap();
+        let old = rustix::fs::Timespec { tv_sec: 1000, tv_nsec: 5 };
+        let cache = Cache::new(Duration::ZERO);
+        fs::write(place.path().join("name"), "").unwrap();
+        let opened = folder(place.path());
+        assert_eq!(find(&cache, &opened, "NAME").as_deref(), Some(b"name".as_slice()));
+        assert!(cache.hold(opened.identity).is_valid(&opened).unwrap());
+        let found = cache.hold(opened.identity).find(&opened, &Wanted::new("other"), Wait::Never);
+        assert_eq!(found, Ok(None));
+        let times = rustix::fs::Timestamps { last_access: old, last_modification: old };
+        rustix::fs::futimens(&opened.fd, &times).unwrap();
+        let again = folder(place.path());
+        assert!(!cache.hold(again.identity).is_valid(&again).unwrap());
+        assert_eq!(cache.hold(again.identity).find(&again, &Wanted::new("other"), Wait::Never), Err(Error::WouldBlock));
+    }
+
+    #[test]
+    fn a_listing_read_within_a_tick_of_a_change_is_not_believed() {
+        let place = tempfile::tempdir().unwrap();
+        let cache = Cache::new(Duration::from_secs(3600));
+        let opened = folder(place.path());
+        assert_eq!(find(&cache, &opened, "name"), None);
+        assert!(!cache.hold(opened.identity).is_valid(&opened).unwrap());
+        fs::write(place.path().join("name"), "").unwrap();
+        cache.hold(opened.identity).note(&opened, &Did::Made(&Wanted::new("name")));
+        assert!(cache.hold(opened.identity).is_valid(&opened).unwrap());
+        assert_eq!(find(&cache, &opened, "NAME").as_deref(), Some(b"name".as_slice()));
+        fs::remove_file(place.path().join("name")).unwrap();
+        cache.hold(opened.identity).note(&opened, &Did::Removed(b"name"));
+        assert_eq!(find(&cache, &opened, "NAME"), None);
+    }
 }

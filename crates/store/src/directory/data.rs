@@ -36,8 +36,8 @@ pub(super) fn read<Fd: AsFd>(fd: Fd, buffer: &mut [u8], offset: u64) -> Result<u
     Ok(done)
 }
 
-/// Reads what is in memory. EAGAIN where that is less than `buffer` and the file does not end there, EOPNOTSUPP where the file
-/// system cannot tell.
+/// Reads what is in memory. EAGAIN where that is less than `buffer` and the file does not end there, EOPNOTSUPP where
+/// the file system cannot tell.
 pub(super) fn read_without_waiting<Fd: AsFd>(fd: Fd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
     let buffer = within_offsets(buffer, offset);
     let wanted = buffer.len();
@@ -172,16 +172,16 @@ pub(super) fn extents<Fd: AsFd>(fd: Fd, offset: u64, count: u64, count_max: usiz
     Ok(found)
 }
 
-/// Copies within the kernel until the source ends, as long as it is at the beginning. EOPNOTSUPP where nothing was copied and it must be done otherwise.
+/// Copies within the kernel a range that the source has now. EOPNOTSUPP where nothing was
+/// copied and it must be done otherwise.
 pub(super) fn copy<From: AsFd, To: AsFd>(source: From, target: To, span: Span) -> Result<u64, Errno> {
     let (mut from, mut to) = (span.source_offset, span.offset);
     if to.checked_add(span.length).is_none_or(|end| end > OFFSET_MAX) {
         return Err(Errno::FBIG);
     }
-    let wanted = span.length.min(length(&source)?.saturating_sub(span.source_offset));
     let mut done = 0;
-    while done < wanted {
-        let step = usize::try_from((wanted - done).min(COPY_STEP_BYTES)).unwrap_or(usize::MAX);
+    while done < span.length {
+        let step = usize::try_from((span.length - done).min(COPY_STEP_BYTES)).unwrap_or(usize::MAX);
         match copy_file_range(&source, Some(&mut from), &target, Some(&mut to), step) {
             Ok(0) => break,
             Ok(count) => done += count as u64,

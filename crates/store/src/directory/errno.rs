@@ -27,7 +27,8 @@ pub(super) fn error(errno: Errno) -> Error {
     }
 }
 
-/// For opens through the fence: leaving the share, a loop of links, and what is neither file nor directory are refused.
+/// For opens through the fence: leaving the share, a loop of links, and what is neither file nor directory are
+/// refused.
 pub(super) fn opening(errno: Errno) -> Error {
     match errno {
         Errno::XDEV | Errno::LOOP | Errno::NXIO | Errno::NODEV => Error::Denied,

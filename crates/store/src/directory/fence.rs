@@ -1,7 +1,8 @@
 //! The fence around a share: every open starts at its root and cannot leave.
 //!
-//! `openat2` with `RESOLVE_BENEATH` refuses `..` above the root, absolute links, and links that lead out, whatever other
-//! programs rename meanwhile; `RESOLVE_NO_MAGICLINKS` refuses the links of `/proc`. Links that stay inside are followed.
+//! `openat2` with `RESOLVE_BENEATH` refuses `..` above the root, absolute links, and links that lead out, whatever
+//! other programs rename meanwhile; `RESOLVE_NO_MAGICLINKS` refuses the links of `/proc`. Links that stay inside are
+//! followed.
 
 use std::path::Path;
 

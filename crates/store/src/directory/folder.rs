@@ -12,6 +12,9 @@ use crate::{Identity, SharePath};
 /// What one `getdents` fills.
 const SCAN_BUFFER_BYTES: usize = 32 * 1024;
 
+/// How coarse the coarsest times of change are: FAT counts in two seconds.
+pub(super) const COARSE_TICK: Duration = Duration::from_millis(2500);
+
 /// An open directory with its path.
 pub(super) struct Folder {
     pub(super) fd: OwnedFd,
@@ -89,9 +92,11 @@ impl Stamp {
         }
     }
 
-    /// True where the last change lies at least `tick` before `now`.
+    /// True where the last change lies at least `tick` before `now`. Whole seconds tell of a file system that counts
+    /// no finer.
     pub(super) fn is_older_than(&self, tick: Duration, now: SystemTime) -> bool {
         let (seconds, nanoseconds) = self.changed;
+        let tick = if nanoseconds == 0 { tick.max(COARSE_TICK) } else { tick };
         let Ok(seconds) = u64::try_from(seconds) else { return true };
         let changed = UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds));
         changed.and_then(|changed| now.duration_since(changed).ok()).is_some_and(|age| age >= tick)

@@ -1,5 +1,5 @@
-//! What is kept with a file besides its data, by key: extended attributes of the file system, or, where there are none, small
-//! files in the reserved folder.
+//! What is kept with a file besides its data, by key: extended attributes of the file system, or, where there are
+//! none, small files in the reserved folder.
 //!
 //! | key | value |
 //! |---|---|
@@ -10,10 +10,10 @@
 //! | `user.multilane.long.ID` | a named stream whose name does not fit the key |
 //! | `user.NAME` | an extended attribute as SMB knows it |
 //!
-//! Where the share's file system, or one mounted in it, has no extended attributes, the folder `.multilane/INODE-BIRTH/` holds a file for every key. What that loses: files copied
-//! or restored by other programs lose what was kept, what belonged to files that other programs removed stays as an
-//! orphan, and on file systems that know no time of birth a new file may inherit what an earlier one with its
-//! inode number left.
+//! Where the share's file system, or one mounted in it, has no extended attributes, the folder
+//! `.multilane/INODE-BIRTH/` holds a file for every key. What that loses: files copied or restored by other programs
+//! lose what was kept, what belonged to files that other programs removed stays as an orphan, and on file systems
+//! that know no time of birth a new file may inherit what an earlier one with its inode number left.
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -73,7 +73,8 @@ pub(super) enum Place<'a> {
 }
 
 impl Subject<'_> {
-    /// Reads a value into `buffer`; gives its length, `None` where there is none, [`Error::TooLarge`] where it is longer.
+    /// Reads a value into `buffer`; gives its length, `None` where there is none, [`Error::TooLarge`] where it is
+    /// longer.
     pub(super) fn load(&self, key: &str, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
         let answer = self.in_attributes(|place| match place {
             Place::Open(fd) => fgetxattr(fd, key, &mut *buffer),
@@ -154,7 +155,17 @@ impl Subject<'_> {
             Some((Err(errno), _)) => return Err(attribute(errno)),
         };
         let keys = list.split(|byte| *byte == 0).filter_map(|key| std::str::from_utf8(key).ok());
-        Ok(keys.filter(|key| !key.is_empty()).map(str::to_owned).collect())
+        let mut keys: Vec<String> = keys.filter(|key| !key.is_empty()).map(str::to_owned).collect();
+        if self.is_mounted() {
+            keys.extend(self.keys_beside()?);
+        }
+        Ok(keys)
+    }
+
+    /// The file lies on a file system that is mounted in the share. One without extended attributes lists none and
+    /// reports nothing.
+    fn is_mounted(&self) -> bool {
+        self.identity.volume != self.volume.identity.volume
     }
 
     fn list(&self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
@@ -181,8 +192,7 @@ impl Subject<'_> {
         for id in sides {
             side::remove(self.volume, *id);
         }
-        let is_mounted = self.identity.volume != self.volume.identity.volume;
-        if self.volume.keep == Keep::Beside || is_mounted {
+        if self.volume.keep == Keep::Beside || self.is_mounted() {
             let _ = self.bury_folder();
         }
     }
@@ -262,10 +272,10 @@ impl Subject<'_> {
     }
 
     fn folder_name(&self) -> String {
-        if self.identity.volume == self.volume.identity.volume {
-            format!("{:x}-{:x}", self.identity.file, self.born)
-        } else {
+        if self.is_mounted() {
             format!("{:x}-{:x}-{:x}", self.identity.file, self.born, self.identity.volume)
+        } else {
+            format!("{:x}-{:x}", self.identity.file, self.born)
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Attributes and times of a file: the kernel's, and what is kept beside them.
 //!
-//! Where nothing is kept, a file shows ARCHIVE, READONLY where its owner may not write it, and HIDDEN where its name begins with
-//! a dot. Nothing is kept of a file that was made with just what it would show anyway. READONLY is kept, never turned into
-//! the file's mode. Times have the precision of the file system (nanoseconds, shown as 100 ns); ext4 keeps 1901 to 2446, XFS 1901 to
-//! 2486, and the kernel moves what lies outside to the nearest it can keep.
+//! Where nothing is kept, a file shows ARCHIVE, READONLY where its owner may not write it, and HIDDEN where its name
+//! begins with a dot. Nothing is kept of a file that was made with just what it would show anyway. READONLY is kept,
+//! never turned into the file's mode; where that mode keeps the server from writing the file, it cannot keep
+//! attributes of it either. Times have the precision of the file system (nanoseconds, shown as 100 ns); ext4 keeps
+//! 1901 to 2446, XFS 1901 to 2486, and the kernel moves what lies outside to the nearest it can keep.
 
 use rustix::fd::AsRawFd;
 use rustix::fs::{AtFlags, CWD};
@@ -59,6 +60,11 @@ pub(super) fn record(subject: &Subject<'_>) -> Result<Record, Error> {
     }
 }
 
+/// A record is so small that one for which there is no room tells of a full disk.
+fn keep(subject: &Subject<'_>, record: &Record) -> Result<(), Error> {
+    subject.save(RECORD, &record.encode()).map_err(|error| if error == Error::TooLarge { Error::Full } else { error })
+}
+
 /// Metadata of an open file.
 pub(super) fn of(file: &OpenFile) -> Result<Metadata, Error> {
     assemble(&file.stat()?, file.dotted, &record(&file.subject())?)
@@ -82,7 +88,7 @@ pub(super) fn begin(file: &OpenFile, attributes: Attributes) -> Result<(), Error
     }
     let creation = if file.born == 0 { Some(Time::now()) } else { None };
     let record = Record { attributes: Some(attributes), creation, change: None };
-    file.subject().save(RECORD, &record.encode())
+    keep(&file.subject(), &record)
 }
 
 /// Changes attributes and times.
@@ -105,7 +111,7 @@ pub(super) fn change(file: &OpenFile, changes: &Changes) -> Result<(), Error> {
     for _ in 0..TRIES_MAX {
         let until = Time(Time::now().0 + CLOCK_DISTANCE);
         record.change = changed.map(|time| ChangeTime { time, until });
-        subject.save(RECORD, &record.encode())?;
+        keep(&subject, &record)?;
         if record.change.is_none() || time(&file.stat()?.stx_ctime) <= until {
             break;
         }

@@ -1,17 +1,19 @@
 //! A share that is a folder of this machine: on any Linux file system (5.6 or later), a mounted one included.
 //!
-//! - Names: compared without case, kept in theirs. Names that Windows cannot say are mapped ([`names`]). `.multilane`, in any
-//!   case, is nobody's.
-//! - Symbolic links are followed while they stay inside ([`fence`]); removing or renaming one changes the link itself. Links that lead
-//!   outside, nowhere or in a circle, and devices, pipes and sockets are not listed and opening them is denied. Their names are
-//!   taken all the same, and a directory that holds nothing else is not empty.
+//! - Names: compared without case, kept in theirs. Names that Windows cannot say are mapped ([`names`]).
+//!   `.multilane`, in any case, is nobody's.
+//! - Symbolic links are followed while they stay inside ([`fence`]); removing or renaming one changes the link
+//!   itself. Links that lead outside, nowhere or in a circle, and devices, pipes and sockets are not listed and
+//!   opening them is denied. Their names are taken all the same, and a directory that holds nothing else is not
+//!   empty.
 //! - Attributes, security descriptors, extended attributes and streams are kept in the file system's extended
 //!   attributes ([`keep`]), large streams in side files ([`side`]).
 //! - A path of more than 4095 bytes is [`Error::NameInvalid`].
 //! - On a file system that itself compares names without case, a path is given back as it was asked for.
-//! - File systems mounted below the folder are served too. What [`crate::Facts`] says of waiting holds for the folder's own only.
-//! - Other programs may change the folder at any time. What they do to names shows at once in the case they wrote, and in any other case
-//!   after at most some seconds ([`cache`]).
+//! - File systems mounted below the folder are served too. What [`crate::Facts`] says of waiting holds for the
+//!   folder's own only.
+//! - Other programs may change the folder at any time. What they do to names shows at once in the case they wrote,
+//!   and in any other case after at most some seconds ([`cache`]).
 
 mod cache;
 mod create;
@@ -51,11 +53,11 @@ use volume::Volume;
 /// How a folder is served.
 #[derive(Clone, Debug, Default)]
 pub struct DirectoryOptions {
-    /// Nothing is ever changed.
+    /// Nothing is ever changed. Also so where the folder's file system is mounted read-only.
     pub read_only: bool,
     /// The most bytes that files may hold, as far as the store can tell: what is there is counted when the store is
-    /// opened, what is written and removed through it is added and subtracted; names, attributes and changes by other programs
-    /// are not counted.
+    /// opened, what is written and removed through it is added and subtracted; names, attributes and changes by other
+    /// programs are not counted.
     pub quota_bytes: Option<u64>,
     /// Keep attributes in files of their own even where the file system has extended attributes. A folder that was
     /// served one way shows no attributes when served the other way.

@@ -7,14 +7,15 @@
 //! | one of the characters above, as U+F0xx in UTF-8 | its three bytes as U+F000 + byte each |
 //! | all else | itself |
 //!
-//! Both ways: what a client writes as U+F000 + code is stored as that code, so that Linux clients (`mapchars`) and local
-//! programs see one name. U+F02F and U+F000 stand for nothing: `/` and NUL are in no name. The second mapping that clients
-//! use for `:` and its like (U+F021 to U+F029 by position, `mapposix`) is stored as it is, but for U+F022 and U+F02A,
-//! which stand for `"` and `*` here; either way a client reads back what it wrote.
+//! Both ways: what a client writes as U+F000 + code is stored as that code, so that Linux clients (`mapchars`) and
+//! local programs see one name. U+F02F and U+F000 stand for nothing: `/` and NUL are in no name. The second mapping
+//! that clients use for `:` and its like (U+F021 to U+F029 by position, `mapposix`) is stored as it is, but for
+//! U+F022 and U+F02A, which stand for `"` and `*` here; either way a client reads back what it wrote.
 
 use crate::{fold, path::Name};
 
-/// The folder at a share's root that holds what does not fit beside a file. No client reaches a name like it, at any depth.
+/// The folder at a share's root that holds what does not fit beside a file. No client reaches a name like it, at any
+/// depth.
 pub(super) const RESERVED: &str = ".multilane";
 
 /// The first character that stands for a byte.

@@ -122,7 +122,8 @@ impl Node for FileNode {
     }
 
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
-        self.write(Growth::None, |fd| data::zero(fd, offset, length, punch))
+        let growth = if punch { Growth::None } else { Growth::Zero { offset, length } };
+        self.write(growth, |fd| data::zero(fd, offset, length, punch))
     }
 
     fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
@@ -134,6 +135,8 @@ impl Node for FileNode {
         let same = self.is_same_data(source);
         if let Some(from) = source.descriptor() {
             let to = self.file.writable()?;
+            let length = length.min(data::length(from).map_err(error)?.saturating_sub(source_offset));
+            let span = Span { length, ..span };
             let growth = Growth::Write { offset, length };
             let copied = account(&self.file.volume, self.file.identity, to, growth, || data::copy(from, to, span));
             match copied {

@@ -1,9 +1,9 @@
 //! A limit on the bytes that files of a share hold.
 //!
 //! What is there is counted once; then every change of a file's data through the store is measured by the blocks it
-//! holds before and after. A write is refused where the blocks that it could need at most are more than what is left, so a write
-//! into a hole may be refused a little early; one within data that is there never is. Space of a removed file counts as free
-//! at once, even while it is open.
+//! holds before and after. A write is refused where the blocks that it could need at most are more than what is left,
+//! so a write into a hole may be refused a little early; one within data that is there never is. Space of a removed
+//! file counts as free at once, even while it is open.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,6 +62,8 @@ impl Quota {
 pub(super) enum Growth {
     /// Data is written to this range, which may need blocks.
     Write { offset: u64, length: u64 },
+    /// What of this range lies in the file is made zeros, which may need blocks.
+    Zero { offset: u64, length: u64 },
     /// Blocks up to this length are asked for.
     UpTo(u64),
     /// Nothing is added.
@@ -96,17 +98,20 @@ pub(super) fn account<Fd: AsFd, T>(
 impl Growth {
     /// The most bytes that a file may grow by.
     fn most(self, file: &Stat) -> u64 {
-        let (length, held) = (u64::try_from(file.st_size).unwrap_or(0), held_bytes(file));
-        match self {
-            Growth::None => 0,
-            Growth::UpTo(end) => end.saturating_sub(held),
-            Growth::Write { offset, length: count } => {
-                let is_dense = held >= length;
-                let end = offset.saturating_add(count);
-                let new = if is_dense { end.saturating_sub(length.max(offset)) } else { count };
-                if new == 0 || (is_dense && end <= held) { 0 } else { new.next_multiple_of(UNIT_BYTES) }
-            }
+        let (size, held) = (u64::try_from(file.st_size).unwrap_or(0), held_bytes(file));
+        let (offset, count) = match self {
+            Growth::None => return 0,
+            Growth::UpTo(end) => return end.saturating_sub(held),
+            Growth::Write { offset, length } => (offset, length),
+            Growth::Zero { offset, length } => (offset, length.min(size.saturating_sub(offset))),
+        };
+        let is_dense = held >= size;
+        let end = offset.saturating_add(count);
+        let new = if is_dense { end.saturating_sub(size.max(offset)) } else { count };
+        if new == 0 || (is_dense && end <= held) {
+            return 0;
         }
+        new.checked_next_multiple_of(UNIT_BYTES).unwrap_or(u64::MAX)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Renaming and linking (MS-FSA 2.1.5.15.12 and 2.1.5.15.7).
 //!
 //! A rename onto another name of the same file takes that name in whatever case was asked for, and needs no leave to
-//! replace it. A name that is replaced by a directory, or by a link, is gone for a moment before the new one is there.
+//! replace it. A name that is replaced by a directory, or by a link, is gone for a moment before the new one is
+//! there.
 
 use std::sync::Arc;
 

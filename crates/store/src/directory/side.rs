@@ -1,9 +1,10 @@
 //! Side files: data that belongs to a file and does not fit in its extended attributes.
 //!
 //! They live in the folder `.multilane` at the share's root, which only the server's user may enter and no client
-//! reaches, each named by a random 128-bit id that an attribute of its file holds. They go when the stream or the file's last name
-//! goes through this server. Where another program removes the file, the side file stays behind: one that no file's attributes name
-//! may be deleted. Where a share is served whose folder lies inside another share's, each has its own `.multilane`.
+//! reaches, each named by a random 128-bit id that an attribute of its file holds. They go when the stream or the
+//! file's last name goes through this server. Where another program removes the file, the side file stays behind: one
+//! that no file's attributes name may be deleted. Where a share is served whose folder lies inside another share's,
+//! each has its own `.multilane`.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};

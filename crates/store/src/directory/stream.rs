@@ -1,7 +1,7 @@
 //! An open named stream.
 //!
-//! Its data are in an attribute of the file until they outgrow it, and in a side file from then on. It is known by its
-//! id, so that it is found again after it was renamed, and not mistaken for a later one with its name.
+//! Its data are in an attribute of the file until they outgrow it, and in a side file from then on. It is known by
+//! its id, so that it is found again after it was renamed, and not mistaken for a later one with its name.
 
 use std::any::Any;
 use std::sync::OnceLock;
@@ -75,8 +75,8 @@ impl StreamNode {
         }
     }
 
-    /// Changes the data in the attribute with `edit`, which gets them with zeros behind up to `length`, and leaves `length` of
-    /// them; or gives the side file, to which they are moved where they do not fit.
+    /// Changes the data in the attribute with `edit`, which gets them with zeros behind up to `length`, and leaves
+    /// `length` of them; or gives the side file, to which they are moved where they do not fit.
     fn edit(
         &self,
         length: impl FnOnce(u64) -> u64,
@@ -248,7 +248,10 @@ impl Node for StreamNode {
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
         match self.edit(|held| held, |data| range_mut(data, offset, length).fill(0))? {
             None => Ok(()),
-            Some(fd) => self.change_side(fd, Growth::None, || data::zero(fd, offset, length, punch)),
+            Some(fd) => {
+                let growth = if punch { Growth::None } else { Growth::Zero { offset, length } };
+                self.change_side(fd, growth, || data::zero(fd, offset, length, punch))
+            }
         }
     }
 

@@ -47,7 +47,8 @@ pub(super) fn open(file: &OpenFile, name: &str) -> Result<Option<NamedNode>, Err
     Ok(Some((name, Arc::new(StreamNode::new(file.again()?, kept)))))
 }
 
-/// Makes an empty one.
+/// Makes an empty one. [`Error::Full`] too where the file system has no room for more attributes of this file: ext4
+/// has 4 KiB for all names and values.
 pub(super) fn create(file: &OpenFile, name: &str) -> Result<Arc<dyn Node>, Error> {
     file.volume.check_writable()?;
     check_stream_name(name)?;
@@ -58,7 +59,8 @@ pub(super) fn create(file: &OpenFile, name: &str) -> Result<Arc<dyn Node>, Error
     }
     let id = side::new_id()?;
     let (key, long_name) = key(name, id);
-    save(&subject, &key, &StreamValue { id, name: long_name, body: Body::Here(&[]) })?;
+    let saved = save(&subject, &key, &StreamValue { id, name: long_name, body: Body::Here(&[]) });
+    saved.map_err(|error| if error == Error::TooLarge { Error::Full } else { error })?;
     let kept = Kept { key, name: name.to_owned(), id, inline: Some(0) };
     Ok(Arc::new(StreamNode::new(file.again()?, kept)))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, fgetxattr, fstatfs, fstatvfs, open, openat, readlinkat};
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fgetxattr, fstatfs, fstatvfs, open, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
@@ -14,7 +14,7 @@ use crate::directory::DirectoryOptions;
 use crate::directory::cache::Cache;
 use crate::directory::errno::error;
 use crate::directory::fence::Fence;
-use crate::directory::folder::{identity, stat};
+use crate::directory::folder::{COARSE_TICK, identity, stat};
 use crate::directory::keep::{Keep, RECORD};
 use crate::directory::quota::Quota;
 use crate::{Error, Identity};
@@ -43,8 +43,6 @@ const UNIT_BYTES_MAX: u32 = 1 << 20;
 
 /// How coarse the times of change are on local file systems: more than a tick of a 100-Hz kernel.
 const LOCAL_TICK: Duration = Duration::from_millis(20);
-/// The same elsewhere: FAT counts in two seconds.
-const FOREIGN_TICK: Duration = Duration::from_millis(2500);
 
 /// A folder that is served.
 pub(super) struct Volume {
@@ -77,12 +75,12 @@ impl Volume {
         let beside = options.attributes_beside_files || !has_attributes(fence.root());
         Ok(Volume {
             identity: identity(&root),
-            read_only: options.read_only,
+            read_only: options.read_only || system.f_flag.contains(StatVfsMountFlags::RDONLY),
             never_blocks,
             is_local,
             file_length_max: if magic == EXT4 { EXT4_LENGTH_MAX } else { i64::MAX as u64 },
             unit_bytes: u32::try_from(system.f_frsize).unwrap_or(0).clamp(UNIT_BYTES_MIN, UNIT_BYTES_MAX),
-            cache: Cache::new(if is_local { LOCAL_TICK } else { FOREIGN_TICK }),
+            cache: Cache::new(if is_local { LOCAL_TICK } else { COARSE_TICK }),
             keep: if beside { Keep::Beside } else { Keep::InAttributes },
             quota: options.quota_bytes.map(|limit| Quota::measure(&fence, limit)).transpose()?,
             proc: open("/proc/self/fd", proc_flags, Mode::empty()).ok(),

@@ -1,7 +1,7 @@
 //! From paths to open directories and files.
 //!
-//! A path in stored case is one `openat2` from the root. Where that finds nothing, the names are taken one by one: as they are first,
-//! then in whatever case the directory has them.
+//! A path in stored case is one `openat2` from the root. Where that finds nothing, the names are taken one by one: as
+//! they are first, then in whatever case the directory has them.
 
 use std::sync::Arc;
 
@@ -163,7 +163,8 @@ fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Fold
     Ok(folder)
 }
 
-/// Opens a directory in a directory: by its name alone, which cannot leave, or, where that is a symbolic link, from the root.
+/// Opens a directory in a directory: by its name alone, which cannot leave, or, where that is a symbolic link, from
+/// the root.
 fn step(volume: &Volume, folder: &Folder, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
     if wait == Wait::May {
         match openat(&folder.fd, disk, FOLDER | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {

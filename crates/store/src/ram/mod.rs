@@ -1,8 +1,8 @@
 //! A share that lives in memory and is gone with its store: for tests, scratch space and measurements.
 //!
 //! Every call answers at once. Reads share a file's lock, writes hold it alone. Names change one at a time
-//! (`structure`), lookups go on meanwhile. Everything is charged against the capacity: data by the block, 1 KiB for each
-//! name. Reads do not move the time of last access.
+//! (`structure`), lookups go on meanwhile. Everything is charged against the capacity: data by the block, 1 KiB for
+//! each name. Reads do not move the time of last access.
 
 mod inode;
 mod ledger;
