@@ -38,8 +38,7 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
         FileSystemClass::VOLUME => {
             let label = &*context.tree()?.share;
             let creation = FileTime(created(context).await?.0);
-            let serial_number = facts.volume as u32;
-            let volume = Volume { creation, serial_number, supports_objects: false, label };
+            let volume = Volume { creation, serial_number: serial_number(&facts), supports_objects: false, label };
             room.reply(|out| {
                 let start = out.len();
                 volume.encode(out);
@@ -161,6 +160,11 @@ fn is_read_only(context: &Context, facts: &Facts) -> bool {
 
 fn control() -> Control {
     Control { default_quota_threshold: UNLIMITED, default_quota_limit: UNLIMITED, ..Control::default() }
+}
+
+/// Both halves of the volume's number, of which one may be the same for many volumes.
+fn serial_number(facts: &Facts) -> u32 {
+    (facts.volume ^ (facts.volume >> 32)) as u32
 }
 
 fn object_id(facts: &Facts) -> ObjectId {

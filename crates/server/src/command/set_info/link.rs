@@ -30,7 +30,8 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     if file.file.is_delete_pending("") {
         return Err(Status::ACCESS_DENIED.into());
     }
-    let place = Place::find(job, name, file.kind)?;
+    // Unlike a rename, a link may be named from the root of the share in so many words.
+    let place = Place::find(job, name.strip_prefix('\\').unwrap_or(name), file.kind)?;
     if place.is_taken() && !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
