@@ -27,10 +27,6 @@ const INTERIM_AFTER: Duration = Duration::from_millis(300);
 /// Requests of one connection that wait for other clients at a time: Windows Server's AsynchronousCredits.
 const ANNOUNCED_WAITS_MAX: usize = 512;
 
-/// What SessionId and TreeId say in a related request that means those of the one before.
-const SAME_SESSION: SessionId = SessionId(u64::MAX);
-const SAME_TREE: TreeId = TreeId(u32::MAX);
-
 /// A frame's requests, copied out of the inbox.
 pub(crate) struct Chain {
     bytes: Vec<u8>,
@@ -42,6 +38,8 @@ struct Request {
     range: Range<usize>,
     header: Header,
     session_id: SessionId,
+    /// Related, but to nothing.
+    is_orphan: bool,
     channel: Option<Rc<Channel>>,
     signed: bool,
     /// What was found wrong on arrival.
@@ -60,7 +58,7 @@ impl Chain {
         let (mut start, mut header) = (0, first);
         loop {
             let end = end_of(&header, start, frame.len())?;
-            let before = requests.last().map(|request| request.session_id);
+            let before = requests.last().map(|request| (request.session_id, request.is_orphan));
             if header.command == Command::CANCEL {
                 cancel::handle(connection, &header, &mut frame[start..end], sealed);
             } else {
@@ -85,14 +83,15 @@ impl Chain {
     }
 }
 
-/// Where the request at `start` ends: the next one begins there, eight-aligned and inside the frame.
+/// Where the request at `start` ends: the next one begins there, inside the frame. Like Windows, which way it is aligned is not
+/// looked at (note 267).
 fn end_of(header: &Header, start: usize, frame_length: usize) -> Result<usize, Disconnect> {
     let next = header.next_command as usize;
     if next == 0 {
         return Ok(frame_length);
     }
     let end = start + next;
-    if next < HEADER_LENGTH || !next.is_multiple_of(8) || end + HEADER_LENGTH > frame_length {
+    if next < HEADER_LENGTH || end + HEADER_LENGTH > frame_length {
         return Err(Disconnect("a chain leaves its frame"));
     }
     Ok(end)
@@ -103,7 +102,7 @@ impl Request {
         connection: &Connection,
         (header, range): (Header, Range<usize>),
         message: &mut [u8],
-        session_before: Option<SessionId>,
+        before: Option<(SessionId, bool)>,
         sealed: Option<&Rc<Channel>>,
     ) -> Result<Request, Disconnect> {
         let dialect = connection.negotiation.borrow().dialect();
@@ -115,13 +114,15 @@ impl Request {
             return Err(Disconnect("a request before NEGOTIATE"));
         }
         let related = header.flags.contains(Flags::RELATED_OPERATIONS);
-        let session_id = match session_before {
-            Some(before) if related && header.session_id == SAME_SESSION => before,
+        // What is related to nothing, and what is related to that, is refused (3.3.5.2.7.2).
+        let is_orphan = related && before.is_none_or(|(_, is_orphan)| is_orphan);
+        let session_id = match before {
+            Some((session_id, _)) if related => session_id,
             Some(_) | None => header.session_id,
         };
         let channel = connection.channel(session_id);
         let mut verdict = Ok(());
-        if related && session_before.is_none() {
+        if is_orphan {
             verdict = Err(Status::INVALID_PARAMETER);
         }
         let large = connection.negotiation.borrow().has_large_mtu();
@@ -139,13 +140,14 @@ impl Request {
         if let Some(channel) = &channel {
             channel.count_request(range.len());
         }
-        Ok(Request { range, header, session_id, channel, signed, verdict })
+        Ok(Request { range, header, session_id, is_orphan, channel, signed, verdict })
     }
 }
 
 /// What one request of a chain leaves to those related to it.
 #[derive(Default)]
 struct Carried {
+    session: bool,
     tree: Option<TreeId>,
     open: Option<OpenId>,
     failed: Option<Status>,
@@ -158,9 +160,16 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
     let last = chain.requests.len() - 1;
     for (position, request) in chain.requests.iter().enumerate() {
         let in_flight = InFlight::new(request.header.message_id);
+        if !request.is_related() {
+            carried = Carried::default();
+        }
         let outcome = match request.enter(&connection, &chain, &carried, &in_flight) {
-            Err(status) => Err(status.into()),
+            Err(status) => {
+                carried.tree = None;
+                Err(status.into())
+            }
             Ok(context) => {
+                carried.session = context.channel.is_some();
                 carried.open = context.open.as_ref().map(|open| open.id).or(carried.open);
                 carried.tree = context.tree.as_ref().map(|tree| tree.id).or(carried.tree);
                 let message = &chain.bytes[request.range.clone()];
@@ -196,6 +205,10 @@ impl Carried {
 }
 
 impl Request {
+    fn is_related(&self) -> bool {
+        self.header.flags.contains(Flags::RELATED_OPERATIONS)
+    }
+
     /// The gate: finds what the request needs, or the status that says what is missing.
     fn enter(
         &self,
@@ -207,7 +220,7 @@ impl Request {
         self.verdict?;
         let row = gate::row(self.header.command).ok_or(Status::INVALID_PARAMETER)?;
         let message = &chain.bytes[self.range.clone()];
-        let related = self.header.flags.contains(Flags::RELATED_OPERATIONS);
+        let related = self.is_related();
         let channel = self.channel.clone().filter(|channel| !channel.session.has_ended());
         let mut context = Context {
             connection: Rc::clone(connection),
@@ -215,12 +228,14 @@ impl Request {
             tree: None,
             open: None,
             sealed: chain.sealed.is_some(),
-            signed: self.signed,
             session_id: self.session_id,
             in_flight: Rc::clone(in_flight),
         };
         if !row.session {
             return Ok(context);
+        }
+        if related && !carried.session {
+            return Err(Status::INVALID_PARAMETER);
         }
         let session = &context.channel.as_ref().ok_or(Status::USER_SESSION_DELETED)?.session;
         let mut protection = Protection {
@@ -232,10 +247,7 @@ impl Request {
         };
         protection.check()?;
         if row.tree {
-            let id = match self.header.tree_id() {
-                SAME_TREE if related => carried.tree.ok_or(Status::INVALID_PARAMETER)?,
-                id => id,
-            };
+            let id = if related { carried.tree.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
             let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;
             protection.sealing_required = tree.requires_sealing();
             protection.check()?;

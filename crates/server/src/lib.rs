@@ -45,7 +45,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use wire::ids::FileTime;
 
 use crate::admin::Estate;
 use crate::attempts::Attempts;
@@ -80,7 +79,6 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) attempts: Attempts,
     pub(crate) writes: WritePlace,
-    pub(crate) started: FileTime,
     next_open: AtomicU64,
 }
 
@@ -135,7 +133,6 @@ impl Shared {
             pool: Pool::new(),
             attempts: Attempts::new(),
             writes: WritePlace::new(),
-            started: FileTime::from(std::time::SystemTime::now()),
             next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),
         }
     }

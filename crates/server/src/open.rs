@@ -140,11 +140,6 @@ impl Open {
         }
     }
 
-    /// True once [`Open::close`] was called.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
-    }
-
     /// True where closing may have to wait for the store.
     pub(crate) fn close_may_wait(&self) -> bool {
         match &self.target {

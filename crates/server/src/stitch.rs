@@ -33,13 +33,11 @@ impl Stitch {
         self.bytes.extend_from_slice(body);
     }
 
-    /// True where nothing was appended.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
-    }
-
-    /// Signs what is to be signed and gives the bytes.
+    /// Signs what is to be signed and gives the bytes. The last of several is padded like the others, as Windows does.
     pub(crate) fn finish(mut self) -> Vec<u8> {
+        if self.parts.len() > 1 {
+            self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        }
         let mut end = self.bytes.len();
         for part in self.parts.iter().rev() {
             if let Some(channel) = &part.sign {
