@@ -47,8 +47,7 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
         FileClass::POSITION => Ok(room.reply(|out| position(file).encode(out))),
         FileClass::MODE => Ok(room.reply(|out| mode(file).encode(out))),
         FileClass::ALIGNMENT => Ok(room.reply(|out| Alignment::default().encode(out))),
-        // There are no short names.
-        FileClass::ALTERNATE_NAME => Err(Status::OBJECT_NAME_NOT_FOUND.into()),
+        FileClass::ALTERNATE_NAME => alternate_name(file, room),
         FileClass::NORMALIZED_NAME => normalized_name(context, file, room),
         FileClass::STREAM => streams(context, room).await,
         _ => {
@@ -204,6 +203,13 @@ fn relative_name(file: &FileOpen) -> String {
         stream if stream.is_empty() => path,
         stream => format!("{path}:{stream}"),
     }
+}
+
+/// FileAlternateNameInformation. There are no short names, so that the name itself is what a client may use in their place.
+fn alternate_name(file: &FileOpen, room: Room) -> Outcome {
+    let path = file.path.lock().clone();
+    let name = path.name().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    Ok(room.reply(|out| encode_name(name, out)))
 }
 
 /// FileNormalizedNameInformation: only from 3.1.1 on.
