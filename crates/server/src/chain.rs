@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use wire::command::error::ErrorResponse;
+use wire::command::error::{ErrorContext, ErrorId, ErrorResponse};
 use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::ids::{Command, Dialect, SessionId, TreeId};
 use wire::status::Status;
@@ -330,7 +330,8 @@ impl Request {
             }
             Err(refusal) => {
                 header.status = refusal.status;
-                stitch.push(&header, &error_body(&refusal), self.signer(chain));
+                let dialect = connection.negotiation.borrow().dialect();
+                stitch.push(&header, &error_body(&refusal, dialect), self.signer(chain));
             }
         }
     }
@@ -371,8 +372,14 @@ impl Request {
     }
 }
 
-fn error_body(refusal: &Refusal) -> Vec<u8> {
+/// The body of an error. From 3.1.1 on its data stands in an error context (2.2.2).
+fn error_body(refusal: &Refusal, dialect: Option<Dialect>) -> Vec<u8> {
     let mut body = Vec::new();
-    ErrorResponse { context_count: 0, data: &refusal.data }.encode(&mut body);
+    if dialect == Some(Dialect::SMB_3_1_1) && !refusal.data.is_empty() {
+        let data = ErrorContext { error_id: ErrorId::DEFAULT, data: &refusal.data }.to_bytes();
+        ErrorResponse { context_count: 1, data: &data }.encode(&mut body);
+    } else {
+        ErrorResponse { context_count: 0, data: &refusal.data }.encode(&mut body);
+    }
     body
 }

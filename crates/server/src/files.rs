@@ -36,6 +36,8 @@ struct FileState {
     claims: Vec<Claim>,
     /// Streams that go with their last open; the empty name is the file itself.
     pending_deletes: Vec<String>,
+    /// The open whose close takes the file's name away, whoever else has the file open (FILE_DISPOSITION_POSIX_SEMANTICS).
+    unlinked_by: Option<OpenId>,
     locks: HashMap<String, RangeLocks>,
     /// The entry has left the table: look again.
     retired: bool,
@@ -159,9 +161,19 @@ impl FileEntry {
         let mut state = self.state.lock();
         let stream = fold(stream);
         state.pending_deletes.retain(|name| *name != stream);
+        if stream.is_empty() {
+            state.unlinked_by = None;
+        }
         if pending {
             state.pending_deletes.push(stream);
         }
+    }
+
+    /// Makes the file delete-pending so that its name goes when `open` closes; who else has it open keeps using it
+    /// (MS-FSA 2.1.5.15.4, Link.DeleteUsingPosixSemantics).
+    pub(crate) fn unlink_with(&self, open: OpenId) {
+        self.set_delete_pending("", true);
+        self.state.lock().unlinked_by = Some(open);
     }
 
     /// True where the stream, or the whole file, goes with its last open.
@@ -336,6 +348,10 @@ impl FileState {
         if delete && !self.pending_deletes.contains(&claim.stream) {
             self.pending_deletes.push(claim.stream.clone());
         }
+        if self.unlinked_by == Some(open) {
+            self.unlinked_by = None;
+            return Removal::File;
+        }
         self.due(&claim.stream)
     }
 
@@ -416,6 +432,21 @@ mod tests {
         assert_eq!(enter(&table, 3, "", READ, ALL).err(), Some(Status::DELETE_PENDING));
         table.removed(&file, &removal);
         assert!(enter(&table, 3, "", READ, ALL).is_ok());
+    }
+
+    #[test]
+    fn a_name_can_go_before_the_last_open() {
+        let table = FileTable::new();
+        let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
+        enter(&table, 2, "", READ, ALL).ok().unwrap();
+        file.unlink_with(OpenId(1));
+        assert!(file.is_delete_pending(""));
+        let removal = table.leave(&file, OpenId(1), false);
+        assert_eq!(removal, Removal::File);
+        table.removed(&file, &removal);
+        assert!(!file.is_delete_pending(""));
+        assert_eq!(table.leave(&file, OpenId(2), false), Removal::Nothing);
+        assert!(table.parts.iter().all(|part| part.lock().is_empty()));
     }
 
     #[test]

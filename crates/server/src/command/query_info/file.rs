@@ -161,7 +161,7 @@ impl Known {
             allocation: known.allocated,
             end_of_file: known.length,
             links: names.saturating_sub(u32::from(name_goes)),
-            delete_pending: file.file.is_delete_pending(&file.stream_name()),
+            delete_pending: names == 0 || file.file.is_delete_pending(&file.stream_name()),
             directory: known.kind == Kind::Directory,
         }
     }

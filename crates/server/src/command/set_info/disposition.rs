@@ -49,6 +49,8 @@ fn apply(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
     }
     if flags.contains(DispositionFlags::ON_CLOSE) {
         file.delete_on_close.store(delete, Ordering::Relaxed);
+    } else if delete && file.stream.is_none() && flags.contains(DispositionFlags::POSIX_SEMANTICS) {
+        file.file.unlink_with(job.open.id);
     } else {
         file.file.set_delete_pending(&file.stream_name(), delete);
     }
