@@ -11,6 +11,7 @@ mod peer;
 mod random;
 mod setup;
 mod transform;
+mod validate;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -34,6 +34,8 @@ use wire::transform::TRANSFORM_HEADER_LENGTH;
 pub(crate) const USER: &str = "tester";
 pub(crate) const PASSWORD: &str = "secret";
 
+pub(crate) const CLIENT_GUID: Guid = Guid([9; 16]);
+
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What the file id of a related request says.
@@ -47,6 +49,7 @@ pub(crate) struct Peer {
     pub(crate) signing_key: Option<SigningKey>,
     pub(crate) keys: Option<SessionKeys>,
     preauth: PreauthHash,
+    dialect: Dialect,
     nonces: (NonceSpace, NonceRange),
 }
 
@@ -71,6 +74,7 @@ impl Peer {
             signing_key: None,
             keys: None,
             preauth: PreauthHash::new(),
+            dialect: Dialect::SMB_3_1_1,
             nonces: (NonceSpace::new(), NonceRange::empty()),
         }
     }
@@ -90,12 +94,26 @@ impl Peer {
     /// A connection that has signed in and connected to the share.
     pub(crate) fn signed_in(address: SocketAddr) -> Peer {
         let mut peer = Peer::negotiated(address);
-        assert_eq!(peer.sign_in(PASSWORD), Status::SUCCESS);
+        peer.connect_to_share();
+        peer
+    }
+
+    /// The same with an older dialect.
+    pub(crate) fn signed_in_with(address: SocketAddr, dialect: Dialect) -> Peer {
+        let mut peer = Peer::connect(address);
+        let message = peer.negotiate_with(&[dialect], &NegotiateContextsBuilder::new());
+        assert_eq!(peer.end_of(&message), End::Answered(Status::SUCCESS));
+        peer.dialect = dialect;
+        peer.connect_to_share();
+        peer
+    }
+
+    fn connect_to_share(&mut self) {
+        assert_eq!(self.sign_in(PASSWORD), Status::SUCCESS);
         let path = utf16_bytes(r"\\test\ram");
         let request = TreeConnectRequest { path: Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
-        let (header, _) = peer.ask(Command::TREE_CONNECT, |body| request.encode(body));
-        peer.tree_id = header.tree_id();
-        peer
+        let (header, _) = self.ask(Command::TREE_CONNECT, |body| request.encode(body));
+        self.tree_id = header.tree_id();
     }
 
     /// A NEGOTIATE as clients send it.
@@ -113,7 +131,7 @@ impl Peer {
 
     pub(crate) fn negotiate_with(&mut self, dialects: &[Dialect], builder: &NegotiateContextsBuilder) -> Vec<u8> {
         let request = NegotiateRequest {
-            client_guid: Guid([9; 16]),
+            client_guid: CLIENT_GUID,
             dialects: U16List::new(dialects),
             contexts: builder.contexts(),
             ..NegotiateRequest::default()
@@ -157,10 +175,13 @@ impl Peer {
         let (header, _) = self.send_token(&token);
         if header.status == Status::SUCCESS {
             let key = initiator.session_key().unwrap();
-            let cipher = Some(Cipher::Aes128Gcm);
             // The last response is not part of the hash.
-            let keys = SessionKeys::derive(Role::Client, Derivation::Smb311(&self.preauth), &key, cipher);
-            self.signing_key = Some(keys.signing_key(SigningAlgorithm::AesCmac));
+            let derivation = Derivation::new(self.dialect, &self.preauth);
+            let cipher = (self.dialect == Dialect::SMB_3_1_1).then_some(Cipher::Aes128Gcm);
+            let keys = SessionKeys::derive(Role::Client, derivation, &key, cipher);
+            let older = self.dialect < Dialect::SMB_3_0;
+            let algorithm = if older { SigningAlgorithm::HmacSha256 } else { SigningAlgorithm::AesCmac };
+            self.signing_key = Some(keys.signing_key(algorithm));
             self.keys = Some(keys);
         }
         header.status
