@@ -179,7 +179,9 @@ fn sector_size() -> SectorSize {
         physical_bytes_for_atomicity: SECTOR_BYTES,
         physical_bytes_for_performance: SECTOR_BYTES,
         effective_physical_bytes_for_atomicity: SECTOR_BYTES,
-        flags: SectorSizeFlags::ALIGNED_DEVICE | SectorSizeFlags::PARTITION_ALIGNED_ON_DEVICE,
+        flags: SectorSizeFlags::ALIGNED_DEVICE
+            | SectorSizeFlags::PARTITION_ALIGNED_ON_DEVICE
+            | SectorSizeFlags::TRIM_ENABLED,
         sector_alignment_offset: 0,
         partition_alignment_offset: 0,
     }
