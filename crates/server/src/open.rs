@@ -129,7 +129,6 @@ impl Open {
         }
         match &self.target {
             Target::File(file) => {
-                file.restore_frozen_times();
                 let removal = files.leave(&file.file, self.id, file.delete_on_close.load(Ordering::Relaxed));
                 if removal != Removal::Nothing {
                     file.remove(&self.tree, &removal);
@@ -147,8 +146,7 @@ impl Open {
                 let never_waits = self.tree.store().is_some_and(|store| store.facts().never_blocks);
                 !never_waits
                     && (file.delete_on_close.load(Ordering::Relaxed)
-                        || file.file.is_delete_pending(&file.stream_name())
-                        || file.has_frozen_times())
+                        || file.file.is_delete_pending(&file.stream_name()))
             }
             Target::Pipe(_) => false,
         }

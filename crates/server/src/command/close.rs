@@ -36,7 +36,6 @@ fn is_known(open: &Open) -> bool {
 
 fn with_attributes(open: &Open) -> CloseResponse {
     let Target::File(file) = &open.target else { return CloseResponse::default() };
-    file.restore_frozen_times();
     let Ok(known) = attributes::of(file) else { return CloseResponse::default() };
     CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,
