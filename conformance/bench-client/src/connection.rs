@@ -1,321 +1,277 @@
-//! One signed-in connection of dialect 3.1.1: signs or seals what it sends, batches sends, cuts what it receives.
+//! One connection: messages gathered into one send, answers taken from one receive, credits, signatures and seals.
 
+use std::fmt;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use secure::Role;
-use secure::kdf::{Derivation, SessionKeys};
-use secure::ntlm::{Credentials, Fresh, NtHash};
-use secure::preauth::PreauthHash;
-use secure::seal::{Cipher, NonceRange, NonceSpace, Opener, Sealer, TRANSFORM_HEADER_LENGTH};
-use secure::sign::{SigningAlgorithm, SigningKey};
-use secure::spnego::Initiator;
-use wire::Utf16;
-use wire::codec::utf16_bytes;
-use wire::command::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
-use wire::command::session_setup::{SessionSetupRequest, SessionSetupResponse};
-use wire::command::tree_connect::TreeConnectRequest;
-use wire::context::negotiate::{
-    self as contexts, ContextType, EncryptionCapabilities, HashAlgorithm, NegotiateContextsBuilder,
-    PreauthIntegrityCapabilities, SigningCapabilities,
-};
+use secure::seal::{NonceRange, NonceSpace, Opener, Sealer, TRANSFORM_HEADER_LENGTH};
+use secure::sign::SigningKey;
 use wire::frame::{PREFIX_LENGTH, frame_length, frame_prefix};
-use wire::header::{Flags, Header, Route};
-use wire::ids::{Command, Dialect, FileTime, Guid, MessageId, SessionId, TreeId};
-use wire::list::U16List;
+use wire::header::{Flags, HEADER_LENGTH, Header, NEXT_COMMAND_OFFSET, Route};
+use wire::ids::{Command, MessageId, SessionId, TreeId};
 use wire::status::Status;
+use wire::transform::TRANSFORM_PROTOCOL_ID;
 
-/// How messages are protected.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Protection {
-    Plain,
-    Sign,
-    Seal,
+use crate::arguments::Target;
+
+/// What one receive may bring; the longest frame and some more.
+const RECEIVE_BYTES: usize = 20 << 20;
+/// Credits that the connection gathers: enough for 8 requests of 1 MiB and their answers to overlap.
+const CREDITS_WANTED: u32 = 1024;
+/// A server that says nothing for so long has failed.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// Why the measurement ended: the sentence says what the server did.
+#[derive(Debug)]
+pub struct Fault(pub String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
-/// Where to sign in.
-pub struct Target {
-    pub address: String,
-    pub share: String,
-    pub user: String,
-    pub password: String,
-    pub protection: Protection,
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        Fault(format!("connection: {error}"))
+    }
 }
 
-/// Bytes received before requests are answered together.
-const RECEIVE_BYTES: usize = 4 << 20;
-/// Credits asked for with every request until there are enough.
-const CREDITS_ASKED: u16 = 256;
+impl From<wire::Malformed> for Fault {
+    fn from(malformed: wire::Malformed) -> Self {
+        Fault(malformed.to_string())
+    }
+}
+
+/// How messages go out and must come in.
+pub enum Shield {
+    Bare,
+    Signed(SigningKey),
+    Sealed { sealer: Sealer, opener: Opener, space: NonceSpace, nonces: NonceRange },
+}
+
+/// One request of a frame: what is asked, and its body. A second and later one of a frame is related to the first.
+pub struct Part<'a> {
+    pub command: Command,
+    /// Credits it costs.
+    pub charge: u16,
+    /// Appends the body.
+    pub body: &'a dyn Fn(&mut Vec<u8>),
+}
 
 pub struct Connection {
     stream: TcpStream,
-    protection: Protection,
-    message_id: u64,
-    pub credits: u32,
-    session_id: SessionId,
-    tree_id: TreeId,
-    signing: Option<SigningKey>,
-    sealing: Option<(Sealer, Opener, NonceSpace, NonceRange)>,
-    preauth: PreauthHash,
+    pub shield: Shield,
+    pub session_id: SessionId,
+    pub tree_id: TreeId,
+    next_message_id: u64,
+    credits: u32,
     out: Vec<u8>,
-    input: Vec<u8>,
-    filled: usize,
-    start: usize,
+    received: Vec<u8>,
+    /// The part of `received` that holds bytes not yet taken.
+    pending: std::ops::Range<usize>,
 }
 
 impl Connection {
-    /// Connects, negotiates, signs in and connects to the share.
-    pub fn open(target: &Target) -> Result<Self, String> {
-        let stream = TcpStream::connect(&target.address).map_err(|error| format!("{}: {error}", target.address))?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let mut connection = Connection {
+    pub fn open(target: &Target) -> Result<Self, Fault> {
+        let stream = TcpStream::connect((target.host.as_str(), target.port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        stream.set_write_timeout(Some(SILENCE_MAX))?;
+        Ok(Connection {
             stream,
-            protection: Protection::Plain,
-            message_id: 0,
-            credits: 1,
+            shield: Shield::Bare,
             session_id: SessionId(0),
             tree_id: TreeId(0),
-            signing: None,
-            sealing: None,
-            preauth: PreauthHash::new(),
+            next_message_id: 0,
+            credits: 1,
             out: Vec::new(),
-            input: vec![0; RECEIVE_BYTES],
-            filled: 0,
-            start: 0,
+            received: Vec::new(),
+            pending: 0..0,
+        })
+    }
+
+    /// Whether requests that cost so much may be sent now.
+    pub fn affords(&self, charge: u32) -> bool {
+        self.credits >= charge
+    }
+
+    /// Adds a frame to the next send. The ids of its requests count up from the one returned.
+    pub fn queue(&mut self, parts: &[Part<'_>]) -> Result<MessageId, Fault> {
+        let first = MessageId(self.next_message_id);
+        let frame = self.out.len();
+        let room = match self.shield {
+            Shield::Sealed { .. } => TRANSFORM_HEADER_LENGTH,
+            Shield::Bare | Shield::Signed(_) => 0,
         };
-        let cipher = connection.negotiate()?;
-        connection.sign_in(target, cipher)?;
-        connection.protection = target.protection;
-        let host = target.address.split(':').next().unwrap_or("server");
-        let path = utf16_bytes(&format!(r"\\{host}\{}", target.share));
-        let path = Utf16::new(&path).map_err(|error| error.to_string())?;
-        let answer = connection.ask(Command::TREE_CONNECT, |body| {
-            TreeConnectRequest { path, ..TreeConnectRequest::default() }.encode(body);
-        })?;
-        connection.tree_id = answer.0.tree_id();
-        Ok(connection)
-    }
-
-    fn negotiate(&mut self) -> Result<Option<Cipher>, String> {
-        let mut builder = NegotiateContextsBuilder::new();
-        builder.add(ContextType::PREAUTH_INTEGRITY_CAPABILITIES, |writer| {
-            let hashes = [HashAlgorithm::SHA_512];
-            PreauthIntegrityCapabilities { hash_algorithms: U16List::new(&hashes), salt: &[1; 32] }.encode(writer);
-        });
-        builder.add(ContextType::ENCRYPTION_CAPABILITIES, |writer| {
-            EncryptionCapabilities { ciphers: U16List::new(&[contexts::Cipher::AES_128_GCM]) }.encode(writer);
-        });
-        builder.add(ContextType::SIGNING_CAPABILITIES, |writer| {
-            let algorithms = [contexts::SigningAlgorithm(SigningAlgorithm::AesGmac.to_wire())];
-            SigningCapabilities { algorithms: U16List::new(&algorithms) }.encode(writer);
-        });
-        let request = NegotiateRequest {
-            security_mode: SecurityMode::SIGNING_ENABLED,
-            capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION,
-            client_guid: Guid([9; 16]),
-            dialects: U16List::new(&[Dialect::SMB_3_1_1]),
-            contexts: builder.contexts(),
-        };
-        self.request(Command::NEGOTIATE, 1, |body| request.encode(body));
-        self.hash_sent();
-        self.send()?;
-        let (header, message) = self.wait()?;
-        self.preauth.update(&message);
-        let response = NegotiateResponse::decode(&message).map_err(|error| error.to_string())?;
-        if header.status != Status::SUCCESS || response.dialect != Dialect::SMB_3_1_1 {
-            return Err(format!("NEGOTIATE: {}", header.status));
+        self.out.resize(frame + PREFIX_LENGTH + room, 0);
+        for (index, part) in parts.iter().enumerate() {
+            self.append(part, index > 0, index + 1 < parts.len());
         }
-        let encryption = response.contexts.find(ContextType::ENCRYPTION_CAPABILITIES);
-        let ciphers = encryption.and_then(|data| EncryptionCapabilities::decode(data).ok());
-        Ok(ciphers.and_then(|ciphers| ciphers.ciphers.iter().next()).and_then(|cipher| Cipher::from_wire(cipher.0)))
-    }
-
-    fn sign_in(&mut self, target: &Target, cipher: Option<Cipher>) -> Result<(), String> {
-        let (mut initiator, token) = Initiator::begin();
-        let (header, message) = self.send_token(&token)?;
-        self.session_id = header.session_id;
-        self.preauth.update(&message);
-        let challenge = SessionSetupResponse::decode(&message).map_err(|error| error.to_string())?;
-        let credentials = Credentials {
-            domain: String::new(),
-            user: target.user.clone(),
-            workstation: String::new(),
-            nt_hash: NtHash::from_password(&target.password),
-        };
-        let mut fresh = Fresh { client_challenge: [0; 8], session_key: [0; 16] };
-        secure::random(&mut fresh.client_challenge).map_err(|_| "no chance")?;
-        secure::random(&mut fresh.session_key).map_err(|_| "no chance")?;
-        let now = FileTime::from(SystemTime::now());
-        let token = initiator
-            .answer(challenge.security_buffer, &credentials, now, &fresh)
-            .map_err(|failure| failure.to_string())?;
-        let (header, _) = self.send_token(&token)?;
-        if header.status != Status::SUCCESS {
-            return Err(format!("SESSION_SETUP: {}", header.status));
+        if let Shield::Sealed { sealer, space, nonces, .. } = &mut self.shield {
+            let nonce = nonces.draw(space).map_err(|exhausted| Fault(exhausted.to_string()))?;
+            sealer
+                .seal(&mut self.out[frame + PREFIX_LENGTH..], self.session_id, nonce)
+                .map_err(|refused| Fault(refused.to_string()))?;
         }
-        let key = initiator.session_key().ok_or("no session key")?;
-        let keys = SessionKeys::derive(Role::Client, Derivation::Smb311(&self.preauth), &key, cipher);
-        self.signing = Some(keys.signing_key(SigningAlgorithm::AesGmac));
-        if let (Some(sealer), Some(opener)) = (keys.sealer(), keys.opener()) {
-            self.sealing = Some((sealer, opener, NonceSpace::new(), NonceRange::empty()));
+        let length = self.out.len() - frame - PREFIX_LENGTH;
+        self.out[frame..frame + PREFIX_LENGTH].copy_from_slice(&frame_prefix(length)?);
+        Ok(first)
+    }
+
+    fn append(&mut self, part: &Part<'_>, related: bool, another_follows: bool) {
+        let start = self.out.len();
+        let mut flags = if related { Flags::RELATED_OPERATIONS } else { Flags::NONE };
+        if matches!(self.shield, Shield::Signed(_)) {
+            flags = flags | Flags::SIGNED;
         }
-        // TREE_CONNECT of 3.1.1 is signed whatever the rest is.
-        self.protection = Protection::Sign;
-        Ok(())
-    }
-
-    fn send_token(&mut self, token: &[u8]) -> Result<(Header, Vec<u8>), String> {
-        let request = SessionSetupRequest {
-            security_mode: SecurityMode::SIGNING_ENABLED,
-            security_buffer: token,
-            ..SessionSetupRequest::default()
-        };
-        self.request(Command::SESSION_SETUP, 1, |body| request.encode(body));
-        self.hash_sent();
-        self.send()?;
-        self.wait()
-    }
-
-    fn hash_sent(&mut self) {
-        self.preauth.update(&self.out[PREFIX_LENGTH..]);
-    }
-
-    /// Asks one thing and waits for its answer.
-    pub fn ask(&mut self, command: Command, body: impl FnOnce(&mut Vec<u8>)) -> Result<(Header, Vec<u8>), String> {
-        self.request(command, 1, body);
-        self.send()?;
-        let (header, message) = self.wait()?;
-        if header.status != Status::SUCCESS {
-            return Err(format!("{command:?}: {}", header.status));
-        }
-        Ok((header, message))
-    }
-
-    /// Queues a request and gives its message id. The caller has seen that `credits` cover `charge`.
-    pub fn request(&mut self, command: Command, charge: u16, body: impl FnOnce(&mut Vec<u8>)) -> u64 {
-        let id = self.message_id;
-        self.message_id += u64::from(charge);
-        self.credits = self.credits.saturating_sub(u32::from(charge));
-        let signs = self.protection == Protection::Sign && self.signing.is_some();
         let header = Header {
-            credit_charge: charge,
-            command,
-            credits: if self.credits < 2048 { CREDITS_ASKED.max(charge) } else { charge },
-            flags: if signs { Flags::SIGNED } else { Flags::NONE },
-            message_id: MessageId(id),
+            credit_charge: part.charge,
+            command: part.command,
+            credits: part.charge + CREDITS_WANTED.saturating_sub(self.credits).min(256) as u16,
+            flags,
+            message_id: MessageId(self.next_message_id),
             route: Route::Sync { tree_id: self.tree_id },
             session_id: self.session_id,
             ..Header::default()
         };
-        let start = self.out.len();
-        let room = if self.protection == Protection::Seal { TRANSFORM_HEADER_LENGTH } else { 0 };
-        self.out.resize(start + PREFIX_LENGTH + room, 0);
-        let message = self.out.len();
         self.out.extend_from_slice(&header.to_bytes());
-        // Bodies are encoded behind their header, and only there.
-        let mut encoded = Vec::with_capacity(64);
-        body(&mut encoded);
-        self.out.extend_from_slice(&encoded);
-        match (&self.signing, &mut self.sealing, self.protection) {
-            (Some(key), _, Protection::Sign) => key.sign(&mut self.out[message..], Role::Client),
-            (_, Some((sealer, _, space, nonces)), Protection::Seal) => {
-                let nonce = nonces.draw(space).expect("nonces last longer than a benchmark");
-                let frame = &mut self.out[start + PREFIX_LENGTH..];
-                sealer.seal(frame, self.session_id, nonce).expect("a frame with room for its header seals");
-            }
-            _ => {}
+        (part.body)(&mut self.out);
+        if another_follows {
+            let length = (self.out.len() - start).next_multiple_of(8);
+            self.out.resize(start + length, 0);
+            self.out[start + NEXT_COMMAND_OFFSET..][..4].copy_from_slice(&(length as u32).to_le_bytes());
         }
-        let length = self.out.len() - start - PREFIX_LENGTH;
-        let prefix = frame_prefix(length).expect("requests are shorter than a frame may be");
-        self.out[start..start + PREFIX_LENGTH].copy_from_slice(&prefix);
-        id
+        if let Shield::Signed(key) = &self.shield {
+            key.sign(&mut self.out[start..], Role::Client);
+        }
+        self.next_message_id += u64::from(part.charge.max(1));
+        self.credits = self.credits.saturating_sub(u32::from(part.charge));
     }
 
-    /// Sends all that was queued, together.
-    pub fn send(&mut self) -> Result<(), String> {
-        self.stream.write_all(&self.out).map_err(|error| format!("send: {error}"))?;
+    /// Sends all that was queued, in one write.
+    pub fn send(&mut self) -> Result<(), Fault> {
+        self.stream.write_all(&self.out)?;
         self.out.clear();
         Ok(())
     }
 
-    /// Receives at least one response and hands each whole one to `take`, verified.
-    pub fn receive(&mut self, mut take: impl FnMut(&Header, &[u8])) -> Result<(), String> {
-        let mut taken = 0;
-        while taken == 0 {
-            while let Some(frame) = self.next_frame()? {
-                taken += 1;
-                let message = open(&mut self.input[frame], self.protection, &self.signing, &self.sealing)?;
-                let header = Header::decode(message).map_err(|error| error.to_string())?;
-                self.credits += u32::from(header.credits);
-                take(&header, message);
-            }
-            if taken == 0 {
-                self.fill()?;
-            }
+    /// The bytes of the message queued last, as the pre-authentication hash wants them.
+    pub fn queued(&self) -> &[u8] {
+        &self.out[PREFIX_LENGTH..]
+    }
+
+    /// Receives once, if no whole frame is there yet, and hands every answer to `take`: its header and its message.
+    /// Interim answers are left out.
+    pub fn receive(&mut self, mut take: impl FnMut(&Header, &[u8]) -> Result<(), Fault>) -> Result<(), Fault> {
+        while self.frame_at_hand()?.is_none() {
+            self.fill()?;
+        }
+        while let Some(length) = self.frame_at_hand()? {
+            let start = self.pending.start + PREFIX_LENGTH;
+            self.pending.start = start + length;
+            let frame = &mut self.received[start..start + length];
+            let message = opened(&mut self.shield, frame)?;
+            self.credits += each_answer(&self.shield, message, &mut take)?;
         }
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(Header, Vec<u8>), String> {
+    /// The length of the frame that has arrived whole.
+    fn frame_at_hand(&self) -> Result<Option<usize>, Fault> {
+        let bytes = &self.received[self.pending.clone()];
+        let Some(prefix) = bytes.first_chunk::<PREFIX_LENGTH>() else { return Ok(None) };
+        let length = frame_length(*prefix)?;
+        Ok((bytes.len() >= PREFIX_LENGTH + length).then_some(length))
+    }
+
+    fn fill(&mut self) -> Result<(), Fault> {
+        if self.received.is_empty() {
+            self.received.resize(RECEIVE_BYTES, 0);
+        }
+        if self.pending.is_empty() {
+            self.pending = 0..0;
+        } else if self.pending.start > RECEIVE_BYTES / 8 {
+            self.received.copy_within(self.pending.clone(), 0);
+            self.pending = 0..self.pending.len();
+        }
+        match self.stream.read(&mut self.received[self.pending.end..])? {
+            0 => Err(Fault("the server closed the connection".into())),
+            count => {
+                self.pending.end += count;
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives back the receive buffer's memory; for connections that wait.
+    pub fn shrink(&mut self) {
+        if self.pending.is_empty() {
+            self.received = Vec::new();
+            self.pending = 0..0;
+        }
+    }
+
+    /// One request, and the message that answers it whatever its status.
+    pub fn ask(&mut self, part: &Part<'_>) -> Result<(Header, Vec<u8>), Fault> {
+        self.queue(std::slice::from_ref(part))?;
+        self.send()?;
+        self.answer()
+    }
+
+    /// The next answer.
+    pub fn answer(&mut self) -> Result<(Header, Vec<u8>), Fault> {
         let mut answer = None;
         while answer.is_none() {
             self.receive(|header, message| {
-                if header.status != Status::PENDING {
-                    answer = Some((*header, message.to_vec()));
-                }
+                answer = Some((*header, message.to_vec()));
+                Ok(())
             })?;
         }
-        answer.ok_or_else(|| "no answer".to_owned())
-    }
-
-    fn next_frame(&mut self) -> Result<Option<std::ops::Range<usize>>, String> {
-        let Some(prefix) = self.input[self.start..self.filled].first_chunk::<PREFIX_LENGTH>() else { return Ok(None) };
-        let length = frame_length(*prefix).map_err(|error| error.to_string())?;
-        let frame = self.start + PREFIX_LENGTH..self.start + PREFIX_LENGTH + length;
-        if frame.end > self.filled {
-            return Ok(None);
-        }
-        self.start = frame.end;
-        Ok(Some(frame))
-    }
-
-    fn fill(&mut self) -> Result<(), String> {
-        self.input.copy_within(self.start..self.filled, 0);
-        self.filled -= self.start;
-        self.start = 0;
-        if self.filled == self.input.len() {
-            self.input.resize(self.input.len() * 2, 0);
-        }
-        match self.stream.read(&mut self.input[self.filled..]) {
-            Ok(0) => Err("the server closed the connection".into()),
-            Ok(count) => {
-                self.filled += count;
-                Ok(())
-            }
-            Err(error) => Err(format!("receive: {error}")),
-        }
+        answer.ok_or_else(|| Fault("no answer".into()))
     }
 }
 
-type Sealing = Option<(Sealer, Opener, NonceSpace, NonceRange)>;
-
-fn open<'a>(
-    frame: &'a mut [u8],
-    protection: Protection,
-    signing: &Option<SigningKey>,
-    sealing: &Sealing,
-) -> Result<&'a mut [u8], String> {
-    match (protection, signing, sealing) {
-        (Protection::Seal, _, Some((_, opener, _, _))) => opener.open(frame).map_err(|refused| refused.to_string()),
-        (Protection::Sign, Some(key), _) => {
-            let header = Header::decode(frame).map_err(|error| error.to_string())?;
-            let interim = header.status == Status::PENDING;
-            if !interim && !key.verify(frame, Role::Server) {
-                return Err(format!("a {:?} response ({}) is wrongly signed", header.command, header.status));
-            }
-            Ok(frame)
+/// The message in a frame, unsealed where the connection seals.
+fn opened<'a>(shield: &mut Shield, frame: &'a mut [u8]) -> Result<&'a mut [u8], Fault> {
+    match shield {
+        Shield::Sealed { opener, .. } => opener.open(frame).map_err(|refused| Fault(refused.to_string())),
+        Shield::Bare | Shield::Signed(_) if frame.starts_with(&TRANSFORM_PROTOCOL_ID) => {
+            Err(Fault("a sealed answer to a request that was not".into()))
         }
-        _ => Ok(frame),
+        Shield::Bare | Shield::Signed(_) => Ok(frame),
+    }
+}
+
+/// Takes the answers of a compound one by one; the credits that they grant.
+fn each_answer(
+    shield: &Shield,
+    mut rest: &mut [u8],
+    take: &mut impl FnMut(&Header, &[u8]) -> Result<(), Fault>,
+) -> Result<u32, Fault> {
+    let mut credits = 0;
+    loop {
+        let header = Header::decode(rest)?;
+        let step = header.next_command as usize;
+        let length = if step == 0 { rest.len() } else { step };
+        if !(HEADER_LENGTH..=rest.len()).contains(&length) {
+            return Err(Fault("NextCommand of an answer lies outside of its frame".into()));
+        }
+        let (message, behind) = rest.split_at_mut(length);
+        credits += u32::from(header.credits);
+        if header.status != Status::PENDING {
+            if let Shield::Signed(key) = shield
+                && !key.verify(message, Role::Server)
+            {
+                return Err(Fault("an answer's signature is wrong or missing".into()));
+            }
+            take(&header, message)?;
+        }
+        if step == 0 {
+            return Ok(credits);
+        }
+        rest = behind;
     }
 }

@@ -1,103 +1,39 @@
-//! A client that keeps its queue full and sends together all that is due, for measuring what an operation costs a server.
+//! A pipelining SMB 3.1.1 client for measuring servers: it keeps a number of requests in flight on each connection,
+//! sends together all that is due, and checks every byte it reads.
 //!
-//! Prints one line of JSON: operations, errors and seconds. Every byte read is compared with what was written.
+//! `bench-client --mode read --block 4096 --depth 16 --connections 4 --seconds 5 --protect gmac`; the server is in
+//! the `SMB_*` variables. Prints one JSON object.
 
+mod arguments;
 mod connection;
+mod content;
+mod idle;
 mod load;
+mod login;
+mod metadata;
+mod transfer;
 
-use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
 
-use connection::{Connection, Protection, Target};
-use load::{Amount, Load, Operation};
+use arguments::{Arguments, Mode};
 
-const USAGE: &str = "usage: bench-client ADDRESS:PORT SHARE USER PASSWORD \
-read|write|create|open|idle BLOCK_BYTES DEPTH CONNECTIONS SECONDS plain|sign|seal
-
-idle opens CONNECTIONS signed-in connections, prints a line and holds them for SECONDS.
-The loop waits for a line on standard input after its preparation where BENCH_WAIT is set, so that the preparation is not measured.";
-
-fn main() {
-    if let Err(message) = run() {
-        eprintln!("bench-client: {message}");
-        std::process::exit(1);
+fn main() -> ExitCode {
+    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(reason) => {
+            eprintln!("{reason}");
+            return ExitCode::from(2);
+        }
+    };
+    let outcome = match arguments.mode {
+        Mode::Idle => idle::run(&arguments),
+        Mode::Read | Mode::Write | Mode::Create | Mode::Open | Mode::Stat => load::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("{fault}");
+            ExitCode::FAILURE
+        }
     }
-}
-
-fn run() -> Result<(), String> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let [address, share, user, password, operation, block, depth, connections, seconds, protection] = words.as_slice()
-    else {
-        return Err(USAGE.into());
-    };
-    let number = |text: &str| text.parse::<usize>().map_err(|_| format!("{text:?} is no number\n{USAGE}"));
-    let protection = match protection.as_str() {
-        "plain" => Protection::Plain,
-        "sign" => Protection::Sign,
-        "seal" => Protection::Seal,
-        _ => return Err(USAGE.into()),
-    };
-    let target = Target {
-        address: address.clone(),
-        share: share.clone(),
-        user: user.clone(),
-        password: password.clone(),
-        protection,
-    };
-    let time = Duration::from_secs(number(seconds)? as u64);
-    let connections = number(connections)?;
-    let operation = match operation.as_str() {
-        "read" => Operation::Read,
-        "write" => Operation::Write,
-        "create" => Operation::Create,
-        "open" => Operation::Open,
-        "idle" => return idle(&target, connections, time),
-        _ => return Err(USAGE.into()),
-    };
-    measure(Arc::new(target), operation, Amount { block: number(block)?, depth: number(depth)?, time }, connections)
-}
-
-fn measure(target: Arc<Target>, operation: Operation, amount: Amount, connections: usize) -> Result<(), String> {
-    let ready = Arc::new(Barrier::new(connections + 1));
-    let go = Arc::new(Barrier::new(connections + 1));
-    let threads: Vec<_> = (0..connections)
-        .map(|index| {
-            let (target, ready, go) = (Arc::clone(&target), Arc::clone(&ready), Arc::clone(&go));
-            std::thread::spawn(move || {
-                let mut connection = Connection::open(&target);
-                let number = u64::from(std::process::id()) << 8 | index as u64;
-                let load = match &mut connection {
-                    Ok(connection) => Load::prepare(connection, operation, amount, number),
-                    Err(message) => Err(message.clone()),
-                };
-                ready.wait();
-                go.wait();
-                load?.run()
-            })
-        })
-        .collect();
-    ready.wait();
-    if std::env::var_os("BENCH_WAIT").is_some() {
-        println!("ready");
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line).map_err(|error| error.to_string())?;
-    }
-    let started = Instant::now();
-    go.wait();
-    let mut total = load::Result::default();
-    for thread in threads {
-        let result = thread.join().map_err(|_| "a connection panicked")??;
-        total.operations += result.operations;
-        total.errors += result.errors;
-    }
-    let seconds = started.elapsed().as_secs_f64();
-    println!(r#"{{"operations": {}, "errors": {}, "seconds": {seconds:.3}}}"#, total.operations, total.errors);
-    if total.errors > 0 { Err(format!("{} operations went wrong", total.errors)) } else { Ok(()) }
-}
-
-fn idle(target: &Target, connections: usize, time: Duration) -> Result<(), String> {
-    let held: Result<Vec<_>, _> = (0..connections).map(|_| Connection::open(target)).collect();
-    println!(r#"{{"connections": {}}}"#, held?.len());
-    std::thread::sleep(time);
-    Ok(())
 }

@@ -1,0 +1,1 @@
+"""What the server costs beside Samba: CPU time per operation, and memory per idle connection."""
