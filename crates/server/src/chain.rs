@@ -109,7 +109,7 @@ impl Request {
         let charge = if dialect.is_some_and(|dialect| dialect > Dialect::SMB_2_0_2) { header.credit_charge } else { 1 };
         let taken = connection.window.borrow_mut().take(header.message_id, charge);
         taken.map_err(|_| Disconnect("a message id was used twice or never granted"))?;
-        let row = gate::row(header.command).ok_or(Disconnect("an unknown command"))?;
+        let row = gate::row(header.command);
         if dialect.is_none() && header.command != Command::NEGOTIATE {
             return Err(Disconnect("a request before NEGOTIATE"));
         }
@@ -122,11 +122,11 @@ impl Request {
         };
         let channel = connection.channel(session_id);
         let mut verdict = Ok(());
-        if is_orphan {
+        if is_orphan || row.is_none() {
             verdict = Err(Status::INVALID_PARAMETER);
         }
         let large = connection.negotiation.borrow().has_large_mtu();
-        if large && !credits::covers(charge, row.payload_bytes(message)) {
+        if large && row.is_some_and(|row| !credits::covers(charge, row.payload_bytes(message))) {
             verdict = Err(Status::INVALID_PARAMETER);
         }
         let mut signed = false;
@@ -163,15 +163,10 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
         if !request.is_related() {
             carried = Carried::default();
         }
-        let outcome = match request.enter(&connection, &chain, &carried, &in_flight) {
-            Err(status) => {
-                carried.tree = None;
-                Err(status.into())
-            }
+        let outcome = match request.enter(&connection, &chain, &mut carried, &in_flight) {
+            Err(status) => Err(status.into()),
             Ok(context) => {
-                carried.session = context.channel.is_some();
                 carried.open = context.open.as_ref().map(|open| open.id).or(carried.open);
-                carried.tree = context.tree.as_ref().map(|tree| tree.id).or(carried.tree);
                 let message = &chain.bytes[request.range.clone()];
                 if position == last {
                     request.run_last(&context, message, &mut stitch, &chain).await
@@ -209,14 +204,16 @@ impl Request {
         self.header.flags.contains(Flags::RELATED_OPERATIONS)
     }
 
-    /// The gate: finds what the request needs, or the status that says what is missing.
+    /// The gate: finds what the request needs, or the status that says what is missing. The session and
+    /// tree that it finds are those of what is related to it, even where its open is not found.
     fn enter(
         &self,
         connection: &Rc<Connection>,
         chain: &Chain,
-        carried: &Carried,
+        carried: &mut Carried,
         in_flight: &Rc<InFlight>,
     ) -> Result<Context, Status> {
+        let tree_before = carried.tree.take();
         self.verdict?;
         let row = gate::row(self.header.command).ok_or(Status::INVALID_PARAMETER)?;
         let message = &chain.bytes[self.range.clone()];
@@ -232,11 +229,14 @@ impl Request {
             in_flight: Rc::clone(in_flight),
         };
         if !row.session {
+            carried.session = context.channel.is_some();
+            carried.tree = tree_before;
             return Ok(context);
         }
         if related && !carried.session {
             return Err(Status::INVALID_PARAMETER);
         }
+        carried.session = context.channel.is_some();
         let session = &context.channel.as_ref().ok_or(Status::USER_SESSION_DELETED)?.session;
         let mut protection = Protection {
             dialect: session.dialect,
@@ -247,11 +247,14 @@ impl Request {
         };
         protection.check()?;
         if row.tree {
-            let id = if related { carried.tree.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
+            let id = if related { tree_before.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
             let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;
             protection.sealing_required = tree.requires_sealing();
             protection.check()?;
             context.tree = Some(tree);
+            carried.tree = Some(id);
+        } else {
+            carried.tree = tree_before;
         }
         if let Some(offset) = row.file_id {
             let meant = gate::meant_open(message, offset, related).ok_or(Status::INVALID_PARAMETER)?;

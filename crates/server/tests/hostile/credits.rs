@@ -50,12 +50,13 @@ fn a_charge_of_more_ids_than_were_granted_ends_the_connection() {
 }
 
 #[test]
-fn an_unknown_command_ends_the_connection() {
+fn an_unknown_command_is_refused() {
     served(|address| {
-        for command in [0x13, 0x42, 0xFFFF] {
-            let mut peer = Peer::signed_in(address);
+        let mut peer = Peer::signed_in(address);
+        for command in [0x14, 0x42, 0xFFFF] {
             let message = peer.message(Command(command), |body| EchoRequest.encode(body));
-            assert_eq!(peer.end_of(&message), End::Disconnected, "{command:#x}");
+            assert_eq!(peer.end_of(&message), End::Answered(Status::INVALID_PARAMETER), "{command:#x}");
         }
+        assert!(peer.is_alive());
     });
 }
