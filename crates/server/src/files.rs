@@ -11,8 +11,7 @@ use store::{Identity, SharePath, fold};
 use wire::status::Status;
 
 use crate::access;
-use crate::lock_wait::LockWait;
-use crate::locks::{LockRefusal, RangeLock, RangeLocks, Ticket};
+use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
 use crate::open::OpenId;
 
 /// The table is split so that shards seldom meet.
@@ -238,17 +237,12 @@ impl FileEntry {
         self.change_locks(stream, wanted.open, |locks| locks.lock(wanted))
     }
 
-    /// The same, or begins to wait for it.
-    pub(crate) fn lock_or_wait(
-        self: &Arc<Self>,
-        stream: &str,
-        wanted: RangeLock,
-    ) -> Result<Option<LockWait>, LockRefusal> {
-        let waiting = self.change_locks(stream, wanted.open, |locks| match locks.lock(wanted) {
+    /// The same, or takes a place among those who wait for it.
+    pub(crate) fn lock_or_wait(&self, stream: &str, wanted: RangeLock) -> Result<Option<Place>, LockRefusal> {
+        self.change_locks(stream, wanted.open, |locks| match locks.lock(wanted) {
             Err(LockRefusal::Conflict) => locks.wait(wanted).map(Some),
             taken => taken.map(|()| None),
-        })?;
-        Ok(waiting.map(|(ticket, granted)| LockWait::new(Arc::clone(self), stream, wanted, ticket, granted)))
+        })
     }
 
     /// Waits no longer. What was granted unheard is taken back.

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::files::FileEntry;
-use crate::locks::{RangeLock, Ticket};
+use crate::locks::{Place, RangeLock, Ticket};
+use crate::open::Open;
 
 /// The wait. Dropped before it has ended, it gives up its place, and the lock too where that came unheard.
 pub(crate) struct LockWait {
-    file: Arc<FileEntry>,
-    stream: String,
+    open: Arc<Open>,
     wanted: RangeLock,
     ticket: Ticket,
     granted: oneshot::Receiver<()>,
@@ -27,14 +26,9 @@ pub(crate) enum WaitEnd {
 }
 
 impl LockWait {
-    pub(crate) fn new(
-        file: Arc<FileEntry>,
-        stream: &str,
-        wanted: RangeLock,
-        ticket: Ticket,
-        granted: oneshot::Receiver<()>,
-    ) -> Self {
-        LockWait { file, stream: stream.to_owned(), wanted, ticket, granted, ended: false }
+    /// The wait of `open` at its place.
+    pub(crate) fn new(open: &Arc<Open>, wanted: RangeLock, (ticket, granted): Place) -> Self {
+        LockWait { open: Arc::clone(open), wanted, ticket, granted, ended: false }
     }
 
     /// Ends when the lock is taken or the open closed. Safe to drop and call again.
@@ -47,8 +41,8 @@ impl LockWait {
 
 impl Drop for LockWait {
     fn drop(&mut self) {
-        if !self.ended {
-            self.file.stop_waiting(&self.stream, &self.wanted, self.ticket);
+        if let (false, Ok(file)) = (self.ended, self.open.file()) {
+            file.file.stop_waiting(&file.stream_name(), &self.wanted, self.ticket);
         }
     }
 }

@@ -48,6 +48,9 @@ pub(crate) struct RangeLock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
+/// A place among those who wait: its name, and where the grant is heard.
+pub(crate) type Place = (Ticket, oneshot::Receiver<()>);
+
 /// The locks of one stream, in the order they were taken, and who waits, in the order they came.
 #[derive(Default)]
 pub(crate) struct RangeLocks {
@@ -84,7 +87,7 @@ impl RangeLocks {
     }
 
     /// Waits for a lock that conflicts: the receiver hears of it, or of nothing when the open is closed.
-    pub(crate) fn wait(&mut self, wanted: RangeLock) -> Result<(Ticket, oneshot::Receiver<()>), LockRefusal> {
+    pub(crate) fn wait(&mut self, wanted: RangeLock) -> Result<Place, LockRefusal> {
         if self.waiting.len() >= WAITERS_MAX {
             return Err(LockRefusal::TooMany);
         }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use store::Kind;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest, LockResponse};
 use wire::security::access::{EXECUTE, READ_DATA, WRITE_DATA};
@@ -11,7 +13,7 @@ use wire::status::Status;
 use crate::context::{Context, Outcome, Reply};
 use crate::lock_wait::{LockWait, WaitEnd};
 use crate::locks::{LockKind, LockRefusal, RangeLock};
-use crate::open::{FileOpen, OpenId};
+use crate::open::{FileOpen, Open};
 use crate::refusal::Refusal;
 
 /// Elements after which a request lets others of its shard run: each may have to look at every lock of the file.
@@ -26,7 +28,7 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
     if open.granted & (READ_DATA | WRITE_DATA | EXECUTE) == 0 {
         return Err(Status::ACCESS_DENIED.into());
     }
-    let stream = Stream { file, open: open.id, name: file.stream_name() };
+    let stream = Stream { file, open, name: file.stream_name() };
     if first.flags.contains(LockFlags::UNLOCK) {
         stream.unlock_all(request.locks).await?;
     } else {
@@ -40,7 +42,7 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
 /// What is locked, and for whom.
 struct Stream<'a> {
     file: &'a FileOpen,
-    open: OpenId,
+    open: &'a Arc<Open>,
     name: String,
 }
 
@@ -52,7 +54,7 @@ impl Stream<'_> {
             if element.flags != LockFlags::UNLOCK {
                 return Err(Status::INVALID_PARAMETER.into());
             }
-            let unlocked = self.file.file.unlock(&self.name, self.open, element.offset, element.length);
+            let unlocked = self.file.file.unlock(&self.name, self.open.id, element.offset, element.length);
             unlocked.map_err(status_of)?;
             take_turns(position).await;
         }
@@ -94,13 +96,13 @@ impl Stream<'_> {
             LockFlags::EXCLUSIVE_LOCK => LockKind::Exclusive,
             _ => return Err(Status::INVALID_PARAMETER),
         };
-        Ok((RangeLock { open: self.open, offset: element.offset, length: element.length, kind }, patience))
+        Ok((RangeLock { open: self.open.id, offset: element.offset, length: element.length, kind }, patience))
     }
 
     async fn lock_or_wait(&self, context: &Context, wanted: RangeLock) -> Result<(), Refusal> {
         match self.file.file.lock_or_wait(&self.name, wanted).map_err(status_of)? {
             None => Ok(()),
-            Some(wait) => until_granted(context, wait).await,
+            Some(place) => until_granted(context, LockWait::new(self.open, wanted, place)).await,
         }
     }
 }
