@@ -59,7 +59,8 @@ mod tests {
         assert_eq!(first.len(), SMALL_BYTES);
         let address = first.as_ptr();
         buffers.give_back(first);
-        assert_eq!(buffers.lend(SMALL_BYTES).as_ptr(), address);
+        let second = buffers.lend(SMALL_BYTES);
+        assert_eq!(second.as_ptr(), address);
     }
 
     #[test]

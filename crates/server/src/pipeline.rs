@@ -81,12 +81,12 @@ pub(crate) fn queue(connection: &Connection, messages: &[u8], seal: Option<&Chan
     let (prefix_room, body) = frame.split_at_mut(PREFIX_LENGTH);
     prefix_room.copy_from_slice(&prefix);
     body[room..].copy_from_slice(messages);
-    if let Some(channel) = seal {
-        if !channel.seal(body) {
-            tracing::error!(session = channel.session.id.0, "a session can seal no more; its connection ends");
-            connection.end(Ending::Now);
-            return;
-        }
+    if let Some(channel) = seal
+        && !channel.seal(body)
+    {
+        tracing::error!(session = channel.session.id.0, "a session can seal no more; its connection ends");
+        connection.end(Ending::Now);
+        return;
     }
     let bytes = frame.len();
     outbox.commit(bytes);

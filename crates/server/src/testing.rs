@@ -18,7 +18,7 @@ use wire::context::negotiate::{
     self as contexts, ContextType, EncryptionCapabilities, HashAlgorithm, NegotiateContextsBuilder,
     PreauthIntegrityCapabilities, SigningCapabilities,
 };
-use wire::header::{Flags, HEADER_LENGTH, Header, Route};
+use wire::header::{Flags, Header, Route};
 use wire::ids::{Command, Dialect, FileId, FileTime, Guid, MessageId, SessionId, TreeId};
 use wire::list::U16List;
 use wire::status::Status;
@@ -269,9 +269,4 @@ impl Peer {
     pub(crate) fn discard(&self) {
         self.connection.outbox.borrow_mut().clear(&self.connection.buffers);
     }
-}
-
-/// The body of a message.
-pub(crate) fn body(message: &[u8]) -> &[u8] {
-    &message[HEADER_LENGTH..]
 }
