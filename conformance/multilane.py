@@ -25,7 +25,8 @@ class Multilane(Server):
         self._run("account", "create", "suites")
         self._run("user", "add", self.user, "--password-stdin", text=self.password + "\n")
         for share in self.wanted.shares:
-            self._run("share", "create", share, "--path", str(self.share_path(share)))
+            self._run("share", "create", share, "--path", str(self.share_path(share)),
+                      *(["--seal"] if self.wanted.sealed_shares else []))
         for share in self.wanted.ram_shares:
             self._run("share", "create", share, "--ram", "2G")
 

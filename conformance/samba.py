@@ -55,8 +55,10 @@ class Samba(Server):
         # smbtorture cuts connections by asking the server to; only a test server may listen to that.
         mandatory = {"enabled": "auto", "required": "mandatory"}[wanted.signing]
         encrypt = {"enabled": "auto", "required": "required"}[wanted.sealing]
-        shares = "".join(f"[{share}]\n  path = {self.share_path(share)}\n  read only = no\n"
-                         f"{WINDOWS_LIKE if wanted.windows_like else ''}" for share in wanted.shares)
+        options = "  server smb encrypt = required\n" if wanted.sealed_shares else ""
+        options += WINDOWS_LIKE if wanted.windows_like else ""
+        shares = "".join(f"[{share}]\n  path = {self.share_path(share)}\n  read only = no\n{options}"
+                         for share in wanted.shares)
         cut = "  smbd:FSCTL_SMBTORTURE = yes\n" if wanted.windows_like else ""
         return f"""[global]
   server role = standalone server

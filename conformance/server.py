@@ -25,6 +25,7 @@ class Wanted:
     ram_shares: tuple = ()       # shares that live in the server's memory, where the server can do that
     signing: str = "enabled"     # or "required"
     sealing: str = "enabled"     # or "required"
+    sealed_shares: bool = False  # clients that do not seal get no share
     windows_like: bool = False   # where it costs a Samba share speed: streams, ACLs and DOS attributes as Windows keeps them
     on_tmpfs: bool = False       # the shares' files live in memory
 

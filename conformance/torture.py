@@ -174,6 +174,8 @@ def as_listed(outcome, listed_failures):
 
 
 def excerpt(text, lines=6):
-    """The lines of a test's output that say what went wrong."""
-    told = [line for line in text.splitlines() if re.search(r"expect|NT_STATUS|should|Incorrect|fail|error|skip", line)]
-    return "\n".join((told or text.splitlines())[-lines:])
+    """Why a test did not pass, in its own words: what stands in its verdict's brackets, and the warnings before."""
+    bracketed = re.search(r"^(?:failure|error|skip): [^\n]*\[\n(.*?)\n\]", text, re.MULTILINE | re.DOTALL)
+    told = re.findall(r"^.*(?:Incorrect|should be|WARNING|NT_STATUS_).*$", text, re.MULTILINE)
+    told += bracketed[1].splitlines() if bracketed else []
+    return "\n".join((list(dict.fromkeys(told)) or text.splitlines())[-lines:])
