@@ -6,7 +6,7 @@ import struct
 import spnego
 
 from conformance.hostile.case import (
-    ACCESS_DENIED, ANY_ERROR, INVALID_PARAMETER, LOGON_FAILURE, NETWORK_NAME_DELETED, USER_SESSION_DELETED, alive, case,
+    ACCESS_DENIED, ANY_ERROR, INVALID_PARAMETER, LOGON_FAILURE, NETWORK_NAME_DELETED, REQUEST_NOT_ACCEPTED, USER_SESSION_DELETED, alive, case,
 )
 from conformance.hostile.client import (
     CLOSED, ECHO, ECHO_BODY, LOGOFF, MORE_PROCESSING_REQUIRED, READ, SESSION_SETUP, SIGNED, SUCCESS,
@@ -178,7 +178,7 @@ def _():
         return raw.call(SESSION_SETUP, setup_body(wrapped(first_token()[1]))).status
 
 
-@case("a bind to a session nobody has", USER_SESSION_DELETED)
+@case("a bind to a session nobody has, or to any where there is no multichannel", USER_SESSION_DELETED, REQUEST_NOT_ACCEPTED)
 def _():
     with Raw() as raw:
         raw.negotiate()

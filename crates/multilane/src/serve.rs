@@ -53,6 +53,10 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let facts = Facts { started, listen: listen.clone(), version: env!("CARGO_PKG_VERSION") };
     let socket = AdminSocket::open(&folder, Arc::clone(&control), server.admin(), facts)?;
 
+    // What the command line changed before the socket was there to say so.
+    if let Err(cause) = reload(&control, &*server.admin()) {
+        error!(%cause, "the catalog was not read again");
+    }
     info!(?listen, data = %folder.path().display(), shares = estate.shares.len(), "serving");
     announce(&folder, listen, &estate, output)?;
     drop(estate);

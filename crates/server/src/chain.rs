@@ -225,6 +225,7 @@ impl Request {
             tree: None,
             open: None,
             sealed: chain.sealed.is_some(),
+            signed: self.signed,
             session_id: self.session_id,
             in_flight: Rc::clone(in_flight),
         };

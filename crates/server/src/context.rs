@@ -54,6 +54,8 @@ pub(crate) struct Context {
     pub(crate) open: Option<Arc<Open>>,
     /// The request came sealed.
     pub(crate) sealed: bool,
+    /// The request was signed, and the signature was right.
+    pub(crate) signed: bool,
     /// SessionId of the header, for the commands that come before there is a session.
     pub(crate) session_id: SessionId,
     pub(crate) in_flight: Rc<InFlight>,

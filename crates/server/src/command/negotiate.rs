@@ -222,10 +222,8 @@ impl Offered {
         }
         let mut offered = Offered { encryption: false, cipher: None, signing: None };
         if let Some(data) = list.find(ContextType::ENCRYPTION_CAPABILITIES) {
+            // A client that has sealing switched off may send an empty list: no common cipher.
             let ciphers = EncryptionCapabilities::decode(data)?.ciphers;
-            if ciphers.is_empty() {
-                return Err(Status::INVALID_PARAMETER.into());
-            }
             offered.encryption = true;
             offered.cipher = CIPHERS.into_iter().find(|cipher| ciphers.contains(contexts::Cipher(cipher.to_wire())));
         }

@@ -15,6 +15,11 @@ const READ_ONLY_ACCESS: u32 = access::FILE_GENERIC_READ | access::FILE_GENERIC_E
 
 pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outcome {
     let session = context.session()?;
+    if session.dialect == Dialect::SMB_3_1_1 && !context.signed && !context.sealed {
+        // Somebody on the way may have changed the negotiation: this is where it would come out (3.3.5.7).
+        context.connection.drop_silently();
+        return Err(Status::ACCESS_DENIED.into());
+    }
     let path = request.path.decode().ok_or(Status::BAD_NETWORK_NAME)?;
     let name = share_name(&path).ok_or(Status::BAD_NETWORK_NAME)?;
     let user = session.user.load();

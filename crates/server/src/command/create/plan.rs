@@ -3,7 +3,7 @@
 
 use store::{SharePath, Use};
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest};
-use wire::context::create::{CreateContexts, name};
+use wire::context::create::{CreateContexts, DurableRequestV2, Lease, name};
 use wire::fscc::FileAttributes;
 use wire::security::SecurityDescriptor;
 use wire::security::access::{self, GenericMapping, MAXIMUM_ALLOWED};
@@ -28,6 +28,8 @@ const OPTIONS_UNSUPPORTED: u32 =
 const OPTIONS_KNOWN: u32 = 0x00FF_FFFF;
 /// Attributes a CREATE may name at all.
 const ATTRIBUTES_KNOWN: u32 = 0x0000_7FFF;
+/// Bytes of SMB2_CREATE_DURABLE_HANDLE_REQUEST (MS-SMB2 2.2.13.2.3).
+const DURABLE_REQUEST_BYTES: usize = 16;
 /// ImpersonationLevel's last value.
 const IMPERSONATION_MAX: u32 = 3;
 /// The most bytes of extended attributes with a new file: what the file systems of Linux take.
@@ -69,9 +71,7 @@ impl Plan {
             return Err(Status::ACCESS_DENIED.into());
         }
         let contexts = &request.contexts;
-        if contexts.find(name::TIMEWARP_TOKEN).is_some() {
-            return Err(Status::OBJECT_NAME_NOT_FOUND.into());
-        }
+        check_contexts(contexts)?;
         Ok(Plan {
             path,
             stream,
@@ -118,6 +118,25 @@ impl Plan {
             | CreateOptions::DELETE_ON_CLOSE;
         self.options.0 & kept.0
     }
+}
+
+/// Contexts that ask for what is never granted must be whole all the same; those that name a snapshot or a durable open name one
+/// that is not there.
+fn check_contexts(contexts: &CreateContexts<'_>) -> Result<(), Refusal> {
+    if let Some(data) = contexts.find(name::LEASE) {
+        Lease::decode(data)?;
+    }
+    if let Some(data) = contexts.find(name::DURABLE_HANDLE_REQUEST_V2) {
+        DurableRequestV2::decode(data)?;
+    }
+    if contexts.find(name::DURABLE_HANDLE_REQUEST).is_some_and(|data| data.len() < DURABLE_REQUEST_BYTES) {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    let absent = [name::TIMEWARP_TOKEN, name::DURABLE_HANDLE_RECONNECT, name::DURABLE_HANDLE_RECONNECT_V2];
+    if absent.into_iter().any(|absent| contexts.find(absent).is_some()) {
+        return Err(Status::OBJECT_NAME_NOT_FOUND.into());
+    }
+    Ok(())
 }
 
 fn check_fields(request: &CreateRequest<'_>) -> Result<(), Status> {
