@@ -10,14 +10,18 @@ use secure::sign::{SigningAlgorithm, SigningKey};
 use secure::spnego::Initiator;
 use store::{RamStore, Store};
 use wire::codec::utf16_bytes;
+use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use wire::command::negotiate::{NegotiateRequest, NegotiateResponse};
+use wire::command::query_info::{InfoType, QueryInfoRequest};
 use wire::command::session_setup::{SessionSetupRequest, SessionSetupResponse};
+use wire::command::set_info::SetInfoRequest;
 use wire::command::tree_connect::TreeConnectRequest;
 use wire::context::negotiate::{
     self as contexts, ContextType, EncryptionCapabilities, HashAlgorithm, NegotiateContextsBuilder,
     PreauthIntegrityCapabilities, SigningCapabilities,
 };
+use wire::fscc::FileClass;
 use wire::header::{Flags, Header, Route};
 use wire::ids::{Command, Dialect, FileId, FileTime, Guid, MessageId, SessionId, TreeId};
 use wire::list::U16List;
@@ -189,6 +193,52 @@ impl Peer {
         let answer = self.ask(Command::CREATE, |body| request.encode(body)).await;
         assert_eq!(answer.status(), Status::SUCCESS);
         CreateResponse::decode(&answer.message).unwrap().file_id
+    }
+
+    /// Makes or opens `name` as `edit` has it, for everything and shared with all where it says nothing else.
+    pub(crate) async fn create(&mut self, name: &str, edit: impl for<'a> FnOnce(&mut CreateRequest<'a>)) -> Answer {
+        let name = utf16_bytes(name);
+        let mut request = CreateRequest {
+            desired_access: wire::security::access::FILE_ALL.into(),
+            share_access: ShareAccess(7),
+            disposition: CreateDisposition::OPEN_IF,
+            name: Utf16::new(&name).unwrap(),
+            ..CreateRequest::default()
+        };
+        edit(&mut request);
+        self.ask(Command::CREATE, |body| request.encode(body)).await
+    }
+
+    /// Makes or opens the directory `name`; the share's root where that is empty.
+    pub(crate) async fn open_directory(&mut self, name: &str) -> FileId {
+        let answer = self.create(name, |request| request.options = CreateOptions::DIRECTORY_FILE).await;
+        assert_eq!(answer.status(), Status::SUCCESS);
+        CreateResponse::decode(&answer.message).unwrap().file_id
+    }
+
+    /// Closes an open.
+    pub(crate) async fn close(&mut self, file_id: FileId) {
+        let request = CloseRequest { file_id, ..CloseRequest::default() };
+        assert_eq!(self.ask(Command::CLOSE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+    }
+
+    /// Asks about a file.
+    pub(crate) async fn query(&mut self, file_id: FileId, class: FileClass, room: u32) -> Answer {
+        let request = QueryInfoRequest {
+            info_type: InfoType::FILE,
+            class: class.into(),
+            output_buffer_length: room,
+            file_id,
+            ..QueryInfoRequest::default()
+        };
+        self.ask(Command::QUERY_INFO, |body| request.encode(body)).await
+    }
+
+    /// Changes a file.
+    pub(crate) async fn set(&mut self, file_id: FileId, class: FileClass, buffer: &[u8]) -> Status {
+        let info_type = InfoType::FILE;
+        let request = SetInfoRequest { info_type, class: class.into(), file_id, buffer, ..SetInfoRequest::default() };
+        self.ask(Command::SET_INFO, |body| request.encode(body)).await.status()
     }
 
     /// A message ready to be sent, signed where the session is.

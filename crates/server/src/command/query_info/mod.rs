@@ -5,6 +5,8 @@ mod file;
 mod filesystem;
 mod pipe;
 mod security;
+#[cfg(test)]
+mod tests;
 
 pub(super) use self::extended::packed_bytes;
 
@@ -59,19 +61,4 @@ fn finish(status: Status, mut body: Vec<u8>) -> Reply {
     let output_bytes = (body.len() - BODY_BYTES) as u32;
     body[..BODY_BYTES].copy_from_slice(&QueryInfoResponse::to_bytes(output_bytes));
     Reply::with_status(status, body)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_does_not_fit_is_cut_and_said_so() {
-        let whole = Room(4).reply(|out| out.extend_from_slice(b"1234"));
-        assert_eq!((whole.status, whole.body.len()), (Status::SUCCESS, 12));
-        let cut = Room(3).reply(|out| out.extend_from_slice(b"1234"));
-        assert_eq!((cut.status, &cut.body[4..]), (Status::BUFFER_OVERFLOW, &[3, 0, 0, 0, b'1', b'2', b'3'][..]));
-        assert_eq!(Room(3).require(4), Err(Status::INFO_LENGTH_MISMATCH));
-        assert_eq!(Room(4).require(4), Ok(()));
-    }
 }

@@ -9,6 +9,8 @@ mod place;
 mod rename;
 mod security;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -168,29 +170,4 @@ async fn change(
             Ok(())
         })
         .await?
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn modes_change_within_their_kind() {
-        let plain = ModeFlags::NONE;
-        assert_eq!(new_mode(plain, ModeFlags::SEQUENTIAL_ONLY), Ok(ModeFlags::SEQUENTIAL_ONLY));
-        assert_eq!(new_mode(ModeFlags::SEQUENTIAL_ONLY, plain), Ok(plain));
-        assert_eq!(new_mode(plain, ModeFlags::SYNCHRONOUS_IO_ALERT), Err(Status::INVALID_PARAMETER));
-        assert_eq!(new_mode(plain, ModeFlags::DELETE_ON_CLOSE), Err(Status::INVALID_PARAMETER));
-        let alert = ModeFlags::SYNCHRONOUS_IO_ALERT;
-        assert_eq!(new_mode(alert, plain), Err(Status::INVALID_PARAMETER));
-        assert_eq!(new_mode(alert, ModeFlags::SYNCHRONOUS_IO_NONALERT), Ok(ModeFlags::SYNCHRONOUS_IO_NONALERT));
-    }
-
-    #[test]
-    fn classes_that_cannot_be_set_are_told_apart() {
-        assert_eq!(unknown(FileClass::STANDARD), Status::INVALID_INFO_CLASS);
-        assert_eq!(unknown(FileClass::OBJECT_ID), Status::NOT_SUPPORTED);
-        assert_eq!(file_system(FileSystemClass::OBJECT_ID), Status::ACCESS_DENIED);
-        assert_eq!(file_system(FileSystemClass::SIZE), Status::INVALID_INFO_CLASS);
-    }
 }

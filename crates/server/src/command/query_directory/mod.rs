@@ -1,5 +1,8 @@
 //! QUERY_DIRECTORY (MS-SMB2 3.3.5.18, MS-FSA 2.1.5.6.3).
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use store::{Kind, Metadata, Store};

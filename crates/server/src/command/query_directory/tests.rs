@@ -1,0 +1,150 @@
+//! QUERY_DIRECTORY as clients see it.
+
+use wire::Utf16;
+use wire::codec::utf16_bytes;
+use wire::command::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
+use wire::fscc::directory::{entries, fixed_length};
+use wire::fscc::{FileAttributes, FileClass};
+use wire::ids::{Command, FileId};
+use wire::security::access::READ_ATTRIBUTES;
+use wire::status::Status;
+
+use crate::admin::Signing;
+use crate::testing::{Answer, Peer, server};
+
+const PLAIN: QueryDirectoryFlags = QueryDirectoryFlags::NONE;
+const ROOM: u32 = 65_536;
+
+async fn query(
+    peer: &mut Peer,
+    file_id: FileId,
+    class: FileClass,
+    flags: QueryDirectoryFlags,
+    pattern: &str,
+    room: u32,
+) -> Answer {
+    let pattern = utf16_bytes(pattern);
+    let request = QueryDirectoryRequest {
+        class,
+        flags,
+        file_id,
+        pattern: Utf16::new(&pattern).unwrap(),
+        output_buffer_length: room,
+        ..QueryDirectoryRequest::default()
+    };
+    peer.ask(Command::QUERY_DIRECTORY, |body| request.encode(body)).await
+}
+
+/// The names of one answer.
+async fn names(peer: &mut Peer, file_id: FileId, flags: QueryDirectoryFlags, pattern: &str) -> Vec<String> {
+    let answer = query(peer, file_id, FileClass::NAMES, flags, pattern, ROOM).await;
+    assert_eq!(answer.status(), Status::SUCCESS, "{pattern}");
+    let output = QueryDirectoryResponse::decode(&answer.message).unwrap().output;
+    entries(FileClass::NAMES, output).map(|entry| entry.unwrap().name.decode().unwrap()).collect()
+}
+
+async fn status(peer: &mut Peer, file_id: FileId, flags: QueryDirectoryFlags, pattern: &str) -> Status {
+    query(peer, file_id, FileClass::NAMES, flags, pattern, ROOM).await.status()
+}
+
+/// A client and a directory with files of these names.
+async fn directory(files: &[&str]) -> (Peer, FileId) {
+    let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
+    let directory = peer.open_directory("dir").await;
+    for name in files {
+        let file = peer.open(&format!("dir\\{name}")).await;
+        peer.close(file).await;
+    }
+    (peer, directory)
+}
+
+#[tokio::test]
+async fn names_come_sorted_behind_the_two_dots() {
+    let (mut peer, directory) = directory(&["b", "C", "a", "ä"]).await;
+    assert_eq!(names(&mut peer, directory, PLAIN, "*").await, [".", "..", "a", "b", "C", "ä"]);
+    assert_eq!(status(&mut peer, directory, PLAIN, "*").await, Status::NO_MORE_FILES);
+    let root = peer.open_directory("").await;
+    assert_eq!(names(&mut peer, root, PLAIN, "").await, [".", "..", "dir"]);
+}
+
+#[tokio::test]
+async fn the_first_pattern_stays_until_the_scan_begins_anew() {
+    let (mut peer, directory) = directory(&["one.txt", "two.txt", "three.doc"]).await;
+    assert_eq!(names(&mut peer, directory, PLAIN, "*.txt").await, ["one.txt", "two.txt"]);
+    assert_eq!(status(&mut peer, directory, PLAIN, "*.doc").await, Status::NO_MORE_FILES);
+    let restart = QueryDirectoryFlags::RESTART_SCANS;
+    assert_eq!(names(&mut peer, directory, restart, "").await, ["one.txt", "two.txt"]);
+    assert_eq!(names(&mut peer, directory, restart, "*.DOC").await, ["three.doc"]);
+    assert_eq!(names(&mut peer, directory, QueryDirectoryFlags::REOPEN, "t*").await, ["three.doc", "two.txt"]);
+}
+
+#[tokio::test]
+async fn nothing_found_is_told_apart_from_nothing_more() {
+    let (mut peer, directory) = directory(&["a"]).await;
+    assert_eq!(status(&mut peer, directory, PLAIN, "b").await, Status::NO_SUCH_FILE);
+    assert_eq!(status(&mut peer, directory, PLAIN, "b").await, Status::NO_MORE_FILES);
+    assert_eq!(status(&mut peer, directory, QueryDirectoryFlags::RESTART_SCANS, "c").await, Status::NO_MORE_FILES);
+    assert_eq!(status(&mut peer, directory, QueryDirectoryFlags::REOPEN, "c").await, Status::NO_SUCH_FILE);
+    assert_eq!(status(&mut peer, directory, QueryDirectoryFlags::REOPEN, "a|b").await, Status::OBJECT_NAME_INVALID);
+}
+
+#[tokio::test]
+async fn one_name_is_found_whatever_its_case() {
+    let (mut peer, directory) = directory(&["ReadMe.txt"]).await;
+    assert_eq!(names(&mut peer, directory, PLAIN, "README.TXT").await, ["ReadMe.txt"]);
+    assert_eq!(names(&mut peer, directory, QueryDirectoryFlags::REOPEN, "..").await, [".."]);
+}
+
+#[tokio::test]
+async fn single_entries_and_small_rooms_go_on_where_they_stopped() {
+    let (mut peer, directory) = directory(&["a", "b"]).await;
+    let single = QueryDirectoryFlags::RETURN_SINGLE_ENTRY;
+    assert_eq!(names(&mut peer, directory, single, "*").await, ["."]);
+    assert_eq!(names(&mut peer, directory, single, "*").await, [".."]);
+    let room = fixed_length(FileClass::NAMES).unwrap() as u32 + 2;
+    let answer = query(&mut peer, directory, FileClass::NAMES, PLAIN, "*", room).await;
+    let output = QueryDirectoryResponse::decode(&answer.message).unwrap().output;
+    assert_eq!((answer.status(), output.len()), (Status::SUCCESS, room as usize));
+    assert_eq!(names(&mut peer, directory, PLAIN, "*").await, ["b"]);
+}
+
+#[tokio::test]
+async fn a_name_without_room_is_cut_and_told_again() {
+    let (mut peer, directory) = directory(&["long-name"]).await;
+    let least = fixed_length(FileClass::NAMES).unwrap() as u32;
+    let answer = query(&mut peer, directory, FileClass::NAMES, PLAIN, "l*", least + 4).await;
+    assert_eq!(answer.status(), Status::BUFFER_OVERFLOW);
+    let output = QueryDirectoryResponse::decode(&answer.message).unwrap().output;
+    assert_eq!((output.len(), &output[least as usize..]), (least as usize + 4, &[b'l', 0, b'o', 0][..]));
+    assert_eq!(names(&mut peer, directory, PLAIN, "l*").await, ["long-name"]);
+    let answer = query(&mut peer, directory, FileClass::NAMES, PLAIN, "l*", least - 1).await;
+    assert_eq!(answer.status(), Status::INFO_LENGTH_MISMATCH);
+}
+
+#[tokio::test]
+async fn what_was_removed_meanwhile_is_passed_over() {
+    let (mut peer, directory) = directory(&["a", "b", "c"]).await;
+    let single = QueryDirectoryFlags::RETURN_SINGLE_ENTRY;
+    assert_eq!(names(&mut peer, directory, single, "?").await, ["."]);
+    let file = peer.open("dir\\b").await;
+    assert_eq!(peer.set(file, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
+    let full = FileClass::ID_BOTH_DIRECTORY;
+    peer.close(file).await;
+    let answer = query(&mut peer, directory, full, PLAIN, "", ROOM).await;
+    let output = QueryDirectoryResponse::decode(&answer.message).unwrap().output;
+    let told: Vec<_> = entries(full, output).map(Result::unwrap).collect();
+    assert_eq!(told.iter().map(|entry| entry.name.decode().unwrap()).collect::<Vec<_>>(), ["a", "c"]);
+    assert!(told.iter().all(|entry| entry.attributes == FileAttributes::ARCHIVE && entry.file_id != 0));
+}
+
+#[tokio::test]
+async fn only_directories_that_may_be_listed_are_listed() {
+    let (mut peer, directory) = directory(&["a"]).await;
+    let file = peer.open("dir\\a").await;
+    assert_eq!(status(&mut peer, file, PLAIN, "*").await, Status::INVALID_PARAMETER);
+    let blind = peer.create("dir", |request| request.desired_access = READ_ATTRIBUTES.into()).await;
+    let blind = wire::command::create::CreateResponse::decode(&blind.message).unwrap().file_id;
+    assert_eq!(status(&mut peer, blind, PLAIN, "*").await, Status::ACCESS_DENIED);
+    let answer = query(&mut peer, directory, FileClass::BASIC, PLAIN, "*", ROOM).await;
+    assert_eq!(answer.status(), Status::INVALID_INFO_CLASS);
+}

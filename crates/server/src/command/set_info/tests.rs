@@ -1,0 +1,276 @@
+//! SET_INFO as clients see it.
+
+use wire::command::create::{CreateOptions, CreateResponse};
+use wire::command::query_info::QueryInfoResponse;
+use wire::command::set_info::SetInfoRequest;
+use wire::fscc::FileAttributes;
+use wire::fscc::file::{Basic, Standard};
+use wire::fscc::rename::{DispositionFlags, Rename, RenameFlags};
+use wire::ids::{Command, FileId, FileTime};
+use wire::security::access::{FILE_ALL, READ_DATA, WRITE_DAC};
+use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
+
+use super::*;
+use crate::admin::Signing;
+use crate::testing::{Answer, Peer, server};
+
+async fn peer() -> Peer {
+    Peer::sign_in(&server(Signing::Enabled)).await
+}
+
+fn file_id(answer: &Answer) -> FileId {
+    CreateResponse::decode(&answer.message).unwrap().file_id
+}
+
+async fn rename(peer: &mut Peer, file: FileId, to: &str, replace: bool) -> Status {
+    let mut buffer = Vec::new();
+    Rename::encode(to, replace, &mut buffer);
+    peer.set(file, FileClass::RENAME, &buffer).await
+}
+
+async fn exists(peer: &mut Peer, name: &str) -> bool {
+    let answer =
+        peer.create(name, |request| request.disposition = wire::command::create::CreateDisposition::OPEN).await;
+    let found = answer.status() == Status::SUCCESS;
+    if found {
+        peer.close(file_id(&answer)).await;
+    }
+    found
+}
+
+async fn basic(peer: &mut Peer, file: FileId) -> Basic {
+    let answer = peer.query(file, FileClass::BASIC, 100).await;
+    Basic::decode(QueryInfoResponse::decode(&answer.message).unwrap().output).unwrap()
+}
+
+async fn set_basic(peer: &mut Peer, file: FileId, basic: Basic) -> Status {
+    let mut buffer = Vec::new();
+    basic.encode(&mut buffer);
+    peer.set(file, FileClass::BASIC, &buffer).await
+}
+
+#[test]
+fn modes_change_within_their_kind() {
+    let plain = ModeFlags::NONE;
+    assert_eq!(new_mode(plain, ModeFlags::SEQUENTIAL_ONLY), Ok(ModeFlags::SEQUENTIAL_ONLY));
+    assert_eq!(new_mode(ModeFlags::SEQUENTIAL_ONLY, plain), Ok(plain));
+    assert_eq!(new_mode(plain, ModeFlags::SYNCHRONOUS_IO_ALERT), Err(Status::INVALID_PARAMETER));
+    assert_eq!(new_mode(plain, ModeFlags::DELETE_ON_CLOSE), Err(Status::INVALID_PARAMETER));
+    let alert = ModeFlags::SYNCHRONOUS_IO_ALERT;
+    assert_eq!(new_mode(alert, plain), Err(Status::INVALID_PARAMETER));
+    assert_eq!(new_mode(alert, ModeFlags::SYNCHRONOUS_IO_NONALERT), Ok(ModeFlags::SYNCHRONOUS_IO_NONALERT));
+}
+
+#[test]
+fn classes_that_cannot_be_set_are_told_apart() {
+    assert_eq!(unknown(FileClass::STANDARD), Status::INVALID_INFO_CLASS);
+    assert_eq!(unknown(FileClass::OBJECT_ID), Status::NOT_SUPPORTED);
+    assert_eq!(file_system(FileSystemClass::OBJECT_ID), Status::ACCESS_DENIED);
+    assert_eq!(file_system(FileSystemClass::SIZE), Status::INVALID_INFO_CLASS);
+}
+
+#[tokio::test]
+async fn files_take_a_new_name_and_keep_their_opens() {
+    let mut peer = peer().await;
+    let directory = peer.open_directory("dir").await;
+    peer.close(directory).await;
+    let (file, other) = (peer.open("file").await, peer.open("file").await);
+    assert_eq!(rename(&mut peer, file, "dir\\moved", false).await, Status::SUCCESS);
+    assert!(!exists(&mut peer, "file").await && exists(&mut peer, "dir\\moved").await);
+    assert_eq!(rename(&mut peer, other, "DIR\\Moved", false).await, Status::SUCCESS, "the case alone");
+    assert_eq!(rename(&mut peer, file, "nowhere\\moved", false).await, Status::OBJECT_PATH_NOT_FOUND);
+    assert_eq!(rename(&mut peer, file, "\\moved", false).await, Status::INVALID_PARAMETER);
+    assert_eq!(rename(&mut peer, file, "a*b", false).await, Status::OBJECT_NAME_INVALID);
+    assert_eq!(peer.set(file, FileClass::RENAME, &[0; 23]).await, Status::INFO_LENGTH_MISMATCH);
+}
+
+#[tokio::test]
+async fn a_taken_name_is_replaced_where_that_is_asked_for_and_nobody_has_it_open() {
+    let mut peer = peer().await;
+    let (file, taken) = (peer.open("file").await, peer.open("taken").await);
+    assert_eq!(rename(&mut peer, file, "TAKEN", false).await, Status::OBJECT_NAME_COLLISION);
+    assert_eq!(rename(&mut peer, file, "TAKEN", true).await, Status::ACCESS_DENIED);
+    let mut posix = Vec::new();
+    let flags = RenameFlags::REPLACE_IF_EXISTS | RenameFlags::POSIX_SEMANTICS;
+    Rename::encode_ex("TAKEN", flags, &mut posix);
+    assert_eq!(peer.set(file, FileClass::RENAME_EX, &posix).await, Status::SUCCESS);
+    peer.close(taken).await;
+    assert!(exists(&mut peer, "taken").await && !exists(&mut peer, "file").await);
+    peer.open_directory("dir").await;
+    assert_eq!(rename(&mut peer, file, "dir", true).await, Status::ACCESS_DENIED);
+}
+
+#[tokio::test]
+async fn directories_with_opens_below_stay_where_they_are() {
+    let mut peer = peer().await;
+    let directory = peer.open_directory("dir").await;
+    let file = peer.open("dir\\file").await;
+    assert_eq!(rename(&mut peer, directory, "moved", false).await, Status::ACCESS_DENIED);
+    peer.close(file).await;
+    assert_eq!(rename(&mut peer, directory, "dir\\below", false).await, Status::SHARING_VIOLATION);
+    assert_eq!(rename(&mut peer, directory, "moved", false).await, Status::SUCCESS);
+    assert!(exists(&mut peer, "moved\\file").await);
+}
+
+#[tokio::test]
+async fn whoever_may_delete_the_directory_is_in_the_way_of_new_names() {
+    let mut peer = peer().await;
+    let directory = peer.open_directory("dir").await;
+    let file = peer.open("file").await;
+    assert_eq!(rename(&mut peer, file, "dir\\file", false).await, Status::SHARING_VIOLATION);
+    peer.close(directory).await;
+    assert_eq!(rename(&mut peer, file, "dir\\file", false).await, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn streams_are_renamed_within_their_file() {
+    let mut peer = peer().await;
+    let stream = peer.open("file:one").await;
+    peer.open("file:two").await;
+    assert_eq!(rename(&mut peer, stream, ":two", false).await, Status::OBJECT_NAME_COLLISION);
+    assert_eq!(rename(&mut peer, stream, ":two", true).await, Status::INVALID_PARAMETER, "it is open");
+    assert_eq!(rename(&mut peer, stream, ":three:$DATA", false).await, Status::SUCCESS);
+    assert!(exists(&mut peer, "file:three").await && !exists(&mut peer, "file:one").await);
+    assert_eq!(rename(&mut peer, stream, ":x:$INDEX", false).await, Status::OBJECT_TYPE_MISMATCH);
+}
+
+#[tokio::test]
+async fn links_are_second_names() {
+    let mut peer = peer().await;
+    let (file, mut buffer) = (peer.open("file").await, Vec::new());
+    Rename::encode("second", false, &mut buffer);
+    assert_eq!(peer.set(file, FileClass::LINK, &buffer).await, Status::SUCCESS);
+    assert_eq!(peer.set(file, FileClass::LINK, &buffer).await, Status::OBJECT_NAME_COLLISION);
+    let answer = peer.query(file, FileClass::STANDARD, 100).await;
+    let standard = Standard::decode(QueryInfoResponse::decode(&answer.message).unwrap().output).unwrap();
+    assert_eq!(standard.links, 2);
+    let directory = peer.open_directory("dir").await;
+    assert_eq!(peer.set(directory, FileClass::LINK, &buffer).await, Status::FILE_IS_A_DIRECTORY);
+}
+
+#[tokio::test]
+async fn what_is_marked_goes_with_its_last_open() {
+    let mut peer = peer().await;
+    let (file, other) = (peer.open("file").await, peer.open("file").await);
+    assert_eq!(peer.set(file, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
+    peer.close(file).await;
+    assert_eq!(peer.create("file", |_| {}).await.status(), Status::DELETE_PENDING);
+    peer.close(other).await;
+    assert!(!exists(&mut peer, "file").await);
+}
+
+#[tokio::test]
+async fn a_name_goes_at_once_in_the_manner_of_posix() {
+    let mut peer = peer().await;
+    let (file, other) = (peer.open("file").await, peer.open("file").await);
+    let flags = (DispositionFlags::DELETE | DispositionFlags::POSIX_SEMANTICS).0.to_le_bytes();
+    assert_eq!(peer.set(file, FileClass::DISPOSITION_EX, &flags).await, Status::SUCCESS);
+    peer.close(file).await;
+    assert!(!exists(&mut peer, "file").await);
+    let again = peer.open("file").await;
+    assert_eq!(peer.set(other, FileClass::END_OF_FILE, &9_u64.to_le_bytes()).await, Status::SUCCESS);
+    peer.close(other).await;
+    peer.close(again).await;
+    assert!(exists(&mut peer, "file").await);
+}
+
+#[tokio::test]
+async fn not_everything_can_be_deleted() {
+    let mut peer = peer().await;
+    let directory = peer.open_directory("dir").await;
+    let file = peer.open("dir\\file").await;
+    assert_eq!(peer.set(directory, FileClass::DISPOSITION, &[1]).await, Status::DIRECTORY_NOT_EMPTY);
+    let read_only = Basic { attributes: FileAttributes::READONLY, ..Basic::default() };
+    assert_eq!(set_basic(&mut peer, file, read_only).await, Status::SUCCESS);
+    assert_eq!(peer.set(file, FileClass::DISPOSITION, &[1]).await, Status::CANNOT_DELETE);
+    let flags = (DispositionFlags::DELETE | DispositionFlags::IGNORE_READONLY_ATTRIBUTE).0.to_le_bytes();
+    assert_eq!(peer.set(file, FileClass::DISPOSITION_EX, &flags).await, Status::SUCCESS);
+    let on_close = (DispositionFlags::DELETE | DispositionFlags::ON_CLOSE).0.to_le_bytes();
+    assert_eq!(peer.set(directory, FileClass::DISPOSITION_EX, &on_close).await, Status::NOT_SUPPORTED);
+    assert_eq!(peer.set(directory, FileClass::DISPOSITION_EX, &[0x20, 0, 0, 0]).await, Status::NOT_SUPPORTED);
+    let root = peer.open_directory("").await;
+    assert_eq!(peer.set(root, FileClass::DISPOSITION, &[1]).await, Status::CANNOT_DELETE);
+}
+
+#[tokio::test]
+async fn a_close_that_deletes_can_be_called_off() {
+    let mut peer = peer().await;
+    let answer = peer.create("file", |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
+    let file = file_id(&answer);
+    let off = DispositionFlags::ON_CLOSE.0.to_le_bytes();
+    assert_eq!(peer.set(file, FileClass::DISPOSITION_EX, &off).await, Status::SUCCESS);
+    peer.close(file).await;
+    assert!(exists(&mut peer, "file").await);
+}
+
+#[tokio::test]
+async fn times_are_held_while_the_open_that_set_them_writes() {
+    let mut peer = peer().await;
+    let file = peer.open("file").await;
+    let asked = Basic { write: FileTime(1 << 56), creation: FileTime(3 << 55), ..Basic::default() };
+    assert_eq!(set_basic(&mut peer, file, asked).await, Status::SUCCESS);
+    assert_eq!(peer.set(file, FileClass::END_OF_FILE, &9_u64.to_le_bytes()).await, Status::SUCCESS);
+    let known = basic(&mut peer, file).await;
+    assert_eq!((known.write, known.creation), (asked.write, asked.creation));
+    let thaw = Basic { write: FileTime(-2_i64 as u64), ..Basic::default() };
+    assert_eq!(set_basic(&mut peer, file, thaw).await, Status::SUCCESS);
+    assert_eq!(peer.set(file, FileClass::END_OF_FILE, &7_u64.to_le_bytes()).await, Status::SUCCESS);
+    assert_ne!(basic(&mut peer, file).await.write, asked.write);
+}
+
+#[tokio::test]
+async fn lengths_are_for_those_who_may_write_and_for_files() {
+    let mut peer = peer().await;
+    let file = peer.open("file").await;
+    assert_eq!(peer.set(file, FileClass::ALLOCATION, &10_000_u64.to_le_bytes()).await, Status::SUCCESS);
+    assert_eq!(peer.set(file, FileClass::END_OF_FILE, &u64::MAX.to_le_bytes()).await, Status::INVALID_PARAMETER);
+    assert_eq!(peer.set(file, FileClass::END_OF_FILE, &[0; 7]).await, Status::INFO_LENGTH_MISMATCH);
+    assert_eq!(peer.set(file, FileClass::VALID_DATA_LENGTH, &[0; 8]).await, Status::PRIVILEGE_NOT_HELD);
+    let directory = peer.open_directory("dir").await;
+    assert_eq!(peer.set(directory, FileClass::END_OF_FILE, &[0; 8]).await, Status::INVALID_PARAMETER);
+    let reader = peer.create("file", |request| request.desired_access = READ_DATA.into()).await;
+    let reader = file_id(&reader);
+    for class in [FileClass::END_OF_FILE, FileClass::ALLOCATION, FileClass::DISPOSITION, FileClass::RENAME] {
+        assert_eq!(peer.set(reader, class, &[0; 24]).await, Status::ACCESS_DENIED, "{class:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_list_shuts_out_everybody_but_the_owner() {
+    let mut peer = peer().await;
+    let file = peer.open("file").await;
+    let descriptor = SecurityDescriptor { dacl: Some(Acl::default()), ..SecurityDescriptor::default() };
+    let buffer = descriptor.encode().unwrap();
+    let request = SetInfoRequest {
+        info_type: InfoType::SECURITY,
+        additional_information: SecurityInformation::DACL.0,
+        file_id: file,
+        buffer: &buffer,
+        ..SetInfoRequest::default()
+    };
+    assert_eq!(peer.ask(Command::SET_INFO, |body| request.encode(body)).await.status(), Status::SUCCESS);
+    let opened = |access: u32| {
+        move |request: &mut wire::command::create::CreateRequest<'_>| {
+            request.desired_access = access.into();
+        }
+    };
+    assert_eq!(peer.create("file", opened(READ_DATA)).await.status(), Status::ACCESS_DENIED);
+    assert_eq!(peer.create("file", opened(FILE_ALL)).await.status(), Status::ACCESS_DENIED);
+    let owner = peer.create("file", opened(WRITE_DAC)).await;
+    assert_eq!(owner.status(), Status::SUCCESS);
+    let broken = SetInfoRequest { file_id: file_id(&owner), buffer: &buffer[..19], ..request };
+    let answer = peer.ask(Command::SET_INFO, |body| broken.encode(body)).await;
+    assert_eq!(answer.status(), Status::INVALID_SECURITY_DESCR);
+}
+
+#[tokio::test]
+async fn positions_are_kept_and_nothing_else_is_set() {
+    let mut peer = peer().await;
+    let file = peer.open("file").await;
+    assert_eq!(peer.set(file, FileClass::POSITION, &100_u64.to_le_bytes()).await, Status::SUCCESS);
+    let answer = peer.query(file, FileClass::POSITION, 8).await;
+    assert_eq!(QueryInfoResponse::decode(&answer.message).unwrap().output, 100_u64.to_le_bytes());
+    assert_eq!(peer.set(file, FileClass::POSITION, &u64::MAX.to_le_bytes()).await, Status::INVALID_PARAMETER);
+    assert_eq!(peer.set(file, FileClass::SHORT_NAME, &[0; 24]).await, NO_SHORT_NAMES);
+    assert_eq!(peer.set(file, FileClass::STANDARD, &[0; 24]).await, Status::INVALID_INFO_CLASS);
+}
