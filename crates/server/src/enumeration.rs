@@ -8,12 +8,18 @@ use wire::status::Status;
 use crate::open::FileOpen;
 use crate::refusal::Refusal;
 
-/// A scan of one directory. Names are a snapshot, so that what is made and removed meanwhile moves nothing; what is known of them is
-/// looked up when they are told.
+/// Names that a scan holds at a time; those of a larger directory are read again when these have been told.
+const HELD_NAMES_MAX: usize = 65_536;
+
+/// A scan of one directory. Its names are a snapshot, so that what is made and removed meanwhile moves nothing; what is known of them
+/// is looked up when they are told.
 pub(crate) struct Enumeration {
     text: String,
+    pattern: Pattern,
     /// What has not been told, the next one last.
     left: Vec<Listed>,
+    /// The last name that was told or is held, folded, where more follow it.
+    more_after: Option<String>,
 }
 
 /// One line of a listing.
@@ -32,15 +38,15 @@ impl Enumeration {
     pub(crate) fn start(store: &dyn Store, file: &FileOpen, text: &str) -> Result<Self, Refusal> {
         let text = if text.is_empty() { "*" } else { text };
         let pattern = pattern(text)?;
-        let mut left = names(store, file, &pattern, text)?;
-        left.sort_by_cached_key(|name| std::cmp::Reverse(fold(name.as_str())));
-        let mut left: Vec<Listed> = left.into_iter().map(Listed::Name).collect();
+        let mut scan = Enumeration { text: text.to_owned(), pattern, left: Vec::new(), more_after: None };
+        let found = names(store, file, &scan.pattern, text)?;
+        scan.hold(found, HELD_NAMES_MAX);
         for special in [Listed::Above, Listed::Itself] {
-            if pattern.matches(special.name(), upper) {
-                left.push(special);
+            if scan.pattern.matches(special.name(), upper) {
+                scan.left.push(special);
             }
         }
-        Ok(Enumeration { text: text.to_owned(), left })
+        Ok(scan)
     }
 
     /// The pattern it was started with.
@@ -48,14 +54,31 @@ impl Enumeration {
         &self.text
     }
 
-    /// The next name.
-    pub(crate) fn next(&self) -> Option<&Listed> {
-        self.left.last()
+    /// The next name. May wait for the store.
+    pub(crate) fn next(&mut self, store: &dyn Store, file: &FileOpen) -> Result<Option<&Listed>, Refusal> {
+        if self.left.is_empty()
+            && let Some(after) = self.more_after.take()
+        {
+            let mut found = names(store, file, &self.pattern, &self.text)?;
+            found.retain(|name| fold(name.as_str()) > after);
+            self.hold(found, HELD_NAMES_MAX);
+        }
+        Ok(self.left.last())
     }
 
     /// Goes on behind the next name.
     pub(crate) fn advance(&mut self) {
         self.left.pop();
+    }
+
+    /// Takes the first `count_max` of what was found, in the order of NTFS: by name, in upper case.
+    fn hold(&mut self, mut found: Vec<Name>, count_max: usize) {
+        found.sort_by_cached_key(|name| fold(name.as_str()));
+        if found.len() > count_max {
+            found.truncate(count_max);
+            self.more_after = found.last().map(|name| fold(name.as_str()));
+        }
+        self.left = found.into_iter().rev().map(Listed::Name).collect();
     }
 }
 
@@ -149,6 +172,19 @@ mod tests {
             assert_eq!(pattern(bad).err(), Some(Status::OBJECT_NAME_INVALID), "{bad}");
         }
         assert!(pattern(&"x".repeat(10_000)).is_err());
+    }
+
+    #[test]
+    fn names_that_are_too_many_are_held_in_parts() {
+        let pattern = pattern("*").unwrap();
+        let mut scan = Enumeration { text: "*".into(), pattern, left: Vec::new(), more_after: None };
+        let found = ["c", "B", "a"].map(|name| Name::new(name).unwrap());
+        scan.hold(found.to_vec(), 2);
+        assert_eq!(scan.left.iter().rev().map(Listed::name).collect::<Vec<_>>(), ["a", "B"]);
+        assert_eq!(scan.more_after.as_deref(), Some("B"));
+        scan.more_after = None;
+        scan.hold(found.to_vec(), 3);
+        assert_eq!((scan.left.len(), scan.more_after), (3, None));
     }
 
     #[test]

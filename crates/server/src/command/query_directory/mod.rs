@@ -8,6 +8,7 @@ use std::sync::Arc;
 use store::{Kind, Metadata, Store};
 use wire::command::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::fscc::directory::{DirectoryWriter, Entry, fixed_length};
+use wire::fscc::pattern::has_wildcards;
 use wire::fscc::{FileAttributes, FileClass};
 use wire::ids::FileTime;
 use wire::security::access;
@@ -19,6 +20,9 @@ use crate::enumeration::{Enumeration, Listed};
 use crate::open::{FileOpen, Open};
 use crate::refusal::Refusal;
 
+/// The most bytes of entries in one answer, whatever the client takes: a shard or a thread of the pool is held up no longer than these
+/// take.
+const LISTING_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a response's body before its entries.
 const BODY_BYTES: usize = 8;
 
@@ -38,12 +42,23 @@ pub(crate) async fn handle(context: &Context, request: QueryDirectoryRequest<'_>
         class: request.class,
         flags: request.flags,
         pattern: request.pattern.decode().ok_or(Status::OBJECT_NAME_INVALID)?,
-        room_bytes: request.output_buffer_length as usize,
+        room_bytes: (request.output_buffer_length as usize).min(LISTING_BYTES_MAX),
     };
     if query.room_bytes < least_bytes {
         return Err(Status::INFO_LENGTH_MISMATCH.into());
     }
-    context.work(move || query.answer()).await?
+    if query.is_short()
+        && let Some(mut place) = file.enumeration.try_lock()
+    {
+        return query.answer(file, &mut place);
+    }
+    context
+        .on_pool(move || {
+            let file = query.open.file()?;
+            // Requests on one open are answered one after the other.
+            query.answer(file, &mut file.enumeration.lock())
+        })
+        .await?
 }
 
 /// One request, ready to be answered where the store may be waited for.
@@ -57,10 +72,18 @@ struct Query {
 }
 
 impl Query {
-    /// Answers. The scan stays locked meanwhile: requests on one open are answered one after the other.
-    fn answer(&self) -> Outcome {
-        let file = self.open.file()?;
-        let mut place = file.enumeration.lock();
+    /// True where the store never waits and no directory has to be read: the scan goes on, or looks for one name.
+    fn is_short(&self) -> bool {
+        let anew = self.flags.intersects(QueryDirectoryFlags::REOPEN | QueryDirectoryFlags::RESTART_SCANS);
+        let goes_on = || {
+            let file = self.open.file().ok();
+            file.and_then(|file| file.enumeration.try_lock()).is_some_and(|place| place.is_some())
+        };
+        let one_name = !self.pattern.is_empty() && !has_wildcards(&self.pattern);
+        self.store.facts().never_blocks && (one_name || (!anew && goes_on()))
+    }
+
+    fn answer(&self, file: &FileOpen, place: &mut Option<Enumeration>) -> Outcome {
         if self.flags.contains(QueryDirectoryFlags::REOPEN) {
             *place = None;
         }
@@ -83,7 +106,7 @@ impl Query {
         let single = self.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY);
         let mut body = vec![0; BODY_BYTES];
         let mut writer = self.writer(&mut body, self.room_bytes)?;
-        while let Some(listed) = scan.next() {
+        while let Some(listed) = scan.next(&*self.store, file)? {
             let Some(known) = self.metadata(file, listed) else {
                 scan.advance();
                 continue;
