@@ -116,13 +116,16 @@ impl FileTable {
 
     /// Says that the removal that [`FileTable::leave`] gave was tried.
     pub(crate) fn removed(&self, file: &Arc<FileEntry>, removal: &Removal) {
-        let stream = match removal {
-            Removal::Nothing => return,
-            Removal::File => String::new(),
-            Removal::Stream(name) => fold(name),
-        };
         let mut state = file.state.lock();
-        state.pending_deletes.retain(|pending| *pending != stream);
+        match removal {
+            Removal::Nothing => return,
+            // Its streams went with it. Its identity may be another file's soon.
+            Removal::File => state.pending_deletes.clear(),
+            Removal::Stream(name) => {
+                let stream = fold(name);
+                state.pending_deletes.retain(|pending| *pending != stream);
+            }
+        }
         self.retire_if_unused(file, state);
     }
 
@@ -346,19 +349,16 @@ impl FileState {
             self.unlinked_by = None;
             return Removal::File;
         }
-        self.due(&claim.stream)
+        self.due()
     }
 
-    /// What the departure of the last open of `stream` removes. A file outlives none of its streams' opens.
-    fn due(&self, stream: &str) -> Removal {
+    /// What the departure of an open removes. A file outlives none of its streams' opens.
+    fn due(&self) -> Removal {
         if self.pending_deletes.iter().any(String::is_empty) {
             return if self.claims.is_empty() { Removal::File } else { Removal::Nothing };
         }
-        let last = self.claims.iter().all(|claim| claim.stream != stream);
-        if last && self.pending_deletes.iter().any(|name| name == stream) {
-            return Removal::Stream(stream.to_owned());
-        }
-        Removal::Nothing
+        let is_closed = |stream: &&String| self.claims.iter().all(|claim| claim.stream != **stream);
+        self.pending_deletes.iter().find(is_closed).map_or(Removal::Nothing, |stream| Removal::Stream(stream.clone()))
     }
 
     fn is_delete_pending(&self, stream: &str) -> bool {
@@ -452,6 +452,20 @@ mod tests {
         table.removed(&file, &Removal::Stream("EXTRA".into()));
         assert_eq!(table.leave(&file, OpenId(1), false), Removal::Nothing);
         assert!(table.parts.iter().all(|part| part.lock().is_empty()));
+    }
+
+    #[test]
+    fn a_file_that_went_leaves_nothing_to_the_next_of_its_number() {
+        let table = FileTable::new();
+        let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
+        enter(&table, 2, "extra", READ, ALL).ok().unwrap();
+        file.set_delete_pending("extra", true);
+        file.set_delete_pending("", true);
+        assert_eq!(table.leave(&file, OpenId(2), false), Removal::Nothing);
+        let removal = table.leave(&file, OpenId(1), false);
+        assert_eq!(removal, Removal::File);
+        table.removed(&file, &removal);
+        assert!(enter(&table, 3, "extra", READ, ALL).is_ok());
     }
 
     #[test]

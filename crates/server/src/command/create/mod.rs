@@ -127,7 +127,9 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened) -> Outcome 
     let known = match attributes::of_node(&*node, &**base) {
         Ok(known) => known,
         Err(error) => {
-            context.server().files.leave(&file, id, false);
+            let files = &context.server().files;
+            let removal = files.leave(&file, id, false);
+            files.removed(&file, &removal);
             return Err(error.into());
         }
     };

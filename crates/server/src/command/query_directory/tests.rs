@@ -1,5 +1,6 @@
 //! QUERY_DIRECTORY as clients see it.
 
+use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
@@ -32,7 +33,8 @@ async fn query(
         output_buffer_length: room,
         ..QueryDirectoryRequest::default()
     };
-    peer.ask(Command::QUERY_DIRECTORY, |body| request.encode(body)).await
+    // What waits for the pool goes on as a task of the shard.
+    LocalSet::new().run_until(peer.ask(Command::QUERY_DIRECTORY, |body| request.encode(body))).await
 }
 
 /// The names of one answer.
