@@ -26,10 +26,12 @@ const OPTIONS_UNSUPPORTED: u32 =
     CreateOptions::CREATE_TREE_CONNECTION.0 | CreateOptions::OPEN_BY_FILE_ID.0 | CreateOptions::RESERVE_OPFILTER.0;
 /// Options above these do not exist.
 const OPTIONS_KNOWN: u32 = 0x00FF_FFFF;
-/// Attributes a CREATE may name at all.
-const ATTRIBUTES_KNOWN: u32 = 0x0000_7FFF;
+/// Attributes a CREATE may name at all: those of volumes and devices not.
+const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7;
 /// Bytes of SMB2_CREATE_DURABLE_HANDLE_REQUEST (MS-SMB2 2.2.13.2.3).
 const DURABLE_REQUEST_BYTES: usize = 16;
+/// The shortest name of a create context.
+const CONTEXT_NAME_BYTES_MIN: usize = 4;
 /// ImpersonationLevel's last value.
 const IMPERSONATION_MAX: u32 = 3;
 /// The most bytes of extended attributes with a new file: what the file systems of Linux take.
@@ -123,6 +125,9 @@ impl Plan {
 /// Contexts that ask for what is never granted must be whole all the same; those that name a snapshot or a durable open name one
 /// that is not there.
 fn check_contexts(contexts: &CreateContexts<'_>) -> Result<(), Refusal> {
+    if contexts.iter().any(|context| context.name.len() < CONTEXT_NAME_BYTES_MIN) {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
     if let Some(data) = contexts.find(name::LEASE) {
         Lease::decode(data)?;
     }
@@ -143,7 +148,9 @@ fn check_fields(request: &CreateRequest<'_>) -> Result<(), Status> {
     if request.impersonation_level > IMPERSONATION_MAX {
         return Err(Status::BAD_IMPERSONATION_LEVEL);
     }
-    if request.desired_access.0 & !ACCESS_KNOWN != 0 || request.desired_access.0 == 0 {
+    let desired = request.desired_access.0;
+    // Windows gives nobody a handle that can only be waited for.
+    if desired & !ACCESS_KNOWN != 0 || desired & !access::SYNCHRONIZE == 0 {
         return Err(Status::ACCESS_DENIED);
     }
     let both = CreateOptions::DIRECTORY_FILE | CreateOptions::NON_DIRECTORY_FILE;
