@@ -148,9 +148,7 @@ fn check_fields(request: &CreateRequest<'_>) -> Result<(), Status> {
     if request.impersonation_level > IMPERSONATION_MAX {
         return Err(Status::BAD_IMPERSONATION_LEVEL);
     }
-    let desired = request.desired_access.0;
-    // Windows gives nobody a handle that can only be waited for.
-    if desired & !ACCESS_KNOWN != 0 || desired & !access::SYNCHRONIZE == 0 {
+    if request.desired_access.0 & !ACCESS_KNOWN != 0 || request.desired_access.0 == 0 {
         return Err(Status::ACCESS_DENIED);
     }
     let both = CreateOptions::DIRECTORY_FILE | CreateOptions::NON_DIRECTORY_FILE;
