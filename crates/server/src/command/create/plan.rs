@@ -61,6 +61,8 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn read(request: &CreateRequest<'_>, tree: &Tree) -> Result<Self, Refusal> {
+        // A reconnect says nothing but which open it means: it comes before what else a request must say.
+        check_contexts(&request.contexts)?;
         check_fields(request)?;
         let Named { path, stream, names_data } = Named::read(request)?;
         let desired = GenericMapping::FILE.map(request.desired_access.0);
@@ -73,7 +75,6 @@ impl Plan {
             return Err(Status::ACCESS_DENIED.into());
         }
         let contexts = &request.contexts;
-        check_contexts(contexts)?;
         Ok(Plan {
             path,
             stream,
