@@ -14,6 +14,8 @@ import time
 TODO = "TODO reason"
 # How long a server may take to notice that its clients are gone.
 CLOSING_SECONDS = 5
+# How long a client may take to exit once it has closed its output, or this program was told to end.
+ENDING_SECONDS = 10
 # Of a client's other output, the last lines are kept for the report of a failure.
 PRINTED_LINES = 80
 
@@ -87,21 +89,25 @@ class Report:
         """
         began = last = time.monotonic()
         seen = 0
+        other = []
         process = subprocess.Popen(argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         late = threading.Timer(timeout_seconds, process.kill)
         late.start()
-        other = []
-        for line in process.stdout:
-            now = time.monotonic()
-            outcome, name, detail = parse_line(line.rstrip("\r\n"))
-            if outcome is None:
-                other.append(line)
-                continue
-            self.add(suite, name, outcome, now - last, detail)
-            last, seen = now, seen + 1
+        try:
+            for line in process.stdout:
+                now = time.monotonic()
+                outcome, name, detail = parse_line(line.rstrip("\r\n"))
+                if outcome is None:
+                    other.append(line)
+                    continue
+                self.add(suite, name, outcome, now - last, detail)
+                last, seen = now, seen + 1
+        finally:
+            late.cancel()
+            if process.poll() is None and time.monotonic() - began < timeout_seconds:
+                ended(process)
         code = process.wait()
-        late.cancel()
         printed = "".join(other[-PRINTED_LINES:])
         elapsed = time.monotonic() - began
         if code != 0:
@@ -147,6 +153,14 @@ class Report:
             "passed": self.count("pass"), "failed": self.count("fail"),
             "skipped": self.count("skip"), "known": self.count("known"),
         }, indent=1)
+
+
+def ended(process):
+    """Waits for a process that has closed its output; one that was interrupted instead is killed."""
+    try:
+        process.wait(ENDING_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def parse_line(line):

@@ -3,7 +3,9 @@
 import argparse
 import importlib
 import pathlib
+import signal
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
@@ -11,18 +13,28 @@ from conformance import known, multilane, samba  # noqa: E402
 from conformance.report import Report, Skip  # noqa: E402
 
 SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
-# Module of each suite, in the order they run: quick ones first, so that a broken server is known early.
+# Module of each suite, in the order they run: quick ones first, so that a broken server is known early. smbtorture's
+# tests mostly wait for timers, so they run beside all others.
 SUITES = ("py_smbprotocol", "hostile", "go_smb2", "rust_smb", "smbclient", "kernel", "torture")
 
 
 def main():
+    # Ended from outside, servers and clients still go down with us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     arguments = parsed()
     kind = SERVERS[arguments.server]
     report = Report(known.read(kind), lines=sys.stderr if arguments.json else sys.stdout)
     if arguments.server == "multilane" and not multilane.binary().exists():
         sys.exit(f"{multilane.binary()} is not built: cargo build --release, or set MULTILANE_BINARY")
-    for name in arguments.only or SUITES:
-        run_suite(name, kind, report, arguments)
+    chosen = arguments.only or SUITES
+    beside = threading.Thread(target=run_suite, args=("torture", kind, report, arguments))
+    if "torture" in chosen:
+        beside.start()
+    for name in chosen:
+        if name != "torture":
+            run_suite(name, kind, report, arguments)
+    if "torture" in chosen:
+        beside.join()
     if arguments.json:
         print(report.json())
     if report.count("known"):

@@ -18,7 +18,7 @@ const MIB: usize = 1 << 20;
 const BLOCK_BYTES: usize = 256 << 10;
 const BLOCK_BYTES_2_0_2: usize = 64 << 10;
 /// Files in the folder that is listed.
-const FILES: usize = 100;
+const FILES: usize = 40;
 
 pub async fn checks(target: &Target) {
     for (name, mode) in [("signed", EncryptionMode::Disabled), ("sealed", EncryptionMode::Required)] {
