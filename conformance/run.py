@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from conformance import known, multilane, samba  # noqa: E402
 from conformance.report import Report, Skip  # noqa: E402
+from conformance.server import end_with_everything  # noqa: E402
 
 SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # Module of each suite, in the order they run: quick ones first, so that a broken server is known early. smbtorture's
@@ -19,8 +20,8 @@ SUITES = ("py_smbprotocol", "hostile", "go_smb2", "rust_smb", "smbclient", "kern
 
 
 def main():
-    # Ended from outside, servers and clients still go down with us.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, end_with_everything)
+    signal.signal(signal.SIGINT, end_with_everything)
     arguments = parsed()
     kind = SERVERS[arguments.server]
     report = Report(known.read(kind), lines=sys.stderr if arguments.json else sys.stdout)

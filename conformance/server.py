@@ -142,14 +142,30 @@ class Server:
                     SMB_USER=self.user, SMB_PASSWORD=self.password)
 
 
+# Servers that are to go away with us.
+_serving = []
+
+
 @contextlib.contextmanager
 def serving(kind, wanted=Wanted()):
     """A started server of this kind, removed with its files afterwards."""
     server = kind(wanted)
+    _serving.append(server)
     try:
         yield server.start()
     finally:
         server.remove()
+        _serving.remove(server)
+
+
+def end_with_everything(signal_number, _):
+    """A signal handler: kills what this program started, threads or not, and leaves no files behind."""
+    for pid in descendants(os.getpid()):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for server in _serving:
+        shutil.rmtree(server.folder, ignore_errors=True)
+    os._exit(128 + signal_number)
 
 
 def free_port():

@@ -8,6 +8,7 @@ import dataclasses
 import os
 import queue
 import re
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -120,6 +121,7 @@ class Torture:
         self._under_way.add(test)
         began = time.monotonic()
         try:
+            self._empty(share)
             result, text = self._call(test, share)
         finally:
             self._free.put(share)
@@ -128,6 +130,12 @@ class Torture:
         self.revive()
         self._under_way.discard(test)
         return outcome
+
+    def _empty(self, share):
+        """What one test leaves behind, read-only perhaps, is not the next one's concern."""
+        for entry in self.server.share_path(share).iterdir():
+            if entry.name != ".multilane":
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
     def revive(self):
         """Starts the server again after it ended, and remembers what ran then."""
