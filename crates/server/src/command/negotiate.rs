@@ -222,9 +222,9 @@ impl Offered {
         }
         let mut offered = Offered { encryption: false, cipher: None, signing: None };
         if let Some(data) = list.find(ContextType::ENCRYPTION_CAPABILITIES) {
-            // A client that has sealing switched off may send an empty list: no common cipher.
+            // A client that has sealing switched off may send an empty list, and does not expect an answer to it.
             let ciphers = EncryptionCapabilities::decode(data)?.ciphers;
-            offered.encryption = true;
+            offered.encryption = !ciphers.is_empty();
             offered.cipher = CIPHERS.into_iter().find(|cipher| ciphers.contains(contexts::Cipher(cipher.to_wire())));
         }
         if let Some(data) = list.find(ContextType::SIGNING_CAPABILITIES) {
