@@ -93,7 +93,14 @@ fn fuzz() -> Tally {
     for target in targets.split_whitespace() {
         let limit = format!("-max_total_time={FUZZ_SECONDS}");
         println!("-- fuzz {target}");
-        total += run::one(cargo_fuzz(&["run", target, "--", &limit, "-verbosity=0", "-print_final_stats=0"]));
+        // What a run finds new goes to a folder of its own; the kept corpus is only read.
+        let (found, kept) = (format!("target/fuzz-corpus/{target}"), format!("fuzz/corpus/{target}"));
+        if let Err(error) = std::fs::create_dir_all(root().join(&found)) {
+            eprintln!("{found}: {error}");
+            return Tally::failure();
+        }
+        let words = ["run", target, &found, &kept, "--", &limit, "-verbosity=0", "-print_final_stats=0"];
+        total += run::one(cargo_fuzz(&words));
     }
     total
 }
