@@ -5,6 +5,7 @@ Everything downloaded or built lands in one cache folder (CONFORMANCE_CACHE, by 
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -81,8 +82,9 @@ def python_with(*requirements):
 
 def go_program(folder, package):
     """Builds a program of the Go module in this folder of conformance/ and returns its path."""
-    if not shutil.which("go"):
-        raise Skip("needs Go 1.24 or newer")
+    version = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True).stdout if find("go") else ""
+    if not re.match(r"go1\.(2[1-9]|[3-9]\d)", version):
+        raise Skip("needs Go 1.21 or newer, which fetches the version that go.mod names")
     program = cache("bin") / f"{folder}-{package}"
     build(["go", "build", "-o", str(program), f"./{package}"], HERE / folder)
     return str(program)
