@@ -1,7 +1,7 @@
 //! One TCP connection: receives batches, hands frames to the pipeline, sends what was answered. Lives on one shard.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -21,6 +21,7 @@ use crate::command::session_setup::SetupInProgress;
 use crate::credits::CreditWindow;
 use crate::in_flight::InFlightTable;
 use crate::inbox::Inbox;
+use crate::mailbox::{Letter, Mailbox};
 use crate::outbox::Outbox;
 use crate::pipeline;
 use crate::session::{Channel, ChannelFacts};
@@ -51,6 +52,7 @@ pub(crate) struct Connection {
     pub(crate) in_flight: InFlightTable,
     /// Seconds from `accepted` to the last time something came in.
     active_seconds: Arc<AtomicU64>,
+    mailbox: Arc<Mailbox>,
     silent: Cell<bool>,
     tasks: Cell<usize>,
     ending: Cell<Option<Ending>>,
@@ -91,6 +93,7 @@ impl Connection {
             setups: RefCell::default(),
             in_flight: InFlightTable::default(),
             active_seconds: Arc::default(),
+            mailbox: Arc::default(),
             silent: Cell::new(false),
             tasks: Cell::new(0),
             ending: Cell::new(None),
@@ -130,6 +133,7 @@ impl Connection {
             requests: AtomicU64::new(0),
             accepted: self.accepted,
             active_seconds: Arc::clone(&self.active_seconds),
+            mailbox: Arc::clone(&self.mailbox),
         }
     }
 
@@ -138,6 +142,11 @@ impl Connection {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
+    }
+
+    /// What others left for it to send.
+    pub(crate) fn take_letters(&self) -> VecDeque<Letter> {
+        self.mailbox.take()
     }
 
     /// Runs `task` on this shard. It queues its own reply.
@@ -161,6 +170,7 @@ impl Connection {
         let mut inbox = Inbox::default();
         let end = poll_fn(|task| self.poll(task, &mut stream, &mut inbox)).await;
         tracing::debug!(peer = %self.peer, reason = end.0, "connection ended");
+        self.mailbox.close();
         self.in_flight.cancel_all();
         self.outbox.borrow_mut().clear(&self.buffers);
         inbox.clear(&self.buffers);
@@ -174,6 +184,9 @@ impl Connection {
         match self.advance(task, stream, inbox) {
             Ok(()) => {
                 self.waker.set(Some(task.waker().clone()));
+                if !self.mailbox.watch(task.waker()) {
+                    task.waker().wake_by_ref();
+                }
                 Poll::Pending
             }
             Err(disconnect) => Poll::Ready(disconnect),
@@ -191,6 +204,7 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         loop {
+            pipeline::queue_letters(self);
             let whole_batch = self.process_batch(inbox)?;
             let drained = self.send(task, stream)?;
             self.check_ending(drained)?;

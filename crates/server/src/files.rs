@@ -11,6 +11,7 @@ use store::{Identity, SharePath, fold};
 use wire::status::Status;
 
 use crate::access;
+use crate::line::Line;
 use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
 use crate::open::OpenId;
 
@@ -50,6 +51,7 @@ struct Claim {
     share: u32,
     names: Arc<Mutex<SharePath>>,
     share_name: Arc<str>,
+    line: Arc<Line>,
 }
 
 /// What an open asks for when it enters the table.
@@ -62,6 +64,8 @@ pub(crate) struct Entry<'a> {
     /// Where the open's path stands; rename changes it for all opens of a name.
     pub(crate) names: &'a Arc<Mutex<SharePath>>,
     pub(crate) share_name: &'a Arc<str>,
+    /// Whose it is.
+    pub(crate) line: &'a Arc<Line>,
 }
 
 /// What is to be removed because the last open of it has gone.
@@ -330,6 +334,7 @@ impl FileState {
             share: entry.share,
             names: Arc::clone(entry.names),
             share_name: Arc::clone(entry.share_name),
+            line: Arc::clone(entry.line),
         });
         Ok(())
     }
@@ -385,7 +390,18 @@ mod tests {
     fn enter(table: &FileTable, open: u64, stream: &str, access: u32, share: u32) -> Result<Arc<FileEntry>, Status> {
         let names = Arc::new(Mutex::new(SharePath::parse("a").unwrap()));
         let share_name = "s".into();
-        table.enter(FILE, &Entry { open: OpenId(open), stream, access, share, names: &names, share_name: &share_name })
+        table.enter(
+            FILE,
+            &Entry {
+                open: OpenId(open),
+                stream,
+                access,
+                share,
+                names: &names,
+                share_name: &share_name,
+                line: &Line::down(),
+            },
+        )
     }
 
     #[test]

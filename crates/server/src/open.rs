@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use store::{Kind, Node, SharePath};
-use wire::ids::{FileId, SessionId};
+use wire::ids::FileId;
 use wire::status::Status;
 
 use crate::enumeration::Enumeration;
 use crate::files::{FileEntry, FileTable, Removal};
+use crate::line::Line;
 use crate::pipe::Pipe;
 use crate::tree::Tree;
 use crate::user::User;
@@ -34,7 +35,8 @@ impl OpenId {
 /// The open. What does not change is frozen at CREATE.
 pub(crate) struct Open {
     pub(crate) id: OpenId,
-    pub(crate) session: SessionId,
+    /// Whose it is.
+    pub(crate) line: Arc<Line>,
     pub(crate) user: Arc<User>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) target: Target,
@@ -47,7 +49,7 @@ pub(crate) struct Open {
 /// What is open.
 pub(crate) enum Target {
     /// A file, directory or stream.
-    File(FileOpen),
+    File(Arc<FileOpen>),
     /// A named pipe.
     Pipe(Pipe),
 }
@@ -94,13 +96,13 @@ pub(crate) struct FrozenTimes {
 impl Open {
     pub(crate) fn new(
         id: OpenId,
-        session: SessionId,
+        line: Arc<Line>,
         user: Arc<User>,
         tree: Arc<Tree>,
         target: Target,
         granted: u32,
     ) -> Self {
-        Open { id, session, user, tree, target, granted, opened: Instant::now(), closed: AtomicBool::new(false) }
+        Open { id, line, user, tree, target, granted, opened: Instant::now(), closed: AtomicBool::new(false) }
     }
 
     /// The file part: a pipe is no file.

@@ -97,7 +97,7 @@ fn view_open(open: &Open) -> OpenView {
     };
     OpenView {
         id: open.id.0,
-        session: open.session.0,
+        session: open.line.session().map_or(0, |session| session.id.0),
         user: open.user.name.clone(),
         share: open.tree.share.to_string(),
         path,

@@ -65,6 +65,15 @@ fn multi_protocol(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<(), D
     Ok(())
 }
 
+/// Queues what others left for this connection to send. Not signed (MS-SMB2 3.3.4.6); sealed where the session seals everything.
+pub(crate) fn queue_letters(connection: &Connection) {
+    for letter in connection.take_letters() {
+        let channel = connection.channel(letter.session);
+        let seal = channel.as_deref().filter(|channel| channel.session.seal_required);
+        queue(connection, &letter.message, seal);
+    }
+}
+
 /// Queues messages that are signed already, sealed by `channel` where one is given.
 pub(crate) fn queue(connection: &Connection, messages: &[u8], seal: Option<&Channel>) {
     if connection.is_silent() {

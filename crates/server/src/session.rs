@@ -16,6 +16,7 @@ use wire::ids::{Dialect, SessionId, TreeId};
 use wire::status::Status;
 
 use crate::files::FileTable;
+use crate::mailbox::{Letter, Mailbox};
 use crate::open::{Open, OpenId};
 use crate::tree::Tree;
 use crate::user::User;
@@ -65,6 +66,7 @@ pub(crate) struct ChannelFacts {
     /// When the connection was accepted, and how many seconds after that something came in last.
     pub(crate) accepted: Instant,
     pub(crate) active_seconds: Arc<AtomicU64>,
+    pub(crate) mailbox: Arc<Mailbox>,
 }
 
 /// A session as one connection has it: the channel's own signing key, and its own nonces.
@@ -202,6 +204,18 @@ impl Session {
     /// All channels.
     pub(crate) fn channels(&self) -> Vec<Arc<ChannelFacts>> {
         self.channels.lock().clone()
+    }
+
+    /// Sends a message unasked, on the first channel that takes it; false where none does (MS-SMB2 3.3.4.6).
+    pub(crate) fn post(&self, message: Vec<u8>) -> bool {
+        let mut letter = Letter { session: self.id, message };
+        for channel in self.channels() {
+            match channel.mailbox.post(letter) {
+                Ok(()) => return true,
+                Err(back) => letter = back,
+            }
+        }
+        false
     }
 
     /// Adds a channel: its half on the connection's shard is the answer.

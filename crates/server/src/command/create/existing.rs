@@ -79,8 +79,7 @@ async fn open_node(
         found.node.prepare(usage)?;
     }
     let action = if plan.overwrites() { overwrite(context, plan, &found, &known).await? } else { CreateAction::OPENED };
-    let (id, file, path) = entered.keep();
-    Ok(Some(Opened { id, node: found.node, stream: found.stream, file, path, granted, maximal, action }))
+    Ok(Some(Opened { kept: entered.keep(), node: found.node, stream: found.stream, granted, maximal, action }))
 }
 
 /// Overwriting writes, for share modes too.

@@ -17,6 +17,7 @@ use wire::status::Status;
 use crate::attributes;
 use crate::context::{Context, Outcome, Reply};
 use crate::files::{Entry, FileEntry, Removal};
+use crate::line::Line;
 use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
 use crate::pipe::Pipe;
 use crate::refusal::Refusal;
@@ -29,12 +30,10 @@ const RACES_MAX: usize = 16;
 
 /// A node that was found or made, with what its open is to be.
 struct Opened {
-    id: OpenId,
+    kept: Kept,
     node: Arc<dyn Node>,
     /// For a stream: the file it belongs to, and the stream's stored name.
     stream: Option<(Arc<dyn Node>, String)>,
-    file: Arc<FileEntry>,
-    path: Arc<Mutex<SharePath>>,
     granted: u32,
     /// What the descriptor would grant at most (MxAc), where it was asked for.
     maximal: Option<u32>,
@@ -82,7 +81,16 @@ struct Entered<'a> {
     file: Arc<FileEntry>,
     id: OpenId,
     path: Arc<Mutex<SharePath>>,
+    line: Arc<Line>,
     kept: bool,
+}
+
+/// What an open has of the table of files.
+struct Kept {
+    id: OpenId,
+    file: Arc<FileEntry>,
+    path: Arc<Mutex<SharePath>>,
+    line: Arc<Line>,
 }
 
 impl<'a> Entered<'a> {
@@ -97,15 +105,24 @@ impl<'a> Entered<'a> {
         let id = context.server().new_open_id();
         let path = Arc::new(Mutex::new(path));
         let share_name = &context.tree()?.share;
-        let entry = Entry { open: id, stream, access: granted, share: plan.share_access, names: &path, share_name };
+        let line = Line::to(context.session()?);
+        let entry = Entry {
+            open: id,
+            stream,
+            access: granted,
+            share: plan.share_access,
+            names: &path,
+            share_name,
+            line: &line,
+        };
         let file = context.server().files.enter(node.identity(), &entry)?;
-        Ok(Entered { context, file, id, path, kept: false })
+        Ok(Entered { context, file, id, path, line, kept: false })
     }
 
     /// The open goes on.
-    fn keep(mut self) -> (OpenId, Arc<FileEntry>, Arc<Mutex<SharePath>>) {
+    fn keep(mut self) -> Kept {
         self.kept = true;
-        (self.id, Arc::clone(&self.file), Arc::clone(&self.path))
+        Kept { id: self.id, file: Arc::clone(&self.file), path: Arc::clone(&self.path), line: Arc::clone(&self.line) }
     }
 }
 
@@ -122,7 +139,8 @@ impl Drop for Entered<'_> {
 }
 
 async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened) -> Outcome {
-    let Opened { id, node, stream, file, path, granted, maximal, action } = opened;
+    let Opened { kept, node, stream, granted, maximal, action } = opened;
+    let Kept { id, file, path, line } = kept;
     let base = stream.as_ref().map_or(&node, |(base, _)| base);
     let known = match attributes::of_node(&*node, &**base) {
         Ok(known) => known,
@@ -134,7 +152,7 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened) -> Outcome 
         }
     };
     let kind = node.kind();
-    let target = Target::File(FileOpen {
+    let target = Target::File(Arc::new(FileOpen {
         node,
         file,
         kind,
@@ -147,17 +165,17 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened) -> Outcome 
         ea_position: AtomicUsize::new(0),
         enumeration: Mutex::new(None),
         frozen_times: Mutex::default(),
-    });
-    let open = keep(context, id, target, granted)?;
+    }));
+    let open = keep(context, id, target, line, granted)?;
     let contexts = contexts::answer(plan, &known, maximal);
     Ok(reply(&open, &known, action, &contexts))
 }
 
 /// Gives the open to the session. Where that has ended meanwhile, the open is closed again.
-fn keep(context: &Context, id: OpenId, target: Target, granted: u32) -> Result<Arc<Open>, Refusal> {
+fn keep(context: &Context, id: OpenId, target: Target, line: Arc<Line>, granted: u32) -> Result<Arc<Open>, Refusal> {
     let session = context.session()?;
     let tree = Arc::clone(context.tree()?);
-    let open = Arc::new(Open::new(id, session.id, session.user.load_full(), tree, target, granted));
+    let open = Arc::new(Open::new(id, line, session.user.load_full(), tree, target, granted));
     if let Err(status) = session.add_open(Arc::clone(&open)) {
         open.close(&context.server().files);
         return Err(status.into());
@@ -190,7 +208,8 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
     let pipe = Pipe::open(&name).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let id = context.server().new_open_id();
     let granted = wire::security::access::FILE_ALL;
-    let open = keep(context, id, Target::Pipe(pipe), granted)?;
+    let line = Line::to(context.session()?);
+    let open = keep(context, id, Target::Pipe(pipe), line, granted)?;
     let response = CreateResponse {
         create_action: CreateAction::OPENED,
         allocation_size: 4096,

@@ -62,8 +62,7 @@ pub(super) async fn make(
         Err(refusal) if refusal.status == Status::DELETE_PENDING => return Ok(None),
         entered => entered?,
     };
-    let (id, file, path) = entered.keep();
-    Ok(Some(Opened { id, node, stream: None, file, path, granted, maximal, action: CreateAction::CREATED }))
+    Ok(Some(Opened { kept: entered.keep(), node, stream: None, granted, maximal, action: CreateAction::CREATED }))
 }
 
 /// Makes a named stream of a file that exists.
@@ -89,8 +88,7 @@ pub(super) async fn make_stream(
     };
     let maximal = plan.wants_maximal.then(|| access::check_node(&user, &*base, MAXIMUM_ALLOWED)).transpose()?;
     let stream = Some((base, name.to_owned()));
-    let (id, file, path) = entered.keep();
-    Ok(Some(Opened { id, node, stream, file, path, granted, maximal, action: CreateAction::CREATED }))
+    Ok(Some(Opened { kept: entered.keep(), node, stream, granted, maximal, action: CreateAction::CREATED }))
 }
 
 /// Who makes a file gets what was asked for, whatever the descriptor says (MS-FSA 2.1.5.1.1).
