@@ -24,6 +24,8 @@ class Multilane(Server):
     def prepare(self):
         self._run("account", "create", "suites")
         self._run("user", "add", self.user, "--password-stdin", text=self.password + "\n")
+        if self.wanted.channels > 1:
+            self._run("account", "update", "suites", "--multichannel", "on")
         for share in self.wanted.shares:
             self._run("share", "create", share, "--path", str(self.share_path(share)),
                       *(["--seal"] if self.wanted.sealed_shares else []))
@@ -33,7 +35,8 @@ class Multilane(Server):
     def command(self):
         return [str(binary()), "serve", "--data", self._data(), "--listen", f"{self.host}:{self.port}",
                 "--signing", self.wanted.signing,
-                "--sealing", self.wanted.sealing, "--dialect-min", "2.0.2"]
+                "--sealing", self.wanted.sealing, "--dialect-min", "2.0.2",
+                "--channels-max", str(self.wanted.channels)]
 
     def open_files(self):
         return len(json.loads(self._run("open-files", "--json")))

@@ -27,6 +27,7 @@ class Wanted:
     sealing: str = "enabled"     # or "required"
     sealed_shares: bool = False  # clients that do not seal get no share
     windows_like: bool = False   # where it costs a Samba share speed: streams, ACLs and DOS attributes as Windows keeps them
+    channels: int = 1            # connections that one session may use
     on_tmpfs: bool = False       # the shares' files live in memory
 
 

@@ -21,6 +21,7 @@ from conformance.server import Wanted, serving
 NAME = "torture"
 SECOND_SHARE = "torture-second"
 RETRIES_MAX = 40
+CHANNELS = 32  # as many as smb2.multichannel.generic.num_channels wants
 
 # What is never run, and why. The key is the test's name up to a dot.
 NOT_RUN = {
@@ -60,7 +61,7 @@ def run(kind, report, options):
     packages.need("smbtorture")
     tests = [test for test in listed() if re.search(options.torture_tests, test)]
     shares = tuple(f"torture{number}" for number in range(options.torture_parallel))
-    with serving(kind, Wanted(shares=(*shares, SECOND_SHARE), windows_like=True, on_tmpfs=True)) as server:
+    with serving(kind, Wanted(shares=(*shares, SECOND_SHARE), windows_like=True, on_tmpfs=True, channels=CHANNELS)) as server:
         torture = Torture(server, shares, options.torture_timeout)
         outcomes = torture.all(tests, report.known)
         if options.update:

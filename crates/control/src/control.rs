@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use server::admin::{Estate, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash};
+use server::admin::{Account, Estate, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash};
 use tracing::{info, warn};
 
-use crate::catalog::{AccountKind, Catalog, Dialect, NewShare, ShareRecord, Snapshot, Source, StoredSettings};
+use crate::catalog::{self, AccountKind, Catalog, Dialect, NewShare, ShareRecord, Snapshot, Source, StoredSettings};
 use crate::stores::Stores;
 use crate::{AccountName, DataFolder, Error, Problem, ShareName};
 
@@ -24,6 +24,8 @@ pub struct Overrides {
     pub signing: Option<Signing>,
     /// Whether every session must be sealed.
     pub sealing: Option<Sealing>,
+    /// The most connections that one session may use at once.
+    pub channels_max: Option<usize>,
 }
 
 /// The catalog of a running server, with the stores of its shares.
@@ -48,7 +50,7 @@ impl Control {
         self.problems.clear();
         let shares = snapshot.shares.iter().filter_map(|share| self.share(share)).collect();
         let settings = settings(&self.settings_over(snapshot.settings.clone()));
-        Ok(Estate { principals: principals(&snapshot), shares, settings })
+        Ok(Estate { principals: principals(&snapshot), accounts: accounts(&snapshot), shares, settings })
     }
 
     /// Where to listen; empty for the default.
@@ -87,6 +89,7 @@ impl Control {
         settings.dialect_min = self.overrides.dialect_min.unwrap_or(settings.dialect_min);
         settings.signing = self.overrides.signing.unwrap_or(settings.signing);
         settings.sealing = self.overrides.sealing.unwrap_or(settings.sealing);
+        settings.channels_max = self.overrides.channels_max.unwrap_or(settings.channels_max);
         settings
     }
 }
@@ -110,6 +113,11 @@ pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Err
     })?;
     info!(account = FIRST_ACCOUNT, share = FIRST_SHARE, folder = %path.display(), "first start: made an account and a share");
     Ok(())
+}
+
+fn accounts(snapshot: &Snapshot) -> Vec<Account> {
+    let of = |account: &catalog::Account| Account { name: account.name.clone(), multichannel: account.multichannel };
+    snapshot.accounts.iter().map(|(account, _)| of(account)).collect()
 }
 
 /// Accounts sign in with either key, users with their password.
@@ -139,6 +147,7 @@ fn settings(stored: &StoredSettings) -> Settings {
         dialect_min: stored.dialect_min.revision(),
         signing: stored.signing,
         sealing: stored.sealing,
+        channels_max: stored.channels_max,
     }
 }
 

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use control::{Account, Catalog, DataFolder, Error, Key, Keys, StoredSettings};
 use serde::Serialize;
+use server::admin::Multichannel;
 
-use crate::arguments::AccountCommand;
+use crate::arguments::{AccountCommand, Switch};
 use crate::data;
 use crate::output::{Deleted, Output};
 use crate::table::Table;
@@ -15,6 +16,7 @@ use crate::table::Table;
 struct Shown {
     name: String,
     kind: &'static str,
+    multichannel: &'static str,
     sid: String,
     shares: u64,
     users: u64,
@@ -36,6 +38,7 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
         }
         AccountCommand::List
         | AccountCommand::Show { .. }
+        | AccountCommand::Update { .. }
         | AccountCommand::Keys { .. }
         | AccountCommand::Delete { .. } => data::open(path)?,
     };
@@ -55,6 +58,15 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
             let account = shown(catalog.account(name)?, &settings);
             output.print(&account, |account| table(std::slice::from_ref(account)))
         }
+        AccountCommand::Update { name, multichannel } => {
+            let wanted = match multichannel {
+                Switch::On => Multichannel::On,
+                Switch::Off => Multichannel::Off,
+            };
+            let account = shown(catalog.set_multichannel(name, wanted)?, &settings);
+            output.print(&account, |account| table(std::slice::from_ref(account)))?;
+            data::reload(&folder).map(drop)
+        }
         AccountCommand::Keys { name, regenerate: None } => print_keys(catalog.keys(name)?, output),
         AccountCommand::Keys { name, regenerate: Some(number) } => {
             let key = if *number == 1 { Key::One } else { Key::Two };
@@ -72,6 +84,10 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
 fn shown(account: Account, settings: &StoredSettings) -> Shown {
     Shown {
         kind: account.kind.as_str(),
+        multichannel: match account.multichannel {
+            Multichannel::On => "on",
+            Multichannel::Off => "off",
+        },
         sid: settings.sid(account.relative_id),
         name: account.name,
         shares: account.shares,
@@ -80,10 +96,10 @@ fn shown(account: Account, settings: &StoredSettings) -> Shown {
 }
 
 fn table(accounts: &[Shown]) -> String {
-    let mut table = Table::new(["NAME", "KIND", "SHARES", "USERS", "SID"]);
+    let mut table = Table::new(["NAME", "KIND", "MULTICHANNEL", "SHARES", "USERS", "SID"]);
     for one in accounts {
         let (shares, users) = (one.shares.to_string(), one.users.to_string());
-        table.row([one.name.clone(), one.kind.to_owned(), shares, users, one.sid.clone()]);
+        table.row([one.name.clone(), one.kind.to_owned(), one.multichannel.to_owned(), shares, users, one.sid.clone()]);
     }
     table.text()
 }

@@ -9,6 +9,8 @@ use control::{AccountKind, AccountName, Dialect, Error, ShareName, UserName};
 
 /// Threads that one server may have: more than any machine has cores.
 const THREADS_MAX: i64 = 1024;
+/// The most that one session may be given.
+const CHANNELS_MAX: i64 = server::admin::CHANNELS_MAX as i64;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,6 +98,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DIALECT")]
     pub(crate) dialect_min: Option<Dialect>,
 
+    /// The most connections one session may use at once, where its account has multichannel on [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=CHANNELS_MAX))]
+    pub(crate) channels_max: Option<u8>,
+
     /// Threads that serve connections [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
     pub(crate) threads: Option<u16>,
@@ -107,6 +113,14 @@ pub(crate) enum When {
     Required,
     /// Where the client asks for it
     Enabled,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Switch {
+    /// From now on
+    On,
+    /// No longer
+    Off,
 }
 
 #[derive(Debug, Subcommand)]
@@ -126,6 +140,15 @@ pub(crate) enum AccountCommand {
     Show {
         /// Its name
         name: AccountName,
+    },
+    /// Change an account
+    #[command(after_help = "Example:\n  multilane account update projects --multichannel on")]
+    Update {
+        /// Its name
+        name: AccountName,
+        /// Let one session use several connections at once: SMB Multichannel, for accounts of kind FileStorage
+        #[arg(long, value_name = "on|off", required = true)]
+        multichannel: Switch,
     },
     /// Show the keys of an account, each of which is a password
     #[command(after_help = "Examples:\n  multilane account keys local\n  multilane account keys local --regenerate 2")]

@@ -94,6 +94,7 @@ fn overrides(arguments: &Serve) -> Overrides {
             When::Required => Sealing::Required,
             When::Enabled => Sealing::Enabled,
         }),
+        channels_max: arguments.channels_max.map(usize::from),
     }
 }
 

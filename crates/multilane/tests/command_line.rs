@@ -239,6 +239,19 @@ fn nothing_is_made_by_looking() {
 }
 
 #[test]
+fn multichannel_is_switched_on_for_an_account_of_premium_files() {
+    let place = Place::with_account();
+    assert_eq!(place.json(&["account", "show", "abc"])["multichannel"], "off");
+    assert_eq!(place.json(&["account", "update", "abc", "--multichannel", "on"])["multichannel"], "on");
+    assert_eq!(place.json(&["account", "show", "abc"])["multichannel"], "on");
+    assert_eq!(place.json(&["account", "update", "abc", "--multichannel", "off"])["multichannel"], "off");
+    place.done(&["account", "create", "general", "--kind", "StorageV2"]);
+    place.refused(&["account", "update", "general", "--multichannel", "on"], 1);
+    place.refused(&["account", "update", "abc"], 2);
+    place.refused(&["account", "update", "abc", "--multichannel", "perhaps"], 2);
+}
+
+#[test]
 fn accounts_live_and_die() {
     let place = Place::new();
     let made = place.json(&["account", "create", "projects", "--kind", "StorageV2"]);

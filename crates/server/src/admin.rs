@@ -10,10 +10,31 @@ use store::Store;
 pub struct Estate {
     /// Who may sign in.
     pub principals: Vec<Principal>,
+    /// The storage accounts that principals and shares belong to.
+    pub accounts: Vec<Account>,
     /// What is shared.
     pub shares: Vec<Share>,
     /// How the server presents and protects itself.
     pub settings: Settings,
+}
+
+/// A storage account, as far as the server has to do with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Its name.
+    pub name: String,
+    /// Whether its sessions may use several connections at once.
+    pub multichannel: Multichannel,
+}
+
+/// Whether sessions may use several connections at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Multichannel {
+    /// One connection each.
+    #[default]
+    Off,
+    /// As many as [`Settings::channels_max`] says.
+    On,
 }
 
 /// Somebody who may sign in.
@@ -72,7 +93,14 @@ pub struct Settings {
     pub signing: Signing,
     /// Whether every session must be sealed.
     pub sealing: Sealing,
+    /// The most connections one session may use at once, 1 to [`CHANNELS_MAX`].
+    pub channels_max: usize,
 }
+
+/// The most channels that any setting gives a session: Windows Server's MaxChannelPerSession.
+pub const CHANNELS_MAX: usize = 32;
+/// The channels a session may have where nobody says otherwise: Azure Files' limit.
+pub const CHANNELS_DEFAULT: usize = 4;
 
 /// Whether requests must be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::ids::{Command, Dialect, SessionId, TreeId};
 use wire::status::Status;
 
-use crate::command::{self, cancel};
+use crate::command::{self, cancel, session_setup};
 use crate::connection::{Connection, Disconnect};
 use crate::context::{Context, Outcome, Reply};
 use crate::credits;
@@ -41,6 +41,8 @@ struct Request {
     /// Related, but to nothing.
     is_orphan: bool,
     channel: Option<Rc<Channel>>,
+    /// For a SESSION_SETUP that binds a session to this connection, and is signed by it: what the connection speaks with meanwhile.
+    binding: Option<Rc<Channel>>,
     signed: bool,
     /// What was found wrong on arrival.
     verdict: Result<(), Status>,
@@ -137,10 +139,13 @@ impl Request {
                 None => {}
             }
         }
+        let unknown = channel.is_none() && header.command == Command::SESSION_SETUP;
+        let binding = unknown.then(|| session_setup::verify_binding(connection, session_id, message)).flatten();
+        signed |= binding.is_some();
         if let Some(channel) = &channel {
             channel.count_request(range.len());
         }
-        Ok(Request { range, header, session_id, is_orphan, channel, signed, verdict })
+        Ok(Request { range, header, session_id, is_orphan, channel, binding, signed, verdict })
     }
 }
 
@@ -222,6 +227,7 @@ impl Request {
         let mut context = Context {
             connection: Rc::clone(connection),
             channel,
+            binding: self.binding.clone(),
             tree: None,
             open: None,
             sealed: chain.sealed.is_some(),
@@ -364,9 +370,10 @@ impl Request {
         }
     }
 
-    /// Who signs the response: the request's own channel, where the request was signed or signing is required (3.3.4.1.1).
+    /// Who signs the response: the request's own channel, where the request was signed or signing is required (3.3.4.1.1); the
+    /// session itself while it is being bound.
     fn signer(&self, chain: &Chain) -> Option<Rc<Channel>> {
-        let channel = self.channel.as_ref().filter(|_| chain.sealed.is_none())?;
+        let channel = self.channel.as_ref().or(self.binding.as_ref()).filter(|_| chain.sealed.is_none())?;
         (self.signed || channel.session.signing_required).then(|| Rc::clone(channel))
     }
 

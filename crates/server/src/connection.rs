@@ -165,6 +165,14 @@ impl Connection {
         self.channels.borrow().get(&id).filter(|channel| !channel.session.has_ended()).cloned()
     }
 
+    /// Makes the connection a channel of a session.
+    pub(crate) fn add_channel(&self, channel: Channel) {
+        let mut channels = self.channels.borrow_mut();
+        // Sessions that ended on another connection have left theirs here.
+        channels.retain(|_, channel| !channel.session.has_ended());
+        channels.insert(channel.session.id, channel.into());
+    }
+
     /// Serves the stream to its end, then ends what lived on the connection.
     pub(crate) async fn serve(self: Rc<Self>, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
         let mut inbox = Inbox::default();
@@ -286,7 +294,7 @@ impl Connection {
     }
 
     /// Takes this connection's channels off their sessions; a session without channels ends (MS-SMB2 3.3.7.1).
-    fn lose_channels(&self) {
+    pub(crate) fn lose_channels(&self) {
         self.setups.borrow_mut().clear();
         for (_, channel) in self.channels.borrow_mut().drain() {
             if channel.session.remove_channel(self.id) {

@@ -50,6 +50,8 @@ pub(crate) type Outcome = Result<Reply, Refusal>;
 pub(crate) struct Context {
     pub(crate) connection: Rc<Connection>,
     pub(crate) channel: Option<Rc<Channel>>,
+    /// The session that a SESSION_SETUP binds to this connection, where it is signed by it.
+    pub(crate) binding: Option<Rc<Channel>>,
     pub(crate) tree: Option<Arc<Tree>>,
     pub(crate) open: Option<Arc<Open>>,
     /// The request came sealed.

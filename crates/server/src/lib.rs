@@ -23,6 +23,7 @@ mod line;
 mod lock_wait;
 mod locks;
 mod mailbox;
+mod multichannel;
 mod open;
 mod outbox;
 mod overview;

@@ -1,7 +1,7 @@
 //! A session: one signed-in client, whatever connections it uses (MS-SMB2 3.3.1.8), and its channels (3.3.1.14).
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -12,9 +12,10 @@ use secure::Role;
 use secure::kdf::SessionKeys;
 use secure::seal::{Cipher, NonceRange, NonceSpace, Opener, Sealer};
 use secure::sign::{SigningAlgorithm, SigningKey};
-use wire::ids::{Dialect, SessionId, TreeId};
+use wire::ids::{Dialect, Guid, SessionId, TreeId};
 use wire::status::Status;
 
+use crate::Shared;
 use crate::files::FileTable;
 use crate::mailbox::{Letter, Mailbox};
 use crate::open::{Open, OpenId};
@@ -30,6 +31,10 @@ const TREES_MAX: usize = 4_096;
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) dialect: Dialect,
+    /// Connection.ClientGuid of the connection it was set up on.
+    pub(crate) client: Guid,
+    /// The algorithm that signs on that connection.
+    pub(crate) signing: SigningAlgorithm,
     pub(crate) keys: SessionKeys,
     pub(crate) user: ArcSwap<User>,
     /// Session.SigningRequired.
@@ -41,8 +46,16 @@ pub(crate) struct Session {
     trees: Mutex<HashMap<TreeId, Arc<Tree>>>,
     next_tree: AtomicU32,
     opens: Mutex<HashMap<OpenId, Arc<Open>>>,
-    channels: Mutex<Vec<Arc<ChannelFacts>>>,
+    channels: Mutex<Channels>,
     ended: AtomicBool,
+}
+
+/// Session.ChannelList.
+#[derive(Default)]
+struct Channels {
+    list: Vec<Arc<ChannelFacts>>,
+    /// The last one is gone: no other comes.
+    closed: bool,
 }
 
 /// The keys that seal, and the nonces that no two messages share.
@@ -81,6 +94,8 @@ pub(crate) struct Channel {
 pub(crate) struct Setup {
     pub(crate) id: SessionId,
     pub(crate) dialect: Dialect,
+    pub(crate) client: Guid,
+    pub(crate) signing: SigningAlgorithm,
     pub(crate) keys: SessionKeys,
     pub(crate) cipher: Option<Cipher>,
     pub(crate) user: Arc<User>,
@@ -99,6 +114,8 @@ impl Session {
         Session {
             id: setup.id,
             dialect: setup.dialect,
+            client: setup.client,
+            signing: setup.signing,
             keys: setup.keys,
             user: ArcSwap::new(setup.user),
             signing_required: setup.signing_required,
@@ -203,7 +220,7 @@ impl Session {
 
     /// All channels.
     pub(crate) fn channels(&self) -> Vec<Arc<ChannelFacts>> {
-        self.channels.lock().clone()
+        self.channels.lock().list.clone()
     }
 
     /// Sends a message unasked, on the first channel that takes it; false where none does (MS-SMB2 3.3.4.6).
@@ -218,18 +235,32 @@ impl Session {
         false
     }
 
-    /// Adds a channel: its half on the connection's shard is the answer.
-    pub(crate) fn add_channel(self: &Arc<Self>, signing_key: SigningKey, facts: ChannelFacts) -> Channel {
+    /// Adds a channel, of which there are `channels_max` at most: its half on the connection's shard is the answer.
+    pub(crate) fn add_channel(
+        self: &Arc<Self>,
+        signing_key: SigningKey,
+        facts: ChannelFacts,
+        channels_max: usize,
+    ) -> Result<Channel, Status> {
         let facts = Arc::new(facts);
-        self.channels.lock().push(Arc::clone(&facts));
-        Channel { session: Arc::clone(self), signing_key, facts, nonces: RefCell::new(NonceRange::empty()) }
+        let mut channels = self.channels.lock();
+        if channels.closed || self.has_ended() {
+            return Err(Status::USER_SESSION_DELETED);
+        }
+        if channels.list.len() >= channels_max {
+            return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        channels.list.push(Arc::clone(&facts));
+        drop(channels);
+        Ok(Channel::new(self, signing_key, facts))
     }
 
     /// Takes a connection's channel away; true where it was the last.
     pub(crate) fn remove_channel(&self, connection: u64) -> bool {
         let mut channels = self.channels.lock();
-        channels.retain(|channel| channel.connection != connection);
-        channels.is_empty()
+        channels.list.retain(|channel| channel.connection != connection);
+        channels.closed |= channels.list.is_empty();
+        channels.closed
     }
 
     /// Ends the session and closes all its opens. May wait for stores. Only the first call does anything.
@@ -256,6 +287,16 @@ impl ChannelFacts {
 }
 
 impl Channel {
+    /// The session's half on one connection's shard.
+    fn new(session: &Arc<Session>, signing_key: SigningKey, facts: Arc<ChannelFacts>) -> Self {
+        Channel { session: Arc::clone(session), signing_key, facts, nonces: RefCell::new(NonceRange::empty()) }
+    }
+
+    /// What a connection that is being bound speaks with until it is: Session.SigningKey. The session does not count it.
+    pub(crate) fn to_bind(session: &Arc<Session>, facts: ChannelFacts) -> Self {
+        Channel::new(session, session.keys.signing_key(session.signing), facts.into())
+    }
+
     /// Seals a frame in place: 52 bytes of room and the messages. False where the session cannot seal, or has no nonce left.
     #[must_use]
     pub(crate) fn seal(&self, frame: &mut [u8]) -> bool {
@@ -290,8 +331,36 @@ impl Channel {
 /// All sessions of the server, by id (GlobalSessionTable, MS-SMB2 3.3.1.1).
 pub(crate) struct Sessions {
     parts: Vec<Mutex<HashMap<SessionId, Arc<Session>>>>,
+    /// Ids of sessions that are being set up for the first time (Session.State is InProgress).
+    beginning: Mutex<HashSet<SessionId>>,
     next: AtomicU32,
     scatter: Scatter,
+}
+
+/// An id for a session that is being set up, until that is dropped.
+pub(crate) struct Beginning {
+    server: Arc<Shared>,
+    id: SessionId,
+}
+
+impl Beginning {
+    /// Takes an id that no session has.
+    pub(crate) fn of(server: &Arc<Shared>) -> Self {
+        let id = server.sessions.new_id();
+        server.sessions.beginning.lock().insert(id);
+        Beginning { server: Arc::clone(server), id }
+    }
+
+    /// The id.
+    pub(crate) fn id(&self) -> SessionId {
+        self.id
+    }
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        self.server.sessions.beginning.lock().remove(&self.id);
+    }
 }
 
 /// Spreads a counter over all numbers of 32 bits, each of which comes once.
@@ -323,16 +392,16 @@ impl Scatter {
 impl Sessions {
     pub(crate) fn new() -> Self {
         let parts = (0..PARTS).map(|_| Mutex::default()).collect();
-        Sessions { parts, next: AtomicU32::new(1), scatter: Scatter::by_chance() }
+        Sessions { parts, beginning: Mutex::default(), next: AtomicU32::new(1), scatter: Scatter::by_chance() }
     }
 
     /// An id that no session has. It has 32 bits, like Samba's: Samba's own test suite keeps no more of it. Sessions are protected by their
     /// keys, not by their ids.
-    pub(crate) fn new_id(&self) -> SessionId {
+    fn new_id(&self) -> SessionId {
         loop {
             let id = self.scatter.spread(self.next.fetch_add(1, Ordering::Relaxed));
             let id = SessionId(u64::from(id));
-            if id != SessionId(0) && self.find(id).is_none() {
+            if id != SessionId(0) && self.find(id).is_none() && !self.is_beginning(id) {
                 return id;
             }
         }
@@ -351,6 +420,11 @@ impl Sessions {
     /// The session of an id.
     pub(crate) fn find(&self, id: SessionId) -> Option<Arc<Session>> {
         self.part(id).lock().get(&id).cloned()
+    }
+
+    /// True for the id of a session that is being set up for the first time.
+    pub(crate) fn is_beginning(&self, id: SessionId) -> bool {
+        self.beginning.lock().contains(&id)
     }
 
     /// Forgets a session.

@@ -3,18 +3,19 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use secure::kdf::{Derivation, SessionKeys};
+use secure::kdf::{Derivation, SessionKeys, channel_signing_key};
 use secure::ntlm::{Credentials, Fresh, NtHash};
 use secure::preauth::PreauthHash;
+use secure::seal::Cipher;
 use secure::sign::{SigningAlgorithm, SigningKey};
 use secure::spnego::Initiator;
 use store::{RamStore, Store};
 use wire::codec::utf16_bytes;
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
-use wire::command::negotiate::{NegotiateRequest, NegotiateResponse};
+use wire::command::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse};
 use wire::command::query_info::{InfoType, QueryInfoRequest};
-use wire::command::session_setup::{SessionSetupRequest, SessionSetupResponse};
+use wire::command::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use wire::command::set_info::SetInfoRequest;
 use wire::command::tree_connect::TreeConnectRequest;
 use wire::context::negotiate::{
@@ -29,7 +30,9 @@ use wire::status::Status;
 use wire::{Utf16, frame};
 
 use crate::Shared;
-use crate::admin::{Estate, Principal, PrincipalKind, Sealing, Settings, Share, Signing};
+use crate::admin::{
+    Account, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share, Signing,
+};
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Disconnect, Origin};
 use crate::pipeline;
@@ -37,6 +40,8 @@ use crate::pipeline;
 /// The user and password that the test server knows.
 pub(crate) const USER: &str = "tester";
 pub(crate) const PASSWORD: &str = "secret";
+/// Another user with the same password.
+pub(crate) const OTHER_USER: &str = "other";
 
 /// A server with one RAM disk, `ram`, and one user.
 pub(crate) fn server(signing: Signing) -> Arc<Shared> {
@@ -53,6 +58,8 @@ pub(crate) fn server_with(signing: Signing, store: Arc<dyn Store>) -> Arc<Shared
         relative_id: 1001,
         secrets: vec![*NtHash::from_password(PASSWORD).as_bytes()],
     };
+    let account = Account { name: "local".into(), multichannel: Multichannel::On };
+    let other = Principal { name: OTHER_USER.into(), relative_id: 1002, ..principal.clone() };
     let share = Share {
         name: "ram".into(),
         account: "local".into(),
@@ -68,21 +75,68 @@ pub(crate) fn server_with(signing: Signing, store: Arc<dyn Store>) -> Arc<Shared
         dialect_min: Dialect::SMB_2_0_2.0,
         signing,
         sealing: Sealing::Enabled,
+        channels_max: CHANNELS_DEFAULT,
     };
-    Arc::new(Shared::new(Estate { principals: vec![principal], shares: vec![share], settings }))
+    Arc::new(Shared::new(Estate {
+        principals: vec![principal, other],
+        accounts: vec![account],
+        shares: vec![share],
+        settings,
+    }))
+}
+
+/// What a client offers in NEGOTIATE, and who signs in.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) dialect: Dialect,
+    pub(crate) client: Guid,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) cipher: Option<Cipher>,
+    pub(crate) signing: Option<SigningAlgorithm>,
+    pub(crate) user: &'static str,
+    pub(crate) password: &'static str,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Terms {
+            dialect: Dialect::SMB_3_1_1,
+            client: Guid([9; 16]),
+            capabilities: Capabilities::MULTI_CHANNEL | Capabilities::LARGE_MTU,
+            cipher: Some(Cipher::Aes128Gcm),
+            signing: Some(SigningAlgorithm::AesGmac),
+            user: USER,
+            password: PASSWORD,
+        }
+    }
+}
+
+impl Terms {
+    /// How the client signs on such a connection.
+    pub(crate) fn signing(&self) -> SigningAlgorithm {
+        let by_dialect =
+            if self.dialect >= Dialect::SMB_3_0 { SigningAlgorithm::AesCmac } else { SigningAlgorithm::HmacSha256 };
+        self.signing.filter(|_| self.dialect == Dialect::SMB_3_1_1).unwrap_or(by_dialect)
+    }
 }
 
 /// A client on one connection.
 pub(crate) struct Peer {
+    pub(crate) terms: Terms,
+    /// The session's keys, where this connection set it up.
+    pub(crate) keys: Option<SessionKeys>,
     pub(crate) connection: Rc<Connection>,
     pub(crate) message_id: u64,
     pub(crate) session_id: SessionId,
     pub(crate) tree_id: TreeId,
     pub(crate) signing_key: Option<SigningKey>,
+    /// After NEGOTIATE, and during a sign-in.
+    negotiated: PreauthHash,
     preauth: PreauthHash,
 }
 
 /// A response: its header and its whole message.
+#[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) header: Header,
     pub(crate) message: Vec<u8>,
@@ -97,21 +151,34 @@ impl Answer {
 impl Peer {
     /// A connection that has said nothing yet.
     pub(crate) fn connect(server: &Arc<Shared>) -> Peer {
-        let origin = Origin { id: 1, peer: "peer".into(), local: "local".into(), shard: 0 };
+        Peer::connect_as(server, Terms::default())
+    }
+
+    /// The same with terms of its own.
+    pub(crate) fn connect_as(server: &Arc<Shared>, terms: Terms) -> Peer {
+        let origin = Origin { id: server.new_open_id().0, peer: "peer".into(), local: "local".into(), shard: 0 };
         let connection = Connection::new(origin, Arc::clone(server), Rc::new(Buffers::default()));
         Peer {
+            terms,
+            keys: None,
             connection,
             message_id: 0,
             session_id: SessionId(0),
             tree_id: TreeId(0),
             signing_key: None,
+            negotiated: PreauthHash::new(),
             preauth: PreauthHash::new(),
         }
     }
 
     /// A connection that has negotiated 3.1.1, signed in and connected to the share.
     pub(crate) async fn sign_in(server: &Arc<Shared>) -> Peer {
-        let mut peer = Peer::connect(server);
+        Peer::sign_in_as(server, Terms::default()).await
+    }
+
+    /// The same with terms of its own.
+    pub(crate) async fn sign_in_as(server: &Arc<Shared>, terms: Terms) -> Peer {
+        let mut peer = Peer::connect_as(server, terms);
         peer.negotiate().await;
         peer.set_up_session().await;
         let path = utf16_bytes(r"\\test\ram");
@@ -128,55 +195,113 @@ impl Peer {
             let hashes = [HashAlgorithm::SHA_512];
             PreauthIntegrityCapabilities { hash_algorithms: U16List::new(&hashes), salt: &[1; 32] }.encode(writer);
         });
-        builder.add(ContextType::ENCRYPTION_CAPABILITIES, |writer| {
-            EncryptionCapabilities { ciphers: U16List::new(&[contexts::Cipher::AES_128_GCM]) }.encode(writer);
-        });
-        builder.add(ContextType::SIGNING_CAPABILITIES, |writer| {
-            let algorithms = [contexts::SigningAlgorithm(SigningAlgorithm::AesGmac.to_wire())];
-            SigningCapabilities { algorithms: U16List::new(&algorithms) }.encode(writer);
-        });
+        if let Some(cipher) = self.terms.cipher {
+            builder.add(ContextType::ENCRYPTION_CAPABILITIES, |writer| {
+                let ciphers = [contexts::Cipher(cipher.to_wire())];
+                EncryptionCapabilities { ciphers: U16List::new(&ciphers) }.encode(writer);
+            });
+        }
+        if let Some(signing) = self.terms.signing {
+            builder.add(ContextType::SIGNING_CAPABILITIES, |writer| {
+                let algorithms = [contexts::SigningAlgorithm(signing.to_wire())];
+                SigningCapabilities { algorithms: U16List::new(&algorithms) }.encode(writer);
+            });
+        }
+        if self.terms.dialect != Dialect::SMB_3_1_1 {
+            builder = NegotiateContextsBuilder::new();
+        }
+        let Terms { dialect, client, capabilities, .. } = self.terms;
+        let dialects = [dialect];
         let request = NegotiateRequest {
-            client_guid: Guid([9; 16]),
-            dialects: U16List::new(&[Dialect::SMB_3_1_1]),
+            client_guid: client,
+            capabilities,
+            dialects: U16List::new(&dialects),
             contexts: builder.contexts(),
             ..NegotiateRequest::default()
         };
         let sent = self.message(Command::NEGOTIATE, |body| request.encode(body));
         self.preauth.update(&sent);
         let answer = self.exchange(sent).await;
-        assert_eq!(NegotiateResponse::decode(&answer.message).unwrap().dialect, Dialect::SMB_3_1_1);
+        assert_eq!(NegotiateResponse::decode(&answer.message).unwrap().dialect, dialect);
         self.preauth.update(&answer.message);
+        self.negotiated = self.preauth.clone();
     }
 
     pub(crate) async fn set_up_session(&mut self) {
+        let (answer, key) = self.authenticate(SessionSetupFlags::NONE).await;
+        assert_eq!(answer.status(), Status::SUCCESS);
+        let derivation = Derivation::new(self.terms.dialect, &self.preauth);
+        let keys = SessionKeys::derive(secure::Role::Client, derivation, &key.unwrap(), self.terms.cipher);
+        self.take_key(keys.signing_key(self.terms.signing()), answer);
+        self.keys = Some(keys);
+    }
+
+    /// Binds the session of `first` to this connection, which has negotiated.
+    pub(crate) async fn bind(&mut self, first: &Peer) -> Status {
+        let keys = first.keys.as_ref().unwrap();
+        self.signing_key = Some(keys.signing_key(first.terms.signing()));
+        self.bind_with_key(first).await
+    }
+
+    /// The same, signed with whatever key this connection has.
+    pub(crate) async fn bind_with_key(&mut self, first: &Peer) -> Status {
+        (self.session_id, self.tree_id) = (first.session_id, first.tree_id);
+        let (answer, key) = self.authenticate(SessionSetupFlags::BINDING).await;
+        if answer.status() == Status::SUCCESS {
+            let derivation = Derivation::new(self.terms.dialect, &self.preauth);
+            let key = channel_signing_key(derivation, &key.unwrap());
+            self.take_key(SigningKey::new(self.terms.signing(), key), answer.clone());
+        }
+        answer.status()
+    }
+
+    /// Signs in again to the session that this connection is a channel of.
+    pub(crate) async fn sign_in_again(&mut self, flags: SessionSetupFlags) -> Status {
+        self.authenticate(flags).await.0.status()
+    }
+
+    fn take_key(&mut self, key: SigningKey, answer: Answer) {
+        assert!(key.verify(&mut answer.message.clone(), secure::Role::Server), "the last response is signed");
+        self.signing_key = Some(key);
+    }
+
+    /// Sends tokens until the server has decided; gives its answer, and the key where it was asked for all it wanted.
+    async fn authenticate(&mut self, flags: SessionSetupFlags) -> (Answer, Option<Vec<u8>>) {
+        self.preauth = self.negotiated.clone();
         let (mut initiator, token) = Initiator::begin();
-        let answer = self.send_token(&token).await;
-        assert_eq!(answer.status(), Status::MORE_PROCESSING_REQUIRED);
+        let answer = self.send_token(flags, &token).await;
+        if answer.status() != Status::MORE_PROCESSING_REQUIRED {
+            return (answer, None);
+        }
+        if let Some(key) = &self.signing_key {
+            assert!(key.verify(&mut answer.message.clone(), secure::Role::Server), "interim responses are signed");
+        }
         self.session_id = answer.header.session_id;
         self.preauth.update(&answer.message);
         let challenge = SessionSetupResponse::decode(&answer.message).unwrap().security_buffer.to_vec();
         let credentials = Credentials {
             domain: String::new(),
-            user: USER.into(),
+            user: self.terms.user.into(),
             workstation: String::new(),
-            nt_hash: NtHash::from_password(PASSWORD),
+            nt_hash: NtHash::from_password(self.terms.password),
         };
         let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16] };
         let token = initiator.answer(&challenge, &credentials, FileTime(1), &fresh).unwrap();
-        let answer = self.send_token(&token).await;
-        assert_eq!(answer.status(), Status::SUCCESS);
-        let key = initiator.session_key().unwrap();
-        let keys = SessionKeys::derive(secure::Role::Client, Derivation::Smb311(&self.preauth), &key, None);
-        let signing_key = keys.signing_key(SigningAlgorithm::AesGmac);
-        assert!(signing_key.verify(&mut answer.message.clone(), secure::Role::Server), "the last response is signed");
-        self.signing_key = Some(signing_key);
+        let answer = self.send_token(flags, &token).await;
+        (answer, initiator.session_key().map(|key| key.to_vec()))
     }
 
-    async fn send_token(&mut self, token: &[u8]) -> Answer {
-        let request = SessionSetupRequest { security_buffer: token, ..SessionSetupRequest::default() };
+    async fn send_token(&mut self, flags: SessionSetupFlags, token: &[u8]) -> Answer {
+        let request = SessionSetupRequest { flags, security_buffer: token, ..SessionSetupRequest::default() };
         let sent = self.message(Command::SESSION_SETUP, |body| request.encode(body));
         self.preauth.update(&sent);
         self.exchange(sent).await
+    }
+
+    /// The connection breaks.
+    pub(crate) fn disconnect(self) {
+        self.connection.in_flight.cancel_all();
+        self.connection.lose_channels();
     }
 
     /// Makes `name`, or opens it, for everything.

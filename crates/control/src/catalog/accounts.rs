@@ -5,6 +5,7 @@ use std::str::FromStr;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use server::admin::Multichannel;
 
 use super::{Catalog, new_principal, no_account, room_for_one};
 use crate::{AccountName, Error};
@@ -31,6 +32,8 @@ pub struct Account {
     pub name: String,
     /// What it is for.
     pub kind: AccountKind,
+    /// Whether its sessions may use several connections at once.
+    pub multichannel: Multichannel,
     /// The last number of its SID.
     pub relative_id: u32,
     /// Shares it has.
@@ -96,8 +99,23 @@ impl Catalog {
                 "INSERT INTO account (relative_id, name, kind, key1, key2) VALUES (?1, ?2, ?3, ?4, ?5)",
                 params![relative_id, name.as_str(), kind.as_str(), keys.key1, keys.key2],
             )?;
-            Ok(Account { name: name.to_string(), kind, relative_id, shares: 0, users: 0 })
+            let multichannel = Multichannel::Off;
+            Ok(Account { name: name.to_string(), kind, multichannel, relative_id, shares: 0, users: 0 })
         })
+    }
+
+    /// Lets the sessions of an account use several connections at once, or no longer. Only FileStorage accounts do.
+    pub fn set_multichannel(&mut self, name: &AccountName, multichannel: Multichannel) -> Result<Account, Error> {
+        let account = self.account(name)?;
+        if account.kind != AccountKind::FileStorage && multichannel == Multichannel::On {
+            return Err(Error::conflict(
+                format!("account {:?} is of kind {}", account.name, account.kind.as_str()),
+                "only accounts of kind FileStorage have SMB Multichannel; make one with `multilane account create NAME`",
+            ));
+        }
+        let update = "UPDATE account SET multichannel = ?2 WHERE name = ?1";
+        self.connection.execute(update, params![name.as_str(), multichannel == Multichannel::On])?;
+        Ok(Account { multichannel, ..account })
     }
 
     /// All accounts, the oldest first.
@@ -161,7 +179,7 @@ impl Catalog {
 /// All accounts with their keys, the oldest first.
 pub(super) fn all_with_keys(connection: &Connection) -> Result<Vec<(Account, Keys)>, Error> {
     let mut select = connection.prepare(
-        "SELECT name, kind, relative_id, key1, key2,
+        "SELECT name, kind, relative_id, key1, key2, multichannel,
                 (SELECT count(*) FROM share WHERE share.account = account.relative_id),
                 (SELECT count(*) FROM user WHERE user.account = account.relative_id)
          FROM account ORDER BY relative_id",
@@ -175,9 +193,10 @@ pub(super) fn all_with_keys(connection: &Connection) -> Result<Vec<(Account, Key
             } else {
                 AccountKind::FileStorage
             },
+            multichannel: if row.get(5)? { Multichannel::On } else { Multichannel::Off },
             relative_id: row.get(2)?,
-            shares: u64::try_from(row.get::<_, i64>(5)?).unwrap_or(0),
-            users: u64::try_from(row.get::<_, i64>(6)?).unwrap_or(0),
+            shares: u64::try_from(row.get::<_, i64>(6)?).unwrap_or(0),
+            users: u64::try_from(row.get::<_, i64>(7)?).unwrap_or(0),
         };
         Ok((account, Keys { key1: row.get(3)?, key2: row.get(4)? }))
     })?;

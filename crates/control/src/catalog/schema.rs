@@ -5,7 +5,8 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
         value TEXT NOT NULL
@@ -47,7 +48,10 @@ const STEPS: [&str; 1] = ["
         comment TEXT NOT NULL,
         CHECK ((folder IS NULL) <> (ram_bytes IS NULL))
     ) STRICT;
-"];
+",
+    // Several connections a session, off unless somebody asks for it.
+    "ALTER TABLE account ADD COLUMN multichannel INTEGER NOT NULL DEFAULT 0 CHECK (multichannel IN (0, 1))",
+];
 
 /// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.
 pub(super) fn raise(connection: &mut Connection) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
-use server::admin::{Sealing, Signing};
+use server::admin::{CHANNELS_DEFAULT, CHANNELS_MAX, Sealing, Signing};
 
 use super::Catalog;
 use crate::Error;
@@ -39,6 +39,8 @@ pub struct StoredSettings {
     pub signing: Signing,
     /// Whether every session must be sealed.
     pub sealing: Sealing,
+    /// The most connections that one session may use at once.
+    pub channels_max: usize,
     /// The name shown to clients; `None` for the host name's first label.
     pub server_name: Option<String>,
     /// The three numbers of the machine's SID, made once.
@@ -110,6 +112,7 @@ impl Catalog {
             put(transaction, "dialect_min", &settings.dialect_min.to_string())?;
             put(transaction, "signing", if settings.signing == Signing::Required { "required" } else { "enabled" })?;
             put(transaction, "sealing", if settings.sealing == Sealing::Required { "required" } else { "enabled" })?;
+            put(transaction, "channels_max", &settings.channels_max.to_string())?;
             put(transaction, "server_name", settings.server_name.as_deref().unwrap_or(""))?;
             put(transaction, "machine_sid", &numbers_text(&settings.machine_sid))?;
             put(transaction, "server_guid", &hex(&settings.server_guid))
@@ -153,6 +156,9 @@ pub(super) fn read(connection: &Connection) -> Result<StoredSettings, Error> {
             Some("required") => Sealing::Required,
             Some(_) => return Err(wrong("sealing")),
         },
+        channels_max: text("channels_max")?
+            .map_or(Some(CHANNELS_DEFAULT), channels)
+            .ok_or_else(|| wrong("channels_max"))?,
         server_name: text("server_name")?.filter(|name| !name.is_empty()),
         machine_sid: text("machine_sid")?.and_then(|text| numbers(&text)).ok_or_else(|| wrong("machine_sid"))?,
         server_guid: text("server_guid")?.and_then(|text| unhex(&text)).ok_or_else(|| wrong("server_guid"))?,
@@ -186,6 +192,10 @@ fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Error> {
 fn wrong(name: &str) -> Error {
     let what = format!("the catalog's setting {name} makes no sense");
     Error::machine(what, "correct it in the table `setting` of catalog.db, or restore that file from a copy")
+}
+
+fn channels(text: String) -> Option<usize> {
+    text.parse().ok().filter(|channels| (1..=CHANNELS_MAX).contains(channels))
 }
 
 fn numbers_text(numbers: &[u32]) -> String {

@@ -9,7 +9,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use base64::Engine;
-use server::admin::{Sealing, Signing};
+use server::admin::{Multichannel, Sealing, Signing};
 use tempfile::TempDir;
 
 use super::*;
@@ -325,6 +325,7 @@ fn settings_are_kept_and_wrong_ones_are_never_taken_for_defaults() {
         dialect_min: Dialect::Smb311,
         signing: Signing::Enabled,
         sealing: Sealing::Required,
+        channels_max: 8,
         server_name: Some("files".to_owned()),
         ..first.clone()
     };
@@ -333,13 +334,34 @@ fn settings_are_kept_and_wrong_ones_are_never_taken_for_defaults() {
     let many = StoredSettings { listen: vec!["127.0.0.1:1".parse().unwrap(); 65], ..first };
     assert_eq!(catalog.set_settings(&many).unwrap_err().fault(), Fault::Argument);
 
-    for (name, value) in
-        [("signing", "maybe"), ("sealing", ""), ("dialect_min", "1.0"), ("listen", "here"), ("server_guid", "x")]
-    {
+    for (name, value) in [
+        ("signing", "maybe"),
+        ("sealing", ""),
+        ("dialect_min", "1.0"),
+        ("listen", "here"),
+        ("server_guid", "x"),
+        ("channels_max", "0"),
+        ("channels_max", "33"),
+    ] {
         catalog.set_settings(&changed).unwrap();
         catalog.connection.execute("UPDATE setting SET value = ?2 WHERE name = ?1", [name, value]).unwrap();
         assert!(catalog.settings().is_err(), "{name} {value:?}");
     }
+}
+
+#[test]
+fn multichannel_is_off_until_switched_on_and_for_file_storage_alone() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("premium"), AccountKind::FileStorage).unwrap();
+    catalog.create_account(&account("general"), AccountKind::StorageV2).unwrap();
+    assert_eq!(catalog.account(&account("premium")).unwrap().multichannel, Multichannel::Off);
+    catalog.set_multichannel(&account("premium"), Multichannel::On).unwrap();
+    assert_eq!(catalog.account(&account("premium")).unwrap().multichannel, Multichannel::On);
+    let refused = catalog.set_multichannel(&account("general"), Multichannel::On).unwrap_err();
+    assert_eq!(refused.fault(), Fault::Conflict);
+    catalog.set_multichannel(&account("general"), Multichannel::Off).unwrap();
+    assert_eq!(catalog.set_multichannel(&account("nobody"), Multichannel::On).unwrap_err().fault(), Fault::Missing);
 }
 
 #[test]

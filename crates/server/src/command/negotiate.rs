@@ -16,9 +16,10 @@ use wire::list::U16List;
 use wire::smb1;
 use wire::status::Status;
 
-use crate::admin::{Settings, Signing};
+use crate::admin::{Estate, Settings, Signing};
 use crate::connection::{Connection, Disconnect};
 use crate::context::{Context, Outcome, Reply};
+use crate::multichannel;
 use crate::refusal::Refusal;
 
 /// Largest READ, WRITE and transaction where credits pay for it: Windows Server's.
@@ -72,6 +73,11 @@ impl Negotiation {
         if self.has_large_mtu() { LARGE_PAYLOAD_BYTES } else { SMALL_PAYLOAD_BYTES }
     }
 
+    /// True where the client was told that a session may have several channels.
+    pub(crate) fn has_multichannel(&self) -> bool {
+        self.server_capabilities.contains(Capabilities::MULTI_CHANNEL)
+    }
+
     /// How this connection's sessions sign.
     pub(crate) fn signing(&self) -> SigningAlgorithm {
         let by_dialect = match self.dialect {
@@ -119,7 +125,7 @@ pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
         client_capabilities: request.capabilities,
         client_security_mode: request.security_mode,
         client_dialects: kept(&request),
-        server_capabilities: capabilities(dialect, request.capabilities),
+        server_capabilities: capabilities(&estate, dialect, &request),
         server_security_mode: security_mode(&estate.settings),
         cipher: offered.as_ref().map_or_else(|| older_cipher(dialect, request.capabilities), |offered| offered.cipher),
         signing: offered.as_ref().and_then(|offered| offered.signing),
@@ -172,9 +178,23 @@ fn choose_dialect(request: &NegotiateRequest<'_>, settings: &Settings) -> Option
     DIALECTS.into_iter().find(|dialect| dialect.0 >= settings.dialect_min && request.dialects.contains(*dialect))
 }
 
-fn capabilities(dialect: Dialect, client: Capabilities) -> Capabilities {
-    let large_mtu = if dialect >= Dialect::SMB_2_1 { Capabilities::LARGE_MTU } else { Capabilities::NONE };
-    large_mtu | older_cipher(dialect, client).map_or(Capabilities::NONE, |_| Capabilities::ENCRYPTION)
+fn capabilities(estate: &Estate, dialect: Dialect, request: &NegotiateRequest<'_>) -> Capabilities {
+    let mut capabilities = if dialect >= Dialect::SMB_2_1 { Capabilities::LARGE_MTU } else { Capabilities::NONE };
+    if older_cipher(dialect, request.capabilities).is_some() {
+        capabilities = capabilities | Capabilities::ENCRYPTION;
+    }
+    let name = server_name(request);
+    let asked = request.capabilities.contains(Capabilities::MULTI_CHANNEL);
+    if asked && multichannel::is_offered(estate, dialect, name.as_deref()) {
+        capabilities = capabilities | Capabilities::MULTI_CHANNEL;
+    }
+    capabilities
+}
+
+/// The name by which a 3.1.1 client calls the server (2.2.3.1.4), where it tells one.
+fn server_name(request: &NegotiateRequest<'_>) -> Option<String> {
+    let data = request.contexts.find(ContextType::NETNAME_NEGOTIATE_CONTEXT_ID)?;
+    contexts::Netname::decode(data).ok()?.name.decode()
 }
 
 /// 3.0 and 3.0.2 know one cipher, asked for by a capability bit.

@@ -1,5 +1,10 @@
 //! SESSION_SETUP (MS-SMB2 3.3.5.5): signing in, signing in again, and taking the place of a session that was lost.
 
+mod bind;
+#[cfg(test)]
+mod bind_tests;
+
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use secure::LogonFailure;
@@ -15,8 +20,10 @@ use wire::status::Status;
 use crate::admin::{Estate, Principal, Sealing, Signing};
 use crate::context::{Context, Outcome, Reply};
 use crate::refusal::Refusal;
-use crate::session::{Session, Setup};
+use crate::session::{Beginning, Session, Setup};
 use crate::user::User;
+
+pub(crate) use bind::verify as verify_binding;
 
 /// Sign-ins that one connection may have begun and not finished.
 const SETUPS_MAX: usize = 64;
@@ -25,6 +32,17 @@ const SETUPS_MAX: usize = 64;
 pub(crate) struct SetupInProgress {
     acceptor: Acceptor,
     preauth: PreauthHash,
+    purpose: Purpose,
+}
+
+/// What becomes of a sign-in that succeeds.
+enum Purpose {
+    /// A new session.
+    Begin(Beginning),
+    /// The session goes on, with what its user may do now.
+    Renew,
+    /// One more channel of a session.
+    Bind(Arc<Session>),
 }
 
 impl SetupInProgress {
@@ -36,14 +54,15 @@ impl SetupInProgress {
 
 pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     let request = SessionSetupRequest::decode(message)?;
-    if request.flags.contains(SessionSetupFlags::BINDING) {
-        return Err(Status::REQUEST_NOT_ACCEPTED.into());
-    }
     let estate = context.server().estate.load_full();
     if estate.settings.sealing == Sealing::Required && context.connection.negotiation.borrow().cipher.is_none() {
         return Err(Status::ACCESS_DENIED.into());
     }
-    let (id, mut setup) = begin(context)?;
+    let (id, mut setup) = if asks_to_bind(&request, context.session_id) {
+        (context.session_id, bind::begin(context, &estate, message)?)
+    } else {
+        begin(context)?
+    };
     setup.hash(message);
     let mut named = None;
     let step = setup.step(request.security_buffer, &estate, &mut named);
@@ -60,7 +79,11 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
             let principal = principal(&estate, &authenticated.identity).ok_or(Status::LOGON_FAILURE)?;
             let user = User::new(principal, estate.settings.machine_sid);
             let finished = Finished { id, user, authenticated, preauth: setup.preauth };
-            finished.establish(context, &request, &estate, &token).await
+            match setup.purpose {
+                Purpose::Begin(_beginning) => finished.establish(context, &request, &estate, &token).await,
+                Purpose::Renew => finished.renew(context, &token),
+                Purpose::Bind(session) => finished.bind(context, &session, &estate, &token),
+            }
         }
         Err(failure) => {
             let delay = match &named {
@@ -80,22 +103,39 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
 fn begin(context: &Context) -> Result<(SessionId, SetupInProgress), Status> {
     let connection = &context.connection;
     let mut setups = connection.setups.borrow_mut();
+    match setups.get(&context.session_id).map(|setup| &setup.purpose) {
+        Some(Purpose::Bind(_)) => return Err(Status::USER_SESSION_DELETED),
+        Some(Purpose::Begin(_) | Purpose::Renew) | None => {}
+    }
     if let Some(setup) = setups.remove(&context.session_id) {
         return Ok((context.session_id, setup));
     }
     if setups.len() >= SETUPS_MAX {
         return Err(Status::INSUFFICIENT_RESOURCES);
     }
-    let id = match (context.session_id, &context.channel) {
-        (SessionId(0), _) => context.server().sessions.new_id(),
-        (id, Some(_)) => id,
+    let (id, purpose) = match (context.session_id, &context.channel) {
+        (SessionId(0), _) => {
+            let beginning = Beginning::of(context.server());
+            (beginning.id(), Purpose::Begin(beginning))
+        }
+        (id, Some(_)) => (id, Purpose::Renew),
         (_, None) => return Err(Status::USER_SESSION_DELETED),
     };
-    let preauth = connection.negotiation.borrow().preauth().clone();
-    Ok((id, SetupInProgress { acceptor: Acceptor::new(), preauth }))
+    Ok((id, SetupInProgress::new(context, purpose)))
+}
+
+/// True where a session is to be bound to this connection. Without a session the flag means nothing (3.3.5.5).
+fn asks_to_bind(request: &SessionSetupRequest<'_>, id: SessionId) -> bool {
+    request.flags.contains(SessionSetupFlags::BINDING) && id != SessionId(0)
 }
 
 impl SetupInProgress {
+    /// Its pre-auth hash begins with the connection's own NEGOTIATE.
+    fn new(context: &Context, purpose: Purpose) -> Self {
+        let preauth = context.connection.negotiation.borrow().preauth().clone();
+        SetupInProgress { acceptor: Acceptor::new(), preauth, purpose }
+    }
+
     fn step(&mut self, token: &[u8], estate: &Estate, named: &mut Option<String>) -> Result<Step, LogonFailure> {
         let mut server_challenge = [0; 8];
         secure::random(&mut server_challenge).map_err(|_| LogonFailure::OutOfOrder)?;
@@ -138,11 +178,6 @@ impl Finished {
         token: &[u8],
     ) -> Outcome {
         let id = self.id;
-        if let Some(channel) = &context.channel {
-            channel.session.user.store(self.user.into());
-            let flags = session_flags(&channel.session);
-            return Ok(Reply { session: Some(id), ..Reply::new(body(flags, token)) });
-        }
         let previous = request.previous_session_id;
         if previous != SessionId(0) && previous != id {
             end_previous(context, previous, &self.user).await?;
@@ -153,14 +188,20 @@ impl Finished {
         let connection = &context.connection;
         let key = session.keys.signing_key(connection.negotiation.borrow().signing());
         let facts = connection.channel_facts(key.algorithm());
-        let channel = session.add_channel(key, facts);
-        connection.channels.borrow_mut().insert(id, channel.into());
+        connection.add_channel(session.add_channel(key, facts, 1)?);
         let user = session.user.load();
         tracing::info!(peer = %connection.peer, session = id.0, user = %user.name, "signed in");
         Ok(Reply { session: Some(id), ..Reply::new(body(session_flags(&session), token)) })
     }
 
-    fn session(self, context: &Context, request: &SessionSetupRequest<'_>, estate: &Estate) -> std::sync::Arc<Session> {
+    /// Signs in again (3.3.5.5.2): keys stay, what the user may do is renewed.
+    fn renew(self, context: &Context, token: &[u8]) -> Outcome {
+        let session = context.session()?;
+        session.user.store(self.user.into());
+        Ok(Reply { session: Some(self.id), ..Reply::new(body(session_flags(session), token)) })
+    }
+
+    fn session(self, context: &Context, request: &SessionSetupRequest<'_>, estate: &Estate) -> Arc<Session> {
         let negotiation = context.connection.negotiation.borrow();
         let dialect = negotiation.dialect().unwrap_or_default();
         let derivation = match dialect {
@@ -176,6 +217,8 @@ impl Finished {
         Session::new(Setup {
             id: self.id,
             dialect,
+            client: negotiation.client_guid,
+            signing: negotiation.signing(),
             keys,
             cipher: negotiation.cipher,
             user: self.user.into(),

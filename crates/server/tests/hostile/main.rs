@@ -17,7 +17,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use server::admin::{Estate, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash};
+use server::admin::{
+    Account, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share, Signing,
+    nt_hash,
+};
 use server::{Config, Server};
 use store::RamStore;
 
@@ -45,6 +48,7 @@ fn estate() -> Estate {
         relative_id: 1001,
         secrets: vec![nt_hash(PASSWORD)],
     };
+    let account = Account { name: "local".into(), multichannel: Multichannel::On };
     let share = Share {
         name: "ram".into(),
         account: "local".into(),
@@ -60,6 +64,7 @@ fn estate() -> Estate {
         dialect_min: 0x0202,
         signing: Signing::Enabled,
         sealing: Sealing::Enabled,
+        channels_max: CHANNELS_DEFAULT,
     };
-    Estate { principals: vec![principal], shares: vec![share], settings }
+    Estate { principals: vec![principal], accounts: vec![account], shares: vec![share], settings }
 }
