@@ -10,7 +10,7 @@ use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::ids::{Command, Dialect, SessionId, TreeId};
 use wire::status::Status;
 
-use crate::command::{self, cancel, session_setup};
+use crate::command::{self, cancel};
 use crate::connection::{Connection, Disconnect};
 use crate::context::{Context, Outcome, Reply};
 use crate::credits;
@@ -41,8 +41,8 @@ struct Request {
     /// Related, but to nothing.
     is_orphan: bool,
     channel: Option<Rc<Channel>>,
-    /// For a SESSION_SETUP that binds a session to this connection, and is signed by it: what the connection speaks with meanwhile.
-    binding: Option<Rc<Channel>>,
+    /// The session that signed the request, where it has ended or is not bound to this connection (yet): it signs the response.
+    outside: Option<Rc<Channel>>,
     signed: bool,
     /// What was found wrong on arrival.
     verdict: Result<(), Status>,
@@ -131,21 +131,21 @@ impl Request {
         if large && row.is_some_and(|row| !credits::covers(charge, row.payload_bytes(message))) {
             verdict = Err(Status::INVALID_PARAMETER);
         }
-        let mut signed = false;
+        let (mut signed, mut outside) = (false, None);
         if header.flags.contains(Flags::SIGNED) && sealed.is_none() {
             match &channel {
                 Some(channel) if channel.verify(message) => signed = true,
                 Some(_) => verdict = Err(Status::ACCESS_DENIED),
-                None => {}
+                None => {
+                    outside = connection.outside_channel(session_id).filter(|channel| channel.verify(message));
+                    signed = outside.is_some();
+                }
             }
         }
-        let unknown = channel.is_none() && header.command == Command::SESSION_SETUP;
-        let binding = unknown.then(|| session_setup::verify_binding(connection, session_id, message)).flatten();
-        signed |= binding.is_some();
         if let Some(channel) = &channel {
             channel.count_request(range.len());
         }
-        Ok(Request { range, header, session_id, is_orphan, channel, binding, signed, verdict })
+        Ok(Request { range, header, session_id, is_orphan, channel, outside, signed, verdict })
     }
 }
 
@@ -227,7 +227,7 @@ impl Request {
         let mut context = Context {
             connection: Rc::clone(connection),
             channel,
-            binding: self.binding.clone(),
+            outside: self.outside.clone(),
             tree: None,
             open: None,
             sealed: chain.sealed.is_some(),
@@ -370,10 +370,10 @@ impl Request {
         }
     }
 
-    /// Who signs the response: the request's own channel, where the request was signed or signing is required (3.3.4.1.1); the
-    /// session itself while it is being bound.
+    /// Who signs the response: the request's own channel, where the request was signed or signing is required (3.3.4.1.1); or
+    /// what signed it from outside.
     fn signer(&self, chain: &Chain) -> Option<Rc<Channel>> {
-        let channel = self.channel.as_ref().or(self.binding.as_ref()).filter(|_| chain.sealed.is_none())?;
+        let channel = self.channel.as_ref().or(self.outside.as_ref()).filter(|_| chain.sealed.is_none())?;
         (self.signed || channel.session.signing_required).then(|| Rc::clone(channel))
     }
 

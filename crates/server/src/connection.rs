@@ -165,6 +165,16 @@ impl Connection {
         self.channels.borrow().get(&id).filter(|channel| !channel.session.has_ended()).cloned()
     }
 
+    /// What a session speaks with that has ended, or is not bound to this connection (yet): then Session.SigningKey. Its requests are
+    /// refused, and clients want that signed.
+    pub(crate) fn outside_channel(&self, id: SessionId) -> Option<Rc<Channel>> {
+        if let Some(ended) = self.channels.borrow().get(&id) {
+            return Some(Rc::clone(ended));
+        }
+        let session = self.server.sessions.find(id)?;
+        Some(Channel::unlisted(&session, self.channel_facts(session.signing)).into())
+    }
+
     /// Makes the connection a channel of a session.
     pub(crate) fn add_channel(&self, channel: Channel) {
         let mut channels = self.channels.borrow_mut();

@@ -50,8 +50,8 @@ pub(crate) type Outcome = Result<Reply, Refusal>;
 pub(crate) struct Context {
     pub(crate) connection: Rc<Connection>,
     pub(crate) channel: Option<Rc<Channel>>,
-    /// The session that a SESSION_SETUP binds to this connection, where it is signed by it.
-    pub(crate) binding: Option<Rc<Channel>>,
+    /// The session that signed the request, where it is not bound to this connection (yet).
+    pub(crate) outside: Option<Rc<Channel>>,
     pub(crate) tree: Option<Arc<Tree>>,
     pub(crate) open: Option<Arc<Open>>,
     /// The request came sealed.

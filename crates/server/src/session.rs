@@ -292,8 +292,8 @@ impl Channel {
         Channel { session: Arc::clone(session), signing_key, facts, nonces: RefCell::new(NonceRange::empty()) }
     }
 
-    /// What a connection that is being bound speaks with until it is: Session.SigningKey. The session does not count it.
-    pub(crate) fn to_bind(session: &Arc<Session>, facts: ChannelFacts) -> Self {
+    /// One that the session does not count, with Session.SigningKey.
+    pub(crate) fn unlisted(session: &Arc<Session>, facts: ChannelFacts) -> Self {
         Channel::new(session, session.keys.signing_key(session.signing), facts.into())
     }
 

@@ -439,6 +439,8 @@ numbers! {
         COMPRESSION_DISABLED = 0xC000_0426,
         /// The file is too large for the file system.
         FILE_SYSTEM_LIMITATION = 0xC000_0427,
+        /// The request does not fit what was agreed on before.
+        REQUEST_OUT_OF_SEQUENCE = 0xC000_042A,
         /// No ranges were processed.
         NO_RANGES_PROCESSED = 0xC000_0460,
         /// The device has no such feature.

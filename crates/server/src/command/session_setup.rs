@@ -23,8 +23,6 @@ use crate::refusal::Refusal;
 use crate::session::{Beginning, Session, Setup};
 use crate::user::User;
 
-pub(crate) use bind::verify as verify_binding;
-
 /// Sign-ins that one connection may have begun and not finished.
 const SETUPS_MAX: usize = 64;
 
@@ -91,6 +89,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
                 None => Duration::ZERO,
             };
             tracing::info!(peer = %context.connection.peer, user = named.as_deref().unwrap_or(""), %failure, "sign-in refused");
+            setup.fail(context);
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
@@ -118,6 +117,9 @@ fn begin(context: &Context) -> Result<(SessionId, SetupInProgress), Status> {
             let beginning = Beginning::of(context.server());
             (beginning.id(), Purpose::Begin(beginning))
         }
+        (_, Some(channel)) if channel.session.signing_required && !context.signed && !context.sealed => {
+            return Err(Status::ACCESS_DENIED);
+        }
         (id, Some(_)) => (id, Purpose::Renew),
         (_, None) => return Err(Status::USER_SESSION_DELETED),
     };
@@ -130,6 +132,14 @@ fn asks_to_bind(request: &SessionSetupRequest<'_>, id: SessionId) -> bool {
 }
 
 impl SetupInProgress {
+    /// A session that does not sign in again ends (3.3.5.5.3); one that was to be bound goes on with the channels it has.
+    fn fail(self, context: &Context) {
+        match (self.purpose, &context.channel) {
+            (Purpose::Renew, Some(channel)) => context.server().end_session(&channel.session),
+            (Purpose::Renew, None) | (Purpose::Begin(_) | Purpose::Bind(_), _) => {}
+        }
+    }
+
     /// Its pre-auth hash begins with the connection's own NEGOTIATE.
     fn new(context: &Context, purpose: Purpose) -> Self {
         let preauth = context.connection.negotiation.borrow().preauth().clone();

@@ -81,7 +81,8 @@ async fn each_channel_signs_with_its_own_key() {
 
 #[tokio::test]
 async fn the_dialect_and_the_cipher_must_be_the_sessions() {
-    let default = Terms::default();
+    // Without GMAC, which is refused in its own way.
+    let default = Terms { signing: Some(SigningAlgorithm::AesCmac), ..Terms::default() };
     let of = |dialect| Terms { dialect, ..default };
     let (old, v30, v302) = (of(Dialect::SMB_2_1), of(Dialect::SMB_3_0), of(Dialect::SMB_3_0_2));
     assert_eq!(bind_terms(default, v302).await, Status::INVALID_PARAMETER);
@@ -102,8 +103,11 @@ async fn gmac_goes_with_gmac_alone() {
     for first in algorithms {
         for second in algorithms {
             let is_gmac = |algorithm| algorithm == SigningAlgorithm::AesGmac;
-            let fits = is_gmac(first) == is_gmac(second);
-            let expected = if fits { Status::SUCCESS } else { Status::NOT_SUPPORTED };
+            let expected = match (is_gmac(first), is_gmac(second)) {
+                (true, false) => Status::REQUEST_OUT_OF_SEQUENCE,
+                (false, true) => Status::NOT_SUPPORTED,
+                (true, true) | (false, false) => Status::SUCCESS,
+            };
             assert_eq!(bind_terms(with(first), with(second)).await, expected, "{first:?} {second:?}");
         }
     }
@@ -139,6 +143,10 @@ async fn a_bind_is_signed_by_the_session() {
 
 #[tokio::test]
 async fn no_session_and_one_that_has_ended_are_not_found() {
+    tokio::task::LocalSet::new().run_until(bind_what_is_not_there()).await;
+}
+
+async fn bind_what_is_not_there() {
     let server = server(Signing::Enabled);
     let mut first = Peer::sign_in(&server).await;
     let mut second = negotiated(&server, Terms::default()).await;
@@ -263,6 +271,25 @@ async fn signing_in_again_on_one_channel_leaves_the_keys_of_all() {
     for peer in [&mut first, &mut second] {
         assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
     }
+}
+
+#[tokio::test]
+async fn signing_in_again_is_signed_and_a_failure_ends_the_session() {
+    tokio::task::LocalSet::new().run_until(fail_to_sign_in_again()).await;
+}
+
+async fn fail_to_sign_in_again() {
+    let server = server(Signing::Required);
+    let mut first = Peer::sign_in(&server).await;
+    let file = first.open("file").await;
+    let mut second = bound(&server, &first).await;
+    let key = second.signing_key.take();
+    assert_eq!(second.sign_in_again(SessionSetupFlags::NONE).await, Status::ACCESS_DENIED);
+    second.signing_key = key;
+    assert_eq!(first.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
+    second.terms.password = "wrong";
+    assert_eq!(second.sign_in_again(SessionSetupFlags::NONE).await, Status::LOGON_FAILURE);
+    assert_eq!(first.query(file, FileClass::BASIC, 100).await.status(), Status::USER_SESSION_DELETED);
 }
 
 #[tokio::test]
