@@ -233,6 +233,7 @@ impl Request {
             sealed: chain.sealed.is_some(),
             signed: self.signed,
             session_id: self.session_id,
+            replay: self.header.flags.contains(Flags::REPLAY_OPERATION),
             in_flight: Rc::clone(in_flight),
         };
         if !row.session {
@@ -276,6 +277,7 @@ impl Request {
             if context.tree.as_ref().is_some_and(|tree| tree.id != open.tree.id) {
                 return Err(Status::FILE_CLOSED);
             }
+            open.used();
             context.open = Some(open);
         }
         Ok(context)

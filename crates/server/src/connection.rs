@@ -19,6 +19,7 @@ use crate::buffers::Buffers;
 use crate::command::negotiate::Negotiation;
 use crate::command::session_setup::SetupInProgress;
 use crate::credits::CreditWindow;
+use crate::durable::Parting;
 use crate::in_flight::InFlightTable;
 use crate::inbox::Inbox;
 use crate::mailbox::{Letter, Mailbox};
@@ -308,7 +309,7 @@ impl Connection {
         self.setups.borrow_mut().clear();
         for (_, channel) in self.channels.borrow_mut().drain() {
             if channel.session.remove_channel(self.id) {
-                self.server.end_session(&channel.session);
+                self.server.end_session(&channel.session, Parting::Lost);
             }
         }
     }

@@ -60,6 +60,8 @@ pub(crate) struct Context {
     pub(crate) signed: bool,
     /// SessionId of the header, for the commands that come before there is a session.
     pub(crate) session_id: SessionId,
+    /// The client sends the request again, because it got no answer (SMB2_FLAGS_REPLAY_OPERATION).
+    pub(crate) replay: bool,
     pub(crate) in_flight: Rc<InFlight>,
 }
 

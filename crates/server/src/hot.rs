@@ -156,7 +156,9 @@ fn find(channel: &Channel, header: &Header, file_id: FileId, sealed: bool, signe
 fn plain_file(open: &Open, access: u32) -> Option<&FileOpen> {
     let file = open.file().ok()?;
     let plain = match file.kind {
-        Kind::File | Kind::Stream => !file.file.has_locks() && !file.has_frozen_times(),
+        Kind::File | Kind::Stream => {
+            !file.file.has_locks() && !file.has_frozen_times() && !file.durability.is_replayable()
+        }
         Kind::Directory => false,
     };
     (plain && open.granted & access != 0).then_some(file)

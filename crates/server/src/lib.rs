@@ -11,6 +11,7 @@ mod command;
 mod connection;
 mod context;
 mod credits;
+mod durable;
 mod enumeration;
 mod files;
 mod gate;
@@ -51,8 +52,9 @@ use arc_swap::ArcSwap;
 
 use crate::admin::Estate;
 use crate::attempts::Attempts;
+use crate::durable::{Durables, Parting};
 use crate::files::FileTable;
-use crate::open::OpenId;
+use crate::open::{Open, OpenId};
 use crate::pool::Pool;
 use crate::session::{Session, Sessions};
 use crate::shard::Shards;
@@ -79,6 +81,7 @@ pub(crate) struct Shared {
     pub(crate) estate: ArcSwap<Estate>,
     pub(crate) sessions: Sessions,
     pub(crate) files: FileTable,
+    pub(crate) durables: Arc<Durables>,
     pub(crate) pool: Pool,
     pub(crate) attempts: Attempts,
     pub(crate) writes: WritePlace,
@@ -118,8 +121,11 @@ impl Server {
     pub fn stop(self, patience: Duration) {
         self.shards.stop(patience);
         for session in self.shared.sessions.all() {
-            session.end(&self.shared.files);
+            let rest = self.shared.part(&session, Parting::Lost);
+            rest.iter().for_each(|open| open.close(&self.shared.files));
         }
+        // What is persistent waits for the next server.
+        self.shared.durables.take_mortal().iter().for_each(|open| open.close(&self.shared.files));
         self.shared.pool.close();
     }
 }
@@ -133,6 +139,7 @@ impl Shared {
             estate: ArcSwap::from_pointee(estate),
             sessions: Sessions::new(),
             files: FileTable::new(),
+            durables: Arc::default(),
             pool: Pool::new(),
             attempts: Attempts::new(),
             writes: WritePlace::new(),
@@ -145,10 +152,20 @@ impl Shared {
         OpenId(self.next_open.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Forgets a session and closes what it had open, on the pool: stores may have to be waited for.
-    pub(crate) fn end_session(self: &Arc<Self>, session: &Arc<Session>) {
+    /// Forgets a session, and keeps what of it outlives it; gives the rest, for closing.
+    #[must_use]
+    pub(crate) fn part(&self, session: &Session, parting: Parting) -> Vec<Arc<Open>> {
         self.sessions.remove(session.id);
-        let (server, session) = (Arc::clone(self), Arc::clone(session));
-        self.pool.submit(Box::new(move || session.end(&server.files)));
+        let opens = session.end();
+        match parting {
+            Parting::Lost => self.durables.keep(opens),
+            Parting::Expelled => opens,
+        }
+    }
+
+    /// The same, and closes the rest on the pool: stores may have to be waited for.
+    pub(crate) fn end_session(self: &Arc<Self>, session: &Session, parting: Parting) {
+        let rest = self.part(session, parting);
+        self.close_on_pool(rest);
     }
 }

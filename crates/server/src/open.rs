@@ -9,6 +9,7 @@ use store::{Kind, Node, SharePath};
 use wire::ids::FileId;
 use wire::status::Status;
 
+use crate::durable::Durability;
 use crate::enumeration::Enumeration;
 use crate::files::{FileEntry, FileTable, Removal};
 use crate::line::Line;
@@ -77,6 +78,7 @@ pub(crate) struct FileOpen {
     pub(crate) enumeration: Mutex<Option<Enumeration>>,
     /// Which times of the file this open has frozen (-1) in FileBasicInformation.
     pub(crate) frozen_times: Mutex<FrozenTimes>,
+    pub(crate) durability: Durability,
 }
 
 /// The file a stream belongs to.
@@ -131,6 +133,7 @@ impl Open {
         }
         match &self.target {
             Target::File(file) => {
+                file.durability.closed(self.id);
                 let removal = files.leave(&file.file, self.id, file.delete_on_close.load(Ordering::Relaxed));
                 if removal != Removal::Nothing {
                     file.remove(&self.tree, &removal);
@@ -138,6 +141,13 @@ impl Open {
                 }
             }
             Target::Pipe(pipe) => pipe.close(),
+        }
+    }
+
+    /// Notes that its client used it.
+    pub(crate) fn used(&self) {
+        if let Target::File(file) = &self.target {
+            file.durability.used();
         }
     }
 
@@ -159,6 +169,15 @@ impl FileOpen {
     /// The stream's name, empty for the file itself.
     pub(crate) fn stream_name(&self) -> String {
         self.stream.as_ref().map_or(String::new(), |stream| stream.name.lock().clone())
+    }
+
+    /// The name as a client's CREATE has it, the stream's behind a colon.
+    pub(crate) fn name(&self) -> String {
+        let path = self.path.lock().as_str().to_owned();
+        match self.stream_name() {
+            unnamed if unnamed.is_empty() => path,
+            stream => format!("{path}:{stream}"),
+        }
     }
 
     /// The file that attributes, times and security descriptors belong to: for a stream the file that has it.

@@ -8,6 +8,7 @@ use secure::sign::SigningAlgorithm;
 
 use crate::Shared;
 use crate::admin::{Admin, ChannelView, Estate, OpenView, SessionView};
+use crate::durable::Parting;
 use crate::open::{Open, OpenId, Target};
 use crate::session::{ChannelFacts, Session};
 use wire::ids::SessionId;
@@ -20,13 +21,12 @@ impl Admin for Arc<Shared> {
             let name = session.user.load().name.clone();
             let stays = estate.principals.iter().any(|principal| principal.name == name);
             if stays {
-                let gone = session.follow_shares(&estate);
-                let server = Arc::clone(self);
-                self.pool.submit(Box::new(move || gone.iter().for_each(|open| open.close(&server.files))));
+                self.close_on_pool(session.follow_shares(&estate));
             } else {
-                self.end_session(&session);
+                self.end_session(&session, Parting::Expelled);
             }
         }
+        self.close_on_pool(self.durables.follow_shares(&estate));
     }
 
     fn sessions(&self) -> Vec<SessionView> {
@@ -34,13 +34,15 @@ impl Admin for Arc<Shared> {
     }
 
     fn opens(&self) -> Vec<OpenView> {
-        self.sessions.all().iter().flat_map(|session| session.opens()).map(|open| view_open(&open)).collect()
+        let of_sessions = self.sessions.all();
+        let open = of_sessions.iter().flat_map(|session| session.opens());
+        open.chain(self.durables.all()).map(|open| view_open(&open)).collect()
     }
 
     fn close_session(&self, id: u64) -> bool {
         match self.sessions.find(SessionId(id)) {
             Some(session) => {
-                self.end_session(&session);
+                self.end_session(&session, Parting::Expelled);
                 true
             }
             None => false,
@@ -48,12 +50,12 @@ impl Admin for Arc<Shared> {
     }
 
     fn close_open(&self, id: u64) -> bool {
-        let open = self.sessions.all().iter().find_map(|session| session.remove_open(OpenId(id)));
-        if let Some(open) = &open {
-            let (server, open) = (Arc::clone(self), Arc::clone(open));
-            self.pool.submit(Box::new(move || open.close(&server.files)));
-        }
-        open.is_some()
+        let id = OpenId(id);
+        let open = self.sessions.all().iter().find_map(|session| session.remove_open(id));
+        let open = open.or_else(|| self.durables.take(id));
+        let found = open.is_some();
+        self.close_on_pool(open.into_iter().collect());
+        found
     }
 }
 
@@ -89,10 +91,7 @@ fn view_channel(channel: &ChannelFacts) -> ChannelView {
 
 fn view_open(open: &Open) -> OpenView {
     let path = match &open.target {
-        Target::File(file) => match file.stream_name().as_str() {
-            "" => file.path.lock().as_str().to_owned(),
-            stream => format!("{}:{stream}", file.path.lock().as_str()),
-        },
+        Target::File(file) => file.name(),
         Target::Pipe(_) => "(pipe)".to_owned(),
     };
     OpenView {

@@ -16,7 +16,6 @@ use wire::ids::{Dialect, Guid, SessionId, TreeId};
 use wire::status::Status;
 
 use crate::Shared;
-use crate::files::FileTable;
 use crate::mailbox::{Letter, Mailbox};
 use crate::open::{Open, OpenId};
 use crate::tree::Tree;
@@ -263,15 +262,14 @@ impl Session {
         channels.closed
     }
 
-    /// Ends the session and closes all its opens. May wait for stores. Only the first call does anything.
-    pub(crate) fn end(&self, files: &FileTable) {
+    /// Ends the session and gives its opens, for closing or keeping. Only the first call gives any.
+    #[must_use]
+    pub(crate) fn end(&self) -> Vec<Arc<Open>> {
         if self.ended.swap(true, Ordering::AcqRel) {
-            return;
+            return Vec::new();
         }
         self.trees.lock().clear();
-        for open in self.take_opens(|_| true) {
-            open.close(files);
-        }
+        self.take_opens(|_| true)
     }
 
     fn take_opens(&self, is_meant: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {

@@ -16,6 +16,7 @@ use tokio::task::LocalSet;
 use crate::Shared;
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Ending, Origin};
+use crate::durable::scavenge;
 
 /// Connections of one server: each may cost a descriptor and, idle, a few KiB.
 const CONNECTIONS_MAX: usize = 65_536;
@@ -96,6 +97,7 @@ impl Shard {
         let local = LocalSet::new();
         local.block_on(&runtime, async {
             if let Some((listeners, doors)) = accepting {
+                tokio::task::spawn_local(scavenge(Arc::clone(&self.server)));
                 for listener in listeners {
                     tokio::task::spawn_local(accept(listener, doors.clone(), self.stopped.clone()));
                 }

@@ -18,6 +18,7 @@ use wire::command::query_info::{InfoType, QueryInfoRequest};
 use wire::command::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use wire::command::set_info::SetInfoRequest;
 use wire::command::tree_connect::TreeConnectRequest;
+use wire::context::create::CreateContexts;
 use wire::context::negotiate::{
     self as contexts, ContextType, EncryptionCapabilities, HashAlgorithm, NegotiateContextsBuilder,
     PreauthIntegrityCapabilities, SigningCapabilities,
@@ -95,6 +96,8 @@ pub(crate) struct Terms {
     pub(crate) signing: Option<SigningAlgorithm>,
     pub(crate) user: &'static str,
     pub(crate) password: &'static str,
+    /// The session that the new one takes the place of.
+    pub(crate) previous_session: SessionId,
 }
 
 impl Default for Terms {
@@ -107,6 +110,7 @@ impl Default for Terms {
             signing: Some(SigningAlgorithm::AesGmac),
             user: USER,
             password: PASSWORD,
+            previous_session: SessionId(0),
         }
     }
 }
@@ -130,6 +134,8 @@ pub(crate) struct Peer {
     pub(crate) session_id: SessionId,
     pub(crate) tree_id: TreeId,
     pub(crate) signing_key: Option<SigningKey>,
+    /// Flags of the next requests, beside the usual ones.
+    pub(crate) flags: Flags,
     /// After NEGOTIATE, and during a sign-in.
     negotiated: PreauthHash,
     preauth: PreauthHash,
@@ -166,6 +172,7 @@ impl Peer {
             session_id: SessionId(0),
             tree_id: TreeId(0),
             signing_key: None,
+            flags: Flags::NONE,
             negotiated: PreauthHash::new(),
             preauth: PreauthHash::new(),
         }
@@ -292,7 +299,12 @@ impl Peer {
     }
 
     async fn send_token(&mut self, flags: SessionSetupFlags, token: &[u8]) -> Answer {
-        let request = SessionSetupRequest { flags, security_buffer: token, ..SessionSetupRequest::default() };
+        let request = SessionSetupRequest {
+            flags,
+            security_buffer: token,
+            previous_session_id: self.terms.previous_session,
+            ..SessionSetupRequest::default()
+        };
         let sent = self.message(Command::SESSION_SETUP, |body| request.encode(body));
         self.preauth.update(&sent);
         self.exchange(sent).await
@@ -328,6 +340,26 @@ impl Peer {
             share_access: ShareAccess(7),
             disposition: CreateDisposition::OPEN_IF,
             name: Utf16::new(&name).unwrap(),
+            ..CreateRequest::default()
+        };
+        edit(&mut request);
+        self.ask(Command::CREATE, |body| request.encode(body)).await
+    }
+
+    /// Makes or opens `name` for everything, with these create contexts and as `edit` has it.
+    pub(crate) async fn create_edited(
+        &mut self,
+        name: &str,
+        contexts: &[u8],
+        edit: impl FnOnce(&mut CreateRequest<'_>),
+    ) -> Answer {
+        let name = utf16_bytes(name);
+        let mut request = CreateRequest {
+            desired_access: wire::security::access::FILE_ALL.into(),
+            share_access: ShareAccess(7),
+            disposition: CreateDisposition::OPEN_IF,
+            name: Utf16::new(&name).unwrap(),
+            contexts: CreateContexts::decode(contexts).unwrap(),
             ..CreateRequest::default()
         };
         edit(&mut request);
@@ -387,7 +419,7 @@ impl Peer {
             message_id,
             route: Route::Sync { tree_id: self.tree_id },
             session_id: self.session_id,
-            flags: if self.signing_key.is_some() { Flags::SIGNED } else { Flags::NONE },
+            flags: self.flags | if self.signing_key.is_some() { Flags::SIGNED } else { Flags::NONE },
             ..Header::default()
         }
     }

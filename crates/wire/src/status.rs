@@ -463,6 +463,8 @@ numbers! {
         DIRECTORY_NOT_SUPPORTED = 0xC000_047C,
         /// The share is not there now.
         SHARE_UNAVAILABLE = 0xC000_0480,
+        /// A request that is repeated is not the same as before.
+        CONTEXT_MISMATCH = 0xC000_0719,
         /// The oplock cannot be broken.
         CANNOT_BREAK_OPLOCK = 0xC000_0909,
         /// The signature is wrong.

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use wire::command::logoff::LogoffResponse;
 
 use crate::context::{Context, Outcome, Reply};
+use crate::durable::Parting;
 
 pub(crate) async fn handle(context: &Context) -> Outcome {
     let session = Arc::clone(context.session()?);
     let server = Arc::clone(context.server());
-    server.sessions.remove(session.id);
     context.connection.channels.borrow_mut().remove(&session.id);
-    context.on_pool(move || session.end(&server.files)).await?;
+    // "If Open.IsDurable is TRUE", or resilient, it waits for its client like after a lost connection.
+    let rest = server.part(&session, Parting::Lost);
+    if !rest.is_empty() {
+        context.on_pool(move || rest.iter().for_each(|open| open.close(&server.files))).await?;
+    }
     let mut body = Vec::new();
     LogoffResponse.encode(&mut body);
     Ok(Reply::new(body))

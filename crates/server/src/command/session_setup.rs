@@ -19,6 +19,7 @@ use wire::status::Status;
 
 use crate::admin::{Estate, Principal, Sealing, Signing};
 use crate::context::{Context, Outcome, Reply};
+use crate::durable::Parting;
 use crate::refusal::Refusal;
 use crate::session::{Beginning, Session, Setup};
 use crate::user::User;
@@ -135,7 +136,7 @@ impl SetupInProgress {
     /// A session that does not sign in again ends (3.3.5.5.3); one that was to be bound goes on with the channels it has.
     fn fail(self, context: &Context) {
         match (self.purpose, &context.channel) {
-            (Purpose::Renew, Some(channel)) => context.server().end_session(&channel.session),
+            (Purpose::Renew, Some(channel)) => context.server().end_session(&channel.session, Parting::Expelled),
             (Purpose::Renew, None) | (Purpose::Begin(_) | Purpose::Bind(_), _) => {}
         }
     }
@@ -247,8 +248,8 @@ async fn end_previous(context: &Context, previous: SessionId, user: &User) -> Re
     if session.user.load().sid() != user.sid() {
         return Ok(());
     }
-    server.sessions.remove(previous);
-    context.on_pool(move || session.end(&server.files)).await
+    let rest = server.part(&session, Parting::Lost);
+    context.on_pool(move || rest.iter().for_each(|open| open.close(&server.files))).await
 }
 
 fn session_flags(session: &Session) -> SessionFlags {

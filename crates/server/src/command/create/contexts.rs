@@ -1,5 +1,5 @@
-//! The create contexts of a response (MS-SMB2 2.2.14.2): maximal access and the on-disk id. Oplocks, leases and durable handles
-//! are not granted, which their absence says.
+//! The create contexts of a response (MS-SMB2 2.2.14.2): maximal access and the on-disk id. Oplocks and leases are not granted,
+//! which their absence says.
 
 use store::Metadata;
 use wire::context::create::{CreateContexts, CreateContextsBuilder, name};
@@ -13,6 +13,11 @@ pub(super) struct Answer(CreateContextsBuilder);
 impl Answer {
     pub(super) fn contexts(&self) -> CreateContexts<'_> {
         self.0.contexts()
+    }
+
+    /// One more.
+    pub(super) fn add(&mut self, name: &[u8], data: &[u8]) {
+        self.0.add(name, data);
     }
 }
 

@@ -1,6 +1,7 @@
 //! CREATE (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1): opens, makes, overwrites.
 
 mod contexts;
+mod durable;
 mod existing;
 mod new;
 mod plan;
@@ -45,6 +46,10 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     if let Place::Pipes = tree.place {
         return open_pipe(context, &request);
     }
+    let durable = match durable::begin(context, &request).await? {
+        durable::Begun::Answered(reply) => return Ok(reply),
+        durable::Begun::Goes(wish) => wish,
+    };
     let plan = Arc::new(Plan::read(&request, &tree)?);
     for _ in 0..RACES_MAX {
         let attempt = match resolve(context, &plan).await? {
@@ -52,7 +57,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
             Resolved::Missing { parent, path } => new::make(context, &plan, parent, path).await,
         };
         match attempt {
-            Ok(Some(opened)) => return finish(context, &plan, opened).await,
+            Ok(Some(opened)) => return finish(context, &plan, opened, durable).await,
             Ok(None) => continue,
             Err(refusal) => return Err(refusal),
         }
@@ -138,7 +143,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened) -> Outcome {
+async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: durable::Wish) -> Outcome {
     let Opened { kept, node, stream, granted, maximal, action } = opened;
     let Kept { id, file, path, line } = kept;
     let base = stream.as_ref().map_or(&node, |(base, _)| base);
@@ -165,9 +170,11 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened) -> Outcome 
         ea_position: AtomicUsize::new(0),
         enumeration: Mutex::new(None),
         frozen_times: Mutex::default(),
+        durability: durable.durability(context, action),
     }));
     let open = keep(context, id, target, line, granted)?;
-    let contexts = contexts::answer(plan, &known, maximal);
+    let mut contexts = contexts::answer(plan, &known, maximal);
+    durable.grant(context, &open, &mut contexts).await;
     Ok(reply(&open, &known, action, &contexts))
 }
 

@@ -123,8 +123,8 @@ impl Plan {
     }
 }
 
-/// Contexts that ask for what is never granted must be whole all the same; those that name a snapshot or a durable open name one
-/// that is not there.
+/// Contexts that ask for what is never granted must be whole all the same; those that name a snapshot name one that
+/// is not there.
 fn check_contexts(contexts: &CreateContexts<'_>) -> Result<(), Refusal> {
     if contexts.iter().any(|context| context.name.len() < CONTEXT_NAME_BYTES_MIN) {
         return Err(Status::INVALID_PARAMETER.into());
@@ -138,8 +138,7 @@ fn check_contexts(contexts: &CreateContexts<'_>) -> Result<(), Refusal> {
     if contexts.find(name::DURABLE_HANDLE_REQUEST).is_some_and(|data| data.len() < DURABLE_REQUEST_BYTES) {
         return Err(Status::INVALID_PARAMETER.into());
     }
-    let absent = [name::TIMEWARP_TOKEN, name::DURABLE_HANDLE_RECONNECT, name::DURABLE_HANDLE_RECONNECT_V2];
-    if absent.into_iter().any(|absent| contexts.find(absent).is_some()) {
+    if contexts.find(name::TIMEWARP_TOKEN).is_some() {
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
     Ok(())

@@ -5,6 +5,7 @@ mod copy;
 mod duplicate;
 mod object_id;
 mod pipe;
+mod resilient;
 mod resume_key;
 mod snapshots;
 mod sparse;
@@ -110,6 +111,7 @@ async fn of_open(context: &Context, request: &IoctlRequest<'_>) -> Answered {
         CtlCode::DUPLICATE_EXTENTS_TO_FILE_EX => duplicate::duplicate_extended(context, request).await,
         CtlCode::GET_COMPRESSION => compression::current(context, request),
         CtlCode::SET_COMPRESSION => compression::set(context, request),
+        CtlCode::LMR_REQUEST_RESILIENCY => resilient::request(context, request),
         CtlCode::CREATE_OR_GET_OBJECT_ID => object_id::of_file(context, request),
         CtlCode::GET_REPARSE_POINT | CtlCode::DELETE_REPARSE_POINT => not_a_reparse_point(context),
         // "This operation MUST be completed with STATUS_SUCCESS" (MS-FSA 2.1.5.10.18).

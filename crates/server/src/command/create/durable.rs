@@ -1,0 +1,408 @@
+//! What of a CREATE is about opens that outlive their connection: the contexts that ask for one (MS-SMB2 3.3.5.9.6, 3.3.5.9.10) and those
+//! that take one up again (3.3.5.9.7, 3.3.5.9.12), the replay of a CREATE (3.3.5.9) and application instances (3.3.5.9.13).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{Kind, fold};
+use wire::command::create::{CreateAction, CreateRequest, CreateResponse, OplockLevel};
+use wire::context::create::{
+    AppInstanceId, AppInstanceVersion, CreateContexts, CreateContextsBuilder, DurableReconnect, DurableReconnectV2,
+    DurableRequestV2, DurableResponseV2, Lease, LeaseState, LeaseV2, name,
+};
+use wire::context::durable::{DURABLE_RESPONSE, DurableFlags};
+use wire::ids::{Dialect, FileTime, Guid};
+use wire::security::access::{APPEND_DATA, DELETE, EXECUTE, FILE_GENERIC_READ, READ_DATA, WRITE_DATA};
+use wire::status::Status;
+
+use super::contexts::Answer;
+use crate::access;
+use crate::attributes;
+use crate::context::{Context, Outcome, Reply};
+use crate::durable::{
+    Claimed, Durability, Held, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX, held,
+};
+use crate::open::{FileOpen, Open, OpenId, Target};
+use crate::refusal::Refusal;
+
+/// Bytes of SMB2_CREATE_DURABLE_HANDLE_REQUEST (2.2.13.2.3).
+const DURABLE_REQUEST_BYTES: usize = 16;
+/// Who may do one of these has an open whose CREATE is worth a replay (3.3.5.9.10).
+const REPLAY_ACCESS: u32 = READ_DATA | EXECUTE | WRITE_DATA | APPEND_DATA | DELETE;
+
+/// How a CREATE goes on.
+pub(super) enum Begun {
+    /// It is done: it took up an open that there was.
+    Answered(Reply),
+    /// It opens something.
+    Goes(Wish),
+}
+
+/// What a CREATE that opens something wants its open to be.
+pub(super) struct Wish {
+    client: Guid,
+    making: Making,
+    /// DHnQ is there.
+    first: bool,
+    second: Option<DurableRequestV2>,
+    reservation: Option<Reservation>,
+}
+
+/// The contexts that this file is about, as the connection's dialect has them.
+struct Asked {
+    first: bool,
+    second: Option<DurableRequestV2>,
+    reconnect: Option<Reconnect>,
+    instance: Option<AppInstanceId>,
+    version: Option<AppInstanceVersion>,
+    lease: Option<Lease>,
+}
+
+/// DHnC or DH2C.
+struct Reconnect {
+    open: OpenId,
+    second: Option<(Guid, DurableFlags)>,
+}
+
+impl Asked {
+    fn read(contexts: &CreateContexts<'_>, dialect: Dialect) -> Result<Self, Refusal> {
+        let with_dialect = |known: Dialect, name: &[u8]| contexts.find(name).filter(|_| dialect >= known);
+        let third = |name: &[u8]| with_dialect(Dialect::SMB_3_0, name);
+        let first = contexts.find(name::DURABLE_HANDLE_REQUEST);
+        if first.is_some_and(|data| data.len() < DURABLE_REQUEST_BYTES) {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        let first_reconnect =
+            contexts.find(name::DURABLE_HANDLE_RECONNECT).map(DurableReconnect::decode).transpose()?;
+        let second = third(name::DURABLE_HANDLE_REQUEST_V2).map(DurableRequestV2::decode).transpose()?;
+        let second_reconnect = third(name::DURABLE_HANDLE_RECONNECT_V2).map(DurableReconnectV2::decode).transpose()?;
+        let firsts = usize::from(first.is_some() || first_reconnect.is_some());
+        // Only DHnQ and DHnC go together, and then DHnC counts (3.3.5.9.6, .7, .10, .12).
+        if firsts + usize::from(second.is_some()) + usize::from(second_reconnect.is_some()) > 1 {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        let of_second = second_reconnect.map(|reconnect| Reconnect {
+            open: OpenId(reconnect.file_id.persistent),
+            second: Some((reconnect.create_guid, reconnect.flags)),
+        });
+        let of_first =
+            first_reconnect.map(|reconnect| Reconnect { open: OpenId(reconnect.file_id.persistent), second: None });
+        let versioned = with_dialect(Dialect::SMB_3_1_1, name::APP_INSTANCE_VERSION);
+        Ok(Asked {
+            first: first.is_some(),
+            second,
+            reconnect: of_second.or(of_first),
+            instance: third(name::APP_INSTANCE_ID).map(AppInstanceId::decode).transpose()?,
+            version: versioned.map(AppInstanceVersion::decode).transpose()?,
+            lease: with_dialect(Dialect::SMB_2_1, name::LEASE).map(Lease::decode).transpose()?,
+        })
+    }
+}
+
+/// Takes up an open that there was, where the request means one, or makes ready for opening.
+pub(super) async fn begin(context: &Context, request: &CreateRequest<'_>) -> Result<Begun, Refusal> {
+    let asked = Asked::read(&request.contexts, context.session()?.dialect)?;
+    let client = context.connection.negotiation.borrow().client_guid;
+    if let Some(reconnect) = &asked.reconnect {
+        return reconnect.take_up(context, request, &asked, client).await.map(Begun::Answered);
+    }
+    let mut reservation = None;
+    if let Some(second) = &asked.second {
+        match context.server().durables.claim(client, second.create_guid) {
+            Claimed::Ours(ours) => reservation = Some(ours),
+            Claimed::UnderWay if context.replay => return Err(Status::FILE_NOT_AVAILABLE.into()),
+            Claimed::Done(open) if context.replay => {
+                return replay(context, &open, second, asked.lease.as_ref()).await.map(Begun::Answered);
+            }
+            Claimed::UnderWay | Claimed::Done(_) => return Err(Status::DUPLICATE_OBJECTID.into()),
+        }
+    }
+    if let Some(taken_up) = meet_persistent(context, request, &asked).await? {
+        return Ok(Begun::Answered(taken_up));
+    }
+    end_former_instance(context, request, &asked, client).await?;
+    let making = Making {
+        create: asked.second.map(|second| second.create_guid),
+        instance: asked.instance.map(|instance| instance.id),
+        version: asked.version.filter(|_| asked.instance.is_some()),
+        asked: (request.desired_access.0, request.share_access.0, request.options.0),
+        action: CreateAction::OPENED,
+    };
+    Ok(Begun::Goes(Wish { client, making, first: asked.first, second: asked.second, reservation }))
+}
+
+impl Wish {
+    /// The open's part.
+    pub(super) fn durability(&self, context: &Context, action: CreateAction) -> Durability {
+        Durability::new(self.client, Making { action, ..self.making }, &context.server().durables)
+    }
+
+    /// Grants what can be granted to the open that was made, and says so ("Successful Open Initialization" of 3.3.5.9.6 and
+    /// 3.3.5.9.10).
+    pub(super) async fn grant(self, _context: &Context, open: &Open, answer: &mut Answer) {
+        let Target::File(file) = &open.target else { return };
+        _context.server().durables.note_instance(open);
+        let keeps = file.kind != Kind::Directory && held(file, open.id).keeps();
+        if let Some(second) = &self.second {
+            if file.kind != Kind::Directory && open.granted & REPLAY_ACCESS != 0 {
+                file.durability.allow_replay();
+            }
+            if keeps {
+                file.durability.keep(Keeping::Durable(timeout(second)));
+                answer.add(name::DURABLE_HANDLE_REQUEST_V2, &response(file).to_bytes());
+            }
+        } else if self.first && keeps {
+            file.durability.keep(Keeping::Durable(TIMEOUT_V1));
+            answer.add(name::DURABLE_HANDLE_REQUEST, &DURABLE_RESPONSE);
+        }
+        if let Some(reservation) = self.reservation {
+            reservation.done(open);
+        }
+    }
+}
+
+/// "Whichever is smaller, the Timeout value in the request or 300 seconds" (3.3.5.9.10).
+fn timeout(second: &DurableRequestV2) -> Duration {
+    match second.timeout_milliseconds {
+        0 => TIMEOUT_V2,
+        asked => Duration::from_millis(asked.into()).min(TIMEOUT_V2_MAX),
+    }
+}
+
+/// The DH2Q context of a response.
+fn response(file: &FileOpen) -> DurableResponseV2 {
+    let keeping = file.durability.keeping();
+    let flags = if keeping.is_persistent() { DurableFlags::PERSISTENT } else { DurableFlags::NONE };
+    let timeout_milliseconds = u32::try_from(keeping.timeout().as_millis()).unwrap_or(u32::MAX);
+    DurableResponseV2 { timeout_milliseconds, flags }
+}
+
+/// The CREATE that made this open comes again: its client did not get the answer.
+async fn replay(context: &Context, open: &Arc<Open>, second: &DurableRequestV2, lease: Option<&Lease>) -> Outcome {
+    let session = context.session()?;
+    let file = open.file()?;
+    let held = held(file, open.id);
+    if open.user.sid() != session.user.load().sid() {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    if held.lease.is_some() && held.lease != lease.map(|lease| lease.lease_key) {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    if session.open(open.id).is_none() {
+        return Err(Status::DUPLICATE_OBJECTID.into());
+    }
+    let keeping = file.durability.keeping();
+    if keeping.is_persistent() && !second.flags.contains(DurableFlags::PERSISTENT) {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    let mut contexts = lease_context(held, lease);
+    if keeping != Keeping::Not {
+        contexts.add(name::DURABLE_HANDLE_REQUEST_V2, &response(file).to_bytes());
+    }
+    answer(context, open, file.durability.making().action, &contexts).await
+}
+
+/// What a CREATE meets where a persistent open waits for its client: that open where the CREATE made it ("Create Context Validation"),
+/// else a file that is not available.
+async fn meet_persistent(
+    context: &Context,
+    request: &CreateRequest<'_>,
+    asked: &Asked,
+) -> Result<Option<Reply>, Refusal> {
+    if context.session()?.dialect < Dialect::SMB_3_0 {
+        return Ok(None);
+    }
+    let durables = &context.server().durables;
+    let second = asked.second.filter(|second| second.flags.contains(DurableFlags::PERSISTENT));
+    let Some(open) = second.and_then(|second| durables.find_persistent(second.create_guid)) else {
+        let name = request.name.decode().unwrap_or_default();
+        let in_the_way = durables.find_persistent_on(&context.tree()?.share, &name).is_some();
+        return if in_the_way { Err(Status::FILE_NOT_AVAILABLE.into()) } else { Ok(None) };
+    };
+    if open.user.sid() != context.session()?.user.load().sid() {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    let file = open.file()?;
+    let making = file.durability.making();
+    if making.asked != (request.desired_access.0, request.share_access.0, request.options.0) {
+        return Err(Status::CONTEXT_MISMATCH.into());
+    }
+    let held = held(file, open.id);
+    let open = hand_over(context, &open)?;
+    let mut contexts = lease_context(held, asked.lease.as_ref());
+    contexts.add(name::DURABLE_HANDLE_REQUEST_V2, &response(open.file()?).to_bytes());
+    answer(context, &open, making.action, &contexts).await.map(Some)
+}
+
+/// An application that failed over to another client takes the place of what it had open there (3.3.5.9.13).
+async fn end_former_instance(
+    context: &Context,
+    request: &CreateRequest<'_>,
+    asked: &Asked,
+    client: Guid,
+) -> Result<(), Refusal> {
+    let Some(instance) = &asked.instance else { return Ok(()) };
+    let server = context.server();
+    let (share, user) = (&context.tree()?.share, context.session()?.user.load());
+    let name = fold(&request.name.decode().unwrap_or_default());
+    for open in server.durables.of_instance(instance.id) {
+        let file = open.file()?;
+        let elsewhere = file.durability.client != client && *open.tree.share == **share;
+        if !elsewhere || fold(&file.name()) != name {
+            continue;
+        }
+        if let Some(theirs) = file.durability.making().version
+            && asked.version.is_none_or(|ours| theirs >= ours)
+        {
+            return Err(Status::FILE_FORCED_CLOSED.into());
+        }
+        if access::check_node(&user, &**file.base(), FILE_GENERIC_READ).is_ok() {
+            close(context, &open).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Closes an open, whoever has it (3.3.4.17).
+async fn close(context: &Context, open: &Arc<Open>) -> Result<(), Refusal> {
+    let server = Arc::clone(context.server());
+    let taken = match open.line.session() {
+        Some(session) => session.remove_open(open.id),
+        None => server.durables.take(open.id),
+    };
+    match taken {
+        Some(open) => context.on_pool(move || open.close(&server.files)).await,
+        None => Ok(()),
+    }
+}
+
+impl Reconnect {
+    /// Gives a disconnected open to the session that asks for it, if that is its client's.
+    async fn take_up(&self, context: &Context, request: &CreateRequest<'_>, asked: &Asked, client: Guid) -> Outcome {
+        let open = self.find(context)?;
+        let file = open.file()?;
+        if *open.tree.share != *context.tree()?.share {
+            return Err(Status::OBJECT_NAME_NOT_FOUND.into());
+        }
+        let held = held(file, open.id);
+        self.check(file, held, asked.lease.as_ref(), client)?;
+        let name = request.name.decode().unwrap_or_default();
+        let stays = !file.delete_on_close.load(std::sync::atomic::Ordering::Relaxed);
+        if held.lease.is_some() && stays && fold(&name) != fold(&file.name()) {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        let claims_persistence = self.second.is_some_and(|(_, flags)| flags.contains(DurableFlags::PERSISTENT));
+        if claims_persistence && !file.durability.keeping().is_persistent() {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        if open.user.sid() != context.session()?.user.load().sid() {
+            return Err(Status::ACCESS_DENIED.into());
+        }
+        let open = hand_over(context, &open)?;
+        tracing::debug!(open = open.id.0, user = %open.user.name, share = %open.tree.share, "an open was reclaimed");
+        answer(context, &open, CreateAction::OPENED, &lease_context(held, asked.lease.as_ref())).await
+    }
+
+    fn find(&self, context: &Context) -> Result<Arc<Open>, Status> {
+        let durables = &context.server().durables;
+        let by_guid = || {
+            let (create, flags) = self.second?;
+            let persistent = flags.contains(DurableFlags::PERSISTENT);
+            if persistent { durables.find_persistent(create) } else { None }
+        };
+        durables.find(self.open).or_else(by_guid).ok_or(Status::OBJECT_NAME_NOT_FOUND)
+    }
+
+    /// The conditions that 3.3.5.9.7 and 3.3.5.9.12 answer with OBJECT_NAME_NOT_FOUND.
+    fn check(&self, file: &FileOpen, held: Held, lease: Option<&Lease>, client: Guid) -> Result<(), Status> {
+        let keeping = file.durability.keeping();
+        let other_client = held.lease.is_some() && file.durability.client != client;
+        let other_lease = held.lease != lease.map(|lease| lease.lease_key);
+        let other_create =
+            self.second.is_some_and(|(create, _)| file.durability.making().create.is_some_and(|made| made != create));
+        let never_created_so = self.second.is_some() && file.durability.making().create.is_none();
+        let asks_persistence = self.second.is_some_and(|(_, flags)| flags.contains(DurableFlags::PERSISTENT));
+        let lost = match keeping {
+            Keeping::Not => true,
+            Keeping::Durable(_) => !held.keeps(),
+            Keeping::Resilient(_) => false,
+            // "Windows 8 … continue to process the request" (note 349).
+            Keeping::Persistent(_) => !asks_persistence && !held.keeps(),
+        };
+        if other_client || other_lease || other_create || never_created_so || lost {
+            return Err(Status::OBJECT_NAME_NOT_FOUND);
+        }
+        Ok(())
+    }
+}
+
+/// Makes the open of a lost client one of this session: "set Open.Connection, Open.Session, Open.TreeConnect" (3.3.5.9.7).
+fn hand_over(context: &Context, lost: &Arc<Open>) -> Result<Arc<Open>, Refusal> {
+    let (session, tree) = (context.session()?, context.tree()?);
+    let Target::File(file) = &lost.target else { return Err(Status::OBJECT_NAME_NOT_FOUND.into()) };
+    let target = Target::File(Arc::clone(file));
+    let user = session.user.load_full();
+    let open = Open::new(lost.id, Arc::clone(&lost.line), user, Arc::clone(tree), target, lost.granted);
+    let (open, durables) = (Arc::new(open), &context.server().durables);
+    durables.reclaim(lost, session)?;
+    if let Err(status) = session.add_open(Arc::clone(&open)) {
+        // The session ended meanwhile: the open goes on waiting.
+        let rest = durables.keep(vec![open]);
+        context.server().close_on_pool(rest);
+        return Err(status.into());
+    }
+    Ok(open)
+}
+
+/// The lease of an open, in the version that the request has.
+fn lease_context(held: Held, asked: Option<&Lease>) -> CreateContextsBuilder {
+    let mut builder = CreateContextsBuilder::new();
+    if let (Some(lease_key), Some(asked)) = (held.lease, asked) {
+        let bit = |set: bool, state: LeaseState| if set { state } else { LeaseState::NONE };
+        let lease_state = bit(held.read, LeaseState::READ_CACHING)
+            | bit(held.handle, LeaseState::HANDLE_CACHING)
+            | bit(held.write, LeaseState::WRITE_CACHING);
+        let v2 = asked.v2.map(|v2| LeaseV2 { epoch: v2.epoch, ..v2 });
+        let lease = Lease { lease_key, lease_state, flags: asked.flags, v2 };
+        builder.add(name::LEASE, &lease.to_bytes());
+    }
+    builder
+}
+
+fn oplock_level(held: Held) -> OplockLevel {
+    match held {
+        Held { lease: Some(_), .. } => OplockLevel::LEASE,
+        Held { is_batch: true, .. } => OplockLevel::BATCH,
+        Held { write: true, .. } => OplockLevel::EXCLUSIVE,
+        Held { read: true, .. } => OplockLevel::II,
+        _ => OplockLevel::NONE,
+    }
+}
+
+/// The response for an open that there was ("Response Construction").
+async fn answer(
+    context: &Context,
+    open: &Arc<Open>,
+    action: CreateAction,
+    contexts: &CreateContextsBuilder,
+) -> Outcome {
+    let of = Arc::clone(open);
+    let known = context.work(move || of.file().map(attributes::of)).await???;
+    let response = CreateResponse {
+        oplock_level: oplock_level(held(open.file()?, open.id)),
+        create_action: action,
+        creation_time: FileTime(known.creation.0),
+        last_access_time: FileTime(known.access.0),
+        last_write_time: FileTime(known.write.0),
+        change_time: FileTime(known.change.0),
+        allocation_size: known.allocated,
+        end_of_file: known.length,
+        file_attributes: attributes::on_the_wire(&known),
+        file_id: open.id.file_id(),
+        contexts: contexts.contexts(),
+        ..CreateResponse::default()
+    };
+    let mut body = Vec::new();
+    response.encode(&mut body);
+    Ok(Reply { open: Some(open.id), ..Reply::new(body) })
+}

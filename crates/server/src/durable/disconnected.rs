@@ -1,0 +1,221 @@
+//! Opens whose client is lost, until it returns or their time is over (MS-SMB2 3.3.7.1, 3.3.6.2, 3.3.6.4).
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use store::fold;
+use tokio::time::Instant;
+use wire::ids::Guid;
+use wire::status::Status;
+
+use super::{Durables, Keeping, held};
+use crate::Shared;
+use crate::open::{FileOpen, Open, OpenId};
+use crate::session::{OPENS_MAX, Session};
+
+/// Opens that wait for their clients at a time; past it a lost open closes. As many as one client may have.
+const WAITING_MAX: usize = OPENS_MAX;
+
+/// Why a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// Its last connection is lost, its client signed in anew in its place or signed off: what is durable is kept (3.3.7.1, 3.3.5.6).
+    Lost,
+    /// The operator ends it: everything closes.
+    Expelled,
+}
+
+/// What became of a disconnected open that stood in somebody's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Farewell {
+    /// It closes.
+    Closing,
+    /// It does not wait here: its client has it again, or it is closing already. Look at its line again.
+    NotHere,
+    /// It is resilient or persistent, and stays until its time is over.
+    Stays,
+}
+
+/// The table.
+#[derive(Default)]
+pub(super) struct Waiting {
+    opens: HashMap<OpenId, Disconnected>,
+    /// When each is over.
+    deadlines: BTreeSet<(Instant, OpenId)>,
+}
+
+struct Disconnected {
+    open: Arc<Open>,
+    until: Instant,
+    keeping: Keeping,
+}
+
+impl Waiting {
+    fn insert(&mut self, open: &Arc<Open>, keeping: Keeping, until: Instant) -> bool {
+        if self.opens.len() >= WAITING_MAX {
+            return false;
+        }
+        self.deadlines.insert((until, open.id));
+        self.opens.insert(open.id, Disconnected { open: Arc::clone(open), until, keeping });
+        true
+    }
+
+    fn remove(&mut self, id: OpenId) -> Option<Disconnected> {
+        let disconnected = self.opens.remove(&id)?;
+        self.deadlines.remove(&(disconnected.until, id));
+        Some(disconnected)
+    }
+}
+
+impl Durables {
+    /// Keeps what of a session's opens outlives it, and gives the rest, for closing. An open that is kept has a line that leads
+    /// nowhere.
+    #[must_use]
+    pub(crate) fn keep(&self, opens: Vec<Arc<Open>>) -> Vec<Arc<Open>> {
+        let now = Instant::now();
+        let mut rest = Vec::new();
+        for open in opens {
+            let kept = open.file().is_ok_and(|file| self.keep_one(&open, file, now));
+            if !kept {
+                rest.push(open);
+            }
+        }
+        self.changed.notify_one();
+        rest
+    }
+
+    /// The open waits before what it holds is looked at: a break that comes between finds it here.
+    fn keep_one(&self, open: &Arc<Open>, file: &FileOpen, now: Instant) -> bool {
+        let keeping = file.durability.keeping();
+        if keeping == Keeping::Not || !self.insert(open, keeping, now + keeping.timeout()) {
+            return false;
+        }
+        match keeping {
+            Keeping::Durable(_) if !held(file, open.id).keeps() => self.take(open.id).is_none(),
+            Keeping::Not | Keeping::Durable(_) | Keeping::Resilient(_) | Keeping::Persistent(_) => true,
+        }
+    }
+
+    fn insert(&self, open: &Arc<Open>, keeping: Keeping, until: Instant) -> bool {
+        let mut waiting = self.waiting.lock();
+        open.line.cut();
+        let inserted = waiting.insert(open, keeping, until);
+        if inserted && keeping.is_persistent() {
+            self.waiting_persistent.fetch_add(1, Ordering::Relaxed);
+        }
+        inserted
+    }
+
+    fn removed(&self, disconnected: &Disconnected) {
+        if disconnected.keeping.is_persistent() {
+            self.waiting_persistent.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The open of an id, where it waits for its client.
+    pub(crate) fn find(&self, id: OpenId) -> Option<Arc<Open>> {
+        self.waiting.lock().opens.get(&id).map(|disconnected| Arc::clone(&disconnected.open))
+    }
+
+    /// The persistent open that a CREATE with this guid made, where it waits.
+    pub(crate) fn find_persistent(&self, create: Guid) -> Option<Arc<Open>> {
+        if self.waiting_persistent.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let made_by = |open: &Arc<Open>| {
+            let making = open.file().map(|file| file.durability.making());
+            making.is_ok_and(|making| making.create == Some(create))
+        };
+        self.persistent(made_by)
+    }
+
+    /// The persistent open that waits on the file or stream of this name, as clients write it.
+    pub(crate) fn find_persistent_on(&self, share: &str, name: &str) -> Option<Arc<Open>> {
+        if self.waiting_persistent.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let name = fold(name);
+        self.persistent(|open| *open.tree.share == *share && open.file().is_ok_and(|file| fold(&file.name()) == name))
+    }
+
+    fn persistent(&self, is_meant: impl Fn(&Arc<Open>) -> bool) -> Option<Arc<Open>> {
+        let waiting = self.waiting.lock();
+        let persistent = waiting.opens.values().filter(|disconnected| disconnected.keeping.is_persistent());
+        persistent.map(|disconnected| &disconnected.open).find(|open| is_meant(open)).cloned()
+    }
+
+    /// All that wait.
+    pub(crate) fn all(&self) -> Vec<Arc<Open>> {
+        self.waiting.lock().opens.values().map(|disconnected| Arc::clone(&disconnected.open)).collect()
+    }
+
+    /// Gives an open that waits to a session, with a line that leads there: from one moment to the next it is no longer here and
+    /// its client is reached. `OBJECT_NAME_NOT_FOUND` where something else was faster.
+    pub(crate) fn reclaim(&self, open: &Arc<Open>, session: &Arc<Session>) -> Result<(), Status> {
+        let mut waiting = self.waiting.lock();
+        let disconnected = waiting.remove(open.id).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        self.removed(&disconnected);
+        open.line.connect(session);
+        Ok(())
+    }
+
+    /// Takes an open away for closing.
+    pub(crate) fn take(&self, id: OpenId) -> Option<Arc<Open>> {
+        let disconnected = self.waiting.lock().remove(id)?;
+        self.removed(&disconnected);
+        Some(disconnected.open)
+    }
+
+    /// Takes all that `is_meant` away for closing.
+    pub(super) fn take_where(&self, is_meant: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {
+        let meant: Vec<_> = self.all().into_iter().filter(|open| is_meant(open)).collect();
+        meant.into_iter().filter_map(|open| self.take(open.id)).collect()
+    }
+
+    /// Takes away what dies with the server: all but what is persistent.
+    pub(crate) fn take_mortal(&self) -> Vec<Arc<Open>> {
+        self.take_where(|open| open.file().is_ok_and(|file| !file.durability.keeping().is_persistent()))
+    }
+
+    /// Takes away those whose time is over.
+    pub(super) fn take_expired(&self, now: Instant) -> Vec<Arc<Open>> {
+        let expired: Vec<_> = {
+            let waiting = self.waiting.lock();
+            waiting.deadlines.iter().take_while(|(until, _)| *until <= now).map(|(_, id)| *id).collect()
+        };
+        expired.into_iter().filter_map(|id| self.take(id)).collect()
+    }
+
+    /// When the next one's time is over.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.waiting.lock().deadlines.first().map(|(until, _)| *until)
+    }
+}
+
+impl Shared {
+    /// Closes an open that waits for its client, because it stands in somebody's way: its oplock or lease breaks, or its share mode
+    /// conflicts and it caches no handle. Its claim on the file goes a little later. Not to be called with a file's state locked.
+    pub(crate) fn close_disconnected(self: &Arc<Self>, id: OpenId) -> Farewell {
+        let Some(open) = self.durables.find(id) else { return Farewell::NotHere };
+        let keeping = open.file().map_or(Keeping::Not, |file| file.durability.keeping());
+        match keeping {
+            Keeping::Resilient(_) | Keeping::Persistent(_) => Farewell::Stays,
+            Keeping::Not | Keeping::Durable(_) => match self.durables.take(id) {
+                Some(open) => {
+                    self.close_on_pool(vec![open]);
+                    Farewell::Closing
+                }
+                None => Farewell::NotHere,
+            },
+        }
+    }
+
+    /// Closes opens that no session has any more, on the pool: stores may have to be waited for.
+    pub(crate) fn close_on_pool(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
+        if !opens.is_empty() {
+            let server = Arc::clone(self);
+            self.pool.submit(Box::new(move || opens.iter().for_each(|open| open.close(&server.files))));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Opens that outlive their connection: durable (MS-SMB2 3.3.5.9.6, 3.3.5.9.10), resilient (3.3.5.15.9) and persistent ones. What an open
+//! knows of it stands in its [`Durability`]; who finds opens by more than their id asks the [`Durables`].
+
+mod disconnected;
+mod made;
+mod scavenger;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use wire::command::create::CreateAction;
+use wire::context::create::AppInstanceVersion;
+use wire::ids::Guid;
+
+use crate::admin::Estate;
+use crate::open::{FileOpen, OpenId};
+
+pub(crate) use self::disconnected::{Farewell, Parting};
+pub(crate) use self::made::{Claimed, Reservation};
+pub(crate) use self::scavenger::scavenge;
+
+use self::disconnected::Waiting;
+use self::made::Makings;
+
+/// How long an open that asked for durability without a timeout is kept (Windows before 8; note 335).
+pub(crate) const TIMEOUT_V1: Duration = Duration::from_secs(16 * 60);
+/// The same where DH2Q leaves it to the server (note 344).
+pub(crate) const TIMEOUT_V2: Duration = Duration::from_secs(60);
+/// The most that DH2Q gets (3.3.5.9.10).
+pub(crate) const TIMEOUT_V2_MAX: Duration = Duration::from_secs(300);
+/// What a resilient open gets that asks for none (note 401).
+pub(crate) const TIMEOUT_RESILIENT: Duration = Duration::from_secs(120);
+/// MaxResiliencyTimeout (note 226).
+pub(crate) const TIMEOUT_RESILIENT_MAX: Duration = Duration::from_secs(300);
+
+/// Whether an open is kept when its client is lost, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// It closes.
+    #[default]
+    Not,
+    /// Open.IsDurable: it is kept as long as it may cache handles.
+    Durable(Duration),
+    /// Open.IsResilient: it is kept whatever it caches.
+    Resilient(Duration),
+    /// Open.IsPersistent: nobody else gets at its file while it is kept, and it survives the server.
+    Persistent(Duration),
+}
+
+impl Keeping {
+    /// How long it is kept.
+    pub(crate) fn timeout(self) -> Duration {
+        match self {
+            Keeping::Not => Duration::ZERO,
+            Keeping::Durable(timeout) | Keeping::Resilient(timeout) | Keeping::Persistent(timeout) => timeout,
+        }
+    }
+
+    /// Open.IsPersistent.
+    pub(crate) fn is_persistent(self) -> bool {
+        matches!(self, Keeping::Persistent(_))
+    }
+}
+
+/// What an open on a file has for outliving its connection, whatever session has it.
+#[derive(Default)]
+pub(crate) struct Durability {
+    /// Open.ClientGuid.
+    pub(crate) client: Guid,
+    keeping: Mutex<Keeping>,
+    /// Open.IsReplayEligible.
+    replayable: AtomicBool,
+    /// For an open with a create guid or an application instance.
+    makings: Option<Box<Makings>>,
+}
+
+/// What DH2Q and the application instance's contexts said of the CREATE that made an open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Making {
+    /// Open.CreateGuid.
+    pub(crate) create: Option<Guid>,
+    /// Open.AppInstanceId and its version.
+    pub(crate) instance: Option<Guid>,
+    pub(crate) version: Option<AppInstanceVersion>,
+    /// DesiredAccess, ShareAccess and CreateOptions as they stood in the request.
+    pub(crate) asked: (u32, u32, u32),
+    /// What the CREATE did.
+    pub(crate) action: CreateAction,
+}
+
+impl Durability {
+    /// That of a new open of `client`.
+    pub(crate) fn new(client: Guid, making: Making, table: &Arc<Durables>) -> Self {
+        let named = making.create.is_some() || making.instance.is_some();
+        let makings = named.then(|| Box::new(Makings { making, table: Arc::clone(table) }));
+        Durability { client, makings, ..Durability::default() }
+    }
+
+    /// How the CREATE named the open.
+    pub(crate) fn making(&self) -> Making {
+        self.makings.as_ref().map_or(Making::default(), |makings| makings.making)
+    }
+
+    /// Whether the open is kept when its client is lost.
+    pub(crate) fn keeping(&self) -> Keeping {
+        *self.keeping.lock()
+    }
+
+    /// Sets that.
+    pub(crate) fn keep(&self, keeping: Keeping) {
+        *self.keeping.lock() = keeping;
+    }
+
+    /// Open.IsReplayEligible.
+    pub(crate) fn is_replayable(&self) -> bool {
+        self.replayable.load(Ordering::Relaxed)
+    }
+
+    /// Its CREATE may be replayed from now on.
+    pub(crate) fn allow_replay(&self) {
+        self.replayable.store(true, Ordering::Relaxed);
+    }
+
+    /// The open was used: its client has the answer to its CREATE (first lines of 3.3.5.11 and the like).
+    pub(crate) fn used(&self) {
+        if self.is_replayable() {
+            self.replayable.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The open has closed.
+    pub(crate) fn closed(&self, open: OpenId) {
+        if let Some(makings) = &self.makings {
+            makings.forget(self.client, open);
+        }
+    }
+}
+
+/// The opens that are found by more than their id, and those that wait for their client: the parts of GlobalOpenTable (3.3.1.1)
+/// that no session has.
+#[derive(Default)]
+pub(crate) struct Durables {
+    waiting: Mutex<Waiting>,
+    /// Persistent opens among them.
+    waiting_persistent: AtomicUsize,
+    /// Something waits that did not.
+    changed: Notify,
+    made: Mutex<made::Made>,
+}
+
+/// What an open's oplock or lease lets its client keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) read: bool,
+    pub(crate) handle: bool,
+    pub(crate) write: bool,
+    pub(crate) is_batch: bool,
+    /// The lease's key.
+    pub(crate) lease: Option<Guid>,
+}
+
+impl Held {
+    /// True where a durable open may be granted, and is kept (3.3.7.1).
+    pub(crate) fn keeps(self) -> bool {
+        match self.lease {
+            Some(_) => self.handle,
+            None => self.is_batch,
+        }
+    }
+}
+
+/// What the open holds now.
+pub(crate) fn held(_file: &FileOpen, _open: OpenId) -> Held {
+    #[cfg(test)]
+    return tests::held(_file);
+    #[cfg(not(test))]
+    Held::default()
+}
+
+impl Durables {
+    /// Closes what waits on shares that are gone: gives the opens for that.
+    pub(crate) fn follow_shares(&self, estate: &Estate) -> Vec<Arc<crate::open::Open>> {
+        self.take_where(|open| {
+            let share = estate.shares.iter().find(|share| *share.name == *open.tree.share);
+            !open.tree.follow(share)
+        })
+    }
+}

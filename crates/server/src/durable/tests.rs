@@ -1,0 +1,429 @@
+//! Opens that outlive their connection, as clients see them. What opens hold is told by the test.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::LocalSet;
+use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, CreateResponse, OplockLevel, ShareAccess};
+use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
+use wire::command::logoff::LogoffRequest;
+use wire::command::read::ReadRequest;
+use wire::command::tree_disconnect::TreeDisconnectRequest;
+use wire::context::create::{
+    AppInstanceId, AppInstanceVersion, CreateContextsBuilder, DurableReconnect, DurableReconnectV2, DurableRequestV2,
+    DurableResponseV2, Lease, LeaseState, name,
+};
+use wire::context::durable::{DURABLE_REQUEST, DurableFlags};
+use wire::fscc::FileClass;
+use wire::fscc::ioctl::Resiliency;
+use wire::header::Flags;
+use wire::ids::{Command, FileId, Guid};
+use wire::status::Status;
+
+use super::{Farewell, Held, scavenge};
+use crate::Shared;
+use crate::admin::{Admin, Signing};
+use crate::open::{FileOpen, OpenId};
+use crate::testing::{Answer, OTHER_USER, Peer, Terms, server};
+
+thread_local! {
+    /// What every open holds.
+    static HELD: Cell<Held> = const { Cell::new(Held { read: true, handle: true, write: true, is_batch: true, lease: None }) };
+}
+
+pub(super) fn held(_: &FileOpen) -> Held {
+    HELD.get()
+}
+
+const BATCH: Held = Held { read: true, handle: true, write: true, is_batch: true, lease: None };
+const EXCLUSIVE: Held = Held { is_batch: false, ..BATCH };
+const KEY: Guid = Guid([3; 16]);
+const LEASED: Held = Held { lease: Some(KEY), is_batch: false, ..BATCH };
+
+const GUID: Guid = Guid([7; 16]);
+const OTHER_CLIENT: Guid = Guid([8; 16]);
+
+type Contexts = Vec<(&'static [u8], Vec<u8>)>;
+
+fn bytes(contexts: &Contexts) -> Vec<u8> {
+    let mut builder = CreateContextsBuilder::new();
+    for (name, data) in contexts {
+        builder.add(name, data);
+    }
+    builder.contexts().as_bytes().to_vec()
+}
+
+async fn create(peer: &mut Peer, name: &str, contexts: &Contexts) -> Answer {
+    peer.create_edited(name, &bytes(contexts), |_| {}).await
+}
+
+fn v1() -> Contexts {
+    vec![(name::DURABLE_HANDLE_REQUEST, DURABLE_REQUEST.to_vec())]
+}
+
+fn v2(timeout_milliseconds: u32, create_guid: Guid) -> Contexts {
+    let request = DurableRequestV2 { timeout_milliseconds, flags: DurableFlags::NONE, create_guid };
+    vec![(name::DURABLE_HANDLE_REQUEST_V2, request.to_bytes())]
+}
+
+fn back_v1(file_id: FileId) -> Contexts {
+    vec![(name::DURABLE_HANDLE_RECONNECT, DurableReconnect { file_id }.to_bytes())]
+}
+
+fn back_v2(file_id: FileId, create_guid: Guid, flags: DurableFlags) -> Contexts {
+    let reconnect = DurableReconnectV2 { file_id, create_guid, flags };
+    vec![(name::DURABLE_HANDLE_RECONNECT_V2, reconnect.to_bytes())]
+}
+
+fn with_lease(mut contexts: Contexts, lease_key: Guid) -> Contexts {
+    let lease_state = LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING;
+    contexts.push((name::LEASE, Lease { lease_key, lease_state, ..Lease::default() }.to_bytes()));
+    contexts
+}
+
+fn instance(mut contexts: Contexts, id: Guid, version: Option<u64>) -> Contexts {
+    contexts.push((name::APP_INSTANCE_ID, AppInstanceId { id }.to_bytes()));
+    if let Some(low) = version {
+        contexts.push((name::APP_INSTANCE_VERSION, AppInstanceVersion { high: 0, low }.to_bytes()));
+    }
+    contexts
+}
+
+fn file_id(answer: &Answer) -> FileId {
+    assert_eq!(answer.status(), Status::SUCCESS);
+    CreateResponse::decode(&answer.message).unwrap().file_id
+}
+
+fn has(answer: &Answer, name: &[u8]) -> bool {
+    CreateResponse::decode(&answer.message).unwrap().contexts.find(name).is_some()
+}
+
+async fn works(peer: &mut Peer, file_id: FileId) -> bool {
+    peer.query(file_id, FileClass::POSITION, 100).await.status() == Status::SUCCESS
+}
+
+fn lose(peer: &Peer) {
+    peer.connection.lose_channels();
+}
+
+async fn durable(server: &Arc<Shared>, contexts: &Contexts) -> FileId {
+    let mut peer = Peer::sign_in(server).await;
+    let id = file_id(&create(&mut peer, "file", contexts).await);
+    lose(&peer);
+    id
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    LocalSet::new().block_on(&runtime, test);
+}
+
+#[test]
+fn a_durable_open_comes_back_to_its_client_and_stays_durable() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut first = Peer::sign_in(&server).await;
+        let answer = create(&mut first, "file", &v1()).await;
+        assert!(has(&answer, name::DURABLE_HANDLE_REQUEST));
+        let id = file_id(&answer);
+        lose(&first);
+        assert_eq!(server.opens().first().map(|open| open.session), Some(0));
+        for _ in 0..2 {
+            let mut second = Peer::sign_in(&server).await;
+            let answer = create(&mut second, "whatever", &back_v1(id)).await;
+            assert_eq!(file_id(&answer), id);
+            let response = CreateResponse::decode(&answer.message).unwrap();
+            assert_eq!((response.create_action, response.oplock_level), (CreateAction::OPENED, OplockLevel::BATCH));
+            assert!(works(&mut second, id).await);
+            let mut thief = Peer::sign_in(&server).await;
+            assert_eq!(create(&mut thief, "file", &back_v1(id)).await.status(), Status::OBJECT_NAME_NOT_FOUND);
+            lose(&second);
+        }
+    });
+}
+
+#[test]
+fn what_holds_no_handle_cache_is_not_granted_and_not_kept() {
+    run(async {
+        let server = server(Signing::Enabled);
+        HELD.set(EXCLUSIVE);
+        let mut peer = Peer::sign_in(&server).await;
+        assert!(!has(&create(&mut peer, "file", &v1()).await, name::DURABLE_HANDLE_REQUEST));
+        assert!(!has(&create(&mut peer, "file", &v2(0, GUID)).await, name::DURABLE_HANDLE_REQUEST_V2));
+        HELD.set(BATCH);
+        let id = file_id(&create(&mut peer, "other", &v1()).await);
+        HELD.set(EXCLUSIVE);
+        lose(&peer);
+        HELD.set(BATCH);
+        let mut peer = Peer::sign_in(&server).await;
+        assert_eq!(create(&mut peer, "other", &back_v1(id)).await.status(), Status::OBJECT_NAME_NOT_FOUND);
+    });
+}
+
+#[test]
+fn directories_are_not_durable() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut peer = Peer::sign_in(&server).await;
+        let bytes = bytes(&v1());
+        let answer =
+            peer.create_edited("folder", &bytes, |request| request.options = CreateOptions::DIRECTORY_FILE).await;
+        assert_eq!(answer.status(), Status::SUCCESS);
+        assert!(!has(&answer, name::DURABLE_HANDLE_REQUEST));
+    });
+}
+
+#[test]
+fn only_the_same_user_gets_it_back() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let id = durable(&server, &v2(0, GUID)).await;
+        let mut thief = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..Terms::default() }).await;
+        let back = back_v2(id, GUID, DurableFlags::NONE);
+        assert_eq!(create(&mut thief, "file", &back).await.status(), Status::ACCESS_DENIED);
+        let mut owner = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
+        assert_eq!(file_id(&create(&mut owner, "file", &back).await), id);
+    });
+}
+
+#[test]
+fn only_the_right_create_guid_gets_it_back() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let id = durable(&server, &v2(0, GUID)).await;
+        let mut peer = Peer::sign_in(&server).await;
+        for (id, guid) in [(id, Guid([1; 16])), (FileId { persistent: id.persistent + 1, ..id }, GUID)] {
+            let refused = create(&mut peer, "file", &back_v2(id, guid, DurableFlags::NONE)).await;
+            assert_eq!(refused.status(), Status::OBJECT_NAME_NOT_FOUND);
+        }
+        let persistent = create(&mut peer, "file", &back_v2(id, GUID, DurableFlags::PERSISTENT)).await;
+        assert_eq!(persistent.status(), Status::INVALID_PARAMETER, "it is not persistent");
+        assert_eq!(file_id(&create(&mut peer, "file", &back_v2(id, GUID, DurableFlags::NONE)).await), id);
+    });
+}
+
+#[test]
+fn a_leased_open_needs_its_key_its_client_and_its_name() {
+    run(async {
+        let server = server(Signing::Enabled);
+        HELD.set(LEASED);
+        let id = durable(&server, &with_lease(v1(), KEY)).await;
+        let mut peer = Peer::sign_in(&server).await;
+        let mut stranger = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
+        let back = with_lease(back_v1(id), KEY);
+        let not_found = Status::OBJECT_NAME_NOT_FOUND;
+        assert_eq!(create(&mut stranger, "file", &back).await.status(), not_found);
+        assert_eq!(create(&mut peer, "file", &back_v1(id)).await.status(), not_found);
+        assert_eq!(create(&mut peer, "file", &with_lease(back_v1(id), GUID)).await.status(), not_found);
+        assert_eq!(create(&mut peer, "elsewhere", &back).await.status(), Status::INVALID_PARAMETER);
+        let answer = create(&mut peer, "FILE", &back).await;
+        assert_eq!(file_id(&answer), id);
+        let response = CreateResponse::decode(&answer.message).unwrap();
+        let lease = Lease::decode(response.contexts.find(name::LEASE).unwrap()).unwrap();
+        assert_eq!((response.oplock_level, lease.lease_key), (OplockLevel::LEASE, KEY));
+    });
+}
+
+#[test]
+fn contexts_that_contradict_each_other_are_refused() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut peer = Peer::sign_in(&server).await;
+        let id = FileId { persistent: 1, volatile: 1 };
+        let (v1, v2, back_v1, back_v2) = (v1(), v2(0, GUID), back_v1(id), back_v2(id, GUID, DurableFlags::NONE));
+        for pair in [(&v1, &v2), (&v1, &back_v2), (&v2, &back_v1), (&v2, &back_v2), (&back_v1, &back_v2)] {
+            let both = [pair.0.clone(), pair.1.clone()].concat();
+            assert_eq!(create(&mut peer, "file", &both).await.status(), Status::INVALID_PARAMETER);
+        }
+        let both = [v1, back_v1].concat();
+        assert_eq!(create(&mut peer, "file", &both).await.status(), Status::OBJECT_NAME_NOT_FOUND);
+        for name in [name::DURABLE_HANDLE_REQUEST, name::DURABLE_HANDLE_REQUEST_V2] {
+            let short = vec![(name, vec![0; 8])];
+            assert_eq!(create(&mut peer, "file", &short).await.status(), Status::INVALID_PARAMETER);
+        }
+    });
+}
+
+#[test]
+fn opens_close_when_their_time_is_over_and_not_before() {
+    run(async {
+        let server = server(Signing::Enabled);
+        tokio::task::spawn_local(scavenge(Arc::clone(&server)));
+        let id = durable(&server, &v2(5_000, GUID)).await;
+        let long = durable(&server, &v2(u32::MAX, Guid([1; 16]))).await;
+        tokio::time::sleep(Duration::from_millis(4_900)).await;
+        assert_eq!(server.opens().len(), 2);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(server.opens().len(), 1);
+        let mut peer = Peer::sign_in(&server).await;
+        let gone = create(&mut peer, "file", &back_v2(id, GUID, DurableFlags::NONE)).await;
+        assert_eq!(gone.status(), Status::OBJECT_NAME_NOT_FOUND);
+        tokio::time::sleep(Duration::from_secs(290)).await;
+        assert_eq!(server.opens().len(), 1, "300 seconds are the most");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let gone = create(&mut peer, "file", &back_v2(long, Guid([1; 16]), DurableFlags::NONE)).await;
+        assert_eq!(gone.status(), Status::OBJECT_NAME_NOT_FOUND);
+    });
+}
+
+#[test]
+fn the_answer_tells_the_timeout() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut peer = Peer::sign_in(&server).await;
+        for (asked, given) in [(0, 60_000), (1, 1), (u32::MAX, 300_000)] {
+            let answer = create(&mut peer, "file", &v2(asked, Guid([asked as u8; 16]))).await;
+            let response = CreateResponse::decode(&answer.message).unwrap();
+            let data = response.contexts.find(name::DURABLE_HANDLE_REQUEST_V2).unwrap();
+            assert_eq!(DurableResponseV2::decode(data).unwrap().timeout_milliseconds, given);
+        }
+    });
+}
+
+#[test]
+fn logoff_and_a_session_that_takes_the_place_keep_and_tree_disconnect_closes() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut peer = Peer::sign_in(&server).await;
+        let id = file_id(&create(&mut peer, "file", &v1()).await);
+        assert_eq!(peer.ask(Command::LOGOFF, |body| LogoffRequest.encode(body)).await.status(), Status::SUCCESS);
+        let mut peer = Peer::sign_in(&server).await;
+        assert_eq!(file_id(&create(&mut peer, "file", &back_v1(id)).await), id);
+        let previous = peer.session_id;
+        let mut peer = Peer::sign_in_as(&server, Terms { previous_session: previous, ..Terms::default() }).await;
+        assert_eq!(file_id(&create(&mut peer, "file", &back_v1(id)).await), id);
+        peer.ask(Command::TREE_DISCONNECT, |body| TreeDisconnectRequest.encode(body)).await;
+        let mut peer = Peer::sign_in(&server).await;
+        assert_eq!(create(&mut peer, "file", &back_v1(id)).await.status(), Status::OBJECT_NAME_NOT_FOUND);
+    });
+}
+
+#[test]
+fn somebody_in_whose_way_it_stands_ends_a_durable_open() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let id = OpenId(durable(&server, &v1()).await.persistent);
+        assert_eq!(server.close_disconnected(id), Farewell::Closing);
+        assert_eq!(server.close_disconnected(id), Farewell::NotHere);
+        let id = OpenId(durable(&server, &v2(0, GUID)).await.persistent);
+        assert!(server.close_open(id.0));
+        assert!(!server.close_open(id.0));
+        assert_eq!(server.opens().len(), 0);
+    });
+}
+
+async fn make_resilient(peer: &mut Peer, file_id: FileId, timeout_milliseconds: u32) -> Status {
+    let mut input = Vec::new();
+    Resiliency { timeout_milliseconds }.encode(&mut input);
+    let request = IoctlRequest {
+        ctl_code: CtlCode::LMR_REQUEST_RESILIENCY,
+        file_id,
+        input: &input,
+        flags: IoctlFlags::IS_FSCTL,
+        ..IoctlRequest::default()
+    };
+    peer.ask(Command::IOCTL, |body| request.encode(body)).await.status()
+}
+
+#[test]
+fn a_resilient_open_stays_whatever_it_caches() {
+    run(async {
+        let server = server(Signing::Enabled);
+        tokio::task::spawn_local(scavenge(Arc::clone(&server)));
+        HELD.set(Held::default());
+        let mut peer = Peer::sign_in(&server).await;
+        let id = peer.open("file").await;
+        assert_eq!(make_resilient(&mut peer, id, 300_001).await, Status::INVALID_PARAMETER);
+        assert_eq!(make_resilient(&mut peer, id, 0).await, Status::SUCCESS);
+        lose(&peer);
+        assert_eq!(server.close_disconnected(OpenId(id.persistent)), Farewell::Stays);
+        tokio::time::sleep(Duration::from_secs(119)).await;
+        let mut peer = Peer::sign_in(&server).await;
+        assert_eq!(file_id(&create(&mut peer, "file", &back_v1(id)).await), id);
+        assert_eq!(make_resilient(&mut peer, id, 1_000).await, Status::SUCCESS);
+        lose(&peer);
+        tokio::time::sleep(Duration::from_millis(1_001)).await;
+        assert_eq!(server.opens().len(), 0);
+    });
+}
+
+#[test]
+fn a_create_is_replayed_until_its_open_is_used() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut peer = Peer::sign_in(&server).await;
+        let first = create(&mut peer, "file", &v2(0, GUID)).await;
+        assert_eq!(create(&mut peer, "file", &v2(0, GUID)).await.status(), Status::DUPLICATE_OBJECTID);
+        peer.flags = Flags::REPLAY_OPERATION;
+        let again = create(&mut peer, "file", &v2(0, GUID)).await;
+        assert_eq!(file_id(&again), file_id(&first));
+        let response = CreateResponse::decode(&again.message).unwrap();
+        assert_eq!(response.create_action, CreateAction::CREATED);
+        assert!(has(&again, name::DURABLE_HANDLE_REQUEST_V2));
+        let mut other = Peer::sign_in(&server).await;
+        other.flags = Flags::REPLAY_OPERATION;
+        assert_eq!(create(&mut other, "file", &v2(0, GUID)).await.status(), Status::DUPLICATE_OBJECTID);
+        let mut thief = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..Terms::default() }).await;
+        thief.flags = Flags::REPLAY_OPERATION;
+        assert_eq!(create(&mut thief, "file", &v2(0, GUID)).await.status(), Status::ACCESS_DENIED);
+        let mut stranger = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
+        stranger.flags = Flags::REPLAY_OPERATION;
+        assert_ne!(file_id(&create(&mut stranger, "file", &v2(0, GUID)).await), file_id(&first));
+        peer.flags = Flags::NONE;
+        let read = ReadRequest { length: 1, file_id: file_id(&first), ..ReadRequest::default() };
+        peer.ask(Command::READ, |body| read.encode(body)).await;
+        peer.flags = Flags::REPLAY_OPERATION;
+        assert_ne!(file_id(&create(&mut peer, "file", &v2(0, GUID)).await), file_id(&first));
+    });
+}
+
+#[test]
+fn a_create_that_failed_leaves_its_guid_free() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut peer = Peer::sign_in(&server).await;
+        let bytes = bytes(&v2(0, GUID));
+        let answer = peer.create_edited("gone", &bytes, |request| request.disposition = CreateDisposition::OPEN).await;
+        assert_eq!(answer.status(), Status::OBJECT_NAME_NOT_FOUND);
+        let id = file_id(&create(&mut peer, "file", &v2(0, GUID)).await);
+        peer.close(id).await;
+        file_id(&create(&mut peer, "file", &v2(0, GUID)).await);
+    });
+}
+
+#[test]
+fn an_application_that_fails_over_ends_what_it_had_open() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let app = Guid([5; 16]);
+        let mut one = Peer::sign_in(&server).await;
+        let mut other = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
+        let contexts = bytes(&instance(v2(0, GUID), app, Some(5)));
+        let answer = one.create_edited("file", &contexts, |request| request.share_access = ShareAccess::NONE).await;
+        let id = file_id(&answer);
+        for older in [Some(4), Some(5), None] {
+            let answer = create(&mut other, "file", &instance(v2(0, GUID), app, older)).await;
+            assert_eq!(answer.status(), Status::FILE_FORCED_CLOSED);
+        }
+        let answer = create(&mut other, "file", &instance(v2(0, GUID), Guid([6; 16]), Some(6))).await;
+        assert_eq!(answer.status(), Status::SHARING_VIOLATION, "another application");
+        let answer = create(&mut one, "file", &instance(v2(0, Guid([2; 16])), app, Some(6))).await;
+        assert_eq!(answer.status(), Status::SHARING_VIOLATION, "the same client");
+        file_id(&create(&mut other, "file", &instance(v2(0, GUID), app, Some(6))).await);
+        assert!(!works(&mut one, id).await);
+    });
+}
+
+#[test]
+fn an_application_that_fails_over_ends_what_waits_for_it() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let app = Guid([5; 16]);
+        let id = durable(&server, &instance(v2(0, GUID), app, None)).await;
+        let mut other = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
+        file_id(&create(&mut other, "file", &instance(v2(0, GUID), app, None)).await);
+        let gone = create(&mut other, "file", &back_v2(id, GUID, DurableFlags::NONE)).await;
+        assert_eq!(gone.status(), Status::OBJECT_NAME_NOT_FOUND);
+    });
+}
