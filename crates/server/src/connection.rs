@@ -11,7 +11,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Instant;
 
 use secure::sign::SigningAlgorithm;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use wire::ids::SessionId;
 
 use crate::Shared;
@@ -23,9 +23,10 @@ use crate::durable::Parting;
 use crate::in_flight::InFlightTable;
 use crate::inbox::Inbox;
 use crate::mailbox::{Letter, Mailbox};
-use crate::outbox::Outbox;
+use crate::outbox::{Next, Outbox};
 use crate::pipeline;
 use crate::session::{Channel, ChannelFacts};
+use crate::transport::Transport;
 
 /// Queued bytes at which a batch is sent before more requests are looked at.
 const FLUSH_BYTES: usize = 112 << 10;
@@ -185,7 +186,7 @@ impl Connection {
     }
 
     /// Serves the stream to its end, then ends what lived on the connection.
-    pub(crate) async fn serve(self: Rc<Self>, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    pub(crate) async fn serve(self: Rc<Self>, mut stream: impl Transport) {
         let mut inbox = Inbox::default();
         let end = poll_fn(|task| self.poll(task, &mut stream, &mut inbox)).await;
         tracing::debug!(peer = %self.peer, reason = end.0, "connection ended");
@@ -196,10 +197,12 @@ impl Connection {
         self.lose_channels();
     }
 
-    fn poll<S>(self: &Rc<Self>, task: &mut TaskContext<'_>, stream: &mut S, inbox: &mut Inbox) -> Poll<Disconnect>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
+    fn poll(
+        self: &Rc<Self>,
+        task: &mut TaskContext<'_>,
+        stream: &mut impl Transport,
+        inbox: &mut Inbox,
+    ) -> Poll<Disconnect> {
         match self.advance(task, stream, inbox) {
             Ok(()) => {
                 self.waker.set(Some(task.waker().clone()));
@@ -213,21 +216,18 @@ impl Connection {
     }
 
     /// Goes on until the socket, or the client, has to be waited for.
-    fn advance<S>(
+    fn advance(
         self: &Rc<Self>,
         task: &mut TaskContext<'_>,
-        stream: &mut S,
+        stream: &mut impl Transport,
         inbox: &mut Inbox,
-    ) -> Result<(), Disconnect>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
+    ) -> Result<(), Disconnect> {
         loop {
             pipeline::queue_letters(self);
             let whole_batch = self.process_batch(inbox)?;
             let drained = self.send(task, stream)?;
             self.check_ending(drained)?;
-            if !drained && self.outbox.borrow().pending().len() >= FLUSH_BYTES {
+            if !drained && self.outbox.borrow().bytes() >= FLUSH_BYTES {
                 return Ok(());
             }
             if !whole_batch {
@@ -253,7 +253,7 @@ impl Connection {
             if !self.channels.borrow().is_empty() {
                 inbox.trust();
             }
-            if self.outbox.borrow().pending().len() >= FLUSH_BYTES {
+            if self.outbox.borrow().bytes() >= FLUSH_BYTES {
                 return Ok(false);
             }
         }
@@ -261,16 +261,21 @@ impl Connection {
     }
 
     /// Sends what is queued; true where nothing is left.
-    fn send<S: AsyncWrite + Unpin>(&self, task: &mut TaskContext<'_>, stream: &mut S) -> Result<bool, Disconnect> {
+    fn send(&self, task: &mut TaskContext<'_>, stream: &mut impl Transport) -> Result<bool, Disconnect> {
         let mut outbox = self.outbox.borrow_mut();
-        while !outbox.pending().is_empty() {
-            match Pin::new(&mut *stream).poll_write(task, outbox.pending()) {
+        loop {
+            let (sent, of_file) = match outbox.next() {
+                Next::Nothing => return Ok(true),
+                Next::Bytes { bytes, more } => (stream.poll_send(task, bytes, more), false),
+                Next::File { node, offset, length } => (stream.poll_send_file(task, node, offset, length), true),
+            };
+            match sent {
                 Poll::Pending => return Ok(false),
+                Poll::Ready(Ok(0)) if of_file => outbox.file_ended(),
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Err(Disconnect("the client takes no more")),
                 Poll::Ready(Ok(bytes)) => outbox.sent(&self.buffers, bytes),
             }
         }
-        Ok(true)
     }
 
     /// Receives once; false where there is nothing yet.

@@ -24,6 +24,8 @@ use crate::session::Channel;
 
 /// READ and WRITE responses have this much before their data.
 const RESPONSE_BYTES: usize = HEADER_LENGTH + 16;
+/// From here on a READ's data goes from the page cache to the socket (sendfile): below it the calls cost more than the copies.
+const SEND_FILE_BYTES_MIN: usize = 32 << 10;
 
 /// Answers a lone READ or WRITE if nothing stands in the way. False: nothing was changed, take the long way.
 pub(crate) fn answer(
@@ -49,10 +51,56 @@ fn read(connection: &Connection, message: &mut [u8], header: &Header, sealed: Op
     }
     let open = find(&channel, header, request.file_id, sealed.is_some(), signed)?;
     let file = plain_file(&open, access::READ_DATA | access::EXECUTE)?;
-    let room = if sealed.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
-    let prefix = PREFIX_LENGTH + room;
+    let shield = Shield::of(&channel, sealed.is_some(), signed);
+    let count = match queue_file(connection, &channel, header, &request, file, shield) {
+        Some(count) => count,
+        None => queue_data(connection, &channel, header, &request, file, shield)?,
+    };
+    file.position.store(request.offset + count as u64, Ordering::Relaxed);
+    channel.count_request(message.len());
+    Some(())
+}
+
+/// Queues a READ's response and behind it the part of the file that it promises. `None` where the data is not to be had in that way:
+/// nothing was changed.
+fn queue_file(
+    connection: &Connection,
+    channel: &Channel,
+    header: &Header,
+    request: &ReadRequest<'_>,
+    file: &FileOpen,
+    shield: Shield,
+) -> Option<usize> {
+    let length = request.length as usize;
+    if shield != Shield::None || length < SEND_FILE_BYTES_MIN {
+        return None;
+    }
+    let count = file.node.try_resident(request.offset, length).ok()?;
+    if count < SEND_FILE_BYTES_MIN || count < request.minimum_count as usize {
+        return None;
+    }
     let mut outbox = connection.outbox.borrow_mut();
-    let space = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES + length);
+    let reply = outbox.room(&connection.buffers, PREFIX_LENGTH + RESPONSE_BYTES);
+    let credits = take_credits(connection, header)?;
+    reply[PREFIX_LENGTH + HEADER_LENGTH..].copy_from_slice(&ReadResponse::to_bytes(count as u32));
+    finish(reply, count, channel, header, Protect { credits, shield })?;
+    outbox.commit(PREFIX_LENGTH + RESPONSE_BYTES);
+    outbox.commit_file(Arc::clone(&file.node), request.offset, count);
+    Some(count)
+}
+
+/// Queues a READ's response with its data, which is read in place.
+fn queue_data(
+    connection: &Connection,
+    channel: &Channel,
+    header: &Header,
+    request: &ReadRequest<'_>,
+    file: &FileOpen,
+    shield: Shield,
+) -> Option<usize> {
+    let prefix = PREFIX_LENGTH + shield.room();
+    let mut outbox = connection.outbox.borrow_mut();
+    let space = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES + request.length as usize);
     let count = file.node.try_read_at(&mut space[prefix + RESPONSE_BYTES..], request.offset).ok()?;
     if count == 0 || count < request.minimum_count as usize {
         return None;
@@ -60,11 +108,9 @@ fn read(connection: &Connection, message: &mut [u8], header: &Header, sealed: Op
     let credits = take_credits(connection, header)?;
     let reply = &mut space[..prefix + RESPONSE_BYTES + count];
     reply[prefix + HEADER_LENGTH..prefix + RESPONSE_BYTES].copy_from_slice(&ReadResponse::to_bytes(count as u32));
-    finish(reply, &channel, header, Protect { credits, sealed: sealed.is_some(), signed })?;
-    file.position.store(request.offset + count as u64, Ordering::Relaxed);
+    finish(reply, 0, channel, header, Protect { credits, shield })?;
     outbox.commit(prefix + RESPONSE_BYTES + count);
-    channel.count_request(message.len());
-    Some(())
+    Some(count)
 }
 
 fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: Option<&Rc<Channel>>) -> Option<()> {
@@ -92,11 +138,12 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
     connection.server.writes.write_here(&facts, || file.node.write_at(request.data, request.offset))?.ok()?;
     let credits = take_credits(connection, header)?;
     let body = WriteResponse::to_bytes(request.data.len() as u32);
-    let prefix = PREFIX_LENGTH + if sealed.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
+    let shield = Shield::of(&channel, sealed.is_some(), signed);
+    let prefix = PREFIX_LENGTH + shield.room();
     let mut outbox = connection.outbox.borrow_mut();
     let reply = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES);
     reply[prefix + HEADER_LENGTH..].copy_from_slice(&body);
-    finish(reply, &channel, header, Protect { credits, sealed: sealed.is_some(), signed })?;
+    finish(reply, 0, &channel, header, Protect { credits, shield })?;
     file.position.store(end, Ordering::Relaxed);
     outbox.commit(prefix + RESPONSE_BYTES);
     channel.count_request(message.len());
@@ -171,20 +218,45 @@ fn take_credits(connection: &Connection, header: &Header) -> Option<u16> {
     Some(window.grant(header.credits))
 }
 
-struct Protect {
-    credits: u16,
-    sealed: bool,
-    signed: bool,
+/// How a response is protected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shield {
+    None,
+    Signed,
+    Sealed,
 }
 
-/// Completes a frame whose body stands in place: prefix, header, signature or seal.
-fn finish(frame: &mut [u8], channel: &Channel, request: &Header, protect: Protect) -> Option<()> {
+impl Shield {
+    fn of(channel: &Channel, request_sealed: bool, request_signed: bool) -> Self {
+        if request_sealed {
+            Shield::Sealed
+        } else if request_signed || channel.session.signing_required {
+            Shield::Signed
+        } else {
+            Shield::None
+        }
+    }
+
+    /// Bytes in front of the SMB2 header.
+    fn room(self) -> usize {
+        match self {
+            Shield::Sealed => TRANSFORM_HEADER_LENGTH,
+            Shield::None | Shield::Signed => 0,
+        }
+    }
+}
+
+struct Protect {
+    credits: u16,
+    shield: Shield,
+}
+
+/// Completes a frame whose body stands in place, but for `file_bytes` that follow it: prefix, header, signature or seal.
+fn finish(frame: &mut [u8], file_bytes: usize, channel: &Channel, request: &Header, protect: Protect) -> Option<()> {
     let (prefix, rest) = frame.split_at_mut(PREFIX_LENGTH);
-    prefix.copy_from_slice(&frame_prefix(rest.len()).ok()?);
-    let room = if protect.sealed { TRANSFORM_HEADER_LENGTH } else { 0 };
-    let message = rest.get_mut(room..)?;
-    let sign = !protect.sealed && (protect.signed || channel.session.signing_required);
-    let signed = if sign { Flags::SIGNED } else { Flags::NONE };
+    prefix.copy_from_slice(&frame_prefix(rest.len() + file_bytes).ok()?);
+    let message = rest.get_mut(protect.shield.room()..)?;
+    let signed = if protect.shield == Shield::Signed { Flags::SIGNED } else { Flags::NONE };
     let header = Header {
         credit_charge: request.credit_charge,
         status: Status::SUCCESS,
@@ -198,12 +270,12 @@ fn finish(frame: &mut [u8], channel: &Channel, request: &Header, protect: Protec
         signature: [0; 16],
     };
     message.get_mut(..HEADER_LENGTH)?.copy_from_slice(&header.to_bytes());
-    if sign {
-        channel.sign(message);
+    match protect.shield {
+        Shield::None => {}
+        Shield::Signed => channel.sign(message),
+        Shield::Sealed if !channel.seal(rest) => return None,
+        Shield::Sealed => {}
     }
-    if protect.sealed && !channel.seal(rest) {
-        return None;
-    }
-    channel.count_sent(rest.len());
+    channel.count_sent(frame.len() - PREFIX_LENGTH + file_bytes);
     Some(())
 }

@@ -10,6 +10,7 @@ use wire::ids::Command;
 use wire::status::Status;
 
 use crate::admin::Signing;
+use crate::outbox::Next;
 use crate::testing::{Peer, server, server_with};
 
 /// Requests of each kind in one measurement.
@@ -43,7 +44,8 @@ fn run(peer: &Peer, requests: &mut [Vec<u8>]) {
     for request in requests {
         peer.process(request).unwrap();
         let outbox = peer.connection.outbox.borrow();
-        let header = Header::decode(&outbox.pending()[4..]).unwrap();
+        let Next::Bytes { bytes, .. } = outbox.next() else { panic!("nothing is queued") };
+        let header = Header::decode(&bytes[4..]).unwrap();
         assert_eq!(header.status, Status::SUCCESS);
         drop(outbox);
         peer.discard();
@@ -77,7 +79,9 @@ async fn plain_reads_and_writes_in_a_folder_allocate_nothing() {
         .run_until(async {
             let mut peer = Peer::sign_in(&server_with(Signing::Enabled, store)).await;
             peer.signing_key = None;
-            write_and_read(&mut peer, 4096, allocations).await;
+            for block in [4096, 65_536] {
+                write_and_read(&mut peer, block, allocations).await;
+            }
         })
         .await;
 }

@@ -13,6 +13,8 @@ mod context;
 mod credits;
 mod durable;
 mod enumeration;
+#[cfg(test)]
+mod file_tests;
 mod files;
 mod gate;
 mod hot;
@@ -38,6 +40,7 @@ mod stitch;
 mod system_list;
 #[cfg(test)]
 mod testing;
+mod transport;
 mod tree;
 mod user;
 mod writes;

@@ -465,10 +465,10 @@ impl Peer {
     /// The next frame of the outbox, where there is one.
     pub(crate) fn take_frame(&self) -> Option<Vec<u8>> {
         let mut outbox = self.connection.outbox.borrow_mut();
-        let pending = outbox.pending();
-        let length = frame::frame_length(*pending.first_chunk()?).unwrap();
-        let message = pending[frame::PREFIX_LENGTH..frame::PREFIX_LENGTH + length].to_vec();
-        outbox.sent(&self.connection.buffers, frame::PREFIX_LENGTH + length);
+        let length = frame::frame_length(*outbox.peek(frame::PREFIX_LENGTH).first_chunk()?).unwrap();
+        let mut message = outbox.peek(frame::PREFIX_LENGTH + length);
+        outbox.skip(&self.connection.buffers, message.len());
+        message.drain(..frame::PREFIX_LENGTH);
         Some(message)
     }
 

@@ -267,6 +267,13 @@ pub trait Node: Send + Sync + 'static {
     /// The same without waiting. Fewer bytes than asked for before the end of the file is [`Error::WouldBlock`].
     fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error>;
 
+    /// How many of `length` bytes at `offset` can be taken from [`Node::descriptor`] without waiting, as well as can be told: fewer
+    /// only where the data ends. [`Error::WouldBlock`] where they are not all in memory, [`Error::Unsupported`] where there is no descriptor.
+    fn try_resident(&self, offset: u64, length: usize) -> Result<usize, Error> {
+        let _ = (offset, length);
+        Err(Error::Unsupported)
+    }
+
     /// Writes all of `data` at `offset`, growing the file. Allocates nothing for a write within a file's length.
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error>;
 

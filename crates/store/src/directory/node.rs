@@ -16,6 +16,10 @@ use crate::{
     Changes, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry, Use,
 };
 
+/// A byte in so many is looked for to tell whether a range is in memory: files are read ahead, and leave memory, in pieces about as
+/// long.
+const PROBE_BYTES: usize = 64 << 10;
+
 /// A file or directory.
 pub(super) struct FileNode {
     file: OpenFile,
@@ -63,6 +67,24 @@ pub(super) fn try_read(file: &OpenFile, fd: BorrowedFd<'_>, buffer: &mut [u8], o
     }
 }
 
+/// How much of a range is there, where it is in memory as well as the file system can tell.
+fn try_resident(file: &OpenFile, fd: BorrowedFd<'_>, offset: u64, length: usize) -> Result<usize, Error> {
+    let held = data::length(fd).map_err(error)?.saturating_sub(offset);
+    let length = usize::try_from(held).unwrap_or(usize::MAX).min(length);
+    let never_blocks = file.volume.never_blocks && file.identity.volume == file.volume.identity.volume;
+    if never_blocks {
+        return Ok(length);
+    }
+    let last = length.saturating_sub(1);
+    let probes = (0..last).step_by(PROBE_BYTES).chain([last]);
+    for probe in probes.filter(|_| length > 0) {
+        if try_read(file, fd, &mut [0], offset + probe as u64)? == 0 {
+            return Err(Error::WouldBlock);
+        }
+    }
+    Ok(length)
+}
+
 /// Makes a file durable.
 pub(super) fn sync(file: &OpenFile) -> Result<(), Error> {
     match file.readable() {
@@ -102,6 +124,10 @@ impl Node for FileNode {
 
     fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
         try_read(&self.file, self.data()?, buffer, offset)
+    }
+
+    fn try_resident(&self, offset: u64, length: usize) -> Result<usize, Error> {
+        try_resident(&self.file, self.data()?, offset, length)
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {

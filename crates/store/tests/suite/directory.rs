@@ -422,6 +422,23 @@ fn data_that_is_not_in_memory_is_not_waited_for() {
 }
 
 #[test]
+fn what_is_resident_is_told_up_to_the_end_of_the_data() {
+    const LENGTH: usize = 1 << 20;
+    for disk in [directory(), memory_directory()] {
+        let node = disk.file("file", &[7; LENGTH]);
+        for (offset, length, there) in [(0, LENGTH, LENGTH), (5, 9, 9), (LENGTH - 3, 70_000, 3), (LENGTH, 1, 0)] {
+            node.read_at(&mut vec![0; length], offset as u64).unwrap();
+            match node.try_resident(offset as u64, length) {
+                Ok(count) => assert_eq!(count, there),
+                // Not every file system can tell.
+                Err(error) => assert_eq!(error, Error::WouldBlock),
+            }
+        }
+        assert_eq!(node.try_resident(u64::MAX, usize::MAX), Ok(0));
+    }
+}
+
+#[test]
 fn a_file_we_may_not_read_still_shows_what_it_is() {
     let disk = directory();
     fs::write(disk.folder().join("secret"), "secret").unwrap();

@@ -1,0 +1,80 @@
+//! What a connection runs over: a stream of bytes that can take some from a file.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use store::Node;
+use tokio::io::{AsyncRead, AsyncWrite, Interest};
+use tokio::net::TcpStream;
+
+/// A stream.
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
+    /// Sends some of `bytes`. With `more`, the next call sends more at once: both may share a packet.
+    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[u8], more: bool) -> Poll<io::Result<usize>>;
+
+    /// Sends some of `length` bytes of a file at `offset`, from the page cache where there is a way. Zero where the file ends before.
+    fn poll_send_file(
+        &mut self,
+        task: &mut Context<'_>,
+        node: &dyn Node,
+        offset: u64,
+        length: usize,
+    ) -> Poll<io::Result<usize>>;
+}
+
+impl Transport for TcpStream {
+    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[u8], more: bool) -> Poll<io::Result<usize>> {
+        if !more {
+            return Pin::new(self).poll_write(task, bytes);
+        }
+        when_writable(self, task, || rustix::net::send(&*self, bytes, SendFlags::MORE | SendFlags::NOSIGNAL))
+    }
+
+    fn poll_send_file(
+        &mut self,
+        task: &mut Context<'_>,
+        node: &dyn Node,
+        offset: u64,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        let Some(file) = node.descriptor() else { return Poll::Ready(Err(io::ErrorKind::Unsupported.into())) };
+        when_writable(self, task, || rustix::fs::sendfile(&*self, file, Some(&mut { offset }), length))
+    }
+}
+
+/// Makes a system call that writes to the socket, when the socket takes something.
+fn when_writable(
+    stream: &TcpStream,
+    task: &mut Context<'_>,
+    mut call: impl FnMut() -> Result<usize, Errno>,
+) -> Poll<io::Result<usize>> {
+    loop {
+        ready!(stream.poll_write_ready(task))?;
+        match stream.try_io(Interest::WRITABLE, || Ok(call()?)) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            answer => return Poll::Ready(answer),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Transport for tokio::io::DuplexStream {
+    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[u8], _more: bool) -> Poll<io::Result<usize>> {
+        Pin::new(self).poll_write(task, bytes)
+    }
+
+    fn poll_send_file(
+        &mut self,
+        task: &mut Context<'_>,
+        node: &dyn Node,
+        offset: u64,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        let mut bytes = vec![0; length.min(1 << 16)];
+        let count = node.read_at(&mut bytes, offset).unwrap();
+        if count == 0 { Poll::Ready(Ok(0)) } else { Pin::new(self).poll_write(task, &bytes[..count]) }
+    }
+}
