@@ -48,6 +48,9 @@ NOT_RUN = {
     "smb2.timestamp_resolution": "expects a file system that keeps whole seconds",
 }
 
+# What takes longer than other tests by design: how many times as long it may.
+SLOW = {"smb2.notify.mask.mask": 3, "smb2.notify.mask-change.mask-change": 3}
+
 
 @dataclasses.dataclass
 class Outcome:
@@ -153,7 +156,7 @@ class Torture:
             process = subprocess.Popen(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                        stderr=subprocess.STDOUT)
             try:
-                output, _ = process.communicate(timeout=self.timeout_seconds)
+                output, _ = process.communicate(timeout=self.timeout_seconds * SLOW.get(test, 1))
                 result = None
             except subprocess.TimeoutExpired:
                 process.kill()

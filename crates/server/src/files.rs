@@ -13,6 +13,7 @@ use wire::status::Status;
 use crate::access;
 use crate::line::Line;
 use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
+use crate::notify::Watches;
 use crate::open::OpenId;
 
 /// The table is split so that shards seldom meet.
@@ -21,6 +22,8 @@ const PARTS: usize = 64;
 /// All files that are open.
 pub(crate) struct FileTable {
     parts: Vec<Mutex<HashMap<Identity, Arc<FileEntry>>>>,
+    /// Who waits to hear of changes.
+    pub(crate) watches: Watches,
 }
 
 /// One file and its streams.
@@ -81,7 +84,7 @@ pub(crate) enum Removal {
 
 impl FileTable {
     pub(crate) fn new() -> Self {
-        FileTable { parts: (0..PARTS).map(|_| Mutex::default()).collect() }
+        FileTable { parts: (0..PARTS).map(|_| Mutex::default()).collect(), watches: Watches::new() }
     }
 
     /// Enters an open: `SHARING_VIOLATION` or `DELETE_PENDING` where another open is in the way.

@@ -19,6 +19,7 @@ use wire::transform::TRANSFORM_HEADER_LENGTH;
 use crate::connection::Connection;
 use crate::credits;
 use crate::gate::Protection;
+use crate::notify;
 use crate::open::{FileOpen, Open, OpenId};
 use crate::session::Channel;
 
@@ -145,6 +146,7 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
     reply[prefix + HEADER_LENGTH..].copy_from_slice(&body);
     finish(reply, 0, &channel, header, Protect { credits, shield })?;
     file.position.store(end, Ordering::Relaxed);
+    notify::wrote(&connection.server, &open);
     outbox.commit(prefix + RESPONSE_BYTES);
     channel.count_request(message.len());
     Some(())

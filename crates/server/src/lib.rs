@@ -27,6 +27,7 @@ mod lock_wait;
 mod locks;
 mod mailbox;
 mod multichannel;
+mod notify;
 mod open;
 mod outbox;
 mod overview;

@@ -13,6 +13,7 @@ use crate::durable::Durability;
 use crate::enumeration::Enumeration;
 use crate::files::{FileEntry, FileTable, Removal};
 use crate::line::Line;
+use crate::notify::{Untold, Watches};
 use crate::pipe::Pipe;
 use crate::tree::Tree;
 use crate::user::User;
@@ -79,6 +80,8 @@ pub(crate) struct FileOpen {
     /// Which times of the file this open has frozen (-1) in FileBasicInformation.
     pub(crate) frozen_times: Mutex<FrozenTimes>,
     pub(crate) durability: Durability,
+    /// Writes that who watches the directory has not heard of.
+    pub(crate) untold: Untold,
 }
 
 /// The file a stream belongs to.
@@ -134,9 +137,10 @@ impl Open {
         match &self.target {
             Target::File(file) => {
                 file.durability.closed(self.id);
+                files.watches.closed(self, file);
                 let removal = files.leave(&file.file, self.id, file.delete_on_close.load(Ordering::Relaxed));
                 if removal != Removal::Nothing {
-                    file.remove(&self.tree, &removal);
+                    file.remove(&self.tree, &removal, &files.watches);
                     files.removed(&file.file, &removal);
                 }
             }
@@ -149,6 +153,11 @@ impl Open {
         if let Target::File(file) = &self.target {
             file.durability.used();
         }
+    }
+
+    /// True once [`Open::close`] was called.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// True where closing may have to wait for the store.
@@ -206,7 +215,7 @@ impl FileOpen {
         }
     }
 
-    fn remove(&self, tree: &Tree, removal: &Removal) {
+    fn remove(&self, tree: &Tree, removal: &Removal, watches: &Watches) {
         let Some(store) = tree.store() else { return };
         let path = self.path.lock().clone();
         let removed = match removal {
@@ -214,6 +223,7 @@ impl FileOpen {
             Removal::File => store.remove(&path, self.node.identity()),
             Removal::Stream(name) => self.base().remove_stream(name),
         };
+        let removed = removed.map(|()| watches.removed(&**store, &path, self, removal));
         if let Err(error) = removed {
             // A directory that was filled meanwhile stays (MS-FSA 2.1.5.5), and so does what another program took away.
             tracing::debug!(%error, share = %tree.share, "delete on close did nothing");

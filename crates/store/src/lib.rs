@@ -223,6 +223,19 @@ pub trait Store: Send + Sync + 'static {
     /// The same without waiting: [`Error::WouldBlock`] where the answer is not in memory.
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error>;
 
+    /// Which directories lie on the way to the directory `path`: the root first, `path` itself last. Ends where one is missing.
+    fn lineage(&self, path: &SharePath) -> Vec<Identity> {
+        let mut paths = vec![path.clone()];
+        while let Some(parent) = paths.last().and_then(SharePath::parent) {
+            paths.push(parent);
+        }
+        let identity = |path: SharePath| match self.resolve(&path, Use::Metadata) {
+            Ok(Resolved::Found { node, .. }) => Some(node.identity()),
+            Ok(Resolved::Missing { .. }) | Err(_) => None,
+        };
+        paths.into_iter().rev().map_while(identity).collect()
+    }
+
     /// Makes a file or directory, exclusively, opened for [`Use::ReadWrite`]: [`Error::Exists`] where the name is taken in any
     /// case. The directory of `path` must exist.
     fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error>;

@@ -1,14 +1,70 @@
-//! CHANGE_NOTIFY (MS-SMB2 3.3.5.19): a server that does not watch directories answers NOT_SUPPORTED.
+//! CHANGE_NOTIFY (MS-SMB2 3.3.5.19, MS-FSA 2.1.5.11): waits until something changes in a directory, or below it.
 
 use store::Kind;
+use wire::command::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse};
+use wire::command::create::CreateOptions;
+use wire::security::access::READ_DATA;
 use wire::status::Status;
 
-use crate::context::{Context, Outcome};
+use crate::context::{Context, Outcome, Reply};
+use crate::notify::{Depth, Told, Wait, Wish};
+use crate::refusal::Refusal;
 
-pub(crate) fn handle(context: &Context) -> Outcome {
-    let (_, file) = context.file()?;
+pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> Outcome {
+    let (open, file) = context.file()?;
+    if request.output_buffer_length > context.connection.negotiation.borrow().payload_bytes_max() {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
     if file.kind != Kind::Directory {
         return Err(Status::INVALID_PARAMETER.into());
     }
-    Err(Status::NOT_SUPPORTED.into())
+    open.require(READ_DATA)?;
+    let watches = &context.server().files.watches;
+    let depth = match request.flags.contains(ChangeNotifyFlags::WATCH_TREE) {
+        true => Depth::Tree,
+        false => Depth::Directory,
+    };
+    let (directory, room) = (file.node.identity(), request.output_buffer_length as usize);
+    let watch = watches.watch(Wish {
+        open: open.id,
+        session: context.session()?.id,
+        directory,
+        filter: request.completion_filter,
+        depth,
+        room,
+    })?;
+    if open.is_closed() {
+        watches.close(open.id);
+        return Err(Status::FILE_CLOSED.into());
+    }
+    if file.options & CreateOptions::DELETE_ON_CLOSE.0 != 0 || file.file.is_delete_pending("") {
+        return Err(Status::DELETE_PENDING.into());
+    }
+    let told = match watch.take(room) {
+        Ok(told) => told,
+        Err(wait) => until_told(context, wait).await?,
+    };
+    reply(told)
+}
+
+/// Waits until there is something to tell, or the request is cancelled.
+async fn until_told(context: &Context, mut wait: Wait) -> Result<Told, Refusal> {
+    context.in_flight.announce_wait()?;
+    tokio::select! {
+        biased;
+        told = wait.end() => Ok(told),
+        () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
+    }
+}
+
+fn reply(told: Told) -> Outcome {
+    let (status, output) = match told {
+        Told::Changes(output) => (Status::SUCCESS, output),
+        Told::TooMany => (Status::NOTIFY_ENUM_DIR, Vec::new()),
+        Told::Ended(status) if status.is_success() => (status, Vec::new()),
+        Told::Ended(status) => return Err(status.into()),
+    };
+    let mut body = Vec::new();
+    ChangeNotifyResponse { output: &output }.encode(&mut body);
+    Ok(Reply::with_status(status, body))
 }

@@ -14,7 +14,8 @@ pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome 
     let open = context.session()?.remove_open(context.open()?.id).ok_or(Status::FILE_CLOSED)?;
     let server = Arc::clone(context.server());
     let wants_attributes = request.flags.contains(CloseFlags::POSTQUERY_ATTRIB);
-    let waits = open.close_may_wait() || (wants_attributes && !is_known(&open));
+    let tells = server.files.watches.closing_tells(&open);
+    let waits = open.close_may_wait() || tells || (wants_attributes && !is_known(&open));
     let close = move || {
         let response = if wants_attributes { with_attributes(&open) } else { CloseResponse::default() };
         open.close(&server.files);

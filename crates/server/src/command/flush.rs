@@ -7,6 +7,7 @@ use wire::security::access;
 use wire::status::Status;
 
 use crate::context::{Context, Outcome, Reply};
+use crate::notify;
 use crate::open::Target;
 
 pub(crate) async fn handle(context: &Context) -> Outcome {
@@ -17,6 +18,9 @@ pub(crate) async fn handle(context: &Context) -> Outcome {
         }
         let node = Arc::clone(&file.node);
         context.work(move || node.sync()).await??;
+        if context.server().files.watches.closing_tells(open) {
+            notify::data_changed(context.server(), open);
+        }
     }
     let mut body = Vec::new();
     FlushResponse.encode(&mut body);

@@ -48,7 +48,9 @@ pub(crate) async fn dispatch(context: &Context, command: Command, bytes: &[u8]) 
         Command::QUERY_DIRECTORY => {
             query_directory::handle(context, message::query_directory::QueryDirectoryRequest::decode(bytes)?).await
         }
-        Command::CHANGE_NOTIFY => change_notify::handle(context),
+        Command::CHANGE_NOTIFY => {
+            change_notify::handle(context, message::change_notify::ChangeNotifyRequest::decode(bytes)?).await
+        }
         Command::QUERY_INFO => query_info::handle(context, message::query_info::QueryInfoRequest::decode(bytes)?).await,
         Command::SET_INFO => set_info::handle(context, message::set_info::SetInfoRequest::decode(bytes)?).await,
         Command::OPLOCK_BREAK => oplock_break::handle(context),

@@ -11,6 +11,7 @@ use wire::security::access;
 use wire::status::Status;
 
 use crate::context::{Context, Outcome, Reply};
+use crate::notify;
 use crate::open::Target;
 
 /// An offset that means the end of the file, for opens that may only append (MS-FSA 2.1.5.3).
@@ -71,5 +72,6 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
         })
         .await??;
     file.position.store(end, Ordering::Relaxed);
+    notify::wrote(context.server(), open);
     Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()))
 }

@@ -121,6 +121,17 @@ impl Store for RamStore {
         self.resolve(path, usage)
     }
 
+    fn lineage(&self, path: &SharePath) -> Vec<Identity> {
+        let mut inode = Arc::clone(&self.root);
+        let mut lineage = vec![inode.identity];
+        for name in path.names() {
+            let Ok(Some((_, next))) = inode.child(&fold(name)) else { break };
+            lineage.push(next.identity);
+            inode = next;
+        }
+        lineage
+    }
+
     fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
         if new.kind == Kind::Stream {
             return Err(Error::Invalid);

@@ -73,12 +73,13 @@ async fn open_node(
         context.require_writable()?;
     }
     let stream = found.stream.as_ref().map_or("", |(_, name)| name.as_str());
-    let entered = Entered::enter(context, plan, &*found.node, stream, granted | overwrite_access(plan), path)?;
+    let entered = Entered::enter(context, plan, &*found.node, stream, granted | overwrite_access(plan), path.clone())?;
     let usage = super::usage(granted | overwrite_access(plan));
     if kind != Kind::Directory {
         found.node.prepare(usage)?;
     }
-    let action = if plan.overwrites() { overwrite(context, plan, &found, &known).await? } else { CreateAction::OPENED };
+    let action =
+        if plan.overwrites() { overwrite(context, plan, &found, &known, &path).await? } else { CreateAction::OPENED };
     Ok(Some(Opened { kept: entered.keep(), node: found.node, stream: found.stream, granted, maximal, action }))
 }
 
@@ -180,10 +181,13 @@ async fn overwrite(
     plan: &Arc<Plan>,
     found: &Found,
     known: &Metadata,
+    path: &SharePath,
 ) -> Result<CreateAction, Refusal> {
     let _ = FILE_GENERIC_WRITE;
     let (node, whole_file, plan_of_work) = (Arc::clone(&found.node), found.stream.is_none(), Arc::clone(plan));
     let kept = known.attributes & !crate::attributes::SETTABLE;
+    let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
+    let (path, stream) = (path.clone(), found.stream.as_ref().map(|(_, name)| name.clone()));
     context
         .work(move || {
             node.set_length(0)?;
@@ -199,6 +203,7 @@ async fn overwrite(
                 }
                 super::new::decorate(&*node, &plan_of_work)?;
             }
+            server.files.watches.overwritten(&*store, &path, stream.as_deref());
             Ok::<_, Error>(())
         })
         .await??;

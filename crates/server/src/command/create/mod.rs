@@ -19,6 +19,7 @@ use crate::attributes;
 use crate::context::{Context, Outcome, Reply};
 use crate::files::{Entry, FileEntry, Removal};
 use crate::line::Line;
+use crate::notify::Untold;
 use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
 use crate::pipe::Pipe;
 use crate::refusal::Refusal;
@@ -171,6 +172,7 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: du
         enumeration: Mutex::new(None),
         frozen_times: Mutex::default(),
         durability: durable.durability(context, action),
+        untold: Untold::default(),
     }));
     let open = keep(context, id, target, line, granted)?;
     let mut contexts = contexts::answer(plan, &known, maximal);

@@ -35,6 +35,7 @@ pub(super) async fn make(
     }
     let store = Arc::clone(context.store()?);
     let (work_path, work_plan, maker) = (path.clone(), Arc::clone(plan), Arc::clone(&user));
+    let server = Arc::clone(context.server());
     let made = context
         .work(move || {
             let security = access::descriptor_of_new(&maker, &*parent, work_plan.security.as_ref(), kind)?;
@@ -46,6 +47,7 @@ pub(super) async fn make(
                 let _ = store.remove(&work_path, node.identity());
                 return Err(Refusal::from(error));
             }
+            server.files.watches.made(&*store, &work_path, kind);
             Ok(node)
         })
         .await?;
@@ -80,9 +82,14 @@ pub(super) async fn make_stream(
     access::check_node(&user, &*base, WRITE_DATA)?;
     context.require_writable()?;
     let granted = granted_to_maker(context, plan)?;
-    let entered = Entered::enter(context, plan, &*base, name, granted, path)?;
+    let entered = Entered::enter(context, plan, &*base, name, granted, path.clone())?;
     let (maker, stream) = (Arc::clone(&base), name.to_owned());
-    let node = match context.work(move || maker.create_stream(&stream)).await? {
+    let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
+    let made = move || {
+        let made = maker.create_stream(&stream);
+        made.inspect(|_| server.files.watches.stream_made(&*store, &path, &stream))
+    };
+    let node = match context.work(made).await? {
         Err(Error::Exists) => return Ok(None),
         made => made?,
     };

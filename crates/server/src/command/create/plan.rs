@@ -188,9 +188,7 @@ impl Named {
         if name.starts_with('\\') {
             return Err(Status::INVALID_PARAMETER.into());
         }
-        if name.split('\\').any(|part| part == "..") {
-            return Err(Status::OBJECT_PATH_SYNTAX_BAD.into());
-        }
+        let name = without_dots(name)?;
         let (directory, last) = match name.rsplit_once('\\') {
             Some((directory, last)) => (Some(directory), last),
             None => (None, name.as_str()),
@@ -203,6 +201,29 @@ impl Named {
         let (stream, names_data) = stream_name(stream, request)?;
         Ok(Named { path, stream, names_data })
     }
+}
+
+/// The name without `.` and `..`, as Windows takes them (MS-SMB2 note 303). What climbs out of the share is no path, and neither
+/// is what begins by going down and up again.
+fn without_dots(name: String) -> Result<String, Status> {
+    if !name.split('\\').any(|part| matches!(part, "." | "..")) {
+        return Ok(name);
+    }
+    let parts: Vec<&str> = name.split('\\').collect();
+    if let [first, "..", _, ..] = parts.as_slice()
+        && !matches!(*first, "." | "..")
+    {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let mut kept = Vec::new();
+    for part in parts {
+        match part {
+            "." => {}
+            ".." => drop(kept.pop().ok_or(Status::OBJECT_PATH_SYNTAX_BAD)?),
+            part => kept.push(part),
+        }
+    }
+    Ok(kept.join("\\"))
 }
 
 /// What stands behind the first colon: `NAME`, `NAME:$DATA`, `:$DATA`, or the index of a directory. Gives the stream's name, and
@@ -266,3 +287,22 @@ fn allocation(contexts: &CreateContexts<'_>) -> Result<Option<u64>, Refusal> {
 
 /// The attributes that stop an overwrite which does not name them (MS-FSA 2.1.5.1.2.1).
 pub(super) const GUARDED: u32 = FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dots_are_followed_inside_the_share() {
+        let named = |name: &str| without_dots(name.into());
+        assert_eq!(named("a\\b\\..\\c"), Ok("a\\c".into()));
+        assert_eq!(named("a\\b\\.."), Ok("a".into()));
+        assert_eq!(named("a\\.."), Ok(String::new()));
+        assert_eq!(named(".\\a\\."), Ok("a".into()));
+        assert_eq!(named("a...\\..b"), Ok("a...\\..b".into()));
+        assert_eq!(named("a\\..\\b"), Err(Status::INVALID_PARAMETER));
+        for above in ["..", "..\\a", "a\\b\\..\\..\\..", ".\\.."] {
+            assert_eq!(named(above), Err(Status::OBJECT_PATH_SYNTAX_BAD), "{above}");
+        }
+    }
+}

@@ -10,6 +10,7 @@ use wire::status::Status;
 
 use super::{Answer, Answered, check_read_locks, check_write_locks, resume_key, signed_range};
 use crate::context::Context;
+use crate::notify;
 use crate::open::{FileOpen, Open};
 use crate::refusal::{Refusal, status_of};
 
@@ -51,6 +52,7 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
     let (result, status) =
         if total_bytes <= INLINE_BYTES_MAX { context.work(work).await? } else { context.on_pool(work).await? };
     file.restore_frozen_times();
+    notify::data_changed(context.server(), target);
     Ok(answer(status, &result))
 }
 

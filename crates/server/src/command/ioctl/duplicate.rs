@@ -11,6 +11,7 @@ use wire::status::Status;
 
 use super::{Answer, Answered, data_of, signed_range, sparse};
 use crate::context::Context;
+use crate::notify;
 use crate::open::{Open, OpenId};
 use crate::refusal::Refusal;
 
@@ -66,6 +67,7 @@ async fn run(context: &Context, asked: DuplicateExtents) -> Answered {
         })
         .await??;
     file.restore_frozen_times();
+    notify::data_changed(context.server(), target);
     Ok(Answer::empty())
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use store::{Changes, Error, Extent, Node};
+use wire::command::change_notify::CompletionFilter;
 use wire::command::ioctl::IoctlRequest;
 use wire::fscc::FileAttributes;
 use wire::fscc::ioctl::{Range, decode_set_sparse, encode_ranges};
@@ -22,7 +23,12 @@ pub(super) async fn set(context: &Context, request: &IoctlRequest<'_>) -> Answer
         return Err(Status::ACCESS_DENIED.into());
     }
     let (node, base) = (Arc::clone(&file.node), Arc::clone(file.base()));
-    let work = move || if sparse { mark(&*base) } else { fill(&*node, &*base) };
+    let (server, held) = (Arc::clone(context.server()), Arc::clone(open));
+    let work = move || {
+        if sparse { mark(&*base) } else { fill(&*node, &*base) }?;
+        server.files.watches.changed(&held, CompletionFilter::ATTRIBUTES);
+        Ok::<_, Error>(())
+    };
     context.work(work).await??;
     file.restore_frozen_times();
     Ok(Answer::empty())

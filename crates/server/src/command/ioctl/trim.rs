@@ -10,6 +10,7 @@ use wire::status::Status;
 
 use super::{Answer, Answered, check_write_locks, data_of};
 use crate::context::Context;
+use crate::notify;
 
 /// SystemPageSize: only whole pages are trimmed.
 const PAGE_BYTES: u64 = 4096;
@@ -44,6 +45,7 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
         })
         .await??;
     file.restore_frozen_times();
+    notify::data_changed(context.server(), open);
     let mut output = Vec::new();
     if room != 0 {
         LevelTrimResult { ranges_processed: count as u32 }.encode(&mut output);

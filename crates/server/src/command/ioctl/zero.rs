@@ -10,6 +10,7 @@ use wire::status::Status;
 
 use super::{Answer, Answered, check_write_locks, data_of, sparse};
 use crate::context::Context;
+use crate::notify;
 
 pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     let (open, file) = data_of(context)?;
@@ -30,5 +31,6 @@ pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answe
         })
         .await??;
     file.restore_frozen_times();
+    notify::data_changed(context.server(), open);
     Ok(Answer::empty())
 }

@@ -1,6 +1,7 @@
 //! FileBasicInformation: times and attributes (MS-FSA 2.1.5.15.2).
 
 use store::{Changes, Kind, Metadata, Time};
+use wire::command::change_notify::CompletionFilter;
 use wire::fscc::FileAttributes;
 use wire::fscc::file::Basic;
 use wire::ids::FileTime;
@@ -37,9 +38,21 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
             base.change(&changes)?;
         }
         *frozen = held;
+        job.server.files.watches.changed(&job.open, changed(&asked));
         Ok(())
     })
     .await
+}
+
+/// What who watches the directory is told to have changed (MS-FSA 2.1.5.15.2).
+fn changed(asked: &Basic) -> CompletionFilter {
+    let parts = [
+        (asked.attributes.0 != 0, CompletionFilter::ATTRIBUTES),
+        (explicit(asked.creation).is_some(), CompletionFilter::CREATION),
+        (explicit(asked.access).is_some(), CompletionFilter::LAST_ACCESS),
+        (explicit(asked.write).is_some(), CompletionFilter::LAST_WRITE),
+    ];
+    parts.into_iter().filter(|(set, _)| *set).fold(CompletionFilter::NONE, |all, (_, part)| all | part)
 }
 
 fn check(asked: &Basic, kind: Kind) -> Result<(), Status> {

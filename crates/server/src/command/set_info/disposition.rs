@@ -41,6 +41,7 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
 fn apply(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
     let file = job.file()?;
     let delete = flags.contains(DispositionFlags::DELETE);
+    let goes = delete && file.kind == Kind::Directory;
     if flags.contains(DispositionFlags::ON_CLOSE) && file.options & CreateOptions::DELETE_ON_CLOSE.0 == 0 {
         return Err(Status::NOT_SUPPORTED.into());
     }
@@ -53,6 +54,9 @@ fn apply(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
         file.file.unlink_with(job.open.id);
     } else {
         file.file.set_delete_pending(&file.stream_name(), delete);
+    }
+    if goes {
+        job.server.files.watches.directory_goes(file.node.identity());
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! FileFullEaInformation: sets and removes extended attributes (MS-FSA 2.1.5.15.6).
 
 use store::{Error, Node, fold};
+use wire::command::change_notify::CompletionFilter;
 use wire::fscc::ea::{NEED_EA, full_eas, name_is_valid};
 use wire::security::access::WRITE_EA;
 use wire::status::Status;
@@ -28,6 +29,7 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
             return Err(Status::EA_TOO_LARGE.into());
         }
         apply(&**base, &asked)?;
+        job.server.files.watches.changed(&job.open, CompletionFilter::EA | CompletionFilter::ATTRIBUTES);
         Ok(attributes::archive(&**base)?)
     })
     .await

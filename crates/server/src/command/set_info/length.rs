@@ -15,7 +15,12 @@ pub(super) async fn set_end_of_file(context: &Context, buffer: &[u8]) -> Result<
     require_length(buffer, EndOfFile::LENGTH)?;
     let length = EndOfFile::decode(buffer)?.end_of_file;
     check(context, length)?;
-    change(context, move |job| Ok(job.file()?.node.set_length(length)?)).await
+    change(context, move |job| {
+        job.file()?.node.set_length(length)?;
+        job.server.files.watches.data_changed(&job.open);
+        Ok(())
+    })
+    .await
 }
 
 /// FileAllocationInformation: less than the data takes cuts it, to a whole number of units.
@@ -24,7 +29,12 @@ pub(super) async fn set_allocation(context: &Context, buffer: &[u8]) -> Result<(
     let asked = Allocation::decode(buffer)?.allocation;
     check(context, asked)?;
     let unit_bytes = u64::from(context.store()?.facts().unit_bytes.max(1));
-    change(context, move |job| Ok(allocate(job.file()?, asked.next_multiple_of(unit_bytes))?)).await
+    change(context, move |job| {
+        allocate(job.file()?, asked.next_multiple_of(unit_bytes))?;
+        job.server.files.watches.data_changed(&job.open);
+        Ok(())
+    })
+    .await
 }
 
 fn allocate(file: &FileOpen, bytes: u64) -> Result<(), Error> {

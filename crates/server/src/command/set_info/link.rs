@@ -38,5 +38,6 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     let replace = place.clear(job, &*file.node, flags)?;
     let from = file.path.lock().clone();
     job.store.link(&from, &place.path, file.node.identity(), replace)?;
+    job.server.files.watches.linked(&*job.store, &place.path, place.is_taken());
     Ok(attributes::archive(&*file.node)?)
 }

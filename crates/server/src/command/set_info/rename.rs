@@ -1,6 +1,6 @@
 //! FileRenameInformation and its Ex form (MS-FSA 2.1.5.15.12).
 
-use store::Kind;
+use store::{Kind, Replace};
 use wire::fscc::FileClass;
 use wire::fscc::rename::{Rename, RenameFlags};
 use wire::security::access::DELETE;
@@ -63,6 +63,7 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     let replace = place.clear(job, &*file.node, flags)?;
     job.store.rename(&from, &place.path, file.node.identity(), replace)?;
     file.file.renamed(&from, &place.path);
+    job.server.files.watches.renamed(&*job.store, (&from, &place.path), file.kind, replace == Replace::Yes);
     if file.kind == Kind::File {
         attributes::archive(&*file.node)?;
     }

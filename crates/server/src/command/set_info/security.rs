@@ -1,6 +1,7 @@
 //! Sets parts of a security descriptor (MS-SMB2 3.3.5.21.3, MS-FSA 2.1.5.17).
 
 use store::Kind;
+use wire::command::change_notify::CompletionFilter;
 use wire::command::set_info::SetInfoRequest;
 use wire::security::access::{ACCESS_SYSTEM_SECURITY, GenericMapping, WRITE_DAC, WRITE_OWNER};
 use wire::security::{Ace, AceBody, AceFlags, Control, SecurityDescriptor, SecurityInformation};
@@ -30,6 +31,7 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
         check_owner(&job.user, &old, &asked, which)?;
         let new = combined(&old, &asked, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?;
         base.set_security(&new)?;
+        job.server.files.watches.changed(&job.open, CompletionFilter::SECURITY);
         if base.kind() != Kind::Directory {
             attributes::archive(&**base)?;
         }

@@ -1,0 +1,204 @@
+//! What is told of each operation (MS-FSA, "Send directory change notification"): one call where the change is made. All of them
+//! cost one look at a counter while nobody watches anything; else they may wait for the store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use store::{Kind, SharePath, Store, fold};
+use wire::command::change_notify::CompletionFilter;
+use wire::fscc::notify::Action;
+
+use super::{Change, Watches};
+use crate::Shared;
+use crate::files::Removal;
+use crate::open::{FileOpen, Open};
+
+/// Writes through one open are told of at most this often, and when it closes.
+const WRITES_TOLD_EVERY: Duration = Duration::from_secs(1);
+/// What a replaced file may have changed of a name (MS-FSA 2.1.5.15.7 and 2.1.5.15.12).
+const ANOTHER_FILE: CompletionFilter = CompletionFilter(
+    CompletionFilter::ATTRIBUTES.0
+        | CompletionFilter::SIZE.0
+        | CompletionFilter::LAST_WRITE.0
+        | CompletionFilter::LAST_ACCESS.0
+        | CompletionFilter::CREATION.0
+        | CompletionFilter::SECURITY.0
+        | CompletionFilter::EA.0,
+);
+const DATA: CompletionFilter = CompletionFilter(CompletionFilter::SIZE.0 | CompletionFilter::LAST_WRITE.0);
+const STREAM_DATA: CompletionFilter =
+    CompletionFilter(CompletionFilter::STREAM_SIZE.0 | CompletionFilter::STREAM_WRITE.0);
+
+/// Writes through an open that nobody was told of.
+#[derive(Default)]
+pub(crate) struct Untold {
+    written: AtomicBool,
+    /// Milliseconds since the watches began.
+    told_at: AtomicU64,
+}
+
+/// Data was written through an open. Told of now and then only.
+pub(crate) fn wrote(server: &Arc<Shared>, open: &Arc<Open>) {
+    let watches = &server.files.watches;
+    let (false, Ok(file)) = (watches.is_idle(), open.file()) else { return };
+    let now = watches.started.elapsed() + WRITES_TOLD_EVERY;
+    let told_at = Duration::from_millis(file.untold.told_at.load(Ordering::Relaxed));
+    if now.saturating_sub(told_at) < WRITES_TOLD_EVERY {
+        file.untold.written.store(true, Ordering::Relaxed);
+        return;
+    }
+    file.untold.told_at.store(now.as_millis() as u64, Ordering::Relaxed);
+    data_changed(server, open);
+}
+
+/// Data, or the length, of an open file changed. Never waits.
+pub(crate) fn data_changed(server: &Arc<Shared>, open: &Arc<Open>) {
+    if server.files.watches.is_idle() {
+        return;
+    }
+    if open.tree.store().is_some_and(|store| store.facts().never_blocks) {
+        return server.files.watches.data_changed(open);
+    }
+    let (watched, open) = (Arc::clone(server), Arc::clone(open));
+    server.pool.submit(Box::new(move || watched.files.watches.data_changed(&open)));
+}
+
+impl Watches {
+    /// A file or directory was made.
+    pub(crate) fn made(&self, store: &dyn Store, path: &SharePath, kind: Kind) {
+        self.tell(store, path, Action::ADDED, name_filter(kind), None);
+    }
+
+    /// A named stream was made.
+    pub(crate) fn stream_made(&self, store: &dyn Store, path: &SharePath, stream: &str) {
+        self.tell(store, path, Action::ADDED_STREAM, CompletionFilter::STREAM_NAME, Some(stream));
+    }
+
+    /// What an open's end was to remove was removed.
+    pub(crate) fn removed(&self, store: &dyn Store, path: &SharePath, file: &FileOpen, removal: &Removal) {
+        match removal {
+            Removal::Nothing => {}
+            Removal::File => self.tell(store, path, Action::REMOVED, name_filter(file.base().kind()), None),
+            Removal::Stream(folded) => {
+                let own = file.stream_name();
+                self.stream_removed(store, path, if fold(&own) == *folded { &own } else { folded });
+            }
+        }
+    }
+
+    /// A named stream has another name.
+    pub(crate) fn stream_renamed(&self, store: &dyn Store, path: &SharePath, from: &str, to: &str) {
+        self.stream_removed(store, path, from);
+        self.stream_made(store, path, to);
+    }
+
+    fn stream_removed(&self, store: &dyn Store, path: &SharePath, stream: &str) {
+        self.tell(store, path, Action::REMOVED_STREAM, CompletionFilter::STREAM_NAME, Some(stream));
+    }
+
+    /// A file was emptied, and its attributes replaced; or a stream of it was.
+    pub(crate) fn overwritten(&self, store: &dyn Store, path: &SharePath, stream: Option<&str>) {
+        match stream {
+            None => self.tell(store, path, Action::MODIFIED, DATA | CompletionFilter::ATTRIBUTES, None),
+            Some(_) => self.tell(store, path, Action::MODIFIED_STREAM, STREAM_DATA, stream),
+        }
+    }
+
+    /// A file was given another name, where a file was `replaced` or not.
+    pub(crate) fn renamed(&self, store: &dyn Store, (from, to): (&SharePath, &SharePath), kind: Kind, replaced: bool) {
+        if self.is_idle() {
+            return;
+        }
+        let filter = name_filter(kind);
+        if replaced {
+            // The old name goes, and the new one means another file (MS-FSA 2.1.5.15.12).
+            self.tell(store, from, Action::REMOVED, filter, None);
+            return self.tell(store, to, Action::MODIFIED, ANOTHER_FILE, None);
+        }
+        let (Some(old), Some(new), Some(parent)) = (from.name(), to.name(), from.parent()) else { return };
+        if to.parent().is_none_or(|other| !other.is_within(&parent) || !parent.is_within(&other)) {
+            self.tell(store, from, Action::REMOVED, filter, None);
+            return self.tell(store, to, Action::ADDED, filter, None);
+        }
+        let change = |action, name| Change { action, filter, name, stream: None };
+        let pair = [change(Action::RENAMED_OLD_NAME, old), change(Action::RENAMED_NEW_NAME, new)];
+        self.report(store, &parent, &pair);
+    }
+
+    /// A file has one more name, which a `replaced` one had or not.
+    pub(crate) fn linked(&self, store: &dyn Store, path: &SharePath, replaced: bool) {
+        if replaced {
+            self.tell(store, path, Action::MODIFIED, ANOTHER_FILE, None);
+        } else {
+            self.made(store, path, Kind::File);
+        }
+    }
+
+    /// What is kept beside the data of an open file changed; for a stream, of the file it belongs to.
+    pub(crate) fn changed(&self, open: &Open, filter: CompletionFilter) {
+        self.of_open(open, |store, path, _| self.tell(store, path, Action::MODIFIED, filter, None));
+    }
+
+    /// Data, or the length, of an open file or stream changed.
+    pub(crate) fn data_changed(&self, open: &Open) {
+        self.of_open(open, |store, path, file| {
+            file.untold.written.store(false, Ordering::Relaxed);
+            match &file.stream {
+                None => self.tell(store, path, Action::MODIFIED, DATA, None),
+                Some(_) => self.tell(store, path, Action::MODIFIED_STREAM, STREAM_DATA, Some(&file.stream_name())),
+            }
+        });
+    }
+
+    /// True where writes through the open must be told of when it closes.
+    pub(crate) fn closing_tells(&self, open: &Open) -> bool {
+        !self.is_idle() && open.file().is_ok_and(|file| file.untold.written.load(Ordering::Relaxed))
+    }
+
+    /// An open closes: what was not told of its writes is told now (MS-FSA 2.1.5.5, File.PendingNotifications).
+    pub(crate) fn closed(&self, open: &Open, file: &FileOpen) {
+        self.close(open.id);
+        if self.closing_tells(open) {
+            self.data_changed(open);
+        }
+        let deletes = file.delete_on_close.load(Ordering::Relaxed);
+        if deletes && file.kind == Kind::Directory {
+            self.directory_goes(file.node.identity());
+        }
+    }
+
+    fn of_open(&self, open: &Open, tell: impl FnOnce(&dyn Store, &SharePath, &FileOpen)) {
+        if self.is_idle() {
+            return;
+        }
+        if let (Some(store), Ok(file)) = (open.tree.store(), open.file()) {
+            let path = file.path.lock().clone();
+            tell(&**store, &path, file);
+        }
+    }
+
+    fn tell(
+        &self,
+        store: &dyn Store,
+        path: &SharePath,
+        action: Action,
+        filter: CompletionFilter,
+        stream: Option<&str>,
+    ) {
+        if self.is_idle() {
+            return;
+        }
+        // Of the root's own changes nobody is told: no directory of the share holds it.
+        if let (Some(parent), Some(name)) = (path.parent(), path.name()) {
+            self.report(store, &parent, &[Change { action, filter, name, stream }]);
+        }
+    }
+}
+
+fn name_filter(kind: Kind) -> CompletionFilter {
+    match kind {
+        Kind::Directory => CompletionFilter::DIR_NAME,
+        Kind::File | Kind::Stream => CompletionFilter::FILE_NAME,
+    }
+}

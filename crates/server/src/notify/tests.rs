@@ -1,0 +1,575 @@
+//! CHANGE_NOTIFY as clients see it.
+
+use std::sync::Arc;
+
+use store::{DirectoryOptions, DirectoryStore};
+use tokio::task::LocalSet;
+use wire::command::change_notify::{
+    ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse, CompletionFilter as Filter,
+};
+use wire::command::close::CloseRequest;
+use wire::command::create::{CreateDisposition, CreateOptions, CreateResponse};
+use wire::command::flush::FlushRequest;
+use wire::command::set_info::{InfoType, SetInfoRequest};
+use wire::command::tree_connect::TreeConnectRequest;
+use wire::command::write::WriteRequest;
+use wire::fscc::ea::{FullEa, FullEaWriter};
+use wire::fscc::file::Basic;
+use wire::fscc::notify::changes;
+use wire::fscc::rename::Rename;
+use wire::fscc::{FileAttributes, FileClass};
+use wire::header::{Flags, Header};
+use wire::ids::{Command, FileId, FileTime};
+use wire::security::{SecurityDescriptor, SecurityInformation};
+use wire::{Utf16, codec};
+
+use super::*;
+use crate::Shared;
+use crate::admin::Signing;
+use crate::testing::{Answer, Peer, server};
+
+const ALL: Filter = Filter(0xFFF);
+const ROOM: u32 = 4096;
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+struct Asked {
+    filter: Filter,
+    depth: Depth,
+    room: u32,
+}
+
+const NAMES: Asked =
+    Asked { filter: Filter(Filter::FILE_NAME.0 | Filter::DIR_NAME.0), depth: Depth::Directory, room: ROOM };
+
+/// Sends a request; gives its interim response's header, or its answer.
+async fn ask(peer: &mut Peer, file_id: FileId, asked: Asked) -> Answer {
+    let flags = match asked.depth {
+        Depth::Tree => ChangeNotifyFlags::WATCH_TREE,
+        Depth::Directory => ChangeNotifyFlags(0),
+    };
+    let request =
+        ChangeNotifyRequest { flags, output_buffer_length: asked.room, file_id, completion_filter: asked.filter };
+    let mut message = peer.message(Command::CHANGE_NOTIFY, |body| request.encode(body));
+    peer.process(&mut message).unwrap();
+    peer.receive().await
+}
+
+async fn wait(peer: &mut Peer, file_id: FileId, asked: Asked) -> Header {
+    let answer = ask(peer, file_id, asked).await;
+    assert_eq!(answer.status(), Status::PENDING);
+    answer.header
+}
+
+/// The changes in an answer.
+fn told(answer: &Answer) -> Vec<(Action, String)> {
+    assert_eq!(answer.status(), Status::SUCCESS);
+    let response = ChangeNotifyResponse::decode(&answer.message).unwrap();
+    changes(response.output).map(|change| change.unwrap()).map(|one| (one.action, one.name.decode().unwrap())).collect()
+}
+
+fn one(action: Action, name: &str) -> Vec<(Action, String)> {
+    vec![(action, name.to_owned())]
+}
+
+/// A server, who watches its root, and who changes things.
+async fn three() -> (Arc<Shared>, (Peer, FileId), Peer) {
+    let server = server(Signing::Enabled);
+    let mut watcher = Peer::sign_in(&server).await;
+    let root = to_watch(&mut watcher, "").await;
+    let actor = Peer::sign_in(&server).await;
+    (server, (watcher, root), actor)
+}
+
+/// Opens a directory to watch it: an open that may delete it would be in the way of renames in it.
+async fn to_watch(peer: &mut Peer, name: &str) -> FileId {
+    let answer = peer
+        .create(name, |request| {
+            request.desired_access = wire::security::access::READ_DATA.into();
+            request.options = CreateOptions::DIRECTORY_FILE;
+        })
+        .await;
+    CreateResponse::decode(&answer.message).unwrap().file_id
+}
+
+async fn make(peer: &mut Peer, name: &str) {
+    let file = peer.open(name).await;
+    peer.close(file).await;
+}
+
+async fn make_directory(peer: &mut Peer, name: &str) {
+    let directory = peer.open_directory(name).await;
+    peer.close(directory).await;
+}
+
+async fn remove(peer: &mut Peer, name: &str) {
+    let answer = peer.create(name, |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
+    assert_eq!(answer.status(), Status::SUCCESS);
+    peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
+}
+
+async fn rename(peer: &mut Peer, from: &str, to: &str, replace: bool) -> Status {
+    let answer = peer.create(from, |request| request.disposition = CreateDisposition::OPEN).await;
+    let file = CreateResponse::decode(&answer.message).unwrap().file_id;
+    let mut buffer = Vec::new();
+    Rename::encode(to, replace, &mut buffer);
+    let status = peer.set(file, FileClass::RENAME, &buffer).await;
+    peer.close(file).await;
+    status
+}
+
+async fn write(peer: &mut Peer, file_id: FileId, data: &[u8]) {
+    let request = WriteRequest { file_id, data, ..WriteRequest::default() };
+    assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+}
+
+async fn set_basic(peer: &mut Peer, file: FileId, basic: Basic) {
+    let mut buffer = Vec::new();
+    basic.encode(&mut buffer);
+    assert_eq!(peer.set(file, FileClass::BASIC, &buffer).await, Status::SUCCESS);
+}
+
+async fn here<T>(test: impl Future<Output = T>) -> T {
+    LocalSet::new().run_until(test).await
+}
+
+#[tokio::test]
+async fn names_that_come_go_and_change_are_told() {
+    here(async {
+        let (_server, (mut watcher, root), mut actor) = three().await;
+        wait(&mut watcher, root, NAMES).await;
+        make(&mut actor, "file").await;
+        assert_eq!(told(&watcher.receive().await), one(Action::ADDED, "file"));
+        make_directory(&mut actor, "Directory").await;
+        assert_eq!(rename(&mut actor, "file", "other", false).await, Status::SUCCESS);
+        make(&mut actor, "Directory\\below").await;
+        assert_eq!(rename(&mut actor, "other", "Directory\\moved", false).await, Status::SUCCESS);
+        remove(&mut actor, "Directory\\moved").await;
+        remove(&mut actor, "Directory\\below").await;
+        remove(&mut actor, "Directory").await;
+        let expected = [
+            (Action::ADDED, "Directory"),
+            (Action::RENAMED_OLD_NAME, "file"),
+            (Action::RENAMED_NEW_NAME, "other"),
+            (Action::REMOVED, "other"),
+            (Action::REMOVED, "Directory"),
+        ]
+        .map(|(action, name)| (action, name.to_owned()));
+        assert_eq!(told(&ask(&mut watcher, root, NAMES).await), expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tree_is_watched_to_its_leaves() {
+    here(async {
+        let (_server, (mut watcher, _), mut actor) = three().await;
+        make_directory(&mut actor, "a").await;
+        make_directory(&mut actor, "a\\b").await;
+        let watched = to_watch(&mut watcher, "a").await;
+        let asked = Asked { depth: Depth::Tree, ..NAMES };
+        wait(&mut watcher, watched, asked).await;
+        make(&mut actor, "beside").await;
+        make(&mut actor, "a\\b\\C").await;
+        assert_eq!(told(&watcher.receive().await), one(Action::ADDED, "b\\C"));
+        assert_eq!(rename(&mut actor, "a\\b\\c", "a\\c", false).await, Status::SUCCESS);
+        let expected = [(Action::REMOVED, "b\\C".to_owned()), (Action::ADDED, "c".to_owned())];
+        assert_eq!(told(&ask(&mut watcher, watched, asked).await), expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_filter_lets_its_own_changes_through() {
+    here(async {
+        let (_server, (_, _), mut actor) = three().await;
+        let mut list = Vec::new();
+        let mut writer = FullEaWriter::new(&mut list, 100);
+        assert!(writer.push(&FullEa { flags: 0, name: b"ea", value: b"1" }));
+        let security = SecurityDescriptor::default().encode().unwrap();
+        for bit in 0..12 {
+            let filter = Filter(1 << bit);
+            let mut watcher = Peer::sign_in(&actor.connection.server).await;
+            let root = to_watch(&mut watcher, "").await;
+            let asked = Asked { filter, ..NAMES };
+            wait(&mut watcher, root, asked).await;
+
+            let file = actor.open("file").await;
+            make_directory(&mut actor, "directory").await;
+            write(&mut actor, file, b"data").await;
+            let hidden = Basic { attributes: FileAttributes::HIDDEN, ..Basic::default() };
+            set_basic(&mut actor, file, hidden).await;
+            set_basic(&mut actor, file, Basic { access: FileTime(9 << 50), ..Basic::default() }).await;
+            set_basic(&mut actor, file, Basic { creation: FileTime(9 << 50), ..Basic::default() }).await;
+            assert_eq!(actor.set(file, FileClass::FULL_EA, &list).await, Status::SUCCESS);
+            let stream = actor.open("file:stream").await;
+            write(&mut actor, stream, b"data").await;
+            actor.close(stream).await;
+            let request = SetInfoRequest {
+                info_type: InfoType::SECURITY,
+                file_id: file,
+                additional_information: SecurityInformation::DACL.0,
+                buffer: &security,
+                ..SetInfoRequest::default()
+            };
+            let answer = actor.ask(Command::SET_INFO, |body| request.encode(body)).await;
+            assert_eq!(answer.status(), Status::SUCCESS);
+            actor.close(file).await;
+            remove(&mut actor, "file:stream").await;
+            remove(&mut actor, "file").await;
+            remove(&mut actor, "directory").await;
+
+            let mut seen = told(&watcher.receive().await);
+            if let Some(more) = more(&mut watcher, root, asked).await {
+                seen.extend(more);
+            }
+            assert_eq!(seen, expected(filter), "{filter:?}");
+        }
+    })
+    .await;
+}
+
+/// What was told besides, where there is anything.
+async fn more(peer: &mut Peer, root: FileId, asked: Asked) -> Option<Vec<(Action, String)>> {
+    let answer = ask(peer, root, asked).await;
+    (answer.status() != Status::PENDING).then(|| told(&answer))
+}
+
+fn expected(filter: Filter) -> Vec<(Action, String)> {
+    let list: &[(Action, &str)] = match filter {
+        Filter::FILE_NAME => &[(Action::ADDED, "file"), (Action::REMOVED, "file")],
+        Filter::DIR_NAME => &[(Action::ADDED, "directory"), (Action::REMOVED, "directory")],
+        Filter::ATTRIBUTES => &[(Action::MODIFIED, "file"), (Action::MODIFIED, "file")],
+        Filter::STREAM_NAME => &[(Action::ADDED_STREAM, "file:stream"), (Action::REMOVED_STREAM, "file:stream")],
+        Filter::STREAM_SIZE | Filter::STREAM_WRITE => &[(Action::MODIFIED_STREAM, "file:stream")],
+        _ => &[(Action::MODIFIED, "file")],
+    };
+    list.iter().map(|(action, name)| (*action, (*name).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn writes_are_told_at_once_and_the_rest_of_them_at_the_end() {
+    here(async {
+        let (_server, (mut watcher, root), mut actor) = three().await;
+        let file = actor.open("file").await;
+        let asked = Asked { filter: Filter::LAST_WRITE, ..NAMES };
+        wait(&mut watcher, root, asked).await;
+        write(&mut actor, file, b"one").await;
+        assert_eq!(told(&watcher.receive().await), one(Action::MODIFIED, "file"));
+        wait(&mut watcher, root, asked).await;
+        write(&mut actor, file, b"two").await;
+        assert!(watcher.take_frame().is_none());
+        let flush = FlushRequest { file_id: file, ..FlushRequest::default() };
+        assert_eq!(actor.ask(Command::FLUSH, |body| flush.encode(body)).await.status(), Status::SUCCESS);
+        assert_eq!(told(&watcher.receive().await), one(Action::MODIFIED, "file"));
+        wait(&mut watcher, root, asked).await;
+        write(&mut actor, file, b"three").await;
+        actor.close(file).await;
+        assert_eq!(told(&watcher.receive().await), one(Action::MODIFIED, "file"));
+        let file = actor.open("file").await;
+        actor.close(file).await;
+        assert_eq!(ask(&mut watcher, root, asked).await.status(), Status::PENDING, "nothing was written");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_replaced_file_is_another_one_of_the_same_name() {
+    here(async {
+        let (_server, (mut watcher, root), mut actor) = three().await;
+        make(&mut actor, "one").await;
+        make(&mut actor, "two").await;
+        let asked = Asked { filter: ALL, ..NAMES };
+        wait(&mut watcher, root, asked).await;
+        assert_eq!(rename(&mut actor, "one", "two", true).await, Status::SUCCESS);
+        assert_eq!(told(&watcher.receive().await), one(Action::REMOVED, "one"));
+        assert_eq!(told(&ask(&mut watcher, root, asked).await), one(Action::MODIFIED, "two"));
+        let overwrite = actor.create("two", |request| request.disposition = CreateDisposition::OVERWRITE).await;
+        assert_eq!(overwrite.status(), Status::SUCCESS);
+        assert_eq!(told(&ask(&mut watcher, root, asked).await), one(Action::MODIFIED, "two"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn requests_are_answered_in_their_order() {
+    here(async {
+        let (_server, (mut watcher, root), mut actor) = three().await;
+        let first = wait(&mut watcher, root, NAMES).await;
+        let second = wait(&mut watcher, root, NAMES).await;
+        make(&mut actor, "one").await;
+        make(&mut actor, "two").await;
+        let mut answers = [watcher.receive().await, watcher.receive().await];
+        answers.sort_by_key(|answer| answer.header.message_id);
+        assert_eq!(answers[0].header.route, first.route);
+        assert_eq!(told(&answers[0]), one(Action::ADDED, "one"));
+        assert_eq!(answers[1].header.route, second.route);
+        assert_eq!(told(&answers[1]), one(Action::ADDED, "two"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_first_request_says_what_is_watched() {
+    here(async {
+        let (_server, (mut watcher, root), mut actor) = three().await;
+        wait(&mut watcher, root, NAMES).await;
+        let later = Asked { filter: Filter::ATTRIBUTES, depth: Depth::Tree, room: ROOM };
+        wait(&mut watcher, root, later).await;
+        make(&mut actor, "one").await;
+        make_directory(&mut actor, "two").await;
+        let mut answers = [watcher.receive().await, watcher.receive().await].map(|answer| told(&answer)).concat();
+        answers.sort();
+        assert_eq!(answers, [(Action::ADDED, "one".to_owned()), (Action::ADDED, "two".to_owned())]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_to_be_listed_anew() {
+    here(async {
+        let (_server, (mut watcher, root), mut actor) = three().await;
+        let narrow = Asked { room: 16, ..NAMES };
+        wait(&mut watcher, root, narrow).await;
+        make(&mut actor, "a-long-name").await;
+        assert_eq!(watcher.receive().await.status(), Status::NOTIFY_ENUM_DIR);
+        make(&mut actor, "x").await;
+        assert_eq!(told(&ask(&mut watcher, root, NAMES).await), one(Action::ADDED, "x"));
+        make(&mut actor, "y").await;
+        make(&mut actor, "z").await;
+        let answer = ask(&mut watcher, root, NAMES).await;
+        assert_eq!(answer.status(), Status::NOTIFY_ENUM_DIR, "no more is kept than the first request had room for");
+        assert!(ChangeNotifyResponse::decode(&answer.message).unwrap().output.is_empty());
+        wait(&mut watcher, root, NAMES).await;
+        make(&mut actor, "a-name-that-fits-this-one").await;
+        assert_eq!(told(&watcher.receive().await), one(Action::ADDED, "a-name-that-fits-this-one"));
+
+        let blind = to_watch(&mut watcher, "").await;
+        wait(&mut watcher, blind, Asked { room: 0, ..NAMES }).await;
+        make(&mut actor, "again").await;
+        assert_eq!(watcher.receive().await.status(), Status::NOTIFY_ENUM_DIR);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_more_than_64_kib_are_kept() {
+    here(async {
+        let (server, (mut watcher, root), mut actor) = three().await;
+        wait(&mut watcher, root, Asked { room: 1 << 16, ..NAMES }).await;
+        make(&mut actor, "first").await;
+        assert_eq!(told(&watcher.receive().await).len(), 1);
+        let watch = server.files.watches.table.lock().by_directory.values().next().unwrap()[0].clone();
+        for number in 0..10_000 {
+            watch.add([(Action::ADDED, format!("{number:0>100}"))].into_iter());
+        }
+        assert_eq!(ask(&mut watcher, root, NAMES).await.status(), Status::NOTIFY_ENUM_DIR);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cancelled_request_takes_no_changes_with_it() {
+    here(async {
+        let (_server, (mut watcher, root), mut actor) = three().await;
+        let interim = wait(&mut watcher, root, NAMES).await;
+        let header = Header {
+            command: Command::CANCEL,
+            flags: Flags::ASYNC_COMMAND,
+            route: interim.route,
+            session_id: watcher.session_id,
+            ..Header::default()
+        };
+        let mut cancel = header.to_bytes().to_vec();
+        cancel.extend_from_slice(&[4, 0, 0, 0]);
+        watcher.process(&mut cancel).unwrap();
+        assert_eq!(watcher.receive().await.status(), Status::CANCELLED);
+        make(&mut actor, "one").await;
+        make(&mut actor, "two").await;
+        assert_eq!(told(&ask(&mut watcher, root, NAMES).await).len(), 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_open_ends_the_wait() {
+    here(async {
+        let (server, (mut watcher, root), _actor) = three().await;
+        wait(&mut watcher, root, NAMES).await;
+        let close = CloseRequest { file_id: root, ..CloseRequest::default() };
+        let mut message = watcher.message(Command::CLOSE, |body| close.encode(body));
+        watcher.process(&mut message).unwrap();
+        let mut statuses = [watcher.receive().await.status(), watcher.receive().await.status()];
+        statuses.sort();
+        assert_eq!(statuses, [Status::SUCCESS, Status::NOTIFY_CLEANUP]);
+        assert_eq!(ask(&mut watcher, root, NAMES).await.status(), Status::FILE_CLOSED);
+
+        for command in [Command::TREE_DISCONNECT, Command::LOGOFF] {
+            let root = to_watch(&mut watcher, "").await;
+            wait(&mut watcher, root, NAMES).await;
+            let mut message = watcher.message(command, |body| body.extend_from_slice(&[4, 0, 0, 0]));
+            watcher.process(&mut message).unwrap();
+            let mut statuses = [watcher.receive().await.status(), watcher.receive().await.status()];
+            statuses.sort();
+            assert_eq!(statuses, [Status::SUCCESS, Status::NOTIFY_CLEANUP]);
+            watcher = Peer::sign_in(&server).await;
+        }
+        assert!(server.files.watches.is_idle());
+        assert!(server.files.watches.table.lock().by_directory.is_empty());
+        assert!(server.files.watches.table.lock().by_session.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lost_connection_ends_the_wait() {
+    here(async {
+        let (server, (mut watcher, root), _actor) = three().await;
+        wait(&mut watcher, root, NAMES).await;
+        watcher.connection.in_flight.cancel_all();
+        assert_eq!(watcher.receive().await.status(), Status::CANCELLED);
+        let session = server.sessions.find(watcher.session_id).unwrap();
+        session.end(&server.files);
+        assert!(server.files.watches.is_idle());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_directory_that_goes_ends_its_watches() {
+    here(async {
+        let (_server, (mut watcher, _), mut actor) = three().await;
+        let watched = to_watch(&mut watcher, "goes").await;
+        wait(&mut watcher, watched, NAMES).await;
+        remove(&mut actor, "goes").await;
+        assert_eq!(watcher.receive().await.status(), Status::DELETE_PENDING);
+        assert_eq!(ask(&mut watcher, watched, NAMES).await.status(), Status::DELETE_PENDING);
+
+        let watched = to_watch(&mut watcher, "is disposed of").await;
+        wait(&mut watcher, watched, NAMES).await;
+        let disposed = actor.open_directory("is disposed of").await;
+        assert_eq!(actor.set(disposed, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
+        assert_eq!(watcher.receive().await.status(), Status::DELETE_PENDING);
+        assert_eq!(actor.set(disposed, FileClass::DISPOSITION, &[0]).await, Status::SUCCESS);
+        assert_eq!(ask(&mut watcher, watched, NAMES).await.status(), Status::DELETE_PENDING);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_renamed_directory_is_still_watched() {
+    here(async {
+        let (_server, (mut watcher, _), mut actor) = three().await;
+        make_directory(&mut actor, "above").await;
+        let watched = to_watch(&mut watcher, "old").await;
+        let asked = Asked { depth: Depth::Tree, ..NAMES };
+        wait(&mut watcher, watched, asked).await;
+        assert_eq!(rename(&mut actor, "old", "above\\new", false).await, Status::SUCCESS);
+        make(&mut actor, "above\\new\\file").await;
+        assert_eq!(told(&watcher.receive().await), one(Action::ADDED, "file"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_shares_over_one_folder_tell_of_each_other() {
+    here(async {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("inner")).unwrap();
+        let store = |path: &std::path::Path| -> Arc<dyn Store> {
+            Arc::new(DirectoryStore::open(path, DirectoryOptions::default()).unwrap())
+        };
+        let server = crate::testing::server_with(Signing::Enabled, store(folder.path()));
+        let mut estate = (**server.estate.load()).clone();
+        let mut second = estate.shares[0].clone();
+        second.name = "inner".into();
+        second.store = store(&folder.path().join("inner"));
+        estate.shares.push(second);
+        server.estate.store(estate.into());
+
+        let mut watcher = Peer::sign_in(&server).await;
+        let mut actor = Peer::sign_in(&server).await;
+        let path = codec::utf16_bytes(r"\\test\inner");
+        let request = TreeConnectRequest { path: Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
+        actor.tree_id = actor.ask(Command::TREE_CONNECT, |body| request.encode(body)).await.header.tree_id();
+
+        let above = to_watch(&mut watcher, "").await;
+        let same = to_watch(&mut watcher, "inner").await;
+        let tree = Asked { depth: Depth::Tree, ..NAMES };
+        wait(&mut watcher, same, tree).await;
+        wait(&mut watcher, above, tree).await;
+        make(&mut actor, "file").await;
+        assert_eq!(told(&watcher.receive().await), one(Action::ADDED, "file"));
+        assert!(watcher.take_frame().is_none(), "a share is not told what its folder is called outside");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_thousand_requests_are_answered() {
+    here(async {
+        let (_server, (mut watcher, root), mut actor) = three().await;
+        let (mut waiting, mut refused) = (0, 0);
+        for _ in 0..1_000 {
+            match ask(&mut watcher, root, NAMES).await.status() {
+                Status::PENDING => waiting += 1,
+                Status::INSUFFICIENT_RESOURCES => refused += 1,
+                other => panic!("{other}"),
+            }
+        }
+        assert_eq!((waiting, refused), (512, 488));
+        for number in 0..512 {
+            make(&mut actor, &format!("file {number}")).await;
+        }
+        for _ in 0..512 {
+            assert_eq!(told(&watcher.receive().await).len(), 1);
+        }
+        assert_eq!(ask(&mut watcher, root, NAMES).await.status(), Status::PENDING);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_watches_a_bounded_number_of_directories() {
+    let watches = Watches::new();
+    let wish = |number: u64| Wish {
+        open: OpenId(number),
+        session: SessionId(1),
+        directory: Identity { volume: 1, file: number },
+        filter: ALL,
+        depth: Depth::Directory,
+        room: 100,
+    };
+    for number in 0..WATCHES_MAX as u64 {
+        assert!(watches.watch(wish(number)).is_ok());
+    }
+    assert_eq!(watches.watch(wish(5000)).err(), Some(Status::INSUFFICIENT_RESOURCES));
+    assert!(watches.watch(Wish { session: SessionId(2), ..wish(5000) }).is_ok());
+    assert!(watches.watch(wish(0)).is_ok(), "it is there already");
+    watches.close(OpenId(0));
+    assert!(watches.watch(wish(5001)).is_ok());
+}
+
+#[tokio::test]
+async fn requests_that_cannot_be_are_refused() {
+    here(async {
+        let (_server, (mut watcher, root), _actor) = three().await;
+        let file = watcher.open("file").await;
+        assert_eq!(ask(&mut watcher, file, NAMES).await.status(), Status::INVALID_PARAMETER);
+        let large = Asked { room: (8 << 20) + 1, ..NAMES };
+        assert_eq!(ask(&mut watcher, root, large).await.status(), Status::INVALID_PARAMETER);
+        let blind = watcher
+            .create("", |request| {
+                request.desired_access = wire::security::access::READ_ATTRIBUTES.into();
+                request.options = CreateOptions::DIRECTORY_FILE;
+            })
+            .await;
+        let blind = CreateResponse::decode(&blind.message).unwrap().file_id;
+        assert_eq!(ask(&mut watcher, blind, NAMES).await.status(), Status::ACCESS_DENIED);
+        let nothing = Asked { filter: Filter(0xFFFF_F000), ..NAMES };
+        wait(&mut watcher, root, nothing).await;
+        make(&mut watcher, "other").await;
+        assert!(watcher.take_frame().is_none(), "no filter, no change");
+    })
+    .await;
+}
