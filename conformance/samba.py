@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from conformance import packages
-from conformance.server import Server
+from conformance.server import Server, processes_with
 
 # What makes a share behave as on Windows, where Samba's defaults differ; its own test suite asks for the same.
 WINDOWS_LIKE = """
@@ -46,6 +46,11 @@ class Samba(Server):
 
     def command(self):
         return [packages.find("smbd"), "--foreground", "--no-process-group", "-s", str(self._config())]
+
+    def strays(self):
+        # smbd starts samba-dcerpcd as a daemon; it and what it starts name the configuration, and outlive smbd.
+        own = {os.getpid(), self.process and self.process.pid}
+        return [pid for pid in processes_with(str(self._config())) if pid not in own]
 
     def _config(self):
         return self.folder / "smb.conf"

@@ -66,6 +66,10 @@ class Server:
         """How many files clients hold open now, or None where this server cannot tell."""
         return None
 
+    def strays(self):
+        """Ids of processes that serve for this server and are no descendants of it."""
+        return []
+
     # The process.
 
     @property
@@ -99,6 +103,7 @@ class Server:
     def stop(self):
         """Asks the server to end, and ends it when it does not; its exit code, or None after a forced end."""
         if self.process is None or self.process.poll() is not None:
+            kill(self.strays())
             return self.process and self.process.returncode
         family = [self.pid, *descendants(self.pid)]
         self.process.send_signal(signal.SIGTERM)
@@ -109,9 +114,8 @@ class Server:
             self.process.wait()
             return None
         finally:
-            for pid in family[1:]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            kill(family[1:])
+            kill(self.strays())
 
     def remove(self):
         self.stop()
@@ -161,12 +165,27 @@ def serving(kind, wanted=Wanted()):
 
 def end_with_everything(signal_number, _):
     """A signal handler: kills what this program started, threads or not, and leaves no files behind."""
-    for pid in descendants(os.getpid()):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill(descendants(os.getpid()))
     for server in _serving:
+        kill(server.strays())
         shutil.rmtree(server.folder, ignore_errors=True)
     os._exit(128 + signal_number)
+
+
+def kill(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def processes_with(argument):
+    """Ids of processes whose command line has `argument` in it."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if argument.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
 
 
 def free_port():

@@ -6,12 +6,13 @@ use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::close::CloseRequest;
 use wire::command::create::{
-    AccessMask, CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
 };
 use wire::command::query_info::{InfoClass, InfoType, QueryInfoRequest};
 use wire::fscc::FileClass;
 use wire::header::Header;
 use wire::ids::{Command, FileId};
+use wire::security::access;
 use wire::status::Status;
 
 use crate::arguments::{Arguments, Mode};
@@ -148,7 +149,7 @@ impl Files<'_> {
         };
         let name = utf16_bytes(&format!(r"{}\{group}-{}", self.folder, step.number));
         let create = CreateRequest {
-            desired_access: AccessMask::FILE_READ_DATA | AccessMask::FILE_READ_ATTRIBUTES,
+            desired_access: (access::READ_DATA | access::READ_ATTRIBUTES).into(),
             disposition: if step.kind == Kind::Make { CreateDisposition::OPEN_IF } else { CreateDisposition::OPEN },
             name: Utf16::new(&name)?,
             ..plain_create()
@@ -188,7 +189,7 @@ impl Files<'_> {
     fn make_folder(&mut self) -> Result<(), Fault> {
         let name = utf16_bytes(&self.folder);
         let request = CreateRequest {
-            desired_access: AccessMask::FILE_READ_ATTRIBUTES,
+            desired_access: access::READ_ATTRIBUTES.into(),
             disposition: CreateDisposition::OPEN_IF,
             options: CreateOptions::DIRECTORY_FILE,
             name: Utf16::new(&name)?,

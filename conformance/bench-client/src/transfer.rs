@@ -4,12 +4,11 @@ use std::collections::HashMap;
 
 use wire::Utf16;
 use wire::codec::utf16_bytes;
-use wire::command::create::{
-    AccessMask, CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
-};
+use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess};
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::write::WriteRequest;
 use wire::ids::{Command, FileId};
+use wire::security::access;
 use wire::status::Status;
 
 use crate::arguments::{Arguments, Mode};
@@ -147,7 +146,7 @@ fn open(connection: &mut Connection, name: &str) -> Result<FileId, Fault> {
     let name = utf16_bytes(name);
     let request = CreateRequest {
         impersonation_level: ImpersonationLevel::IMPERSONATION.0,
-        desired_access: AccessMask::FILE_READ_DATA | AccessMask::FILE_WRITE_DATA | AccessMask::FILE_READ_ATTRIBUTES,
+        desired_access: (access::READ_DATA | access::WRITE_DATA | access::READ_ATTRIBUTES).into(),
         share_access: ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE,
         disposition: CreateDisposition::OVERWRITE_IF,
         name: Utf16::new(&name)?,

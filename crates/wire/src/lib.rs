@@ -11,7 +11,6 @@ mod open;
 #[macro_use]
 mod testing;
 
-pub mod access;
 pub mod codec;
 pub mod command;
 pub mod context;

@@ -1,11 +1,11 @@
 //! CREATE: opens or makes a file, directory or pipe (MS-SMB2 2.2.13, 2.2.14).
 
 use super::{body, length_u16, length_u32, part};
-pub use crate::access::AccessMask;
 use crate::codec::{Malformed, Utf16, Writer};
 use crate::context::create::CreateContexts;
 use crate::header::HEADER_LENGTH;
 use crate::ids::{FileId, FileTime};
+pub use crate::security::access::AccessMask;
 
 const REQUEST_SIZE: u16 = 57;
 const RESPONSE_SIZE: u16 = 89;
@@ -322,6 +322,7 @@ mod tests {
     use super::*;
     use crate::codec::utf16_bytes;
     use crate::context::create::{CreateContextsBuilder, name};
+    use crate::security::access;
 
     fn contexts() -> CreateContextsBuilder {
         let mut builder = CreateContextsBuilder::new();
@@ -333,7 +334,7 @@ mod tests {
         CreateRequest {
             oplock_level: OplockLevel::LEASE,
             impersonation_level: ImpersonationLevel::IMPERSONATION.0,
-            desired_access: AccessMask::GENERIC_READ | AccessMask::SYNCHRONIZE,
+            desired_access: AccessMask(access::GENERIC_READ | access::SYNCHRONIZE),
             file_attributes: 0x80,
             share_access: ShareAccess::READ | ShareAccess::DELETE,
             disposition: CreateDisposition::OPEN_IF,

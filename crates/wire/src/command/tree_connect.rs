@@ -1,9 +1,9 @@
 //! TREE_CONNECT: from a session to a share (MS-SMB2 2.2.9, 2.2.10).
 
 use super::{body, length_u16, part};
-use crate::access::AccessMask;
 use crate::codec::{Malformed, Utf16, Writer};
 use crate::header::HEADER_LENGTH;
+use crate::security::access::AccessMask;
 
 const REQUEST_SIZE: u16 = 9;
 const RESPONSE_SIZE: u16 = 16;
@@ -178,7 +178,7 @@ mod tests {
             share_type: ShareType::DISK,
             share_flags: ShareFlags::ENCRYPT_DATA | ShareFlags::NO_CACHING,
             capabilities: ShareCapabilities::CONTINUOUS_AVAILABILITY,
-            maximal_access: AccessMask::FILE_ALL_ACCESS,
+            maximal_access: crate::security::access::FILE_ALL.into(),
         };
         check_message!(TreeConnectResponse, response);
     }

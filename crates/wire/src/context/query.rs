@@ -1,9 +1,9 @@
 //! The small create contexts: what a file's name, size and time shall be or are (MS-SMB2 2.2.13.2.5 to .7, .9 and
 //! 2.2.14.2.5, .9).
 
-use crate::access::AccessMask;
 use crate::codec::{Malformed, Reader, Writer};
 use crate::ids::FileTime;
+use crate::security::access::AccessMask;
 use crate::status::Status;
 
 /// SMB2_CREATE_QUERY_MAXIMAL_ACCESS_REQUEST, MxAc (2.2.13.2.5).
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn contexts_round_trip() {
         let query_status = Status::NONE_MAPPED;
-        let access = MaximalAccessResponse { query_status, maximal_access: AccessMask::FILE_ALL_ACCESS };
+        let access = MaximalAccessResponse { query_status, maximal_access: crate::security::access::FILE_ALL.into() };
         check_structure!(MaximalAccessResponse, access);
         let bytes = check_structure!(OnDiskId, OnDiskId { disk_file_id: 1, volume_id: 2 });
         assert_eq!(bytes.len(), 32);

@@ -1,5 +1,11 @@
 //! Access masks (MS-DTYP 2.4.3, MS-SMB2 2.2.13.1).
 
+flags! {
+    /// An access mask in a message; its bits are the constants of this module.
+    AccessMask(u32) {
+    }
+}
+
 /// Read a file's data, list a directory.
 pub const READ_DATA: u32 = 0x0000_0001;
 /// Write a file's data, make a file in a directory.
