@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use server::admin::{Account, Estate, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash};
+use server::admin::{Account, Advertise, Estate, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash};
 use tracing::{info, warn};
 
 use crate::catalog::{self, AccountKind, Catalog, Dialect, NewShare, ShareRecord, Snapshot, Source, StoredSettings};
@@ -26,6 +26,8 @@ pub struct Overrides {
     pub sealing: Option<Sealing>,
     /// The most connections that one session may use at once.
     pub channels_max: Option<usize>,
+    /// What clients are told of the server's addresses.
+    pub advertise: Advertise,
 }
 
 /// The catalog of a running server, with the stores of its shares.
@@ -49,7 +51,7 @@ impl Control {
         self.stores.keep_only(&snapshot.shares);
         self.problems.clear();
         let shares = snapshot.shares.iter().filter_map(|share| self.share(share)).collect();
-        let settings = settings(&self.settings_over(snapshot.settings.clone()));
+        let settings = settings(&self.settings_over(snapshot.settings.clone()), &self.overrides.advertise);
         Ok(Estate { principals: principals(&snapshot), accounts: accounts(&snapshot), shares, settings })
     }
 
@@ -139,7 +141,7 @@ fn principals(snapshot: &Snapshot) -> Vec<Principal> {
     accounts.chain(users).collect()
 }
 
-fn settings(stored: &StoredSettings) -> Settings {
+fn settings(stored: &StoredSettings, advertise: &Advertise) -> Settings {
     Settings {
         server_name: stored.server_name.clone().unwrap_or_else(host_label),
         machine_sid: stored.machine_sid,
@@ -148,6 +150,7 @@ fn settings(stored: &StoredSettings) -> Settings {
         signing: stored.signing,
         sealing: stored.sealing,
         channels_max: stored.channels_max,
+        advertise: advertise.clone(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! An operator's command writes the catalog and then tells the running server to reload, through a socket in the same
 //! data folder. The server never writes what an operator decides.
 
+mod advertise;
 mod catalog;
 mod control;
 mod error;
@@ -13,6 +14,7 @@ mod socket;
 mod stores;
 mod views;
 
+pub use advertise::parse_advertised;
 pub use catalog::{
     Account, AccountKind, Catalog, Dialect, Key, Keys, NewShare, ShareChanges, ShareRecord, Source, StoredSettings,
     User,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use control::{AccountKind, AccountName, Dialect, Error, ShareName, UserName};
+use server::admin::AdvertisedAddress;
 
 /// Threads that one server may have: more than any machine has cores.
 const THREADS_MAX: i64 = 1024;
@@ -101,6 +102,15 @@ pub(crate) struct Serve {
     /// The most connections one session may use at once, where its account has multichannel on [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=CHANNELS_MAX))]
     pub(crate) channels_max: Option<u8>,
+
+    /// Tell clients of this address, for more connections; may be given several times. What is said of one of the machine's own replaces
+    /// what the machine says
+    #[arg(long, value_name = "ADDRESS[,speed=25G][,rss]", value_parser = control::parse_advertised)]
+    pub(crate) advertise: Vec<AdvertisedAddress>,
+
+    /// Tell clients of no other addresses than those of --advertise
+    #[arg(long, requires = "advertise")]
+    pub(crate) advertise_only: bool,
 
     /// Threads that serve connections [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]

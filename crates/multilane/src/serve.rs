@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, first_start, reload};
 use serde::Serialize;
-use server::admin::{Estate, Sealing, Signing};
+use server::admin::{Advertise, Estate, OwnAddresses, Sealing, Signing};
 use server::{Config, Server};
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
@@ -95,6 +95,10 @@ fn overrides(arguments: &Serve) -> Overrides {
             When::Enabled => Sealing::Enabled,
         }),
         channels_max: arguments.channels_max.map(usize::from),
+        advertise: Advertise {
+            addresses: arguments.advertise.clone(),
+            own: if arguments.advertise_only { OwnAddresses::LeftOut } else { OwnAddresses::Told },
+        },
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the control plane sets and sees: principals, shares and settings go in; sessions and opens come out.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use store::Store;
@@ -95,6 +96,39 @@ pub struct Settings {
     pub sealing: Sealing,
     /// The most connections one session may use at once, 1 to [`CHANNELS_MAX`].
     pub channels_max: usize,
+    /// What clients are told of the addresses at which the server can be reached.
+    pub advertise: Advertise,
+}
+
+/// The addresses that clients with several channels are told of (MS-SMB2 2.2.32.5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advertise {
+    /// Addresses beside the machine's own, as there are with address translation. What is said here of one of the machine's own replaces what
+    /// the machine says.
+    pub addresses: Vec<AdvertisedAddress>,
+    /// Whether the machine's own are told.
+    pub own: OwnAddresses,
+}
+
+/// An address as the operator describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdvertisedAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// The speed of its link; `None` for what the machine knows.
+    pub bits_per_second: Option<u64>,
+    /// Its link spreads connections over processors: worth more than one connection.
+    pub rss: bool,
+}
+
+/// Whether the machine's own addresses are advertised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OwnAddresses {
+    /// Those that can be reached from elsewhere, or loopback where there is nothing else.
+    #[default]
+    Told,
+    /// Only what the operator lists.
+    LeftOut,
 }
 
 /// The most channels that any setting gives a session: Windows Server's MaxChannelPerSession.

@@ -22,6 +22,7 @@ mod hot;
 mod hot_tests;
 mod in_flight;
 mod inbox;
+mod interfaces;
 mod line;
 mod lock_wait;
 mod locks;
@@ -58,6 +59,7 @@ use crate::admin::Estate;
 use crate::attempts::Attempts;
 use crate::durable::{Durables, Parting};
 use crate::files::FileTable;
+use crate::interfaces::Interfaces;
 use crate::open::{Open, OpenId};
 use crate::pool::Pool;
 use crate::session::{Session, Sessions};
@@ -89,6 +91,8 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) attempts: Attempts,
     pub(crate) writes: WritePlace,
+    pub(crate) interfaces: Interfaces,
+    pub(crate) listening: Vec<SocketAddr>,
     next_open: AtomicU64,
 }
 
@@ -104,7 +108,7 @@ impl Server {
             listeners.push(listener);
         }
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
-        let shared = Arc::new(Shared::new(estate));
+        let shared = Arc::new(Shared::new(estate, addresses.clone()));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = if config.shards == 0 { cores } else { config.shards };
         let shards = Shards::start(count, &shared, listeners)?;
@@ -135,7 +139,8 @@ impl Server {
 }
 
 impl Shared {
-    pub(crate) fn new(estate: Estate) -> Self {
+    /// What serves `estate` on the addresses `listening`.
+    pub(crate) fn new(estate: Estate, listening: Vec<SocketAddr>) -> Self {
         let mut chance = [0; 4];
         // Without chance the numbers are still unique while the server runs.
         let _ = secure::random(&mut chance);
@@ -147,6 +152,8 @@ impl Shared {
             pool: Pool::new(),
             attempts: Attempts::new(),
             writes: WritePlace::new(),
+            interfaces: Interfaces::default(),
+            listening,
             next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),
         }
     }

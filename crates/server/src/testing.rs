@@ -32,7 +32,8 @@ use wire::{Utf16, frame};
 
 use crate::Shared;
 use crate::admin::{
-    Account, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share, Signing,
+    Account, Advertise, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share,
+    Signing,
 };
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Disconnect, Origin};
@@ -77,13 +78,10 @@ pub(crate) fn server_with(signing: Signing, store: Arc<dyn Store>) -> Arc<Shared
         signing,
         sealing: Sealing::Enabled,
         channels_max: CHANNELS_DEFAULT,
+        advertise: Advertise::default(),
     };
-    Arc::new(Shared::new(Estate {
-        principals: vec![principal, other],
-        accounts: vec![account],
-        shares: vec![share],
-        settings,
-    }))
+    let estate = Estate { principals: vec![principal, other], accounts: vec![account], shares: vec![share], settings };
+    Arc::new(Shared::new(estate, vec![([127, 0, 0, 1], 445).into()]))
 }
 
 /// What a client offers in NEGOTIATE, and who signs in.

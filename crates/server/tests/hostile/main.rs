@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use server::admin::{
-    Account, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share, Signing,
-    nt_hash,
+    Account, Advertise, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share,
+    Signing, nt_hash,
 };
 use server::{Config, Server};
 use store::RamStore;
@@ -65,6 +65,7 @@ fn estate() -> Estate {
         signing: Signing::Enabled,
         sealing: Sealing::Enabled,
         channels_max: CHANNELS_DEFAULT,
+        advertise: Advertise::default(),
     };
     Estate { principals: vec![principal], accounts: vec![account], shares: vec![share], settings }
 }

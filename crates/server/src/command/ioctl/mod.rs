@@ -3,6 +3,7 @@
 mod compression;
 mod copy;
 mod duplicate;
+mod interfaces;
 mod object_id;
 mod pipe;
 mod resilient;
@@ -89,6 +90,7 @@ fn is_for_the_server(code: CtlCode) -> bool {
 fn of_server(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     match request.ctl_code {
         CtlCode::VALIDATE_NEGOTIATE_INFO => validate::validate(context, request),
+        CtlCode::QUERY_NETWORK_INTERFACE_INFO => interfaces::query(context, request),
         CtlCode::PIPE_WAIT => pipe::wait(context, request),
         CtlCode::DFS_GET_REFERRALS | CtlCode::DFS_GET_REFERRALS_EX => Err(Status::FS_DRIVER_REQUIRED.into()),
         _ => Err(Status::NOT_SUPPORTED.into()),

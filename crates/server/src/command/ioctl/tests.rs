@@ -9,7 +9,7 @@ use wire::command::tree_connect::TreeConnectRequest;
 use wire::command::write::WriteRequest;
 use wire::fscc::ioctl::{
     Chunk, CopyChunks, CopyChunksResult, DuplicateExtents, LevelTrim, ObjectId, PipeWait, Range, ResumeKey, ZeroData,
-    encode_ranges, ranges,
+    encode_ranges, interfaces, ranges,
 };
 use wire::ids::{Command, FileId};
 use wire::rpc::client::{Answer as RpcAnswer, bind, bound, request as rpc_request};
@@ -19,7 +19,7 @@ use wire::status::Status;
 use wire::{Utf16, codec};
 
 use super::signed_range;
-use crate::admin::Signing;
+use crate::admin::{Admin, Multichannel, Signing};
 use crate::testing::{Answer, Peer, server};
 
 const LIMITS: CopyChunksResult = CopyChunksResult { chunks: 256, chunk_bytes: 1 << 20, total_bytes: 16 << 20 };
@@ -79,6 +79,23 @@ async fn two_files() -> (Peer, FileId, FileId) {
     let (source, target) = (peer.open("source").await, peer.open("target").await);
     write(&mut peer, source, 0, b"0123456789").await;
     (peer, source, target)
+}
+
+#[tokio::test]
+async fn interfaces_are_told_where_the_account_has_multichannel() {
+    let server = server(Signing::Enabled);
+    let mut peer = Peer::sign_in(&server).await;
+    let code = CtlCode::QUERY_NETWORK_INTERFACE_INFO;
+    let answer = ioctl(&mut peer, code, FileId::ANY, b"", 65_536).await;
+    assert_eq!(answer.status(), Status::SUCCESS);
+    let told: Vec<_> = interfaces(output(&answer)).map(Result::unwrap).collect();
+    assert_eq!(told.len(), 1, "the server listens on loopback alone");
+    assert!(told[0].address.unwrap().is_loopback() && told[0].index != 0);
+    assert_eq!(ioctl(&mut peer, code, FileId::ANY, b"", 100).await.status(), Status::BUFFER_TOO_SMALL);
+    let mut estate = (**server.estate.load()).clone();
+    estate.accounts[0].multichannel = Multichannel::Off;
+    server.replace(estate);
+    assert_eq!(ioctl(&mut peer, code, FileId::ANY, b"", 65_536).await.status(), Status::NOT_SUPPORTED);
 }
 
 #[tokio::test]
