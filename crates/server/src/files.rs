@@ -1,16 +1,23 @@
-//! What is shared by all opens of one file, whoever made them: share modes, delete-on-close and byte-range locks
+//! What is shared by all opens of one file, whoever made them: share modes, oplocks and leases, delete-on-close and byte-range locks
 //! (MS-FSA 2.1.1.4 and following). Decided and changed in one place, in one step, under a short lock that is never held across
 //! a call to the store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 use store::{Identity, SharePath, fold};
+use tokio::sync::oneshot;
+use wire::command::create::OplockLevel;
+use wire::context::lease::LeaseState;
+use wire::security::access::{READ_ATTRIBUTES, READ_CONTROL, SYNCHRONIZE, WRITE_ATTRIBUTES};
 use wire::status::Status;
 
 use crate::access;
+use crate::breaks::Wait;
+use crate::caching::{Actor, Caches, Granted, Held, Holder, LeaseId, Notice, Operation, Surroundings, Wanted};
 use crate::line::Line;
 use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
 use crate::notify::Watches;
@@ -22,6 +29,8 @@ const PARTS: usize = 64;
 /// All files that are open.
 pub(crate) struct FileTable {
     parts: Vec<Mutex<HashMap<Identity, Arc<FileEntry>>>>,
+    /// Which file each lease is of (GlobalLeaseTableList, MS-SMB2 3.3.1.11). Locked after a file's state, never before it.
+    leases: Vec<Mutex<HashMap<LeaseId, Arc<FileEntry>>>>,
     /// Who waits to hear of changes.
     pub(crate) watches: Watches,
 }
@@ -32,6 +41,8 @@ pub(crate) struct FileEntry {
     state: Mutex<FileState>,
     /// Some stream has byte-range locks. Set under the lock of `state`, read without it.
     locked: AtomicBool,
+    /// Some stream has oplocks or leases. Set under the lock of `state`, read without it.
+    cached: AtomicBool,
 }
 
 #[derive(Default)]
@@ -42,6 +53,9 @@ struct FileState {
     /// The open whose close takes the file's name away, whoever else has the file open (FILE_DISPOSITION_POSIX_SEMANTICS).
     unlinked_by: Option<OpenId>,
     locks: HashMap<String, RangeLocks>,
+    caches: Caches,
+    /// Who waits for acknowledgements of broken oplocks and leases.
+    waiting: Vec<oneshot::Sender<()>>,
     /// The entry has left the table: look again.
     retired: bool,
 }
@@ -54,7 +68,7 @@ struct Claim {
     share: u32,
     names: Arc<Mutex<SharePath>>,
     share_name: Arc<str>,
-    line: Arc<Line>,
+    lease: Option<LeaseId>,
 }
 
 /// What an open asks for when it enters the table.
@@ -69,6 +83,20 @@ pub(crate) struct Entry<'a> {
     pub(crate) share_name: &'a Arc<str>,
     /// Whose it is.
     pub(crate) line: &'a Arc<Line>,
+    /// It empties the file.
+    pub(crate) overwrites: bool,
+    /// What it asks to cache.
+    pub(crate) wanted: &'a Wanted,
+}
+
+/// What becomes of an open that wants to enter the table.
+pub(crate) enum Entering {
+    /// It is in, with what it may cache.
+    Entered(Granted),
+    /// Others have to give up caching first: to be tried again after that.
+    Waits(Wait),
+    /// Another open is in the way.
+    Refused(Status),
 }
 
 /// What is to be removed because the last open of it has gone.
@@ -84,11 +112,16 @@ pub(crate) enum Removal {
 
 impl FileTable {
     pub(crate) fn new() -> Self {
-        FileTable { parts: (0..PARTS).map(|_| Mutex::default()).collect(), watches: Watches::new() }
+        FileTable {
+            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
+            leases: (0..PARTS).map(|_| Mutex::default()).collect(),
+            watches: Watches::new(),
+        }
     }
 
-    /// Enters an open: `SHARING_VIOLATION` or `DELETE_PENDING` where another open is in the way.
-    pub(crate) fn enter(&self, identity: Identity, entry: &Entry<'_>) -> Result<Arc<FileEntry>, Status> {
+    /// Enters an open: refused with `SHARING_VIOLATION` or `DELETE_PENDING` where another open is in the way, with
+    /// `INVALID_PARAMETER` where its lease is of another file. The notices must be sent whatever comes of it.
+    pub(crate) fn enter(&self, identity: Identity, entry: &Entry<'_>) -> (Arc<FileEntry>, Entering, Vec<Notice>) {
         loop {
             let file = {
                 let mut part = self.part(identity).lock();
@@ -98,10 +131,34 @@ impl FileTable {
             if state.retired {
                 continue;
             }
-            let entered = state.enter(entry);
+            let mut notices = Vec::new();
+            let entering = match self.admits_lease(&file, entry) {
+                Err(status) => Entering::Refused(status),
+                Ok(()) => state.enter(entry, &file, now(), &mut notices),
+            };
+            if let (Entering::Entered(..), Some(lease)) = (&entering, entry.wanted.lease()) {
+                self.leases_of(lease).lock().insert(lease, Arc::clone(&file));
+            }
+            file.note_caches(&state);
             self.retire_if_unused(&file, state);
-            return entered.map(|()| file);
+            return (file, entering, notices);
         }
+    }
+
+    /// A lease is of one file (MS-SMB2 3.3.5.9.8).
+    fn admits_lease(&self, file: &Arc<FileEntry>, entry: &Entry<'_>) -> Result<(), Status> {
+        let Some(lease) = entry.wanted.lease() else { return Ok(()) };
+        let taken = self.leases_of(lease).lock().get(&lease).is_some_and(|known| !Arc::ptr_eq(known, file));
+        if taken { Err(Status::INVALID_PARAMETER) } else { Ok(()) }
+    }
+
+    /// The file that a lease is of.
+    pub(crate) fn of_lease(&self, lease: LeaseId) -> Option<Arc<FileEntry>> {
+        self.leases_of(lease).lock().get(&lease).cloned()
+    }
+
+    fn leases_of(&self, lease: LeaseId) -> &Mutex<HashMap<LeaseId, Arc<FileEntry>>> {
+        &self.leases[usize::from(lease.key.0[0] ^ lease.key.0[15]) % PARTS]
     }
 
     /// What is shared by the opens of a file, where it has any.
@@ -113,8 +170,13 @@ impl FileTable {
     /// file stays delete-pending until [`FileTable::removed`].
     pub(crate) fn leave(&self, file: &Arc<FileEntry>, open: OpenId, delete: bool) -> Removal {
         let mut state = file.state.lock();
+        let lease = state.caches.held_by(open).lease;
         let removal = state.leave(open, delete);
+        if let Some(lease) = lease.filter(|lease| !state.caches.has_lease(*lease)) {
+            self.leases_of(lease).lock().remove(&lease);
+        }
         file.note_locks(&mut state);
+        file.note_caches(&state);
         if removal == Removal::Nothing {
             self.retire_if_unused(file, state);
         }
@@ -136,12 +198,18 @@ impl FileTable {
         self.retire_if_unused(file, state);
     }
 
+    /// The files that an open of `share_name` below `directory` is of.
+    pub(crate) fn opens_below(&self, share_name: &str, directory: &SharePath) -> Vec<Arc<FileEntry>> {
+        let of_part = |part: &Mutex<HashMap<Identity, Arc<FileEntry>>>| {
+            let files: Vec<_> = part.lock().values().cloned().collect();
+            files.into_iter().filter(|file| file.state.lock().has_open_below(share_name, directory))
+        };
+        self.parts.iter().flat_map(of_part).collect()
+    }
+
     /// True where an open of `share_name` lies below `directory`.
     pub(crate) fn has_opens_below(&self, share_name: &str, directory: &SharePath) -> bool {
-        self.parts.iter().any(|part| {
-            let files: Vec<_> = part.lock().values().cloned().collect();
-            files.iter().any(|file| file.state.lock().has_open_below(share_name, directory))
-        })
+        !self.opens_below(share_name, directory).is_empty()
     }
 
     fn part(&self, identity: Identity) -> &Mutex<HashMap<Identity, Arc<FileEntry>>> {
@@ -162,7 +230,7 @@ impl FileTable {
 
 impl FileEntry {
     fn new(identity: Identity) -> Self {
-        FileEntry { identity, state: Mutex::default(), locked: AtomicBool::new(false) }
+        FileEntry { identity, state: Mutex::default(), locked: AtomicBool::new(false), cached: AtomicBool::new(false) }
     }
 
     /// Sets or clears delete-pending (MS-FSA 2.1.5.15.3) for the stream of an open.
@@ -229,6 +297,7 @@ impl FileEntry {
         let (from, to) = (fold(from), fold(to));
         let pending = state.pending_deletes.iter_mut().filter(|name| **name == from);
         pending.for_each(|name| name.clone_from(&to));
+        state.caches.stream_renamed(&from, &to);
         if let Some(locks) = state.locks.remove(&from) {
             state.locks.insert(to.clone(), locks);
         }
@@ -305,6 +374,91 @@ impl FileEntry {
         !self.has_locks() || self.state.lock().locks.get(&fold(stream)).is_none_or(check)
     }
 
+    /// True where someone caches something of the file.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.cached.load(Ordering::Acquire)
+    }
+
+    /// Breaks the oplocks and leases that `operation` is in conflict with. The notices must be sent; where there is a wait, the
+    /// operation is to be tried again after it.
+    pub(crate) fn contend(
+        self: &Arc<Self>,
+        stream: &str,
+        actor: Actor,
+        operation: Operation,
+    ) -> (Option<Wait>, Vec<Notice>) {
+        if !self.is_cached() {
+            return (None, Vec::new());
+        }
+        let mut notices = Vec::new();
+        let mut state = self.state.lock();
+        state.expire(now());
+        let until = state.caches.contend(&fold(stream), actor, operation, now(), &mut notices);
+        let wait = until.map(|until| state.wait(self, until));
+        self.note_caches(&state);
+        (wait, notices)
+    }
+
+    /// Acknowledges the break of an open's oplock.
+    pub(crate) fn acknowledge_oplock(&self, open: OpenId, level: OplockLevel) -> Result<OplockLevel, Status> {
+        let mut state = self.state.lock();
+        state.expire(now());
+        let answer = state.caches.acknowledge_oplock(open, level);
+        state.wake();
+        self.note_caches(&state);
+        answer
+    }
+
+    /// Acknowledges the break of a lease.
+    pub(crate) fn acknowledge_lease(&self, id: LeaseId, left: LeaseState) -> (Result<LeaseState, Status>, Vec<Notice>) {
+        let mut notices = Vec::new();
+        let mut state = self.state.lock();
+        state.expire(now());
+        let answer = state.caches.acknowledge_lease(id, left, now(), &mut notices);
+        if answer.is_ok() {
+            state.wake();
+        }
+        self.note_caches(&state);
+        (answer, notices)
+    }
+
+    /// Ends the breaks that nobody acknowledged in time.
+    pub(crate) fn expire_breaks(&self) {
+        let mut state = self.state.lock();
+        state.expire(now());
+        self.note_caches(&state);
+    }
+
+    /// Takes a break as acknowledged: the open's client is away, and what it is left with is what it finds when it comes back.
+    pub(crate) fn settle(&self, open: OpenId) {
+        let mut state = self.state.lock();
+        state.caches.settle(open);
+        state.wake();
+        self.note_caches(&state);
+    }
+
+    /// Takes all caching from an open whose client cannot be told.
+    pub(crate) fn give_up_caching(&self, open: OpenId) {
+        let mut state = self.state.lock();
+        state.caches.give_up(open);
+        state.wake();
+        self.note_caches(&state);
+    }
+
+    /// What an open may cache now.
+    pub(crate) fn caching_of(&self, open: OpenId) -> Held {
+        self.state.lock().caches.held_by(open)
+    }
+
+    /// The same as a response says it.
+    pub(crate) fn granted_to(&self, open: OpenId) -> Granted {
+        self.state.lock().caches.granted_to(open)
+    }
+
+    fn note_caches(&self, state: &FileState) {
+        self.cached.store(!state.caches.is_empty(), Ordering::Release);
+    }
+
     fn note_locks(&self, state: &mut FileState) {
         state.locks.retain(|_, locks| !locks.is_empty());
         self.locked.store(!state.locks.is_empty(), Ordering::Release);
@@ -312,24 +466,28 @@ impl FileEntry {
 }
 
 impl FileState {
-    fn enter(&mut self, entry: &Entry<'_>) -> Result<(), Status> {
+    fn enter(&mut self, entry: &Entry<'_>, file: &Arc<FileEntry>, now: Instant, notices: &mut Vec<Notice>) -> Entering {
         let stream = fold(entry.stream);
         if self.is_delete_pending(&stream) {
-            return Err(Status::DELETE_PENDING);
+            return Entering::Refused(Status::DELETE_PENDING);
         }
-        let wanted = (entry.access, entry.share);
-        let taken = |claim: &Claim| {
-            let held = (claim.access, claim.share);
-            match (claim.stream.as_str(), stream.as_str()) {
-                (held_stream, wanted_stream) if held_stream == wanted_stream => access::shares_conflict(wanted, held),
-                ("", _) => access::deletion_conflicts(claim.access, wanted),
-                (_, "") => access::deletion_conflicts(entry.access, held),
-                _ => false,
-            }
+        self.expire(now);
+        let actor = Actor { open: entry.open, lease: entry.wanted.lease() };
+        match self.make_room(entry, &stream, actor, now, notices) {
+            Err(status) => return Entering::Refused(status),
+            Ok(Some(until)) => return Entering::Waits(self.wait(file, until)),
+            Ok(None) => {}
+        }
+        let around = Surroundings {
+            other_opens: self
+                .claims
+                .iter()
+                .any(|claim| claim.stream == stream && (actor.lease.is_none() || claim.lease != actor.lease)),
+            has_locks: self.locks.contains_key(&stream),
+            delete_pending: false,
         };
-        if self.claims.iter().any(taken) {
-            return Err(Status::SHARING_VIOLATION);
-        }
+        let holder = Holder { open: entry.open, line: Arc::clone(entry.line) };
+        let granted = self.caches.request(&stream, holder, entry.wanted, around);
         self.claims.push(Claim {
             open: entry.open,
             stream,
@@ -337,9 +495,74 @@ impl FileState {
             share: entry.share,
             names: Arc::clone(entry.names),
             share_name: Arc::clone(entry.share_name),
-            line: Arc::clone(entry.line),
+            lease: actor.lease,
         });
-        Ok(())
+        Entering::Entered(granted)
+    }
+
+    /// Checks share modes and breaks the oplocks and leases in the way (MS-FSA 2.1.5.1.2). Gives until when to wait for that.
+    fn make_room(
+        &mut self,
+        entry: &Entry<'_>,
+        stream: &str,
+        actor: Actor,
+        now: Instant,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Option<Instant>, Status> {
+        let operation = if entry.overwrites { Operation::Overwrite } else { Operation::Open };
+        // A batch oplock breaks before share modes are looked at: its holder may have closed the file long since.
+        if breaks_oplocks(entry.access) && self.caches.has_batch_of_others(stream, actor) {
+            let wait = self.caches.contend(stream, actor, operation, now, notices);
+            if wait.is_some() {
+                return Ok(wait);
+            }
+        }
+        if self.shares_conflict(entry, stream) {
+            let against = Operation::OpenAgainstShareMode;
+            let mut streams: Vec<_> = self.claims.iter().map(|claim| claim.stream.clone()).collect();
+            streams.dedup();
+            let waits = streams.iter().filter_map(|stream| self.caches.contend(stream, actor, against, now, notices));
+            return waits.max().map(Some).ok_or(Status::SHARING_VIOLATION);
+        }
+        if !breaks_leases(entry.access) {
+            return Ok(None);
+        }
+        Ok(self.caches.contend(stream, actor, operation, now, notices))
+    }
+
+    fn shares_conflict(&self, entry: &Entry<'_>, stream: &str) -> bool {
+        let wanted = (entry.access, entry.share);
+        self.claims.iter().any(|claim| {
+            let held = (claim.access, claim.share);
+            match (claim.stream.as_str(), stream) {
+                (held_stream, wanted_stream) if held_stream == wanted_stream => access::shares_conflict(wanted, held),
+                ("", _) => access::deletion_conflicts(claim.access, wanted),
+                (_, "") => access::deletion_conflicts(entry.access, held),
+                _ => false,
+            }
+        })
+    }
+
+    /// A place among those who wait for acknowledgements.
+    fn wait(&mut self, file: &Arc<FileEntry>, until: Instant) -> Wait {
+        let (sender, changed) = oneshot::channel();
+        self.waiting.retain(|waiting| !waiting.is_closed());
+        self.waiting.push(sender);
+        Wait::new(Arc::clone(file), changed, until)
+    }
+
+    /// Has those who wait look again.
+    fn wake(&mut self) {
+        for waiting in self.waiting.drain(..) {
+            // Who is gone need not be told.
+            let _ = waiting.send(());
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        if self.caches.expire(now) {
+            self.wake();
+        }
     }
 
     fn leave(&mut self, open: OpenId, delete: bool) -> Removal {
@@ -347,6 +570,9 @@ impl FileState {
             return Removal::Nothing;
         };
         let claim = self.claims.swap_remove(position);
+        if self.caches.leave(open) || self.claims.is_empty() || !self.waiting.is_empty() {
+            self.wake();
+        }
         if let Some(locks) = self.locks.get_mut(&claim.stream) {
             locks.release(open);
         }
@@ -381,6 +607,24 @@ impl FileState {
     }
 }
 
+/// The time, which tests may set.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// Rights that break no oplock: to look at attributes and change them (MS-FSA 2.1.4.12, OPEN).
+const QUIET_FOR_OPLOCKS: u32 = READ_ATTRIBUTES | WRITE_ATTRIBUTES | SYNCHRONIZE;
+/// Rights that break no lease.
+const QUIET_FOR_LEASES: u32 = QUIET_FOR_OPLOCKS | READ_CONTROL;
+
+fn breaks_oplocks(access: u32) -> bool {
+    access & !QUIET_FOR_OPLOCKS != 0
+}
+
+fn breaks_leases(access: u32) -> bool {
+    access & !QUIET_FOR_LEASES != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -393,18 +637,22 @@ mod tests {
     fn enter(table: &FileTable, open: u64, stream: &str, access: u32, share: u32) -> Result<Arc<FileEntry>, Status> {
         let names = Arc::new(Mutex::new(SharePath::parse("a").unwrap()));
         let share_name = "s".into();
-        table.enter(
-            FILE,
-            &Entry {
-                open: OpenId(open),
-                stream,
-                access,
-                share,
-                names: &names,
-                share_name: &share_name,
-                line: &Line::down(),
-            },
-        )
+        let entry = Entry {
+            open: OpenId(open),
+            stream,
+            access,
+            share,
+            names: &names,
+            share_name: &share_name,
+            line: &Line::down(),
+            overwrites: false,
+            wanted: &Wanted::Nothing,
+        };
+        match table.enter(FILE, &entry) {
+            (file, Entering::Entered(_), _) => Ok(file),
+            (_, Entering::Refused(status), _) => Err(status),
+            (_, Entering::Waits(_), _) => panic!("nobody caches anything"),
+        }
     }
 
     #[test]

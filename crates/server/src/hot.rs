@@ -16,6 +16,7 @@ use wire::security::access;
 use wire::status::Status;
 use wire::transform::TRANSFORM_HEADER_LENGTH;
 
+use crate::breaks;
 use crate::connection::Connection;
 use crate::credits;
 use crate::gate::Protection;
@@ -137,6 +138,7 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
     }
     // A write that fails here is tried again on the long way, which answers for it.
     connection.server.writes.write_here(&facts, || file.node.write_at(request.data, request.offset))?.ok()?;
+    breaks::data_changed(&connection.server, file);
     let credits = take_credits(connection, header)?;
     let body = WriteResponse::to_bytes(request.data.len() as u32);
     let shield = Shield::of(&channel, sealed.is_some(), signed);

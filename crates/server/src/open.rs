@@ -9,6 +9,7 @@ use store::{Kind, Node, SharePath};
 use wire::ids::FileId;
 use wire::status::Status;
 
+use crate::caching::{Actor, LeaseId};
 use crate::durable::Durability;
 use crate::enumeration::Enumeration;
 use crate::files::{FileEntry, FileTable, Removal};
@@ -77,6 +78,10 @@ pub(crate) struct FileOpen {
     pub(crate) ea_position: AtomicUsize,
     /// Where QUERY_DIRECTORY stands.
     pub(crate) enumeration: Mutex<Option<Enumeration>>,
+    /// Whose caching its operations leave alone.
+    pub(crate) actor: Actor,
+    /// The lease of the directory it stands in, where its client named one.
+    pub(crate) parent_lease: Option<LeaseId>,
     /// Which times of the file this open has frozen (-1) in FileBasicInformation.
     pub(crate) frozen_times: Mutex<FrozenTimes>,
     pub(crate) durability: Durability,

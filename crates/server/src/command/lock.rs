@@ -10,6 +10,7 @@ use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest, Loc
 use wire::security::access::{EXECUTE, READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
+use crate::breaks;
 use crate::context::{Context, Outcome, Reply};
 use crate::lock_wait::{LockWait, WaitEnd};
 use crate::locks::{LockKind, LockRefusal, RangeLock};
@@ -29,6 +30,9 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
         return Err(Status::ACCESS_DENIED.into());
     }
     let stream = Stream { file, open, name: file.stream_name() };
+    if !first.flags.contains(LockFlags::UNLOCK) {
+        breaks::data_changed(context.server(), file);
+    }
     if first.flags.contains(LockFlags::UNLOCK) {
         stream.unlock_all(request.locks).await?;
     } else {

@@ -53,7 +53,9 @@ pub(crate) async fn dispatch(context: &Context, command: Command, bytes: &[u8]) 
         }
         Command::QUERY_INFO => query_info::handle(context, message::query_info::QueryInfoRequest::decode(bytes)?).await,
         Command::SET_INFO => set_info::handle(context, message::set_info::SetInfoRequest::decode(bytes)?).await,
-        Command::OPLOCK_BREAK => oplock_break::handle(context),
+        Command::OPLOCK_BREAK => {
+            oplock_break::handle(context, message::oplock_break::OplockBreakRequest::decode(bytes)?)
+        }
         _ => Err(Status::INVALID_PARAMETER.into()),
     }
 }

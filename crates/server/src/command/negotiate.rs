@@ -179,7 +179,13 @@ fn choose_dialect(request: &NegotiateRequest<'_>, settings: &Settings) -> Option
 }
 
 fn capabilities(estate: &Estate, dialect: Dialect, request: &NegotiateRequest<'_>) -> Capabilities {
-    let mut capabilities = if dialect >= Dialect::SMB_2_1 { Capabilities::LARGE_MTU } else { Capabilities::NONE };
+    let mut capabilities = Capabilities::NONE;
+    if dialect >= Dialect::SMB_2_1 {
+        capabilities = capabilities | Capabilities::LARGE_MTU | Capabilities::LEASING;
+    }
+    if dialect >= Dialect::SMB_3_0 {
+        capabilities = capabilities | Capabilities::DIRECTORY_LEASING;
+    }
     if older_cipher(dialect, request.capabilities).is_some() {
         capabilities = capabilities | Capabilities::ENCRYPTION;
     }

@@ -10,6 +10,7 @@ use wire::command::write::{WriteFlags, WriteRequest, WriteResponse};
 use wire::security::access;
 use wire::status::Status;
 
+use crate::breaks;
 use crate::context::{Context, Outcome, Reply};
 use crate::notify;
 use crate::open::Target;
@@ -71,6 +72,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
             if through { node.sync() } else { Ok(()) }
         })
         .await??;
+    breaks::data_changed(context.server(), file);
     file.position.store(end, Ordering::Relaxed);
     notify::wrote(context.server(), open);
     Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()))

@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use wire::command::create::CreateAction;
 use wire::context::create::AppInstanceVersion;
+#[cfg(not(test))]
+use wire::context::lease::LeaseState;
 use wire::ids::Guid;
 
 use crate::admin::Estate;
@@ -175,11 +177,21 @@ impl Held {
 }
 
 /// What the open holds now.
-pub(crate) fn held(_file: &FileOpen, _open: OpenId) -> Held {
-    #[cfg(test)]
-    return tests::held(_file);
-    #[cfg(not(test))]
-    Held::default()
+#[cfg(not(test))]
+pub(crate) fn held(file: &FileOpen, open: OpenId) -> Held {
+    let held = file.file.caching_of(open);
+    Held {
+        read: held.state.contains(LeaseState::READ_CACHING),
+        handle: held.state.contains(LeaseState::HANDLE_CACHING),
+        write: held.state.contains(LeaseState::WRITE_CACHING),
+        is_batch: held.is_batch,
+        lease: held.lease.map(|lease| lease.key),
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn held(file: &FileOpen, _open: OpenId) -> Held {
+    tests::held(file)
 }
 
 impl Durables {

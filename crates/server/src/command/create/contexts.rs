@@ -1,11 +1,11 @@
-//! The create contexts of a response (MS-SMB2 2.2.14.2): maximal access and the on-disk id. Oplocks and leases are not granted,
-//! which their absence says.
+//! The create contexts of a response (MS-SMB2 2.2.14.2): the lease, maximal access and the on-disk id.
 
 use store::Metadata;
 use wire::context::create::{CreateContexts, CreateContextsBuilder, name};
 use wire::status::Status;
 
 use super::plan::Plan;
+use crate::caching::Granted;
 
 /// The contexts, ready to be encoded.
 pub(super) struct Answer(CreateContextsBuilder);
@@ -21,12 +21,15 @@ impl Answer {
     }
 }
 
-pub(super) fn answer(plan: &Plan, known: &Metadata, maximal: Option<u32>) -> Answer {
+pub(super) fn answer(plan: &Plan, known: &Metadata, maximal: Option<u32>, caching: Granted) -> Answer {
     let mut builder = CreateContextsBuilder::new();
     if let Some(access) = maximal {
         let mut data = Status::SUCCESS.0.to_le_bytes().to_vec();
         data.extend_from_slice(&access.to_le_bytes());
         builder.add(name::QUERY_MAXIMAL_ACCESS, &data);
+    }
+    if let Granted::Lease(lease) = caching {
+        builder.add(name::LEASE, &lease.to_bytes());
     }
     if plan.wants_disk_id {
         let mut data = [0; 32];

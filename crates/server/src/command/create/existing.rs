@@ -12,7 +12,7 @@ use wire::security::access::{
 use wire::status::Status;
 
 use super::plan::{GUARDED, Plan};
-use super::{Entered, Opened, check_kind};
+use super::{Attempt, Entered, Entrant, Opened, Step, check_kind};
 use crate::access;
 use crate::context::Context;
 use crate::refusal::Refusal;
@@ -20,13 +20,13 @@ use crate::refusal::Refusal;
 /// What READONLY withholds.
 const CHANGES_DATA: u32 = WRITE_DATA | APPEND_DATA;
 
-/// Opens what was found. `None`: it has changed meanwhile, look again.
+/// Opens what was found.
 pub(super) async fn open(
     context: &Context,
     plan: &Arc<Plan>,
     node: Arc<dyn Node>,
     path: SharePath,
-) -> Result<Option<Opened>, Refusal> {
+) -> Result<Step, Refusal> {
     let Some(name) = &plan.stream else {
         return open_node(context, plan, Found { node, stream: None }, path).await;
     };
@@ -51,12 +51,7 @@ impl Found {
     }
 }
 
-async fn open_node(
-    context: &Context,
-    plan: &Arc<Plan>,
-    found: Found,
-    path: SharePath,
-) -> Result<Option<Opened>, Refusal> {
+async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: SharePath) -> Result<Step, Refusal> {
     let kind = found.node.kind();
     if plan.disposition == CreateDisposition::CREATE {
         return Err(Status::OBJECT_NAME_COLLISION.into());
@@ -73,14 +68,27 @@ async fn open_node(
         context.require_writable()?;
     }
     let stream = found.stream.as_ref().map_or("", |(_, name)| name.as_str());
-    let entered = Entered::enter(context, plan, &*found.node, stream, granted | overwrite_access(plan), path.clone())?;
+    let access = granted | overwrite_access(plan);
+    let overwrites = plan.overwrites();
+    let entrant = Entrant { node: &*found.node, stream, access, overwrites, path: &path };
+    let entered = match Entered::try_enter(context, plan, entrant)? {
+        Attempt::Entered(entered) => entered,
+        Attempt::Waits(wait) => {
+            // What was found may be another file when the wait is over.
+            wait.end_for(context).await?;
+            return Ok(Step::Waited);
+        }
+    };
     let usage = super::usage(granted | overwrite_access(plan));
     if kind != Kind::Directory {
         found.node.prepare(usage)?;
     }
     let action =
         if plan.overwrites() { overwrite(context, plan, &found, &known, &path).await? } else { CreateAction::OPENED };
-    Ok(Some(Opened { kept: entered.keep(), node: found.node, stream: found.stream, granted, maximal, action }))
+    if plan.overwrites() {
+        entered.data_changed(stream, plan);
+    }
+    Ok(Step::Opened(Opened { kept: entered.keep(), node: found.node, stream: found.stream, granted, maximal, action }))
 }
 
 /// Overwriting writes, for share modes too.

@@ -16,8 +16,10 @@ use wire::ids::FileTime;
 use wire::status::Status;
 
 use crate::attributes;
+use crate::breaks::{self, Wait};
+use crate::caching::{Granted, Operation};
 use crate::context::{Context, Outcome, Reply};
-use crate::files::{Entry, FileEntry, Removal};
+use crate::files::{Entering, Entry, FileEntry, Removal};
 use crate::line::Line;
 use crate::notify::Untold;
 use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
@@ -25,7 +27,7 @@ use crate::pipe::Pipe;
 use crate::refusal::Refusal;
 use crate::tree::Place;
 
-use self::plan::Plan;
+use self::plan::{Client, Plan};
 
 /// How often a CREATE starts anew because another one was faster.
 const RACES_MAX: usize = 16;
@@ -51,16 +53,20 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
         durable::Begun::Answered(reply) => return Ok(reply),
         durable::Begun::Goes(wish) => wish,
     };
-    let plan = Arc::new(Plan::read(&request, &tree)?);
-    for _ in 0..RACES_MAX {
+    let negotiation = context.connection.negotiation.borrow();
+    let client = Client { dialect: negotiation.dialect().unwrap_or_default(), guid: negotiation.client_guid };
+    drop(negotiation);
+    let plan = Arc::new(Plan::read(&request, &tree, &client)?);
+    let mut races = 0;
+    while races < RACES_MAX {
         let attempt = match resolve(context, &plan).await? {
             Resolved::Found { node, path } => existing::open(context, &plan, node, path).await,
             Resolved::Missing { parent, path } => new::make(context, &plan, parent, path).await,
         };
-        match attempt {
-            Ok(Some(opened)) => return finish(context, &plan, opened, durable).await,
-            Ok(None) => continue,
-            Err(refusal) => return Err(refusal),
+        match attempt? {
+            Step::Opened(opened) => return finish(context, &plan, opened, durable).await,
+            Step::Raced => races += 1,
+            Step::Waited => {}
         }
     }
     Err(Status::SHARING_VIOLATION.into())
@@ -81,6 +87,15 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusa
     })
 }
 
+/// What came of looking at a name.
+enum Step {
+    Opened(Opened),
+    /// Somebody else was faster: look again.
+    Raced,
+    /// Others had to give up caching first; the name may mean another file by now.
+    Waited,
+}
+
 /// Enters an open into the table of files, undone by [`Entered::drop`] unless kept.
 struct Entered<'a> {
     context: &'a Context,
@@ -88,6 +103,7 @@ struct Entered<'a> {
     id: OpenId,
     path: Arc<Mutex<SharePath>>,
     line: Arc<Line>,
+    caching: Granted,
     kept: bool,
 }
 
@@ -97,38 +113,82 @@ struct Kept {
     file: Arc<FileEntry>,
     path: Arc<Mutex<SharePath>>,
     line: Arc<Line>,
+    caching: Granted,
+}
+
+/// What enters the table of files, and how.
+#[derive(Clone, Copy)]
+struct Entrant<'a> {
+    node: &'a dyn Node,
+    stream: &'a str,
+    access: u32,
+    overwrites: bool,
+    path: &'a SharePath,
+}
+
+/// What came of trying to enter.
+enum Attempt<'a> {
+    Entered(Entered<'a>),
+    Waits(Wait),
 }
 
 impl<'a> Entered<'a> {
-    fn enter(
-        context: &'a Context,
-        plan: &Plan,
-        node: &dyn Node,
-        stream: &str,
-        granted: u32,
-        path: SharePath,
-    ) -> Result<Self, Refusal> {
+    /// Tries to enter: `Waits` where others have to give up caching first.
+    fn try_enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Attempt<'a>, Refusal> {
         let id = context.server().new_open_id();
-        let path = Arc::new(Mutex::new(path));
+        let path = Arc::new(Mutex::new(found.path.clone()));
         let share_name = &context.tree()?.share;
         let line = Line::to(context.session()?);
+        // Directories have no oplocks, and leases of version 2 alone, which cache no writes (MS-SMB2 3.3.5.9.11).
+        let wanted = if found.node.kind() == Kind::Directory { plan.wanted.of_directory() } else { plan.wanted };
         let entry = Entry {
             open: id,
-            stream,
-            access: granted,
+            stream: found.stream,
+            access: found.access,
             share: plan.share_access,
             names: &path,
             share_name,
             line: &line,
+            overwrites: found.overwrites,
+            wanted: &wanted,
         };
-        let file = context.server().files.enter(node.identity(), &entry)?;
-        Ok(Entered { context, file, id, path, line, kept: false })
+        let (file, entering, notices) = context.server().files.enter(found.node.identity(), &entry);
+        breaks::send(context.server(), &file, notices);
+        match entering {
+            Entering::Refused(status) => Err(status.into()),
+            Entering::Waits(wait) => Ok(Attempt::Waits(wait)),
+            Entering::Entered(caching) => {
+                Ok(Attempt::Entered(Entered { context, file, id, path, line, caching, kept: false }))
+            }
+        }
+    }
+
+    /// Enters, after others have given up what they cache if need be.
+    async fn enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Self, Refusal> {
+        loop {
+            match Entered::try_enter(context, plan, found)? {
+                Attempt::Entered(entered) => return Ok(entered),
+                Attempt::Waits(wait) => wait.end_for(context).await?,
+            }
+        }
+    }
+
+    /// Who opened the file while it was emptied may have read the old data.
+    fn data_changed(&self, stream: &str, plan: &Plan) {
+        let (_, notices) = self.file.contend(stream, plan.actor(self.id), Operation::Change);
+        breaks::send(self.context.server(), &self.file, notices);
     }
 
     /// The open goes on.
     fn keep(mut self) -> Kept {
         self.kept = true;
-        Kept { id: self.id, file: Arc::clone(&self.file), path: Arc::clone(&self.path), line: Arc::clone(&self.line) }
+        Kept {
+            id: self.id,
+            file: Arc::clone(&self.file),
+            path: Arc::clone(&self.path),
+            line: Arc::clone(&self.line),
+            caching: self.caching,
+        }
     }
 }
 
@@ -146,7 +206,7 @@ impl Drop for Entered<'_> {
 
 async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: durable::Wish) -> Outcome {
     let Opened { kept, node, stream, granted, maximal, action } = opened;
-    let Kept { id, file, path, line } = kept;
+    let Kept { id, file, path, line, caching } = kept;
     let base = stream.as_ref().map_or(&node, |(base, _)| base);
     let known = match attributes::of_node(&*node, &**base) {
         Ok(known) => known,
@@ -170,14 +230,16 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: du
         mode: AtomicU32::new(plan.mode()),
         ea_position: AtomicUsize::new(0),
         enumeration: Mutex::new(None),
+        actor: plan.actor(id),
+        parent_lease: plan.parent_lease,
         frozen_times: Mutex::default(),
         durability: durable.durability(context, action),
         untold: Untold::default(),
     }));
     let open = keep(context, id, target, line, granted)?;
-    let mut contexts = contexts::answer(plan, &known, maximal);
+    let mut contexts = contexts::answer(plan, &known, maximal, caching);
     durable.grant(context, &open, &mut contexts).await;
-    Ok(reply(&open, &known, action, &contexts))
+    Ok(reply(&open, &known, action, (caching, &contexts)))
 }
 
 /// Gives the open to the session. Where that has ended meanwhile, the open is closed again.
@@ -192,9 +254,18 @@ fn keep(context: &Context, id: OpenId, target: Target, line: Arc<Line>, granted:
     Ok(open)
 }
 
-fn reply(open: &Open, known: &Metadata, action: CreateAction, contexts: &contexts::Answer) -> Reply {
+fn reply(
+    open: &Open,
+    known: &Metadata,
+    action: CreateAction,
+    (caching, contexts): (Granted, &contexts::Answer),
+) -> Reply {
     let response = CreateResponse {
-        oplock_level: OplockLevel::NONE,
+        oplock_level: match caching {
+            Granted::Nothing => OplockLevel::NONE,
+            Granted::Oplock(level) => level,
+            Granted::Lease(_) => OplockLevel::LEASE,
+        },
         create_action: action,
         creation_time: FileTime(known.creation.0),
         last_access_time: FileTime(known.access.0),

@@ -9,18 +9,18 @@ use wire::security::access::{APPEND_DATA, FILE_ALL, MAXIMUM_ALLOWED, WRITE_DATA}
 use wire::status::Status;
 
 use super::plan::Plan;
-use super::{Entered, Opened};
+use super::{Entered, Entrant, Opened, Step};
 use crate::access;
 use crate::context::Context;
 use crate::refusal::Refusal;
 
-/// Makes what was missing. `None`: somebody else was faster, look again.
+/// Makes what was missing.
 pub(super) async fn make(
     context: &Context,
     plan: &Arc<Plan>,
     parent: Arc<dyn Node>,
     path: SharePath,
-) -> Result<Option<Opened>, Refusal> {
+) -> Result<Step, Refusal> {
     if plan.needs_existing() {
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
@@ -52,7 +52,7 @@ pub(super) async fn make(
         })
         .await?;
     let node = match made {
-        Err(refusal) if refusal.status == Status::OBJECT_NAME_COLLISION => return Ok(None),
+        Err(refusal) if refusal.status == Status::OBJECT_NAME_COLLISION => return Ok(Step::Raced),
         made => made?,
     };
     if let Some(name) = &plan.stream {
@@ -60,11 +60,19 @@ pub(super) async fn make(
     }
     let granted = granted_to_maker(context, plan)?;
     let maximal = plan.wants_maximal.then(|| access::check_node(&user, &*node, MAXIMUM_ALLOWED)).transpose()?;
-    let entered = match Entered::enter(context, plan, &*node, "", granted, path) {
-        Err(refusal) if refusal.status == Status::DELETE_PENDING => return Ok(None),
+    let entrant = Entrant { node: &*node, stream: "", access: granted, overwrites: false, path: &path };
+    let entered = match Entered::enter(context, plan, entrant).await {
+        Err(refusal) if refusal.status == Status::DELETE_PENDING => return Ok(Step::Raced),
         entered => entered?,
     };
-    Ok(Some(Opened { kept: entered.keep(), node, stream: None, granted, maximal, action: CreateAction::CREATED }))
+    Ok(Step::Opened(Opened {
+        kept: entered.keep(),
+        node,
+        stream: None,
+        granted,
+        maximal,
+        action: CreateAction::CREATED,
+    }))
 }
 
 /// Makes a named stream of a file that exists.
@@ -74,7 +82,7 @@ pub(super) async fn make_stream(
     base: Arc<dyn Node>,
     name: &str,
     path: SharePath,
-) -> Result<Option<Opened>, Refusal> {
+) -> Result<Step, Refusal> {
     if plan.needs_existing() {
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
@@ -82,7 +90,8 @@ pub(super) async fn make_stream(
     access::check_node(&user, &*base, WRITE_DATA)?;
     context.require_writable()?;
     let granted = granted_to_maker(context, plan)?;
-    let entered = Entered::enter(context, plan, &*base, name, granted, path.clone())?;
+    let entrant = Entrant { node: &*base, stream: name, access: granted, overwrites: false, path: &path };
+    let entered = Entered::enter(context, plan, entrant).await?;
     let (maker, stream) = (Arc::clone(&base), name.to_owned());
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
     let made = move || {
@@ -90,12 +99,12 @@ pub(super) async fn make_stream(
         made.inspect(|_| server.files.watches.stream_made(&*store, &path, &stream))
     };
     let node = match context.work(made).await? {
-        Err(Error::Exists) => return Ok(None),
+        Err(Error::Exists) => return Ok(Step::Raced),
         made => made?,
     };
     let maximal = plan.wants_maximal.then(|| access::check_node(&user, &*base, MAXIMUM_ALLOWED)).transpose()?;
     let stream = Some((base, name.to_owned()));
-    Ok(Some(Opened { kept: entered.keep(), node, stream, granted, maximal, action: CreateAction::CREATED }))
+    Ok(Step::Opened(Opened { kept: entered.keep(), node, stream, granted, maximal, action: CreateAction::CREATED }))
 }
 
 /// Who makes a file gets what was asked for, whatever the descriptor says (MS-FSA 2.1.5.1.1).

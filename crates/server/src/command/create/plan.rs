@@ -2,14 +2,18 @@
 //! checks).
 
 use store::{SharePath, Use};
-use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest};
-use wire::context::create::{CreateContexts, DurableRequestV2, Lease, name};
+use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, OplockLevel};
+use wire::context::create::{CreateContexts, DurableRequestV2, name};
+use wire::context::lease::{Lease, LeaseFlags};
 use wire::fscc::FileAttributes;
+use wire::ids::{Dialect, Guid};
 use wire::security::SecurityDescriptor;
 use wire::security::access::{self, GenericMapping, MAXIMUM_ALLOWED};
 use wire::status::Status;
 
 use crate::attributes;
+use crate::caching::{Actor, LeaseId, Wanted};
+use crate::open::OpenId;
 use crate::refusal::Refusal;
 use crate::tree::Tree;
 
@@ -37,6 +41,31 @@ const IMPERSONATION_MAX: u32 = 3;
 /// The most bytes of extended attributes with a new file: what the file systems of Linux take.
 const EAS_BYTES_MAX: usize = 64 << 10;
 
+/// Who asks, as far as caching goes.
+pub(super) struct Client {
+    pub(super) dialect: Dialect,
+    pub(super) guid: Guid,
+}
+
+impl Client {
+    /// What a CREATE asks to cache, and its directory's lease (MS-SMB2 3.3.5.9, Oplock Acquisition).
+    fn wanted(&self, request: &CreateRequest<'_>) -> Result<(Wanted, Option<LeaseId>), Refusal> {
+        let lease = request.contexts.find(name::LEASE).map(Lease::decode).transpose()?;
+        let level = request.oplock_level;
+        if level != OplockLevel::LEASE {
+            return Ok((if level == OplockLevel::NONE { Wanted::Nothing } else { Wanted::Oplock(level) }, None));
+        }
+        let Some(lease) = lease.filter(|lease| self.knows(lease)) else { return Ok((Wanted::Nothing, None)) };
+        let of = |key| LeaseId { client: self.guid, key };
+        let parent = lease.v2.filter(|_| lease.flags.contains(LeaseFlags::PARENT_LEASE_KEY_SET));
+        Ok((Wanted::Lease(of(lease.lease_key), lease), parent.map(|v2| of(v2.parent_lease_key))))
+    }
+
+    fn knows(&self, lease: &Lease) -> bool {
+        self.dialect >= if lease.v2.is_some() { Dialect::SMB_3_0 } else { Dialect::SMB_2_1 }
+    }
+}
+
 /// A CREATE that makes sense.
 pub(super) struct Plan {
     pub(super) path: SharePath,
@@ -57,10 +86,13 @@ pub(super) struct Plan {
     pub(super) allocation: Option<u64>,
     pub(super) wants_maximal: bool,
     pub(super) wants_disk_id: bool,
+    pub(super) wanted: Wanted,
+    /// The lease of the directory, where the client named one.
+    pub(super) parent_lease: Option<LeaseId>,
 }
 
 impl Plan {
-    pub(super) fn read(request: &CreateRequest<'_>, tree: &Tree) -> Result<Self, Refusal> {
+    pub(super) fn read(request: &CreateRequest<'_>, tree: &Tree, client: &Client) -> Result<Self, Refusal> {
         // A reconnect says nothing but which open it means: it comes before what else a request must say.
         check_contexts(&request.contexts)?;
         check_fields(request)?;
@@ -75,6 +107,7 @@ impl Plan {
             return Err(Status::ACCESS_DENIED.into());
         }
         let contexts = &request.contexts;
+        let (wanted, parent_lease) = client.wanted(request)?;
         Ok(Plan {
             path,
             stream,
@@ -90,7 +123,14 @@ impl Plan {
             allocation: allocation(contexts)?,
             wants_maximal: contexts.find(name::QUERY_MAXIMAL_ACCESS).is_some(),
             wants_disk_id: contexts.find(name::QUERY_ON_DISK_ID).is_some(),
+            wanted,
+            parent_lease,
         })
+    }
+
+    /// The share access that an open of another kind of rights needs is looked at with the caching of this one.
+    pub(super) fn actor(&self, open: OpenId) -> Actor {
+        Actor { open, lease: self.wanted.lease() }
     }
 
     /// True where a directory is to be made.
@@ -128,9 +168,6 @@ impl Plan {
 fn check_contexts(contexts: &CreateContexts<'_>) -> Result<(), Refusal> {
     if contexts.iter().any(|context| context.name.len() < CONTEXT_NAME_BYTES_MIN) {
         return Err(Status::INVALID_PARAMETER.into());
-    }
-    if let Some(data) = contexts.find(name::LEASE) {
-        Lease::decode(data)?;
     }
     if let Some(data) = contexts.find(name::DURABLE_HANDLE_REQUEST_V2) {
         DurableRequestV2::decode(data)?;

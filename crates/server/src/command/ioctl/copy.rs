@@ -9,6 +9,7 @@ use wire::security::access::{APPEND_DATA, EXECUTE, READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
 use super::{Answer, Answered, check_read_locks, check_write_locks, resume_key, signed_range};
+use crate::breaks;
 use crate::context::Context;
 use crate::notify;
 use crate::open::{FileOpen, Open};
@@ -51,6 +52,7 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
     let work = move || copy.run();
     let (result, status) =
         if total_bytes <= INLINE_BYTES_MAX { context.work(work).await? } else { context.on_pool(work).await? };
+    breaks::data_changed(context.server(), file);
     file.restore_frozen_times();
     notify::data_changed(context.server(), target);
     Ok(answer(status, &result))

@@ -10,6 +10,7 @@ use wire::security::access::{READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
 use super::{Answer, Answered, data_of, signed_range, sparse};
+use crate::breaks;
 use crate::context::Context;
 use crate::notify;
 use crate::open::{Open, OpenId};
@@ -66,6 +67,7 @@ async fn run(context: &Context, asked: DuplicateExtents) -> Answered {
             Ok::<_, Refusal>(())
         })
         .await??;
+    breaks::data_changed(context.server(), file);
     file.restore_frozen_times();
     notify::data_changed(context.server(), target);
     Ok(Answer::empty())

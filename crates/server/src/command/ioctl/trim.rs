@@ -9,6 +9,7 @@ use wire::security::access::WRITE_DATA;
 use wire::status::Status;
 
 use super::{Answer, Answered, check_write_locks, data_of};
+use crate::breaks;
 use crate::context::Context;
 use crate::notify;
 
@@ -44,6 +45,7 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
             full.into_iter().try_for_each(|range| node.zero(range.start, range.end - range.start, true))
         })
         .await??;
+    breaks::data_changed(context.server(), file);
     file.restore_frozen_times();
     notify::data_changed(context.server(), open);
     let mut output = Vec::new();

@@ -9,6 +9,7 @@ use wire::security::access::WRITE_DATA;
 use wire::status::Status;
 
 use super::{Answer, Answered, check_write_locks, data_of, sparse};
+use crate::breaks;
 use crate::context::Context;
 use crate::notify;
 
@@ -30,6 +31,7 @@ pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answe
             if through { node.sync() } else { Ok(()) }
         })
         .await??;
+    breaks::data_changed(context.server(), file);
     file.restore_frozen_times();
     notify::data_changed(context.server(), open);
     Ok(Answer::empty())

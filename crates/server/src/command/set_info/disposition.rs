@@ -10,6 +10,7 @@ use wire::security::access::{DELETE, WRITE_ATTRIBUTES};
 use wire::status::Status;
 
 use super::{Job, change, require_length};
+use crate::breaks;
 use crate::context::Context;
 use crate::refusal::Refusal;
 
@@ -35,6 +36,9 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     let (open, _) = context.file()?;
     open.require(DELETE)?;
     context.require_writable()?;
+    if flags.contains(DispositionFlags::DELETE) {
+        breaks::before_change_of_name(context).await?;
+    }
     change(context, move |job| apply(job, flags)).await
 }
 

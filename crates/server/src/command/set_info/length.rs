@@ -5,7 +5,8 @@ use wire::fscc::file::{Allocation, EndOfFile, ValidDataLength};
 use wire::security::access::WRITE_DATA;
 use wire::status::Status;
 
-use super::{change, require_length};
+use super::{Job, change, require_length};
+use crate::breaks;
 use crate::context::Context;
 use crate::open::FileOpen;
 use crate::refusal::Refusal;
@@ -15,12 +16,7 @@ pub(super) async fn set_end_of_file(context: &Context, buffer: &[u8]) -> Result<
     require_length(buffer, EndOfFile::LENGTH)?;
     let length = EndOfFile::decode(buffer)?.end_of_file;
     check(context, length)?;
-    change(context, move |job| {
-        job.file()?.node.set_length(length)?;
-        job.server.files.watches.data_changed(&job.open);
-        Ok(())
-    })
-    .await
+    change(context, move |job| resize(job, |file| file.node.set_length(length))).await
 }
 
 /// FileAllocationInformation: less than the data takes cuts it, to a whole number of units.
@@ -29,12 +25,15 @@ pub(super) async fn set_allocation(context: &Context, buffer: &[u8]) -> Result<(
     let asked = Allocation::decode(buffer)?.allocation;
     check(context, asked)?;
     let unit_bytes = u64::from(context.store()?.facts().unit_bytes.max(1));
-    change(context, move |job| {
-        allocate(job.file()?, asked.next_multiple_of(unit_bytes))?;
-        job.server.files.watches.data_changed(&job.open);
-        Ok(())
-    })
-    .await
+    change(context, move |job| resize(job, |file| allocate(file, asked.next_multiple_of(unit_bytes)))).await
+}
+
+fn resize(job: &Job, apply: impl FnOnce(&FileOpen) -> Result<(), Error>) -> Result<(), Refusal> {
+    let file = job.file()?;
+    apply(file)?;
+    job.server.files.watches.data_changed(&job.open);
+    breaks::data_changed(&job.server, file);
+    Ok(())
 }
 
 fn allocate(file: &FileOpen, bytes: u64) -> Result<(), Error> {

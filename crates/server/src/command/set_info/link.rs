@@ -7,9 +7,9 @@ use wire::status::Status;
 use super::place::Place;
 use super::rename::{BYTES_MIN, name};
 use super::{Job, change, require_length};
-use crate::attributes;
 use crate::context::Context;
 use crate::refusal::Refusal;
+use crate::{attributes, breaks};
 
 pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
     let (_, file) = context.file()?;
@@ -22,6 +22,7 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     let asked = Rename::decode(buffer)?;
     let (name, flags) = (name(&asked)?, asked.flags);
     context.require_writable()?;
+    breaks::before_change_of_name(context).await?;
     change(context, move |job| link(job, &name, flags)).await
 }
 

@@ -1,6 +1,8 @@
 //! FileRenameInformation and its Ex form (MS-FSA 2.1.5.15.12).
 
-use store::{Kind, Replace};
+use std::sync::Arc;
+
+use store::{Kind, Replace, Resolved, SharePath, Use};
 use wire::fscc::FileClass;
 use wire::fscc::rename::{Rename, RenameFlags};
 use wire::security::access::DELETE;
@@ -8,9 +10,10 @@ use wire::status::Status;
 
 use super::place::Place;
 use super::{Job, change, require_length, stream};
-use crate::attributes;
+use crate::caching::Operation;
 use crate::context::Context;
 use crate::refusal::Refusal;
+use crate::{attributes, breaks};
 
 /// The length of the structure with the padding that is always there (MS-FSCC 2.4.42.2).
 pub(super) const BYTES_MIN: usize = 24;
@@ -23,6 +26,11 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     let name = name(&asked)?;
     let flags = asked.flags;
     context.require_writable()?;
+    breaks::before_change_of_name(context).await?;
+    if flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
+        close_what_is_replaced(context, &name).await?;
+    }
+    close_what_is_below(context).await?;
     change(
         context,
         move |job| {
@@ -30,6 +38,34 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
         },
     )
     .await
+}
+
+/// Clients may keep the file that is to be replaced open for later: they close it now.
+async fn close_what_is_replaced(context: &Context, name: &str) -> Result<(), Refusal> {
+    let Ok(path) = SharePath::parse(name) else { return Ok(()) };
+    let store = Arc::clone(context.store()?);
+    let resolved = context.work(move || store.resolve(&path, Use::Metadata)).await?;
+    let Ok(Resolved::Found { node, .. }) = resolved else { return Ok(()) };
+    let (_, file) = context.file()?;
+    match context.server().files.find(node.identity()) {
+        Some(entry) if node.identity() != file.node.identity() => {
+            breaks::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The same for what is open below a directory (MS-FSA 2.1.4.2).
+async fn close_what_is_below(context: &Context) -> Result<(), Refusal> {
+    let (open, file) = context.file()?;
+    if file.kind != Kind::Directory {
+        return Ok(());
+    }
+    let path = file.path.lock().clone();
+    for entry in context.server().files.opens_below(&open.tree.share, &path) {
+        breaks::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await?;
+    }
+    Ok(())
 }
 
 /// The new name. Nothing is relative to a directory over a network.

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::open::Target;
 use crate::refusal::Refusal;
 use crate::user::User;
-use crate::{access, attributes, system_list};
+use crate::{access, attributes, breaks, system_list};
 
 pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Result<(), Refusal> {
     let open = context.open()?;
@@ -24,6 +24,7 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
     }
     let asked = SecurityDescriptor::decode(request.buffer).map_err(|_| Status::INVALID_SECURITY_DESCR)?;
     context.require_writable()?;
+    breaks::before_change_of_name(context).await?;
     change(context, move |job| {
         let file = job.file()?;
         let base = file.base();

@@ -1,0 +1,143 @@
+//! Oplock and lease breaks on their way: notices go to the clients (MS-SMB2 3.3.4.6, 3.3.4.7), operations wait for the answers.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+use wire::command::oplock_break::{LeaseBreakFlags, LeaseBreakNotification, OplockBreak, OplockBreakNotification};
+use wire::header::{Flags, Header, Route};
+use wire::ids::{Command, MessageId, SessionId, TreeId};
+use wire::status::Status;
+
+use crate::Shared;
+use crate::caching::{Actor, Notice, NoticeKind, Operation};
+use crate::context::Context;
+use crate::durable::Farewell;
+use crate::files::FileEntry;
+use crate::open::FileOpen;
+use crate::refusal::Refusal;
+use crate::session::Session;
+
+/// An operation's wait for others to give up what they cache.
+pub(crate) struct Wait {
+    file: Arc<FileEntry>,
+    changed: oneshot::Receiver<()>,
+    until: Instant,
+}
+
+impl Wait {
+    /// Waits for `changed`, until `until` at most.
+    pub(crate) fn new(file: Arc<FileEntry>, changed: oneshot::Receiver<()>, until: Instant) -> Self {
+        Wait { file, changed, until }
+    }
+
+    /// Ends when something has changed. Who has not answered in time caches nothing any more.
+    pub(crate) async fn end(self) {
+        let changed = tokio::time::timeout_at(self.until.into(), self.changed).await;
+        if changed.is_err() {
+            self.file.expire_breaks();
+        }
+    }
+
+    /// The same for a request, which may be cancelled meanwhile.
+    pub(crate) async fn end_for(self, context: &Context) -> Result<(), Refusal> {
+        // In the middle of a chain there is no interim answer: the client has to be patient.
+        let _ = context.in_flight.announce_wait();
+        tokio::select! {
+            biased;
+            () = self.end() => Ok(()),
+            () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
+        }
+    }
+}
+
+/// Breaks what `operation` is in conflict with and waits as long as it has to.
+pub(crate) async fn make_way(
+    context: &Context,
+    file: &Arc<FileEntry>,
+    stream: &str,
+    actor: Actor,
+    operation: Operation,
+) -> Result<(), Refusal> {
+    loop {
+        let (wait, notices) = file.contend(stream, actor, operation);
+        send(context.server(), file, notices);
+        match wait {
+            Some(wait) => wait.end_for(context).await?,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// What a rename, deletion or new security descriptor of a file has to wait for.
+pub(crate) async fn before_change_of_name(context: &Context) -> Result<(), Refusal> {
+    let (_, file) = context.file()?;
+    make_way(context, &file.file, &file.stream_name(), file.actor, Operation::ChangeOfName).await
+}
+
+/// The data of a file has changed: what others have read of it is no longer true. Told before the change is answered, so that nobody
+/// who read the old data keeps it.
+pub(crate) fn data_changed(server: &Arc<Shared>, file: &FileOpen) {
+    if file.file.is_cached() {
+        let (_, notices) = file.file.contend(&file.stream_name(), file.actor, Operation::Change);
+        send(server, &file.file, notices);
+    }
+}
+
+/// Sends notices of one file.
+pub(crate) fn send(server: &Arc<Shared>, file: &FileEntry, notices: Vec<Notice>) {
+    for notice in notices {
+        let taken = notice.holders.iter().filter_map(|holder| holder.line.session()).any(|session| {
+            let message = message(&notice.kind, &session);
+            session.post(message)
+        });
+        if !taken && notice.kind.must_acknowledge() {
+            undeliverable(server, file, &notice);
+        }
+    }
+}
+
+/// No connection leads to the client (3.3.4.6, 3.3.4.7): what it keeps without handle caching it cannot get back, so that its opens are
+/// closed. Resilient and persistent ones stay, and the client has until the limit to come back.
+fn undeliverable(server: &Arc<Shared>, file: &FileEntry, notice: &Notice) {
+    if notice.kind.keeps_handles() {
+        notice.holders.iter().for_each(|holder| file.settle(holder.open));
+        return;
+    }
+    for holder in &notice.holders {
+        match server.close_disconnected(holder.open) {
+            Farewell::Closing | Farewell::Stays => {}
+            Farewell::NotHere => file.give_up_caching(holder.open),
+        }
+    }
+}
+
+fn message(kind: &NoticeKind, session: &Session) -> Vec<u8> {
+    let (session_id, body) = match *kind {
+        NoticeKind::Oplock { open, left, .. } => {
+            let broken = OplockBreak { oplock_level: left, file_id: open.file_id() };
+            (session.id, OplockBreakNotification::Oplock(broken))
+        }
+        NoticeKind::Lease { id, epoch, held, left, must_acknowledge } => {
+            let broken = LeaseBreakNotification {
+                new_epoch: epoch,
+                flags: if must_acknowledge { LeaseBreakFlags::ACK_REQUIRED } else { LeaseBreakFlags::NONE },
+                lease_key: id.key,
+                current_lease_state: held,
+                new_lease_state: left,
+            };
+            (SessionId(0), OplockBreakNotification::Lease(broken))
+        }
+    };
+    let header = Header {
+        command: Command::OPLOCK_BREAK,
+        flags: Flags::SERVER_TO_REDIR,
+        message_id: MessageId::UNSOLICITED,
+        route: Route::Sync { tree_id: TreeId(0) },
+        session_id,
+        ..Header::default()
+    };
+    let mut message = header.to_bytes().to_vec();
+    body.encode(&mut message);
+    message
+}
