@@ -18,9 +18,7 @@ pub(crate) async fn handle(context: &Context) -> Outcome {
         }
         let node = Arc::clone(&file.node);
         context.work(move || node.sync()).await??;
-        if context.server().files.watches.closing_tells(open) {
-            notify::data_changed(context.server(), open);
-        }
+        notify::flushed(context.server(), open);
     }
     let mut body = Vec::new();
     FlushResponse.encode(&mut body);

@@ -20,7 +20,7 @@ use wire::status::Status;
 
 use crate::open::OpenId;
 
-pub(crate) use report::{Untold, data_changed, wrote};
+pub(crate) use report::{Untold, data_changed, flushed, wrote};
 pub(crate) use watch::{Told, Wait, Watch};
 
 /// The most directories that one session watches at a time: each may keep as much as [`watch`] allows.

@@ -2,7 +2,7 @@
 //! cost one look at a counter while nobody watches anything; else they may wait for the store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use store::{Kind, SharePath, Store, fold};
@@ -26,16 +26,20 @@ const ANOTHER_FILE: CompletionFilter = CompletionFilter(
         | CompletionFilter::SECURITY.0
         | CompletionFilter::EA.0,
 );
+/// What Windows says to have changed of a file besides its name when the open that renamed it closes: it is to be archived, and may
+/// have got back the time of creation that went with its new name (tunnelling, MS-FSA 2.1.5.15.12).
+const RENAMED_FILE: CompletionFilter = CompletionFilter(CompletionFilter::ATTRIBUTES.0 | CompletionFilter::CREATION.0);
 const DATA: CompletionFilter = CompletionFilter(CompletionFilter::SIZE.0 | CompletionFilter::LAST_WRITE.0);
 const STREAM_DATA: CompletionFilter =
     CompletionFilter(CompletionFilter::STREAM_SIZE.0 | CompletionFilter::STREAM_WRITE.0);
 
-/// Writes through an open that nobody was told of.
+/// What was changed through an open and nobody was told of (MS-FSA File.PendingNotifications).
 #[derive(Default)]
 pub(crate) struct Untold {
-    written: AtomicBool,
-    /// Milliseconds since the watches began.
-    told_at: AtomicU64,
+    /// A [`CompletionFilter`].
+    changed: AtomicU32,
+    /// When writes were told of, in milliseconds since the watches began.
+    writes_told_at: AtomicU64,
 }
 
 /// Data was written through an open. Told of now and then only.
@@ -43,13 +47,21 @@ pub(crate) fn wrote(server: &Arc<Shared>, open: &Arc<Open>) {
     let watches = &server.files.watches;
     let (false, Ok(file)) = (watches.is_idle(), open.file()) else { return };
     let now = watches.started.elapsed() + WRITES_TOLD_EVERY;
-    let told_at = Duration::from_millis(file.untold.told_at.load(Ordering::Relaxed));
+    let told_at = Duration::from_millis(file.untold.writes_told_at.load(Ordering::Relaxed));
     if now.saturating_sub(told_at) < WRITES_TOLD_EVERY {
-        file.untold.written.store(true, Ordering::Relaxed);
+        file.untold.add(DATA);
         return;
     }
-    file.untold.told_at.store(now.as_millis() as u64, Ordering::Relaxed);
+    file.untold.writes_told_at.store(now.as_millis() as u64, Ordering::Relaxed);
     data_changed(server, open);
+}
+
+/// What was written through an open is on the disk: who was not told of it is told now.
+pub(crate) fn flushed(server: &Arc<Shared>, open: &Arc<Open>) {
+    let untold = open.file().is_ok_and(|file| file.untold.has(DATA));
+    if untold {
+        data_changed(server, open);
+    }
 }
 
 /// Data, or the length, of an open file changed. Never waits.
@@ -62,6 +74,20 @@ pub(crate) fn data_changed(server: &Arc<Shared>, open: &Arc<Open>) {
     }
     let (watched, open) = (Arc::clone(server), Arc::clone(open));
     server.pool.submit(Box::new(move || watched.files.watches.data_changed(&open)));
+}
+
+impl Untold {
+    fn add(&self, changed: CompletionFilter) {
+        self.changed.fetch_or(changed.0, Ordering::Relaxed);
+    }
+
+    fn has(&self, changed: CompletionFilter) -> bool {
+        CompletionFilter(self.changed.load(Ordering::Relaxed)).intersects(changed)
+    }
+
+    fn take(&self, changed: CompletionFilter) -> CompletionFilter {
+        CompletionFilter(self.changed.fetch_and(!changed.0, Ordering::Relaxed) & changed.0)
+    }
 }
 
 impl Watches {
@@ -105,25 +131,35 @@ impl Watches {
         }
     }
 
-    /// A file was given another name, where a file was `replaced` or not.
-    pub(crate) fn renamed(&self, store: &dyn Store, (from, to): (&SharePath, &SharePath), kind: Kind, replaced: bool) {
+    /// An open gave its file another name, where a file was `replaced` or not.
+    pub(crate) fn renamed(
+        &self,
+        store: &dyn Store,
+        (from, to): (&SharePath, &SharePath),
+        file: &FileOpen,
+        replaced: bool,
+    ) {
         if self.is_idle() {
             return;
         }
-        let filter = name_filter(kind);
+        let filter = name_filter(file.kind);
+        if file.kind == Kind::File {
+            file.untold.add(RENAMED_FILE);
+        }
         if replaced {
             // The old name goes, and the new one means another file (MS-FSA 2.1.5.15.12).
             self.tell(store, from, Action::REMOVED, filter, None);
             return self.tell(store, to, Action::MODIFIED, ANOTHER_FILE, None);
         }
         let (Some(old), Some(new), Some(parent)) = (from.name(), to.name(), from.parent()) else { return };
-        if to.parent().is_none_or(|other| !other.is_within(&parent) || !parent.is_within(&other)) {
+        if to.parent().is_some_and(|other| other.is_within(&parent) && parent.is_within(&other)) {
+            let change = |action, name| Change { action, filter, name, stream: None };
+            let pair = [change(Action::RENAMED_OLD_NAME, old), change(Action::RENAMED_NEW_NAME, new)];
+            self.report(store, &parent, &pair);
+        } else {
             self.tell(store, from, Action::REMOVED, filter, None);
-            return self.tell(store, to, Action::ADDED, filter, None);
+            self.tell(store, to, Action::ADDED, filter, None);
         }
-        let change = |action, name| Change { action, filter, name, stream: None };
-        let pair = [change(Action::RENAMED_OLD_NAME, old), change(Action::RENAMED_NEW_NAME, new)];
-        self.report(store, &parent, &pair);
     }
 
     /// A file has one more name, which a `replaced` one had or not.
@@ -143,7 +179,7 @@ impl Watches {
     /// Data, or the length, of an open file or stream changed.
     pub(crate) fn data_changed(&self, open: &Open) {
         self.of_open(open, |store, path, file| {
-            file.untold.written.store(false, Ordering::Relaxed);
+            file.untold.take(DATA);
             match &file.stream {
                 None => self.tell(store, path, Action::MODIFIED, DATA, None),
                 Some(_) => self.tell(store, path, Action::MODIFIED_STREAM, STREAM_DATA, Some(&file.stream_name())),
@@ -151,20 +187,30 @@ impl Watches {
         });
     }
 
-    /// True where writes through the open must be told of when it closes.
+    /// True where changes made through the open must be told of when it closes.
     pub(crate) fn closing_tells(&self, open: &Open) -> bool {
-        !self.is_idle() && open.file().is_ok_and(|file| file.untold.written.load(Ordering::Relaxed))
+        !self.is_idle() && open.file().is_ok_and(|file| file.untold.has(CompletionFilter(u32::MAX)))
     }
 
-    /// An open closes: what was not told of its writes is told now (MS-FSA 2.1.5.5, File.PendingNotifications).
+    /// An open closes: what was not told of its changes is told now (MS-FSA 2.1.5.5).
     pub(crate) fn closed(&self, open: &Open, file: &FileOpen) {
         self.close(open.id);
         if self.closing_tells(open) {
-            self.data_changed(open);
+            self.tell_untold(open, file);
         }
         let deletes = file.delete_on_close.load(Ordering::Relaxed);
         if deletes && file.kind == Kind::Directory {
             self.directory_goes(file.node.identity());
+        }
+    }
+
+    fn tell_untold(&self, open: &Open, file: &FileOpen) {
+        if file.stream.is_some() && !file.untold.take(DATA).is_empty() {
+            self.data_changed(open);
+        }
+        let changed = file.untold.take(CompletionFilter(u32::MAX));
+        if !changed.is_empty() {
+            self.changed(open, changed);
         }
     }
 

@@ -274,6 +274,23 @@ async fn writes_are_told_at_once_and_the_rest_of_them_at_the_end() {
 }
 
 #[tokio::test]
+async fn a_renamed_file_has_other_attributes_when_its_open_closes() {
+    here(async {
+        let (_server, (mut watcher, root), mut actor) = three().await;
+        let file = actor.open("old").await;
+        let asked = Asked { filter: Filter::ATTRIBUTES, ..NAMES };
+        wait(&mut watcher, root, asked).await;
+        let mut buffer = Vec::new();
+        Rename::encode("new", false, &mut buffer);
+        assert_eq!(actor.set(file, FileClass::RENAME, &buffer).await, Status::SUCCESS);
+        assert!(watcher.take_frame().is_none());
+        actor.close(file).await;
+        assert_eq!(told(&watcher.receive().await), one(Action::MODIFIED, "new"));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_replaced_file_is_another_one_of_the_same_name() {
     here(async {
         let (_server, (mut watcher, root), mut actor) = three().await;

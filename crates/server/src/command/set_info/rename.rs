@@ -99,7 +99,7 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     let replace = place.clear(job, &*file.node, flags)?;
     job.store.rename(&from, &place.path, file.node.identity(), replace)?;
     file.file.renamed(&from, &place.path);
-    job.server.files.watches.renamed(&*job.store, (&from, &place.path), file.kind, replace == Replace::Yes);
+    job.server.files.watches.renamed(&*job.store, (&from, &place.path), file, replace == Replace::Yes);
     if file.kind == Kind::File {
         attributes::archive(&*file.node)?;
     }
