@@ -10,6 +10,7 @@ use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::ids::{Command, Dialect, SessionId, TreeId};
 use wire::status::Status;
 
+use crate::channel_sequence::{Counted, Step};
 use crate::command::{self, cancel};
 use crate::connection::{Connection, Disconnect};
 use crate::context::{Context, Outcome, Reply};
@@ -173,14 +174,15 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
             Ok(context) => {
                 carried.open = context.open.as_ref().map(|open| open.id).or(carried.open);
                 let message = &chain.bytes[request.range.clone()];
-                if position == last {
-                    request.run_last(&context, message, &mut stitch, &chain).await
-                } else {
-                    command::dispatch(&context, request.header.command, message).await
+                match request.take_turn(&context) {
+                    Err(status) => Err(status.into()),
+                    Ok(_counted) if position == last => request.run_last(&context, message, &mut stitch, &chain).await,
+                    Ok(_counted) => command::dispatch(&context, request.header.command, message).await,
                 }
             }
         };
         carried.note(request.header.command, &outcome);
+        request.note_open(&outcome);
         request.push_response(&connection, outcome, &mut stitch, &chain, &in_flight);
     }
     let bytes = stitch.finish();
@@ -281,6 +283,30 @@ impl Request {
             context.open = Some(open);
         }
         Ok(context)
+    }
+
+    /// Verifies the channel sequence of a request on an open, and counts it there until it is answered (3.3.5.2.10).
+    fn take_turn<'a>(&self, context: &'a Context) -> Result<Option<Counted<'a>>, Status> {
+        let session = context.channel.as_ref().map(|channel| &channel.session);
+        match &context.open {
+            Some(open) if session.is_some_and(|session| session.dialect >= Dialect::SMB_3_0) => {
+                open.channel_sequence().enter(Step::of(&self.header))
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// An open that a CREATE gave follows that one's channel sequence: "Open.ChannelSequence MUST be set to ChannelSequence in the SMB2
+    /// Header of the request" (3.3.5.9).
+    fn note_open(&self, outcome: &Outcome) {
+        let session = self.channel.as_ref().map(|channel| &channel.session);
+        let made =
+            outcome.as_ref().ok().and_then(|reply| reply.open).filter(|_| self.header.command == Command::CREATE);
+        if let (Some(session), Some(id)) = (session.filter(|session| session.dialect >= Dialect::SMB_3_0), made)
+            && let Some(open) = session.open(id)
+        {
+            open.channel_sequence().begin(self.header.channel_sequence());
+        }
     }
 
     /// Runs the last request of a chain: only it may be answered late, and then gets an interim answer.

@@ -17,6 +17,7 @@ use wire::status::Status;
 use wire::transform::TRANSFORM_HEADER_LENGTH;
 
 use crate::breaks;
+use crate::channel_sequence::Step;
 use crate::connection::Connection;
 use crate::credits;
 use crate::gate::Protection;
@@ -53,6 +54,9 @@ fn read(connection: &Connection, message: &mut [u8], header: &Header, sealed: Op
     }
     let open = find(&channel, header, request.file_id, sealed.is_some(), signed)?;
     let file = plain_file(&open, access::READ_DATA | access::EXECUTE)?;
+    if !in_turn(&channel, &open, header) {
+        return None;
+    }
     let shield = Shield::of(&channel, sealed.is_some(), signed);
     let count = match queue_file(connection, &channel, header, &request, file, shield) {
         Some(count) => count,
@@ -136,6 +140,14 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
     if through || open.tree.is_read_only() || end > facts.file_length_max {
         return None;
     }
+    if !in_turn(&channel, &open, header) {
+        return None;
+    }
+    // Other channels see that it is in flight. A READ need not be seen: one that comes too late does no harm.
+    let _counted = match session_counts(&channel) {
+        true => open.channel_sequence().enter(Step::of(header)).ok()?,
+        false => None,
+    };
     // A write that fails here is tried again on the long way, which answers for it.
     connection.server.writes.write_here(&facts, || file.node.write_at(request.data, request.offset))?.ok()?;
     breaks::data_changed(&connection.server, file);
@@ -213,6 +225,16 @@ fn plain_file(open: &Open, access: u32) -> Option<&FileOpen> {
         Kind::Directory => false,
     };
     (plain && open.granted & access != 0).then_some(file)
+}
+
+/// True where the client has not changed channels since it last used the open (3.3.5.2.10).
+fn in_turn(channel: &Channel, open: &Open, header: &Header) -> bool {
+    !session_counts(channel) || open.channel_sequence().is_current(header)
+}
+
+/// The header has a channel sequence.
+fn session_counts(channel: &Channel) -> bool {
+    channel.session.dialect >= Dialect::SMB_3_0
 }
 
 fn take_credits(connection: &Connection, header: &Header) -> Option<u16> {

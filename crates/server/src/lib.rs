@@ -9,12 +9,15 @@ mod breaks;
 mod buffers;
 mod caching;
 mod chain;
+mod channel_sequence;
 mod command;
 mod connection;
 mod context;
 mod credits;
 mod durable;
 mod enumeration;
+#[cfg(test)]
+mod failover_tests;
 #[cfg(test)]
 mod file_tests;
 mod files;
@@ -26,6 +29,7 @@ mod in_flight;
 mod inbox;
 mod interfaces;
 mod line;
+mod lock_sequences;
 mod lock_wait;
 mod locks;
 mod mailbox;

@@ -10,10 +10,12 @@ use wire::ids::FileId;
 use wire::status::Status;
 
 use crate::caching::{Actor, LeaseId};
+use crate::channel_sequence::ChannelSequence;
 use crate::durable::Durability;
 use crate::enumeration::Enumeration;
 use crate::files::{FileEntry, FileTable, Removal};
 use crate::line::Line;
+use crate::lock_sequences::LockSequences;
 use crate::notify::{Untold, Watches};
 use crate::pipe::Pipe;
 use crate::tree::Tree;
@@ -87,6 +89,8 @@ pub(crate) struct FileOpen {
     pub(crate) durability: Durability,
     /// Writes that who watches the directory has not heard of.
     pub(crate) untold: Untold,
+    pub(crate) channel_sequence: ChannelSequence,
+    pub(crate) lock_sequences: LockSequences,
 }
 
 /// The file a stream belongs to.
@@ -120,6 +124,14 @@ impl Open {
         match &self.target {
             Target::File(file) => Ok(file),
             Target::Pipe(_) => Err(Status::INVALID_DEVICE_REQUEST),
+        }
+    }
+
+    /// Which of its client's changes may still be made.
+    pub(crate) fn channel_sequence(&self) -> &ChannelSequence {
+        match &self.target {
+            Target::File(file) => &file.channel_sequence,
+            Target::Pipe(pipe) => &pipe.channel_sequence,
         }
     }
 

@@ -15,6 +15,7 @@ use wire::rpc::srvsvc::{self, Share, ShareKind, Srvsvc};
 use wire::status::Status;
 
 use crate::Shared;
+use crate::channel_sequence::ChannelSequence;
 use crate::context::Context;
 use crate::refusal::Refusal;
 use crate::user::User;
@@ -36,6 +37,7 @@ pub(crate) struct Pipe {
     changed: Notify,
     /// The client broke the protocol, or closed the pipe.
     broken: AtomicBool,
+    pub(crate) channel_sequence: ChannelSequence,
 }
 
 impl Pipe {
@@ -46,6 +48,7 @@ impl Pipe {
             conversation: Mutex::new(Conversation::new(name)),
             changed: Notify::new(),
             broken: AtomicBool::new(false),
+            channel_sequence: ChannelSequence::default(),
         })
     }
 

@@ -134,6 +134,8 @@ pub(crate) struct Peer {
     pub(crate) signing_key: Option<SigningKey>,
     /// Flags of the next requests, beside the usual ones.
     pub(crate) flags: Flags,
+    /// ChannelSequence of requests.
+    pub(crate) channel_sequence: u16,
     /// After NEGOTIATE, and during a sign-in.
     negotiated: PreauthHash,
     preauth: PreauthHash,
@@ -170,6 +172,7 @@ impl Peer {
             session_id: SessionId(0),
             tree_id: TreeId(0),
             signing_key: None,
+            channel_sequence: 0,
             flags: Flags::NONE,
             negotiated: PreauthHash::new(),
             preauth: PreauthHash::new(),
@@ -314,6 +317,15 @@ impl Peer {
         self.connection.lose_channels();
     }
 
+    /// One more channel of the session of `first`, which goes on with its channel sequence.
+    pub(crate) async fn bound(server: &Arc<Shared>, first: &Peer) -> Peer {
+        let mut peer = Peer::connect_as(server, first.terms);
+        peer.negotiate().await;
+        assert_eq!(peer.bind(first).await, Status::SUCCESS);
+        peer.channel_sequence = first.channel_sequence;
+        peer
+    }
+
     /// Makes `name`, or opens it, for everything.
     pub(crate) async fn open(&mut self, name: &str) -> FileId {
         let name = utf16_bytes(name);
@@ -417,6 +429,7 @@ impl Peer {
             message_id,
             route: Route::Sync { tree_id: self.tree_id },
             session_id: self.session_id,
+            status: Status(u32::from(self.channel_sequence)),
             flags: self.flags | if self.signing_key.is_some() { Flags::SIGNED } else { Flags::NONE },
             ..Header::default()
         }

@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use store::Kind;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest, LockResponse};
+use wire::ids::Dialect;
 use wire::security::access::{EXECUTE, READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
 use crate::breaks;
 use crate::context::{Context, Outcome, Reply};
+use crate::durable::Keeping;
+use crate::lock_sequences::LockSequence;
 use crate::lock_wait::{LockWait, WaitEnd};
 use crate::locks::{LockKind, LockRefusal, RangeLock};
 use crate::open::{FileOpen, Open};
@@ -30,17 +33,34 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
         return Err(Status::ACCESS_DENIED.into());
     }
     let stream = Stream { file, open, name: file.stream_name() };
-    if !first.flags.contains(LockFlags::UNLOCK) {
-        breaks::data_changed(context.server(), file);
+    let sequence = LockSequence { index: request.lock_sequence_index, number: request.lock_sequence_number };
+    let remembers = remembers(context, file);
+    if remembers && file.lock_sequences.was_done(sequence) {
+        return Ok(done());
     }
     if first.flags.contains(LockFlags::UNLOCK) {
         stream.unlock_all(request.locks).await?;
     } else {
+        breaks::data_changed(context.server(), file);
         stream.lock_all(context, request.locks).await?;
     }
+    if remembers {
+        file.lock_sequences.done(sequence);
+    }
+    Ok(done())
+}
+
+fn done() -> Reply {
     let mut body = Vec::new();
     LockResponse.encode(&mut body);
-    Ok(Reply::new(body))
+    Reply::new(body)
+}
+
+/// True where the client may send requests again: the open outlives its connection, or the session may have several.
+fn remembers(context: &Context, file: &FileOpen) -> bool {
+    let negotiation = context.connection.negotiation.borrow();
+    let is_kept = file.durability.keeping() != Keeping::Not;
+    negotiation.has_multichannel() || is_kept && negotiation.dialect() != Some(Dialect::SMB_2_0_2)
 }
 
 /// What is locked, and for whom.

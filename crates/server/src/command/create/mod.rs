@@ -18,9 +18,11 @@ use wire::status::Status;
 use crate::attributes;
 use crate::breaks::{self, Wait};
 use crate::caching::{Granted, Operation};
+use crate::channel_sequence::ChannelSequence;
 use crate::context::{Context, Outcome, Reply};
 use crate::files::{Entering, Entry, FileEntry, Removal};
 use crate::line::Line;
+use crate::lock_sequences::LockSequences;
 use crate::notify::Untold;
 use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
 use crate::pipe::Pipe;
@@ -235,6 +237,8 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: du
         frozen_times: Mutex::default(),
         durability: durable.durability(context, action),
         untold: Untold::default(),
+        channel_sequence: ChannelSequence::default(),
+        lock_sequences: LockSequences::default(),
     }));
     let open = keep(context, id, target, line, granted)?;
     let mut contexts = contexts::answer(plan, &known, maximal, caching);

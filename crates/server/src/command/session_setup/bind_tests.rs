@@ -24,13 +24,6 @@ async fn negotiated(server: &Arc<Shared>, terms: Terms) -> Peer {
     peer
 }
 
-/// One more channel of the session of `first`.
-async fn bound(server: &Arc<Shared>, first: &Peer) -> Peer {
-    let mut peer = negotiated(server, first.terms).await;
-    assert_eq!(peer.bind(first).await, Status::SUCCESS);
-    peer
-}
-
 /// What binding a connection of `second` to a session of `first` gives; the session goes on as it was.
 async fn bind_terms(first: Terms, second: Terms) -> Status {
     let server = server(Signing::Enabled);
@@ -60,7 +53,7 @@ async fn a_bound_channel_uses_what_another_opened() {
     let server = server(Signing::Required);
     let mut first = Peer::sign_in(&server).await;
     let file = first.open("file").await;
-    let mut second = bound(&server, &first).await;
+    let mut second = Peer::bound(&server, &first).await;
     assert_eq!(second.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
     second.close(file).await;
     assert_eq!(first.query(file, FileClass::BASIC, 100).await.status(), Status::FILE_CLOSED);
@@ -71,7 +64,7 @@ async fn a_bound_channel_uses_what_another_opened() {
 async fn each_channel_signs_with_its_own_key() {
     let server = server(Signing::Required);
     let mut first = Peer::sign_in(&server).await;
-    let mut second = bound(&server, &first).await;
+    let mut second = Peer::bound(&server, &first).await;
     std::mem::swap(&mut first.signing_key, &mut second.signing_key);
     for peer in [&mut first, &mut second] {
         let answer = peer.ask(Command::ECHO, |body| EchoRequest.encode(body)).await;
@@ -191,7 +184,7 @@ async fn one_channel_too_many_is_refused_and_the_session_goes_on() {
     let mut first = Peer::sign_in(&server).await;
     let mut others = Vec::new();
     for _ in 1..CHANNELS_DEFAULT {
-        others.push(bound(&server, &first).await);
+        others.push(Peer::bound(&server, &first).await);
     }
     let mut last = negotiated(&server, Terms::default()).await;
     assert_eq!(last.bind(&first).await, Status::INSUFFICIENT_RESOURCES);
@@ -224,8 +217,8 @@ async fn a_session_lives_while_it_has_a_channel_and_no_longer() {
         let server = server(Signing::Required);
         let first = Peer::sign_in(&server).await;
         let mut peers = vec![first];
-        peers.push(bound(&server, &peers[0]).await);
-        peers.push(bound(&server, &peers[0]).await);
+        peers.push(Peer::bound(&server, &peers[0]).await);
+        peers.push(Peer::bound(&server, &peers[0]).await);
         let id = peers[0].session_id;
         let file = peers[0].open("file").await;
         peers.remove(order % 3).disconnect();
@@ -246,8 +239,8 @@ async fn log_off_on_one_of_three() {
     let server = server(Signing::Required);
     let mut first = Peer::sign_in(&server).await;
     let file = first.open("file").await;
-    let mut second = bound(&server, &first).await;
-    let mut third = bound(&server, &first).await;
+    let mut second = Peer::bound(&server, &first).await;
+    let mut third = Peer::bound(&server, &first).await;
     assert_eq!(second.ask(Command::LOGOFF, |body| LogoffRequest.encode(body)).await.status(), Status::SUCCESS);
     for peer in [&mut first, &mut third] {
         assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::USER_SESSION_DELETED);
@@ -264,7 +257,7 @@ async fn signing_in_again_on_one_channel_leaves_the_keys_of_all() {
     let server = server(Signing::Required);
     let mut first = Peer::sign_in(&server).await;
     let file = first.open("file").await;
-    let mut second = bound(&server, &first).await;
+    let mut second = Peer::bound(&server, &first).await;
     for flags in [SessionSetupFlags::NONE, SessionSetupFlags::NONE] {
         assert_eq!(second.sign_in_again(flags).await, Status::SUCCESS);
     }
@@ -282,7 +275,7 @@ async fn fail_to_sign_in_again() {
     let server = server(Signing::Required);
     let mut first = Peer::sign_in(&server).await;
     let file = first.open("file").await;
-    let mut second = bound(&server, &first).await;
+    let mut second = Peer::bound(&server, &first).await;
     let key = second.signing_key.take();
     assert_eq!(second.sign_in_again(SessionSetupFlags::NONE).await, Status::ACCESS_DENIED);
     second.signing_key = key;
@@ -298,7 +291,7 @@ async fn channels_of_a_session_share_no_nonce() {
     let first = Peer::sign_in(&server).await;
     let mut peers = vec![first];
     for _ in 1..CHANNELS_DEFAULT {
-        peers.push(bound(&server, &peers[0]).await);
+        peers.push(Peer::bound(&server, &peers[0]).await);
     }
     let mut seen = HashSet::new();
     for _ in 0..100 {

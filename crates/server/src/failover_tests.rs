@@ -1,0 +1,119 @@
+//! What a client may still do through its opens after it lost a channel (MS-SMB2 3.3.5.2.10), and what is not done twice (3.3.5.14).
+
+use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
+use wire::command::read::ReadRequest;
+use wire::command::write::WriteRequest;
+use wire::header::Flags;
+use wire::ids::{Command, FileId};
+use wire::status::Status;
+
+use crate::admin::Signing;
+use crate::testing::{Peer, server};
+
+async fn write(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Status {
+    let request = WriteRequest { file_id, data, ..WriteRequest::default() };
+    peer.ask(Command::WRITE, |body| request.encode(body)).await.status()
+}
+
+async fn replay(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Status {
+    peer.flags = Flags::REPLAY_OPERATION;
+    let status = write(peer, file_id, data).await;
+    peer.flags = Flags::NONE;
+    status
+}
+
+async fn read(peer: &mut Peer, file_id: FileId) -> Status {
+    let request = ReadRequest { file_id, length: 1, ..ReadRequest::default() };
+    peer.ask(Command::READ, |body| request.encode(body)).await.status()
+}
+
+/// Locks or unlocks bytes 100 to 110.
+fn lock(file_id: FileId, flags: LockFlags, sequence: (u32, u8)) -> impl FnOnce(&mut Vec<u8>) {
+    move |body| {
+        let elements = [LockElement { offset: 100, length: 10, flags }];
+        let (lock_sequence_index, lock_sequence_number) = sequence;
+        let locks = LockElements::new(&elements);
+        let request = LockRequest { file_id, locks, lock_sequence_index, lock_sequence_number };
+        request.encode(body);
+    }
+}
+
+const EXCLUSIVE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
+
+#[tokio::test]
+async fn a_change_from_before_the_loss_comes_too_late() {
+    let server = server(Signing::Required);
+    let mut first = Peer::sign_in(&server).await;
+    let file = first.open("file").await;
+    let mut second = Peer::bound(&server, &first).await;
+    assert_eq!(write(&mut first, file, b"old").await, Status::SUCCESS);
+    second.channel_sequence = 1;
+    assert_eq!(write(&mut second, file, b"new").await, Status::SUCCESS);
+    for flags in [Flags::NONE, Flags::REPLAY_OPERATION] {
+        first.flags = flags;
+        assert_eq!(write(&mut first, file, b"old").await, Status::FILE_NOT_AVAILABLE);
+        assert_eq!(read(&mut first, file).await, Status::SUCCESS);
+    }
+    assert_eq!(replay(&mut second, file, b"new").await, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn a_replay_waits_until_what_was_in_flight_is_over() {
+    tokio::task::LocalSet::new().run_until(replay_beside_a_wait()).await;
+}
+
+async fn replay_beside_a_wait() {
+    let server = server(Signing::Required);
+    let mut other = Peer::sign_in(&server).await;
+    let theirs = other.open("file").await;
+    assert_eq!(other.ask(Command::LOCK, lock(theirs, EXCLUSIVE, (0, 0))).await.status(), Status::SUCCESS);
+
+    let mut first = Peer::sign_in(&server).await;
+    let file = first.open("file").await;
+    let mut second = Peer::bound(&server, &first).await;
+    let mut waiting = first.message(Command::LOCK, lock(file, LockFlags::EXCLUSIVE_LOCK, (0, 0)));
+    first.process(&mut waiting).unwrap();
+    assert_eq!(first.receive().await.status(), Status::PENDING);
+
+    second.channel_sequence = 1;
+    assert_eq!(replay(&mut second, file, b"x").await, Status::FILE_NOT_AVAILABLE);
+    assert_eq!(write(&mut second, file, b"x").await, Status::SUCCESS, "what is new is no replay");
+    first.disconnect();
+    while replay(&mut second, file, b"x").await == Status::FILE_NOT_AVAILABLE {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(read(&mut second, file).await, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn an_open_begins_with_the_sequence_of_its_create() {
+    let server = server(Signing::Required);
+    let mut first = Peer::sign_in(&server).await;
+    first.channel_sequence = 0xFFF0;
+    let file = first.open("file").await;
+    assert_eq!(write(&mut first, file, b"x").await, Status::SUCCESS);
+    first.channel_sequence = 0xFFEF;
+    assert_eq!(write(&mut first, file, b"x").await, Status::FILE_NOT_AVAILABLE);
+    first.channel_sequence = 5;
+    assert_eq!(write(&mut first, file, b"x").await, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_sent_again_is_done_once() {
+    let server = server(Signing::Required);
+    let mut first = Peer::sign_in(&server).await;
+    let file = first.open("file").await;
+    let mut second = Peer::bound(&server, &first).await;
+    for (flags, number) in [(EXCLUSIVE, 1), (LockFlags::UNLOCK, 2)] {
+        for peer in [&mut first, &mut second] {
+            let answer = peer.ask(Command::LOCK, lock(file, flags, (1, number))).await;
+            assert_eq!(answer.status(), Status::SUCCESS);
+        }
+    }
+    let twice = second.ask(Command::LOCK, lock(file, LockFlags::UNLOCK, (0, 0))).await;
+    assert_eq!(twice.status(), Status::RANGE_NOT_LOCKED);
+    for _ in 0..2 {
+        let beyond = second.ask(Command::LOCK, lock(file, LockFlags::UNLOCK, (65, 1))).await;
+        assert_eq!(beyond.status(), Status::RANGE_NOT_LOCKED);
+    }
+}
