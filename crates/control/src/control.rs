@@ -75,6 +75,7 @@ impl Control {
                 store,
                 read_only: share.read_only,
                 seal_required: share.seal_required,
+                continuously_available: share.continuous,
             }),
             Err(problem) => {
                 warn!(share = share.name, problem, "share is not served");
@@ -111,6 +112,7 @@ pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Err
         source: Source::Folder { path: path.clone(), quota_gib: None },
         read_only: false,
         seal_required: false,
+        continuous: false,
         comment: String::new(),
     })?;
     info!(account = FIRST_ACCOUNT, share = FIRST_SHARE, folder = %path.display(), "first start: made an account and a share");

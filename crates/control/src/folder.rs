@@ -78,6 +78,11 @@ impl DataFolder {
         self.path.join("admin.sock")
     }
 
+    /// The folder of the records of opens that survive the server.
+    pub fn opens(&self) -> PathBuf {
+        self.path.join("opens")
+    }
+
     /// The folder of the share that a first start makes.
     pub fn first_share(&self) -> PathBuf {
         self.path.join("share")

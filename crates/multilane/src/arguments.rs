@@ -256,13 +256,17 @@ pub(crate) struct ShareCreate {
     #[arg(long)]
     pub(crate) seal: bool,
 
+    /// Keep clients' open files when the server restarts (persistent handles)
+    #[arg(long, conflicts_with = "ram")]
+    pub(crate) continuous: bool,
+
     /// A sentence for people who browse
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) comment: String,
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "comment"]).required(true).multiple(true))]
+#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "continuous", "comment"]).required(true).multiple(true))]
 pub(crate) struct ShareUpdate {
     /// Its name
     pub(crate) name: ShareName,
@@ -278,6 +282,10 @@ pub(crate) struct ShareUpdate {
     /// Refuse clients that do not encrypt, or no longer
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub(crate) seal: Option<bool>,
+
+    /// Keep clients' open files when the server restarts, or no longer
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) continuous: Option<bool>,
 
     /// A sentence for people who browse
     #[arg(long, value_name = "TEXT")]

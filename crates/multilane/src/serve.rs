@@ -47,7 +47,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let estate = control.estate()?;
     let started = Instant::now();
     let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;
-    let server = start(&control.listen()?, arguments.threads, &estate)?;
+    let server = start(&folder, &control.listen()?, arguments.threads, &estate)?;
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
     let facts = Facts { started, listen: listen.clone(), version: env!("CARGO_PKG_VERSION") };
@@ -103,9 +103,11 @@ fn overrides(arguments: &Serve) -> Overrides {
 }
 
 /// Starts on the addresses asked for; where there are none, on port 445 for root where it is free, else on 4450.
-fn start(listen: &[SocketAddr], threads: Option<u16>, estate: &Estate) -> Result<Server, Error> {
+fn start(folder: &DataFolder, listen: &[SocketAddr], threads: Option<u16>, estate: &Estate) -> Result<Server, Error> {
     let shards = threads.map_or(0, usize::from);
-    let on = |listen: Vec<SocketAddr>| Server::start(&Config { listen, shards }, estate.clone());
+    let on = |listen: Vec<SocketAddr>| {
+        Server::start(&Config { listen, shards, opens: Some(folder.opens()) }, estate.clone())
+    };
     if !listen.is_empty() {
         return on(listen.to_vec()).map_err(|cause| not_started(&cause));
     }

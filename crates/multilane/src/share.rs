@@ -22,6 +22,7 @@ struct Shown {
     quota_gib: Option<NonZeroU32>,
     read_only: bool,
     seal_required: bool,
+    continuous: bool,
     comment: String,
     /// Why clients cannot connect to it, if they cannot.
     problem: Option<String>,
@@ -67,6 +68,7 @@ fn new_share(create: &ShareCreate) -> NewShare {
         source: create.ram.map_or_else(folder, |bytes| Source::Ram { bytes }),
         read_only: create.read_only,
         seal_required: create.seal,
+        continuous: create.continuous,
         comment: create.comment.clone(),
     }
 }
@@ -76,6 +78,7 @@ fn changes(update: &ShareUpdate) -> ShareChanges {
         quota_gib: update.quota.map(|Quota(gib)| gib),
         read_only: update.read_only,
         seal_required: update.seal,
+        continuous: update.continuous,
         comment: update.comment.clone(),
     }
 }
@@ -113,6 +116,7 @@ fn shown(folder: &DataFolder, share: ShareRecord, problems: Option<&[Problem]>) 
         quota_gib,
         read_only: share.read_only,
         seal_required: share.seal_required,
+        continuous: share.continuous,
         comment: share.comment,
         problem,
     }
@@ -128,8 +132,12 @@ impl Shown {
     }
 
     fn flags(&self) -> String {
-        let flags =
-            [(self.read_only, "read-only"), (self.seal_required, "sealed"), (self.problem.is_some(), "not served")];
+        let flags = [
+            (self.read_only, "read-only"),
+            (self.seal_required, "sealed"),
+            (self.continuous, "continuous"),
+            (self.problem.is_some(), "not served"),
+        ];
         let set: Vec<&str> = flags.into_iter().filter_map(|(set, name)| set.then_some(name)).collect();
         set.join(",")
     }
@@ -158,6 +166,7 @@ fn description(share: &Shown) -> String {
         ("quota", or(share.quota(), "none")),
         ("read-only", yes(share.read_only)),
         ("sealed", yes(share.seal_required)),
+        ("continuous", yes(share.continuous)),
         ("comment", or(share.comment.clone(), "none")),
         ("problem", share.problem.clone().unwrap_or_else(|| "none".to_owned())),
     ];

@@ -77,6 +77,8 @@ pub struct Share {
     pub read_only: bool,
     /// Refuse requests that are not sealed (MS-SMB2 3.3.1.6 Share.EncryptData).
     pub seal_required: bool,
+    /// Opens may survive the server (Share.IsCA). Only with [`Config::opens`](crate::Config).
+    pub continuously_available: bool,
 }
 
 /// How the server presents and protects itself.
@@ -262,6 +264,7 @@ impl fmt::Debug for Share {
             .field("comment", &self.comment)
             .field("read_only", &self.read_only)
             .field("seal_required", &self.seal_required)
+            .field("continuously_available", &self.continuously_available)
             .finish_non_exhaustive()
     }
 }

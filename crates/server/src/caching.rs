@@ -130,6 +130,19 @@ pub(crate) struct Held {
     pub(crate) state: LeaseState,
     pub(crate) is_batch: bool,
     pub(crate) lease: Option<LeaseId>,
+    /// It is to be given up, at least in part.
+    pub(crate) is_breaking: bool,
+}
+
+impl Held {
+    /// True where an open may be durable, and is kept when its client is lost (MS-SMB2 3.3.7.1).
+    pub(crate) fn keeps(&self) -> bool {
+        !self.is_breaking
+            && match self.lease {
+                Some(_) => self.state.contains(HANDLE),
+                None => self.is_batch,
+            }
+    }
 }
 
 /// A message to a client, to be sent when the file is no longer locked.
@@ -408,6 +421,7 @@ impl Caches {
                 state: grant.held,
                 is_batch: grant.form == Form::Oplock(OplockLevel::BATCH),
                 lease: grant.lease_id(),
+                is_breaking: grant.breaking.is_some(),
             },
             None => Held::default(),
         }

@@ -364,6 +364,11 @@ impl FileEntry {
         answer
     }
 
+    /// The byte-range locks of an open.
+    pub(crate) fn locks_of(&self, stream: &str, open: OpenId) -> Vec<RangeLock> {
+        self.state.lock().locks.get(&fold(stream)).map_or(Vec::new(), |locks| locks.of(open))
+    }
+
     /// True where some stream has byte-range locks.
     pub(crate) fn has_locks(&self) -> bool {
         self.locked.load(Ordering::Acquire)

@@ -55,6 +55,7 @@ mod writes;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -63,7 +64,7 @@ use arc_swap::ArcSwap;
 
 use crate::admin::Estate;
 use crate::attempts::Attempts;
-use crate::durable::{Durables, Parting};
+use crate::durable::{Durables, Parting, restore};
 use crate::files::FileTable;
 use crate::interfaces::Interfaces;
 use crate::open::{Open, OpenId};
@@ -79,6 +80,8 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Threads that serve connections; 0 is one for each core.
     pub shards: usize,
+    /// The folder for records of persistent opens, made where it is missing. Without one, none are granted.
+    pub opens: Option<PathBuf>,
 }
 
 /// A running server. It ends with [`Server::stop`].
@@ -115,6 +118,12 @@ impl Server {
         }
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
         let shared = Arc::new(Shared::new(estate, addresses.clone()));
+        if let Some(folder) = &config.opens {
+            shared.durables.keep_records(folder).map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot keep opens in {}: {error}", folder.display()))
+            })?;
+            restore(&shared);
+        }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = if config.shards == 0 { cores } else { config.shards };
         let shards = Shards::start(count, &shared, listeners)?;

@@ -16,7 +16,6 @@ impl Line {
     }
 
     /// A line that leads nowhere.
-    #[cfg(test)]
     pub(crate) fn down() -> Arc<Self> {
         Arc::new(Line(Mutex::default()))
     }

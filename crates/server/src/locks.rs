@@ -67,6 +67,11 @@ struct Waiter {
 }
 
 impl RangeLocks {
+    /// What an open holds.
+    pub(crate) fn of(&self, open: OpenId) -> Vec<RangeLock> {
+        self.held.iter().filter(|held| held.open == open).copied().collect()
+    }
+
     /// True where nothing is locked and nobody waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty() && self.waiting.is_empty()

@@ -69,6 +69,7 @@ pub(crate) fn server_with(signing: Signing, store: Arc<dyn Store>) -> Arc<Shared
         store,
         read_only: false,
         seal_required: false,
+        continuously_available: true,
     };
     let settings = Settings {
         server_name: "test".into(),

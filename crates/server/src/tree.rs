@@ -24,18 +24,21 @@ pub(crate) struct Tree {
     pub(crate) share: Arc<str>,
     /// The most access an open of this tree may have.
     pub(crate) access_max: u32,
+    /// Its opens may be persistent (Share.IsCA), frozen when the tree is made.
+    pub(crate) is_continuous: bool,
     read_only: AtomicBool,
     seal_required: AtomicBool,
 }
 
 impl Tree {
-    /// A tree on a share of files.
-    pub(crate) fn on(id: TreeId, share: &admin::Share, access_max: u32) -> Self {
+    /// A tree on a share of files. `keeps_opens` says whether the server and the dialect can make opens persistent.
+    pub(crate) fn on(id: TreeId, share: &admin::Share, access_max: u32, keeps_opens: bool) -> Self {
         Tree {
             id,
             place: Place::Disk(Arc::clone(&share.store)),
             share: share.name.as_str().into(),
             access_max,
+            is_continuous: keeps_opens && share.continuously_available,
             read_only: AtomicBool::new(share.read_only),
             seal_required: AtomicBool::new(share.seal_required),
         }
@@ -48,6 +51,7 @@ impl Tree {
             place: Place::Pipes,
             share: "IPC$".into(),
             access_max,
+            is_continuous: false,
             read_only: AtomicBool::new(false),
             seal_required: AtomicBool::new(false),
         }

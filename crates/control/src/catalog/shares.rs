@@ -44,6 +44,8 @@ pub struct NewShare {
     pub read_only: bool,
     /// Refuse clients that do not seal.
     pub seal_required: bool,
+    /// Keep clients' opens when the server restarts. Only folders can.
+    pub continuous: bool,
     /// A sentence for people who browse.
     pub comment: String,
 }
@@ -63,6 +65,8 @@ pub struct ShareRecord {
     pub read_only: bool,
     /// Refuse clients that do not seal.
     pub seal_required: bool,
+    /// Keep clients' opens when the server restarts. Only folders can.
+    pub continuous: bool,
     /// A sentence for people who browse.
     pub comment: String,
 }
@@ -76,6 +80,8 @@ pub struct ShareChanges {
     pub read_only: Option<bool>,
     /// Refuse clients that do not seal, or not.
     pub seal_required: Option<bool>,
+    /// Keep clients' opens when the server restarts, or not.
+    pub continuous: Option<bool>,
     /// A new comment.
     pub comment: Option<String>,
 }
@@ -85,6 +91,7 @@ impl Catalog {
     pub fn create_share(&mut self, new: &NewShare) -> Result<ShareRecord, Error> {
         check_comment(&new.comment)?;
         let source = checked_source(&new.source, &self.folder)?;
+        check_continuous(&source, new.continuous)?;
         self.write(|transaction| {
             let (account_id, _) = account_or_first(transaction, new.account.as_ref())?;
             room_for_one(transaction, "share", SHARES_MAX)?;
@@ -123,13 +130,16 @@ impl Catalog {
             share.read_only = changes.read_only.unwrap_or(share.read_only);
             share.seal_required = changes.seal_required.unwrap_or(share.seal_required);
             share.comment = changes.comment.clone().unwrap_or(share.comment);
+            share.continuous = changes.continuous.unwrap_or(share.continuous);
+            check_continuous(&share.source, share.continuous)?;
             let quota = match share.source {
                 Source::Folder { quota_gib, .. } => quota_gib.map(NonZeroU32::get),
                 Source::Ram { .. } => None,
             };
             transaction.execute(
-                "UPDATE share SET quota_gib = ?2, read_only = ?3, seal_required = ?4, comment = ?5 WHERE id = ?1",
-                params![share.id, quota, share.read_only, share.seal_required, share.comment],
+                "UPDATE share SET quota_gib = ?2, read_only = ?3, seal_required = ?4, comment = ?5, continuous = ?6
+                 WHERE id = ?1",
+                params![share.id, quota, share.read_only, share.seal_required, share.comment, share.continuous],
             )?;
             Ok(share)
         })
@@ -142,6 +152,17 @@ impl Catalog {
             transaction.execute("DELETE FROM share WHERE id = ?1", [share.id])?;
             Ok(share)
         })
+    }
+}
+
+/// What a RAM disk holds does not survive a restart, so no open of it can.
+fn check_continuous(source: &Source, continuous: bool) -> Result<(), Error> {
+    match source {
+        Source::Ram { .. } if continuous => Err(Error::argument(
+            "a RAM disk cannot be continuously available: it is empty after a restart",
+            "share a folder, or leave out --continuous",
+        )),
+        Source::Ram { .. } | Source::Folder { .. } => Ok(()),
     }
 }
 
@@ -165,7 +186,8 @@ fn find(connection: &Connection, name: &ShareName) -> Result<Option<ShareRecord>
 /// The columns that [`record`] reads, of the rows that `which` says.
 fn select(which: &str) -> String {
     format!(
-        "SELECT id, share.name, account.name, folder, ram_bytes, quota_gib, read_only, seal_required, comment
+        "SELECT id, share.name, account.name, folder, ram_bytes, quota_gib, read_only, seal_required, comment,
+                continuous
          FROM share JOIN account ON account.relative_id = share.account {which}"
     )
 }
@@ -186,6 +208,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<ShareRecord> {
         read_only: row.get(6)?,
         seal_required: row.get(7)?,
         comment: row.get(8)?,
+        continuous: row.get(9)?,
     })
 }
 
@@ -195,8 +218,9 @@ fn insert(transaction: &Transaction<'_>, new: &NewShare, source: &Source, accoun
         Source::Ram { bytes } => (None, Some(i64::try_from(bytes.get()).unwrap_or(i64::MAX)), None),
     };
     transaction.execute(
-        "INSERT INTO share (name, folded_name, account, folder, ram_bytes, quota_gib, read_only, seal_required, comment)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO share (name, folded_name, account, folder, ram_bytes, quota_gib, read_only, seal_required, comment,
+                            continuous)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             new.name.as_str(),
             store::fold(new.name.as_str()),
@@ -206,7 +230,8 @@ fn insert(transaction: &Transaction<'_>, new: &NewShare, source: &Source, accoun
             quota_gib,
             new.read_only,
             new.seal_required,
-            new.comment
+            new.comment,
+            new.continuous
         ],
     )?;
     Ok(())

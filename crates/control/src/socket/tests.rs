@@ -294,6 +294,7 @@ fn ram(name: &str) -> NewShare {
         source: Source::Ram { bytes: NonZeroU64::new(1 << 20).unwrap() },
         read_only: false,
         seal_required: false,
+        continuous: false,
         comment: String::new(),
     }
 }

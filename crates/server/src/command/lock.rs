@@ -13,7 +13,7 @@ use wire::status::Status;
 
 use crate::breaks;
 use crate::context::{Context, Outcome, Reply};
-use crate::durable::Keeping;
+use crate::durable::{self, Keeping};
 use crate::lock_sequences::LockSequence;
 use crate::lock_wait::{LockWait, WaitEnd};
 use crate::locks::{LockKind, LockRefusal, RangeLock};
@@ -47,6 +47,7 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
     if remembers {
         file.lock_sequences.done(sequence);
     }
+    durable::note_change(context, open).await;
     Ok(done())
 }
 

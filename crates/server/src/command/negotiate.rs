@@ -63,6 +63,11 @@ impl Negotiation {
         self.dialect
     }
 
+    /// Opens may be persistent.
+    pub(crate) fn has_persistent_opens(&self) -> bool {
+        self.server_capabilities.contains(Capabilities::PERSISTENT_HANDLES)
+    }
+
     /// True where credits pay for payloads above 64 KiB.
     pub(crate) fn has_large_mtu(&self) -> bool {
         self.dialect.is_some_and(|dialect| dialect >= Dialect::SMB_2_1)
@@ -125,7 +130,8 @@ pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
         client_capabilities: request.capabilities,
         client_security_mode: request.security_mode,
         client_dialects: kept(&request),
-        server_capabilities: capabilities(&estate, dialect, &request),
+        server_capabilities: capabilities(&estate, dialect, &request)
+            | persistence(context.server().durables.keeps_records(), dialect, request.capabilities),
         server_security_mode: security_mode(&estate.settings),
         cipher: offered.as_ref().map_or_else(|| older_cipher(dialect, request.capabilities), |offered| offered.cipher),
         signing: offered.as_ref().and_then(|offered| offered.signing),
@@ -195,6 +201,12 @@ fn capabilities(estate: &Estate, dialect: Dialect, request: &NegotiateRequest<'_
         capabilities = capabilities | Capabilities::MULTI_CHANNEL;
     }
     capabilities
+}
+
+/// PERSISTENT_HANDLES where both sides have them (3.3.5.4).
+fn persistence(keeps_records: bool, dialect: Dialect, client: Capabilities) -> Capabilities {
+    let granted = keeps_records && dialect >= Dialect::SMB_3_0 && client.contains(Capabilities::PERSISTENT_HANDLES);
+    if granted { Capabilities::PERSISTENT_HANDLES } else { Capabilities::NONE }
 }
 
 /// The name by which a 3.1.1 client calls the server (2.2.3.1.4), where it tells one.

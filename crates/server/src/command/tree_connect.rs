@@ -40,7 +40,8 @@ pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outc
     }
     let read_only = share.read_only || share.store.facts().read_only;
     let access_max = if read_only { READ_ONLY_ACCESS } else { access::FILE_ALL };
-    let tree = session.add_tree(|id| Tree::on(id, share, access_max))?;
+    let keeps_opens = session.dialect >= Dialect::SMB_3_0 && context.server().durables.keeps_records();
+    let tree = session.add_tree(|id| Tree::on(id, share, access_max, keeps_opens))?;
     let sealed = if share.seal_required { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NONE };
     Ok(reply(&tree, ShareType::DISK, sealed | ShareFlags::MANUAL_CACHING))
 }
@@ -57,12 +58,10 @@ fn may_use(user: &User, share: &Share) -> bool {
 }
 
 fn reply(tree: &Tree, share_type: ShareType, share_flags: ShareFlags) -> Reply {
-    let response = TreeConnectResponse {
-        share_type,
-        share_flags,
-        capabilities: ShareCapabilities::NONE,
-        maximal_access: tree.access_max.into(),
-    };
+    let capabilities =
+        if tree.is_continuous { ShareCapabilities::CONTINUOUS_AVAILABILITY } else { ShareCapabilities::NONE };
+    let response =
+        TreeConnectResponse { share_type, share_flags, capabilities, maximal_access: tree.access_max.into() };
     let mut body = Vec::new();
     response.encode(&mut body);
     Reply { tree: Some(tree.id), ..Reply::new(body) }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use wire::ids::Guid;
 use wire::status::Status;
 
-use super::{Durables, Keeping, held};
+use super::{Durables, Keeping};
 use crate::Shared;
 use crate::open::{FileOpen, Open, OpenId};
 use crate::session::{OPENS_MAX, Session};
@@ -92,12 +92,12 @@ impl Durables {
             return false;
         }
         match keeping {
-            Keeping::Durable(_) if !held(file, open.id).keeps() => self.take(open.id).is_none(),
+            Keeping::Durable(_) if !file.file.caching_of(open.id).keeps() => self.take(open.id).is_none(),
             Keeping::Not | Keeping::Durable(_) | Keeping::Resilient(_) | Keeping::Persistent(_) => true,
         }
     }
 
-    fn insert(&self, open: &Arc<Open>, keeping: Keeping, until: Instant) -> bool {
+    pub(super) fn insert(&self, open: &Arc<Open>, keeping: Keeping, until: Instant) -> bool {
         let mut waiting = self.waiting.lock();
         open.line.cut();
         let inserted = waiting.insert(open, keeping, until);

@@ -44,7 +44,7 @@ pub(crate) enum Claimed {
     Ours(Reservation),
     /// Another CREATE with it is being done.
     UnderWay,
-    /// One was done, and its open may be replayed.
+    /// One was done, and its open may be replayed or is persistent.
     Done(Arc<Open>),
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Reservation {
 }
 
 impl Durables {
-    /// Takes the guid of a CREATE, or says who has it. An open that was used since then has it no longer.
+    /// Takes the guid of a CREATE, or says who has it. An open that was used since then has it no longer, unless it is persistent.
     pub(crate) fn claim(self: &Arc<Self>, client: Guid, create: Guid) -> Claimed {
         let key = (client, create);
         loop {
@@ -73,9 +73,11 @@ impl Durables {
                     }
                 }
             };
-            let replayable =
-                self.open_of(&known).filter(|open| open.file().is_ok_and(|f| f.durability.is_replayable()));
-            match replayable {
+            let has_it = |open: &Arc<Open>| {
+                let durability = open.file().map(|file| &file.durability);
+                durability.is_ok_and(|own| own.is_replayable() || own.keeping().is_persistent())
+            };
+            match self.open_of(&known).filter(has_it) {
                 Some(open) => return Claimed::Done(open),
                 None => self.made.lock().forget_create(key, known.id),
             }
@@ -104,12 +106,6 @@ impl Durables {
             let known = Known { id: open.id, line: Arc::clone(&open.line) };
             self.made.lock().instances.entry(instance).or_default().push(known);
         }
-    }
-
-    /// Has an open that no CREATE of this server made found by its guid.
-    pub(crate) fn note_create(&self, open: &Open, client: Guid, create: Guid) {
-        let known = Known { id: open.id, line: Arc::clone(&open.line) };
-        self.made.lock().creates.insert((client, create), Creation::Done(known));
     }
 }
 

@@ -3,31 +3,34 @@
 
 mod disconnected;
 mod made;
+mod persistent;
+mod record;
+mod records;
 mod scavenger;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use wire::command::create::CreateAction;
 use wire::context::create::AppInstanceVersion;
-#[cfg(not(test))]
-use wire::context::lease::LeaseState;
 use wire::ids::Guid;
 
 use crate::admin::Estate;
-use crate::open::{FileOpen, OpenId};
+use crate::open::{Open, OpenId};
 
 pub(crate) use self::disconnected::{Farewell, Parting};
 pub(crate) use self::made::{Claimed, Reservation};
+pub(crate) use self::persistent::{note_change, restore};
 pub(crate) use self::scavenger::scavenge;
 
 use self::disconnected::Waiting;
 use self::made::Makings;
+use self::records::Records;
 
 /// How long an open that asked for durability without a timeout is kept (Windows before 8; note 335).
 pub(crate) const TIMEOUT_V1: Duration = Duration::from_secs(16 * 60);
@@ -139,6 +142,9 @@ impl Durability {
     pub(crate) fn closed(&self, open: OpenId) {
         if let Some(makings) = &self.makings {
             makings.forget(self.client, open);
+            if self.keeping().is_persistent() {
+                makings.table.remove_record(open);
+            }
         }
     }
 }
@@ -153,50 +159,13 @@ pub(crate) struct Durables {
     /// Something waits that did not.
     changed: Notify,
     made: Mutex<made::Made>,
-}
-
-/// What an open's oplock or lease lets its client keep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) read: bool,
-    pub(crate) handle: bool,
-    pub(crate) write: bool,
-    pub(crate) is_batch: bool,
-    /// The lease's key.
-    pub(crate) lease: Option<Guid>,
-}
-
-impl Held {
-    /// True where a durable open may be granted, and is kept (3.3.7.1).
-    pub(crate) fn keeps(self) -> bool {
-        match self.lease {
-            Some(_) => self.handle,
-            None => self.is_batch,
-        }
-    }
-}
-
-/// What the open holds now.
-#[cfg(not(test))]
-pub(crate) fn held(file: &FileOpen, open: OpenId) -> Held {
-    let held = file.file.caching_of(open);
-    Held {
-        read: held.state.contains(LeaseState::READ_CACHING),
-        handle: held.state.contains(LeaseState::HANDLE_CACHING),
-        write: held.state.contains(LeaseState::WRITE_CACHING),
-        is_batch: held.is_batch,
-        lease: held.lease.map(|lease| lease.key),
-    }
-}
-
-#[cfg(test)]
-pub(crate) fn held(file: &FileOpen, _open: OpenId) -> Held {
-    tests::held(file)
+    /// Where persistent opens are recorded.
+    records: OnceLock<Records>,
 }
 
 impl Durables {
     /// Closes what waits on shares that are gone: gives the opens for that.
-    pub(crate) fn follow_shares(&self, estate: &Estate) -> Vec<Arc<crate::open::Open>> {
+    pub(crate) fn follow_shares(&self, estate: &Estate) -> Vec<Arc<Open>> {
         self.take_where(|open| {
             let share = estate.shares.iter().find(|share| *share.name == *open.tree.share);
             !open.tree.follow(share)

@@ -1,13 +1,17 @@
-//! Opens that outlive their connection, as clients see them. What opens hold is told by the test.
+//! Opens that outlive their connection, as clients see them.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use store::{Kind, NewNode, RamStore, Resolved, SharePath, Store, Use};
 use tokio::task::LocalSet;
-use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, CreateResponse, OplockLevel, ShareAccess};
+use wire::command::create::{
+    CreateAction, CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel, ShareAccess,
+};
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
+use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::logoff::LogoffRequest;
+use wire::command::negotiate::Capabilities;
 use wire::command::read::ReadRequest;
 use wire::command::tree_disconnect::TreeDisconnectRequest;
 use wire::context::create::{
@@ -17,30 +21,18 @@ use wire::context::create::{
 use wire::context::durable::{DURABLE_REQUEST, DurableFlags};
 use wire::fscc::FileClass;
 use wire::fscc::ioctl::Resiliency;
+use wire::fscc::rename::Rename;
 use wire::header::Flags;
 use wire::ids::{Command, FileId, Guid};
 use wire::status::Status;
 
-use super::{Farewell, Held, scavenge};
+use super::{Farewell, restore, scavenge};
 use crate::Shared;
 use crate::admin::{Admin, Signing};
-use crate::open::{FileOpen, OpenId};
-use crate::testing::{Answer, OTHER_USER, Peer, Terms, server};
+use crate::open::OpenId;
+use crate::testing::{Answer, OTHER_USER, Peer, Terms, server, server_with};
 
-thread_local! {
-    /// What every open holds.
-    static HELD: Cell<Held> = const { Cell::new(Held { read: true, handle: true, write: true, is_batch: true, lease: None }) };
-}
-
-pub(super) fn held(_: &FileOpen) -> Held {
-    HELD.get()
-}
-
-const BATCH: Held = Held { read: true, handle: true, write: true, is_batch: true, lease: None };
-const EXCLUSIVE: Held = Held { is_batch: false, ..BATCH };
 const KEY: Guid = Guid([3; 16]);
-const LEASED: Held = Held { lease: Some(KEY), is_batch: false, ..BATCH };
-
 const GUID: Guid = Guid([7; 16]);
 const OTHER_CLIENT: Guid = Guid([8; 16]);
 
@@ -55,7 +47,23 @@ fn bytes(contexts: &Contexts) -> Vec<u8> {
 }
 
 async fn create(peer: &mut Peer, name: &str, contexts: &Contexts) -> Answer {
-    peer.create_edited(name, &bytes(contexts), |_| {}).await
+    create_as(peer, name, contexts, |_| {}).await
+}
+
+/// With a lease where there is a context for one, else with a batch oplock.
+async fn create_as(
+    peer: &mut Peer,
+    name: &str,
+    contexts: &Contexts,
+    edit: impl FnOnce(&mut CreateRequest<'_>),
+) -> Answer {
+    let leased = contexts.iter().any(|(name, _)| *name == name::LEASE);
+    let bytes = bytes(contexts);
+    let asked = |request: &mut CreateRequest<'_>| {
+        request.oplock_level = if leased { OplockLevel::LEASE } else { OplockLevel::BATCH };
+        edit(request);
+    };
+    peer.create_edited(name, &bytes, asked).await
 }
 
 fn v1() -> Contexts {
@@ -108,8 +116,12 @@ fn lose(peer: &Peer) {
 }
 
 async fn durable(server: &Arc<Shared>, contexts: &Contexts) -> FileId {
+    durable_on(server, "file", contexts).await
+}
+
+async fn durable_on(server: &Arc<Shared>, name: &str, contexts: &Contexts) -> FileId {
     let mut peer = Peer::sign_in(server).await;
-    let id = file_id(&create(&mut peer, "file", contexts).await);
+    let id = file_id(&create(&mut peer, name, contexts).await);
     lose(&peer);
     id
 }
@@ -147,17 +159,13 @@ fn a_durable_open_comes_back_to_its_client_and_stays_durable() {
 fn what_holds_no_handle_cache_is_not_granted_and_not_kept() {
     run(async {
         let server = server(Signing::Enabled);
-        HELD.set(EXCLUSIVE);
         let mut peer = Peer::sign_in(&server).await;
-        assert!(!has(&create(&mut peer, "file", &v1()).await, name::DURABLE_HANDLE_REQUEST));
-        assert!(!has(&create(&mut peer, "file", &v2(0, GUID)).await, name::DURABLE_HANDLE_REQUEST_V2));
-        HELD.set(BATCH);
-        let id = file_id(&create(&mut peer, "other", &v1()).await);
-        HELD.set(EXCLUSIVE);
+        let exclusive = |request: &mut CreateRequest<'_>| request.oplock_level = OplockLevel::EXCLUSIVE;
+        assert!(!has(&create_as(&mut peer, "file", &v1(), exclusive).await, name::DURABLE_HANDLE_REQUEST));
+        let second = create_as(&mut peer, "other", &v2(0, GUID), exclusive).await;
+        assert!(!has(&second, name::DURABLE_HANDLE_REQUEST_V2));
         lose(&peer);
-        HELD.set(BATCH);
-        let mut peer = Peer::sign_in(&server).await;
-        assert_eq!(create(&mut peer, "other", &back_v1(id)).await.status(), Status::OBJECT_NAME_NOT_FOUND);
+        assert_eq!(server.opens().len(), 0);
     });
 }
 
@@ -207,7 +215,6 @@ fn only_the_right_create_guid_gets_it_back() {
 fn a_leased_open_needs_its_key_its_client_and_its_name() {
     run(async {
         let server = server(Signing::Enabled);
-        HELD.set(LEASED);
         let id = durable(&server, &with_lease(v1(), KEY)).await;
         let mut peer = Peer::sign_in(&server).await;
         let mut stranger = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
@@ -251,7 +258,7 @@ fn opens_close_when_their_time_is_over_and_not_before() {
         let server = server(Signing::Enabled);
         tokio::task::spawn_local(scavenge(Arc::clone(&server)));
         let id = durable(&server, &v2(5_000, GUID)).await;
-        let long = durable(&server, &v2(u32::MAX, Guid([1; 16]))).await;
+        let long = durable_on(&server, "other", &v2(u32::MAX, Guid([1; 16]))).await;
         tokio::time::sleep(Duration::from_millis(4_900)).await;
         assert_eq!(server.opens().len(), 2);
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -273,7 +280,7 @@ fn the_answer_tells_the_timeout() {
         let server = server(Signing::Enabled);
         let mut peer = Peer::sign_in(&server).await;
         for (asked, given) in [(0, 60_000), (1, 1), (u32::MAX, 300_000)] {
-            let answer = create(&mut peer, "file", &v2(asked, Guid([asked as u8; 16]))).await;
+            let answer = create(&mut peer, &format!("file{asked}"), &v2(asked, Guid([asked as u8; 16]))).await;
             let response = CreateResponse::decode(&answer.message).unwrap();
             let data = response.contexts.find(name::DURABLE_HANDLE_REQUEST_V2).unwrap();
             assert_eq!(DurableResponseV2::decode(data).unwrap().timeout_milliseconds, given);
@@ -306,10 +313,9 @@ fn somebody_in_whose_way_it_stands_ends_a_durable_open() {
         let id = OpenId(durable(&server, &v1()).await.persistent);
         assert_eq!(server.close_disconnected(id), Farewell::Closing);
         assert_eq!(server.close_disconnected(id), Farewell::NotHere);
-        let id = OpenId(durable(&server, &v2(0, GUID)).await.persistent);
+        let id = OpenId(durable_on(&server, "other", &v2(0, GUID)).await.persistent);
         assert!(server.close_open(id.0));
         assert!(!server.close_open(id.0));
-        assert_eq!(server.opens().len(), 0);
     });
 }
 
@@ -331,7 +337,6 @@ fn a_resilient_open_stays_whatever_it_caches() {
     run(async {
         let server = server(Signing::Enabled);
         tokio::task::spawn_local(scavenge(Arc::clone(&server)));
-        HELD.set(Held::default());
         let mut peer = Peer::sign_in(&server).await;
         let id = peer.open("file").await;
         assert_eq!(make_resilient(&mut peer, id, 300_001).await, Status::INVALID_PARAMETER);
@@ -383,8 +388,8 @@ fn a_create_that_failed_leaves_its_guid_free() {
     run(async {
         let server = server(Signing::Enabled);
         let mut peer = Peer::sign_in(&server).await;
-        let bytes = bytes(&v2(0, GUID));
-        let answer = peer.create_edited("gone", &bytes, |request| request.disposition = CreateDisposition::OPEN).await;
+        let gone = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::OPEN;
+        let answer = create_as(&mut peer, "gone", &v2(0, GUID), gone).await;
         assert_eq!(answer.status(), Status::OBJECT_NAME_NOT_FOUND);
         let id = file_id(&create(&mut peer, "file", &v2(0, GUID)).await);
         peer.close(id).await;
@@ -425,5 +430,194 @@ fn an_application_that_fails_over_ends_what_waits_for_it() {
         file_id(&create(&mut other, "file", &instance(v2(0, GUID), app, None)).await);
         let gone = create(&mut other, "file", &back_v2(id, GUID, DurableFlags::NONE)).await;
         assert_eq!(gone.status(), Status::OBJECT_NAME_NOT_FOUND);
+    });
+}
+
+/// A server that keeps records, and one after it that finds them: the first is killed, as far as its clients and files can tell.
+struct Machine {
+    store: Arc<dyn Store>,
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Machine { store: Arc::new(RamStore::new(64 << 20)), folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn start(&self) -> Arc<Shared> {
+        let server = server_with(Signing::Enabled, Arc::clone(&self.store));
+        server.durables.keep_records(self.folder.path()).unwrap();
+        restore(&server);
+        server
+    }
+
+    fn records(&self) -> Vec<std::path::PathBuf> {
+        std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+async fn persistent_peer(server: &Arc<Shared>) -> Peer {
+    let capabilities = Terms::default().capabilities | Capabilities::PERSISTENT_HANDLES;
+    Peer::sign_in_as(server, Terms { capabilities, ..Terms::default() }).await
+}
+
+fn persistent(create_guid: Guid) -> Contexts {
+    let request = DurableRequestV2 { timeout_milliseconds: 0, flags: DurableFlags::PERSISTENT, create_guid };
+    vec![(name::DURABLE_HANDLE_REQUEST_V2, request.to_bytes())]
+}
+
+fn granted(answer: &Answer) -> DurableFlags {
+    let response = CreateResponse::decode(&answer.message).unwrap();
+    let data = response.contexts.find(name::DURABLE_HANDLE_REQUEST_V2);
+    data.map_or(DurableFlags::NONE, |data| DurableResponseV2::decode(data).unwrap().flags)
+}
+
+#[test]
+fn a_persistent_open_survives_the_server_with_its_locks() {
+    run(async {
+        let machine = Machine::new();
+        let server = machine.start();
+        let mut peer = persistent_peer(&server).await;
+        let bytes = bytes(&persistent(GUID));
+        let answer = peer.create_edited("file", &bytes, |request| request.share_access = ShareAccess::READ).await;
+        let id = file_id(&answer);
+        assert_eq!(granted(&answer), DurableFlags::PERSISTENT);
+        let lock =
+            [LockElement { offset: 1, length: 2, flags: LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY }];
+        let request = LockRequest { file_id: id, locks: LockElements::new(&lock), ..LockRequest::default() };
+        assert_eq!(peer.ask(Command::LOCK, |body| request.encode(body)).await.status(), Status::SUCCESS);
+
+        let server = machine.start();
+        let mut other = persistent_peer(&server).await;
+        assert_eq!(create(&mut other, "FILE", &vec![]).await.status(), Status::FILE_NOT_AVAILABLE);
+        let stolen = back_v2(id, Guid([1; 16]), DurableFlags::PERSISTENT);
+        assert_eq!(create(&mut other, "file", &stolen).await.status(), Status::OBJECT_NAME_NOT_FOUND);
+        let mut peer = persistent_peer(&server).await;
+        let back = back_v2(id, GUID, DurableFlags::PERSISTENT);
+        assert_eq!(file_id(&create(&mut peer, "file", &back).await), id);
+        assert!(works(&mut peer, id).await);
+        assert_eq!(create(&mut other, "file", &vec![]).await.status(), Status::SHARING_VIOLATION);
+        let unlock = [LockElement { flags: LockFlags::UNLOCK, ..lock[0] }];
+        let request = LockRequest { file_id: id, locks: LockElements::new(&unlock), ..LockRequest::default() };
+        assert_eq!(peer.ask(Command::LOCK, |body| request.encode(body)).await.status(), Status::SUCCESS);
+        peer.close(id).await;
+        assert_eq!(machine.records(), Vec::<std::path::PathBuf>::new());
+        file_id(&create(&mut other, "file", &vec![]).await);
+        assert!(server.new_open_id().0 > id.persistent);
+    });
+}
+
+#[test]
+fn a_persistent_open_that_nobody_reclaims_is_gone_with_its_record() {
+    run(async {
+        let machine = Machine::new();
+        let server = machine.start();
+        tokio::task::spawn_local(scavenge(Arc::clone(&server)));
+        let mut peer = persistent_peer(&server).await;
+        let id = file_id(&create(&mut peer, "file", &persistent(GUID)).await);
+        lose(&peer);
+        assert_eq!(server.close_disconnected(OpenId(id.persistent)), Farewell::Stays);
+        let mut other = persistent_peer(&server).await;
+        assert_eq!(create(&mut other, "file", &vec![]).await.status(), Status::FILE_NOT_AVAILABLE);
+        tokio::time::sleep(Duration::from_millis(60_100)).await;
+        server.pool.run(|| ()).await.unwrap();
+        file_id(&create(&mut other, "file", &vec![]).await);
+        assert_eq!(machine.records(), Vec::<std::path::PathBuf>::new());
+    });
+}
+
+#[test]
+fn the_create_that_made_a_persistent_open_gets_it_again() {
+    run(async {
+        let machine = Machine::new();
+        let server = machine.start();
+        let mut peer = persistent_peer(&server).await;
+        let id = file_id(&create(&mut peer, "file", &persistent(GUID)).await);
+        let server = machine.start();
+        let mut peer = persistent_peer(&server).await;
+        let bytes = bytes(&persistent(GUID));
+        let other = peer.create_edited("file", &bytes, |request| request.share_access = ShareAccess::NONE).await;
+        assert_eq!(other.status(), Status::CONTEXT_MISMATCH);
+        let mut thief = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..peer.terms }).await;
+        assert_eq!(create(&mut thief, "file", &persistent(GUID)).await.status(), Status::ACCESS_DENIED);
+        assert_eq!(file_id(&create(&mut peer, "file", &persistent(GUID)).await), id);
+        assert_eq!(create(&mut peer, "file", &persistent(GUID)).await.status(), Status::FILE_NOT_AVAILABLE);
+    });
+}
+
+#[test]
+fn records_that_no_longer_fit_are_refused() {
+    run(async {
+        let machine = Machine::new();
+        let server = machine.start();
+        let mut peer = persistent_peer(&server).await;
+        let mut ids = Vec::new();
+        for (number, name) in ["gone", "moved", "replaced", "damaged"].into_iter().enumerate() {
+            ids.push(file_id(&create(&mut peer, name, &persistent(Guid([number as u8 + 1; 16]))).await));
+        }
+        let mut buffer = Vec::new();
+        Rename::encode("new name", false, &mut buffer);
+        assert_eq!(peer.set(ids[1], FileClass::RENAME, &buffer).await, Status::SUCCESS);
+        for name in ["gone", "replaced"] {
+            let path = SharePath::parse(name).unwrap();
+            let Resolved::Found { node, .. } = machine.store.resolve(&path, Use::Metadata).unwrap() else { panic!() };
+            machine.store.remove(&path, node.identity()).unwrap();
+        }
+        let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+        machine.store.create(&SharePath::parse("replaced").unwrap(), new).unwrap();
+        let damaged = machine
+            .records()
+            .into_iter()
+            .find(|path| path.file_stem().unwrap().to_str().unwrap() == format!("{:016x}", ids[3].persistent));
+        std::fs::write(damaged.unwrap(), b"MLPO damaged").unwrap();
+
+        let server = machine.start();
+        let mut peer = persistent_peer(&server).await;
+        for (number, id) in ids.into_iter().enumerate() {
+            let back = back_v2(id, Guid([number as u8 + 1; 16]), DurableFlags::PERSISTENT);
+            let expected = if number == 1 { Status::SUCCESS } else { Status::OBJECT_NAME_NOT_FOUND };
+            assert_eq!(create(&mut peer, "whatever", &back).await.status(), expected, "{number}");
+        }
+    });
+}
+
+#[test]
+fn without_the_capability_or_the_share_nothing_is_persistent() {
+    run(async {
+        let machine = Machine::new();
+        let server = machine.start();
+        let mut peer = Peer::sign_in(&server).await;
+        assert_eq!(granted(&create(&mut peer, "file", &persistent(GUID)).await), DurableFlags::NONE);
+        let server = server_with(Signing::Enabled, Arc::clone(&machine.store));
+        let mut peer = persistent_peer(&server).await;
+        assert_eq!(granted(&create(&mut peer, "file", &persistent(GUID)).await), DurableFlags::NONE);
+    });
+}
+
+#[test]
+fn a_persistent_open_comes_back_with_its_lease() {
+    run(async {
+        let machine = Machine::new();
+        let mut peer = persistent_peer(&machine.start()).await;
+        let id = file_id(&create(&mut peer, "file", &with_lease(persistent(GUID), KEY)).await);
+        let mut peer = persistent_peer(&machine.start()).await;
+        let back = with_lease(back_v2(id, GUID, DurableFlags::PERSISTENT), KEY);
+        let answer = create(&mut peer, "file", &back).await;
+        assert_eq!(file_id(&answer), id);
+        let response = CreateResponse::decode(&answer.message).unwrap();
+        let lease = Lease::decode(response.contexts.find(name::LEASE).unwrap()).unwrap();
+        assert_eq!((lease.lease_key, lease.lease_state), (KEY, LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING));
+    });
+}
+
+#[test]
+fn somebody_who_opens_the_file_ends_what_waits_there() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let id = durable(&server, &v1()).await;
+        let mut other = Peer::sign_in(&server).await;
+        file_id(&other.create("file", |request| request.share_access = ShareAccess::NONE).await);
+        let mut peer = Peer::sign_in(&server).await;
+        assert_eq!(create(&mut peer, "file", &back_v1(id)).await.status(), Status::OBJECT_NAME_NOT_FOUND);
     });
 }

@@ -28,7 +28,7 @@ use crate::peer::{PASSWORD, Peer, USER};
 
 /// Serves one RAM disk, lets `test` do its worst, and sees whether a client from before and a new one still work.
 fn served(test: impl FnOnce(SocketAddr)) {
-    let config = Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2 };
+    let config = Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2, opens: None };
     let server = Server::start(&config, estate()).unwrap();
     let address = server.addresses()[0];
     let mut bystander = Peer::signed_in(address);
@@ -56,6 +56,7 @@ fn estate() -> Estate {
         store: Arc::new(RamStore::new(64 << 20)),
         read_only: false,
         seal_required: false,
+        continuously_available: false,
     };
     let settings = Settings {
         server_name: "test".into(),

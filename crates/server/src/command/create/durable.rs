@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::{Kind, fold};
-use wire::command::create::{CreateAction, CreateRequest, CreateResponse, OplockLevel};
+use wire::command::create::{CreateAction, CreateOptions, CreateRequest, CreateResponse};
 use wire::context::create::{
     AppInstanceId, AppInstanceVersion, CreateContexts, CreateContextsBuilder, DurableReconnect, DurableReconnectV2,
-    DurableRequestV2, DurableResponseV2, Lease, LeaseState, LeaseV2, name,
+    DurableRequestV2, DurableResponseV2, Lease, name,
 };
 use wire::context::durable::{DURABLE_RESPONSE, DurableFlags};
 use wire::ids::{Dialect, FileTime, Guid};
@@ -18,10 +18,9 @@ use wire::status::Status;
 use super::contexts::Answer;
 use crate::access;
 use crate::attributes;
+use crate::caching::{Granted, Held};
 use crate::context::{Context, Outcome, Reply};
-use crate::durable::{
-    Claimed, Durability, Held, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX, held,
-};
+use crate::durable::{Claimed, Durability, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX};
 use crate::open::{FileOpen, Open, OpenId, Target};
 use crate::refusal::Refusal;
 
@@ -111,14 +110,20 @@ pub(super) async fn begin(context: &Context, request: &CreateRequest<'_>) -> Res
         match context.server().durables.claim(client, second.create_guid) {
             Claimed::Ours(ours) => reservation = Some(ours),
             Claimed::UnderWay if context.replay => return Err(Status::FILE_NOT_AVAILABLE.into()),
-            Claimed::Done(open) if context.replay => {
-                return replay(context, &open, second, asked.lease.as_ref()).await.map(Begun::Answered);
-            }
-            Claimed::UnderWay | Claimed::Done(_) => return Err(Status::DUPLICATE_OBJECTID.into()),
+            Claimed::UnderWay => return Err(Status::DUPLICATE_OBJECTID.into()),
+            Claimed::Done(open) => match judge(context, &open)? {
+                Again::Replay => {
+                    return replay(context, &open, second, asked.lease.as_ref()).await.map(Begun::Answered);
+                }
+                Again::Reconnect => {}
+            },
         }
     }
-    if let Some(taken_up) = meet_persistent(context, request, &asked).await? {
-        return Ok(Begun::Answered(taken_up));
+    if let Some((open, reply)) = meet_persistent(context, request, &asked).await? {
+        if let Some(reservation) = reservation {
+            reservation.done(&open);
+        }
+        return Ok(Begun::Answered(reply));
     }
     end_former_instance(context, request, &asked, client).await?;
     let making = Making {
@@ -132,6 +137,19 @@ pub(super) async fn begin(context: &Context, request: &CreateRequest<'_>) -> Res
 }
 
 impl Wish {
+    /// CreateOptions of the open. On a continuously available share everything is written through (3.3.5.9).
+    pub(super) fn options(&self, context: &Context, asked: CreateOptions) -> u32 {
+        let through = context.tree().is_ok_and(|tree| tree.is_continuous)
+            && context.connection.negotiation.borrow().has_persistent_opens();
+        if through { (asked | CreateOptions::WRITE_THROUGH).0 } else { asked.0 }
+    }
+
+    fn may_persist(&self, context: &Context, file: &FileOpen) -> bool {
+        file.kind != Kind::Directory
+            && context.tree().is_ok_and(|tree| tree.is_continuous)
+            && context.connection.negotiation.borrow().has_persistent_opens()
+    }
+
     /// The open's part.
     pub(super) fn durability(&self, context: &Context, action: CreateAction) -> Durability {
         Durability::new(self.client, Making { action, ..self.making }, &context.server().durables)
@@ -139,16 +157,19 @@ impl Wish {
 
     /// Grants what can be granted to the open that was made, and says so ("Successful Open Initialization" of 3.3.5.9.6 and
     /// 3.3.5.9.10).
-    pub(super) async fn grant(self, _context: &Context, open: &Open, answer: &mut Answer) {
+    pub(super) async fn grant(self, context: &Context, open: &Arc<Open>, answer: &mut Answer) {
         let Target::File(file) = &open.target else { return };
-        _context.server().durables.note_instance(open);
-        let keeps = file.kind != Kind::Directory && held(file, open.id).keeps();
+        context.server().durables.note_instance(open);
+        let keeps = file.kind != Kind::Directory && file.file.caching_of(open.id).keeps();
         if let Some(second) = &self.second {
             if file.kind != Kind::Directory && open.granted & REPLAY_ACCESS != 0 {
                 file.durability.allow_replay();
             }
-            if keeps {
-                file.durability.keep(Keeping::Durable(timeout(second)));
+            let persistent = second.flags.contains(DurableFlags::PERSISTENT) && self.may_persist(context, file);
+            if persistent && make_persistent(context, open, timeout(second)).await || keeps {
+                if !file.durability.keeping().is_persistent() {
+                    file.durability.keep(Keeping::Durable(timeout(second)));
+                }
                 answer.add(name::DURABLE_HANDLE_REQUEST_V2, &response(file).to_bytes());
             }
         } else if self.first && keeps {
@@ -157,6 +178,25 @@ impl Wish {
         }
         if let Some(reservation) = self.reservation {
             reservation.done(open);
+        }
+    }
+}
+
+/// Has the disk know a persistent open before its client does. Where that fails it stays a durable one.
+async fn make_persistent(context: &Context, open: &Arc<Open>, timeout: Duration) -> bool {
+    let Target::File(file) = &open.target else { return false };
+    file.durability.keep(Keeping::Persistent(timeout));
+    let (durables, recorded) = (Arc::clone(&context.server().durables), Arc::clone(open));
+    match context.work(move || durables.write_record(&recorded)).await {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) => {
+            tracing::error!(%error, share = %open.tree.share, "an open cannot be recorded, so it is not persistent");
+            file.durability.keep(Keeping::Not);
+            false
+        }
+        Err(_) => {
+            file.durability.keep(Keeping::Not);
+            false
         }
     }
 }
@@ -177,15 +217,33 @@ fn response(file: &FileOpen) -> DurableResponseV2 {
     DurableResponseV2 { timeout_milliseconds, flags }
 }
 
+/// What a CREATE with the guid of an open may be.
+enum Again {
+    Replay,
+    /// The open is persistent and waits for its client.
+    Reconnect,
+}
+
+fn judge(context: &Context, open: &Open) -> Result<Again, Refusal> {
+    let durability = &open.file()?.durability;
+    let connected = open.line.session().is_some();
+    match (durability.is_replayable(), durability.keeping().is_persistent()) {
+        (true, _) if !context.replay => Err(Status::DUPLICATE_OBJECTID.into()),
+        (_, true) if !connected => Ok(Again::Reconnect),
+        (true, _) => Ok(Again::Replay),
+        (false, _) => Err(Status::FILE_NOT_AVAILABLE.into()),
+    }
+}
+
 /// The CREATE that made this open comes again: its client did not get the answer.
 async fn replay(context: &Context, open: &Arc<Open>, second: &DurableRequestV2, lease: Option<&Lease>) -> Outcome {
     let session = context.session()?;
     let file = open.file()?;
-    let held = held(file, open.id);
+    let held = file.file.caching_of(open.id);
     if open.user.sid() != session.user.load().sid() {
         return Err(Status::ACCESS_DENIED.into());
     }
-    if held.lease.is_some() && held.lease != lease.map(|lease| lease.lease_key) {
+    if held.lease.is_some() && key(held) != lease.map(|lease| lease.lease_key) {
         return Err(Status::ACCESS_DENIED.into());
     }
     if session.open(open.id).is_none() {
@@ -195,7 +253,7 @@ async fn replay(context: &Context, open: &Arc<Open>, second: &DurableRequestV2, 
     if keeping.is_persistent() && !second.flags.contains(DurableFlags::PERSISTENT) {
         return Err(Status::INVALID_PARAMETER.into());
     }
-    let mut contexts = lease_context(held, lease);
+    let mut contexts = lease_context(file, open.id);
     if keeping != Keeping::Not {
         contexts.add(name::DURABLE_HANDLE_REQUEST_V2, &response(file).to_bytes());
     }
@@ -208,7 +266,7 @@ async fn meet_persistent(
     context: &Context,
     request: &CreateRequest<'_>,
     asked: &Asked,
-) -> Result<Option<Reply>, Refusal> {
+) -> Result<Option<(Arc<Open>, Reply)>, Refusal> {
     if context.session()?.dialect < Dialect::SMB_3_0 {
         return Ok(None);
     }
@@ -227,11 +285,11 @@ async fn meet_persistent(
     if making.asked != (request.desired_access.0, request.share_access.0, request.options.0) {
         return Err(Status::CONTEXT_MISMATCH.into());
     }
-    let held = held(file, open.id);
     let open = hand_over(context, &open)?;
-    let mut contexts = lease_context(held, asked.lease.as_ref());
+    let mut contexts = lease_context(open.file()?, open.id);
     contexts.add(name::DURABLE_HANDLE_REQUEST_V2, &response(open.file()?).to_bytes());
-    answer(context, &open, making.action, &contexts).await.map(Some)
+    let reply = answer(context, &open, making.action, &contexts).await?;
+    Ok(Some((open, reply)))
 }
 
 /// An application that failed over to another client takes the place of what it had open there (3.3.5.9.13).
@@ -284,7 +342,7 @@ impl Reconnect {
         if *open.tree.share != *context.tree()?.share {
             return Err(Status::OBJECT_NAME_NOT_FOUND.into());
         }
-        let held = held(file, open.id);
+        let held = file.file.caching_of(open.id);
         self.check(file, held, asked.lease.as_ref(), client)?;
         let name = request.name.decode().unwrap_or_default();
         let stays = !file.delete_on_close.load(std::sync::atomic::Ordering::Relaxed);
@@ -300,7 +358,7 @@ impl Reconnect {
         }
         let open = hand_over(context, &open)?;
         tracing::debug!(open = open.id.0, user = %open.user.name, share = %open.tree.share, "an open was reclaimed");
-        answer(context, &open, CreateAction::OPENED, &lease_context(held, asked.lease.as_ref())).await
+        answer(context, &open, CreateAction::OPENED, &lease_context(open.file()?, open.id)).await
     }
 
     fn find(&self, context: &Context) -> Result<Arc<Open>, Status> {
@@ -317,7 +375,7 @@ impl Reconnect {
     fn check(&self, file: &FileOpen, held: Held, lease: Option<&Lease>, client: Guid) -> Result<(), Status> {
         let keeping = file.durability.keeping();
         let other_client = held.lease.is_some() && file.durability.client != client;
-        let other_lease = held.lease != lease.map(|lease| lease.lease_key);
+        let other_lease = key(held) != lease.map(|lease| lease.lease_key);
         let other_create =
             self.second.is_some_and(|(create, _)| file.durability.making().create.is_some_and(|made| made != create));
         let never_created_so = self.second.is_some() && file.durability.making().create.is_none();
@@ -354,29 +412,18 @@ fn hand_over(context: &Context, lost: &Arc<Open>) -> Result<Arc<Open>, Refusal> 
     Ok(open)
 }
 
-/// The lease of an open, in the version that the request has.
-fn lease_context(held: Held, asked: Option<&Lease>) -> CreateContextsBuilder {
+/// The key of the lease that an open has.
+fn key(held: Held) -> Option<Guid> {
+    held.lease.map(|lease| lease.key)
+}
+
+/// The lease of an open as its response has it.
+fn lease_context(file: &FileOpen, open: OpenId) -> CreateContextsBuilder {
     let mut builder = CreateContextsBuilder::new();
-    if let (Some(lease_key), Some(asked)) = (held.lease, asked) {
-        let bit = |set: bool, state: LeaseState| if set { state } else { LeaseState::NONE };
-        let lease_state = bit(held.read, LeaseState::READ_CACHING)
-            | bit(held.handle, LeaseState::HANDLE_CACHING)
-            | bit(held.write, LeaseState::WRITE_CACHING);
-        let v2 = asked.v2.map(|v2| LeaseV2 { epoch: v2.epoch, ..v2 });
-        let lease = Lease { lease_key, lease_state, flags: asked.flags, v2 };
+    if let Granted::Lease(lease) = file.file.granted_to(open) {
         builder.add(name::LEASE, &lease.to_bytes());
     }
     builder
-}
-
-fn oplock_level(held: Held) -> OplockLevel {
-    match held {
-        Held { lease: Some(_), .. } => OplockLevel::LEASE,
-        Held { is_batch: true, .. } => OplockLevel::BATCH,
-        Held { write: true, .. } => OplockLevel::EXCLUSIVE,
-        Held { read: true, .. } => OplockLevel::II,
-        _ => OplockLevel::NONE,
-    }
 }
 
 /// The response for an open that there was ("Response Construction").
@@ -389,7 +436,7 @@ async fn answer(
     let of = Arc::clone(open);
     let known = context.work(move || of.file().map(attributes::of)).await???;
     let response = CreateResponse {
-        oplock_level: oplock_level(held(open.file()?, open.id)),
+        oplock_level: super::level(open.file()?.file.granted_to(open.id)),
         create_action: action,
         creation_time: FileTime(known.creation.0),
         last_access_time: FileTime(known.access.0),

@@ -226,7 +226,7 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: du
         kind,
         path,
         stream: stream.map(|(base, name)| StreamOf { base, name: Mutex::new(name) }),
-        options: plan.options.0,
+        options: durable.options(context, plan.options),
         delete_on_close: AtomicBool::new(plan.options.contains(CreateOptions::DELETE_ON_CLOSE)),
         position: AtomicU64::new(0),
         mode: AtomicU32::new(plan.mode()),
@@ -265,11 +265,7 @@ fn reply(
     (caching, contexts): (Granted, &contexts::Answer),
 ) -> Reply {
     let response = CreateResponse {
-        oplock_level: match caching {
-            Granted::Nothing => OplockLevel::NONE,
-            Granted::Oplock(level) => level,
-            Granted::Lease(_) => OplockLevel::LEASE,
-        },
+        oplock_level: level(caching),
         create_action: action,
         creation_time: FileTime(known.creation.0),
         last_access_time: FileTime(known.access.0),
@@ -285,6 +281,15 @@ fn reply(
     let mut body = Vec::new();
     response.encode(&mut body);
     Reply { open: Some(open.id), ..Reply::new(body) }
+}
+
+/// OplockLevel of a response.
+fn level(caching: Granted) -> OplockLevel {
+    match caching {
+        Granted::Nothing => OplockLevel::NONE,
+        Granted::Oplock(level) => level,
+        Granted::Lease(_) => OplockLevel::LEASE,
+    }
 }
 
 fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
@@ -307,7 +312,7 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
 }
 
 /// What a node's data will be used for, from the rights asked for.
-fn usage(access: u32) -> Use {
+pub(crate) fn usage(access: u32) -> Use {
     use wire::security::access::{APPEND_DATA, EXECUTE, READ_DATA, WRITE_DATA};
     if access & (WRITE_DATA | APPEND_DATA) != 0 {
         Use::ReadWrite

@@ -22,6 +22,7 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::context::{Context, Outcome, Reply};
+use crate::durable;
 use crate::open::{FileOpen, Open, Target};
 use crate::refusal::Refusal;
 use crate::user::User;
@@ -61,9 +62,17 @@ async fn set_file(context: &Context, class: FileClass, buffer: &[u8]) -> Result<
     };
     match class {
         FileClass::BASIC => basic::set(context, buffer).await,
-        FileClass::RENAME | FileClass::RENAME_EX => rename::set(context, class, buffer).await,
+        FileClass::RENAME | FileClass::RENAME_EX => {
+            rename::set(context, class, buffer).await?;
+            durable::note_change(context, context.open()?).await;
+            Ok(())
+        }
         FileClass::LINK => link::set(context, buffer).await,
-        FileClass::DISPOSITION | FileClass::DISPOSITION_EX => disposition::set(context, class, buffer).await,
+        FileClass::DISPOSITION | FileClass::DISPOSITION_EX => {
+            disposition::set(context, class, buffer).await?;
+            durable::note_change(context, context.open()?).await;
+            Ok(())
+        }
         FileClass::ALLOCATION => length::set_allocation(context, buffer).await,
         FileClass::END_OF_FILE => length::set_end_of_file(context, buffer).await,
         FileClass::VALID_DATA_LENGTH => length::set_valid_data(context, buffer),

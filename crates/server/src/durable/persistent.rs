@@ -1,0 +1,254 @@
+//! Persistent opens on their way to the disk, and back after the server was killed (MS-SMB2 3.3.5.9.10, 3.3.5.9.12).
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use store::{Kind, Resolved, SharePath};
+use tokio::time::Instant;
+use wire::command::create::{CreateAction, OplockLevel};
+use wire::context::create::Lease;
+use wire::ids::TreeId;
+use wire::security::access::FILE_ALL;
+
+use super::record::{LockedRange, Record};
+use super::records::Records;
+use super::{Durability, Durables, Keeping, Making};
+use crate::Shared;
+use crate::admin::Share;
+use crate::caching::{Actor, Granted, LeaseId, Wanted};
+use crate::channel_sequence::ChannelSequence;
+use crate::command::create::usage;
+use crate::context::Context;
+use crate::files::{Entering, Entry};
+use crate::line::Line;
+use crate::lock_sequences::LockSequences;
+use crate::locks::{LockKind, RangeLock};
+use crate::notify::Untold;
+use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
+use crate::tree::Tree;
+use crate::user::User;
+
+impl Durables {
+    /// Keeps records in this folder from now on.
+    pub(crate) fn keep_records(&self, folder: &Path) -> io::Result<()> {
+        let records = Records::open(folder)?;
+        // A second folder would be a mistake of ours; the first one stays.
+        let _ = self.records.set(records);
+        Ok(())
+    }
+
+    /// True where opens can be persistent.
+    pub(crate) fn keeps_records(&self) -> bool {
+        self.records.get().is_some()
+    }
+
+    /// Has the disk know what a persistent open is now. May wait for it.
+    pub(crate) fn write_record(&self, open: &Open) -> io::Result<()> {
+        match (self.records.get(), &open.target) {
+            (Some(records), Target::File(file)) => records.write(&record(open, file)),
+            (None, _) | (_, Target::Pipe(_)) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Has the disk forget a persistent open.
+    pub(super) fn remove_record(&self, open: OpenId) {
+        if let Some(records) = self.records.get() {
+            records.remove(open.0);
+        }
+    }
+}
+
+fn record(open: &Open, file: &FileOpen) -> Record {
+    let making = file.durability.making();
+    let stream = file.stream_name();
+    let locks = file.file.locks_of(&stream, open.id).into_iter().take(super::record::LOCKS_MAX);
+    let locks = locks.map(|lock| LockedRange {
+        offset: lock.offset,
+        length: lock.length,
+        exclusive: lock.kind == LockKind::Exclusive,
+    });
+    let (oplock, lease) = match file.file.granted_to(open.id) {
+        Granted::Nothing => (OplockLevel::NONE.0, Vec::new()),
+        Granted::Oplock(level) => (level.0, Vec::new()),
+        Granted::Lease(lease) => (OplockLevel::LEASE.0, lease.to_bytes()),
+    };
+    Record {
+        open: open.id.0,
+        client: file.durability.client,
+        create: making.create.unwrap_or_default(),
+        timeout_milliseconds: u32::try_from(file.durability.keeping().timeout().as_millis()).unwrap_or(u32::MAX),
+        owner: Some(*open.user.sid()),
+        share: open.tree.share.to_string(),
+        path: file.path.lock().as_str().to_owned(),
+        stream,
+        file: file.node.identity().file,
+        granted: open.granted,
+        asked: making.asked,
+        options: file.options,
+        mode: file.mode.load(Ordering::Relaxed),
+        action: making.action.0,
+        delete_on_close: file.delete_on_close.load(Ordering::Relaxed),
+        delete_pending: file.file.is_delete_pending(&file.stream_name()),
+        oplock,
+        lease,
+        locks: locks.collect(),
+    }
+}
+
+/// A persistent open has changed: its name, or what it has locked. The disk knows before the client does, where it can.
+pub(crate) async fn note_change(context: &Context, open: &Arc<Open>) {
+    if open.file().is_ok_and(|file| file.durability.keeping().is_persistent()) {
+        let (durables, changed) = (Arc::clone(&context.server().durables), Arc::clone(open));
+        let written = context.work(move || durables.write_record(&changed)).await;
+        if let Ok(Err(error)) = written {
+            tracing::error!(%error, share = %open.tree.share, "the record of a persistent open is out of date");
+        }
+    }
+}
+
+/// Makes the opens anew that a server before this one had when it ended: they wait for their clients.
+pub(crate) fn restore(server: &Arc<Shared>) {
+    let Some(records) = server.durables.records.get() else { return };
+    let read = records.read_all().unwrap_or_else(|error| {
+        tracing::error!(%error, "the records of persistent opens cannot be read: their clients lose them");
+        Vec::new()
+    });
+    for record in read {
+        match restore_one(server, &record) {
+            Ok(()) => tracing::info!(
+                open = record.open,
+                share = record.share,
+                path = record.path,
+                "a persistent open waits for its client"
+            ),
+            Err(why) => {
+                tracing::error!(
+                    open = record.open,
+                    share = record.share,
+                    path = record.path,
+                    why,
+                    "a persistent open is lost"
+                );
+                records.remove(record.open);
+            }
+        }
+    }
+}
+
+fn restore_one(server: &Arc<Shared>, record: &Record) -> Result<(), String> {
+    let estate = server.estate.load();
+    let share = estate.shares.iter().find(|share| share.name == record.share && share.continuously_available);
+    let share = share.ok_or("its share is not served, or no longer continuously available")?;
+    let machine = estate.settings.machine_sid;
+    let mut users = estate.principals.iter().map(|principal| User::new(principal, machine));
+    let user = users.find(|user| Some(*user.sid()) == record.owner).ok_or("its user is gone")?;
+    if user.account != share.account {
+        return Err("its user may no longer use the share".to_owned());
+    }
+    let id = OpenId(record.open);
+    let line = Line::down();
+    let tree = Arc::new(Tree::on(TreeId(0), share, FILE_ALL, true));
+    let file = open_file(server, share, record, &line)?;
+    server.next_open.fetch_max(record.open.saturating_add(1), Ordering::Relaxed);
+    for lock in &record.locks {
+        let kind = if lock.exclusive { LockKind::Exclusive } else { LockKind::Shared };
+        let wanted = RangeLock { open: id, offset: lock.offset, length: lock.length, kind };
+        if file.file.lock(&record.stream, wanted).is_err() {
+            tracing::warn!(open = record.open, offset = lock.offset, "a byte-range lock of a persistent open is lost");
+        }
+    }
+    let keeping = file.durability.keeping();
+    let open = Arc::new(Open::new(id, line, user.into(), tree, Target::File(Arc::new(file)), record.granted));
+    if !server.durables.insert(&open, keeping, Instant::now() + keeping.timeout()) {
+        open.close(&server.files);
+        return Err("too many opens wait for their clients".to_owned());
+    }
+    Ok(())
+}
+
+/// Finds the file again and enters the open into its table.
+fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Line>) -> Result<FileOpen, String> {
+    let usage = usage(record.granted);
+    let path = SharePath::parse(&record.path).map_err(|error| error.to_string())?;
+    let resolved = share.store.resolve(&path, usage).map_err(|error| error.to_string())?;
+    let Resolved::Found { node: base, path } = resolved else { return Err("its file is gone".to_owned()) };
+    let (node, stream) = match record.stream.as_str() {
+        "" => (base, None),
+        name => {
+            let found = base.stream(name).map_err(|error| error.to_string())?;
+            let (stored, node) = found.ok_or("its stream is gone")?;
+            (node, Some(StreamOf { base, name: Mutex::new(stored) }))
+        }
+    };
+    if node.identity().file != record.file || node.kind() == Kind::Directory {
+        return Err("another file has its name".to_owned());
+    }
+    node.prepare(usage).map_err(|error| error.to_string())?;
+    let names = Arc::new(Mutex::new(path));
+    let wanted = wanted(record)?;
+    let entry = Entry {
+        open: OpenId(record.open),
+        stream: &record.stream,
+        access: record.granted,
+        share: record.asked.1,
+        names: &names,
+        share_name: &share.name.as_str().into(),
+        line,
+        overwrites: false,
+        wanted: &wanted,
+    };
+    // Nobody is connected yet who could be told that an oplock or lease breaks.
+    let (file, entering, _) = server.files.enter(node.identity(), &entry);
+    match entering {
+        Entering::Entered(_) => {}
+        Entering::Waits(_) => return Err("another persistent open is in its way".to_owned()),
+        Entering::Refused(status) => return Err(status.to_string()),
+    }
+    if record.delete_pending {
+        file.set_delete_pending(&record.stream, true);
+    }
+    let making = Making {
+        create: Some(record.create),
+        asked: record.asked,
+        action: CreateAction(record.action),
+        ..Making::default()
+    };
+    let durability = Durability::new(record.client, making, &server.durables);
+    durability.keep(Keeping::Persistent(Duration::from_millis(record.timeout_milliseconds.into())));
+    Ok(FileOpen {
+        kind: node.kind(),
+        node,
+        file,
+        path: names,
+        stream,
+        options: record.options,
+        delete_on_close: AtomicBool::new(record.delete_on_close),
+        position: AtomicU64::new(0),
+        mode: AtomicU32::new(record.mode),
+        ea_position: AtomicUsize::new(0),
+        enumeration: Mutex::new(None),
+        frozen_times: Mutex::default(),
+        actor: Actor { open: OpenId(record.open), lease: wanted.lease() },
+        parent_lease: None,
+        untold: Untold::default(),
+        channel_sequence: ChannelSequence::default(),
+        lock_sequences: LockSequences::default(),
+        durability,
+    })
+}
+
+/// What the open cached.
+fn wanted(record: &Record) -> Result<Wanted, String> {
+    match OplockLevel(record.oplock) {
+        OplockLevel::NONE => Ok(Wanted::Nothing),
+        OplockLevel::LEASE => {
+            let lease = Lease::decode(&record.lease).map_err(|malformed| malformed.to_string())?;
+            Ok(Wanted::Lease(LeaseId { client: record.client, key: lease.lease_key }, lease))
+        }
+        level => Ok(Wanted::Oplock(level)),
+    }
+}

@@ -1,0 +1,117 @@
+//! The folder of the records of persistent opens: one small file each, on the disk before the client has its answer and gone when
+//! the open closes.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::record::{RECORD_BYTES_MAX, Record};
+
+/// How a record's file ends, and how one that is being written does.
+const RECORD: &str = "open";
+const UNFINISHED: &str = "new";
+
+/// The folder.
+pub(super) struct Records {
+    folder: PathBuf,
+}
+
+impl Records {
+    /// Opens the folder, making it where it is missing.
+    pub(super) fn open(folder: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        Ok(Records { folder: folder.to_owned() })
+    }
+
+    /// Writes a record, or writes it anew: it is on the disk afterwards.
+    pub(super) fn write(&self, record: &Record) -> io::Result<()> {
+        let (unfinished, path) = (self.path(record.open, UNFINISHED), self.path(record.open, RECORD));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        file.write_all(&record.to_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, &path)?;
+        File::open(&self.folder)?.sync_all()
+    }
+
+    /// Removes a record. One that is left after all is stale, and its open is given up when its time is over.
+    pub(super) fn remove(&self, open: u64) {
+        if let Err(error) = fs::remove_file(self.path(open, RECORD))
+            && error.kind() != ErrorKind::NotFound
+        {
+            tracing::warn!(%error, open, "the record of a persistent open was not removed");
+        }
+    }
+
+    /// Reads all records. What cannot be used is logged and put aside.
+    pub(super) fn read_all(&self) -> io::Result<Vec<Record>> {
+        let mut records = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == UNFINISHED) {
+                // The server was killed while it wrote it: no client has its open.
+                let _ = fs::remove_file(&path);
+            } else if path.extension().is_some_and(|extension| extension == RECORD) {
+                match read(&path) {
+                    Ok(record) => records.push(record),
+                    Err(why) => {
+                        tracing::error!(record = %path.display(), why, "the record of a persistent open is refused: its client loses the open");
+                        let _ = fs::rename(&path, path.with_extension("damaged"));
+                    }
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    fn path(&self, open: u64, extension: &str) -> PathBuf {
+        self.folder.join(format!("{open:016x}.{extension}"))
+    }
+}
+
+fn read(path: &Path) -> Result<Record, String> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(RECORD_BYTES_MAX as u64).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    let record = Record::decode(&bytes).map_err(|malformed| malformed.0.to_owned())?;
+    let named = path.file_stem().is_some_and(|stem| *stem == *format!("{:016x}", record.open));
+    if named { Ok(record) } else { Err("it is another open's".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(open: u64) -> Record {
+        Record { open, share: "share".into(), ..Record::default() }
+    }
+
+    #[test]
+    fn records_are_read_back_until_they_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let records = Records::open(&place.path().join("opens")).unwrap();
+        records.write(&record(1)).unwrap();
+        records.write(&record(2)).unwrap();
+        records.write(&Record { path: "moved".into(), ..record(2) }).unwrap();
+        records.remove(1);
+        records.remove(3);
+        let read = Records::open(&place.path().join("opens")).unwrap().read_all().unwrap();
+        assert_eq!(read, [Record { path: "moved".into(), ..record(2) }]);
+    }
+
+    #[test]
+    fn damaged_and_unfinished_records_are_passed_over() {
+        let place = tempfile::tempdir().unwrap();
+        let records = Records::open(place.path()).unwrap();
+        for open in 1..=4 {
+            records.write(&record(open)).unwrap();
+        }
+        fs::write(records.path(1, RECORD), b"MLPO").unwrap();
+        fs::rename(records.path(2, RECORD), records.path(2, UNFINISHED)).unwrap();
+        fs::rename(records.path(3, RECORD), records.path(9, RECORD)).unwrap();
+        fs::write(place.path().join("something else"), b"").unwrap();
+        assert_eq!(records.read_all().unwrap(), [record(4)]);
+        assert_eq!(records.read_all().unwrap(), [record(4)], "and again");
+        assert!(!records.path(2, UNFINISHED).exists());
+    }
+}
