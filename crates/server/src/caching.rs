@@ -210,6 +210,8 @@ enum Form {
 /// A break that was not acknowledged yet.
 #[derive(Clone, Copy, Debug)]
 struct Breaking {
+    /// What was held when it began: who waits for that waits to the end.
+    from: LeaseState,
     /// What the client was told that it may keep.
     told: LeaseState,
     /// What operations that did not wait have left of that meanwhile.
@@ -291,10 +293,12 @@ impl Caches {
         let held = known.map_or(NONE, |position| self.grants[position].held);
         let breaking = known.is_some_and(|position| self.grants[position].breaking.is_some());
         let reduced = [asked.lease_state, asked.lease_state.without(WRITE), asked.lease_state & READ];
-        let granted = reduced
-            .into_iter()
-            .filter(|_| !breaking)
-            .find(|state| state.contains(held) && *state != held && self.may_lease(stream, *state, id, around));
+        // What is to grow grows as far as it was asked to, or not at all.
+        let tried = if held.is_empty() { &reduced[..] } else { &reduced[..1] };
+        let grantable = |state: &LeaseState| {
+            !breaking && state.contains(held) && *state != held && self.may_lease(stream, *state, id, around)
+        };
+        let granted = tried.iter().copied().find(grantable);
         let position = known.unwrap_or_else(|| {
             self.grants.push(Grant::of_lease(stream, id, asked));
             self.grants.len() - 1
@@ -334,7 +338,8 @@ impl Caches {
     /// An open acknowledges the break of its oplock (MS-SMB2 3.3.5.22.1): gives the level that is left.
     pub(crate) fn acknowledge_oplock(&mut self, open: OpenId, level: OplockLevel) -> Result<OplockLevel, Status> {
         let own = |grant: &&mut Grant| grant.lease_id().is_none() && grant.is_held_by(open);
-        let grant = self.grants.iter_mut().find(own).ok_or(Status::INVALID_DEVICE_STATE)?;
+        // Level II is broken without being asked: who acknowledges that has none left.
+        let grant = self.grants.iter_mut().find(own).ok_or(Status::INVALID_OPLOCK_PROTOCOL)?;
         let breaking = grant.breaking.take().ok_or(Status::INVALID_DEVICE_STATE)?;
         let was_batch = grant.form == Form::Oplock(OplockLevel::BATCH);
         (grant.form, grant.held) = match level {
@@ -368,9 +373,14 @@ impl Caches {
         grant.breaking = None;
         grant.held = state;
         if !breaking.left.contains(state) {
-            grant.begin_break(state & breaking.left, now, notices);
+            grant.go_on_breaking(breaking, now, notices);
         }
         Ok(state)
+    }
+
+    /// True where the break of a lease is not over.
+    pub(crate) fn is_breaking(&self, id: LeaseId) -> bool {
+        self.grants.iter().any(|grant| grant.lease_id() == Some(id) && grant.breaking.is_some())
     }
 
     /// Takes an open out. True where that may let others go on.
@@ -488,8 +498,9 @@ impl Grant {
     fn contend(&mut self, actor: Actor, operation: Operation, now: Instant, notices: &mut Vec<Notice>) -> bool {
         let taken = operation.takes();
         if self.is_level_two() {
-            // Whoever changes the file breaks them all, its own too.
-            if taken.contains(READ) {
+            // Whoever changes the file breaks them all, its own too; who empties it has its own from then on.
+            let spared = operation == Operation::Overwrite && self.belongs_to(actor);
+            if taken.contains(READ) && !spared {
                 self.begin_break(NONE, now, notices);
             }
             return false;
@@ -497,11 +508,16 @@ impl Grant {
         if self.belongs_to(actor) {
             return false;
         }
-        match (self.form, self.held.contains(WRITE)) {
+        match (self.form, self.contended().contains(WRITE)) {
             (Form::Oplock(_), _) => self.contend_oplock(operation, now, notices),
             (Form::Lease { .. }, true) => self.contend_exclusive(taken, now, notices),
             (Form::Lease { .. }, false) => self.contend_shared(taken, now, notices),
         }
+    }
+
+    /// What operations find in their way.
+    fn contended(&self) -> LeaseState {
+        self.breaking.map_or(self.held, |breaking| breaking.from)
     }
 
     fn contend_oplock(&mut self, operation: Operation, now: Instant, notices: &mut Vec<Notice>) -> bool {
@@ -513,12 +529,13 @@ impl Grant {
     }
 
     fn contend_exclusive(&mut self, taken: LeaseState, now: Instant, notices: &mut Vec<Notice>) -> bool {
-        if !self.held.intersects(taken) {
+        if !self.contended().intersects(taken) {
             return false;
         }
-        if self.breaking.is_none() {
-            let left = if taken.contains(READ) { NONE } else { self.held.without(taken) };
-            self.begin_break(left, now, notices);
+        let left = if taken.contains(READ) { NONE } else { self.held.without(taken) };
+        match &mut self.breaking {
+            Some(breaking) => breaking.left = breaking.left & left,
+            None => self.begin_break(left, now, notices),
         }
         true
     }
@@ -553,9 +570,19 @@ impl Grant {
         };
         notices.push(Notice { kind, holders: self.holders.clone() });
         if must_acknowledge {
-            self.breaking = Some(Breaking { told: left, left, until: now + ACKNOWLEDGE_WITHIN });
+            self.breaking = Some(Breaking { from: self.held, told: left, left, until: now + ACKNOWLEDGE_WITHIN });
         } else {
             self.held = left;
+        }
+    }
+
+    /// More was taken while the break went on. Nobody is made to give up all at once: reads go last, and need no answer.
+    fn go_on_breaking(&mut self, before: Breaking, now: Instant, notices: &mut Vec<Notice>) {
+        let next = self.held & before.left;
+        let by_way_of_reads = next.is_empty() && self.held != READ && self.held.contains(READ);
+        self.begin_break(if by_way_of_reads { READ } else { next }, now, notices);
+        if let Some(breaking) = &mut self.breaking {
+            (breaking.from, breaking.left) = (before.from, before.left);
         }
     }
 

@@ -420,7 +420,7 @@ impl FileEntry {
         let mut state = self.state.lock();
         state.expire(now());
         let answer = state.caches.acknowledge_lease(id, left, now(), &mut notices);
-        if answer.is_ok() {
+        if answer.is_ok() && !state.caches.is_breaking(id) {
             state.wake();
         }
         self.note_caches(&state);
@@ -484,10 +484,12 @@ impl FileState {
             Ok(None) => {}
         }
         let around = Surroundings {
+            // Who looks at attributes alone is not in the way of those who cache.
             other_opens: self
                 .claims
                 .iter()
-                .any(|claim| claim.stream == stream && (actor.lease.is_none() || claim.lease != actor.lease)),
+                .filter(|claim| claim.stream == stream && breaks_leases(claim.access))
+                .any(|claim| actor.lease.is_none() || claim.lease != actor.lease),
             has_locks: self.locks.contains_key(&stream),
             delete_pending: false,
         };

@@ -170,6 +170,22 @@ fn an_acknowledgement_keeps_what_was_offered_or_less() {
     assert_eq!(scene.acknowledge(1, READ_HANDLE), Err(Status::UNSUCCESSFUL));
 }
 
+/// Who has to wait for more than was told is answered for in steps: reads go last, and nobody is let through in between.
+#[test]
+fn a_break_that_deepens_goes_on_after_the_first_answer() {
+    let mut scene = Scene::default();
+    scene.open(1, &lease(1, ALL), alone());
+    assert!(scene.contend(by_open(2), Operation::Open));
+    assert!(scene.contend(by_open(3), Operation::Overwrite));
+    assert_eq!(scene.said(), [(READ_HANDLE, true)]);
+    assert_eq!(scene.acknowledge(1, READ_HANDLE), Ok(READ_HANDLE));
+    assert_eq!(scene.said(), [(READ, true)]);
+    assert!(scene.contend(by_open(2), Operation::Open), "not over");
+    assert_eq!(scene.acknowledge(1, READ), Ok(READ));
+    assert_eq!(scene.said(), [(NONE, false)]);
+    assert!(!scene.contend(by_open(3), Operation::Overwrite));
+}
+
 /// A write does not wait for who caches handles; what it took meanwhile is taken when the client acknowledges.
 #[test]
 fn what_was_taken_during_a_break_is_taken_after_it() {

@@ -177,7 +177,7 @@ impl<'a> Entered<'a> {
 
     /// Who opened the file while it was emptied may have read the old data.
     fn data_changed(&self, stream: &str, plan: &Plan) {
-        let (_, notices) = self.file.contend(stream, plan.actor(self.id), Operation::Change);
+        let (_, notices) = self.file.contend(stream, plan.actor(self.id), Operation::Overwrite);
         breaks::send(self.context.server(), &self.file, notices);
     }
 
