@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use wire::command::error::{ErrorContext, ErrorId, ErrorResponse};
@@ -21,6 +22,7 @@ use crate::open::OpenId;
 use crate::pipeline;
 use crate::refusal::Refusal;
 use crate::session::Channel;
+use crate::slice::Slice;
 use crate::stitch::Stitch;
 
 /// A request that takes longer gets an interim answer (3.3.4.2), so that its client does not give it up.
@@ -30,7 +32,7 @@ const ANNOUNCED_WAITS_MAX: usize = 512;
 
 /// A frame's requests, copied out of the inbox.
 pub(crate) struct Chain {
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
     requests: Vec<Request>,
     sealed: Option<Rc<Channel>>,
 }
@@ -82,7 +84,7 @@ impl Chain {
         if requests.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Chain { bytes: frame.to_vec(), requests, sealed: sealed.cloned() }))
+        Ok(Some(Chain { bytes: Arc::new(frame.to_vec()), requests, sealed: sealed.cloned() }))
     }
 }
 
@@ -185,9 +187,10 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
         request.note_open(&outcome);
         request.push_response(&connection, outcome, &mut stitch, &chain, &in_flight);
     }
-    let bytes = stitch.finish();
-    chain.requests[last].after(&connection, &bytes);
-    pipeline::queue(&connection, &bytes, chain.sealed.as_deref());
+    pipeline::queue(&connection, stitch.length(), chain.sealed.as_deref(), |messages| {
+        stitch.write(messages);
+        chain.requests[last].after(&connection, messages);
+    });
 }
 
 impl Carried {
@@ -237,6 +240,7 @@ impl Request {
             session_id: self.session_id,
             replay: self.header.flags.contains(Flags::REPLAY_OPERATION),
             in_flight: Rc::clone(in_flight),
+            message: Slice::new(&chain.bytes, self.range.clone()),
         };
         if !row.session {
             carried.session = context.channel.is_some();
@@ -340,8 +344,8 @@ impl Request {
             ..self.response_header()
         };
         let mut interim = std::mem::take(stitch);
-        interim.push(&header, &ErrorResponse::to_bytes(), self.signer(chain));
-        pipeline::queue(connection, &interim.finish(), chain.sealed.as_deref());
+        interim.push(&header, ErrorResponse::to_bytes().to_vec(), self.signer(chain));
+        pipeline::queue(connection, interim.length(), chain.sealed.as_deref(), |messages| interim.write(messages));
         connection.wake();
     }
 
@@ -364,12 +368,12 @@ impl Request {
                 self.apply(&mut header, &reply);
                 let made = self.header.command == Command::SESSION_SETUP && reply.status == Status::SUCCESS;
                 let signer = if made { connection.channel(header.session_id) } else { self.signer(chain) };
-                stitch.push(&header, &reply.body, signer.filter(|_| chain.sealed.is_none()));
+                stitch.push(&header, reply.body, signer.filter(|_| chain.sealed.is_none()));
             }
             Err(refusal) => {
                 header.status = refusal.status;
                 let dialect = connection.negotiation.borrow().dialect();
-                stitch.push(&header, &error_body(&refusal, dialect), self.signer(chain));
+                stitch.push(&header, error_body(&refusal, dialect), self.signer(chain));
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::in_flight::InFlight;
 use crate::open::{FileOpen, Open, OpenId};
 use crate::refusal::Refusal;
 use crate::session::{Channel, Session};
+use crate::slice::Slice;
 use crate::tree::Tree;
 
 /// What a command answers when it is done.
@@ -63,6 +64,8 @@ pub(crate) struct Context {
     /// The client sends the request again, because it got no answer (SMB2_FLAGS_REPLAY_OPERATION).
     pub(crate) replay: bool,
     pub(crate) in_flight: Rc<InFlight>,
+    /// The request's bytes, header and all.
+    pub(crate) message: Slice,
 }
 
 impl Context {

@@ -25,6 +25,8 @@ pub(crate) struct Inbox {
     start: usize,
     filled: usize,
     trusted: bool,
+    /// Bytes of the last frame, where it was a large one: the next is likely to be like it.
+    large: usize,
 }
 
 impl Inbox {
@@ -42,6 +44,7 @@ impl Inbox {
             return Ok(None);
         }
         self.start = frame.end;
+        self.large = if length + PREFIX > RECEIVE_BYTES { length + PREFIX } else { 0 };
         Ok(Some(frame))
     }
 
@@ -56,7 +59,8 @@ impl Inbox {
         let held = self.filled - self.start;
         let wanted = match announced {
             Some(length) if length + PREFIX > RECEIVE_BYTES => length + PREFIX,
-            Some(_) | None => RECEIVE_BYTES,
+            Some(_) => RECEIVE_BYTES,
+            None => self.large.max(RECEIVE_BYTES),
         };
         let large_enough = self.buffer.as_ref().is_some_and(|buffer| buffer.len() >= wanted);
         if !large_enough {
@@ -144,6 +148,18 @@ mod tests {
             inbox.release(&buffers);
             assert!(inbox.buffer.is_none());
         }
+    }
+
+    #[test]
+    fn after_a_large_frame_the_next_is_received_whole() {
+        let buffers = Buffers::default();
+        let mut inbox = Inbox::default();
+        inbox.trust();
+        receive(&mut inbox, &buffers, &framed(&[1; 500_000]));
+        assert_eq!(inbox.room(&buffers).unwrap().len(), 500_004);
+        receive(&mut inbox, &buffers, &framed(&[2; 10]));
+        inbox.release(&buffers);
+        assert_eq!(inbox.room(&buffers).unwrap().len(), RECEIVE_BYTES);
     }
 
     #[test]

@@ -44,6 +44,7 @@ mod pool;
 mod refusal;
 mod session;
 mod shard;
+mod slice;
 mod stitch;
 mod system_list;
 #[cfg(test)]

@@ -61,7 +61,7 @@ fn messages(connection: &Rc<Connection>, frame: &mut [u8], sealed: Option<&Rc<Ch
 /// An SMB1 NEGOTIATE that offers SMB2 (MS-SMB2 3.3.5.3.1). Any other SMB1 message ends the connection.
 fn multi_protocol(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<(), Disconnect> {
     let reply = negotiate::multi_protocol(connection, frame)?;
-    queue(connection, &reply, None);
+    queue(connection, reply.len(), None, |messages| messages.copy_from_slice(&reply));
     Ok(())
 }
 
@@ -70,26 +70,26 @@ pub(crate) fn queue_letters(connection: &Connection) {
     for letter in connection.take_letters() {
         let channel = connection.channel(letter.session);
         let seal = channel.as_deref().filter(|channel| channel.session.seal_required);
-        queue(connection, &letter.message, seal);
+        queue(connection, letter.message.len(), seal, |messages| messages.copy_from_slice(&letter.message));
     }
 }
 
-/// Queues messages that are signed already, sealed by `channel` where one is given.
-pub(crate) fn queue(connection: &Connection, messages: &[u8], seal: Option<&Channel>) {
+/// Queues messages of `length` bytes, which `write` puts in place, signed where they are to be; sealed by `seal` where one is given.
+pub(crate) fn queue(connection: &Connection, length: usize, seal: Option<&Channel>, write: impl FnOnce(&mut [u8])) {
     if connection.is_silent() {
         return;
     }
     let room = if seal.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
     let mut outbox = connection.outbox.borrow_mut();
-    let Ok(prefix) = frame_prefix(room + messages.len()) else {
-        tracing::error!(bytes = messages.len(), "a reply is longer than a frame can say");
+    let Ok(prefix) = frame_prefix(room + length) else {
+        tracing::error!(bytes = length, "a reply is longer than a frame can say");
         connection.end(Ending::Now);
         return;
     };
-    let frame = outbox.room(&connection.buffers, PREFIX_LENGTH + room + messages.len());
+    let frame = outbox.room(&connection.buffers, PREFIX_LENGTH + room + length);
     let (prefix_room, body) = frame.split_at_mut(PREFIX_LENGTH);
     prefix_room.copy_from_slice(&prefix);
-    body[room..].copy_from_slice(messages);
+    write(&mut body[room..]);
     if let Some(channel) = seal
         && !channel.seal(body)
     {

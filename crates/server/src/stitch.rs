@@ -3,50 +3,60 @@
 
 use std::rc::Rc;
 
-use wire::header::{FLAGS_OFFSET, Flags, Header, NEXT_COMMAND_OFFSET};
+use wire::header::{FLAGS_OFFSET, Flags, HEADER_LENGTH, Header, NEXT_COMMAND_OFFSET};
 
 use crate::session::Channel;
 
 /// Responses that will leave in one frame.
 #[derive(Default)]
 pub(crate) struct Stitch {
-    bytes: Vec<u8>,
     parts: Vec<Part>,
 }
 
 struct Part {
-    start: usize,
+    header: [u8; HEADER_LENGTH],
+    body: Vec<u8>,
     sign: Option<Rc<Channel>>,
+}
+
+impl Part {
+    fn length(&self) -> usize {
+        HEADER_LENGTH + self.body.len()
+    }
 }
 
 impl Stitch {
     /// Appends a response, to be signed by `sign` where one is given.
-    pub(crate) fn push(&mut self, header: &Header, body: &[u8], sign: Option<Rc<Channel>>) {
-        if let Some(last) = self.parts.last() {
-            let start = last.start;
-            self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
-            let next = (self.bytes.len() - start) as u32;
-            self.bytes[start + NEXT_COMMAND_OFFSET..][..4].copy_from_slice(&next.to_le_bytes());
-        }
-        self.parts.push(Part { start: self.bytes.len(), sign });
-        self.bytes.extend_from_slice(&header.to_bytes());
-        self.bytes.extend_from_slice(body);
+    pub(crate) fn push(&mut self, header: &Header, body: Vec<u8>, sign: Option<Rc<Channel>>) {
+        self.parts.push(Part { header: header.to_bytes(), body, sign });
     }
 
-    /// Signs what is to be signed and gives the bytes. The last of several is padded like the others, as Windows does.
-    pub(crate) fn finish(mut self) -> Vec<u8> {
-        if self.parts.len() > 1 {
-            self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+    /// Bytes that [`Stitch::write`] gives. The last of several is padded like the others, as Windows does.
+    pub(crate) fn length(&self) -> usize {
+        match self.parts.as_slice() {
+            [one] => one.length(),
+            several => several.iter().map(|part| part.length().next_multiple_of(8)).sum(),
         }
-        let mut end = self.bytes.len();
-        for part in self.parts.iter().rev() {
+    }
+
+    /// Writes the responses to `out`, which has the right length, and signs what is to be signed.
+    pub(crate) fn write(self, out: &mut [u8]) {
+        let mut rest = out;
+        let count = self.parts.len();
+        for (position, part) in self.parts.into_iter().enumerate() {
+            let length = if count == 1 { part.length() } else { part.length().next_multiple_of(8) };
+            let (message, behind) = rest.split_at_mut(length);
+            rest = behind;
+            message[..HEADER_LENGTH].copy_from_slice(&part.header);
+            message[HEADER_LENGTH..part.length()].copy_from_slice(&part.body);
+            message[part.length()..].fill(0);
+            if position + 1 < count {
+                message[NEXT_COMMAND_OFFSET..][..4].copy_from_slice(&(length as u32).to_le_bytes());
+            }
             if let Some(channel) = &part.sign {
-                let message = &mut self.bytes[part.start..end];
                 message[FLAGS_OFFSET] |= Flags::SIGNED.0 as u8;
                 channel.sign(message);
             }
-            end = part.start;
         }
-        self.bytes
     }
 }

@@ -12,6 +12,9 @@ use crate::context::{Context, Outcome, Reply};
 use crate::open::Target;
 use crate::pipe::Pipe;
 
+/// What stands before the data in a response's body.
+const FIXED_BYTES: usize = 16;
+
 pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outcome {
     let open = context.open()?;
     if request.length > context.connection.negotiation.borrow().payload_bytes_max() {
@@ -39,19 +42,21 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
     }
     let (node, offset) = (Arc::clone(&file.node), request.offset);
     let wanted = request.length as usize;
-    let data = context
+    let (mut body, count) = context
         .work(move || {
-            let mut data = vec![0; wanted];
-            let count = node.read_at(&mut data, offset)?;
-            data.truncate(count);
-            Ok::<_, store::Error>(data)
+            let mut body = vec![0; FIXED_BYTES + wanted];
+            let count = node.read_at(&mut body[FIXED_BYTES..], offset)?;
+            Ok::<_, store::Error>((body, count))
         })
         .await??;
-    if (data.is_empty() && wanted > 0) || data.len() < request.minimum_count as usize {
+    if (count == 0 && wanted > 0) || count < request.minimum_count as usize {
         return Err(Status::END_OF_FILE.into());
     }
-    file.position.store(offset + data.len() as u64, Ordering::Relaxed);
-    Ok(Reply::new(body(&data)))
+    file.position.store(offset + count as u64, Ordering::Relaxed);
+    body[..FIXED_BYTES].copy_from_slice(&ReadResponse::to_bytes(count as u32));
+    // StructureSize counts one byte of the buffer.
+    body.resize(FIXED_BYTES + count.max(1), 0);
+    Ok(Reply::new(body))
 }
 
 /// What does not fit stays for the next READ, which BUFFER_OVERFLOW says (3.3.5.12).
@@ -62,7 +67,7 @@ async fn read_pipe(context: &Context, pipe: &Pipe, bytes_max: usize) -> Outcome 
 }
 
 fn body(data: &[u8]) -> Vec<u8> {
-    let mut body = Vec::with_capacity(16 + data.len());
+    let mut body = Vec::with_capacity(FIXED_BYTES + data.len().max(1));
     body.extend_from_slice(&ReadResponse::to_bytes(data.len() as u32));
     body.extend_from_slice(data);
     if data.is_empty() {

@@ -62,7 +62,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
     }
     let through =
         request.flags.contains(WriteFlags::WRITE_THROUGH) || file.options & CreateOptions::WRITE_THROUGH.0 != 0;
-    let (node, data, held) = (Arc::clone(&file.node), request.data.to_vec(), Arc::clone(open));
+    let (node, data, held) = (Arc::clone(&file.node), context.message.part(request.data_range()), Arc::clone(open));
     context
         .work(move || {
             node.write_at(&data, offset)?;
