@@ -39,7 +39,8 @@ class Multilane(Server):
                 "--channels-max", str(self.wanted.channels)]
 
     def open_files(self):
-        return len(json.loads(self._run("open-files", "--json")))
+        # Those of session 0 wait for a client that was lost, and need nobody to close them.
+        return sum(open_file["session"] != "0" for open_file in json.loads(self._run("open-files", "--json")))
 
     def sessions(self):
         return len(json.loads(self._run("sessions", "--json")))

@@ -100,14 +100,11 @@ pub(crate) fn send(server: &Arc<Shared>, file: &FileEntry, notices: Vec<Notice>)
 /// No connection leads to the client (3.3.4.6, 3.3.4.7): what it keeps without handle caching it cannot get back, so that its opens are
 /// closed. Resilient and persistent ones stay, and the client has until the limit to come back.
 fn undeliverable(server: &Arc<Shared>, file: &FileEntry, notice: &Notice) {
-    if notice.kind.keeps_handles() {
-        notice.holders.iter().for_each(|holder| file.settle(holder.open));
-        return;
-    }
     for holder in &notice.holders {
         match server.close_disconnected(holder.open) {
+            Farewell::Stays if notice.kind.keeps_handles() => file.settle(holder.open),
             Farewell::Closing | Farewell::Stays => {}
-            Farewell::NotHere => file.give_up_caching(holder.open),
+            Farewell::NotHere | Farewell::CachesNothing => file.give_up_caching(holder.open),
         }
     }
 }

@@ -17,7 +17,9 @@ use wire::status::Status;
 
 use crate::access;
 use crate::breaks::Wait;
-use crate::caching::{Actor, Caches, Granted, Held, Holder, LeaseId, Notice, Operation, Surroundings, Wanted};
+use crate::caching::{
+    ACKNOWLEDGE_WITHIN, Actor, Caches, Granted, Held, Holder, LeaseId, Notice, Operation, Surroundings, Wanted,
+};
 use crate::line::Line;
 use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
 use crate::notify::Watches;
@@ -195,6 +197,7 @@ impl FileTable {
                 state.pending_deletes.retain(|pending| *pending != stream);
             }
         }
+        state.wake();
         self.retire_if_unused(file, state);
     }
 
@@ -474,7 +477,11 @@ impl FileState {
     fn enter(&mut self, entry: &Entry<'_>, file: &Arc<FileEntry>, now: Instant, notices: &mut Vec<Notice>) -> Entering {
         let stream = fold(entry.stream);
         if self.is_delete_pending(&stream) {
-            return Entering::Refused(Status::DELETE_PENDING);
+            return if self.is_going(&stream) {
+                Entering::Waits(self.wait(file, now + ACKNOWLEDGE_WITHIN))
+            } else {
+                Entering::Refused(Status::DELETE_PENDING)
+            };
         }
         self.expire(now);
         let actor = Actor { open: entry.open, lease: entry.wanted.lease() };
@@ -606,6 +613,12 @@ impl FileState {
         self.pending_deletes.iter().any(|name| name.is_empty() || name == stream)
     }
 
+    /// True where nobody has what is delete-pending open any more: its name goes just now, and can be had anew after that.
+    fn is_going(&self, stream: &str) -> bool {
+        let whole = self.pending_deletes.iter().any(String::is_empty);
+        self.claims.iter().all(|claim| !whole && claim.stream != stream)
+    }
+
     fn has_open_below(&self, share_name: &str, directory: &SharePath) -> bool {
         self.claims.iter().any(|claim| {
             let name = claim.names.lock();
@@ -658,7 +671,7 @@ mod tests {
         match table.enter(FILE, &entry) {
             (file, Entering::Entered(_), _) => Ok(file),
             (_, Entering::Refused(status), _) => Err(status),
-            (_, Entering::Waits(_), _) => panic!("nobody caches anything"),
+            (_, Entering::Waits(_), _) => Err(Status::PENDING),
         }
     }
 
@@ -697,7 +710,7 @@ mod tests {
         assert_eq!(table.leave(&file, OpenId(1), false), Removal::Nothing);
         let removal = table.leave(&file, OpenId(2), false);
         assert_eq!(removal, Removal::File);
-        assert_eq!(enter(&table, 3, "", READ, ALL).err(), Some(Status::DELETE_PENDING));
+        assert_eq!(enter(&table, 3, "", READ, ALL).err(), Some(Status::PENDING), "its name goes just now");
         table.removed(&file, &removal);
         assert!(enter(&table, 3, "", READ, ALL).is_ok());
     }

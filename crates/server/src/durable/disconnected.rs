@@ -33,8 +33,10 @@ pub(crate) enum Farewell {
     Closing,
     /// It does not wait here: its client has it again, or it is closing already. Look at its line again.
     NotHere,
-    /// It is resilient or persistent, and stays until its time is over.
+    /// It is persistent, and stays as it is until its time is over.
     Stays,
+    /// It is resilient: it stays until its time is over, but cannot go on caching.
+    CachesNothing,
 }
 
 /// The table.
@@ -200,7 +202,8 @@ impl Shared {
         let Some(open) = self.durables.find(id) else { return Farewell::NotHere };
         let keeping = open.file().map_or(Keeping::Not, |file| file.durability.keeping());
         match keeping {
-            Keeping::Resilient(_) | Keeping::Persistent(_) => Farewell::Stays,
+            Keeping::Persistent(_) => Farewell::Stays,
+            Keeping::Resilient(_) => Farewell::CachesNothing,
             Keeping::Not | Keeping::Durable(_) => match self.durables.take(id) {
                 Some(open) => {
                     self.close_on_pool(vec![open]);

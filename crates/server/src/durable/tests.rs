@@ -342,7 +342,7 @@ fn a_resilient_open_stays_whatever_it_caches() {
         assert_eq!(make_resilient(&mut peer, id, 300_001).await, Status::INVALID_PARAMETER);
         assert_eq!(make_resilient(&mut peer, id, 0).await, Status::SUCCESS);
         lose(&peer);
-        assert_eq!(server.close_disconnected(OpenId(id.persistent)), Farewell::Stays);
+        assert_eq!(server.close_disconnected(OpenId(id.persistent)), Farewell::CachesNothing);
         tokio::time::sleep(Duration::from_secs(119)).await;
         let mut peer = Peer::sign_in(&server).await;
         assert_eq!(file_id(&create(&mut peer, "file", &back_v1(id)).await), id);

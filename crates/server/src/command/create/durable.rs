@@ -376,9 +376,9 @@ impl Reconnect {
         let keeping = file.durability.keeping();
         let other_client = held.lease.is_some() && file.durability.client != client;
         let other_lease = key(held) != lease.map(|lease| lease.lease_key);
-        let other_create =
-            self.second.is_some_and(|(create, _)| file.durability.making().create.is_some_and(|made| made != create));
-        let never_created_so = self.second.is_some() && file.durability.making().create.is_none();
+        // An open without a create guid comes back by a nil one.
+        let made = file.durability.making().create.unwrap_or_default();
+        let other_create = self.second.is_some_and(|(create, _)| create != made);
         let asks_persistence = self.second.is_some_and(|(_, flags)| flags.contains(DurableFlags::PERSISTENT));
         let lost = match keeping {
             Keeping::Not => true,
@@ -387,7 +387,7 @@ impl Reconnect {
             // "Windows 8 … continue to process the request" (note 349).
             Keeping::Persistent(_) => !asks_persistence && !held.keeps(),
         };
-        if other_client || other_lease || other_create || never_created_so || lost {
+        if other_client || other_lease || other_create || lost {
             return Err(Status::OBJECT_NAME_NOT_FOUND);
         }
         Ok(())
