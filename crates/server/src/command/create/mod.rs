@@ -79,7 +79,12 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusa
     let resolved = match store.try_resolve(&plan.path, plan.usage) {
         Err(Error::WouldBlock) => {
             let plan = Arc::clone(plan);
-            context.work(move || store.resolve(&plan.path, plan.usage)).await?
+            let work = move || {
+                let resolved = store.resolve(&plan.path, plan.usage)?;
+                bring_into_memory(&plan, &resolved);
+                Ok(resolved)
+            };
+            context.work(work).await?
         }
         resolved => resolved,
     };
@@ -87,6 +92,19 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusa
         Error::NotDirectory => Status::OBJECT_PATH_NOT_FOUND.into(),
         error => error.into(),
     })
+}
+
+/// Asks for what the rest of a CREATE will look at without leaving its shard. What was not in memory is waited for here, on the pool; what
+/// cannot be had will be told then.
+fn bring_into_memory(plan: &Plan, resolved: &Resolved) {
+    match resolved {
+        Resolved::Found { node, .. } => {
+            let _ = node.metadata();
+            let _ = node.security();
+            let _ = plan.stream.as_ref().map(|name| node.stream(name));
+        }
+        Resolved::Missing { parent, .. } => drop(parent.security()),
+    }
 }
 
 /// What came of looking at a name.
