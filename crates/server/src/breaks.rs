@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use store::{Identity, Resolved, SharePath, Store, Use};
 use tokio::sync::oneshot;
 use wire::command::oplock_break::{LeaseBreakFlags, LeaseBreakNotification, OplockBreak, OplockBreakNotification};
 use wire::header::{Flags, Header, Route};
@@ -10,11 +11,12 @@ use wire::ids::{Command, MessageId, SessionId, TreeId};
 use wire::status::Status;
 
 use crate::Shared;
-use crate::caching::{Actor, Notice, NoticeKind, Operation};
+use crate::caching::{Actor, LeaseId, Notice, NoticeKind, Operation};
 use crate::context::Context;
 use crate::durable::Farewell;
 use crate::files::FileEntry;
-use crate::open::FileOpen;
+use crate::mailbox::Letter;
+use crate::open::{FileOpen, OpenId};
 use crate::refusal::Refusal;
 use crate::session::Session;
 
@@ -84,16 +86,49 @@ pub(crate) fn data_changed(server: &Arc<Shared>, file: &FileOpen) {
     }
 }
 
+/// A directory's entry came, went or changed: who caches the directory's listing is told. `by` is the lease on the directory that the
+/// client who changed it named as its own. May wait for the store, where there are leases on directories at all.
+pub(crate) fn entry_changed(server: &Arc<Shared>, store: &dyn Store, path: &SharePath, by: Option<LeaseId>) {
+    if !server.files.has_directory_leases() {
+        return;
+    }
+    let Some(parent) = path.parent() else { return };
+    if let Ok(Resolved::Found { node, .. }) = store.resolve(&parent, Use::Metadata) {
+        entry_of_changed(server, node.identity(), by);
+    }
+}
+
+/// The same where the directory is known.
+pub(crate) fn entry_of_changed(server: &Arc<Shared>, directory: Identity, by: Option<LeaseId>) {
+    if !server.files.has_directory_leases() {
+        return;
+    }
+    if let Some(file) = server.files.find(directory) {
+        let nobody = Actor { open: OpenId(0), lease: by };
+        let (_, notices) = file.contend("", nobody, Operation::ChangeOfEntry);
+        send(server, &file, notices);
+    }
+}
+
 /// Sends notices of one file.
 pub(crate) fn send(server: &Arc<Shared>, file: &FileEntry, notices: Vec<Notice>) {
     for notice in notices {
-        let taken = notice.holders.iter().filter_map(|holder| holder.line.session()).any(|session| {
-            let message = message(&notice.kind, &session);
-            session.post(message)
-        });
+        let mut sessions = notice.holders.iter().filter_map(|holder| holder.line.session());
+        let taken = sessions.any(|session| deliver(server, &notice.kind, &session));
         if !taken && notice.kind.must_acknowledge() {
             undeliverable(server, file, &notice);
         }
+    }
+}
+
+/// Sends a notice to the client of `session`: what is said of an oplock belongs to the session, what is said of a lease to the client.
+fn deliver(server: &Shared, kind: &NoticeKind, session: &Session) -> bool {
+    let message = message(kind, session);
+    match kind {
+        NoticeKind::Oplock { .. } => session.post(message),
+        // What is sealed can be opened on the session's own connections alone.
+        NoticeKind::Lease { .. } if session.seal_required => session.post(message),
+        NoticeKind::Lease { id, .. } => server.clients.post(id.client, Letter { session: session.id, message }),
     }
 }
 

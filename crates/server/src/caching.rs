@@ -424,6 +424,11 @@ impl Caches {
         self.forget_spent();
     }
 
+    /// True where the open has an oplock or lease, if only one that holds nothing.
+    pub(crate) fn has_grant(&self, open: OpenId) -> bool {
+        self.grants.iter().any(|grant| grant.is_held_by(open))
+    }
+
     /// What an open holds.
     pub(crate) fn held_by(&self, open: OpenId) -> Held {
         match self.grants.iter().find(|grant| grant.is_held_by(open)) {
@@ -555,8 +560,12 @@ impl Grant {
 
     /// Tells the client. Who caches nothing but reads loses them at once, others when they have acknowledged.
     fn begin_break(&mut self, left: LeaseState, now: Instant, notices: &mut Vec<Notice>) {
-        let must_acknowledge = self.held != READ;
         self.advance_epoch();
+        self.tell(left, now, notices);
+    }
+
+    fn tell(&mut self, left: LeaseState, now: Instant, notices: &mut Vec<Notice>) {
+        let must_acknowledge = self.held != READ;
         let kind = match self.form {
             Form::Oplock(_) => NoticeKind::Oplock {
                 open: self.holders.first().map_or(OpenId(0), |holder| holder.open),
@@ -580,7 +589,11 @@ impl Grant {
     fn go_on_breaking(&mut self, before: Breaking, now: Instant, notices: &mut Vec<Notice>) {
         let next = self.held & before.left;
         let by_way_of_reads = next.is_empty() && self.held != READ && self.held.contains(READ);
-        self.begin_break(if by_way_of_reads { READ } else { next }, now, notices);
+        // Like Windows: a step in between is the same break still, the last one is another.
+        if self.held == READ {
+            self.advance_epoch();
+        }
+        self.tell(if by_way_of_reads { READ } else { next }, now, notices);
         if let Some(breaking) = &mut self.breaking {
             (breaking.from, breaking.left) = (before.from, before.left);
         }

@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     pub(crate) in_flight: InFlightTable,
     /// Seconds from `accepted` to the last time something came in.
     active_seconds: Arc<AtomicU64>,
-    mailbox: Arc<Mailbox>,
+    pub(crate) mailbox: Arc<Mailbox>,
     silent: Cell<bool>,
     tasks: Cell<usize>,
     ending: Cell<Option<Ending>>,
@@ -191,6 +191,7 @@ impl Connection {
         let end = poll_fn(|task| self.poll(task, &mut stream, &mut inbox)).await;
         tracing::debug!(peer = %self.peer, reason = end.0, "connection ended");
         self.mailbox.close();
+        self.server.clients.remove(self.negotiation.borrow().client_guid, &self.mailbox);
         self.in_flight.cancel_all();
         self.outbox.borrow_mut().clear(&self.buffers);
         inbox.clear(&self.buffers);

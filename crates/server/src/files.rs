@@ -33,6 +33,8 @@ pub(crate) struct FileTable {
     parts: Vec<Mutex<HashMap<Identity, Arc<FileEntry>>>>,
     /// Which file each lease is of (GlobalLeaseTableList, MS-SMB2 3.3.1.11). Locked after a file's state, never before it.
     leases: Vec<Mutex<HashMap<LeaseId, Arc<FileEntry>>>>,
+    /// Leases on directories were granted.
+    directory_leases: AtomicBool,
     /// Who waits to hear of changes.
     pub(crate) watches: Watches,
 }
@@ -85,8 +87,11 @@ pub(crate) struct Entry<'a> {
     pub(crate) share_name: &'a Arc<str>,
     /// Whose it is.
     pub(crate) line: &'a Arc<Line>,
+    pub(crate) is_directory: bool,
     /// It empties the file.
     pub(crate) overwrites: bool,
+    /// FILE_DELETE_ON_CLOSE.
+    pub(crate) deletes: bool,
     /// What it asks to cache.
     pub(crate) wanted: &'a Wanted,
 }
@@ -117,6 +122,7 @@ impl FileTable {
         FileTable {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             leases: (0..PARTS).map(|_| Mutex::default()).collect(),
+            directory_leases: AtomicBool::new(false),
             watches: Watches::new(),
         }
     }
@@ -140,6 +146,9 @@ impl FileTable {
             };
             if let (Entering::Entered(..), Some(lease)) = (&entering, entry.wanted.lease()) {
                 self.leases_of(lease).lock().insert(lease, Arc::clone(&file));
+                if entry.is_directory {
+                    self.directory_leases.store(true, Ordering::Release);
+                }
             }
             file.note_caches(&state);
             self.retire_if_unused(&file, state);
@@ -152,6 +161,11 @@ impl FileTable {
         let Some(lease) = entry.wanted.lease() else { return Ok(()) };
         let taken = self.leases_of(lease).lock().get(&lease).is_some_and(|known| !Arc::ptr_eq(known, file));
         if taken { Err(Status::INVALID_PARAMETER) } else { Ok(()) }
+    }
+
+    /// True where a lease on a directory was ever granted: nobody has to look for any before.
+    pub(crate) fn has_directory_leases(&self) -> bool {
+        self.directory_leases.load(Ordering::Acquire)
     }
 
     /// The file that a lease is of.
@@ -234,6 +248,11 @@ impl FileTable {
 impl FileEntry {
     fn new(identity: Identity) -> Self {
         FileEntry { identity, state: Mutex::default(), locked: AtomicBool::new(false), cached: AtomicBool::new(false) }
+    }
+
+    /// True where it is the file of this identity.
+    pub(crate) fn is_of(&self, identity: Identity) -> bool {
+        self.identity == identity
     }
 
     /// Sets or clears delete-pending (MS-FSA 2.1.5.15.3) for the stream of an open.
@@ -491,11 +510,12 @@ impl FileState {
             Ok(None) => {}
         }
         let around = Surroundings {
-            // Who looks at attributes alone is not in the way of those who cache.
+            // Who looks at attributes alone and caches nothing is not in the way of those who cache.
             other_opens: self
                 .claims
                 .iter()
-                .filter(|claim| claim.stream == stream && breaks_leases(claim.access))
+                .filter(|claim| claim.stream == stream)
+                .filter(|claim| breaks_leases(claim.access) || self.caches.has_grant(claim.open))
                 .any(|claim| actor.lease.is_none() || claim.lease != actor.lease),
             has_locks: self.locks.contains_key(&stream),
             delete_pending: false,
@@ -527,6 +547,12 @@ impl FileState {
         // A batch oplock breaks before share modes are looked at: its holder may have closed the file long since.
         if breaks_oplocks(entry.access) && self.caches.has_batch_of_others(stream, actor) {
             let wait = self.caches.contend(stream, actor, operation, now, notices);
+            if wait.is_some() {
+                return Ok(wait);
+            }
+        }
+        if entry.deletes {
+            let wait = self.caches.contend(stream, actor, Operation::ChangeOfName, now, notices);
             if wait.is_some() {
                 return Ok(wait);
             }
@@ -665,7 +691,9 @@ mod tests {
             names: &names,
             share_name: &share_name,
             line: &Line::down(),
+            is_directory: false,
             overwrites: false,
+            deletes: false,
             wanted: &Wanted::Nothing,
         };
         match table.enter(FILE, &entry) {

@@ -10,6 +10,7 @@ mod buffers;
 mod caching;
 mod chain;
 mod channel_sequence;
+mod clients;
 mod command;
 mod connection;
 mod context;
@@ -65,6 +66,7 @@ use arc_swap::ArcSwap;
 
 use crate::admin::Estate;
 use crate::attempts::Attempts;
+use crate::clients::Clients;
 use crate::durable::{Durables, Parting, restore};
 use crate::files::FileTable;
 use crate::interfaces::Interfaces;
@@ -96,6 +98,7 @@ pub struct Server {
 pub(crate) struct Shared {
     pub(crate) estate: ArcSwap<Estate>,
     pub(crate) sessions: Sessions,
+    pub(crate) clients: Clients,
     pub(crate) files: FileTable,
     pub(crate) durables: Arc<Durables>,
     pub(crate) pool: Pool,
@@ -146,10 +149,10 @@ impl Server {
         self.shards.stop(patience);
         for session in self.shared.sessions.all() {
             let rest = self.shared.part(&session, Parting::Lost);
-            rest.iter().for_each(|open| open.close(&self.shared.files));
+            rest.iter().for_each(|open| open.close(&self.shared));
         }
         // What is persistent waits for the next server.
-        self.shared.durables.take_mortal().iter().for_each(|open| open.close(&self.shared.files));
+        self.shared.durables.take_mortal().iter().for_each(|open| open.close(&self.shared));
         self.shared.pool.close();
     }
 }
@@ -163,6 +166,7 @@ impl Shared {
         Shared {
             estate: ArcSwap::from_pointee(estate),
             sessions: Sessions::new(),
+            clients: Clients::default(),
             files: FileTable::new(),
             durables: Arc::default(),
             pool: Pool::new(),

@@ -9,14 +9,16 @@ use store::{Kind, Node, SharePath};
 use wire::ids::FileId;
 use wire::status::Status;
 
+use crate::Shared;
+use crate::breaks;
 use crate::caching::{Actor, LeaseId};
 use crate::channel_sequence::ChannelSequence;
 use crate::durable::Durability;
 use crate::enumeration::Enumeration;
-use crate::files::{FileEntry, FileTable, Removal};
+use crate::files::{FileEntry, Removal};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
-use crate::notify::{Untold, Watches};
+use crate::notify::Untold;
 use crate::pipe::Pipe;
 use crate::tree::Tree;
 use crate::user::User;
@@ -147,17 +149,18 @@ impl Open {
 
     /// Ends the open: leaves the file's table entry and removes what was to go with its last open. May wait for the store. Only the first
     /// call does anything.
-    pub(crate) fn close(&self, files: &FileTable) {
+    pub(crate) fn close(&self, server: &Arc<Shared>) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
         match &self.target {
             Target::File(file) => {
+                let files = &server.files;
                 file.durability.closed(self.id);
                 files.watches.closed(self, file);
                 let removal = files.leave(&file.file, self.id, file.delete_on_close.load(Ordering::Relaxed));
                 if removal != Removal::Nothing {
-                    file.remove(&self.tree, &removal, &files.watches);
+                    file.remove(server, &self.tree, &removal);
                     files.removed(&file.file, &removal);
                 }
             }
@@ -232,7 +235,7 @@ impl FileOpen {
         }
     }
 
-    fn remove(&self, tree: &Tree, removal: &Removal, watches: &Watches) {
+    fn remove(&self, server: &Arc<Shared>, tree: &Tree, removal: &Removal) {
         let Some(store) = tree.store() else { return };
         let path = self.path.lock().clone();
         let removed = match removal {
@@ -240,7 +243,10 @@ impl FileOpen {
             Removal::File => store.remove(&path, self.node.identity()),
             Removal::Stream(name) => self.base().remove_stream(name),
         };
-        let removed = removed.map(|()| watches.removed(&**store, &path, self, removal));
+        let removed = removed.map(|()| {
+            server.files.watches.removed(&**store, &path, self, removal);
+            breaks::entry_changed(server, &**store, &path, self.parent_lease);
+        });
         if let Err(error) = removed {
             // A directory that was filled meanwhile stays (MS-FSA 2.1.5.5), and so does what another program took away.
             tracing::debug!(%error, share = %tree.share, "delete on close did nothing");

@@ -18,7 +18,7 @@ pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome 
     let waits = open.close_may_wait() || tells || (wants_attributes && !is_known(&open));
     let close = move || {
         let response = if wants_attributes { with_attributes(&open) } else { CloseResponse::default() };
-        open.close(&server.files);
+        open.close(&server);
         response
     };
     let response = if waits { context.work(close).await? } else { close() };

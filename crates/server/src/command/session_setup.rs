@@ -249,7 +249,7 @@ async fn end_previous(context: &Context, previous: SessionId, user: &User) -> Re
         return Ok(());
     }
     let rest = server.part(&session, Parting::Lost);
-    context.on_pool(move || rest.iter().for_each(|open| open.close(&server.files))).await
+    context.on_pool(move || rest.iter().for_each(|open| open.close(&server))).await
 }
 
 fn session_flags(session: &Session) -> SessionFlags {

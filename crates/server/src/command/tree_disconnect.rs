@@ -11,7 +11,7 @@ pub(crate) async fn handle(context: &Context) -> Outcome {
     let opens = context.session()?.remove_tree(context.tree()?.id).ok_or(Status::NETWORK_NAME_DELETED)?;
     let server = Arc::clone(context.server());
     if !opens.is_empty() {
-        context.on_pool(move || opens.iter().for_each(|open| open.close(&server.files))).await?;
+        context.on_pool(move || opens.iter().for_each(|open| open.close(&server))).await?;
     }
     let mut body = Vec::new();
     TreeDisconnectResponse.encode(&mut body);

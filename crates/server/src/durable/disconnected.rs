@@ -218,7 +218,7 @@ impl Shared {
     pub(crate) fn close_on_pool(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
         if !opens.is_empty() {
             let server = Arc::clone(self);
-            self.pool.submit(Box::new(move || opens.iter().for_each(|open| open.close(&server.files))));
+            self.pool.submit(Box::new(move || opens.iter().for_each(|open| open.close(&server))));
         }
     }
 }

@@ -164,7 +164,7 @@ fn restore_one(server: &Arc<Shared>, record: &Record) -> Result<(), String> {
     let keeping = file.durability.keeping();
     let open = Arc::new(Open::new(id, line, user.into(), tree, Target::File(Arc::new(file)), record.granted));
     if !server.durables.insert(&open, keeping, Instant::now() + keeping.timeout()) {
-        open.close(&server.files);
+        open.close(&server);
         return Err("too many opens wait for their clients".to_owned());
     }
     Ok(())
@@ -198,7 +198,9 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         names: &names,
         share_name: &share.name.as_str().into(),
         line,
+        is_directory: false,
         overwrites: false,
+        deletes: false,
         wanted: &wanted,
     };
     // Nobody is connected yet who could be told that an oplock or lease breaks.

@@ -329,7 +329,7 @@ async fn close(context: &Context, open: &Arc<Open>) -> Result<(), Refusal> {
         None => server.durables.take(open.id),
     };
     match taken {
-        Some(open) => context.on_pool(move || open.close(&server.files)).await,
+        Some(open) => context.on_pool(move || open.close(&server)).await,
         None => Ok(()),
     }
 }

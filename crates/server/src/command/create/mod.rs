@@ -61,7 +61,9 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     let plan = Arc::new(Plan::read(&request, &tree, &client)?);
     let mut races = 0;
     while races < RACES_MAX {
-        let attempt = match resolve(context, &plan).await? {
+        let resolved = resolve(context, &plan).await?;
+        check_lease(context, &plan, &resolved)?;
+        let attempt = match resolved {
             Resolved::Found { node, path } => existing::open(context, &plan, node, path).await,
             Resolved::Missing { parent, path } => new::make(context, &plan, parent, path).await,
         };
@@ -105,6 +107,18 @@ fn bring_into_memory(plan: &Plan, resolved: &Resolved) {
         }
         Resolved::Missing { parent, .. } => drop(parent.security()),
     }
+}
+
+/// A lease is of one file, whatever comes of the CREATE otherwise (MS-SMB2 3.3.5.9.8).
+fn check_lease(context: &Context, plan: &Plan, resolved: &Resolved) -> Result<(), Status> {
+    let Some(known) = plan.wanted.lease().and_then(|lease| context.server().files.of_lease(lease)) else {
+        return Ok(());
+    };
+    let same = match resolved {
+        Resolved::Found { node, .. } => known.is_of(node.identity()),
+        Resolved::Missing { .. } => false,
+    };
+    if same { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
 }
 
 /// What came of looking at a name.
@@ -169,7 +183,9 @@ impl<'a> Entered<'a> {
             names: &path,
             share_name,
             line: &line,
+            is_directory: found.node.kind() == Kind::Directory,
             overwrites: found.overwrites,
+            deletes: plan.options.contains(CreateOptions::DELETE_ON_CLOSE),
             wanted: &wanted,
         };
         let (file, entering, notices) = context.server().files.enter(found.node.identity(), &entry);
@@ -270,7 +286,7 @@ fn keep(context: &Context, id: OpenId, target: Target, line: Arc<Line>, granted:
     let tree = Arc::clone(context.tree()?);
     let open = Arc::new(Open::new(id, line, session.user.load_full(), tree, target, granted));
     if let Err(status) = session.add_open(Arc::clone(&open)) {
-        open.close(&context.server().files);
+        open.close(context.server());
         return Err(status.into());
     }
     Ok(open)

@@ -11,6 +11,7 @@ use wire::status::Status;
 use super::plan::Plan;
 use super::{Entered, Entrant, Opened, Step};
 use crate::access;
+use crate::breaks;
 use crate::context::Context;
 use crate::refusal::Refusal;
 
@@ -36,6 +37,7 @@ pub(super) async fn make(
     let store = Arc::clone(context.store()?);
     let (work_path, work_plan, maker) = (path.clone(), Arc::clone(plan), Arc::clone(&user));
     let server = Arc::clone(context.server());
+    let directory_identity = parent.identity();
     let made = context
         .work(move || {
             let security = access::descriptor_of_new(&maker, &*parent, work_plan.security.as_ref(), kind)?;
@@ -55,6 +57,7 @@ pub(super) async fn make(
         Err(refusal) if refusal.status == Status::OBJECT_NAME_COLLISION => return Ok(Step::Raced),
         made => made?,
     };
+    breaks::entry_of_changed(context.server(), directory_identity, plan.parent_lease);
     if let Some(name) = &plan.stream {
         return make_stream(context, plan, node, name, path).await;
     }

@@ -39,6 +39,7 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
         }
         *frozen = held;
         job.server.files.watches.changed(&job.open, changed(&asked));
+        job.entry_changed()?;
         Ok(())
     })
     .await

@@ -33,6 +33,7 @@ fn resize(job: &Job, apply: impl FnOnce(&FileOpen) -> Result<(), Error>) -> Resu
     apply(file)?;
     job.server.files.watches.data_changed(&job.open);
     breaks::data_changed(&job.server, file);
+    job.entry_changed()?;
     Ok(())
 }
 

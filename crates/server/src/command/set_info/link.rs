@@ -39,6 +39,7 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     let replace = place.clear(job, &*file.node, flags)?;
     let from = file.path.lock().clone();
     job.store.link(&from, &place.path, file.node.identity(), replace)?;
+    breaks::entry_changed(&job.server, &*job.store, &place.path, file.parent_lease);
     job.server.files.watches.linked(&*job.store, &place.path, place.is_taken());
     Ok(attributes::archive(&*file.node)?)
 }

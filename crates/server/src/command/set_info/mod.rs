@@ -21,6 +21,7 @@ use wire::fscc::{FileClass, FileSystemClass};
 use wire::status::Status;
 
 use crate::Shared;
+use crate::breaks;
 use crate::context::{Context, Outcome, Reply};
 use crate::durable;
 use crate::open::{FileOpen, Open, Target};
@@ -156,6 +157,14 @@ struct Job {
 }
 
 impl Job {
+    /// The file looks different in its directory.
+    fn entry_changed(&self) -> Result<(), Status> {
+        let file = self.file()?;
+        let path = file.path.lock().clone();
+        breaks::entry_changed(&self.server, &*self.store, &path, file.parent_lease);
+        Ok(())
+    }
+
     fn file(&self) -> Result<&FileOpen, Status> {
         self.open.file()
     }

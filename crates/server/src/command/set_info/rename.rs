@@ -99,6 +99,9 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     let replace = place.clear(job, &*file.node, flags)?;
     job.store.rename(&from, &place.path, file.node.identity(), replace)?;
     file.file.renamed(&from, &place.path);
+    for path in [&from, &place.path] {
+        breaks::entry_changed(&job.server, &*job.store, path, file.parent_lease);
+    }
     job.server.files.watches.renamed(&*job.store, (&from, &place.path), file, replace == Replace::Yes);
     if file.kind == Kind::File {
         attributes::archive(&*file.node)?;
