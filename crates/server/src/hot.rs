@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::Kind;
+use store::{Error, Kind};
 use wire::command::create::CreateOptions;
 use wire::command::read::{self, ReadRequest, ReadResponse};
 use wire::command::write::{WriteFlags, WriteRequest, WriteResponse};
@@ -58,38 +58,58 @@ fn read(connection: &Connection, message: &mut [u8], header: &Header, sealed: Op
         return None;
     }
     let shield = Shield::of(&channel, sealed.is_some(), signed);
-    let count = match queue_file(connection, &channel, header, &request, file, shield) {
-        Some(count) => count,
-        None => queue_data(connection, &channel, header, &request, file, shield)?,
+    let count = match Way::of(&request, file, shield) {
+        Way::AsFile(count) => queue_file(connection, &channel, header, &request, file, count)?,
+        Way::Copied => queue_data(connection, &channel, header, &request, file, shield)?,
+        Way::Waits => return None,
     };
     file.position.store(request.offset + count as u64, Ordering::Relaxed);
     channel.count_request(message.len());
     Some(())
 }
 
-/// Queues a READ's response and behind it the part of the file that it promises. `None` where the data is not to be had in that way:
-/// nothing was changed.
+/// How a READ's data leaves.
+enum Way {
+    /// From the file to the socket: so many bytes.
+    AsFile(usize),
+    /// Through the outbox.
+    Copied,
+    /// Not all of it is in memory.
+    Waits,
+}
+
+impl Way {
+    fn of(request: &ReadRequest<'_>, file: &FileOpen, shield: Shield) -> Self {
+        let length = request.length as usize;
+        if shield != Shield::None || length < SEND_FILE_BYTES_MIN {
+            return Way::Copied;
+        }
+        match file.node.try_resident(request.offset, length) {
+            Ok(count) if count < SEND_FILE_BYTES_MIN => Way::Copied,
+            Ok(count) => Way::AsFile(count),
+            Err(Error::WouldBlock) => Way::Waits,
+            Err(_) => Way::Copied,
+        }
+    }
+}
+
+/// Queues a READ's response and behind it the part of the file that it promises.
 fn queue_file(
     connection: &Connection,
     channel: &Channel,
     header: &Header,
     request: &ReadRequest<'_>,
     file: &FileOpen,
-    shield: Shield,
+    count: usize,
 ) -> Option<usize> {
-    let length = request.length as usize;
-    if shield != Shield::None || length < SEND_FILE_BYTES_MIN {
-        return None;
-    }
-    let count = file.node.try_resident(request.offset, length).ok()?;
-    if count < SEND_FILE_BYTES_MIN || count < request.minimum_count as usize {
+    if count < request.minimum_count as usize {
         return None;
     }
     let mut outbox = connection.outbox.borrow_mut();
     let reply = outbox.room(&connection.buffers, PREFIX_LENGTH + RESPONSE_BYTES);
     let credits = take_credits(connection, header)?;
     reply[PREFIX_LENGTH + HEADER_LENGTH..].copy_from_slice(&ReadResponse::to_bytes(count as u32));
-    finish(reply, count, channel, header, Protect { credits, shield })?;
+    finish(reply, count, channel, header, Protect { credits, shield: Shield::None })?;
     outbox.commit(PREFIX_LENGTH + RESPONSE_BYTES);
     outbox.commit_file(Arc::clone(&file.node), request.offset, count);
     Some(count)
