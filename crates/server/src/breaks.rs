@@ -1,6 +1,7 @@
 //! Oplock and lease breaks on their way: notices go to the clients (MS-SMB2 3.3.4.6, 3.3.4.7), operations wait for the answers.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use store::{Identity, Resolved, SharePath, Store, Use};
@@ -77,13 +78,19 @@ pub(crate) async fn before_change_of_name(context: &Context) -> Result<(), Refus
     make_way(context, &file.file, &file.stream_name(), file.actor, Operation::ChangeOfName).await
 }
 
-/// The data of a file has changed: what others have read of it is no longer true. Told before the change is answered, so that nobody
-/// who read the old data keeps it.
-pub(crate) fn data_changed(server: &Arc<Shared>, file: &FileOpen) {
+/// A range of a file is locked: nobody may read it from memory any more (MS-FSA 2.1.5.8).
+pub(crate) fn range_locked(server: &Arc<Shared>, file: &FileOpen) {
     if file.file.is_cached() {
         let (_, notices) = file.file.contend(&file.stream_name(), file.actor, Operation::Change);
         send(server, &file.file, notices);
     }
+}
+
+/// The data of a file has changed: what others have read of it is no longer true. Told before the change is answered, so that nobody
+/// who read the old data keeps it.
+pub(crate) fn data_changed(server: &Arc<Shared>, file: &FileOpen) {
+    file.has_written.store(true, Ordering::Relaxed);
+    range_locked(server, file);
 }
 
 /// A directory's entry came, went or changed: who caches the directory's listing is told. `by` is the lease on the directory that the

@@ -589,10 +589,7 @@ impl Grant {
     fn go_on_breaking(&mut self, before: Breaking, now: Instant, notices: &mut Vec<Notice>) {
         let next = self.held & before.left;
         let by_way_of_reads = next.is_empty() && self.held != READ && self.held.contains(READ);
-        // Like Windows: a step in between is the same break still, the last one is another.
-        if self.held == READ {
-            self.advance_epoch();
-        }
+        // Like Windows: the steps of one break share its epoch.
         self.tell(if by_way_of_reads { READ } else { next }, now, notices);
         if let Some(breaking) = &mut self.breaking {
             (breaking.from, breaking.left) = (before.from, before.left);

@@ -86,6 +86,8 @@ pub(crate) struct FileOpen {
     pub(crate) actor: Actor,
     /// The lease of the directory it stands in, where its client named one.
     pub(crate) parent_lease: Option<LeaseId>,
+    /// Data was written through it, which its directory shows when it is closed.
+    pub(crate) has_written: AtomicBool,
     /// Which times of the file this open has frozen (-1) in FileBasicInformation.
     pub(crate) frozen_times: Mutex<FrozenTimes>,
     pub(crate) durability: Durability,
@@ -157,6 +159,12 @@ impl Open {
             Target::File(file) => {
                 let files = &server.files;
                 file.durability.closed(self.id);
+                if file.has_written.load(Ordering::Relaxed)
+                    && let Some(store) = self.tree.store()
+                {
+                    let path = file.path.lock().clone();
+                    breaks::entry_changed(server, &**store, &path, file.parent_lease);
+                }
                 files.watches.closed(self, file);
                 let removal = files.leave(&file.file, self.id, file.delete_on_close.load(Ordering::Relaxed));
                 if removal != Removal::Nothing {

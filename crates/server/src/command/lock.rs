@@ -41,7 +41,7 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
     if first.flags.contains(LockFlags::UNLOCK) {
         stream.unlock_all(request.locks).await?;
     } else {
-        breaks::data_changed(context.server(), file);
+        breaks::range_locked(context.server(), file);
         stream.lock_all(context, request.locks).await?;
     }
     if remembers {

@@ -236,6 +236,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         frozen_times: Mutex::default(),
         actor: Actor { open: OpenId(record.open), lease: wanted.lease() },
         parent_lease: None,
+        has_written: AtomicBool::new(false),
         untold: Untold::default(),
         channel_sequence: ChannelSequence::default(),
         lock_sequences: LockSequences::default(),

@@ -268,6 +268,7 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: du
         enumeration: Mutex::new(None),
         actor: plan.actor(id),
         parent_lease: plan.parent_lease,
+        has_written: AtomicBool::new(false),
         frozen_times: Mutex::default(),
         durability: durable.durability(context, action),
         untold: Untold::default(),
