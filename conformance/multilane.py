@@ -28,7 +28,8 @@ class Multilane(Server):
             self._run("account", "update", "suites", "--multichannel", "on")
         for share in self.wanted.shares:
             self._run("share", "create", share, "--path", str(self.share_path(share)),
-                      *(["--seal"] if self.wanted.sealed_shares else []))
+                      *(["--seal"] if self.wanted.sealed_shares else []),
+                      *(["--continuous"] if self.wanted.continuous else []))
         for share in self.wanted.ram_shares:
             self._run("share", "create", share, "--ram", "2G")
 

@@ -26,6 +26,7 @@ class Wanted:
     signing: str = "enabled"     # or "required"
     sealing: str = "enabled"     # or "required"
     sealed_shares: bool = False  # clients that do not seal get no share
+    continuous: bool = False     # shares are continuously available, where the server can do that
     windows_like: bool = False   # where it costs a Samba share speed: streams, ACLs and DOS attributes as Windows keeps them
     channels: int = 1            # connections that one session may use
     on_tmpfs: bool = False       # the shares' files live in memory

@@ -16,6 +16,8 @@ pub(crate) struct InFlight {
     /// It stands in the table: it may be answered late.
     entered: Cell<bool>,
     cancelled: Cell<bool>,
+    /// It goes on when its connection is lost: its client asks again on another channel.
+    outlives_connection: Cell<bool>,
     cancel: Notify,
     interim: Notify,
 }
@@ -27,6 +29,7 @@ impl InFlight {
             async_id: Cell::new(None),
             entered: Cell::new(false),
             cancelled: Cell::new(false),
+            outlives_connection: Cell::new(false),
             cancel: Notify::new(),
             interim: Notify::new(),
         })
@@ -45,6 +48,11 @@ impl InFlight {
     /// Ends when an interim answer was asked for.
     pub(crate) async fn wait_announced(&self) {
         self.interim.notified().await;
+    }
+
+    /// Has the request go on when its connection is lost.
+    pub(crate) fn outlive_connection(&self) {
+        self.outlives_connection.set(true);
     }
 
     /// Ends when the request is cancelled.
@@ -108,9 +116,9 @@ impl InFlightTable {
         }
     }
 
-    /// Cancels everything.
+    /// Cancels everything but what outlives the connection.
     pub(crate) fn cancel_all(&self) {
-        for request in self.waiting.borrow().values() {
+        for request in self.waiting.borrow().values().filter(|request| !request.outlives_connection.get()) {
             request.cancel();
         }
     }

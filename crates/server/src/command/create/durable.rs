@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::{Kind, fold};
-use wire::command::create::{CreateAction, CreateOptions, CreateRequest, CreateResponse};
+use wire::command::create::{CreateAction, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
 use wire::context::create::{
     AppInstanceId, AppInstanceVersion, CreateContexts, CreateContextsBuilder, DurableReconnect, DurableReconnectV2,
     DurableRequestV2, DurableResponseV2, Lease, name,
@@ -108,12 +108,15 @@ pub(super) async fn begin(context: &Context, request: &CreateRequest<'_>) -> Res
     let mut reservation = None;
     if let Some(second) = &asked.second {
         match context.server().durables.claim(client, second.create_guid) {
-            Claimed::Ours(ours) => reservation = Some(ours),
+            Claimed::Ours(ours) => {
+                reservation = Some(ours);
+                context.in_flight.outlive_connection();
+            }
             Claimed::UnderWay if context.replay => return Err(Status::FILE_NOT_AVAILABLE.into()),
             Claimed::UnderWay => return Err(Status::DUPLICATE_OBJECTID.into()),
             Claimed::Done(open) => match judge(context, &open)? {
                 Again::Replay => {
-                    return replay(context, &open, second, asked.lease.as_ref()).await.map(Begun::Answered);
+                    return replay(context, request, &open, second, asked.lease.as_ref()).await.map(Begun::Answered);
                 }
                 Again::Reconnect => {}
             },
@@ -236,14 +239,22 @@ fn judge(context: &Context, open: &Open) -> Result<Again, Refusal> {
 }
 
 /// The CREATE that made this open comes again: its client did not get the answer.
-async fn replay(context: &Context, open: &Arc<Open>, second: &DurableRequestV2, lease: Option<&Lease>) -> Outcome {
+async fn replay(
+    context: &Context,
+    request: &CreateRequest<'_>,
+    open: &Arc<Open>,
+    second: &DurableRequestV2,
+    lease: Option<&Lease>,
+) -> Outcome {
     let session = context.session()?;
     let file = open.file()?;
     let held = file.file.caching_of(open.id);
     if open.user.sid() != session.user.load().sid() {
         return Err(Status::ACCESS_DENIED.into());
     }
-    if held.lease.is_some() && key(held) != lease.map(|lease| lease.lease_key) {
+    // Windows also minds a lease that is asked for where there is an oplock.
+    let leased = request.oplock_level == OplockLevel::LEASE;
+    if key(held) != lease.filter(|_| leased).map(|lease| lease.lease_key) {
         return Err(Status::ACCESS_DENIED.into());
     }
     if session.open(open.id).is_none() {
@@ -254,10 +265,13 @@ async fn replay(context: &Context, open: &Arc<Open>, second: &DurableRequestV2, 
         return Err(Status::INVALID_PARAMETER.into());
     }
     let mut contexts = lease_context(file, open.id);
-    if keeping != Keeping::Not {
+    // Like Windows: the client is told the oplock that it asks for this time, and of durability where that bears it.
+    let level = request.oplock_level;
+    let bears = leased || level == OplockLevel::BATCH || keeping.is_persistent();
+    if keeping != Keeping::Not && bears {
         contexts.add(name::DURABLE_HANDLE_REQUEST_V2, &response(file).to_bytes());
     }
-    answer(context, open, file.durability.making().action, &contexts).await
+    answer(context, open, (level, file.durability.making().action), &contexts).await
 }
 
 /// What a CREATE meets where a persistent open waits for its client: that open where the CREATE made it ("Create Context Validation"),
@@ -288,7 +302,7 @@ async fn meet_persistent(
     let open = hand_over(context, &open)?;
     let mut contexts = lease_context(open.file()?, open.id);
     contexts.add(name::DURABLE_HANDLE_REQUEST_V2, &response(open.file()?).to_bytes());
-    let reply = answer(context, &open, making.action, &contexts).await?;
+    let reply = answer(context, &open, (level(&open)?, making.action), &contexts).await?;
     Ok(Some((open, reply)))
 }
 
@@ -358,7 +372,7 @@ impl Reconnect {
         }
         let open = hand_over(context, &open)?;
         tracing::debug!(open = open.id.0, user = %open.user.name, share = %open.tree.share, "an open was reclaimed");
-        answer(context, &open, CreateAction::OPENED, &lease_context(open.file()?, open.id)).await
+        answer(context, &open, (level(&open)?, CreateAction::OPENED), &lease_context(open.file()?, open.id)).await
     }
 
     fn find(&self, context: &Context) -> Result<Arc<Open>, Status> {
@@ -426,17 +440,22 @@ fn lease_context(file: &FileOpen, open: OpenId) -> CreateContextsBuilder {
     builder
 }
 
+/// The oplock's level that an open has.
+fn level(open: &Open) -> Result<OplockLevel, Status> {
+    Ok(super::level(open.file()?.file.granted_to(open.id)))
+}
+
 /// The response for an open that there was ("Response Construction").
 async fn answer(
     context: &Context,
     open: &Arc<Open>,
-    action: CreateAction,
+    (oplock_level, action): (OplockLevel, CreateAction),
     contexts: &CreateContextsBuilder,
 ) -> Outcome {
     let of = Arc::clone(open);
     let known = context.work(move || of.file().map(attributes::of)).await???;
     let response = CreateResponse {
-        oplock_level: super::level(open.file()?.file.granted_to(open.id)),
+        oplock_level,
         create_action: action,
         creation_time: FileTime(known.creation.0),
         last_access_time: FileTime(known.access.0),
