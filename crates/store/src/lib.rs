@@ -2,7 +2,7 @@
 //!
 //! The room knows no SMB. What SMB clients need kept (DOS attributes, creation time, named streams, extended
 //! attributes, security descriptors) it keeps without understanding it. Every call may block unless it is named
-//! `try_…` or [`Facts::never_blocks`] holds; nothing here spawns a thread.
+//! `try_…` or [`Facts::never_blocks`] holds. Nothing here spawns a thread but [`Store::watch`].
 
 mod copy;
 mod directory;
@@ -10,6 +10,7 @@ mod error;
 mod path;
 mod ram;
 mod time;
+mod watch;
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -19,6 +20,7 @@ pub use directory::{DirectoryOptions, DirectoryStore};
 pub use error::Error;
 pub use path::{Name, SharePath, fold};
 pub use ram::RamStore;
+pub use watch::{Foreign, Guard, Listener, Reach, What};
 
 /// 100-nanosecond intervals since 1601-01-01 UTC (MS-DTYP FILETIME). Zero means "not known".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -234,6 +236,13 @@ pub trait Store: Send + Sync + 'static {
             Ok(Resolved::Missing { .. }) | Err(_) => None,
         };
         paths.into_iter().rev().map_while(identity).collect()
+    }
+
+    /// Tells `listener`, a little later and on a thread of the store's own, what changes in the directory `path` until the guard is
+    /// dropped: what other programs do, and what is done through this store too. `None` where no other program can do anything.
+    fn watch(&self, path: &SharePath, reach: Reach, listener: Arc<dyn Listener>) -> Result<Option<Guard>, Error> {
+        let _ = (path, reach, listener);
+        Ok(None)
     }
 
     /// Makes a file or directory, exclusively, opened for [`Use::ReadWrite`]: [`Error::Exists`] where the name is taken in any

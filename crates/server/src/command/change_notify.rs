@@ -1,13 +1,13 @@
 //! CHANGE_NOTIFY (MS-SMB2 3.3.5.19, MS-FSA 2.1.5.11): waits until something changes in a directory, or below it.
 
-use store::Kind;
+use store::{Kind, Reach};
 use wire::command::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse};
 use wire::command::create::CreateOptions;
 use wire::security::access::READ_DATA;
 use wire::status::Status;
 
 use crate::context::{Context, Outcome, Reply};
-use crate::notify::{Depth, Told, Wait, Wish};
+use crate::notify::{self, Told, Wait, Wish};
 use crate::refusal::Refusal;
 
 pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> Outcome {
@@ -20,9 +20,9 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
     }
     open.require(READ_DATA)?;
     let watches = &context.server().files.watches;
-    let depth = match request.flags.contains(ChangeNotifyFlags::WATCH_TREE) {
-        true => Depth::Tree,
-        false => Depth::Directory,
+    let reach = match request.flags.contains(ChangeNotifyFlags::WATCH_TREE) {
+        true => Reach::Tree,
+        false => Reach::Directory,
     };
     let (directory, room) = (file.node.identity(), request.output_buffer_length as usize);
     let watch = watches.watch(Wish {
@@ -30,7 +30,7 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
         session: context.session()?.id,
         directory,
         filter: request.completion_filter,
-        depth,
+        reach,
         room,
     })?;
     if open.is_closed() {
@@ -40,6 +40,7 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
     if file.options & CreateOptions::DELETE_ON_CLOSE.0 != 0 || file.file.is_delete_pending("") {
         return Err(Status::DELETE_PENDING.into());
     }
+    notify::listen(context, &watch, file).await?;
     let told = match watch.take(room) {
         Ok(told) => told,
         Err(wait) => until_told(context, wait).await?,

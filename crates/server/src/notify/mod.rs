@@ -1,6 +1,8 @@
 //! Who waits to hear of changes in which directory (MS-FSA 2.1.1.8, Volume.ChangeNotifyList), and who is told of a change (2.1.4.1).
 //! Directories are known by their identity: what several shares over one folder have is one, whatever it is called at the moment.
 
+mod foreign;
+mod own;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -12,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use store::{Identity, Resolved, SharePath, Store, Use};
+use store::{Identity, Kind, Reach, Resolved, SharePath, Store, Use};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
 use wire::ids::SessionId;
@@ -20,6 +22,8 @@ use wire::status::Status;
 
 use crate::open::OpenId;
 
+pub(crate) use foreign::listen;
+use own::Own;
 pub(crate) use report::{Untold, data_changed, flushed, wrote};
 pub(crate) use watch::{Told, Wait, Watch};
 
@@ -33,6 +37,8 @@ pub(crate) struct Watches {
     /// How many of them watch what is below their directory too.
     trees: AtomicUsize,
     table: Mutex<Table>,
+    /// What was done through the server lately, where stores tell of it too.
+    own: Arc<Own>,
     started: Instant,
 }
 
@@ -50,18 +56,9 @@ pub(crate) struct Wish {
     pub(crate) session: SessionId,
     pub(crate) directory: Identity,
     pub(crate) filter: CompletionFilter,
-    pub(crate) depth: Depth,
+    pub(crate) reach: Reach,
     /// OutputBufferLength.
     pub(crate) room: usize,
-}
-
-/// How far a watch reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Depth {
-    /// What is in the directory itself.
-    Directory,
-    /// Everything below it (SMB2_WATCH_TREE).
-    Tree,
 }
 
 /// A change of one name in a directory.
@@ -79,6 +76,7 @@ impl Watches {
             count: AtomicUsize::new(0),
             trees: AtomicUsize::new(0),
             table: Mutex::default(),
+            own: Arc::default(),
             started: Instant::now(),
         }
     }
@@ -103,7 +101,7 @@ impl Watches {
         table.by_open.insert(wish.open, Arc::clone(&watch));
         table.by_directory.entry(wish.directory).or_default().push(Arc::clone(&watch));
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.trees.fetch_add(usize::from(wish.depth == Depth::Tree), Ordering::Relaxed);
+        self.trees.fetch_add(usize::from(wish.reach == Reach::Tree), Ordering::Relaxed);
         Ok(watch)
     }
 
@@ -115,7 +113,7 @@ impl Watches {
         let removed = self.table.lock().remove(open);
         if let Some(watch) = removed {
             self.count.fetch_sub(1, Ordering::Relaxed);
-            self.trees.fetch_sub(usize::from(watch.wish.depth == Depth::Tree), Ordering::Relaxed);
+            self.trees.fetch_sub(usize::from(watch.wish.reach == Reach::Tree), Ordering::Relaxed);
             watch.end(Status::NOTIFY_CLEANUP);
         }
     }
@@ -137,9 +135,12 @@ impl Watches {
         } else {
             identity(store, parent).map(|identity| (depth, identity)).into_iter().collect::<Vec<_>>()
         };
+        if let Some((_, parent)) = lineage.last().filter(|(level, _)| *level == depth) {
+            changes.iter().for_each(|change| self.own.did(*parent, change.name, change.action));
+        }
         for (level, identity) in lineage {
             let watches = self.table.lock().by_directory.get(&identity).cloned().unwrap_or_default();
-            let reaches = |watch: &&Arc<Watch>| level == depth || watch.wish.depth == Depth::Tree;
+            let reaches = |watch: &&Arc<Watch>| level == depth || watch.wish.reach == Reach::Tree;
             for watch in watches.iter().filter(reaches) {
                 let seen = changes.iter().filter(|change| watch.wish.filter.intersects(change.filter));
                 watch.add(seen.map(|change| (change.action, change.name_from(parent, level))));
@@ -152,6 +153,13 @@ fn identity(store: &dyn Store, path: &SharePath) -> Option<Identity> {
     match store.resolve(path, Use::Metadata) {
         Ok(Resolved::Found { node, .. }) => Some(node.identity()),
         Ok(Resolved::Missing { .. }) | Err(_) => None,
+    }
+}
+
+fn name_filter(kind: Kind) -> CompletionFilter {
+    match kind {
+        Kind::Directory => CompletionFilter::DIR_NAME,
+        Kind::File | Kind::Stream => CompletionFilter::FILE_NAME,
     }
 }
 

@@ -9,7 +9,7 @@ use store::{Kind, SharePath, Store, fold};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
 
-use super::{Change, Watches};
+use super::{Change, Watches, name_filter};
 use crate::Shared;
 use crate::files::Removal;
 use crate::open::{FileOpen, Open};
@@ -46,6 +46,9 @@ pub(crate) struct Untold {
 pub(crate) fn wrote(server: &Arc<Shared>, open: &Arc<Open>) {
     let watches = &server.files.watches;
     let (false, Ok(file)) = (watches.is_idle(), open.file()) else { return };
+    if watches.own.is_listening() && (file.stream.is_some() || file.has_frozen_times()) {
+        watches.own.touched(file.node.identity());
+    }
     let now = watches.started.elapsed() + WRITES_TOLD_EVERY;
     let told_at = Duration::from_millis(file.untold.writes_told_at.load(Ordering::Relaxed));
     if now.saturating_sub(told_at) < WRITES_TOLD_EVERY {
@@ -105,7 +108,10 @@ impl Watches {
     pub(crate) fn removed(&self, store: &dyn Store, path: &SharePath, file: &FileOpen, removal: &Removal) {
         match removal {
             Removal::Nothing => {}
-            Removal::File => self.tell(store, path, Action::REMOVED, name_filter(file.base().kind()), None),
+            Removal::File => {
+                self.own.forget(file.node.identity());
+                self.tell(store, path, Action::REMOVED, name_filter(file.base().kind()), None);
+            }
             Removal::Stream(folded) => {
                 let own = file.stream_name();
                 self.stream_removed(store, path, if fold(&own) == *folded { &own } else { folded });
@@ -149,7 +155,7 @@ impl Watches {
         if replaced {
             // The old name goes, and the new one means another file (MS-FSA 2.1.5.15.12).
             self.tell(store, from, Action::REMOVED, filter, None);
-            return self.tell(store, to, Action::MODIFIED, ANOTHER_FILE, None);
+            return self.replaced(store, to);
         }
         let (Some(old), Some(new), Some(parent)) = (from.name(), to.name(), from.parent()) else { return };
         if to.parent().is_some_and(|other| other.is_within(&parent) && parent.is_within(&other)) {
@@ -165,21 +171,36 @@ impl Watches {
     /// A file has one more name, which a `replaced` one had or not.
     pub(crate) fn linked(&self, store: &dyn Store, path: &SharePath, replaced: bool) {
         if replaced {
-            self.tell(store, path, Action::MODIFIED, ANOTHER_FILE, None);
+            self.replaced(store, path);
         } else {
             self.made(store, path, Kind::File);
         }
     }
 
+    /// A name means another file.
+    fn replaced(&self, store: &dyn Store, path: &SharePath) {
+        if let (true, Some(parent), Some(name)) = (self.own.is_listening(), path.parent(), path.name())
+            && let Some(parent) = super::identity(store, &parent)
+        {
+            self.own.did(parent, name, Action::REMOVED);
+            self.own.did(parent, name, Action::ADDED);
+        }
+        self.tell(store, path, Action::MODIFIED, ANOTHER_FILE, None);
+    }
+
     /// What is kept beside the data of an open file changed; for a stream, of the file it belongs to.
     pub(crate) fn changed(&self, open: &Open, filter: CompletionFilter) {
-        self.of_open(open, |store, path, _| self.tell(store, path, Action::MODIFIED, filter, None));
+        self.of_open(open, |store, path, file| {
+            self.own.touched(file.node.identity());
+            self.tell(store, path, Action::MODIFIED, filter, None);
+        });
     }
 
     /// Data, or the length, of an open file or stream changed.
     pub(crate) fn data_changed(&self, open: &Open) {
         self.of_open(open, |store, path, file| {
             file.untold.take(DATA);
+            self.own.touched(file.node.identity());
             match &file.stream {
                 None => self.tell(store, path, Action::MODIFIED, DATA, None),
                 Some(_) => self.tell(store, path, Action::MODIFIED_STREAM, STREAM_DATA, Some(&file.stream_name())),
@@ -187,15 +208,20 @@ impl Watches {
         });
     }
 
-    /// True where changes made through the open must be told of when it closes.
+    /// True where closing the open may have to wait: changes made through it must be told of, or the store be told that nobody listens.
     pub(crate) fn closing_tells(&self, open: &Open) -> bool {
-        !self.is_idle() && open.file().is_ok_and(|file| file.untold.has(CompletionFilter(u32::MAX)))
+        let listens = || self.table.lock().by_open.get(&open.id).is_some_and(|watch| watch.listens());
+        let untold = |file: &FileOpen| file.untold.has(CompletionFilter(u32::MAX));
+        !self.is_idle() && open.file().is_ok_and(|file| untold(file) || (file.kind == Kind::Directory && listens()))
     }
 
     /// An open closes: what was not told of its changes is told now (MS-FSA 2.1.5.5).
     pub(crate) fn closed(&self, open: &Open, file: &FileOpen) {
         self.close(open.id);
-        if self.closing_tells(open) {
+        if self.own.is_listening() {
+            self.own.touched(file.node.identity());
+        }
+        if !self.is_idle() {
             self.tell_untold(open, file);
         }
         let deletes = file.delete_on_close.load(Ordering::Relaxed);
@@ -239,12 +265,5 @@ impl Watches {
         if let (Some(parent), Some(name)) = (path.parent(), path.name()) {
             self.report(store, &parent, &[Change { action, filter, name, stream }]);
         }
-    }
-}
-
-fn name_filter(kind: Kind) -> CompletionFilter {
-    match kind {
-        Kind::Directory => CompletionFilter::DIR_NAME,
-        Kind::File | Kind::Stream => CompletionFilter::FILE_NAME,
     }
 }

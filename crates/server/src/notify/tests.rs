@@ -35,18 +35,18 @@ const ROOM: u32 = 4096;
 #[derive(Clone, Copy)]
 struct Asked {
     filter: Filter,
-    depth: Depth,
+    reach: Reach,
     room: u32,
 }
 
 const NAMES: Asked =
-    Asked { filter: Filter(Filter::FILE_NAME.0 | Filter::DIR_NAME.0), depth: Depth::Directory, room: ROOM };
+    Asked { filter: Filter(Filter::FILE_NAME.0 | Filter::DIR_NAME.0), reach: Reach::Directory, room: ROOM };
 
 /// Sends a request; gives its interim response's header, or its answer.
 async fn ask(peer: &mut Peer, file_id: FileId, asked: Asked) -> Answer {
-    let flags = match asked.depth {
-        Depth::Tree => ChangeNotifyFlags::WATCH_TREE,
-        Depth::Directory => ChangeNotifyFlags(0),
+    let flags = match asked.reach {
+        Reach::Tree => ChangeNotifyFlags::WATCH_TREE,
+        Reach::Directory => ChangeNotifyFlags(0),
     };
     let request =
         ChangeNotifyRequest { flags, output_buffer_length: asked.room, file_id, completion_filter: asked.filter };
@@ -167,7 +167,7 @@ async fn a_tree_is_watched_to_its_leaves() {
         make_directory(&mut actor, "a").await;
         make_directory(&mut actor, "a\\b").await;
         let watched = to_watch(&mut watcher, "a").await;
-        let asked = Asked { depth: Depth::Tree, ..NAMES };
+        let asked = Asked { reach: Reach::Tree, ..NAMES };
         wait(&mut watcher, watched, asked).await;
         make(&mut actor, "beside").await;
         make(&mut actor, "a\\b\\C").await;
@@ -331,7 +331,7 @@ async fn the_first_request_says_what_is_watched() {
     here(async {
         let (_server, (mut watcher, root), mut actor) = three().await;
         wait(&mut watcher, root, NAMES).await;
-        let later = Asked { filter: Filter::ATTRIBUTES, depth: Depth::Tree, room: ROOM };
+        let later = Asked { filter: Filter::ATTRIBUTES, reach: Reach::Tree, room: ROOM };
         wait(&mut watcher, root, later).await;
         make(&mut actor, "one").await;
         make_directory(&mut actor, "two").await;
@@ -479,7 +479,7 @@ async fn a_renamed_directory_is_still_watched() {
         let (_server, (mut watcher, _), mut actor) = three().await;
         make_directory(&mut actor, "above").await;
         let watched = to_watch(&mut watcher, "old").await;
-        let asked = Asked { depth: Depth::Tree, ..NAMES };
+        let asked = Asked { reach: Reach::Tree, ..NAMES };
         wait(&mut watcher, watched, asked).await;
         assert_eq!(rename(&mut actor, "old", "above\\new", false).await, Status::SUCCESS);
         make(&mut actor, "above\\new\\file").await;
@@ -512,12 +512,85 @@ async fn two_shares_over_one_folder_tell_of_each_other() {
 
         let above = to_watch(&mut watcher, "").await;
         let same = to_watch(&mut watcher, "inner").await;
-        let tree = Asked { depth: Depth::Tree, ..NAMES };
+        let tree = Asked { reach: Reach::Tree, ..NAMES };
         wait(&mut watcher, same, tree).await;
         wait(&mut watcher, above, tree).await;
         make(&mut actor, "file").await;
         assert_eq!(told(&watcher.receive().await), one(Action::ADDED, "file"));
         assert!(watcher.take_frame().is_none(), "a share is not told what its folder is called outside");
+    })
+    .await;
+}
+
+/// A server of a folder, who watches its root, who changes things, and the folder.
+async fn folder() -> (tempfile::TempDir, (Peer, FileId), Peer) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap());
+    let server = crate::testing::server_with(Signing::Enabled, store);
+    let mut watcher = Peer::sign_in(&server).await;
+    let root = to_watch(&mut watcher, "").await;
+    let actor = Peer::sign_in(&server).await;
+    (folder, (watcher, root), actor)
+}
+
+/// All that is told until `last` is.
+async fn told_until(peer: &mut Peer, file_id: FileId, asked: Asked, last: &(Action, &str)) -> Vec<(Action, String)> {
+    let mut all = Vec::new();
+    loop {
+        let mut answer = peer.receive().await;
+        if answer.status() == Status::PENDING {
+            answer = peer.receive().await;
+        }
+        all.extend(told(&answer));
+        if all.last().is_some_and(|(action, name)| (*action, name.as_str()) == *last) {
+            return all;
+        }
+        let request = ChangeNotifyRequest {
+            output_buffer_length: asked.room,
+            file_id,
+            completion_filter: asked.filter,
+            ..ChangeNotifyRequest::default()
+        };
+        let mut message = peer.message(Command::CHANGE_NOTIFY, |body| request.encode(body));
+        peer.process(&mut message).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_other_programs_do_is_told_and_what_the_server_does_only_once() {
+    here(async {
+        let (folder, (mut watcher, root), mut actor) = folder().await;
+        std::fs::create_dir(folder.path().join("tree")).unwrap();
+        let asked = Asked { filter: ALL, reach: Reach::Tree, room: 1 << 16 };
+        wait(&mut watcher, root, asked).await;
+        let file = actor.open("own").await;
+        write(&mut actor, file, b"data").await;
+        actor.close(file).await;
+        assert_eq!(rename(&mut actor, "own", "tree\\moved", false).await, Status::SUCCESS);
+        make(&mut actor, "tree\\other").await;
+        assert_eq!(rename(&mut actor, "tree\\moved", "tree\\other", true).await, Status::SUCCESS);
+        make_directory(&mut actor, "directory").await;
+        make(&mut actor, "directory\\file").await;
+        remove(&mut actor, "directory\\file").await;
+        std::fs::write(folder.path().join("foreign"), b"data").unwrap();
+        let all = told_until(&mut watcher, root, asked, &(Action::MODIFIED, "foreign")).await;
+        let all: Vec<_> = all.iter().map(|(action, name)| (*action, name.as_str())).collect();
+        let expected = [
+            (Action::ADDED, "own"),
+            (Action::MODIFIED, "own"),
+            (Action::REMOVED, "own"),
+            (Action::ADDED, "tree\\moved"),
+            (Action::MODIFIED, "tree\\moved"),
+            (Action::ADDED, "tree\\other"),
+            (Action::REMOVED, "tree\\moved"),
+            (Action::MODIFIED, "tree\\other"),
+            (Action::ADDED, "directory"),
+            (Action::ADDED, "directory\\file"),
+            (Action::REMOVED, "directory\\file"),
+            (Action::ADDED, "foreign"),
+            (Action::MODIFIED, "foreign"),
+        ];
+        assert_eq!(all, expected);
     })
     .await;
 }
@@ -554,7 +627,7 @@ async fn a_session_watches_a_bounded_number_of_directories() {
         session: SessionId(1),
         directory: Identity { volume: 1, file: number },
         filter: ALL,
-        depth: Depth::Directory,
+        reach: Reach::Directory,
         room: 100,
     };
     for number in 0..WATCHES_MAX as u64 {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use store::Guard;
 use tokio::sync::oneshot;
 use wire::fscc::notify::{Action, ChangeWriter};
 use wire::status::Status;
@@ -35,6 +36,9 @@ struct State {
     next_ticket: u64,
     /// Nothing comes any more, and why.
     ended: Option<Status>,
+    /// What has the store tell of changes that other programs make.
+    guard: Option<Guard>,
+    asked: bool,
 }
 
 struct Waiting {
@@ -72,6 +76,8 @@ impl Watch {
             waiting: VecDeque::new(),
             next_ticket: 0,
             ended: None,
+            guard: None,
+            asked: false,
         };
         Watch { wish, state: Mutex::new(state) }
     }
@@ -104,15 +110,45 @@ impl Watch {
         state.answer();
     }
 
+    /// Says that changes were missed.
+    pub(super) fn lose(&self) {
+        let mut state = self.state.lock();
+        if state.ended.is_none() {
+            state.lose();
+            state.answer();
+        }
+    }
+
+    /// True for the first request.
+    pub(super) fn asks_first(&self) -> bool {
+        !std::mem::replace(&mut self.state.lock().asked, true)
+    }
+
+    /// Keeps what has the store tell of changes, while the watch lasts.
+    pub(super) fn listen(&self, guard: Guard) {
+        let mut state = self.state.lock();
+        if state.ended.is_none() {
+            state.guard = Some(guard);
+        }
+    }
+
+    /// True where the store tells of changes, which takes time to end.
+    pub(super) fn listens(&self) -> bool {
+        self.state.lock().guard.is_some()
+    }
+
     /// Answers all requests, those to come too, with `status`. The first end counts.
     pub(super) fn end(&self, status: Status) {
         let mut state = self.state.lock();
+        let guard = state.guard.take();
         state.forget();
         let status = *state.ended.get_or_insert(status);
         for waiting in state.waiting.drain(..) {
             // Who does not listen any more is not told.
             let _ = waiting.answer.send(Told::Ended(status));
         }
+        drop(state);
+        drop(guard);
     }
 }
 

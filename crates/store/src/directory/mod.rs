@@ -13,7 +13,7 @@
 //! - File systems mounted below the folder are served too. What [`crate::Facts`] says of waiting holds for the
 //!   folder's own only.
 //! - Other programs may change the folder at any time. What they do to names shows at once in the case they wrote,
-//!   and in any other case after at most some seconds ([`cache`]).
+//!   and in any other case after at most some seconds ([`cache`]). Who asks is told of it ([`foreign`]).
 
 mod cache;
 mod create;
@@ -24,6 +24,8 @@ mod extended;
 mod fence;
 mod file;
 mod folder;
+mod foreign;
+mod foreign_reader;
 mod keep;
 mod metadata;
 mod names;
@@ -45,7 +47,9 @@ use std::sync::Arc;
 
 use rustix::fs::fstatvfs;
 
-use crate::{Error, Facts, Identity, NewNode, Node, Replace, Resolved, SharePath, Space, Store, Use};
+use crate::{
+    Error, Facts, Guard, Identity, Listener, NewNode, Node, Reach, Replace, Resolved, SharePath, Space, Store, Use,
+};
 use errno::error;
 use fence::Wait;
 use volume::Volume;
@@ -107,6 +111,10 @@ impl Store for DirectoryStore {
             (false, true) => walk::resolve(&self.volume, path, usage, Wait::Never),
             (false, false) => Err(Error::WouldBlock),
         }
+    }
+
+    fn watch(&self, path: &SharePath, reach: Reach, listener: Arc<dyn Listener>) -> Result<Option<Guard>, Error> {
+        foreign::watch(&self.volume, path, reach, listener).map(Some)
     }
 
     fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {

@@ -1,6 +1,7 @@
 //! What all nodes of one directory store share.
 
 use std::path::Path;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::directory::cache::Cache;
 use crate::directory::errno::error;
 use crate::directory::fence::Fence;
 use crate::directory::folder::{COARSE_TICK, identity, stat};
+use crate::directory::foreign::Foreign;
 use crate::directory::keep::{Keep, RECORD};
 use crate::directory::quota::Quota;
 use crate::{Error, Identity};
@@ -58,6 +60,8 @@ pub(super) struct Volume {
     pub(super) cache: Cache,
     pub(super) keep: Keep,
     pub(super) quota: Option<Quota>,
+    /// What listens to changes, while somebody does.
+    pub(super) foreign: Mutex<Weak<Foreign>>,
     proc: Option<OwnedFd>,
     reads_without_waiting: AtomicBool,
     file_locks: [Mutex<()>; FILE_LOCKS],
@@ -83,6 +87,7 @@ impl Volume {
             cache: Cache::new(if is_local { LOCAL_TICK } else { COARSE_TICK }),
             keep: if beside { Keep::Beside } else { Keep::InAttributes },
             quota: options.quota_bytes.map(|limit| Quota::measure(&fence, limit)).transpose()?,
+            foreign: Mutex::default(),
             proc: open("/proc/self/fd", proc_flags, Mode::empty()).ok(),
             reads_without_waiting: AtomicBool::new(true),
             file_locks: [const { Mutex::new(()) }; FILE_LOCKS],

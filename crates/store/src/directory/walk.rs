@@ -125,7 +125,7 @@ pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Resu
 }
 
 /// Opens a directory by its path.
-fn folder(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Folder, Error> {
+pub(super) fn folder(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Folder, Error> {
     let disk = disk_path(path);
     match open_folder(volume, &disk, wait) {
         Ok(opened) => Folder::new(opened, disk, canonical(path)).map_err(error),

@@ -9,3 +9,4 @@ mod extras;
 mod fence;
 mod model;
 mod ram;
+mod watch;
