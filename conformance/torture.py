@@ -23,6 +23,10 @@ SECOND_SHARE = "torture-second"
 RETRIES_MAX = 40
 CHANNELS = 32  # as many as smb2.multichannel.generic.num_channels wants
 
+# Tests that cut connections with iptables, all under the same names there: one at a time. They wait for cut connections one after another.
+CUTTING = r"smb2\.(multichannel\.(oplocks|leases)|replay\.dhv2-pending3)"
+CUTTING_TIMEOUT_SECONDS = 180
+
 # What is never run, and why. The key is the test's name up to a dot.
 NOT_RUN = {
     "smb2.bench": "measures speed for as long as it is told to; conformance/bench measures ours",
@@ -99,6 +103,7 @@ class Torture:
         self.logs = packages.cache(f"torture-logs-{server.kind}")
         self._under_way = set()
         self._reviving = threading.Lock()
+        self._cutting = threading.Lock()
         self._free = queue.Queue()
         for share in shares:
             self._free.put(share)
@@ -126,7 +131,13 @@ class Torture:
         began = time.monotonic()
         try:
             self._empty(share)
-            result, text = self._call(test, share)
+            if re.match(CUTTING, test):
+                with self._cutting:
+                    mend()
+                    result, text = self._call(test, share, max(self.timeout_seconds, CUTTING_TIMEOUT_SECONDS))
+                    mend()
+            else:
+                result, text = self._call(test, share, self.timeout_seconds)
         finally:
             self._free.put(share)
         outcome = Outcome(test, result, time.monotonic() - began, text)
@@ -148,7 +159,7 @@ class Torture:
                 self.ended_server.append(sorted(self._under_way))
                 self.server.start()
 
-    def _call(self, test, share):
+    def _call(self, test, share, timeout_seconds):
         argv = ["smbtorture", "-p", str(self.server.port), "-A", str(self._login), *self._options,
                 f"//{self.server.host}/{share}", test]
         # smbtorture leaves files in its folder, so it gets one that goes away.
@@ -156,7 +167,7 @@ class Torture:
             process = subprocess.Popen(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                        stderr=subprocess.STDOUT)
             try:
-                output, _ = process.communicate(timeout=self.timeout_seconds * SLOW.get(test, 1))
+                output, _ = process.communicate(timeout=timeout_seconds * SLOW.get(test, 1))
                 result = None
             except subprocess.TimeoutExpired:
                 process.kill()
@@ -179,6 +190,18 @@ def can_block_ports():
     if os.geteuid() != 0 or not packages.find("iptables"):
         return False
     return subprocess.run([packages.find("iptables"), "-L", "-n"], capture_output=True).returncode == 0
+
+
+def mend():
+    """Takes away what a test that was ended left in iptables."""
+    if not can_block_ports():
+        return
+    iptables = packages.find("iptables")
+    rules = subprocess.run([iptables, "-S"], capture_output=True, text=True).stdout.splitlines()
+    chains = [rule.split()[1] for rule in rules if rule.startswith("-N SMBTORTURE_")]
+    jumps = [rule.split()[1:] for rule in rules if rule.startswith("-A OUTPUT -j SMBTORTURE_")]
+    for removal in [*(["-D", *jump] for jump in jumps), *(["-F", chain] for chain in chains), *(["-X", chain] for chain in chains)]:
+        subprocess.run([iptables, *removal], capture_output=True)
 
 
 def as_listed(outcome, listed_failures):

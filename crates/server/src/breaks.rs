@@ -118,24 +118,55 @@ pub(crate) fn entry_of_changed(server: &Arc<Shared>, directory: Identity, by: Op
 }
 
 /// Sends notices of one file.
-pub(crate) fn send(server: &Arc<Shared>, file: &FileEntry, notices: Vec<Notice>) {
+pub(crate) fn send(server: &Arc<Shared>, file: &Arc<FileEntry>, notices: Vec<Notice>) {
     for notice in notices {
-        let mut sessions = notice.holders.iter().filter_map(|holder| holder.line.session());
-        let taken = sessions.any(|session| deliver(server, &notice.kind, &session));
-        if !taken && notice.kind.must_acknowledge() {
-            undeliverable(server, file, &notice);
+        send_one(server, Pending { file: Arc::clone(file), notice: Arc::new(notice) });
+    }
+}
+
+/// A notice on its way: whoever loses it sends it again.
+#[derive(Clone)]
+pub(crate) struct Pending {
+    file: Arc<FileEntry>,
+    notice: Arc<Notice>,
+}
+
+impl Pending {
+    /// True for what is said of a lease.
+    pub(crate) fn is_of_client(&self) -> bool {
+        match self.notice.kind {
+            NoticeKind::Oplock { .. } => false,
+            NoticeKind::Lease { .. } => true,
+        }
+    }
+
+    /// The connection that had it to deliver has ended: sends it on another one, unless it was answered.
+    pub(crate) fn send_again(self, server: &Arc<Shared>) {
+        if !self.notice.kind.must_acknowledge() || self.file.awaits_answer(&self.notice.kind) {
+            send_one(server, self);
         }
     }
 }
 
+/// Leaves a notice at the first connection that takes it.
+fn send_one(server: &Arc<Shared>, pending: Pending) {
+    let notice = &pending.notice;
+    let mut sessions = notice.holders.iter().filter_map(|holder| holder.line.session());
+    let taken = sessions.any(|session| deliver(server, &pending, &session));
+    if !taken && notice.kind.must_acknowledge() {
+        undeliverable(server, &pending.file, notice);
+    }
+}
+
 /// Sends a notice to the client of `session`: what is said of an oplock belongs to the session, what is said of a lease to the client.
-fn deliver(server: &Shared, kind: &NoticeKind, session: &Session) -> bool {
-    let message = message(kind, session);
+fn deliver(server: &Shared, pending: &Pending, session: &Session) -> bool {
+    let kind = &pending.notice.kind;
+    let letter = Letter { session: session.id, message: message(kind, session), pending: Some(pending.clone()) };
     match kind {
-        NoticeKind::Oplock { .. } => session.post(message),
+        NoticeKind::Oplock { .. } => session.post(letter),
         // What is sealed can be opened on the session's own connections alone.
-        NoticeKind::Lease { .. } if session.seal_required => session.post(message),
-        NoticeKind::Lease { id, .. } => server.clients.post(id.client, Letter { session: session.id, message }),
+        NoticeKind::Lease { .. } if session.seal_required => session.post(letter),
+        NoticeKind::Lease { id, .. } => server.clients.post(id.client, letter),
     }
 }
 

@@ -383,6 +383,14 @@ impl Caches {
         self.grants.iter().any(|grant| grant.lease_id() == Some(id) && grant.breaking.is_some())
     }
 
+    /// True where the client has not answered a notice.
+    pub(crate) fn awaits_answer(&self, notice: &NoticeKind) -> bool {
+        self.grants.iter().filter_map(|grant| Some((grant, grant.breaking?))).any(|(grant, breaking)| match *notice {
+            NoticeKind::Oplock { open, .. } => grant.lease_id().is_none() && grant.is_held_by(open),
+            NoticeKind::Lease { id, left, .. } => grant.lease_id() == Some(id) && breaking.told == left,
+        })
+    }
+
     /// Takes an open out. True where that may let others go on.
     pub(crate) fn leave(&mut self, open: OpenId) -> bool {
         let Some(position) = self.grants.iter().position(|grant| grant.is_held_by(open)) else { return false };

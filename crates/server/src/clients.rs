@@ -32,6 +32,11 @@ impl Clients {
         }
     }
 
+    /// How many connections a client has.
+    pub(crate) fn count(&self, client: Guid) -> usize {
+        self.connections.lock().get(&client).map_or(0, Vec::len)
+    }
+
     /// Sends a letter on the client's oldest connection that takes it; false where none does.
     pub(crate) fn post(&self, client: Guid, mut letter: Letter) -> bool {
         let list = self.connections.lock().get(&client).cloned().unwrap_or_default();
@@ -56,12 +61,12 @@ mod tests {
         let (client, first, second) = (Guid([1; 16]), Arc::default(), Arc::default());
         clients.add(client, &first);
         clients.add(client, &second);
-        let post = || clients.post(client, Letter { session: SessionId(1), message: Vec::new() });
+        let post = || clients.post(client, Letter { session: SessionId(1), message: Vec::new(), pending: None });
         assert!(post());
-        assert_eq!((first.take().len(), second.take().len()), (1, 0));
+        assert_eq!((first.take().letters.len(), second.take().letters.len()), (1, 0));
         first.close();
         assert!(post());
-        assert_eq!(second.take().len(), 1);
+        assert_eq!(second.take().letters.len(), 1);
         clients.remove(client, &first);
         clients.remove(client, &second);
         assert!(!post());

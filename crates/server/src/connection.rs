@@ -1,7 +1,7 @@
 //! One TCP connection: receives batches, hands frames to the pipeline, sends what was answered. Lives on one shard.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -19,10 +19,11 @@ use crate::buffers::Buffers;
 use crate::command::negotiate::Negotiation;
 use crate::command::session_setup::SetupInProgress;
 use crate::credits::CreditWindow;
+use crate::delivery::Deliveries;
 use crate::durable::Parting;
 use crate::in_flight::InFlightTable;
 use crate::inbox::Inbox;
-use crate::mailbox::{Letter, Mailbox};
+use crate::mailbox::{Letter, Mailbox, Post};
 use crate::outbox::{Next, Outbox};
 use crate::pipeline;
 use crate::session::{Channel, ChannelFacts};
@@ -55,6 +56,7 @@ pub(crate) struct Connection {
     /// Seconds from `accepted` to the last time something came in.
     active_seconds: Arc<AtomicU64>,
     pub(crate) mailbox: Arc<Mailbox>,
+    deliveries: RefCell<Deliveries>,
     silent: Cell<bool>,
     tasks: Cell<usize>,
     ending: Cell<Option<Ending>>,
@@ -96,6 +98,7 @@ impl Connection {
             in_flight: InFlightTable::default(),
             active_seconds: Arc::default(),
             mailbox: Arc::default(),
+            deliveries: RefCell::default(),
             silent: Cell::new(false),
             tasks: Cell::new(0),
             ending: Cell::new(None),
@@ -146,9 +149,33 @@ impl Connection {
         }
     }
 
-    /// What others left for it to send.
-    pub(crate) fn take_letters(&self) -> VecDeque<Letter> {
+    /// What others left for it.
+    pub(crate) fn take_post(&self) -> Post {
         self.mailbox.take()
+    }
+
+    /// Sees to it that a letter that is queued arrives, here or on another channel, where there is one.
+    pub(crate) fn deliver(&self, letter: Letter) {
+        let session = self.server.sessions.find(letter.session);
+        let connections = match letter.is_of_client() {
+            true => self.server.clients.count(self.negotiation.borrow().client_guid),
+            false => session.map_or(0, |session| session.channel_count()),
+        };
+        if connections > 1 {
+            self.deliveries.borrow_mut().note(letter);
+        }
+    }
+
+    /// Is no longer a channel of a session: ends in order, unless another session has no other connection.
+    pub(crate) fn leave(&self, session: SessionId) {
+        let is_needed = |channel: &Rc<Channel>| channel.session.id != session && channel.session.channel_count() == 1;
+        if self.channels.borrow().values().any(is_needed) {
+            if let Some(channel) = self.channels.borrow_mut().remove(&session) {
+                channel.session.remove_channel(self.id);
+            }
+        } else if self.channel(session).is_some() {
+            self.end(Ending::Orderly);
+        }
     }
 
     /// Runs `task` on this shard. It queues its own reply.
@@ -190,11 +217,19 @@ impl Connection {
         let mut inbox = Inbox::default();
         let end = poll_fn(|task| self.poll(task, &mut stream, &mut inbox)).await;
         tracing::debug!(peer = %self.peer, reason = end.0, "connection ended");
-        self.mailbox.close();
+        inbox.clear(&self.buffers);
+        self.ended();
+    }
+
+    /// Ends what lived on the connection.
+    pub(crate) fn ended(&self) {
         self.server.clients.remove(self.negotiation.borrow().client_guid, &self.mailbox);
+        let undelivered: Vec<Letter> = self.deliveries.borrow_mut().take().chain(self.mailbox.close()).collect();
+        for pending in undelivered.into_iter().filter_map(|letter| letter.pending) {
+            pending.send_again(&self.server);
+        }
         self.in_flight.cancel_all();
         self.outbox.borrow_mut().clear(&self.buffers);
-        inbox.clear(&self.buffers);
         self.lose_channels();
     }
 
@@ -224,9 +259,10 @@ impl Connection {
         inbox: &mut Inbox,
     ) -> Result<(), Disconnect> {
         loop {
-            pipeline::queue_letters(self);
+            pipeline::open_post(self);
             let whole_batch = self.process_batch(inbox)?;
             let drained = self.send(task, stream)?;
+            self.deliveries.borrow_mut().advance(task, stream, drained);
             self.check_ending(drained)?;
             if !drained && self.outbox.borrow().bytes() >= FLUSH_BYTES {
                 return Ok(());
@@ -298,7 +334,7 @@ impl Connection {
         }
     }
 
-    fn takes_requests(&self) -> bool {
+    pub(crate) fn takes_requests(&self) -> bool {
         self.ending.get().is_none() && self.tasks.get() < WAITING_MAX
     }
 

@@ -1,6 +1,10 @@
 //! What a client may still do through its opens after it lost a channel (MS-SMB2 3.3.5.2.10), and what is not done twice (3.3.5.14).
 
+use wire::command::create::{
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel, ShareAccess,
+};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
+use wire::command::oplock_break::{OplockBreak, OplockBreakRequest};
 use wire::command::read::ReadRequest;
 use wire::command::write::WriteRequest;
 use wire::header::Flags;
@@ -8,6 +12,7 @@ use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use crate::admin::Signing;
+use crate::pipeline;
 use crate::testing::{Peer, server};
 
 async fn write(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Status {
@@ -116,4 +121,76 @@ async fn a_lock_that_is_sent_again_is_done_once() {
         let beyond = second.ask(Command::LOCK, lock(file, LockFlags::UNLOCK, (65, 1))).await;
         assert_eq!(beyond.status(), Status::RANGE_NOT_LOCKED);
     }
+}
+
+fn create(oplock_level: OplockLevel) -> impl FnOnce(&mut Vec<u8>) {
+    move |body| {
+        let name = wire::codec::utf16_bytes("file");
+        let request = CreateRequest {
+            oplock_level,
+            desired_access: wire::security::access::FILE_ALL.into(),
+            share_access: ShareAccess(7),
+            disposition: CreateDisposition::OPEN_IF,
+            options: CreateOptions::NON_DIRECTORY_FILE,
+            name: wire::Utf16::new(&name).unwrap(),
+            ..CreateRequest::default()
+        };
+        request.encode(body);
+    }
+}
+
+/// The break notification that waits at a peer's connection.
+fn notified(peer: &Peer) -> bool {
+    pipeline::open_post(&peer.connection);
+    let frame = peer.take_frame();
+    frame.is_some_and(|frame| wire::header::Header::decode(&frame).unwrap().command == Command::OPLOCK_BREAK)
+}
+
+#[tokio::test]
+async fn a_break_goes_on_the_next_channel_when_one_is_lost() {
+    tokio::task::LocalSet::new().run_until(break_over_three_channels()).await;
+}
+
+async fn break_over_three_channels() {
+    let server = server(Signing::Required);
+    let mut first = Peer::sign_in(&server).await;
+    let made = first.ask(Command::CREATE, create(OplockLevel::BATCH)).await;
+    let made = CreateResponse::decode(&made.message).unwrap();
+    assert_eq!(made.oplock_level, OplockLevel::BATCH);
+    let (second, mut third) = (Peer::bound(&server, &first).await, Peer::bound(&server, &first).await);
+
+    let mut other = Peer::sign_in(&server).await;
+    let mut open = other.message(Command::CREATE, create(OplockLevel::NONE));
+    other.process(&mut open).unwrap();
+    assert_eq!(other.receive().await.status(), Status::PENDING);
+    assert!(notified(&first), "sent, and perhaps not delivered");
+    first.disconnect();
+    second.disconnect();
+    assert!(notified(&third));
+    let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id: made.file_id });
+    let answered = third.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
+    assert_eq!(answered.status(), Status::SUCCESS);
+    assert_eq!(other.receive().await.status(), Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn a_break_that_was_answered_is_not_sent_again() {
+    tokio::task::LocalSet::new().run_until(answer_on_another_channel()).await;
+}
+
+async fn answer_on_another_channel() {
+    let server = server(Signing::Required);
+    let mut first = Peer::sign_in(&server).await;
+    let made = first.ask(Command::CREATE, create(OplockLevel::BATCH)).await;
+    let file_id = CreateResponse::decode(&made.message).unwrap().file_id;
+    let mut second = Peer::bound(&server, &first).await;
+    let mut other = Peer::sign_in(&server).await;
+    let mut open = other.message(Command::CREATE, create(OplockLevel::NONE));
+    other.process(&mut open).unwrap();
+    assert!(notified(&first));
+    let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id });
+    let answered = second.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
+    assert_eq!(answered.status(), Status::SUCCESS);
+    first.disconnect();
+    assert!(!notified(&second));
 }

@@ -18,7 +18,8 @@ use wire::status::Status;
 use crate::access;
 use crate::breaks::Wait;
 use crate::caching::{
-    ACKNOWLEDGE_WITHIN, Actor, Caches, Granted, Held, Holder, LeaseId, Notice, Operation, Surroundings, Wanted,
+    ACKNOWLEDGE_WITHIN, Actor, Caches, Granted, Held, Holder, LeaseId, Notice, NoticeKind, Operation, Surroundings,
+    Wanted,
 };
 use crate::line::Line;
 use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
@@ -447,6 +448,11 @@ impl FileEntry {
         }
         self.note_caches(&state);
         (answer, notices)
+    }
+
+    /// True where the client has not answered a notice.
+    pub(crate) fn awaits_answer(&self, notice: &NoticeKind) -> bool {
+        self.state.lock().caches.awaits_answer(notice)
     }
 
     /// Ends the breaks that nobody acknowledged in time.

@@ -15,6 +15,7 @@ mod command;
 mod connection;
 mod context;
 mod credits;
+mod delivery;
 mod durable;
 mod enumeration;
 #[cfg(test)]

@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use wire::ids::SessionId;
+
+use crate::breaks::Pending;
 
 /// Letters that may wait at a connection. A client that takes none for so long is lost anyway.
 const LETTERS_MAX: usize = 65_536;
@@ -16,6 +18,24 @@ pub(crate) struct Letter {
     pub(crate) session: SessionId,
     /// Header and body.
     pub(crate) message: Vec<u8>,
+    /// What has to be told another way where this one fails.
+    pub(crate) pending: Option<Pending>,
+}
+
+impl Letter {
+    /// True where any connection of the client will do, whatever its sessions.
+    pub(crate) fn is_of_client(&self) -> bool {
+        self.pending.as_ref().is_some_and(Pending::is_of_client)
+    }
+}
+
+/// What has arrived at a connection.
+#[derive(Default)]
+pub(crate) struct Post {
+    /// To be sent.
+    pub(crate) letters: VecDeque<Letter>,
+    /// Sessions that give up their channel here.
+    pub(crate) leaving: Vec<SessionId>,
 }
 
 /// A connection's letters; usable from any thread.
@@ -28,42 +48,55 @@ pub(crate) struct Mailbox {
 
 #[derive(Default)]
 struct Inside {
-    letters: VecDeque<Letter>,
+    post: Post,
     waker: Option<Waker>,
     closed: bool,
 }
 
 impl Mailbox {
+    /// Asks the connection to be no longer a channel of `session`.
+    pub(crate) fn leave(&self, session: SessionId) {
+        let mut inside = self.inside.lock();
+        if !inside.closed && !inside.post.leaving.contains(&session) {
+            inside.post.leaving.push(session);
+            self.announce(inside);
+        }
+    }
+
     /// Leaves a letter; gives it back where the connection has ended or takes no more.
     pub(crate) fn post(&self, letter: Letter) -> Result<(), Letter> {
         let mut inside = self.inside.lock();
-        if inside.closed || inside.letters.len() >= LETTERS_MAX {
+        if inside.closed || inside.post.letters.len() >= LETTERS_MAX {
             return Err(letter);
         }
-        inside.letters.push_back(letter);
+        inside.post.letters.push_back(letter);
+        self.announce(inside);
+        Ok(())
+    }
+
+    fn announce(&self, mut inside: MutexGuard<'_, Inside>) {
         self.filled.store(true, Ordering::Release);
         let waker = inside.waker.take();
         drop(inside);
         if let Some(waker) = waker {
             waker.wake();
         }
-        Ok(())
     }
 
-    /// The letters that wait.
-    pub(crate) fn take(&self) -> VecDeque<Letter> {
+    /// What waits.
+    pub(crate) fn take(&self) -> Post {
         if !self.filled.load(Ordering::Acquire) {
-            return VecDeque::new();
+            return Post::default();
         }
         let mut inside = self.inside.lock();
         self.filled.store(false, Ordering::Release);
-        std::mem::take(&mut inside.letters)
+        std::mem::take(&mut inside.post)
     }
 
     /// Has `waker` woken by the next letter; false where one waits already.
     pub(crate) fn watch(&self, waker: &Waker) -> bool {
         let mut inside = self.inside.lock();
-        if !inside.letters.is_empty() {
+        if self.filled.load(Ordering::Acquire) {
             return false;
         }
         match &mut inside.waker {
@@ -73,12 +106,12 @@ impl Mailbox {
         true
     }
 
-    /// Takes nothing more.
-    pub(crate) fn close(&self) {
+    /// Takes nothing more; gives the letters that wait.
+    pub(crate) fn close(&self) -> VecDeque<Letter> {
         let mut inside = self.inside.lock();
         inside.closed = true;
-        inside.letters.clear();
         inside.waker = None;
+        std::mem::take(&mut inside.post).letters
     }
 }
 
@@ -87,7 +120,7 @@ mod tests {
     use super::*;
 
     fn letter() -> Letter {
-        Letter { session: SessionId(1), message: vec![1] }
+        Letter { session: SessionId(1), message: vec![1], pending: None }
     }
 
     #[test]
@@ -96,9 +129,9 @@ mod tests {
         assert!(mailbox.watch(Waker::noop()));
         assert!(mailbox.post(letter()).is_ok());
         assert!(!mailbox.watch(Waker::noop()), "one waits");
-        assert_eq!(mailbox.take().len(), 1);
-        assert_eq!(mailbox.take().len(), 0);
-        mailbox.close();
+        assert_eq!(mailbox.take().letters.len(), 1);
+        assert_eq!(mailbox.take().letters.len(), 0);
+        assert!(mailbox.close().is_empty());
         assert!(mailbox.post(letter()).is_err());
     }
 }

@@ -9,6 +9,7 @@ use secure::sign::SigningAlgorithm;
 use crate::Shared;
 use crate::admin::{Admin, ChannelView, Estate, OpenView, SessionView};
 use crate::durable::Parting;
+use crate::multichannel;
 use crate::open::{Open, OpenId, Target};
 use crate::session::{ChannelFacts, Session};
 use wire::ids::SessionId;
@@ -21,6 +22,9 @@ impl Admin for Arc<Shared> {
             let name = session.user.load().name.clone();
             let stays = estate.principals.iter().any(|principal| principal.name == name);
             if stays {
+                if !multichannel::is_for(&estate, &session) {
+                    session.leave_other_channels();
+                }
                 self.close_on_pool(session.follow_shares(&estate));
             } else {
                 self.end_session(&session, Parting::Expelled);

@@ -65,12 +65,17 @@ fn multi_protocol(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<(), D
     Ok(())
 }
 
-/// Queues what others left for this connection to send. Not signed (MS-SMB2 3.3.4.6); sealed where the session seals everything.
-pub(crate) fn queue_letters(connection: &Connection) {
-    for letter in connection.take_letters() {
+/// Does what others left for this connection to do, and queues what they left for it to send: notifications, which are not signed (MS-SMB2 3.3.4.6); sealed where the session seals everything.
+pub(crate) fn open_post(connection: &Connection) {
+    let post = connection.take_post();
+    for letter in post.letters {
         let channel = connection.channel(letter.session);
         let seal = channel.as_deref().filter(|channel| channel.session.seal_required);
         queue(connection, letter.message.len(), seal, |messages| messages.copy_from_slice(&letter.message));
+        connection.deliver(letter);
+    }
+    for session in post.leaving {
+        connection.leave(session);
     }
 }
 

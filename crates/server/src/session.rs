@@ -222,9 +222,20 @@ impl Session {
         self.channels.lock().list.clone()
     }
 
+    /// How many channels it has.
+    pub(crate) fn channel_count(&self) -> usize {
+        self.channels.lock().list.len()
+    }
+
+    /// Gives up all channels but the first.
+    pub(crate) fn leave_other_channels(&self) {
+        for channel in self.channels().iter().skip(1) {
+            channel.mailbox.leave(self.id);
+        }
+    }
+
     /// Sends a message unasked, on the first channel that takes it; false where none does (MS-SMB2 3.3.4.6).
-    pub(crate) fn post(&self, message: Vec<u8>) -> bool {
-        let mut letter = Letter { session: self.id, message };
+    pub(crate) fn post(&self, mut letter: Letter) -> bool {
         for channel in self.channels() {
             match channel.mailbox.post(letter) {
                 Ok(()) => return true,

@@ -314,8 +314,7 @@ impl Peer {
 
     /// The connection breaks.
     pub(crate) fn disconnect(self) {
-        self.connection.in_flight.cancel_all();
-        self.connection.lose_channels();
+        self.connection.ended();
     }
 
     /// One more channel of the session of `first`, which goes on with its channel sequence.

@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -23,6 +24,9 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>>;
+
+    /// How long sent bytes may stay unacknowledged before the stream breaks; `None` for as long as usual.
+    fn set_patience(&mut self, patience: Option<Duration>);
 }
 
 impl Transport for TcpStream {
@@ -42,6 +46,13 @@ impl Transport for TcpStream {
     ) -> Poll<io::Result<usize>> {
         let Some(file) = node.descriptor() else { return Poll::Ready(Err(io::ErrorKind::Unsupported.into())) };
         when_writable(self, task, || rustix::fs::sendfile(&*self, file, Some(&mut { offset }), length))
+    }
+
+    fn set_patience(&mut self, patience: Option<Duration>) {
+        let milliseconds = patience.map_or(0, |patience| patience.as_millis() as u32);
+        if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(&*self, milliseconds) {
+            tracing::debug!(%error, "TCP_USER_TIMEOUT was not set");
+        }
     }
 }
 
@@ -77,4 +88,6 @@ impl Transport for tokio::io::DuplexStream {
         let count = node.read_at(&mut bytes, offset).unwrap();
         if count == 0 { Poll::Ready(Ok(0)) } else { Pin::new(self).poll_write(task, &bytes[..count]) }
     }
+
+    fn set_patience(&mut self, _patience: Option<Duration>) {}
 }

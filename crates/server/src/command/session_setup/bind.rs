@@ -97,6 +97,10 @@ impl Finished {
         let facts = connection.channel_facts(algorithm);
         connection.add_channel(session.add_channel(key, facts, estate.settings.channels_max)?);
         tracing::info!(peer = %connection.peer, session = self.id.0, "one more channel");
+        if !multichannel::is_for(&context.server().estate.load(), session) {
+            // It was switched off meanwhile, and whoever did that has not seen this channel.
+            session.leave_other_channels();
+        }
         Ok(Reply { session: Some(self.id), ..Reply::new(body(session_flags(session), token)) })
     }
 }

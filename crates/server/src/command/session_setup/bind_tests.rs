@@ -15,6 +15,7 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::{Admin, CHANNELS_DEFAULT, Multichannel, Signing};
+use crate::pipeline;
 use crate::testing::{OTHER_USER, Peer, Terms, server};
 
 /// A connection that has negotiated `terms`.
@@ -209,6 +210,28 @@ async fn an_account_that_has_it_off_has_one_channel() {
     assert!(!without.connection.negotiation.borrow().has_multichannel());
     let older = negotiated(&server, Terms { dialect: Dialect::SMB_3_0_2, ..Terms::default() }).await;
     assert!(!older.connection.negotiation.borrow().has_multichannel());
+}
+
+#[tokio::test]
+async fn switched_off_it_ends_all_channels_but_the_first() {
+    let server = server(Signing::Enabled);
+    let mut first = Peer::sign_in(&server).await;
+    let (second, mut third) = (Peer::bound(&server, &first).await, Peer::bound(&server, &first).await);
+    // Another session's only channel is on the third connection.
+    let id = std::mem::replace(&mut third.session_id, SessionId(0));
+    third.signing_key = None;
+    third.set_up_session().await;
+    set_multichannel(&server, Multichannel::Off);
+    for peer in [&first, &second, &third] {
+        pipeline::open_post(&peer.connection);
+    }
+    assert!(first.connection.takes_requests() && third.connection.takes_requests());
+    assert!(!second.connection.takes_requests(), "it ends in order");
+    second.disconnect();
+    assert!(third.connection.channel(id).is_none());
+    assert_eq!(server.sessions.find(id).unwrap().channel_count(), 1);
+    first.open("file").await;
+    assert_eq!(third.ask(Command::ECHO, |body| EchoRequest.encode(body)).await.status(), Status::SUCCESS);
 }
 
 #[tokio::test]
