@@ -121,7 +121,6 @@ pub(crate) struct Surroundings {
     /// Opens that do not belong to the same lease.
     pub(crate) other_opens: bool,
     pub(crate) has_locks: bool,
-    pub(crate) delete_pending: bool,
 }
 
 /// What an open's oplock or lease holds.
@@ -314,8 +313,8 @@ impl Caches {
 
     fn may_lease(&self, stream: &str, state: LeaseState, id: LeaseId, around: Surroundings) -> bool {
         match state {
-            ALL | READ_WRITE => !around.other_opens && !(state == ALL && around.delete_pending),
-            READ_HANDLE => !around.delete_pending && self.may_share(stream, around, Some(id), Grant::is_level_two),
+            ALL | READ_WRITE => !around.other_opens,
+            READ_HANDLE => self.may_share(stream, around, Some(id), Grant::is_level_two),
             READ => self.may_share(stream, around, Some(id), |_| false),
             // The other combinations have no meaning.
             _ => false,

@@ -58,7 +58,7 @@ pub(crate) enum Target {
     /// A file, directory or stream.
     File(Arc<FileOpen>),
     /// A named pipe.
-    Pipe(Pipe),
+    Pipe(Box<Pipe>),
 }
 
 /// The part of an open that files have.

@@ -15,7 +15,7 @@ fn lease(key: u8, state: LeaseState) -> Wanted {
 }
 
 fn alone() -> Surroundings {
-    Surroundings { other_opens: false, has_locks: false, delete_pending: false }
+    Surroundings { other_opens: false, has_locks: false }
 }
 
 fn with_others() -> Surroundings {

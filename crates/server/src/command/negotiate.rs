@@ -188,18 +188,18 @@ fn choose_dialect(request: &NegotiateRequest<'_>, settings: &Settings) -> Option
 fn capabilities(estate: &Estate, dialect: Dialect, request: &NegotiateRequest<'_>) -> Capabilities {
     let mut capabilities = Capabilities::NONE;
     if dialect >= Dialect::SMB_2_1 {
-        capabilities = capabilities | Capabilities::LARGE_MTU | Capabilities::LEASING;
+        capabilities |= Capabilities::LARGE_MTU | Capabilities::LEASING;
     }
     if dialect >= Dialect::SMB_3_0 {
-        capabilities = capabilities | Capabilities::DIRECTORY_LEASING;
+        capabilities |= Capabilities::DIRECTORY_LEASING;
     }
     if older_cipher(dialect, request.capabilities).is_some() {
-        capabilities = capabilities | Capabilities::ENCRYPTION;
+        capabilities |= Capabilities::ENCRYPTION;
     }
     let name = server_name(request);
     let asked = request.capabilities.contains(Capabilities::MULTI_CHANNEL);
     if asked && multichannel::is_offered(estate, dialect, name.as_deref()) {
-        capabilities = capabilities | Capabilities::MULTI_CHANNEL;
+        capabilities |= Capabilities::MULTI_CHANNEL;
     }
     capabilities
 }

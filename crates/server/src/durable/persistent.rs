@@ -164,7 +164,7 @@ fn restore_one(server: &Arc<Shared>, record: &Record) -> Result<(), String> {
     let keeping = file.durability.keeping();
     let open = Arc::new(Open::new(id, line, user.into(), tree, Target::File(Arc::new(file)), record.granted));
     if !server.durables.insert(&open, keeping, Instant::now() + keeping.timeout()) {
-        open.close(&server);
+        open.close(server);
         return Err("too many opens wait for their clients".to_owned());
     }
     Ok(())

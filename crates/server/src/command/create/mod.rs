@@ -55,9 +55,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
         durable::Begun::Answered(reply) => return Ok(reply),
         durable::Begun::Goes(wish) => wish,
     };
-    let negotiation = context.connection.negotiation.borrow();
-    let client = Client { dialect: negotiation.dialect().unwrap_or_default(), guid: negotiation.client_guid };
-    drop(negotiation);
+    let client = Client::of(&context.connection);
     let plan = Arc::new(Plan::read(&request, &tree, &client)?);
     let mut races = 0;
     while races < RACES_MAX {
@@ -333,7 +331,7 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
     let id = context.server().new_open_id();
     let granted = wire::security::access::FILE_ALL;
     let line = Line::to(context.session()?);
-    let open = keep(context, id, Target::Pipe(pipe), line, granted)?;
+    let open = keep(context, id, Target::Pipe(Box::new(pipe)), line, granted)?;
     let response = CreateResponse {
         create_action: CreateAction::OPENED,
         allocation_size: 4096,

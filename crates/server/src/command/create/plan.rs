@@ -13,6 +13,7 @@ use wire::status::Status;
 
 use crate::attributes;
 use crate::caching::{Actor, LeaseId, Wanted};
+use crate::connection::Connection;
 use crate::open::OpenId;
 use crate::refusal::Refusal;
 use crate::tree::Tree;
@@ -43,11 +44,16 @@ const EAS_BYTES_MAX: usize = 64 << 10;
 
 /// Who asks, as far as caching goes.
 pub(super) struct Client {
-    pub(super) dialect: Dialect,
-    pub(super) guid: Guid,
+    dialect: Dialect,
+    guid: Guid,
 }
 
 impl Client {
+    pub(super) fn of(connection: &Connection) -> Self {
+        let negotiation = connection.negotiation.borrow();
+        Client { dialect: negotiation.dialect().unwrap_or_default(), guid: negotiation.client_guid }
+    }
+
     /// What a CREATE asks to cache, and its directory's lease (MS-SMB2 3.3.5.9, Oplock Acquisition).
     fn wanted(&self, request: &CreateRequest<'_>) -> Result<(Wanted, Option<LeaseId>), Refusal> {
         let lease = request.contexts.find(name::LEASE).map(Lease::decode).transpose()?;
@@ -128,7 +134,7 @@ impl Plan {
         })
     }
 
-    /// The share access that an open of another kind of rights needs is looked at with the caching of this one.
+    /// Whose caching the open leaves alone.
     pub(super) fn actor(&self, open: OpenId) -> Actor {
         Actor { open, lease: self.wanted.lease() }
     }

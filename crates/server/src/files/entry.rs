@@ -1,0 +1,280 @@
+//! One file as its opens share it: each method decides and changes in one step, under the file's lock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use store::{Identity, SharePath, fold};
+use wire::command::create::OplockLevel;
+use wire::context::lease::LeaseState;
+use wire::status::Status;
+
+use super::now;
+use super::state::FileState;
+use crate::access;
+use crate::breaks::Wait;
+use crate::caching::{Actor, Granted, Held, LeaseId, Notice, NoticeKind, Operation};
+use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
+use crate::open::OpenId;
+
+/// One file and its streams.
+pub(crate) struct FileEntry {
+    pub(super) identity: Identity,
+    pub(super) state: Mutex<FileState>,
+    /// Some stream has byte-range locks. Set under the lock of `state`, read without it.
+    pub(super) locked: AtomicBool,
+    /// Some stream has oplocks or leases. Set under the lock of `state`, read without it.
+    pub(super) cached: AtomicBool,
+}
+
+impl FileEntry {
+    pub(super) fn new(identity: Identity) -> Self {
+        FileEntry { identity, state: Mutex::default(), locked: AtomicBool::new(false), cached: AtomicBool::new(false) }
+    }
+
+    /// True where it is the file of this identity.
+    pub(crate) fn is_of(&self, identity: Identity) -> bool {
+        self.identity == identity
+    }
+
+    /// Sets or clears delete-pending (MS-FSA 2.1.5.15.3) for the stream of an open.
+    pub(crate) fn set_delete_pending(&self, stream: &str, pending: bool) {
+        let mut state = self.state.lock();
+        let stream = fold(stream);
+        state.pending_deletes.retain(|name| *name != stream);
+        if stream.is_empty() {
+            state.unlinked_by = None;
+        }
+        if pending {
+            state.pending_deletes.push(stream);
+        }
+    }
+
+    /// Makes the file delete-pending so that its name goes when `open` closes; who else has it open keeps using it
+    /// (MS-FSA 2.1.5.15.4, Link.DeleteUsingPosixSemantics).
+    pub(crate) fn unlink_with(&self, open: OpenId) {
+        self.set_delete_pending("", true);
+        self.state.lock().unlinked_by = Some(open);
+    }
+
+    /// True where the stream, or the whole file, goes with its last open.
+    pub(crate) fn is_delete_pending(&self, stream: &str) -> bool {
+        self.state.lock().is_delete_pending(&fold(stream))
+    }
+
+    /// Gives every open of the name `from` the name `to`.
+    pub(crate) fn renamed(&self, from: &SharePath, to: &SharePath) {
+        for claim in &self.state.lock().claims {
+            let mut name = claim.names.lock();
+            if *name == *from {
+                *name = to.clone();
+            }
+        }
+    }
+
+    /// True where another open of the file, or of a stream of it, does not share `DELETE`, or is not of the file's unnamed stream:
+    /// what stands in the way of replacing the file by a rename.
+    pub(crate) fn is_open_by_others(&self, open: Option<OpenId>) -> bool {
+        self.state.lock().claims.iter().any(|claim| Some(claim.open) != open)
+    }
+
+    /// True where an open of the stream with this (access, share access) would be refused.
+    pub(crate) fn conflicts_with(&self, stream: &str, wanted: (u32, u32)) -> bool {
+        let stream = fold(stream);
+        let state = self.state.lock();
+        state
+            .claims
+            .iter()
+            .filter(|claim| claim.stream == stream)
+            .any(|claim| access::shares_conflict(wanted, (claim.access, claim.share)))
+    }
+
+    /// True where the stream has opens.
+    pub(crate) fn has_opens_of(&self, stream: &str) -> bool {
+        let stream = fold(stream);
+        self.state.lock().claims.iter().any(|claim| claim.stream == stream)
+    }
+
+    /// Gives what the opens of a stream share its new name.
+    pub(crate) fn stream_renamed(&self, from: &str, to: &str) {
+        let mut state = self.state.lock();
+        let (from, to) = (fold(from), fold(to));
+        let pending = state.pending_deletes.iter_mut().filter(|name| **name == from);
+        pending.for_each(|name| name.clone_from(&to));
+        state.caches.stream_renamed(&from, &to);
+        if let Some(locks) = state.locks.remove(&from) {
+            state.locks.insert(to.clone(), locks);
+        }
+        for claim in state.claims.iter_mut().filter(|claim| claim.stream == from) {
+            claim.stream.clone_from(&to);
+        }
+    }
+
+    /// True where opens of named streams exist.
+    pub(crate) fn has_open_streams(&self) -> bool {
+        self.state.lock().claims.iter().any(|claim| !claim.stream.is_empty())
+    }
+
+    /// Takes a byte-range lock. Refused where the open has left the file: nobody would release it.
+    pub(crate) fn lock(&self, stream: &str, wanted: RangeLock) -> Result<(), LockRefusal> {
+        self.change_locks(stream, wanted.open, |locks| locks.lock(wanted))
+    }
+
+    /// The same, or takes a place among those who wait for it.
+    pub(crate) fn lock_or_wait(&self, stream: &str, wanted: RangeLock) -> Result<Option<Place>, LockRefusal> {
+        self.change_locks(stream, wanted.open, |locks| match locks.lock(wanted) {
+            Err(LockRefusal::Conflict) => locks.wait(wanted).map(Some),
+            taken => taken.map(|()| None),
+        })
+    }
+
+    /// Waits no longer. What was granted unheard is taken back.
+    pub(crate) fn stop_waiting(&self, stream: &str, wanted: &RangeLock, ticket: Ticket) {
+        // An open that has left has neither locks nor waiters.
+        let _ = self.change_locks(stream, wanted.open, |locks| {
+            if !locks.stop_waiting(ticket) {
+                locks.take_back(wanted);
+            }
+            Ok(())
+        });
+    }
+
+    /// Releases a byte-range lock.
+    pub(crate) fn unlock(&self, stream: &str, open: OpenId, offset: u64, length: u64) -> Result<(), LockRefusal> {
+        self.change_locks(stream, open, |locks| locks.unlock(open, offset, length))
+    }
+
+    /// Undoes [`FileEntry::lock`].
+    pub(crate) fn take_back(&self, stream: &str, lock: &RangeLock) {
+        // An open that has left has no locks.
+        let _ = self.change_locks(stream, lock.open, |locks| {
+            locks.take_back(lock);
+            Ok(())
+        });
+    }
+
+    pub(super) fn change_locks<T>(
+        &self,
+        stream: &str,
+        open: OpenId,
+        apply: impl FnOnce(&mut RangeLocks) -> Result<T, LockRefusal>,
+    ) -> Result<T, LockRefusal> {
+        let mut state = self.state.lock();
+        if state.claims.iter().all(|claim| claim.open != open) {
+            return Err(LockRefusal::Closed);
+        }
+        let answer = apply(state.locks.entry(fold(stream)).or_default());
+        self.note_locks(&mut state);
+        answer
+    }
+
+    /// The byte-range locks of an open.
+    pub(crate) fn locks_of(&self, stream: &str, open: OpenId) -> Vec<RangeLock> {
+        self.state.lock().locks.get(&fold(stream)).map_or(Vec::new(), |locks| locks.of(open))
+    }
+
+    /// True where some stream has byte-range locks.
+    pub(crate) fn has_locks(&self) -> bool {
+        self.locked.load(Ordering::Acquire)
+    }
+
+    /// What `check` says of a stream's byte-range locks; true where there are none.
+    pub(crate) fn locks_allow(&self, stream: &str, check: impl FnOnce(&RangeLocks) -> bool) -> bool {
+        !self.has_locks() || self.state.lock().locks.get(&fold(stream)).is_none_or(check)
+    }
+
+    /// True where someone caches something of the file.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.cached.load(Ordering::Acquire)
+    }
+
+    /// Breaks the oplocks and leases that `operation` is in conflict with. The notices must be sent; where there is a wait, the
+    /// operation is to be tried again after it.
+    pub(crate) fn contend(
+        self: &Arc<Self>,
+        stream: &str,
+        actor: Actor,
+        operation: Operation,
+    ) -> (Option<Wait>, Vec<Notice>) {
+        if !self.is_cached() {
+            return (None, Vec::new());
+        }
+        let mut notices = Vec::new();
+        let mut state = self.state.lock();
+        state.expire(now());
+        let until = state.caches.contend(&fold(stream), actor, operation, now(), &mut notices);
+        let wait = until.map(|until| state.wait(self, until));
+        self.note_caches(&state);
+        (wait, notices)
+    }
+
+    /// Acknowledges the break of an open's oplock.
+    pub(crate) fn acknowledge_oplock(&self, open: OpenId, level: OplockLevel) -> Result<OplockLevel, Status> {
+        let mut state = self.state.lock();
+        state.expire(now());
+        let answer = state.caches.acknowledge_oplock(open, level);
+        state.wake();
+        self.note_caches(&state);
+        answer
+    }
+
+    /// Acknowledges the break of a lease.
+    pub(crate) fn acknowledge_lease(&self, id: LeaseId, left: LeaseState) -> (Result<LeaseState, Status>, Vec<Notice>) {
+        let mut notices = Vec::new();
+        let mut state = self.state.lock();
+        state.expire(now());
+        let answer = state.caches.acknowledge_lease(id, left, now(), &mut notices);
+        if answer.is_ok() && !state.caches.is_breaking(id) {
+            state.wake();
+        }
+        self.note_caches(&state);
+        (answer, notices)
+    }
+
+    /// True where the client has not answered a notice.
+    pub(crate) fn awaits_answer(&self, notice: &NoticeKind) -> bool {
+        self.state.lock().caches.awaits_answer(notice)
+    }
+
+    /// Ends the breaks that nobody acknowledged in time.
+    pub(crate) fn expire_breaks(&self) {
+        let mut state = self.state.lock();
+        state.expire(now());
+        self.note_caches(&state);
+    }
+
+    /// Takes a break as acknowledged: the open's client is away, and what it is left with is what it finds when it comes back.
+    pub(crate) fn settle(&self, open: OpenId) {
+        let mut state = self.state.lock();
+        state.caches.settle(open);
+        state.wake();
+        self.note_caches(&state);
+    }
+
+    /// Takes all caching from an open whose client cannot be told.
+    pub(crate) fn give_up_caching(&self, open: OpenId) {
+        let mut state = self.state.lock();
+        state.caches.give_up(open);
+        state.wake();
+        self.note_caches(&state);
+    }
+
+    /// What an open may cache now.
+    pub(crate) fn caching_of(&self, open: OpenId) -> Held {
+        self.state.lock().caches.held_by(open)
+    }
+
+    /// The same as a response says it.
+    pub(crate) fn granted_to(&self, open: OpenId) -> Granted {
+        self.state.lock().caches.granted_to(open)
+    }
+
+    pub(super) fn note_caches(&self, state: &FileState) {
+        self.cached.store(!state.caches.is_empty(), Ordering::Release);
+    }
+
+    pub(super) fn note_locks(&self, state: &mut FileState) {
+        state.locks.retain(|_, locks| !locks.is_empty());
+        self.locked.store(!state.locks.is_empty(), Ordering::Release);
+    }
+}

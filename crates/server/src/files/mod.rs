@@ -1,0 +1,216 @@
+//! What is shared by all opens of one file, whoever made them: share modes, oplocks and leases, delete-on-close and byte-range locks
+//! (MS-FSA 2.1.1.4 and following). Decided and changed in one place, in one step, under a short lock that is never held across
+//! a call to the store.
+
+mod entry;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use parking_lot::{Mutex, MutexGuard};
+use store::{Identity, SharePath, fold};
+use wire::status::Status;
+
+use crate::breaks::Wait;
+use crate::caching::{Granted, LeaseId, Notice, Wanted};
+use crate::line::Line;
+use crate::notify::Watches;
+use crate::open::OpenId;
+
+use self::state::FileState;
+
+pub(crate) use self::entry::FileEntry;
+
+/// The table is split so that shards seldom meet.
+const PARTS: usize = 64;
+
+/// All files that are open.
+pub(crate) struct FileTable {
+    parts: Vec<Mutex<HashMap<Identity, Arc<FileEntry>>>>,
+    /// Which file each lease is of (GlobalLeaseTableList, MS-SMB2 3.3.1.11). Locked after a file's state, never before it.
+    leases: Vec<Mutex<HashMap<LeaseId, Arc<FileEntry>>>>,
+    /// Leases on directories were granted.
+    directory_leases: AtomicBool,
+    /// Who waits to hear of changes.
+    pub(crate) watches: Watches,
+}
+
+/// What an open asks for when it enters the table.
+pub(crate) struct Entry<'a> {
+    pub(crate) open: OpenId,
+    /// The stream's name, empty for the file itself.
+    pub(crate) stream: &'a str,
+    pub(crate) access: u32,
+    pub(crate) share: u32,
+    /// Where the open's path stands; rename changes it for all opens of a name.
+    pub(crate) names: &'a Arc<Mutex<SharePath>>,
+    pub(crate) share_name: &'a Arc<str>,
+    /// Whose it is.
+    pub(crate) line: &'a Arc<Line>,
+    pub(crate) is_directory: bool,
+    /// It empties the file.
+    pub(crate) overwrites: bool,
+    /// FILE_DELETE_ON_CLOSE.
+    pub(crate) deletes: bool,
+    /// What it asks to cache.
+    pub(crate) wanted: &'a Wanted,
+}
+
+/// What becomes of an open that wants to enter the table.
+pub(crate) enum Entering {
+    /// It is in, with what it may cache.
+    Entered(Granted),
+    /// Others have to give up caching first: to be tried again after that.
+    Waits(Wait),
+    /// Another open is in the way.
+    Refused(Status),
+}
+
+/// What is to be removed because the last open of it has gone.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// Nothing.
+    Nothing,
+    /// The file or directory.
+    File,
+    /// One of its streams.
+    Stream(String),
+}
+
+impl FileTable {
+    pub(crate) fn new() -> Self {
+        FileTable {
+            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
+            leases: (0..PARTS).map(|_| Mutex::default()).collect(),
+            directory_leases: AtomicBool::new(false),
+            watches: Watches::new(),
+        }
+    }
+
+    /// Enters an open: refused with `SHARING_VIOLATION` or `DELETE_PENDING` where another open is in the way, with
+    /// `INVALID_PARAMETER` where its lease is of another file. The notices must be sent whatever comes of it.
+    pub(crate) fn enter(&self, identity: Identity, entry: &Entry<'_>) -> (Arc<FileEntry>, Entering, Vec<Notice>) {
+        loop {
+            let file = {
+                let mut part = self.part(identity).lock();
+                Arc::clone(part.entry(identity).or_insert_with(|| Arc::new(FileEntry::new(identity))))
+            };
+            let mut state = file.state.lock();
+            if state.retired {
+                continue;
+            }
+            let mut notices = Vec::new();
+            let entering = match self.admits_lease(&file, entry) {
+                Err(status) => Entering::Refused(status),
+                Ok(()) => state.enter(entry, &file, now(), &mut notices),
+            };
+            if let (Entering::Entered(..), Some(lease)) = (&entering, entry.wanted.lease()) {
+                self.leases_of(lease).lock().insert(lease, Arc::clone(&file));
+                if entry.is_directory {
+                    self.directory_leases.store(true, Ordering::Release);
+                }
+            }
+            file.note_caches(&state);
+            self.retire_if_unused(&file, state);
+            return (file, entering, notices);
+        }
+    }
+
+    /// A lease is of one file (MS-SMB2 3.3.5.9.8).
+    fn admits_lease(&self, file: &Arc<FileEntry>, entry: &Entry<'_>) -> Result<(), Status> {
+        let Some(lease) = entry.wanted.lease() else { return Ok(()) };
+        let taken = self.leases_of(lease).lock().get(&lease).is_some_and(|known| !Arc::ptr_eq(known, file));
+        if taken { Err(Status::INVALID_PARAMETER) } else { Ok(()) }
+    }
+
+    /// True where a lease on a directory was ever granted: nobody has to look for any before.
+    pub(crate) fn has_directory_leases(&self) -> bool {
+        self.directory_leases.load(Ordering::Acquire)
+    }
+
+    /// The file that a lease is of.
+    pub(crate) fn of_lease(&self, lease: LeaseId) -> Option<Arc<FileEntry>> {
+        self.leases_of(lease).lock().get(&lease).cloned()
+    }
+
+    fn leases_of(&self, lease: LeaseId) -> &Mutex<HashMap<LeaseId, Arc<FileEntry>>> {
+        &self.leases[usize::from(lease.key.0[0] ^ lease.key.0[15]) % PARTS]
+    }
+
+    /// What is shared by the opens of a file, where it has any.
+    pub(crate) fn find(&self, identity: Identity) -> Option<Arc<FileEntry>> {
+        self.part(identity).lock().get(&identity).cloned()
+    }
+
+    /// Takes an open out. `delete` says whether its close asks for deletion (FILE_DELETE_ON_CLOSE). While a removal is given, the
+    /// file stays delete-pending until [`FileTable::removed`].
+    pub(crate) fn leave(&self, file: &Arc<FileEntry>, open: OpenId, delete: bool) -> Removal {
+        let mut state = file.state.lock();
+        let lease = state.caches.held_by(open).lease;
+        let removal = state.leave(open, delete);
+        if let Some(lease) = lease.filter(|lease| !state.caches.has_lease(*lease)) {
+            self.leases_of(lease).lock().remove(&lease);
+        }
+        file.note_locks(&mut state);
+        file.note_caches(&state);
+        if removal == Removal::Nothing {
+            self.retire_if_unused(file, state);
+        }
+        removal
+    }
+
+    /// Says that the removal that [`FileTable::leave`] gave was tried.
+    pub(crate) fn removed(&self, file: &Arc<FileEntry>, removal: &Removal) {
+        let mut state = file.state.lock();
+        match removal {
+            Removal::Nothing => return,
+            // Its streams went with it. Its identity may be another file's soon.
+            Removal::File => state.pending_deletes.clear(),
+            Removal::Stream(name) => {
+                let stream = fold(name);
+                state.pending_deletes.retain(|pending| *pending != stream);
+            }
+        }
+        state.wake();
+        self.retire_if_unused(file, state);
+    }
+
+    /// The files that an open of `share_name` below `directory` is of.
+    pub(crate) fn opens_below(&self, share_name: &str, directory: &SharePath) -> Vec<Arc<FileEntry>> {
+        let of_part = |part: &Mutex<HashMap<Identity, Arc<FileEntry>>>| {
+            let files: Vec<_> = part.lock().values().cloned().collect();
+            files.into_iter().filter(|file| file.state.lock().has_open_below(share_name, directory))
+        };
+        self.parts.iter().flat_map(of_part).collect()
+    }
+
+    /// True where an open of `share_name` lies below `directory`.
+    pub(crate) fn has_opens_below(&self, share_name: &str, directory: &SharePath) -> bool {
+        !self.opens_below(share_name, directory).is_empty()
+    }
+
+    fn part(&self, identity: Identity) -> &Mutex<HashMap<Identity, Arc<FileEntry>>> {
+        &self.parts[(identity.file ^ identity.volume) as usize % PARTS]
+    }
+
+    fn retire_if_unused(&self, file: &Arc<FileEntry>, mut state: MutexGuard<'_, FileState>) {
+        if state.claims.is_empty() && state.pending_deletes.is_empty() {
+            state.retired = true;
+            drop(state);
+            let mut part = self.part(file.identity).lock();
+            if part.get(&file.identity).is_some_and(|entry| Arc::ptr_eq(entry, file)) {
+                part.remove(&file.identity);
+            }
+        }
+    }
+}
+
+/// The time, which tests may set.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
