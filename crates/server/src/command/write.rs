@@ -55,7 +55,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
         return Ok(Reply::new(WriteResponse::to_bytes(0).to_vec()));
     }
     if end > context.store()?.facts().file_length_max {
-        return Err(Status::DISK_FULL.into());
+        return Err(Status::INVALID_PARAMETER.into());
     }
     if !file.file.locks_allow(&file.stream_name(), |locks| locks.may_write(open.id, offset, u64::from(count))) {
         return Err(Status::FILE_LOCK_CONFLICT.into());

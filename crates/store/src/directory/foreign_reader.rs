@@ -56,10 +56,10 @@ fn run(ends: &Ends, quiet: &Quiet) {
         let Some(foreign) = quiet.upgrade() else { return };
         let events = read_all(ends);
         let mut found = std::mem::take(&mut found_before);
-        let older: Vec<_> = found.iter().cloned().collect();
+        let older = found.clone();
         foreign.tell(&events, &mut found);
         // What does not come with the next events was made before its directory was watched.
-        older.iter().for_each(|name| drop(found.remove(name)));
+        found.retain(|name| !older.contains(name));
         found_before = found;
     }
 }
