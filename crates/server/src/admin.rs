@@ -228,6 +228,9 @@ pub trait Admin: Send + Sync {
     /// All sessions.
     fn sessions(&self) -> Vec<SessionView>;
 
+    /// The connections of each shard.
+    fn connections(&self) -> Vec<usize>;
+
     /// All opens.
     fn opens(&self) -> Vec<OpenView>;
 

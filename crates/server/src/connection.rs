@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Instant;
 
@@ -24,6 +24,7 @@ use crate::durable::Parting;
 use crate::in_flight::InFlightTable;
 use crate::inbox::Inbox;
 use crate::mailbox::{Letter, Mailbox, Post};
+use crate::migration::{self, Luggage};
 use crate::outbox::{Next, Outbox};
 use crate::pipeline;
 use crate::session::{Channel, ChannelFacts};
@@ -37,6 +38,9 @@ const WAITING_MAX: usize = 1_024;
 /// The connection must end (MS-SMB2 3.3.5.2 names the cases), with the reason for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Disconnect(pub(crate) &'static str);
+
+/// No end: it goes on on another shard.
+const MOVES: Disconnect = Disconnect("it moves to another shard");
 
 /// What a connection is to the pipeline and to commands. Single-threaded: cells, no locks.
 pub(crate) struct Connection {
@@ -61,6 +65,8 @@ pub(crate) struct Connection {
     tasks: Cell<usize>,
     ending: Cell<Option<Ending>>,
     waker: Cell<Option<Waker>>,
+    /// It takes no requests until it is known whether it moves to another shard.
+    moving: Cell<bool>,
 }
 
 /// How a connection is about to end.
@@ -81,28 +87,34 @@ pub(crate) struct Origin {
 }
 
 impl Connection {
-    pub(crate) fn new(origin: Origin, server: Arc<Shared>, buffers: Rc<Buffers>) -> Rc<Self> {
+    /// A connection that is new, or comes from another shard. What it has not read yet goes to [`Connection::serve`].
+    pub(crate) fn new(luggage: Luggage, server: Arc<Shared>, buffers: Rc<Buffers>) -> Rc<Self> {
+        let origin = luggage.origin;
+        let channels = luggage.channels.into_iter().map(|channel| (channel.session.id, Rc::new(channel)));
+        let in_flight = InFlightTable::default();
+        in_flight.go_on_after(luggage.last_async_id);
         Rc::new(Connection {
             id: origin.id,
             peer: origin.peer,
             local: origin.local,
             shard: origin.shard,
-            accepted: Instant::now(),
+            accepted: luggage.accepted,
             server,
             buffers,
             outbox: RefCell::default(),
-            window: RefCell::new(CreditWindow::new()),
-            negotiation: RefCell::default(),
-            channels: RefCell::default(),
+            window: RefCell::new(luggage.window),
+            negotiation: RefCell::new(luggage.negotiation),
+            channels: RefCell::new(channels.collect()),
             setups: RefCell::default(),
-            in_flight: InFlightTable::default(),
-            active_seconds: Arc::default(),
-            mailbox: Arc::default(),
+            in_flight,
+            active_seconds: luggage.active_seconds,
+            mailbox: luggage.mailbox,
             deliveries: RefCell::default(),
             silent: Cell::new(false),
             tasks: Cell::new(0),
             ending: Cell::new(None),
             waker: Cell::new(None),
+            moving: Cell::new(false),
         })
     }
 
@@ -131,7 +143,7 @@ impl Connection {
             connection: self.id,
             peer: self.peer.clone(),
             local: self.local.clone(),
-            shard: self.shard,
+            shard: AtomicUsize::new(self.shard),
             signing,
             bytes_received: AtomicU64::new(0),
             bytes_sent: AtomicU64::new(0),
@@ -209,16 +221,69 @@ impl Connection {
         let mut channels = self.channels.borrow_mut();
         // Sessions that ended on another connection have left theirs here.
         channels.retain(|_, channel| !channel.session.has_ended());
+        self.moving.set(channel.facts.shard() != self.shard);
         channels.insert(channel.session.id, channel.into());
     }
 
-    /// Serves the stream to its end, then ends what lived on the connection.
-    pub(crate) async fn serve(self: Rc<Self>, mut stream: impl Transport) {
+    /// Whether it may leave its shard now. A connection that serves other sessions too stays with them, and what is in flight cannot move;
+    /// then its channel stays where it is.
+    fn decide_to_move(&self) -> bool {
+        let channels = self.channels.borrow();
+        let is_free = self.tasks.get() == 0 && self.ending.get().is_none() && self.setups.borrow().is_empty();
+        let is_alone = channels.len() == 1 && channels.values().all(|channel| Rc::strong_count(channel) == 1);
+        let moves = is_free && is_alone && self.deliveries.borrow().is_idle();
+        if !moves {
+            self.moving.set(false);
+            channels.values().for_each(|channel| channel.facts.set_shard(self.shard));
+        }
+        moves
+    }
+
+    /// Everything it has, for its new shard; `None` where it stays.
+    fn pack(&self, inbox: &mut Inbox) -> Option<Luggage> {
+        let (id, channel) = self.channels.borrow_mut().drain().next()?;
+        let channel = match migration::unshared(channel) {
+            Ok(channel) => channel,
+            Err(shared) => {
+                self.channels.borrow_mut().insert(id, shared);
+                return None;
+            }
+        };
+        let shard = channel.facts.shard();
+        Some(Luggage {
+            origin: Origin { id: self.id, peer: self.peer.clone(), local: self.local.clone(), shard },
+            accepted: self.accepted,
+            window: self.window.replace(CreditWindow::new()),
+            negotiation: self.negotiation.take(),
+            channels: vec![channel],
+            last_async_id: self.in_flight.last_async_id(),
+            active_seconds: Arc::clone(&self.active_seconds),
+            mailbox: Arc::clone(&self.mailbox),
+            unread: inbox.take_unread(&self.buffers),
+        })
+    }
+
+    /// Serves the stream to its end, then ends what lived on the connection; or until it moves to another shard, and gives it with what
+    /// goes there. `unread` came in before.
+    pub(crate) async fn serve<S: Transport>(self: Rc<Self>, mut stream: S, unread: Vec<u8>) -> Option<(S, Luggage)> {
         let mut inbox = Inbox::default();
-        let end = poll_fn(|task| self.poll(task, &mut stream, &mut inbox)).await;
+        if !self.channels.borrow().is_empty() {
+            inbox.trust();
+        }
+        let end = match inbox.put(&self.buffers, &unread) {
+            Ok(()) => poll_fn(|task| self.poll(task, &mut stream, &mut inbox)).await,
+            Err(_) => Disconnect("a frame has an impossible length"),
+        };
+        if end == MOVES
+            && let Some(luggage) = self.pack(&mut inbox)
+        {
+            tracing::debug!(peer = %self.peer, shard = luggage.origin.shard, "connection moves");
+            return Some((stream, luggage));
+        }
         tracing::debug!(peer = %self.peer, reason = end.0, "connection ended");
         inbox.clear(&self.buffers);
         self.ended();
+        None
     }
 
     /// Ends what lived on the connection.
@@ -264,6 +329,9 @@ impl Connection {
             let drained = self.send(task, stream)?;
             self.deliveries.borrow_mut().advance(task, stream, drained);
             self.check_ending(drained)?;
+            if self.moving.get() && drained && self.decide_to_move() {
+                return Err(MOVES);
+            }
             if !drained && self.outbox.borrow().bytes() >= FLUSH_BYTES {
                 return Ok(());
             }
@@ -335,7 +403,7 @@ impl Connection {
     }
 
     pub(crate) fn takes_requests(&self) -> bool {
-        self.ending.get().is_none() && self.tasks.get() < WAITING_MAX
+        self.ending.get().is_none() && self.tasks.get() < WAITING_MAX && !self.moving.get()
     }
 
     fn check_ending(&self, drained: bool) -> Result<(), Disconnect> {

@@ -65,6 +65,11 @@ impl Deliveries {
         }
     }
 
+    /// True where nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.letters.is_empty() && !self.is_impatient
+    }
+
     /// What the connection leaves undelivered.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Letter> {
         std::mem::take(&mut self.letters).into_iter().map(|(_, letter)| letter)

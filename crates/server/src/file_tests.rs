@@ -83,7 +83,7 @@ async fn reads_arrive_whole_and_in_order(
 ) {
     let (_folder, mut peer, file) = folder_with_file().await;
     let connection = Rc::clone(&peer.connection);
-    let serving = tokio::task::spawn_local(connection.serve(ours));
+    let serving = tokio::task::spawn_local(connection.serve(ours, Vec::new()));
     let requests: Vec<u8> =
         READS.iter().flat_map(|(offset, length)| framed(&read(&mut peer, file, *offset, *length))).collect();
     theirs.write_all(&requests).await.unwrap();
@@ -122,7 +122,7 @@ async fn what_a_file_has_lost_since_its_length_was_promised_is_sent_as_zeros() {
             peer.process(&mut request).unwrap();
         }
         std::fs::File::options().write(true).open(folder.path().join("file")).unwrap().set_len(300_000).unwrap();
-        let serving = tokio::task::spawn_local(Rc::clone(&peer.connection).serve(ours));
+        let serving = tokio::task::spawn_local(Rc::clone(&peer.connection).serve(ours, Vec::new()));
         for offset in [0, 1000] {
             let message = answer(&mut theirs).await;
             let data = ReadResponse::decode(&message).unwrap().data;
@@ -142,7 +142,7 @@ async fn a_client_that_takes_nothing_holds_no_more_than_a_batch() {
     let body = async {
         let (_folder, mut peer, file) = folder_with_file().await;
         let (ours, mut theirs) = tokio::io::duplex(16 << 10);
-        let serving = tokio::task::spawn_local(Rc::clone(&peer.connection).serve(ours));
+        let serving = tokio::task::spawn_local(Rc::clone(&peer.connection).serve(ours, Vec::new()));
         for _ in 0..40 {
             theirs.write_all(&framed(&read(&mut peer, file, 0, 1 << 20))).await.unwrap();
             tokio::task::yield_now().await;

@@ -90,6 +90,16 @@ impl InFlightTable {
         Waiting { table: self, request: Rc::clone(request) }
     }
 
+    /// The AsyncId given last.
+    pub(crate) fn last_async_id(&self) -> u64 {
+        self.next_async_id.get()
+    }
+
+    /// Gives AsyncIds above `last` from now on.
+    pub(crate) fn go_on_after(&self, last: u64) {
+        self.next_async_id.set(last);
+    }
+
     /// How many have had an interim answer.
     pub(crate) fn announced(&self) -> usize {
         self.announced.get()

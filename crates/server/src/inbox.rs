@@ -81,6 +81,28 @@ impl Inbox {
         self.filled += bytes;
     }
 
+    /// Takes out what no frame was made of.
+    pub(crate) fn take_unread(&mut self, buffers: &Buffers) -> Vec<u8> {
+        let unread = self.held().to_vec();
+        self.clear(buffers);
+        unread
+    }
+
+    /// Takes bytes as if they had just come in.
+    pub(crate) fn put(&mut self, buffers: &Buffers, mut bytes: &[u8]) -> Result<(), BadFrame> {
+        while !bytes.is_empty() {
+            let room = self.room(buffers)?;
+            let taken = room.len().min(bytes.len());
+            if taken == 0 {
+                return Err(BadFrame);
+            }
+            room[..taken].copy_from_slice(&bytes[..taken]);
+            self.received(taken);
+            bytes = &bytes[taken..];
+        }
+        Ok(())
+    }
+
     /// Gives the buffer back where nothing is in it.
     pub(crate) fn release(&mut self, buffers: &Buffers) {
         if self.start == self.filled {

@@ -35,6 +35,7 @@ mod lock_sequences;
 mod lock_wait;
 mod locks;
 mod mailbox;
+mod migration;
 mod multichannel;
 mod notify;
 mod open;
@@ -42,6 +43,7 @@ mod outbox;
 mod overview;
 mod pipe;
 mod pipeline;
+mod placement;
 mod pool;
 mod refusal;
 mod session;
@@ -72,6 +74,7 @@ use crate::durable::{Durables, Parting, restore};
 use crate::files::FileTable;
 use crate::interfaces::Interfaces;
 use crate::open::{Open, OpenId};
+use crate::placement::Placement;
 use crate::pool::Pool;
 use crate::session::{Session, Sessions};
 use crate::shard::Shards;
@@ -107,6 +110,7 @@ pub(crate) struct Shared {
     pub(crate) writes: WritePlace,
     pub(crate) interfaces: Interfaces,
     pub(crate) listening: Vec<SocketAddr>,
+    pub(crate) placement: Placement,
     next_open: AtomicU64,
 }
 
@@ -122,15 +126,15 @@ impl Server {
             listeners.push(listener);
         }
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
-        let shared = Arc::new(Shared::new(estate, addresses.clone()));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = if config.shards == 0 { cores } else { config.shards };
+        let shared = Arc::new(Shared::new(estate, addresses.clone(), count));
         if let Some(folder) = &config.opens {
             shared.durables.keep_records(folder).map_err(|error| {
                 io::Error::new(error.kind(), format!("cannot keep opens in {}: {error}", folder.display()))
             })?;
             restore(&shared);
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let count = if config.shards == 0 { cores } else { config.shards };
         let shards = Shards::start(count, &shared, listeners)?;
         Ok(Server { shared, shards, addresses })
     }
@@ -159,8 +163,8 @@ impl Server {
 }
 
 impl Shared {
-    /// What serves `estate` on the addresses `listening`.
-    pub(crate) fn new(estate: Estate, listening: Vec<SocketAddr>) -> Self {
+    /// What serves `estate` on the addresses `listening` with this many shards.
+    pub(crate) fn new(estate: Estate, listening: Vec<SocketAddr>, shards: usize) -> Self {
         let mut chance = [0; 4];
         // Without chance the numbers are still unique while the server runs.
         let _ = secure::random(&mut chance);
@@ -175,6 +179,7 @@ impl Shared {
             writes: WritePlace::new(),
             interfaces: Interfaces::default(),
             listening,
+            placement: Placement::new(shards),
             next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),
         }
     }

@@ -37,6 +37,10 @@ impl Admin for Arc<Shared> {
         self.sessions.all().iter().map(|session| view_session(session)).collect()
     }
 
+    fn connections(&self) -> Vec<usize> {
+        self.placement.connections()
+    }
+
     fn opens(&self) -> Vec<OpenView> {
         let of_sessions = self.sessions.all();
         let open = of_sessions.iter().flat_map(|session| session.opens());
@@ -86,7 +90,7 @@ fn view_channel(channel: &ChannelFacts) -> ChannelView {
     ChannelView {
         peer: channel.peer.clone(),
         local: channel.local.clone(),
-        shard: channel.shard,
+        shard: channel.shard(),
         bytes_received: channel.bytes_received.load(Ordering::Relaxed),
         bytes_sent: channel.bytes_sent.load(Ordering::Relaxed),
         requests: channel.requests.load(Ordering::Relaxed),

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
@@ -18,6 +18,7 @@ use wire::status::Status;
 use crate::Shared;
 use crate::mailbox::{Letter, Mailbox};
 use crate::open::{Open, OpenId};
+use crate::placement::Placement;
 use crate::tree::Tree;
 use crate::user::User;
 
@@ -70,7 +71,7 @@ pub(crate) struct ChannelFacts {
     pub(crate) connection: u64,
     pub(crate) peer: String,
     pub(crate) local: String,
-    pub(crate) shard: usize,
+    pub(crate) shard: AtomicUsize,
     pub(crate) signing: SigningAlgorithm,
     pub(crate) bytes_received: AtomicU64,
     pub(crate) bytes_sent: AtomicU64,
@@ -245,12 +246,14 @@ impl Session {
         false
     }
 
-    /// Adds a channel, of which there are `channels_max` at most: its half on the connection's shard is the answer.
+    /// Adds a channel, of which there are `channels_max` at most: its half on the connection's shard is the answer. Its facts name the
+    /// shard where it should be.
     pub(crate) fn add_channel(
         self: &Arc<Self>,
         signing_key: SigningKey,
         facts: ChannelFacts,
         channels_max: usize,
+        placement: &Placement,
     ) -> Result<Channel, Status> {
         let facts = Arc::new(facts);
         let mut channels = self.channels.lock();
@@ -259,6 +262,10 @@ impl Session {
         }
         if channels.list.len() >= channels_max {
             return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        let taken: Vec<usize> = channels.list.iter().map(|channel| channel.shard()).collect();
+        if let Some(better) = placement.better(facts.shard(), &taken) {
+            facts.set_shard(better);
         }
         channels.list.push(Arc::clone(&facts));
         drop(channels);
@@ -289,6 +296,16 @@ impl Session {
 }
 
 impl ChannelFacts {
+    /// The shard it is on, or on its way to.
+    pub(crate) fn shard(&self) -> usize {
+        self.shard.load(Ordering::Relaxed)
+    }
+
+    /// Moves it to another.
+    pub(crate) fn set_shard(&self, shard: usize) {
+        self.shard.store(shard, Ordering::Relaxed);
+    }
+
     /// Seconds since something came in.
     pub(crate) fn idle_seconds(&self) -> u64 {
         self.accepted.elapsed().as_secs().saturating_sub(self.active_seconds.load(Ordering::Relaxed))

@@ -1,12 +1,13 @@
 //! Shards: pinned threads, each with a single-threaded runtime, its own connections and its own buffers. The acceptors run on the
-//! first and hand each connection to the shard that has fewest.
+//! first and hand each connection to the shard that has fewest; one that becomes a
+//! session's second channel there moves on.
 
 use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use crate::Shared;
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Ending, Origin};
 use crate::durable::scavenge;
+use crate::migration::Luggage;
 
 /// Connections of one server: each may cost a descriptor and, idle, a few KiB.
 const CONNECTIONS_MAX: usize = 65_536;
@@ -31,41 +33,46 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 pub(crate) struct Shards {
     stop: watch::Sender<Option<Ending>>,
     threads: Vec<JoinHandle<()>>,
-    loads: Arc<Vec<AtomicUsize>>,
+    server: Arc<Shared>,
 }
 
-/// Where acceptors send connections.
+/// Where acceptors send connections, and shards those that move.
 #[derive(Clone)]
 struct Doors {
-    senders: Vec<mpsc::UnboundedSender<(TcpStream, u64)>>,
-    loads: Arc<Vec<AtomicUsize>>,
+    senders: Vec<mpsc::UnboundedSender<Arrival>>,
+    server: Arc<Shared>,
     next_connection: Arc<AtomicU64>,
+}
+
+/// A connection that comes to a shard. It is counted there already.
+struct Arrival {
+    stream: TcpStream,
+    luggage: Luggage,
 }
 
 impl Shards {
     /// Starts `count` threads that serve what `listeners` accept.
     pub(crate) fn start(count: usize, server: &Arc<Shared>, listeners: Vec<TcpListener>) -> io::Result<Self> {
         let (stop, stopped) = watch::channel(None);
-        let loads: Arc<Vec<AtomicUsize>> = Arc::new((0..count).map(|_| AtomicUsize::new(0)).collect());
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
-        let doors = Doors { senders, loads: Arc::clone(&loads), next_connection: Arc::new(AtomicU64::new(1)) };
+        let doors = Doors { senders, server: Arc::clone(server), next_connection: Arc::new(AtomicU64::new(1)) };
         let mut listeners = Some(listeners);
         let mut threads = Vec::new();
         for (index, receiver) in receivers.into_iter().enumerate() {
-            let shard =
-                Shard { index, server: Arc::clone(server), loads: Arc::clone(&loads), stopped: stopped.clone() };
-            let accepting = listeners.take().map(|listeners| (listeners, doors.clone()));
+            let (server, doors) = (Arc::clone(server), doors.clone());
+            let shard = Shard { index, server, doors, stopped: stopped.clone() };
+            let accepting = listeners.take();
             let thread = thread::Builder::new().name(format!("multilane-{index}"));
             threads.push(thread.spawn(move || shard.run(receiver, accepting))?);
         }
-        Ok(Shards { stop, threads, loads })
+        Ok(Shards { stop, threads, server: Arc::clone(server) })
     }
 
     /// Ends all connections, in order where they can within `patience`, and joins the threads.
     pub(crate) fn stop(self, patience: Duration) {
         let until = Instant::now() + patience;
         self.stop.send_replace(Some(Ending::Orderly));
-        while Instant::now() < until && self.loads.iter().any(|load| load.load(Ordering::Relaxed) > 0) {
+        while Instant::now() < until && self.server.placement.connections().iter().any(|count| *count > 0) {
             thread::sleep(Duration::from_millis(5));
         }
         self.stop.send_replace(Some(Ending::Now));
@@ -80,12 +87,12 @@ impl Shards {
 struct Shard {
     index: usize,
     server: Arc<Shared>,
-    loads: Arc<Vec<AtomicUsize>>,
+    doors: Doors,
     stopped: watch::Receiver<Option<Ending>>,
 }
 
 impl Shard {
-    fn run(self, receiver: mpsc::UnboundedReceiver<(TcpStream, u64)>, accepting: Option<(Vec<TcpListener>, Doors)>) {
+    fn run(self, receiver: mpsc::UnboundedReceiver<Arrival>, accepting: Option<Vec<TcpListener>>) {
         pin_to_core(self.index);
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -96,17 +103,17 @@ impl Shard {
         };
         let local = LocalSet::new();
         local.block_on(&runtime, async {
-            if let Some((listeners, doors)) = accepting {
+            if let Some(listeners) = accepting {
                 tokio::task::spawn_local(scavenge(Arc::clone(&self.server)));
                 for listener in listeners {
-                    tokio::task::spawn_local(accept(listener, doors.clone(), self.stopped.clone()));
+                    tokio::task::spawn_local(accept(listener, self.doors.clone(), self.stopped.clone()));
                 }
             }
             self.serve(receiver).await;
         });
     }
 
-    async fn serve(self, mut receiver: mpsc::UnboundedReceiver<(TcpStream, u64)>) {
+    async fn serve(self, mut receiver: mpsc::UnboundedReceiver<Arrival>) {
         let buffers = Rc::new(Buffers::default());
         let connections: Rc<RefCell<Vec<Weak<Connection>>>> = Rc::default();
         let mut stopped = self.stopped.clone();
@@ -124,8 +131,9 @@ impl Shard {
                     }
                 }
                 arrived = receiver.recv() => {
-                    let Some((stream, id)) = arrived else { break };
-                    self.welcome(stream, id, &buffers, &connections);
+                    let Some(arrival) = arrived else { break };
+                    let ending = *stopped.borrow();
+                    self.welcome(arrival, &buffers, &connections, ending);
                 }
                 _ = sweep.tick() => end_strangers(&mut connections.borrow_mut()),
             }
@@ -138,33 +146,33 @@ impl Shard {
 
     fn welcome(
         &self,
-        stream: TcpStream,
-        id: u64,
+        arrival: Arrival,
         buffers: &Rc<Buffers>,
         connections: &Rc<RefCell<Vec<Weak<Connection>>>>,
+        ending: Option<Ending>,
     ) {
-        let address = |address: io::Result<SocketAddr>| match address {
-            // A dual-stack listener sees IPv4 clients behind an IPv6 prefix.
-            Ok(known) => SocketAddr::new(known.ip().to_canonical(), known.port()).to_string(),
-            Err(_) => "unknown".to_owned(),
-        };
-        let origin =
-            Origin { id, peer: address(stream.peer_addr()), local: address(stream.local_addr()), shard: self.index };
-        let loads = Arc::clone(&self.loads);
-        let index = self.index;
-        let stream = match tokio::net::TcpStream::from_std(stream) {
+        let (doors, index) = (self.doors.clone(), self.index);
+        let stream = match tokio::net::TcpStream::from_std(arrival.stream) {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(%error, "a connection was lost on its way to its shard");
-                loads[index].fetch_sub(1, Ordering::Relaxed);
+                doors.lost(arrival.luggage);
                 return;
             }
         };
-        let connection = Connection::new(origin, Arc::clone(&self.server), Rc::clone(buffers));
+        let mut luggage = arrival.luggage;
+        let unread = std::mem::take(&mut luggage.unread);
+        let connection = Connection::new(luggage, Arc::clone(&self.server), Rc::clone(buffers));
         connections.borrow_mut().push(Rc::downgrade(&connection));
+        if let Some(ending) = ending {
+            connection.end(ending);
+        }
         tokio::task::spawn_local(async move {
-            connection.serve(stream).await;
-            loads[index].fetch_sub(1, Ordering::Relaxed);
+            let moves = connection.serve(stream, unread).await;
+            if let Some((stream, luggage)) = moves {
+                doors.forward(stream, luggage);
+            }
+            doors.server.placement.leave(index);
         });
     }
 }
@@ -205,23 +213,53 @@ async fn accept(listener: TcpListener, doors: Doors, mut stopped: watch::Receive
 impl Doors {
     /// Hands a connection to the shard that has fewest; drops it where there are too many.
     fn place(&self, stream: tokio::net::TcpStream) {
-        let total: usize = self.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum();
+        let placement = &self.server.placement;
+        let total: usize = placement.connections().iter().sum();
         if total >= CONNECTIONS_MAX {
             tracing::warn!(total, "too many connections; a new one was refused");
             return;
         }
-        let Some((index, load)) = self.loads.iter().enumerate().min_by_key(|(_, load)| load.load(Ordering::Relaxed))
-        else {
-            return;
-        };
-        let handed = stream.set_nodelay(true).and_then(|()| stream.into_std());
-        if let Ok(stream) = handed {
-            load.fetch_add(1, Ordering::Relaxed);
-            let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
-            if self.senders[index].send((stream, id)).is_err() {
-                load.fetch_sub(1, Ordering::Relaxed);
-            }
+        let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
+        let (peer, local) = (address(stream.peer_addr()), address(stream.local_addr()));
+        let origin = Origin { id, peer, local, shard: placement.least() };
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY was not set");
         }
+        self.forward(stream, Luggage::of_new(origin));
+    }
+
+    /// Hands a connection to the shard that its luggage is for.
+    fn forward(&self, stream: tokio::net::TcpStream, luggage: Luggage) {
+        let shard = luggage.origin.shard;
+        self.server.placement.enter(shard);
+        let stream = match stream.into_std() {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection was lost on its way to its shard");
+                return self.lost(luggage);
+            }
+        };
+        let unsent = match self.senders.get(shard) {
+            Some(sender) => sender.send(Arrival { stream, luggage }).err().map(|unsent| unsent.0.luggage),
+            None => Some(luggage),
+        };
+        if let Some(luggage) = unsent {
+            self.lost(luggage);
+        }
+    }
+
+    /// Ends what lived on a connection that did not reach its shard.
+    fn lost(&self, luggage: Luggage) {
+        self.server.placement.leave(luggage.origin.shard);
+        Connection::new(luggage, Arc::clone(&self.server), Rc::default()).ended();
+    }
+}
+
+fn address(address: io::Result<SocketAddr>) -> String {
+    match address {
+        // A dual-stack listener sees IPv4 clients behind an IPv6 prefix.
+        Ok(known) => SocketAddr::new(known.ip().to_canonical(), known.port()).to_string(),
+        Err(_) => "unknown".to_owned(),
     }
 }
 

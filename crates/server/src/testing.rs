@@ -37,6 +37,7 @@ use crate::admin::{
 };
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Disconnect, Origin};
+use crate::migration::Luggage;
 use crate::pipeline;
 
 /// The user and password that the test server knows.
@@ -82,7 +83,7 @@ pub(crate) fn server_with(signing: Signing, store: Arc<dyn Store>) -> Arc<Shared
         advertise: Advertise::default(),
     };
     let estate = Estate { principals: vec![principal, other], accounts: vec![account], shares: vec![share], settings };
-    Arc::new(Shared::new(estate, vec![([127, 0, 0, 1], 445).into()]))
+    Arc::new(Shared::new(estate, vec![([127, 0, 0, 1], 445).into()], 1))
 }
 
 /// What a client offers in NEGOTIATE, and who signs in.
@@ -164,7 +165,7 @@ impl Peer {
     /// The same with terms of its own.
     pub(crate) fn connect_as(server: &Arc<Shared>, terms: Terms) -> Peer {
         let origin = Origin { id: server.new_open_id().0, peer: "peer".into(), local: "local".into(), shard: 0 };
-        let connection = Connection::new(origin, Arc::clone(server), Rc::new(Buffers::default()));
+        let connection = Connection::new(Luggage::of_new(origin), Arc::clone(server), Rc::new(Buffers::default()));
         Peer {
             terms,
             keys: None,

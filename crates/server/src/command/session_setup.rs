@@ -199,7 +199,7 @@ impl Finished {
         let connection = &context.connection;
         let key = session.keys.signing_key(connection.negotiation.borrow().signing());
         let facts = connection.channel_facts(key.algorithm());
-        connection.add_channel(session.add_channel(key, facts, 1)?);
+        connection.add_channel(session.add_channel(key, facts, 1, &server.placement)?);
         let user = session.user.load();
         tracing::info!(peer = %connection.peer, session = id.0, user = %user.name, "signed in");
         Ok(Reply { session: Some(id), ..Reply::new(body(session_flags(&session), token)) })

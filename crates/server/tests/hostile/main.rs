@@ -1,6 +1,7 @@
 //! Clients that break the rules, over real sockets: each is answered with the right status or loses its connection, and nobody
 //! else notices.
 
+mod channels;
 mod compound;
 mod create;
 mod credits;

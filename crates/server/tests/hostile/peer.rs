@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use secure::Role;
-use secure::kdf::{Derivation, SessionKeys};
+use secure::kdf::{Derivation, SessionKeys, channel_signing_key};
 use secure::ntlm::{Credentials, Fresh, NtHash};
 use secure::preauth::PreauthHash;
 use secure::seal::{Cipher, NonceRange, NonceSpace};
@@ -17,7 +17,7 @@ use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, Sh
 use wire::command::echo::EchoRequest;
 use wire::command::negotiate::NegotiateRequest;
 use wire::command::read::{ReadRequest, ReadResponse};
-use wire::command::session_setup::{SessionSetupRequest, SessionSetupResponse};
+use wire::command::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use wire::command::tree_connect::TreeConnectRequest;
 use wire::command::write::WriteRequest;
 use wire::context::negotiate::{
@@ -185,6 +185,57 @@ impl Peer {
             self.keys = Some(keys);
         }
         header.status
+    }
+
+    /// Binds the session of `first` to this connection, which has negotiated.
+    pub(crate) fn bind(&mut self, first: &Peer) -> Status {
+        let (mut initiator, response) = self.begin_bind(first);
+        let header = Header::decode(&response).unwrap();
+        if header.status != Status::MORE_PROCESSING_REQUIRED {
+            return header.status;
+        }
+        let message = self.bind_message(&mut initiator, &response);
+        self.send(&message);
+        let response = self.receive().unwrap();
+        let status = Header::decode(&response).unwrap().status;
+        if status == Status::SUCCESS {
+            let derivation = Derivation::new(self.dialect, &self.preauth);
+            let key = channel_signing_key(derivation, &initiator.session_key().unwrap());
+            let key = SigningKey::new(SigningAlgorithm::AesCmac, key);
+            assert!(key.verify(&mut response.clone(), Role::Server), "the last response is signed");
+            self.signing_key = Some(key);
+        }
+        status
+    }
+
+    /// The first message of a bind, and its answer.
+    pub(crate) fn begin_bind(&mut self, first: &Peer) -> (Initiator, Vec<u8>) {
+        (self.session_id, self.tree_id) = (first.session_id, first.tree_id);
+        self.signing_key = first.keys.as_ref().map(|keys| keys.signing_key(SigningAlgorithm::AesCmac));
+        let (initiator, token) = Initiator::begin();
+        let message = self.bind_token(&token);
+        self.send(&message);
+        let response = self.receive().unwrap();
+        self.preauth.update(&response);
+        (initiator, response)
+    }
+
+    /// The last message of a bind.
+    pub(crate) fn bind_message(&mut self, initiator: &mut Initiator, response: &[u8]) -> Vec<u8> {
+        let challenge = SessionSetupResponse::decode(response).unwrap().security_buffer.to_vec();
+        let nt_hash = NtHash::from_password(PASSWORD);
+        let credentials = Credentials { domain: String::new(), user: USER.into(), workstation: String::new(), nt_hash };
+        let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16] };
+        let token = initiator.answer(&challenge, &credentials, FileTime(1), &fresh).unwrap();
+        self.bind_token(&token)
+    }
+
+    fn bind_token(&mut self, token: &[u8]) -> Vec<u8> {
+        let flags = SessionSetupFlags::BINDING;
+        let request = SessionSetupRequest { flags, security_buffer: token, ..SessionSetupRequest::default() };
+        let message = self.message(Command::SESSION_SETUP, |body| request.encode(body));
+        self.preauth.update(&message);
+        message
     }
 
     fn send_token(&mut self, token: &[u8]) -> (Header, Vec<u8>) {

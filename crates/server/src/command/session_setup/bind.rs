@@ -95,7 +95,8 @@ impl Finished {
         let derivation = Derivation::new(session.dialect, &self.preauth);
         let key = SigningKey::new(algorithm, channel_signing_key(derivation, &self.authenticated.session_key));
         let facts = connection.channel_facts(algorithm);
-        connection.add_channel(session.add_channel(key, facts, estate.settings.channels_max)?);
+        let (channels_max, placement) = (estate.settings.channels_max, &context.server().placement);
+        connection.add_channel(session.add_channel(key, facts, channels_max, placement)?);
         tracing::info!(peer = %connection.peer, session = self.id.0, "one more channel");
         if !multichannel::is_for(&context.server().estate.load(), session) {
             // It was switched off meanwhile, and whoever did that has not seen this channel.

@@ -1,0 +1,50 @@
+//! What a connection takes along to another shard. It goes between two requests, when nothing of it is in flight.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use crate::command::negotiate::Negotiation;
+use crate::connection::Origin;
+use crate::credits::CreditWindow;
+use crate::mailbox::Mailbox;
+use crate::session::Channel;
+
+/// A connection on its way.
+pub(crate) struct Luggage {
+    /// Where it comes from, and the shard it goes to.
+    pub(crate) origin: Origin,
+    pub(crate) accepted: Instant,
+    pub(crate) window: CreditWindow,
+    pub(crate) negotiation: Negotiation,
+    pub(crate) channels: Vec<Channel>,
+    /// AsyncIds up to this one were given.
+    pub(crate) last_async_id: u64,
+    pub(crate) active_seconds: Arc<AtomicU64>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    /// Bytes that came in and were not looked at.
+    pub(crate) unread: Vec<u8>,
+}
+
+impl Luggage {
+    /// That of a connection that is new to the server.
+    pub(crate) fn of_new(origin: Origin) -> Self {
+        Luggage {
+            origin,
+            accepted: Instant::now(),
+            window: CreditWindow::new(),
+            negotiation: Negotiation::default(),
+            channels: Vec::new(),
+            last_async_id: 0,
+            active_seconds: Arc::default(),
+            mailbox: Arc::default(),
+            unread: Vec::new(),
+        }
+    }
+}
+
+/// A channel that nobody else on its shard holds, ready to be taken along.
+pub(crate) fn unshared(channel: Rc<Channel>) -> Result<Channel, Rc<Channel>> {
+    Rc::try_unwrap(channel)
+}

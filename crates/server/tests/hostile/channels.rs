@@ -1,0 +1,82 @@
+//! Several connections of one session: where they are served, and clients that bind what is not theirs (MS-SMB2 3.3.5.5).
+
+use std::collections::HashSet;
+
+use wire::command::echo::EchoRequest;
+use wire::ids::{Command, SessionId};
+use wire::status::Status;
+
+use crate::peer::{End, Peer};
+use crate::{estate, served};
+
+const SHARDS: usize = 4;
+
+#[test]
+fn no_two_channels_share_a_shard_while_another_is_free() {
+    let config = server::Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: SHARDS, opens: None };
+    let server = server::Server::start(&config, estate()).unwrap();
+    let address = server.addresses()[0];
+    // Others keep the shards unevenly busy.
+    let _others: Vec<Peer> = (0..3).map(|_| Peer::signed_in(address)).collect();
+    let mut first = Peer::signed_in(address);
+    let mut channels: Vec<Peer> = Vec::new();
+    for _ in 1..SHARDS {
+        let mut peer = Peer::negotiated(address);
+        assert_eq!(peer.bind(&first), Status::SUCCESS);
+        channels.push(peer);
+    }
+    let session = server.admin().sessions().into_iter().find(|session| session.id == first.session_id.0).unwrap();
+    let shards: HashSet<usize> = session.channels.iter().map(|channel| channel.shard).collect();
+    assert_eq!(shards.len(), SHARDS);
+    first.write_and_read_back("shared");
+    for channel in &mut channels {
+        channel.write_and_read_back("shared");
+    }
+    assert_eq!(server.admin().connections().iter().sum::<usize>(), 3 + SHARDS);
+    drop((first, channels));
+    server.stop(std::time::Duration::ZERO);
+}
+
+#[test]
+fn what_follows_a_bind_at_once_is_answered_on_the_new_shard() {
+    served(|address| {
+        for _ in 0..20 {
+            let first = Peer::signed_in(address);
+            let mut second = Peer::negotiated(address);
+            let (mut initiator, response) = second.begin_bind(&first);
+            let last = second.bind_message(&mut initiator, &response);
+            second.session_id = SessionId(0);
+            second.signing_key = None;
+            let echo = second.message(Command::ECHO, |body| EchoRequest.encode(body));
+            let frame = |message: &[u8]| [&(message.len() as u32).to_be_bytes()[..], message].concat();
+            let both = [frame(&last), frame(&echo)].concat();
+            let (start, rest) = both.split_at(both.len() - 10);
+            second.send_bytes(start);
+            second.send_bytes(rest);
+            assert_eq!(second.end(), End::Answered(Status::SUCCESS));
+            assert_eq!(second.end(), End::Answered(Status::SUCCESS));
+        }
+    });
+}
+
+#[test]
+fn a_storm_of_binds_harms_nobody() {
+    served(|address| {
+        let mut first = Peer::signed_in(address);
+        for round in 0..300 {
+            let mut peer = Peer::negotiated(address);
+            if round % 3 == 0 {
+                // Begun, and never finished.
+                peer.begin_bind(&first);
+            } else if round % 3 == 1 {
+                assert_eq!(peer.bind(&first), Status::SUCCESS);
+            } else {
+                peer.keys = None;
+                first.session_id.0 ^= 1;
+                assert_eq!(peer.bind(&first), Status::USER_SESSION_DELETED);
+                first.session_id.0 ^= 1;
+            }
+        }
+        first.write_and_read_back("first");
+    });
+}
