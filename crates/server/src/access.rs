@@ -86,7 +86,7 @@ pub(crate) fn default_descriptor(kind: Kind) -> SecurityDescriptor {
     };
     let who = [Sid::BUILTIN_ADMINISTRATORS, Sid::SYSTEM, Sid::AUTHENTICATED_USERS];
     SecurityDescriptor {
-        control: Control::DACL_PRESENT | Control::DACL_AUTO_INHERITED,
+        control: Control::DACL_PRESENT,
         owner: Some(Sid::BUILTIN_ADMINISTRATORS),
         group: Some(Sid::BUILTIN_USERS),
         sacl: None,
