@@ -20,10 +20,13 @@ def binary():
 class Multilane(Server):
     kind = "multilane"
     has_ram_shares = True
+    # Somebody else, with the same password.
+    second_user = "somebody-else"
 
     def prepare(self):
         self._run("account", "create", "suites")
-        self._run("user", "add", self.user, "--password-stdin", text=self.password + "\n")
+        for user in (self.user, self.second_user):
+            self._run("user", "add", user, "--password-stdin", text=self.password + "\n")
         if self.wanted.channels > 1:
             self._run("account", "update", "suites", "--multichannel", "on")
         for share in self.wanted.shares:

@@ -52,6 +52,9 @@ NOT_RUN = {
     "smb2.timestamp_resolution": "expects a file system that keeps whole seconds",
 }
 
+# What the file system under the shares' folder cannot do, and a RAM disk can: sharing extents.
+ON_RAM_DISK = r"smb2\.ioctl\.dup_extents_"
+RAM_SHARE = "torture-ram"
 # What takes longer than other tests by design: how many times as long it may.
 SLOW = {"smb2.notify.mask.mask": 3, "smb2.notify.mask-change.mask-change": 3}
 
@@ -68,7 +71,9 @@ def run(kind, report, options):
     packages.need("smbtorture")
     tests = [test for test in listed() if re.search(options.torture_tests, test)]
     shares = tuple(f"torture{number}" for number in range(options.torture_parallel))
-    with serving(kind, Wanted(shares=(*shares, SECOND_SHARE), windows_like=True, on_tmpfs=True, channels=CHANNELS)) as server:
+    wanted = Wanted(shares=(*shares, SECOND_SHARE), ram_shares=(RAM_SHARE,) if kind.has_ram_shares else (),
+                    windows_like=True, on_tmpfs=True, channels=CHANNELS)
+    with serving(kind, wanted) as server:
         torture = Torture(server, shares, options.torture_timeout)
         outcomes = torture.all(tests, report.known)
         if options.update:
@@ -104,12 +109,17 @@ class Torture:
         self._under_way = set()
         self._reviving = threading.Lock()
         self._cutting = threading.Lock()
+        self._on_ram_disk = threading.Lock()
         self._free = queue.Queue()
         for share in shares:
             self._free.put(share)
         self._login = server.folder / "torture-login"
         self._login.write_text(f"username = {server.user}\npassword = {server.password}\n")
         self._options = [f"--option=torture:share2={SECOND_SHARE}"]
+        second_user = getattr(server, "second_user", None)
+        if second_user:
+            self._options += [f"--option=torture:user2name={second_user}",
+                              f"--option=torture:user2password={server.password}"]
         if can_block_ports():
             self._options.append("--option=torture:use_iptables=yes")
 
@@ -136,6 +146,9 @@ class Torture:
                     mend()
                     result, text = self._call(test, share, max(self.timeout_seconds, CUTTING_TIMEOUT_SECONDS))
                     mend()
+            elif re.match(ON_RAM_DISK, test) and self.server.has_ram_shares:
+                with self._on_ram_disk:
+                    result, text = self._call(test, RAM_SHARE, self.timeout_seconds)
             else:
                 result, text = self._call(test, share, self.timeout_seconds)
         finally:
