@@ -37,7 +37,8 @@ class Multilane(Server):
             self._run("share", "create", share, "--ram", "2G")
 
     def command(self):
-        return [str(binary()), "serve", "--data", self._data(), "--listen", f"{self.host}:{self.port}",
+        return [str(binary()), "serve", "--data", self._data(),
+                *(word for port in self.ports for word in ("--listen", f"{self.host}:{port}")),
                 "--signing", self.wanted.signing,
                 "--sealing", self.wanted.sealing, "--dialect-min", "2.0.2",
                 "--channels-max", str(self.wanted.channels)]

@@ -67,7 +67,7 @@ class Samba(Server):
         cut = "  smbd:FSCTL_SMBTORTURE = yes\n" if wanted.windows_like else ""
         return f"""[global]
   server role = standalone server
-  smb ports = {self.port}
+  smb ports = {' '.join(map(str, self.ports))}
   interfaces = "{self.host};capability=RSS,speed=10000000000"
   bind interfaces only = yes
   disable netbios = yes

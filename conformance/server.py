@@ -12,6 +12,7 @@ import tempfile
 import time
 
 HOST = "127.0.0.1"
+USUAL_PORT = 445
 START_SECONDS = 20
 STOP_SECONDS = 30
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -29,6 +30,7 @@ class Wanted:
     continuous: bool = False     # shares are continuously available, where the server can do that
     windows_like: bool = False   # where it costs a Samba share speed: streams, ACLs and DOS attributes as Windows keeps them
     channels: int = 1            # connections that one session may use
+    usual_port: bool = False     # listens on port 445 too, where it can be had
     on_tmpfs: bool = False       # the shares' files live in memory
 
 
@@ -45,6 +47,7 @@ class Server:
         self.wanted = wanted
         self.host = HOST
         self.port = free_port()
+        self.ports = [self.port, *([USUAL_PORT] if wanted.usual_port and is_free(USUAL_PORT) else [])]
         self.user = "conformance"
         self.password = "Pass-w0rd-of-the-suite"
         base = "/dev/shm" if wanted.on_tmpfs and os.path.isdir("/dev/shm") else None
@@ -187,6 +190,17 @@ def processes_with(argument):
             if argument.encode() in (folder / "cmdline").read_bytes():
                 found.append(int(folder.name))
     return found
+
+
+def is_free(port):
+    """Whether this process may listen on it."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
 
 
 def free_port():

@@ -21,7 +21,7 @@ from conformance.server import Wanted, serving
 NAME = "torture"
 SECOND_SHARE = "torture-second"
 RETRIES_MAX = 40
-CHANNELS = 32  # as many as smb2.multichannel.generic.num_channels wants
+CHANNELS = 32  # as many as smb2.multichannel.generic.num_channels wants; bug_15346 wants port 445
 
 # Tests that cut connections with iptables, all under the same names there: one at a time. They wait for cut connections one after another.
 CUTTING = r"smb2\.(multichannel\.(oplocks|leases)|replay\.dhv2-pending3)"
@@ -72,7 +72,7 @@ def run(kind, report, options):
     tests = [test for test in listed() if re.search(options.torture_tests, test)]
     shares = tuple(f"torture{number}" for number in range(options.torture_parallel))
     wanted = Wanted(shares=(*shares, SECOND_SHARE), ram_shares=(RAM_SHARE,) if kind.has_ram_shares else (),
-                    windows_like=True, on_tmpfs=True, channels=CHANNELS)
+                    windows_like=True, on_tmpfs=True, channels=CHANNELS, usual_port=True)
     with serving(kind, wanted) as server:
         torture = Torture(server, shares, options.torture_timeout)
         outcomes = torture.all(tests, report.known)

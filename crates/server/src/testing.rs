@@ -158,11 +158,6 @@ impl Answer {
 
 impl Peer {
     /// A connection that has said nothing yet.
-    pub(crate) fn connect(server: &Arc<Shared>) -> Peer {
-        Peer::connect_as(server, Terms::default())
-    }
-
-    /// The same with terms of its own.
     pub(crate) fn connect_as(server: &Arc<Shared>, terms: Terms) -> Peer {
         let origin = Origin { id: server.new_open_id().0, peer: "peer".into(), local: "local".into(), shard: 0 };
         let connection = Connection::new(Luggage::of_new(origin), Arc::clone(server), Rc::new(Buffers::default()));
