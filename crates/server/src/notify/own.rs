@@ -1,7 +1,7 @@
 //! What was done through the server lately. Stores tell of everything that changes, of that too: by this it is known from what other
 //! programs did.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use store::{Identity, fold};
 use wire::fscc::notify::Action;
 
-/// How long after it was done a change may still be told of by a store.
-const REMEMBERED: Duration = Duration::from_secs(2);
-/// The most changes that are remembered. Past it some are told twice.
+/// How long after it was done a change may still be told of by a store. It is remembered for up to twice as long.
+const REMEMBERED: Duration = Duration::from_secs(1);
+/// The most changes that are remembered in that time. Past it some are told twice.
 const REMEMBERED_MAX: usize = 1 << 16;
 
 /// The server's own changes.
@@ -20,8 +20,8 @@ const REMEMBERED_MAX: usize = 1 << 16;
 pub(super) struct Own {
     /// How many watches hear of changes from a store.
     listening: AtomicUsize,
-    names: Mutex<HashMap<(Identity, String, Deed), Instant>>,
-    files: Mutex<HashMap<Identity, Instant>>,
+    names: Mutex<Memory<(Identity, String, Deed)>>,
+    files: Mutex<Memory<Identity>>,
 }
 
 /// What was done to a name.
@@ -30,6 +30,13 @@ pub(super) enum Deed {
     Made,
     Removed,
     Changed,
+}
+
+/// What was done lately, and a little before.
+struct Memory<K> {
+    lately: HashSet<K>,
+    before: HashSet<K>,
+    since: Instant,
 }
 
 impl Own {
@@ -56,46 +63,96 @@ impl Own {
                 Action::REMOVED | Action::RENAMED_OLD_NAME => Deed::Removed,
                 _ => Deed::Changed,
             };
-            remember(&mut self.names.lock(), (directory, fold(name), deed));
+            self.names.lock().keep((directory, fold(name), deed), Instant::now());
         }
     }
 
     /// A file was changed, or a descriptor that could change it closed.
     pub(super) fn touched(&self, file: Identity) {
         if self.is_listening() {
-            remember(&mut self.files.lock(), file);
+            self.files.lock().keep(file, Instant::now());
         }
     }
 
     /// A file went: another one may have its identity soon.
     pub(super) fn forget(&self, file: Identity) {
         if self.is_listening() {
-            self.files.lock().remove(&file);
+            self.files.lock().forget(&file);
         }
     }
 
     /// True where the server did one of `deeds` lately.
     pub(super) fn has_done(&self, directory: Identity, name: &str, deeds: &[Deed]) -> bool {
-        let names = self.names.lock();
+        let (mut names, now) = (self.names.lock(), Instant::now());
         let name = fold(name);
-        deeds.iter().any(|deed| is_fresh(names.get(&(directory, name.clone(), *deed))))
+        deeds.iter().any(|deed| names.has(&(directory, name.clone(), *deed), now))
     }
 
     /// True where the server changed a file lately.
     pub(super) fn has_touched(&self, file: Identity) -> bool {
-        is_fresh(self.files.lock().get(&file))
+        self.files.lock().has(&file, Instant::now())
     }
 }
 
-fn is_fresh(when: Option<&Instant>) -> bool {
-    when.is_some_and(|when| when.elapsed() < REMEMBERED)
+impl<K: Eq + Hash> Memory<K> {
+    fn keep(&mut self, deed: K, now: Instant) {
+        self.age(now);
+        if self.lately.len() < REMEMBERED_MAX {
+            self.lately.insert(deed);
+        }
+    }
+
+    fn has(&mut self, deed: &K, now: Instant) -> bool {
+        self.age(now);
+        self.lately.contains(deed) || self.before.contains(deed)
+    }
+
+    fn forget(&mut self, deed: &K) {
+        self.lately.remove(deed);
+        self.before.remove(deed);
+    }
+
+    fn age(&mut self, now: Instant) {
+        let age = now.saturating_duration_since(self.since);
+        if age >= REMEMBERED {
+            self.before = std::mem::take(&mut self.lately);
+            self.since = now;
+        }
+        if age >= 2 * REMEMBERED {
+            self.before = HashSet::new();
+        }
+    }
 }
 
-fn remember<K: Eq + Hash>(deeds: &mut HashMap<K, Instant>, deed: K) {
-    if deeds.len() >= REMEMBERED_MAX {
-        deeds.retain(|_, when| is_fresh(Some(when)));
+impl<K> Default for Memory<K> {
+    fn default() -> Self {
+        Memory { lately: HashSet::new(), before: HashSet::new(), since: Instant::now() }
     }
-    if deeds.len() < REMEMBERED_MAX {
-        deeds.insert(deed, Instant::now());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deeds_are_remembered_for_a_while() {
+        let mut memory = Memory::default();
+        let start = Instant::now();
+        memory.keep(1, start);
+        assert!(memory.has(&1, start) && !memory.has(&2, start));
+        assert!(memory.has(&1, start + REMEMBERED));
+        assert!(!memory.has(&1, start + 3 * REMEMBERED));
+        memory.keep(2, start + 3 * REMEMBERED);
+        memory.forget(&2);
+        assert!(!memory.has(&2, start + 3 * REMEMBERED));
+        assert!(memory.lately.is_empty() && memory.before.is_empty());
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_there_is_room_for() {
+        let mut memory = Memory::default();
+        let start = Instant::now();
+        (0..2 * REMEMBERED_MAX).for_each(|deed| memory.keep(deed, start));
+        assert_eq!(memory.lately.len(), REMEMBERED_MAX);
     }
 }
