@@ -20,6 +20,7 @@ def binary():
 class Multilane(Server):
     kind = "multilane"
     has_ram_shares = True
+    acl_attribute = "multilane.sd"
     # Somebody else, with the same password.
     second_user = "somebody-else"
 

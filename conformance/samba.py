@@ -24,6 +24,7 @@ WINDOWS_LIKE = """
 
 class Samba(Server):
     kind = "samba"
+    acl_attribute = "security.NTACL"
 
     def __init__(self, wanted):
         super().__init__(wanted)

@@ -42,6 +42,7 @@ class Server:
 
     kind = "none"
     has_ram_shares = False
+    acl_attribute = ""  # the extended attribute, as a client would name it, in which security descriptors are kept
 
     def __init__(self, wanted):
         self.wanted = wanted

@@ -118,7 +118,8 @@ class Torture:
             self._free.put(share)
         self._login = server.folder / "torture-login"
         self._login.write_text(f"username = {server.user}\npassword = {server.password}\n")
-        self._options = [f"--option=torture:share2={SECOND_SHARE}"]
+        self._options = [f"--option=torture:share2={SECOND_SHARE}",
+                         f"--option=torture:acl_xattr_name={server.acl_attribute}"]
         second_user = getattr(server, "second_user", None)
         if second_user:
             self._options += [f"--option=torture:user2name={second_user}",
