@@ -7,6 +7,7 @@ mod create;
 mod credits;
 mod data;
 mod framing;
+mod links;
 mod negotiate;
 mod peer;
 mod random;

@@ -15,7 +15,7 @@ use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, ShareAccess};
 use wire::command::echo::EchoRequest;
-use wire::command::negotiate::NegotiateRequest;
+use wire::command::negotiate::{Capabilities, NegotiateRequest};
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use wire::command::tree_connect::TreeConnectRequest;
@@ -48,6 +48,8 @@ pub(crate) struct Peer {
     pub(crate) tree_id: TreeId,
     pub(crate) signing_key: Option<SigningKey>,
     pub(crate) keys: Option<SessionKeys>,
+    /// Capabilities of NEGOTIATE.
+    pub(crate) capabilities: Capabilities,
     preauth: PreauthHash,
     dialect: Dialect,
     nonces: (NonceSpace, NonceRange),
@@ -73,6 +75,7 @@ impl Peer {
             tree_id: TreeId(0),
             signing_key: None,
             keys: None,
+            capabilities: Capabilities::NONE,
             preauth: PreauthHash::new(),
             dialect: Dialect::SMB_3_1_1,
             nonces: (NonceSpace::new(), NonceRange::empty()),
@@ -81,13 +84,23 @@ impl Peer {
 
     /// A connection that has negotiated 3.1.1.
     pub(crate) fn negotiated(address: SocketAddr) -> Peer {
-        let mut peer = Peer::connect(address);
-        let message = peer.negotiate_message();
-        peer.preauth.update(&message);
-        peer.send(&message);
-        let response = peer.receive().unwrap();
+        Peer::connect(address).negotiate()
+    }
+
+    fn negotiate(mut self) -> Peer {
+        let message = self.negotiate_message();
+        self.preauth.update(&message);
+        self.send(&message);
+        let response = self.receive().unwrap();
         assert_eq!(Header::decode(&response).unwrap().status, Status::SUCCESS);
-        peer.preauth.update(&response);
+        self.preauth.update(&response);
+        self
+    }
+
+    /// A connection that has said nothing yet does all that [`Peer::signed_in`] does.
+    pub(crate) fn negotiate_and_sign_in(self) -> Peer {
+        let mut peer = self.negotiate();
+        peer.connect_to_share();
         peer
     }
 
@@ -133,6 +146,7 @@ impl Peer {
         let request = NegotiateRequest {
             client_guid: CLIENT_GUID,
             dialects: U16List::new(dialects),
+            capabilities: self.capabilities,
             contexts: builder.contexts(),
             ..NegotiateRequest::default()
         };
