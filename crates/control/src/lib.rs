@@ -25,4 +25,4 @@ pub use folder::{DataFolder, Lock};
 pub use name::{AccountName, ShareName, UserName};
 pub use size::parse_size;
 pub use socket::{AdminSocket, Facts, Request, ask, reload};
-pub use views::{Channel, OpenFile, Problem, Session, Status};
+pub use views::{Channel, Interface, OpenFile, Problem, Session, Status};

@@ -2,8 +2,10 @@
 //!
 //! The numbers that name sessions and opens use all 64 bits, which many readers of JSON round: they are written as text.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
-use server::admin::{ChannelView, OpenView, SessionView};
+use server::admin::{ChannelView, InterfaceView, OpenView, SessionView};
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +50,25 @@ pub struct Channel {
     pub bytes_sent: u64,
     /// Requests answered.
     pub requests: u64,
+    /// The algorithm that signs on it.
+    pub signing: String,
+    /// Requests that wait for something.
+    pub outstanding: usize,
+    /// Seconds since it became a channel of the session.
+    pub connected_seconds: u64,
+}
+
+/// An address that clients are told of, to open more channels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// The interface's number; its addresses share it.
+    pub index: u32,
+    /// The address.
+    pub address: IpAddr,
+    /// The speed of its link.
+    pub bits_per_second: u64,
+    /// Whether it has receive-side scaling.
+    pub rss: bool,
 }
 
 /// An open file or directory.
@@ -95,6 +116,8 @@ pub struct Status {
     pub sessions: usize,
     /// Opens there are.
     pub opens: usize,
+    /// Connections of each shard.
+    pub connections: Vec<usize>,
     /// Shares that it does not serve.
     pub problems: Vec<Problem>,
 }
@@ -126,7 +149,16 @@ impl From<ChannelView> for Channel {
             bytes_received: view.bytes_received,
             bytes_sent: view.bytes_sent,
             requests: view.requests,
+            signing: view.signing,
+            outstanding: view.outstanding,
+            connected_seconds: view.connected_seconds,
         }
+    }
+}
+
+impl From<InterfaceView> for Interface {
+    fn from(view: InterfaceView) -> Self {
+        Interface { index: view.index, address: view.address, bits_per_second: view.bits_per_second, rss: view.rss }
     }
 }
 

@@ -58,6 +58,9 @@ pub(crate) enum Command {
     Sessions,
     /// Show what is open
     OpenFiles,
+    /// Show what the running server tells its clients
+    #[command(subcommand)]
+    Server(ServerCommand),
     /// End a session, or close an open file
     #[command(subcommand)]
     Close(CloseCommand),
@@ -295,6 +298,12 @@ pub(crate) struct ShareUpdate {
 /// A bound in GiB, or none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota(pub(crate) Option<NonZeroU32>);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServerCommand {
+    /// The addresses, for clients that open more channels
+    Interfaces,
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CloseCommand {

@@ -1,12 +1,12 @@
-//! `multilane sessions`, `open-files` and `close`: what the running server knows.
+//! `multilane sessions`, `open-files`, `server` and `close`: what the running server knows.
 
 use std::path::Path;
 
-use control::{DataFolder, Error, OpenFile, Request, Session, ask};
+use control::{DataFolder, Error, Interface, OpenFile, Request, Session, ask};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::arguments::CloseCommand;
+use crate::arguments::{CloseCommand, ServerCommand};
 use crate::output::Output;
 use crate::table::{Table, size, span};
 
@@ -28,6 +28,15 @@ pub(crate) fn sessions(path: &Path, output: Output) -> Result<(), Error> {
 pub(crate) fn open_files(path: &Path, output: Output) -> Result<(), Error> {
     let files: Vec<OpenFile> = answer(path, &Request::OpenFiles)?;
     output.print(&files, |files| file_table(files))
+}
+
+pub(crate) fn server(path: &Path, command: &ServerCommand, output: Output) -> Result<(), Error> {
+    match command {
+        ServerCommand::Interfaces => {
+            let interfaces: Vec<Interface> = answer(path, &Request::Interfaces)?;
+            output.print(&interfaces, |interfaces| interface_table(interfaces))
+        }
+    }
 }
 
 pub(crate) fn close(path: &Path, command: &CloseCommand, output: Output) -> Result<(), Error> {
@@ -54,7 +63,18 @@ fn answer<T: DeserializeOwned>(path: &Path, request: &Request) -> Result<T, Erro
 fn session_table(sessions: &[Session]) -> String {
     let mut table =
         Table::new(["ID", "USER", "ACCOUNT", "DIALECT", "SIGNING", "CIPHER", "PEER", "OPENS", "AGE", "IDLE"]);
-    let mut channels = Table::new(["SESSION", "PEER", "LOCAL", "SHARD", "RECEIVED", "SENT", "REQUESTS"]);
+    let mut channels = Table::new([
+        "SESSION",
+        "PEER",
+        "LOCAL",
+        "SHARD",
+        "SIGNING",
+        "RECEIVED",
+        "SENT",
+        "REQUESTS",
+        "OUTSTANDING",
+        "AGE",
+    ]);
     for session in sessions {
         table.row([
             session.id.to_string(),
@@ -74,13 +94,26 @@ fn session_table(sessions: &[Session]) -> String {
                 channel.peer.clone(),
                 channel.local.clone(),
                 channel.shard.to_string(),
+                channel.signing.clone(),
                 size(channel.bytes_received),
                 size(channel.bytes_sent),
                 channel.requests.to_string(),
+                channel.outstanding.to_string(),
+                span(channel.connected_seconds),
             ]);
         }
     }
     if sessions.is_empty() { table.text() } else { format!("{}\n{}", table.text(), channels.text()) }
+}
+
+fn interface_table(interfaces: &[Interface]) -> String {
+    let mut table = Table::new(["INDEX", "ADDRESS", "SPEED", "RSS"]);
+    for interface in interfaces {
+        let megabits = format!("{} Mbit/s", interface.bits_per_second / 1_000_000);
+        let rss = if interface.rss { "yes" } else { "no" };
+        table.row([interface.index.to_string(), interface.address.to_string(), megabits, rss.to_owned()]);
+    }
+    table.text()
 }
 
 fn file_table(files: &[OpenFile]) -> String {

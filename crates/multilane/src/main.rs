@@ -44,6 +44,7 @@ fn run(arguments: Arguments) -> Result<(), Error> {
         Command::Share(command) => share::run(&data()?, &command, output),
         Command::Sessions => live::sessions(&data()?, output),
         Command::OpenFiles => live::open_files(&data()?, output),
+        Command::Server(command) => live::server(&data()?, &command, output),
         Command::Close(command) => live::close(&data()?, &command, output),
         Command::Completions { shell } => {
             let mut script = Vec::new();

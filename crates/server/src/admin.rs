@@ -198,6 +198,25 @@ pub struct ChannelView {
     pub bytes_sent: u64,
     /// Requests answered.
     pub requests: u64,
+    /// The algorithm that signs on it, such as `AES-GMAC`.
+    pub signing: String,
+    /// Requests that wait for something.
+    pub outstanding: usize,
+    /// Seconds since it became a channel of the session.
+    pub connected_seconds: u64,
+}
+
+/// An address that clients are told of (MS-SMB2 2.2.32.5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceView {
+    /// The interface's number; its addresses share it.
+    pub index: u32,
+    /// The address.
+    pub address: IpAddr,
+    /// The speed of its link.
+    pub bits_per_second: u64,
+    /// Whether it has receive-side scaling.
+    pub rss: bool,
 }
 
 /// An open file or directory as an operator sees it.
@@ -227,6 +246,9 @@ pub trait Admin: Send + Sync {
 
     /// All sessions.
     fn sessions(&self) -> Vec<SessionView>;
+
+    /// The addresses that clients with several channels are told of.
+    fn interfaces(&self) -> Vec<InterfaceView>;
 
     /// The connections of each shard.
     fn connections(&self) -> Vec<usize>;

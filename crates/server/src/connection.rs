@@ -27,7 +27,7 @@ use crate::mailbox::{Letter, Mailbox, Post};
 use crate::migration::{self, Luggage};
 use crate::outbox::{Next, Outbox};
 use crate::pipeline;
-use crate::session::{Channel, ChannelFacts};
+use crate::session::{Activity, Channel, ChannelFacts};
 use crate::transport::Transport;
 
 /// Queued bytes at which a batch is sent before more requests are looked at.
@@ -57,8 +57,7 @@ pub(crate) struct Connection {
     pub(crate) channels: RefCell<HashMap<SessionId, Rc<Channel>>>,
     pub(crate) setups: RefCell<HashMap<SessionId, SetupInProgress>>,
     pub(crate) in_flight: InFlightTable,
-    /// Seconds from `accepted` to the last time something came in.
-    active_seconds: Arc<AtomicU64>,
+    activity: Arc<Activity>,
     pub(crate) mailbox: Arc<Mailbox>,
     deliveries: RefCell<Deliveries>,
     silent: Cell<bool>,
@@ -107,7 +106,7 @@ impl Connection {
             channels: RefCell::new(channels.collect()),
             setups: RefCell::default(),
             in_flight,
-            active_seconds: luggage.active_seconds,
+            activity: luggage.activity,
             mailbox: luggage.mailbox,
             deliveries: RefCell::default(),
             silent: Cell::new(false),
@@ -149,7 +148,8 @@ impl Connection {
             bytes_sent: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             accepted: self.accepted,
-            active_seconds: Arc::clone(&self.active_seconds),
+            activity: Arc::clone(&self.activity),
+            since: Instant::now(),
             mailbox: Arc::clone(&self.mailbox),
         }
     }
@@ -190,13 +190,18 @@ impl Connection {
         }
     }
 
+    fn set_tasks(&self, tasks: usize) {
+        self.tasks.set(tasks);
+        self.activity.outstanding.store(tasks, Ordering::Relaxed);
+    }
+
     /// Runs `task` on this shard. It queues its own reply.
     pub(crate) fn spawn(self: &Rc<Self>, task: Pin<Box<dyn Future<Output = ()>>>) {
-        self.tasks.set(self.tasks.get() + 1);
+        self.set_tasks(self.tasks.get() + 1);
         let connection = Rc::clone(self);
         tokio::task::spawn_local(async move {
             task.await;
-            connection.tasks.set(connection.tasks.get() - 1);
+            connection.set_tasks(connection.tasks.get() - 1);
             connection.wake();
         });
     }
@@ -257,7 +262,7 @@ impl Connection {
             negotiation: self.negotiation.take(),
             channels: vec![channel],
             last_async_id: self.in_flight.last_async_id(),
-            active_seconds: Arc::clone(&self.active_seconds),
+            activity: Arc::clone(&self.activity),
             mailbox: Arc::clone(&self.mailbox),
             unread: inbox.take_unread(&self.buffers),
         })
@@ -396,7 +401,7 @@ impl Connection {
             Poll::Ready(Ok(())) => {
                 let bytes = room.filled().len();
                 inbox.received(bytes);
-                self.active_seconds.store(self.accepted.elapsed().as_secs(), Ordering::Relaxed);
+                self.activity.seconds.store(self.accepted.elapsed().as_secs(), Ordering::Relaxed);
                 if bytes == 0 { Err(Disconnect("the client closed")) } else { Ok(true) }
             }
         }

@@ -2,14 +2,13 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use crate::command::negotiate::Negotiation;
 use crate::connection::Origin;
 use crate::credits::CreditWindow;
 use crate::mailbox::Mailbox;
-use crate::session::Channel;
+use crate::session::{Activity, Channel};
 
 /// A connection on its way.
 pub(crate) struct Luggage {
@@ -21,7 +20,7 @@ pub(crate) struct Luggage {
     pub(crate) channels: Vec<Channel>,
     /// AsyncIds up to this one were given.
     pub(crate) last_async_id: u64,
-    pub(crate) active_seconds: Arc<AtomicU64>,
+    pub(crate) activity: Arc<Activity>,
     pub(crate) mailbox: Arc<Mailbox>,
     /// Bytes that came in and were not looked at.
     pub(crate) unread: Vec<u8>,
@@ -37,7 +36,7 @@ impl Luggage {
             negotiation: Negotiation::default(),
             channels: Vec::new(),
             last_async_id: 0,
-            active_seconds: Arc::default(),
+            activity: Arc::default(),
             mailbox: Arc::default(),
             unread: Vec::new(),
         }

@@ -7,11 +7,12 @@ use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
 
 use crate::Shared;
-use crate::admin::{Admin, ChannelView, Estate, OpenView, SessionView};
+use crate::admin::{Admin, ChannelView, Estate, InterfaceView, OpenView, SessionView};
 use crate::durable::Parting;
 use crate::multichannel;
 use crate::open::{Open, OpenId, Target};
 use crate::session::{ChannelFacts, Session};
+use wire::fscc::ioctl::{Interface, InterfaceCapability};
 use wire::ids::SessionId;
 
 impl Admin for Arc<Shared> {
@@ -35,6 +36,11 @@ impl Admin for Arc<Shared> {
 
     fn sessions(&self) -> Vec<SessionView> {
         self.sessions.all().iter().map(|session| view_session(session)).collect()
+    }
+
+    fn interfaces(&self) -> Vec<InterfaceView> {
+        let advertise = &self.estate.load().settings.advertise;
+        self.interfaces.to_tell(advertise, &self.listening).iter().filter_map(view_interface).collect()
     }
 
     fn connections(&self) -> Vec<usize> {
@@ -94,7 +100,19 @@ fn view_channel(channel: &ChannelFacts) -> ChannelView {
         bytes_received: channel.bytes_received.load(Ordering::Relaxed),
         bytes_sent: channel.bytes_sent.load(Ordering::Relaxed),
         requests: channel.requests.load(Ordering::Relaxed),
+        signing: signing_name(channel.signing).to_owned(),
+        outstanding: channel.activity.outstanding.load(Ordering::Relaxed),
+        connected_seconds: channel.since.elapsed().as_secs(),
     }
+}
+
+fn view_interface(interface: &Interface) -> Option<InterfaceView> {
+    Some(InterfaceView {
+        index: interface.index,
+        address: interface.address?,
+        bits_per_second: interface.link_speed,
+        rss: interface.capability.contains(InterfaceCapability::RSS_CAPABLE),
+    })
 }
 
 fn view_open(open: &Open) -> OpenView {

@@ -76,10 +76,21 @@ pub(crate) struct ChannelFacts {
     pub(crate) bytes_received: AtomicU64,
     pub(crate) bytes_sent: AtomicU64,
     pub(crate) requests: AtomicU64,
-    /// When the connection was accepted, and how many seconds after that something came in last.
+    /// When the connection was accepted, and what it did since.
     pub(crate) accepted: Instant,
-    pub(crate) active_seconds: Arc<AtomicU64>,
+    pub(crate) activity: Arc<Activity>,
+    /// When it became a channel.
+    pub(crate) since: Instant,
     pub(crate) mailbox: Arc<Mailbox>,
+}
+
+/// What a connection is doing, as others see it.
+#[derive(Default)]
+pub(crate) struct Activity {
+    /// Seconds from when it was accepted to the last time something came in.
+    pub(crate) seconds: AtomicU64,
+    /// Requests that wait for something.
+    pub(crate) outstanding: AtomicUsize,
 }
 
 /// A session as one connection has it: the channel's own signing key, and its own nonces.
@@ -308,7 +319,7 @@ impl ChannelFacts {
 
     /// Seconds since something came in.
     pub(crate) fn idle_seconds(&self) -> u64 {
-        self.accepted.elapsed().as_secs().saturating_sub(self.active_seconds.load(Ordering::Relaxed))
+        self.accepted.elapsed().as_secs().saturating_sub(self.activity.seconds.load(Ordering::Relaxed))
     }
 }
 

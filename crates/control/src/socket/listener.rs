@@ -18,7 +18,7 @@ use server::admin::Admin;
 use tracing::{info, warn};
 
 use super::{REQUEST_BYTES_MAX, Reply, Request};
-use crate::views::{OpenFile, Session, Status};
+use crate::views::{Interface, OpenFile, Session, Status};
 use crate::{Control, DataFolder, Error};
 
 /// How long one command may keep the next one waiting.
@@ -135,6 +135,7 @@ impl Desk {
             Request::Status => value(&self.status()),
             Request::Sessions => value(&self.admin.sessions().into_iter().map(Session::from).collect::<Vec<_>>()),
             Request::OpenFiles => value(&self.admin.opens().into_iter().map(OpenFile::from).collect::<Vec<_>>()),
+            Request::Interfaces => value(&self.admin.interfaces().into_iter().map(Interface::from).collect::<Vec<_>>()),
             Request::CloseSession { id } => closed(self.admin.close_session(*id), *id, "session", "sessions"),
             Request::CloseOpen { id } => closed(self.admin.close_open(*id), *id, "open", "open-files"),
         }
@@ -148,6 +149,7 @@ impl Desk {
             listen: self.facts.listen.iter().map(SocketAddr::to_string).collect(),
             sessions: self.admin.sessions().len(),
             opens: self.admin.opens().len(),
+            connections: self.admin.connections(),
             problems: self.control.lock().problems().to_vec(),
         }
     }

@@ -28,6 +28,8 @@ pub enum Request {
     Sessions,
     /// Answered with a list of [`OpenFile`](crate::OpenFile)s.
     OpenFiles,
+    /// Answered with a list of [`Interface`](crate::Interface)s.
+    Interfaces,
     /// End a session. Answered with nothing.
     CloseSession {
         /// Its number.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use server::admin::{Admin, ChannelView, Estate, OpenView, SessionView};
+use server::admin::{Admin, ChannelView, Estate, InterfaceView, OpenView, SessionView};
 use tempfile::TempDir;
 
 use super::*;
@@ -25,6 +25,10 @@ struct Remembering {
 
 impl Admin for Remembering {
     fn connections(&self) -> Vec<usize> {
+        vec![3, 4]
+    }
+
+    fn interfaces(&self) -> Vec<InterfaceView> {
         Vec::new()
     }
 
@@ -40,6 +44,9 @@ impl Admin for Remembering {
             bytes_received: 10,
             bytes_sent: 20,
             requests: 3,
+            signing: "AES-GMAC".to_owned(),
+            outstanding: 1,
+            connected_seconds: 4,
         };
         vec![SessionView {
             id: u64::MAX,
