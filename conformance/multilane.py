@@ -33,7 +33,8 @@ class Multilane(Server):
         for share in self.wanted.shares:
             self._run("share", "create", share, "--path", str(self.share_path(share)),
                       *(["--seal"] if self.wanted.sealed_shares else []),
-                      *(["--continuous"] if self.wanted.continuous else []))
+                      *(["--continuous"] if self.wanted.continuous else []),
+                      *(["--access-based"] if share in self.wanted.access_based else []))
         for share in self.wanted.ram_shares:
             self._run("share", "create", share, "--ram", "2G")
 

@@ -64,6 +64,7 @@ class Samba(Server):
         options = "  server smb encrypt = required\n" if wanted.sealed_shares else ""
         options += WINDOWS_LIKE if wanted.windows_like else ""
         shares = "".join(f"[{share}]\n  path = {self.share_path(share)}\n  read only = no\n{options}"
+                         + ("  hide unreadable = yes\n" if share in wanted.access_based else "")
                          for share in wanted.shares)
         cut = "  smbd:FSCTL_SMBTORTURE = yes\n" if wanted.windows_like else ""
         return f"""[global]

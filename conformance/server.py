@@ -24,6 +24,7 @@ class Wanted:
 
     shares: tuple = ("conf",)
     ram_shares: tuple = ()       # shares that live in the server's memory, where the server can do that
+    access_based: tuple = ()     # those of the shares that list only what the reader may read
     signing: str = "enabled"     # or "required"
     sealing: str = "enabled"     # or "required"
     sealed_shares: bool = False  # clients that do not seal get no share

@@ -22,6 +22,8 @@ NAME = "torture"
 SECOND_SHARE = "torture-second"
 # smb2.ioctl.bug14788 connects to a share of this name and asks it something that needs no access to its files.
 IOCTL_SHARE = "noperm"
+# smb2.acls.ACCESSBASED lists a share of this name.
+LISTING_SHARE = "hideunread"
 RETRIES_MAX = 40
 CHANNELS = 32  # as many as smb2.multichannel.generic.num_channels wants; bug_15346 wants port 445
 
@@ -73,7 +75,7 @@ def run(kind, report, options):
     packages.need("smbtorture")
     tests = [test for test in listed() if re.search(options.torture_tests, test)]
     shares = tuple(f"torture{number}" for number in range(options.torture_parallel))
-    wanted = Wanted(shares=(*shares, SECOND_SHARE, IOCTL_SHARE),
+    wanted = Wanted(shares=(*shares, SECOND_SHARE, IOCTL_SHARE, LISTING_SHARE), access_based=(LISTING_SHARE,),
                     ram_shares=(RAM_SHARE,) if kind.has_ram_shares else (),
                     windows_like=True, on_tmpfs=True, channels=CHANNELS, usual_port=True)
     with serving(kind, wanted) as server:

@@ -76,6 +76,7 @@ impl Control {
                 read_only: share.read_only,
                 seal_required: share.seal_required,
                 continuously_available: share.continuous,
+                access_based: share.access_based,
             }),
             Err(problem) => {
                 warn!(share = share.name, problem, "share is not served");
@@ -113,6 +114,7 @@ pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Err
         read_only: false,
         seal_required: false,
         continuous: false,
+        access_based: false,
         comment: String::new(),
     })?;
     info!(account = FIRST_ACCOUNT, share = FIRST_SHARE, folder = %path.display(), "first start: made an account and a share");

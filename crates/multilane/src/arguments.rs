@@ -263,13 +263,17 @@ pub(crate) struct ShareCreate {
     #[arg(long, conflicts_with = "ram")]
     pub(crate) continuous: bool,
 
+    /// List only what the reader may read (access-based enumeration)
+    #[arg(long)]
+    pub(crate) access_based: bool,
+
     /// A sentence for people who browse
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) comment: String,
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "continuous", "comment"]).required(true).multiple(true))]
+#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "continuous", "access_based", "comment"]).required(true).multiple(true))]
 pub(crate) struct ShareUpdate {
     /// Its name
     pub(crate) name: ShareName,
@@ -289,6 +293,10 @@ pub(crate) struct ShareUpdate {
     /// Keep clients' open files when the server restarts, or no longer
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub(crate) continuous: Option<bool>,
+
+    /// List only what the reader may read, or everything
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) access_based: Option<bool>,
 
     /// A sentence for people who browse
     #[arg(long, value_name = "TEXT")]

@@ -23,6 +23,7 @@ struct Shown {
     read_only: bool,
     seal_required: bool,
     continuous: bool,
+    access_based: bool,
     comment: String,
     /// Why clients cannot connect to it, if they cannot.
     problem: Option<String>,
@@ -69,6 +70,7 @@ fn new_share(create: &ShareCreate) -> NewShare {
         read_only: create.read_only,
         seal_required: create.seal,
         continuous: create.continuous,
+        access_based: create.access_based,
         comment: create.comment.clone(),
     }
 }
@@ -79,6 +81,7 @@ fn changes(update: &ShareUpdate) -> ShareChanges {
         read_only: update.read_only,
         seal_required: update.seal,
         continuous: update.continuous,
+        access_based: update.access_based,
         comment: update.comment.clone(),
     }
 }
@@ -117,6 +120,7 @@ fn shown(folder: &DataFolder, share: ShareRecord, problems: Option<&[Problem]>) 
         read_only: share.read_only,
         seal_required: share.seal_required,
         continuous: share.continuous,
+        access_based: share.access_based,
         comment: share.comment,
         problem,
     }
@@ -136,6 +140,7 @@ impl Shown {
             (self.read_only, "read-only"),
             (self.seal_required, "sealed"),
             (self.continuous, "continuous"),
+            (self.access_based, "access-based"),
             (self.problem.is_some(), "not served"),
         ];
         let set: Vec<&str> = flags.into_iter().filter_map(|(set, name)| set.then_some(name)).collect();
@@ -167,6 +172,7 @@ fn description(share: &Shown) -> String {
         ("read-only", yes(share.read_only)),
         ("sealed", yes(share.seal_required)),
         ("continuous", yes(share.continuous)),
+        ("access-based", yes(share.access_based)),
         ("comment", or(share.comment.clone(), "none")),
         ("problem", share.problem.clone().unwrap_or_else(|| "none".to_owned())),
     ];

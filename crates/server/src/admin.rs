@@ -79,6 +79,8 @@ pub struct Share {
     pub seal_required: bool,
     /// Opens may survive the server (Share.IsCA). Only with [`Config::opens`](crate::Config).
     pub continuously_available: bool,
+    /// List only what the reader may read (MS-SMB2 3.3.1.6 Share.DoAccessBasedDirectoryEnumeration).
+    pub access_based: bool,
 }
 
 /// How the server presents and protects itself.
@@ -290,6 +292,7 @@ impl fmt::Debug for Share {
             .field("read_only", &self.read_only)
             .field("seal_required", &self.seal_required)
             .field("continuously_available", &self.continuously_available)
+            .field("access_based", &self.access_based)
             .finish_non_exhaustive()
     }
 }

@@ -70,6 +70,7 @@ pub(crate) fn server_with(signing: Signing, store: Arc<dyn Store>) -> Arc<Shared
         store,
         read_only: false,
         seal_required: false,
+        access_based: false,
         continuously_available: true,
     };
     let settings = Settings {

@@ -28,6 +28,7 @@ pub(crate) struct Tree {
     pub(crate) is_continuous: bool,
     read_only: AtomicBool,
     seal_required: AtomicBool,
+    access_based: AtomicBool,
 }
 
 impl Tree {
@@ -41,6 +42,7 @@ impl Tree {
             is_continuous: keeps_opens && share.continuously_available,
             read_only: AtomicBool::new(share.read_only),
             seal_required: AtomicBool::new(share.seal_required),
+            access_based: AtomicBool::new(share.access_based),
         }
     }
 
@@ -54,6 +56,7 @@ impl Tree {
             is_continuous: false,
             read_only: AtomicBool::new(false),
             seal_required: AtomicBool::new(false),
+            access_based: AtomicBool::new(false),
         }
     }
 
@@ -65,6 +68,11 @@ impl Tree {
     /// True where requests must be sealed.
     pub(crate) fn requires_sealing(&self) -> bool {
         self.seal_required.load(Ordering::Relaxed)
+    }
+
+    /// True where listings leave out what the reader may not read.
+    pub(crate) fn lists_by_access(&self) -> bool {
+        self.access_based.load(Ordering::Relaxed)
     }
 
     /// The store, where the tree is on files.
@@ -83,6 +91,7 @@ impl Tree {
             (Place::Disk(store), Some(share)) => {
                 self.read_only.store(share.read_only, Ordering::Relaxed);
                 self.seal_required.store(share.seal_required, Ordering::Relaxed);
+                self.access_based.store(share.access_based, Ordering::Relaxed);
                 Arc::ptr_eq(store, &share.store)
             }
         }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -53,6 +53,8 @@ const STEPS: [&str; 3] = [
     "ALTER TABLE account ADD COLUMN multichannel INTEGER NOT NULL DEFAULT 0 CHECK (multichannel IN (0, 1))",
     // Opens that survive the server.
     "ALTER TABLE share ADD COLUMN continuous INTEGER NOT NULL DEFAULT 0 CHECK (continuous IN (0, 1))",
+    // Listings without what the reader may not read.
+    "ALTER TABLE share ADD COLUMN access_based INTEGER NOT NULL DEFAULT 0 CHECK (access_based IN (0, 1))",
 ];
 
 /// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.

@@ -46,6 +46,8 @@ pub struct NewShare {
     pub seal_required: bool,
     /// Keep clients' opens when the server restarts. Only folders can.
     pub continuous: bool,
+    /// List only what the reader may read.
+    pub access_based: bool,
     /// A sentence for people who browse.
     pub comment: String,
 }
@@ -67,6 +69,8 @@ pub struct ShareRecord {
     pub seal_required: bool,
     /// Keep clients' opens when the server restarts. Only folders can.
     pub continuous: bool,
+    /// List only what the reader may read.
+    pub access_based: bool,
     /// A sentence for people who browse.
     pub comment: String,
 }
@@ -82,6 +86,8 @@ pub struct ShareChanges {
     pub seal_required: Option<bool>,
     /// Keep clients' opens when the server restarts, or not.
     pub continuous: Option<bool>,
+    /// List only what the reader may read, or everything.
+    pub access_based: Option<bool>,
     /// A new comment.
     pub comment: Option<String>,
 }
@@ -131,15 +137,25 @@ impl Catalog {
             share.seal_required = changes.seal_required.unwrap_or(share.seal_required);
             share.comment = changes.comment.clone().unwrap_or(share.comment);
             share.continuous = changes.continuous.unwrap_or(share.continuous);
+            share.access_based = changes.access_based.unwrap_or(share.access_based);
             check_continuous(&share.source, share.continuous)?;
             let quota = match share.source {
                 Source::Folder { quota_gib, .. } => quota_gib.map(NonZeroU32::get),
                 Source::Ram { .. } => None,
             };
             transaction.execute(
-                "UPDATE share SET quota_gib = ?2, read_only = ?3, seal_required = ?4, comment = ?5, continuous = ?6
+                "UPDATE share SET quota_gib = ?2, read_only = ?3, seal_required = ?4, comment = ?5, continuous = ?6,
+                     access_based = ?7
                  WHERE id = ?1",
-                params![share.id, quota, share.read_only, share.seal_required, share.comment, share.continuous],
+                params![
+                    share.id,
+                    quota,
+                    share.read_only,
+                    share.seal_required,
+                    share.comment,
+                    share.continuous,
+                    share.access_based
+                ],
             )?;
             Ok(share)
         })
@@ -187,7 +203,7 @@ fn find(connection: &Connection, name: &ShareName) -> Result<Option<ShareRecord>
 fn select(which: &str) -> String {
     format!(
         "SELECT id, share.name, account.name, folder, ram_bytes, quota_gib, read_only, seal_required, comment,
-                continuous
+                continuous, access_based
          FROM share JOIN account ON account.relative_id = share.account {which}"
     )
 }
@@ -209,6 +225,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<ShareRecord> {
         seal_required: row.get(7)?,
         comment: row.get(8)?,
         continuous: row.get(9)?,
+        access_based: row.get(10)?,
     })
 }
 
@@ -219,8 +236,8 @@ fn insert(transaction: &Transaction<'_>, new: &NewShare, source: &Source, accoun
     };
     transaction.execute(
         "INSERT INTO share (name, folded_name, account, folder, ram_bytes, quota_gib, read_only, seal_required, comment,
-                            continuous)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                            continuous, access_based)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             new.name.as_str(),
             store::fold(new.name.as_str()),
@@ -231,7 +248,8 @@ fn insert(transaction: &Transaction<'_>, new: &NewShare, source: &Source, accoun
             new.read_only,
             new.seal_required,
             new.comment,
-            new.continuous
+            new.continuous,
+            new.access_based
         ],
     )?;
     Ok(())

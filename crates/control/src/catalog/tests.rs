@@ -37,6 +37,7 @@ fn ram(name: &str) -> NewShare {
         read_only: false,
         seal_required: false,
         continuous: false,
+        access_based: false,
         comment: String::new(),
     }
 }

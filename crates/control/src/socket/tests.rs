@@ -306,6 +306,7 @@ fn ram(name: &str) -> NewShare {
         read_only: false,
         seal_required: false,
         continuous: false,
+        access_based: false,
         comment: String::new(),
     }
 }

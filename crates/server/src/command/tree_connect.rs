@@ -43,7 +43,8 @@ pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outc
     let keeps_opens = session.dialect >= Dialect::SMB_3_0 && context.server().durables.keeps_records();
     let tree = session.add_tree(|id| Tree::on(id, share, access_max, keeps_opens))?;
     let sealed = if share.seal_required { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NONE };
-    Ok(reply(&tree, ShareType::DISK, sealed | ShareFlags::MANUAL_CACHING))
+    let listed = if share.access_based { ShareFlags::ACCESS_BASED_DIRECTORY_ENUM } else { ShareFlags::NONE };
+    Ok(reply(&tree, ShareType::DISK, sealed | listed | ShareFlags::MANUAL_CACHING))
 }
 
 /// The second part of `\\server\share`.

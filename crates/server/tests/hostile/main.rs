@@ -58,6 +58,7 @@ fn estate() -> Estate {
         store: Arc::new(RamStore::new(64 << 20)),
         read_only: false,
         seal_required: false,
+        access_based: false,
         continuously_available: false,
     };
     let settings = Settings {

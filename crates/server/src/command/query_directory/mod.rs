@@ -5,7 +5,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use store::{Kind, Metadata, Store};
+use store::{Kind, Metadata, Resolved, Store, Use};
 use wire::command::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::fscc::directory::{DirectoryWriter, Entry, fixed_length};
 use wire::fscc::pattern::has_wildcards;
@@ -14,6 +14,7 @@ use wire::ids::FileTime;
 use wire::security::access;
 use wire::status::Status;
 
+use crate::access::check_node;
 use crate::attributes;
 use crate::context::{Context, Outcome, Reply};
 use crate::enumeration::{Enumeration, Listed};
@@ -107,7 +108,8 @@ impl Query {
         let mut body = vec![0; BODY_BYTES];
         let mut writer = self.writer(&mut body, self.room_bytes)?;
         while let Some(listed) = scan.next(&*self.store, file)? {
-            let Some(known) = self.metadata(file, listed) else {
+            let known = self.metadata(file, listed).filter(|_| self.may_be_seen(file, listed));
+            let Some(known) = known else {
                 scan.advance();
                 continue;
             };
@@ -137,6 +139,19 @@ impl Query {
 
     fn writer<'a>(&self, body: &'a mut Vec<u8>, room_bytes: usize) -> Result<DirectoryWriter<'a>, Status> {
         DirectoryWriter::new(self.class, body, room_bytes).ok_or(Status::INVALID_INFO_CLASS)
+    }
+
+    /// False for what access-based enumeration leaves out: what the reader was not granted GENERIC_READ to.
+    fn may_be_seen(&self, file: &FileOpen, listed: &Listed) -> bool {
+        let Listed::Name(name) = listed else { return true };
+        if !self.open.tree.lists_by_access() || self.open.user.has_full_control() {
+            return true;
+        }
+        let path = file.path.lock().join(name);
+        match self.store.resolve(&path, Use::Metadata) {
+            Ok(Resolved::Found { node, .. }) => check_node(&self.open.user, &*node, access::FILE_GENERIC_READ).is_ok(),
+            Ok(Resolved::Missing { .. }) | Err(_) => false,
+        }
     }
 
     /// What the class needs to know of a name: for names alone nothing. `None`: it has gone.

@@ -4,10 +4,12 @@ use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
+use wire::command::set_info::{InfoType, SetInfoRequest};
 use wire::fscc::directory::{entries, fixed_length};
 use wire::fscc::{FileAttributes, FileClass};
 use wire::ids::{Command, FileId};
 use wire::security::access::READ_ATTRIBUTES;
+use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
 use crate::admin::Signing;
@@ -78,6 +80,31 @@ async fn the_first_pattern_stays_until_the_scan_begins_anew() {
     assert_eq!(names(&mut peer, directory, restart, "").await, ["one.txt", "two.txt"]);
     assert_eq!(names(&mut peer, directory, restart, "*.DOC").await, ["three.doc"]);
     assert_eq!(names(&mut peer, directory, QueryDirectoryFlags::REOPEN, "t*").await, ["three.doc", "two.txt"]);
+}
+
+#[tokio::test]
+async fn an_access_based_share_lists_what_may_be_read() {
+    let server = server(Signing::Enabled);
+    let mut estate = (**server.estate.load()).clone();
+    estate.shares[0].access_based = true;
+    server.estate.store(estate.into());
+    let mut peer = Peer::sign_in(&server).await;
+    for (name, acl) in [("open", None), ("shut", Some(Acl::default()))] {
+        let file = peer.open(name).await;
+        let buffer = SecurityDescriptor { dacl: acl, ..SecurityDescriptor::default() }.encode().unwrap();
+        let request = SetInfoRequest {
+            info_type: InfoType::SECURITY,
+            file_id: file,
+            additional_information: SecurityInformation::DACL.0,
+            buffer: &buffer,
+            ..SetInfoRequest::default()
+        };
+        assert_eq!(peer.ask(Command::SET_INFO, |body| request.encode(body)).await.status(), Status::SUCCESS);
+        peer.close(file).await;
+    }
+    let root = peer.open_directory("").await;
+    assert_eq!(names(&mut peer, root, PLAIN, "*").await, [".", "..", "open"]);
+    assert_eq!(status(&mut peer, root, QueryDirectoryFlags::REOPEN, "shut").await, Status::NO_SUCH_FILE);
 }
 
 #[tokio::test]
