@@ -10,6 +10,8 @@ mod buffers;
 mod caching;
 mod chain;
 mod channel_sequence;
+#[cfg(test)]
+mod channel_tests;
 mod clients;
 mod command;
 mod connection;

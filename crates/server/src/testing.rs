@@ -314,6 +314,13 @@ impl Peer {
         self.connection.ended();
     }
 
+    /// What binding needs to know of the session that this connection set up, without a channel of it.
+    pub(crate) fn known_session(&self) -> Peer {
+        let mut peer = Peer::connect_as(&self.connection.server, self.terms);
+        (peer.session_id, peer.tree_id, peer.keys) = (self.session_id, self.tree_id, self.keys.clone());
+        peer
+    }
+
     /// One more channel of the session of `first`, which goes on with its channel sequence.
     pub(crate) async fn bound(server: &Arc<Shared>, first: &Peer) -> Peer {
         let mut peer = Peer::connect_as(server, first.terms);
