@@ -32,3 +32,33 @@ fn is_on(account: &Account) -> bool {
         Multichannel::Off => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::Signing;
+    use crate::testing::server;
+
+    fn estate(accounts: &[(&str, Multichannel)]) -> Estate {
+        let accounts =
+            accounts.iter().map(|(name, multichannel)| Account { name: (*name).into(), multichannel: *multichannel });
+        Estate { accounts: accounts.collect(), ..(**server(Signing::Enabled).estate.load()).clone() }
+    }
+
+    #[test]
+    fn the_name_that_a_client_uses_says_which_account_is_meant() {
+        let mixed = estate(&[("fast", Multichannel::On), ("slow", Multichannel::Off)]);
+        let is_offered = |name| is_offered(&mixed, Dialect::SMB_3_1_1, name);
+        assert!(is_offered(Some("fast")) && is_offered(Some("FAST.files.example.net")));
+        assert!(!is_offered(Some("slow")) && !is_offered(Some("Slow.files.example.net")));
+        assert!(is_offered(None) && is_offered(Some("192.0.2.7")) && is_offered(Some("")));
+        assert!(!super::is_offered(&mixed, Dialect::SMB_3_0_2, Some("fast")));
+    }
+
+    #[test]
+    fn nobody_is_offered_what_no_account_has() {
+        let off = estate(&[("slow", Multichannel::Off)]);
+        assert!(!is_anywhere(&off) && !is_offered(&off, Dialect::SMB_3_1_1, None));
+        assert!(!is_anywhere(&estate(&[])));
+    }
+}
