@@ -77,7 +77,7 @@ def run(kind, report, options):
     shares = tuple(f"torture{number}" for number in range(options.torture_parallel))
     wanted = Wanted(shares=(*shares, SECOND_SHARE, IOCTL_SHARE, LISTING_SHARE), access_based=(LISTING_SHARE,),
                     ram_shares=(RAM_SHARE,) if kind.has_ram_shares else (),
-                    windows_like=True, on_tmpfs=True, channels=CHANNELS, usual_port=True)
+                    continuous=True, windows_like=True, on_tmpfs=True, channels=CHANNELS, usual_port=True)
     with serving(kind, wanted) as server:
         torture = Torture(server, shares, options.torture_timeout)
         outcomes = torture.all(tests, report.known)
