@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use store::{Kind, NewNode, RamStore, Resolved, SharePath, Store, Use};
 use tokio::task::LocalSet;
+use wire::Utf16;
+use wire::codec::utf16_bytes;
 use wire::command::create::{
     CreateAction, CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel, ShareAccess,
 };
@@ -15,8 +17,8 @@ use wire::command::negotiate::Capabilities;
 use wire::command::read::ReadRequest;
 use wire::command::tree_disconnect::TreeDisconnectRequest;
 use wire::context::create::{
-    AppInstanceId, AppInstanceVersion, CreateContextsBuilder, DurableReconnect, DurableReconnectV2, DurableRequestV2,
-    DurableResponseV2, Lease, LeaseState, name,
+    AppInstanceId, AppInstanceVersion, CreateContexts, CreateContextsBuilder, DurableReconnect, DurableReconnectV2,
+    DurableRequestV2, DurableResponseV2, Lease, LeaseState, name,
 };
 use wire::context::durable::{DURABLE_REQUEST, DurableFlags};
 use wire::fscc::FileClass;
@@ -619,5 +621,64 @@ fn somebody_who_opens_the_file_ends_what_waits_there() {
         file_id(&other.create("file", |request| request.share_access = ShareAccess::NONE).await);
         let mut peer = Peer::sign_in(&server).await;
         assert_eq!(create(&mut peer, "file", &back_v1(id)).await.status(), Status::OBJECT_NAME_NOT_FOUND);
+    });
+}
+
+#[test]
+fn a_create_under_way_is_not_done_twice_and_outlives_its_channel() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut holder = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
+        let held = file_id(&create(&mut holder, "file", &vec![]).await);
+        let mut first = Peer::sign_in(&server).await;
+        let mut second = Peer::connect_as(&server, Terms::default());
+        second.negotiate().await;
+        assert_eq!(second.bind(&first).await, Status::SUCCESS);
+
+        let bytes = bytes(&v2(0, GUID));
+        let name = utf16_bytes("file");
+        let request = CreateRequest {
+            desired_access: wire::security::access::FILE_ALL.into(),
+            share_access: ShareAccess(7),
+            disposition: CreateDisposition::OPEN_IF,
+            name: Utf16::new(&name).unwrap(),
+            contexts: CreateContexts::decode(&bytes).unwrap(),
+            ..CreateRequest::default()
+        };
+        let mut message = first.message(Command::CREATE, |body| request.encode(body));
+        first.process(&mut message).unwrap();
+        assert_eq!(first.receive().await.status(), Status::PENDING);
+        assert_eq!(create(&mut second, "file", &v2(0, GUID)).await.status(), Status::DUPLICATE_OBJECTID);
+        second.flags = Flags::REPLAY_OPERATION;
+        assert_eq!(create(&mut second, "file", &v2(0, GUID)).await.status(), Status::FILE_NOT_AVAILABLE);
+        first.disconnect();
+        assert_eq!(create(&mut second, "file", &v2(0, GUID)).await.status(), Status::FILE_NOT_AVAILABLE);
+        holder.close(held).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let answer = create(&mut second, "file", &v2(0, GUID)).await;
+        let response = CreateResponse::decode(&answer.message).unwrap();
+        assert_eq!((answer.status(), response.create_action), (Status::SUCCESS, CreateAction::OPENED));
+        assert_eq!(server.opens().len(), 1);
+    });
+}
+
+#[test]
+fn a_replay_that_asks_for_other_caching_is_refused() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut peer = Peer::sign_in(&server).await;
+        create(&mut peer, "oplock", &v2(0, GUID)).await;
+        create(&mut peer, "lease", &with_lease(v2(0, KEY), KEY)).await;
+        peer.flags = Flags::REPLAY_OPERATION;
+        let denied = Status::ACCESS_DENIED;
+        assert_eq!(create(&mut peer, "oplock", &with_lease(v2(0, GUID), KEY)).await.status(), denied);
+        assert_eq!(create(&mut peer, "lease", &v2(0, KEY)).await.status(), denied);
+        assert_eq!(create(&mut peer, "lease", &with_lease(v2(0, KEY), GUID)).await.status(), denied);
+        let again = create(&mut peer, "lease", &with_lease(v2(0, KEY), KEY)).await;
+        assert!(has(&again, name::LEASE) && has(&again, name::DURABLE_HANDLE_REQUEST_V2));
+        let without = |request: &mut CreateRequest<'_>| request.oplock_level = OplockLevel::NONE;
+        let again = create_as(&mut peer, "oplock", &v2(0, GUID), without).await;
+        assert_eq!(again.status(), Status::SUCCESS);
+        assert!(!has(&again, name::DURABLE_HANDLE_REQUEST_V2), "it is told of no oplock that would bear it");
     });
 }
