@@ -116,3 +116,31 @@ fn a_dropped_guard_ends_it() {
     fs::create_dir(root.join("two")).unwrap();
     assert_eq!(until(&heard, "+two/"), ["+two/"]);
 }
+
+#[test]
+fn churn_neither_ends_nor_stops_it() {
+    let disk = directory();
+    let root = root(&disk).to_owned();
+    let (_guard, heard) = watch(&disk, "", Reach::Tree);
+    let churn = |number: usize| {
+        let root = root.clone();
+        std::thread::spawn(move || {
+            for round in 0..60 {
+                let one = root.join(format!("{number}-{round}"));
+                fs::create_dir_all(one.join("a/b/c")).unwrap();
+                fs::write(one.join("a/b/c/file"), b"data").unwrap();
+                fs::rename(one.join("a/b"), one.join("b")).unwrap();
+                fs::rename(&one, root.join(format!("moved-{number}"))).unwrap();
+                fs::remove_dir_all(root.join(format!("moved-{number}"))).unwrap();
+            }
+        })
+    };
+    let churning: Vec<_> = (0..4).map(churn).collect();
+    for _ in 0..20 {
+        let (_second, _heard) = watch(&disk, "", Reach::Tree);
+    }
+    churning.into_iter().for_each(|thread| thread.join().unwrap());
+    fs::create_dir(root.join("end")).unwrap();
+    fs::create_dir(root.join("end/below")).unwrap();
+    until(&heard, "+end\\below/");
+}
