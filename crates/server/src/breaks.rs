@@ -166,7 +166,7 @@ fn deliver(server: &Shared, pending: &Pending, session: &Session) -> bool {
         NoticeKind::Oplock { .. } => session.post(letter),
         // What is sealed can be opened on the session's own connections alone.
         NoticeKind::Lease { .. } if session.seal_required => session.post(letter),
-        NoticeKind::Lease { id, .. } => server.clients.post(id.client, letter),
+        NoticeKind::Lease { id, .. } => server.clients.post(id.client, session.user.load().sid(), letter),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::mailbox::{Letter, Mailbox, Post};
 use crate::migration::{self, Luggage};
 use crate::outbox::{Next, Outbox};
 use crate::pipeline;
-use crate::session::{Activity, Channel, ChannelFacts};
+use crate::session::{Activity, Channel, ChannelFacts, Session};
 use crate::transport::Transport;
 
 /// Queued bytes at which a batch is sent before more requests are looked at.
@@ -169,10 +169,10 @@ impl Connection {
     /// Sees to it that a letter that is queued arrives, here or on another channel, where there is one.
     pub(crate) fn deliver(&self, letter: Letter) {
         let session = self.server.sessions.find(letter.session);
-        let connections = match letter.is_of_client() {
-            true => self.server.clients.count(self.negotiation.borrow().client_guid),
-            false => session.map_or(0, |session| session.channel_count()),
-        };
+        let connections = session.map_or(0, |session| match letter.is_of_client() {
+            true => self.server.clients.count(session.client, session.user.load().sid()),
+            false => session.channel_count(),
+        });
         if connections > 1 {
             self.deliveries.borrow_mut().note(letter);
         }
@@ -221,8 +221,14 @@ impl Connection {
         Some(Channel::unlisted(&session, self.channel_facts(session.signing)).into())
     }
 
+    /// What is told to the client of `session` may be told here: its user has just signed in.
+    pub(crate) fn introduce(&self, session: &Session) {
+        self.server.clients.add(session.client, *session.user.load().sid(), &self.mailbox);
+    }
+
     /// Makes the connection a channel of a session.
     pub(crate) fn add_channel(&self, channel: Channel) {
+        self.introduce(&channel.session);
         let mut channels = self.channels.borrow_mut();
         // Sessions that ended on another connection have left theirs here.
         channels.retain(|_, channel| !channel.session.has_ended());

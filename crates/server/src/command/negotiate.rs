@@ -138,7 +138,6 @@ pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
         ..Negotiation::default()
     };
     negotiation.hash(message);
-    context.server().clients.add(negotiation.client_guid, &connection.mailbox);
     let body = response(&negotiation, dialect, &estate.settings, offered.as_ref())?;
     *connection.negotiation.borrow_mut() = negotiation;
     Ok(Reply::new(body))

@@ -209,6 +209,7 @@ impl Finished {
     fn renew(self, context: &Context, token: &[u8]) -> Outcome {
         let session = context.session()?;
         session.user.store(self.user.into());
+        context.connection.introduce(session);
         Ok(Reply { session: Some(self.id), ..Reply::new(body(session_flags(session), token)) })
     }
 
