@@ -1,5 +1,6 @@
 //! Opens whose client is lost, until it returns or their time is over (MS-SMB2 3.3.7.1, 3.3.6.2, 3.3.6.4).
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,12 +46,19 @@ pub(super) struct Waiting {
     opens: HashMap<OpenId, Disconnected>,
     /// When each is over.
     deadlines: BTreeSet<(Instant, OpenId)>,
+    /// Of the persistent ones: by the guid of their CREATE, and how many there are of a name.
+    by_create: HashMap<Guid, OpenId>,
+    names: HashMap<Place, usize>,
 }
+
+/// A share, and a name in it, folded.
+type Place = (Arc<str>, String);
 
 struct Disconnected {
     open: Arc<Open>,
     until: Instant,
-    keeping: Keeping,
+    /// Where a persistent one was when it was lost.
+    place: Option<Place>,
 }
 
 impl Waiting {
@@ -58,14 +66,36 @@ impl Waiting {
         if self.opens.len() >= WAITING_MAX {
             return false;
         }
+        let persistent = open.file().ok().filter(|_| keeping.is_persistent());
+        let place = persistent.map(|file| (Arc::clone(&open.tree.share), fold(&file.name())));
+        if let Some(place) = &place {
+            *self.names.entry(place.clone()).or_default() += 1;
+        }
+        if let Some(create) = persistent.and_then(|file| file.durability.making().create) {
+            self.by_create.insert(create, open.id);
+        }
         self.deadlines.insert((until, open.id));
-        self.opens.insert(open.id, Disconnected { open: Arc::clone(open), until, keeping });
+        self.opens.insert(open.id, Disconnected { open: Arc::clone(open), until, place });
         true
     }
 
     fn remove(&mut self, id: OpenId) -> Option<Disconnected> {
         let disconnected = self.opens.remove(&id)?;
         self.deadlines.remove(&(disconnected.until, id));
+        if let Some(place) = &disconnected.place
+            && let Entry::Occupied(mut count) = self.names.entry(place.clone())
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        let create = disconnected.open.file().ok().and_then(|file| file.durability.making().create);
+        if let Some(create) = create
+            && self.by_create.get(&create) == Some(&id)
+        {
+            self.by_create.remove(&create);
+        }
         Some(disconnected)
     }
 }
@@ -110,7 +140,7 @@ impl Durables {
     }
 
     fn removed(&self, disconnected: &Disconnected) {
-        if disconnected.keeping.is_persistent() {
+        if disconnected.place.is_some() {
             self.waiting_persistent.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -122,29 +152,19 @@ impl Durables {
 
     /// The persistent open that a CREATE with this guid made, where it waits.
     pub(crate) fn find_persistent(&self, create: Guid) -> Option<Arc<Open>> {
-        if self.waiting_persistent.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let made_by = |open: &Arc<Open>| {
-            let making = open.file().map(|file| file.durability.making());
-            making.is_ok_and(|making| making.create == Some(create))
-        };
-        self.persistent(made_by)
-    }
-
-    /// The persistent open that waits on the file or stream of this name, as clients write it.
-    pub(crate) fn find_persistent_on(&self, share: &str, name: &str) -> Option<Arc<Open>> {
-        if self.waiting_persistent.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let name = fold(name);
-        self.persistent(|open| *open.tree.share == *share && open.file().is_ok_and(|file| fold(&file.name()) == name))
-    }
-
-    fn persistent(&self, is_meant: impl Fn(&Arc<Open>) -> bool) -> Option<Arc<Open>> {
         let waiting = self.waiting.lock();
-        let persistent = waiting.opens.values().filter(|disconnected| disconnected.keeping.is_persistent());
-        persistent.map(|disconnected| &disconnected.open).find(|open| is_meant(open)).cloned()
+        waiting.by_create.get(&create).and_then(|id| waiting.opens.get(id)).map(|found| Arc::clone(&found.open))
+    }
+
+    /// True where no persistent open waits.
+    pub(crate) fn are_persistent_ones_back(&self) -> bool {
+        self.waiting_persistent.load(Ordering::Relaxed) == 0
+    }
+
+    /// True where a persistent open waits on the file or stream of this name, as clients write it.
+    pub(crate) fn waits_on(&self, share: &Arc<str>, name: &str) -> bool {
+        let place = (Arc::clone(share), fold(name));
+        self.waiting.lock().names.contains_key(&place)
     }
 
     /// All that wait.

@@ -281,14 +281,14 @@ async fn meet_persistent(
     request: &CreateRequest<'_>,
     asked: &Asked,
 ) -> Result<Option<(Arc<Open>, Reply)>, Refusal> {
-    if context.session()?.dialect < Dialect::SMB_3_0 {
+    let durables = &context.server().durables;
+    if durables.are_persistent_ones_back() || context.session()?.dialect < Dialect::SMB_3_0 {
         return Ok(None);
     }
-    let durables = &context.server().durables;
     let second = asked.second.filter(|second| second.flags.contains(DurableFlags::PERSISTENT));
     let Some(open) = second.and_then(|second| durables.find_persistent(second.create_guid)) else {
         let name = request.name.decode().unwrap_or_default();
-        let in_the_way = durables.find_persistent_on(&context.tree()?.share, &name).is_some();
+        let in_the_way = durables.waits_on(&context.tree()?.share, &name);
         return if in_the_way { Err(Status::FILE_NOT_AVAILABLE.into()) } else { Ok(None) };
     };
     if open.user.sid() != context.session()?.user.load().sid() {
