@@ -28,7 +28,7 @@ RETRIES_MAX = 40
 CHANNELS = 32  # as many as smb2.multichannel.generic.num_channels wants; bug_15346 wants port 445
 
 # Tests that cut connections with iptables, all under the same names there: one at a time. They wait for cut connections one after another.
-CUTTING = r"smb2\.(multichannel\.(oplocks|leases)|replay\.dhv2-pending3)"
+CUTTING = r"smb2\.(multichannel\.(oplocks|leases)|oplock\.batch22b|replay\.dhv2-pending3)"
 CUTTING_TIMEOUT_SECONDS = 180
 
 # What is never run, and why. The key is the test's name up to a dot.
