@@ -122,6 +122,9 @@ impl Connection {
         if self.ending.get() != Some(Ending::Now) {
             self.ending.set(Some(ending));
         }
+        if ending == Ending::Now {
+            self.in_flight.cancel_outliving();
+        }
         self.wake();
     }
 

@@ -132,6 +132,13 @@ impl InFlightTable {
             request.cancel();
         }
     }
+
+    /// Cancels what would outlive the connection: the server stops.
+    pub(crate) fn cancel_outliving(&self) {
+        for request in self.waiting.borrow().values().filter(|request| request.outlives_connection.get()) {
+            request.cancel();
+        }
+    }
 }
 
 impl Drop for Waiting<'_> {

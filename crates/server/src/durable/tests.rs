@@ -31,6 +31,7 @@ use wire::status::Status;
 use super::{Farewell, restore, scavenge};
 use crate::Shared;
 use crate::admin::{Admin, Signing};
+use crate::connection::Ending;
 use crate::open::OpenId;
 use crate::testing::{Answer, OTHER_USER, Peer, Terms, server, server_with};
 
@@ -680,5 +681,50 @@ fn a_replay_that_asks_for_other_caching_is_refused() {
         let again = create_as(&mut peer, "oplock", &v2(0, GUID), without).await;
         assert_eq!(again.status(), Status::SUCCESS);
         assert!(!has(&again, name::DURABLE_HANDLE_REQUEST_V2), "it is told of no oplock that would bear it");
+    });
+}
+
+#[test]
+fn what_the_scavenger_has_taken_cannot_be_reclaimed_and_the_other_way_round() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let id = OpenId(durable(&server, &v2(1_000, GUID)).await.persistent);
+        let kept = OpenId(durable_on(&server, "other", &v2(1_000, KEY)).await.persistent);
+        let peer = Peer::sign_in(&server).await;
+        let session = server.sessions.find(peer.session_id).unwrap();
+        let (lost, reclaimed) = (server.durables.find(id).unwrap(), server.durables.find(kept).unwrap());
+        tokio::time::sleep(Duration::from_millis(1_001)).await;
+        assert_eq!(server.durables.reclaim(&reclaimed, &session), Ok(()));
+        let expired = server.durables.take_expired(tokio::time::Instant::now());
+        assert_eq!(expired.iter().map(|open| open.id).collect::<Vec<_>>(), [id]);
+        assert_eq!(server.durables.reclaim(&lost, &session), Err(Status::OBJECT_NAME_NOT_FOUND));
+        assert!(reclaimed.line.session().is_some() && lost.line.session().is_none());
+    });
+}
+
+#[test]
+fn a_server_that_stops_waits_for_no_create_that_would_outlive_its_connection() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut holder = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
+        create(&mut holder, "file", &vec![]).await;
+        let mut peer = Peer::sign_in(&server).await;
+        let bytes = bytes(&v2(0, GUID));
+        let name = utf16_bytes("file");
+        let request = CreateRequest {
+            desired_access: wire::security::access::FILE_ALL.into(),
+            disposition: CreateDisposition::OPEN,
+            name: Utf16::new(&name).unwrap(),
+            contexts: CreateContexts::decode(&bytes).unwrap(),
+            ..CreateRequest::default()
+        };
+        let mut message = peer.message(Command::CREATE, |body| request.encode(body));
+        peer.process(&mut message).unwrap();
+        assert_eq!(peer.receive().await.status(), Status::PENDING);
+        peer.connection.in_flight.cancel_all();
+        tokio::task::yield_now().await;
+        assert!(peer.take_frame().is_none(), "it goes on");
+        peer.connection.end(Ending::Now);
+        assert_eq!(peer.receive().await.status(), Status::CANCELLED);
     });
 }
