@@ -1,0 +1,29 @@
+//! READ (MS-SMB2 3.2.4.6).
+
+use wire::command::read::{ReadRequest, ReadResponse};
+use wire::ids::{Command, FileId};
+use wire::status::Status;
+
+use crate::error::Error;
+use crate::file::{Data, OpenState};
+use crate::perform::Ask;
+
+/// Reads at most `length` bytes; none behind the end of the file.
+pub(crate) async fn read(open: &OpenState, offset: u64, length: usize) -> Result<Data, Error> {
+    let bytes = u32::try_from(length).unwrap_or(u32::MAX);
+    let body = |out: &mut Vec<u8>, file_id: FileId| {
+        ReadRequest { length: bytes, offset, file_id, ..ReadRequest::default() }.encode(out);
+    };
+    let ask = Ask { bytes: length, ..Ask::of(open, Command::READ, &body) };
+    let answer = open.tree.shared.perform(&ask).await?;
+    if answer.status() == Status::END_OF_FILE {
+        return Ok(Data::new(Vec::new(), 0..0));
+    }
+    let answer = answer.expect(&[Status::SUCCESS], || format!("read {}", open.path))?;
+    let range = ReadResponse::decode(answer.message())?.data_range();
+    if range.len() > length {
+        return Err(Error::Malformed("more data than was asked for"));
+    }
+    let (bytes, start) = answer.into_bytes();
+    Ok(Data::new(bytes, start + range.start..start + range.end))
+}

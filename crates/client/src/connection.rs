@@ -1,0 +1,360 @@
+//! One connection: message ids and credits, requests in flight by id, a task that receives and one that sends in batches.
+
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use secure::preauth::PreauthHash;
+use secure::seal::{NonceRange, TRANSFORM_HEADER_LENGTH};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use wire::frame::{PREFIX_LENGTH, frame_length};
+use wire::header::{HEADER_LENGTH, Header};
+use wire::ids::MessageId;
+use wire::status::Status;
+use wire::transform::{TRANSFORM_PROTOCOL_ID, TransformHeader};
+
+use crate::guard::Seals;
+use crate::message::{Answer, Arrival, Request};
+use crate::network::Stream;
+
+/// Credits a connection asks for: 16 requests of 2 MiB, or a thousand small ones.
+const CREDITS_WANTED: usize = 1024;
+/// More credits than any window needs are left unused.
+const CREDITS_MAX: usize = 8192;
+/// Credits asked for with one request beyond its cost (Windows asks for up to 128).
+const CREDITS_STEP: usize = 128;
+/// Small answers that arrive together are received together.
+const RECEIVE_BYTES: usize = 256 << 10;
+/// Frames sent with one call.
+const BATCH_MAX: usize = 64;
+/// The longest answer before the server has proved who it is.
+const STRANGER_BYTES_MAX: usize = 128 << 10;
+/// What an answer has beside the data that it may carry.
+const OVERHEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loss(pub(crate) &'static str);
+
+/// One connection. It ends when this is dropped.
+pub(crate) struct Connection {
+    core: Arc<Core>,
+    outgoing: mpsc::UnboundedSender<Vec<u8>>,
+    tasks: [AbortHandle; 2],
+}
+
+/// What the tasks share with those who ask.
+struct Core {
+    flight: Mutex<Flight>,
+    credits: Semaphore,
+    nonces: Mutex<NonceRange>,
+    seals: OnceLock<Arc<Seals>>,
+    answer_bytes_max: AtomicUsize,
+    started: Instant,
+    /// Milliseconds from `started` to when bytes last moved either way.
+    moved: AtomicU64,
+    received: AtomicU64,
+    sent: AtomicU64,
+    unsolicited: mpsc::UnboundedSender<Answer>,
+}
+
+#[derive(Default)]
+struct Flight {
+    next: u64,
+    waiting: HashMap<u64, Waiting>,
+    /// Credits at hand and in use.
+    balance: usize,
+    ended: Option<Loss>,
+}
+
+struct Waiting {
+    answer: oneshot::Sender<Answer>,
+    charge: u16,
+    since: Instant,
+    /// The server said that it will answer later.
+    is_pending: bool,
+}
+
+impl Connection {
+    /// Runs the connection. What the server sends unasked goes to `unsolicited`.
+    pub(crate) fn start(stream: Stream, unsolicited: mpsc::UnboundedSender<Answer>) -> Self {
+        let (outgoing, queue) = mpsc::unbounded_channel();
+        let core = Arc::new(Core {
+            flight: Mutex::new(Flight { balance: 1, ..Flight::default() }),
+            credits: Semaphore::new(1),
+            nonces: Mutex::new(NonceRange::empty()),
+            seals: OnceLock::new(),
+            answer_bytes_max: AtomicUsize::new(STRANGER_BYTES_MAX),
+            started: Instant::now(),
+            moved: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            unsolicited,
+        });
+        let receiver = Arc::clone(&core);
+        let receive = tokio::spawn(async move { receiver.clone().end(receiver.receive(stream.reader).await) });
+        let sender = Arc::clone(&core);
+        let send = tokio::spawn(async move {
+            if let Err(loss) = sender.send(stream.writer, queue).await {
+                sender.end(loss);
+            }
+        });
+        Connection { core, outgoing, tasks: [receive.abort_handle(), send.abort_handle()] }
+    }
+
+    /// The server has proved who it is: it may send as much as `data_bytes` at once, sealed where there are `seals`.
+    pub(crate) fn trust(&self, data_bytes: usize, seals: Option<Arc<Seals>>) {
+        self.core.answer_bytes_max.store(data_bytes + OVERHEAD_BYTES_MAX, Ordering::Relaxed);
+        if let Some(seals) = seals {
+            // A connection has one session, whose keys never change.
+            let _ = self.core.seals.set(seals);
+        }
+    }
+
+    /// Sends a request and waits for its final answer, which must be as protected as the request.
+    pub(crate) async fn ask(&self, request: &Request<'_>) -> Result<Answer, Loss> {
+        let mut answer = self.ask_unverified(request, None).await?;
+        if answer.is_genuine(request.guard) {
+            return Ok(answer);
+        }
+        // "If signature verification fails, the client MUST discard the received message [...]. The client MAY also choose to disconnect
+        // the connection." (3.2.5.1.3) What was asked would stay unanswered forever, so we do.
+        let loss = Loss("an answer's signature is wrong or missing");
+        self.core.end(loss);
+        Err(loss)
+    }
+
+    /// The same without looking at the answer's signature; the request counts in `preauth`.
+    pub(crate) async fn ask_unverified(
+        &self,
+        request: &Request<'_>,
+        preauth: Option<&mut PreauthHash>,
+    ) -> Result<Answer, Loss> {
+        let charge = u32::from(request.charge.max(1));
+        match self.core.credits.acquire_many(charge).await {
+            Ok(permit) => permit.forget(),
+            Err(_) => return Err(self.loss()),
+        }
+        let (answer, answered) = oneshot::channel();
+        let (id, credits) = self.core.enlist(request.charge, answer)?;
+        let frame = request.frame(id, credits, &self.core.nonces).inspect_err(|loss| self.core.end(*loss))?;
+        if let Some(preauth) = preauth {
+            preauth.update(frame.message());
+        }
+        if self.outgoing.send(frame.bytes).is_err() {
+            return Err(self.loss());
+        }
+        answered.await.map_err(|_| self.loss())
+    }
+
+    /// Ends the connection; what is in flight fails.
+    pub(crate) fn end(&self, loss: Loss) {
+        self.core.end(loss);
+    }
+
+    /// True once nothing can be asked any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.core.flight.lock().ended.is_some()
+    }
+
+    /// True where a request that costs so much could be sent at once.
+    pub(crate) fn affords(&self, charge: u16) -> bool {
+        self.core.credits.available_permits() >= usize::from(charge)
+    }
+
+    /// How long nothing has moved either way.
+    pub(crate) fn silence(&self) -> Duration {
+        let moved = Duration::from_millis(self.core.moved.load(Ordering::Relaxed));
+        self.core.started.elapsed().saturating_sub(moved)
+    }
+
+    /// Requests without an answer.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.core.flight.lock().waiting.len()
+    }
+
+    /// True where a request has waited for longer than `patience`, or `patience_pending` where the server said that it will take long.
+    pub(crate) fn is_overdue(&self, patience: Duration, patience_pending: Duration) -> bool {
+        let flight = self.core.flight.lock();
+        let is_overdue = |waiting: &Waiting| {
+            waiting.since.elapsed() > if waiting.is_pending { patience_pending } else { patience }
+        };
+        flight.waiting.values().any(is_overdue)
+    }
+
+    /// Bytes received and sent.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        (self.core.received.load(Ordering::Relaxed), self.core.sent.load(Ordering::Relaxed))
+    }
+
+    /// Credits at hand and in use: what the server granted and has not taken back.
+    pub(crate) fn credits(&self) -> usize {
+        self.core.flight.lock().balance
+    }
+
+    fn loss(&self) -> Loss {
+        self.core.flight.lock().ended.unwrap_or(Loss("the connection ended"))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.core.end(Loss("the connection was closed"));
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Core {
+    /// Numbers a request, and says how many credits to ask for with it (3.2.4.1.2, 3.2.4.1.3).
+    fn enlist(&self, charge: u16, answer: oneshot::Sender<Answer>) -> Result<(MessageId, u16), Loss> {
+        let mut flight = self.flight.lock();
+        if let Some(loss) = flight.ended {
+            return Err(loss);
+        }
+        let id = flight.next;
+        // "the client MUST consume a number of consecutive MessageIds equal to CreditCharge" (3.2.4.1.5); 0 costs one, too.
+        flight.next += u64::from(charge.max(1));
+        flight.waiting.insert(id, Waiting { answer, charge, since: Instant::now(), is_pending: false });
+        let more = CREDITS_WANTED.saturating_sub(flight.balance).min(CREDITS_STEP);
+        Ok((MessageId(id), charge.max(1).saturating_add(more as u16)))
+    }
+
+    fn end(&self, loss: Loss) {
+        let waiting = {
+            let mut flight = self.flight.lock();
+            flight.ended.get_or_insert(loss);
+            std::mem::take(&mut flight.waiting)
+        };
+        self.credits.close();
+        drop(waiting);
+    }
+
+    fn note_move(&self, counter: &AtomicU64, bytes: usize) {
+        counter.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.moved.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Sends what is queued, as much at once as there is.
+    async fn send(
+        &self,
+        mut writer: impl AsyncWrite + Unpin,
+        mut queue: mpsc::UnboundedReceiver<Vec<u8>>,
+    ) -> Result<(), Loss> {
+        let mut batch = Vec::with_capacity(BATCH_MAX);
+        while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
+            self.moved.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
+            let mut slices: Vec<IoSlice<'_>> = batch.iter().map(|frame| IoSlice::new(frame)).collect();
+            let mut rest = &mut slices[..];
+            while !rest.is_empty() {
+                match writer.write_vectored(rest).await {
+                    Ok(0) | Err(_) => return Err(Loss("the server takes no more")),
+                    Ok(count) => {
+                        self.note_move(&self.sent, count);
+                        IoSlice::advance_slices(&mut rest, count);
+                    }
+                }
+            }
+            batch.clear();
+        }
+        Ok(())
+    }
+
+    /// Receives until the connection ends; gives the reason.
+    async fn receive(&self, reader: impl AsyncRead + Unpin) -> Loss {
+        let mut reader = BufReader::with_capacity(RECEIVE_BYTES, reader);
+        loop {
+            let frame = match self.frame(&mut reader).await {
+                Ok(frame) => frame,
+                Err(loss) => return loss,
+            };
+            if let Err(loss) = self.take(frame) {
+                return loss;
+            }
+        }
+    }
+
+    async fn frame(&self, reader: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, Loss> {
+        let mut prefix = [0; PREFIX_LENGTH];
+        reader.read_exact(&mut prefix).await.map_err(|_| Loss("the server closed the connection"))?;
+        let length = frame_length(prefix).map_err(|_| Loss("the server sent something that is no SMB"))?;
+        if length > self.answer_bytes_max.load(Ordering::Relaxed) {
+            return Err(Loss("the server announced a message that is too long"));
+        }
+        let mut frame = vec![0; length];
+        let mut filled = 0;
+        while let Some(room) = frame.get_mut(filled..).filter(|room| !room.is_empty()) {
+            match reader.read(room).await {
+                Ok(0) | Err(_) => return Err(Loss("the connection broke")),
+                Ok(count) => {
+                    self.note_move(&self.received, count);
+                    filled += count;
+                }
+            }
+        }
+        Ok(frame)
+    }
+
+    /// Hands the answers in a frame to those who wait for them.
+    fn take(&self, mut frame: Vec<u8>) -> Result<(), Loss> {
+        let arrival = self.open(&mut frame)?;
+        let mut start = if arrival == Arrival::Sealed { TRANSFORM_HEADER_LENGTH } else { 0 };
+        loop {
+            let message = frame.get(start..).unwrap_or_default();
+            let header = Header::decode(message).map_err(|_| Loss("an answer has no header"))?;
+            let step = header.next_command as usize;
+            if step == 0 {
+                return self.deliver(Answer::new(header, arrival, frame, start));
+            }
+            let part = message.get(..step).filter(|_| step >= HEADER_LENGTH && step % 8 == 0);
+            let part = part.ok_or(Loss("NextCommand of an answer lies outside of its frame"))?;
+            self.deliver(Answer::new(header, arrival, part.to_vec(), 0))?;
+            start += step;
+        }
+    }
+
+    /// Decrypts a frame in place where it is sealed.
+    fn open(&self, frame: &mut [u8]) -> Result<Arrival, Loss> {
+        if !frame.starts_with(&TRANSFORM_PROTOCOL_ID) {
+            return Ok(Arrival::Plain);
+        }
+        let header = TransformHeader::decode(frame).map_err(|_| Loss("a sealed answer is too short"))?;
+        let seals = self.seals.get().filter(|seals| seals.session_id == header.session_id);
+        let seals = seals.ok_or(Loss("a sealed answer is of no session"))?;
+        seals.opener.open(frame).map_err(|_| Loss("a sealed answer does not fit its key"))?;
+        Ok(Arrival::Sealed)
+    }
+
+    fn deliver(&self, answer: Answer) -> Result<(), Loss> {
+        let header = answer.header;
+        if !header.is_response() {
+            return Err(Loss("the server sent a request"));
+        }
+        if header.message_id == MessageId::UNSOLICITED {
+            let _ = self.unsolicited.send(answer);
+            return Ok(());
+        }
+        let mut flight = self.flight.lock();
+        // "If a matching request cannot be found, the client MUST discard the response" (3.2.5.1.2).
+        let Some(waiting) = flight.waiting.get_mut(&header.message_id.0) else { return Ok(()) };
+        let granted = usize::from(header.credits);
+        if header.status == Status::PENDING {
+            waiting.is_pending = true;
+            flight.balance += granted;
+            drop(flight);
+        } else if let Some(waiting) = flight.waiting.remove(&header.message_id.0) {
+            flight.balance = (flight.balance + granted).saturating_sub(usize::from(waiting.charge.max(1)));
+            drop(flight);
+            let _ = waiting.answer.send(answer);
+        }
+        let room = CREDITS_MAX.saturating_sub(self.credits.available_permits());
+        self.credits.add_permits(granted.min(room));
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! An open file or directory (MS-SMB2 3.2.1.6).
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use wire::fscc::FileClass;
+use wire::ids::{FileId, Guid};
+use wire::status::Status;
+
+use crate::command::query_directory::Entry;
+use crate::command::query_info::Facts;
+use crate::command::{close, create, flush, query_directory, query_info, read, set_info, write};
+use crate::error::Error;
+use crate::handshake::random_bytes;
+use crate::perform::Way;
+use crate::tree::{Disposition, OpenOptions, TreeState};
+
+/// An open file or directory. Clones are the same open. It is to be closed with [`File::close`]; an open that is only dropped stays open
+/// until the session ends.
+#[derive(Clone)]
+pub struct File {
+    pub(crate) state: Arc<OpenState>,
+    facts: Facts,
+}
+
+/// What is needed to ask for something of an open, and to take it up again.
+pub(crate) struct OpenState {
+    pub(crate) tree: Arc<TreeState>,
+    pub(crate) path: String,
+    pub(crate) options: OpenOptions,
+    /// Names the CREATE, for its replay and for taking the open up again.
+    pub(crate) create_guid: Guid,
+    pub(crate) lease_key: Guid,
+    held: Mutex<Held>,
+}
+
+/// What the server has for an open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// Nothing yet.
+    Not,
+    /// An open, kept for a while where every connection is lost.
+    Open { id: FileId, is_durable: bool },
+    /// Nothing any more: every connection was lost.
+    Lost,
+}
+
+/// Bytes that were read, in the buffer that they arrived in.
+#[derive(Debug)]
+pub struct Data {
+    bytes: Vec<u8>,
+    range: std::ops::Range<usize>,
+}
+
+impl Data {
+    pub(crate) fn new(bytes: Vec<u8>, range: std::ops::Range<usize>) -> Self {
+        Data { bytes, range }
+    }
+}
+
+impl Deref for Data {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl OpenState {
+    /// The open as the server names it now.
+    pub(crate) fn file_id(&self) -> Result<FileId, Error> {
+        match *self.held.lock() {
+            Held::Open { id, .. } => Ok(id),
+            // A CREATE has no open, and says so with a body that does not ask for it.
+            Held::Not => Ok(FileId::ANY),
+            Held::Lost => Err(Error::OpenLost(self.path.clone())),
+        }
+    }
+
+    /// Takes up the open in a new session, where the server has kept it.
+    pub(crate) async fn take_up_again(&self, way: &Way, seal: bool) -> Result<(), Error> {
+        let (id, is_durable) = match *self.held.lock() {
+            Held::Not | Held::Lost => return Ok(()),
+            Held::Open { id, is_durable } => (id, is_durable),
+        };
+        let again = match is_durable {
+            true => create::take_up(self, way, seal, id).await?,
+            false => None,
+        };
+        *self.held.lock() = again.map_or(Held::Lost, |id| Held::Open { id, is_durable: true });
+        Ok(())
+    }
+}
+
+impl File {
+    pub(crate) async fn open(tree: &Arc<TreeState>, path: &str, options: OpenOptions) -> Result<File, Error> {
+        let mut state = OpenState {
+            tree: Arc::clone(tree),
+            path: path.to_owned(),
+            options,
+            create_guid: Guid(random_bytes()?),
+            lease_key: Guid(random_bytes()?),
+            held: Mutex::new(Held::Not),
+        };
+        let created = create::create(&mut state).await?;
+        *state.held.get_mut() = Held::Open { id: created.id, is_durable: created.is_durable };
+        let state = Arc::new(state);
+        let mut known = tree.shared.state.lock();
+        if known.opens.len() == known.opens.capacity() {
+            known.opens.retain(|open| open.strong_count() > 0);
+        }
+        known.opens.push(Arc::downgrade(&state));
+        drop(known);
+        Ok(File { state, facts: created.facts })
+    }
+
+    /// What it was when it was opened.
+    pub fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    /// True where the open made the name or emptied what had it.
+    pub fn is_new(&self) -> bool {
+        self.facts.end_of_file == 0 && self.state.options.disposition != Disposition::Open
+    }
+
+    /// What it is now.
+    pub async fn facts_now(&self) -> Result<Facts, Error> {
+        query_info::facts(&self.state).await
+    }
+
+    /// The most that one READ and one WRITE may move, in bytes.
+    pub fn bytes_max(&self) -> (usize, usize) {
+        let state = self.state.tree.shared.state.lock();
+        let terms = state.identity.as_ref().map(|identity| identity.terms);
+        terms.map_or((0, 0), |terms| (terms.read_bytes_max as usize, terms.write_bytes_max as usize))
+    }
+
+    /// Reads with one request; less than `length` at the end of the file, and nothing behind it.
+    pub async fn read(&self, offset: u64, length: usize) -> Result<Data, Error> {
+        read::read(&self.state, offset, length).await
+    }
+
+    /// Writes all of `data` with one request.
+    pub async fn write(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        write::write(&self.state, offset, data).await
+    }
+
+    /// Has the server bring what was written to its disk.
+    pub async fn flush(&self) -> Result<(), Error> {
+        flush::flush(&self.state).await
+    }
+
+    /// What is in the directory and fits the pattern, without `.` and `..`.
+    pub async fn entries(&self, pattern: &str) -> Result<Vec<Entry>, Error> {
+        query_directory::entries(&self.state, pattern).await
+    }
+
+    /// Any of its information (MS-FSCC 2.4) as bytes.
+    pub async fn information(&self, class: FileClass) -> Result<Vec<u8>, Error> {
+        query_info::information(&self.state, class).await
+    }
+
+    /// Makes the file longer, with zeros, or shorter.
+    pub async fn set_length(&self, length: u64) -> Result<(), Error> {
+        set_info::end_of_file(&self.state, length).await
+    }
+
+    /// Sets the time of the last write.
+    pub async fn set_written(&self, time: wire::ids::FileTime) -> Result<(), Error> {
+        set_info::last_write(&self.state, time).await
+    }
+
+    /// Gives it another name, from the share's root.
+    pub async fn rename(&self, to: &str, replace: bool) -> Result<(), Error> {
+        set_info::rename(&self.state, to, replace).await
+    }
+
+    /// It goes when it is closed.
+    pub async fn delete_on_close(&self) -> Result<(), Error> {
+        set_info::disposition(&self.state).await
+    }
+
+    /// Closes it.
+    pub async fn close(self) -> Result<(), Error> {
+        let status = close::close(&self.state).await?;
+        // Asked a second time, after the first answer was lost.
+        let is_closed = status == Status::SUCCESS || status == Status::FILE_CLOSED;
+        *self.state.held.lock() = Held::Lost;
+        if is_closed { Ok(()) } else { Err(Error::refused(status, format!("close {}", self.state.path))) }
+    }
+}

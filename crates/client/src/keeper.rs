@@ -1,0 +1,210 @@
+//! What goes on beside the requests of a session: dead channels are found, more channels are opened when there is enough to do, and
+//! closed when there is nothing to do (MS-SMB2 3.2.5.14.11, 3.2.6).
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout};
+use wire::command::echo::EchoRequest;
+use wire::ids::{Command, FileId};
+use wire::status::Status;
+
+use crate::channel::Channel;
+use crate::command::ioctl;
+use crate::connection::Loss;
+use crate::error::Error;
+use crate::handshake::Identity;
+use crate::pairing::{Pair, pairs};
+use crate::perform::{Ask, LITTLE_WORK_BYTES, Way};
+use crate::session::{Phase, Shared};
+
+/// How often the keeper looks after the channels.
+const ROUND: Duration = Duration::from_millis(200);
+/// A channel with requests in flight on which nothing has moved for so long is asked whether it is there.
+const PROBE_AFTER: Duration = Duration::from_millis(400);
+/// One on which nothing has moved for so long is dead, where another one's is not.
+const SILENCE_MAX: Duration = Duration::from_millis(1200);
+/// Channels that nobody has used for so long are closed, but for one (Windows: note 104).
+const IDLE_MAX: Duration = Duration::from_secs(10);
+/// The server's interfaces are asked for again after so long (Windows: note 105).
+const ASK_EVERY: Duration = Duration::from_secs(600);
+/// Paths that are missing are tried again after so long.
+const RETRY_EVERY: Duration = Duration::from_secs(3);
+
+/// What is known of the ways to the server.
+#[derive(Default)]
+pub(crate) struct Paths {
+    pub(crate) pairs: Vec<Pair>,
+    asked: Option<Instant>,
+    tried: Option<Instant>,
+    /// The server takes no more channels than so many.
+    limit: Option<usize>,
+}
+
+/// Looks after a session's channels until it is gone.
+pub(crate) async fn keep(weak: Weak<Shared>) {
+    loop {
+        let Some(shared) = weak.upgrade() else { return };
+        // Called or not, one round a time is enough.
+        let called = timeout(ROUND, shared.call.notified()).await.is_ok();
+        if matches!(shared.state.lock().phase, Phase::Gone(_)) {
+            return;
+        }
+        look(&shared);
+        close_idle(&shared);
+        if (called || shared.has_much_to_do()) && shared.is_time_to_open() {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                if let Err(error) = shared.open_paths().await {
+                    tracing::debug!(%error, "no more channels");
+                }
+            });
+        }
+        drop(shared);
+        tokio::time::sleep(if called { ROUND / 10 } else { Duration::ZERO }).await;
+    }
+}
+
+/// Finds channels that have ended or that nothing comes through any more.
+fn look(shared: &Arc<Shared>) {
+    let channels = shared.state.lock().channels.clone();
+    let alive = |channel: &&Arc<Channel>| channel.connection.silence() < PROBE_AFTER || channel.idle_since().is_some();
+    let any_is_alive = channels.iter().any(|channel| alive(&channel));
+    let settings = &shared.settings;
+    for channel in &channels {
+        let silence = channel.connection.silence();
+        if channel.connection.has_ended() {
+            shared.lose(channel, Loss("the connection ended"));
+        } else if channel.connection.is_overdue(settings.session_timeout, settings.extended_session_timeout) {
+            shared.lose(channel, Loss("the server does not answer"));
+        } else if channel.connection.in_flight() > 0 && silence > SILENCE_MAX && any_is_alive {
+            shared.lose(channel, Loss("nothing comes through any more"));
+        } else if channel.connection.in_flight() > 0 && silence > PROBE_AFTER {
+            probe(shared, channel);
+        }
+    }
+}
+
+/// Asks whether the server is still there. A request that takes long is no sign of a dead channel; an ECHO without an answer is.
+fn probe(shared: &Arc<Shared>, channel: &Arc<Channel>) {
+    let state = shared.state.lock();
+    let Some(identity) = state.identity.clone() else { return };
+    let way = Way { channel: Arc::clone(channel), identity, sequence: state.sequence };
+    let seal = shared.settings.seal;
+    tokio::spawn(async move {
+        let body = |out: &mut Vec<u8>, _: FileId| EchoRequest.encode(out);
+        let ask = Ask { command: Command::ECHO, ..Ask::of_session(&body) };
+        // Where it fails the channel has ended, which the next round sees.
+        let _ = timeout(SILENCE_MAX, way.ask(&ask, seal, false)).await;
+    });
+}
+
+/// Closes the channels but the first when none has had anything to do.
+fn close_idle(shared: &Shared) {
+    let mut state = shared.state.lock();
+    let is_idle = |channel: &Arc<Channel>| channel.idle_since().is_some_and(|since| since.elapsed() >= IDLE_MAX);
+    if state.channels.len() > 1 && state.channels.iter().all(is_idle) {
+        let closed = state.channels.split_off(1);
+        drop(state);
+        drop(closed);
+        shared.paths.lock().tried = None;
+    }
+}
+
+impl Shared {
+    fn has_much_to_do(&self) -> bool {
+        let state = self.state.lock();
+        state.channels.iter().map(|channel| channel.work()).sum::<u64>() >= LITTLE_WORK_BYTES
+    }
+
+    /// True where channels are missing, as far as is known, and it is not too early to try; the try then counts.
+    fn is_time_to_open(&self) -> bool {
+        if !self.may_have_more() || !self.has_much_to_do() {
+            return false;
+        }
+        let now = self.state.lock().channels.len();
+        let mut paths = self.paths.lock();
+        let wanted: usize = paths.pairs.iter().map(|pair| pair.connections).sum();
+        let is_due = |last: Option<Instant>, every| last.is_none_or(|last: Instant| last.elapsed() >= every);
+        let is_missing = paths.limit.map_or(wanted, |limit| limit.min(wanted)) > now;
+        if !is_due(paths.asked, ASK_EVERY) && !(is_missing && is_due(paths.tried, RETRY_EVERY)) {
+            return false;
+        }
+        paths.tried = Some(Instant::now());
+        true
+    }
+
+    fn may_have_more(&self) -> bool {
+        let state = self.state.lock();
+        let has_multichannel = state.identity.as_ref().is_some_and(|identity| identity.terms.has_multichannel);
+        !self.settings.is_single() && has_multichannel && state.phase == Phase::Up
+    }
+
+    /// Asks the server for its interfaces and opens the channels that are missing.
+    pub(crate) async fn open_paths(self: &Arc<Self>) -> Result<(), Error> {
+        if !self.may_have_more() {
+            return Ok(());
+        }
+        {
+            let mut paths = self.paths.lock();
+            paths.asked = Some(Instant::now());
+            paths.tried = paths.asked;
+            paths.limit = None;
+        }
+        let remote = ioctl::interfaces(self).await?;
+        let found = pairs(&self.network.interfaces(), &remote, &self.settings);
+        self.paths.lock().pairs.clone_from(&found);
+        let Some(identity) = self.state.lock().identity.clone() else { return Ok(()) };
+        let missing = self.missing(&found);
+        let opened = join_all(missing.iter().map(|(from, to)| self.add(*from, *to, &identity))).await;
+        opened.into_iter().find_map(Result::err).map_or(Ok(()), Err)
+    }
+
+    /// The ways that the pairs ask for and that no channel goes yet.
+    fn missing(&self, pairs: &[Pair]) -> Vec<(Option<IpAddr>, SocketAddr)> {
+        let mut there: Vec<(IpAddr, IpAddr)> = {
+            let state = self.state.lock();
+            state.channels.iter().map(|channel| (channel.local, channel.remote.ip())).collect()
+        };
+        let mut missing = Vec::new();
+        for pair in pairs {
+            let from = pair.local.as_ref().map(|local| local.address);
+            for _ in 0..pair.connections {
+                let is_it = |(local, remote): &(IpAddr, IpAddr)| {
+                    *remote == pair.address && from.is_none_or(|from| from == *local)
+                };
+                match there.iter().position(is_it) {
+                    Some(at) => {
+                        there.swap_remove(at);
+                    }
+                    None => missing.push((from, SocketAddr::new(pair.address, self.port))),
+                }
+            }
+        }
+        missing
+    }
+
+    /// Opens one more channel.
+    async fn add(self: &Arc<Self>, from: Option<IpAddr>, to: SocketAddr, identity: &Identity) -> Result<(), Error> {
+        match self.open_more(from, to, identity).await {
+            Ok(channel) => {
+                let mut state = self.state.lock();
+                let is_same = state.identity.as_ref().is_some_and(|now| now.session_id == identity.session_id);
+                if is_same && state.phase == Phase::Up {
+                    state.channels.push(Arc::new(channel));
+                    drop(state);
+                    self.notify();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if matches!(error.status(), Some(Status::INSUFFICIENT_RESOURCES | Status::REQUEST_NOT_ACCEPTED | Status::NOT_SUPPORTED)) {
+                    self.paths.lock().limit = Some(self.state.lock().channels.len());
+                }
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The SMB client (MS-SMB2 3.2): one session over many channels, which lose nothing when some of them break.
+//!
+//! A [`Session`] signs in to a server; a [`Tree`] is one of its shares; a [`File`] is an open file or directory. Requests go to the
+//! channel with least outstanding work, more channels open when there is enough in flight to use them, and what a lost channel left
+//! unanswered is asked again on another.
+
+mod breaks;
+mod channel;
+mod command;
+mod connection;
+mod error;
+mod file;
+mod guard;
+mod handshake;
+mod interfaces;
+mod keeper;
+mod message;
+mod network;
+mod pairing;
+mod perform;
+mod reconnect;
+mod session;
+mod settings;
+mod transfer;
+mod tree;
+
+pub use channel::Counters;
+pub use command::query_directory::Entry;
+pub use command::query_info::Facts;
+pub use error::Error;
+pub use file::{Data, File};
+pub use interfaces::LocalInterface;
+pub use network::{Network, Opening, Resolving, Stream, Tcp};
+pub use pairing::{Pair, pairs};
+pub use session::{Connected, Session, Target};
+pub use settings::{Channels, Settings};
+pub use transfer::{CHUNK_BYTES, READS_IN_FLIGHT};
+pub use tree::{Access, Disposition, OpenOptions, Tree};
+pub use wire::fscc::ioctl::{Interface, InterfaceCapability};
+pub use wire::fscc::FileAttributes;
+pub use wire::ids::FileTime;
+pub use wire::status::Status;

@@ -1,0 +1,137 @@
+//! One request as bytes on their way, and one answer as bytes that came.
+
+use parking_lot::Mutex;
+use secure::Role;
+use secure::seal::{NonceRange, TRANSFORM_HEADER_LENGTH};
+use wire::frame::{PREFIX_LENGTH, frame_prefix};
+use wire::header::{Flags, HEADER_LENGTH, Header, Route};
+use wire::ids::{Command, MessageId, SessionId, TreeId};
+use wire::status::Status;
+
+use crate::connection::Loss;
+use crate::error::Error;
+use crate::guard::Guard;
+
+/// A request, but for its number and credits.
+pub(crate) struct Request<'a> {
+    pub(crate) command: Command,
+    /// Credits it costs, from the larger of what it carries and what its answer may.
+    pub(crate) charge: u16,
+    pub(crate) flags: Flags,
+    pub(crate) channel_sequence: u16,
+    pub(crate) session_id: SessionId,
+    pub(crate) tree_id: TreeId,
+    pub(crate) guard: &'a Guard,
+    /// Bytes the body will have, about.
+    pub(crate) room: usize,
+    /// Appends the body behind the header.
+    pub(crate) body: &'a (dyn Fn(&mut Vec<u8>) + Sync),
+}
+
+impl Request<'_> {
+    /// The whole frame, signed or sealed, and where in it the message begins.
+    pub(crate) fn frame(&self, id: MessageId, credits: u16, nonces: &Mutex<NonceRange>) -> Result<Frame, Loss> {
+        let (transform, signed) = match self.guard {
+            Guard::Bare => (0, Flags::NONE),
+            Guard::Signed(_) => (0, Flags::SIGNED),
+            Guard::Sealed(_) => (TRANSFORM_HEADER_LENGTH, Flags::NONE),
+        };
+        let start = PREFIX_LENGTH + transform;
+        let mut bytes = Vec::with_capacity(start + HEADER_LENGTH + self.room);
+        bytes.resize(start, 0);
+        let mut header = Header {
+            credit_charge: self.charge,
+            command: self.command,
+            credits,
+            flags: self.flags | signed,
+            message_id: id,
+            route: Route::Sync { tree_id: self.tree_id },
+            session_id: self.session_id,
+            ..Header::default()
+        };
+        header.set_channel_sequence(self.channel_sequence);
+        bytes.extend_from_slice(&header.to_bytes());
+        (self.body)(&mut bytes);
+        match self.guard {
+            Guard::Bare => {}
+            Guard::Signed(key) => key.sign(&mut bytes[start..], Role::Client),
+            Guard::Sealed(seals) => {
+                let nonce = nonces.lock().draw(&seals.space).map_err(|_| Loss("every nonce is used up"))?;
+                let sealed = seals.sealer.seal(&mut bytes[PREFIX_LENGTH..], seals.session_id, nonce);
+                sealed.map_err(|_| Loss("a message cannot be sealed"))?;
+            }
+        }
+        let prefix = frame_prefix(bytes.len() - PREFIX_LENGTH).map_err(|_| Loss("a request is too long"))?;
+        bytes[..PREFIX_LENGTH].copy_from_slice(&prefix);
+        Ok(Frame { bytes, start })
+    }
+}
+
+/// A frame ready to be sent.
+pub(crate) struct Frame {
+    pub(crate) bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Frame {
+    /// The message, as the pre-authentication hash wants it; encrypted where it is sealed.
+    pub(crate) fn message(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+/// How an answer arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// In the open, perhaps signed.
+    Plain,
+    /// Encrypted with the session's key.
+    Sealed,
+}
+
+/// An answer: its header, and the frame that holds it.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) header: Header,
+    pub(crate) arrival: Arrival,
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Answer {
+    /// `bytes[start..]` is the message, header included.
+    pub(crate) fn new(header: Header, arrival: Arrival, bytes: Vec<u8>, start: usize) -> Self {
+        Answer { header, arrival, bytes, start }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.header.status
+    }
+
+    /// The message, header included.
+    pub(crate) fn message(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// The frame, and where the message begins in it.
+    pub(crate) fn into_bytes(self) -> (Vec<u8>, usize) {
+        (self.bytes, self.start)
+    }
+
+    /// True where the answer is protected as its request was (3.2.5.1.3).
+    pub(crate) fn is_genuine(&mut self, guard: &Guard) -> bool {
+        match (guard, self.arrival) {
+            (Guard::Bare, Arrival::Plain) | (Guard::Sealed(_) | Guard::Signed(_), Arrival::Sealed) => true,
+            (Guard::Signed(key), Arrival::Plain) => {
+                let message = self.bytes.get_mut(self.start..).unwrap_or_default();
+                self.header.flags.contains(Flags::SIGNED) && key.verify(message, Role::Server)
+            }
+            (Guard::Bare, Arrival::Sealed) | (Guard::Sealed(_), Arrival::Plain) => false,
+        }
+    }
+
+    /// The answer where its status is one of `good`, else a refusal to do what `doing` says.
+    pub(crate) fn expect(self, good: &[Status], doing: impl FnOnce() -> String) -> Result<Self, Error> {
+        if good.contains(&self.status()) { Ok(self) } else { Err(Error::refused(self.status(), doing())) }
+    }
+}

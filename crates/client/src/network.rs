@@ -1,0 +1,65 @@
+//! What connections run over: TCP, or a network in memory with its own rules.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpSocket, lookup_host};
+
+use crate::interfaces::{self, LocalInterface};
+
+/// A connection on its way.
+pub type Opening<'a> = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + 'a>>;
+/// Addresses on their way.
+pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
+
+/// Where connections come from.
+pub trait Network: Send + Sync + 'static {
+    /// The addresses of a host, best first.
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
+
+    /// Connects, from an address of this machine where one is given.
+    fn connect(&self, from: Option<IpAddr>, to: SocketAddr) -> Opening<'_>;
+
+    /// This machine's network interfaces.
+    fn interfaces(&self) -> Vec<LocalInterface>;
+}
+
+/// A connection's two directions.
+pub struct Stream {
+    /// What the server sends.
+    pub reader: Box<dyn AsyncRead + Send + Unpin>,
+    /// What the server receives.
+    pub writer: Box<dyn AsyncWrite + Send + Unpin>,
+    /// This end's address.
+    pub local: IpAddr,
+}
+
+/// This machine's TCP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tcp;
+
+impl Network for Tcp {
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        Box::pin(async move { Ok(lookup_host((host, port)).await?.collect()) })
+    }
+
+    fn connect(&self, from: Option<IpAddr>, to: SocketAddr) -> Opening<'_> {
+        Box::pin(async move {
+            let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+            if let Some(from) = from {
+                socket.bind(SocketAddr::new(from, 0))?;
+            }
+            let stream = socket.connect(to).await?;
+            stream.set_nodelay(true)?;
+            let local = stream.local_addr()?.ip();
+            let (reader, writer) = stream.into_split();
+            Ok(Stream { reader: Box::new(reader), writer: Box::new(writer), local })
+        })
+    }
+
+    fn interfaces(&self) -> Vec<LocalInterface> {
+        interfaces::of_this_machine()
+    }
+}

@@ -1,0 +1,105 @@
+//! The first connection of a session, and the one that takes its place when every channel is gone: sign in, connect to the trees
+//! again, take up the opens that the server kept (MS-SMB2 3.2.4.4, 3.2.7.1).
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use wire::ids::SessionId;
+use wire::status::Status;
+
+use crate::channel::Channel;
+use crate::error::Error;
+use crate::handshake::Identity;
+use crate::perform::Way;
+use crate::session::{Phase, Shared};
+
+/// Between attempts to find the server again.
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Connects and signs in for the first time.
+pub(crate) async fn establish(shared: &Arc<Shared>) -> Result<(), Error> {
+    let (identity, channel) = connected(shared, SessionId(0)).await?;
+    let mut state = shared.state.lock();
+    state.identity = Some(identity);
+    state.channels.push(Arc::new(channel));
+    state.phase = Phase::Up;
+    Ok(())
+}
+
+/// Looks for the server until the session is up again, or for as long as SessionTimeout.
+pub(crate) async fn run(weak: Weak<Shared>) {
+    let Some(timeout) = weak.upgrade().map(|shared| shared.settings.session_timeout) else { return };
+    let deadline = Instant::now() + timeout;
+    let mut pause = PAUSE_FIRST;
+    loop {
+        let Some(shared) = weak.upgrade() else { return };
+        match again(&shared).await {
+            Ok(()) => {
+                tracing::debug!(server = shared.host, "the session is up again");
+                shared.notify();
+                shared.call.notify_one();
+                return;
+            }
+            Err(error) if is_final(&error) || Instant::now() >= deadline => return shared.finish(error),
+            Err(error) => tracing::debug!(server = shared.host, %error, "not connected again yet"),
+        }
+        drop(shared);
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+async fn again(shared: &Arc<Shared>) -> Result<(), Error> {
+    let (previous, sequence) = {
+        let state = shared.state.lock();
+        (state.identity.as_ref().map_or(SessionId(0), |identity| identity.session_id), state.sequence)
+    };
+    let (identity, channel) = connected(shared, previous).await?;
+    let way = Way { channel: Arc::new(channel), identity, sequence };
+    let (trees, opens) = {
+        let state = shared.state.lock();
+        let trees: Vec<_> = state.trees.iter().filter_map(Weak::upgrade).collect();
+        let opens: Vec<_> = state.opens.iter().filter_map(Weak::upgrade).collect();
+        (trees, opens)
+    };
+    for tree in trees {
+        tree.connect_again(&way, shared.settings.seal).await?;
+    }
+    for open in opens {
+        open.take_up_again(&way, shared.settings.seal).await?;
+    }
+    let mut state = shared.state.lock();
+    if state.phase != Phase::Reconnecting {
+        return Ok(());
+    }
+    state.identity = Some(way.identity);
+    state.channels = vec![way.channel];
+    state.phase = Phase::Up;
+    Ok(())
+}
+
+/// A channel to the first of the server's addresses that takes one.
+async fn connected(shared: &Shared, previous: SessionId) -> Result<(Identity, Channel), Error> {
+    let resolved = shared.network.resolve(&shared.host, shared.port).await;
+    let addresses = resolved.map_err(|cause| Error::unreachable(&shared.host, &cause))?;
+    let mut last = Error::Unreachable { server: shared.host.clone(), cause: "the name has no address".into() };
+    for address in addresses {
+        match shared.open_first(address, previous).await {
+            Ok(first) => return Ok(first),
+            Err(error) if is_final(&error) => return Err(error),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Asking again gives the same answer.
+fn is_final(error: &Error) -> bool {
+    match error {
+        Error::Refused { status, .. } => *status != Status::INSUFFICIENT_RESOURCES,
+        Error::Unreachable { .. } | Error::Lost(_) | Error::Machine(_) | Error::OpenLost(_) => false,
+        Error::Logon(_) | Error::Guest | Error::Lacking(_) | Error::Malformed(_) => true,
+    }
+}

@@ -1,0 +1,52 @@
+//! What may be chosen, with the names and defaults of Windows where it has them (Get-SmbClientConfiguration).
+
+use std::time::Duration;
+
+/// How a client behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How many connections a session uses.
+    pub channels: Channels,
+    /// ConnectionCountPerNetworkInterface: of a pair of interfaces without RSS.
+    pub connection_count_per_network_interface: usize,
+    /// ConnectionCountPerRssNetworkInterface: of a pair of interfaces with RSS.
+    pub connection_count_per_rss_network_interface: usize,
+    /// MaximumConnectionCountPerServer.
+    pub maximum_connection_count_per_server: usize,
+    /// SessionTimeout: how long a request may stay without an answer, and how long a lost server is looked for.
+    pub session_timeout: Duration,
+    /// ExtendedSessionTimeout: the same for a request that the server said it would answer later.
+    pub extended_session_timeout: Duration,
+    /// Everything is encrypted, or the server is not spoken to.
+    pub seal: bool,
+}
+
+/// How many connections a session uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channels {
+    /// EnableMultiChannel: as many as the interfaces of both sides suggest.
+    Automatic,
+    /// So many, if the server takes them, over all pairs of interfaces in turn. One is multichannel off.
+    Exactly(usize),
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            channels: Channels::Automatic,
+            connection_count_per_network_interface: 1,
+            connection_count_per_rss_network_interface: 4,
+            maximum_connection_count_per_server: 32,
+            session_timeout: Duration::from_secs(60),
+            extended_session_timeout: Duration::from_secs(1000),
+            seal: false,
+        }
+    }
+}
+
+impl Settings {
+    /// True where one connection is all there may be.
+    pub(crate) fn is_single(&self) -> bool {
+        self.maximum_connection_count_per_server <= 1 || matches!(self.channels, Channels::Exactly(0..=1))
+    }
+}

@@ -1,0 +1,225 @@
+//! A share that the session is connected to (MS-SMB2 3.2.1.4), and what is done by name.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use wire::command::create::{CreateDisposition, CreateOptions};
+use wire::command::tree_connect::{ShareFlags, ShareType};
+use wire::ids::TreeId;
+use wire::security::access;
+use wire::status::Status;
+
+use crate::command::query_directory::Entry;
+use crate::command::query_info::Facts;
+use crate::command::tree_connect;
+use crate::error::Error;
+use crate::file::File;
+use crate::perform::Way;
+use crate::session::Shared;
+
+/// A share. Clones are the same one.
+#[derive(Clone)]
+pub struct Tree {
+    pub(crate) state: Arc<TreeState>,
+}
+
+/// What its opens share.
+pub(crate) struct TreeState {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) share: String,
+    id: AtomicU32,
+    is_sealed: AtomicBool,
+}
+
+/// What an open may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Look at attributes and times.
+    Attributes,
+    /// Read data, or list a directory.
+    Read,
+    /// Read and write data.
+    Write,
+    /// Delete or rename.
+    Delete,
+}
+
+/// What an open does where the name exists, and where it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// Opens what exists.
+    Open,
+    /// Makes what does not exist.
+    Create,
+    /// Opens, or makes.
+    OpenOrCreate,
+    /// Makes, and empties what exists.
+    Overwrite,
+}
+
+/// How to open a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// What the open may do.
+    pub access: Access,
+    /// Whether to make the name.
+    pub disposition: Disposition,
+    /// A directory, and nothing else (`true`); a file, and nothing else (`false`); or whatever it is.
+    pub directory: Option<bool>,
+    /// Others may not open it meanwhile.
+    pub exclusive: bool,
+    /// The server keeps the open for a while when every connection is lost.
+    pub durable: bool,
+    /// What a link says rather than where it leads.
+    pub link_itself: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions {
+            access: Access::Read,
+            disposition: Disposition::Open,
+            directory: None,
+            exclusive: false,
+            durable: false,
+            link_itself: false,
+        }
+    }
+}
+
+impl OpenOptions {
+    pub(crate) fn access_mask(&self) -> u32 {
+        let look = access::READ_ATTRIBUTES | access::SYNCHRONIZE;
+        match self.access {
+            Access::Attributes => look,
+            Access::Read => look | access::READ_DATA | access::READ_EA,
+            Access::Write => look | access::READ_DATA | access::WRITE_DATA | access::APPEND_DATA | access::WRITE_ATTRIBUTES,
+            Access::Delete => look | access::DELETE,
+        }
+    }
+
+    pub(crate) fn create_disposition(&self) -> CreateDisposition {
+        match self.disposition {
+            Disposition::Open => CreateDisposition::OPEN,
+            Disposition::Create => CreateDisposition::CREATE,
+            Disposition::OpenOrCreate => CreateDisposition::OPEN_IF,
+            Disposition::Overwrite => CreateDisposition::OVERWRITE_IF,
+        }
+    }
+
+    pub(crate) fn create_options(&self) -> CreateOptions {
+        let kind = match self.directory {
+            Some(true) => CreateOptions::DIRECTORY_FILE,
+            Some(false) => CreateOptions::NON_DIRECTORY_FILE,
+            None => CreateOptions::NONE,
+        };
+        if self.link_itself { kind | CreateOptions::OPEN_REPARSE_POINT } else { kind }
+    }
+}
+
+impl Tree {
+    pub(crate) async fn connect(shared: &Arc<Shared>, share: &str) -> Result<Tree, Error> {
+        let state = Arc::new(TreeState {
+            shared: Arc::clone(shared),
+            share: share.to_owned(),
+            id: AtomicU32::new(0),
+            is_sealed: AtomicBool::new(false),
+        });
+        // Before it is there, so that no reconnect passes it over.
+        let mut known = shared.state.lock();
+        known.trees.retain(|tree| tree.strong_count() > 0);
+        known.trees.push(Arc::downgrade(&state));
+        drop(known);
+        let body = tree_connect::body(&shared.host, share);
+        let answer = shared.perform(&tree_connect::ask(&body)).await?;
+        state.take(&answer)?;
+        Ok(Tree { state })
+    }
+
+    /// The share's name.
+    pub fn share(&self) -> &str {
+        &self.state.share
+    }
+
+    /// Opens a name, with `\` or `/` between its parts; the share's root where it is empty.
+    pub async fn open(&self, path: &str, options: OpenOptions) -> Result<File, Error> {
+        File::open(&self.state, &wire_path(path), options).await
+    }
+
+    /// What a name stands for.
+    pub async fn facts(&self, path: &str) -> Result<Facts, Error> {
+        let file = self.open(path, OpenOptions { access: Access::Attributes, ..OpenOptions::default() }).await?;
+        let facts = file.facts();
+        file.close().await?;
+        Ok(facts)
+    }
+
+    /// What is in a directory, without `.` and `..`.
+    pub async fn entries(&self, path: &str) -> Result<Vec<Entry>, Error> {
+        let directory = self.open(path, OpenOptions { directory: Some(true), ..OpenOptions::default() }).await?;
+        let entries = directory.entries("*").await;
+        directory.close().await?;
+        entries
+    }
+
+    /// Makes a directory. One that exists is an error.
+    pub async fn make_directory(&self, path: &str) -> Result<(), Error> {
+        let options =
+            OpenOptions { disposition: Disposition::Create, directory: Some(true), ..OpenOptions::default() };
+        self.open(path, options).await?.close().await
+    }
+
+    /// Removes a file or an empty directory.
+    pub async fn remove(&self, path: &str) -> Result<(), Error> {
+        let options = OpenOptions { access: Access::Delete, link_itself: true, ..OpenOptions::default() };
+        let file = self.open(path, options).await?;
+        let removed = file.delete_on_close().await;
+        let closed = file.close().await;
+        removed.and(closed)
+    }
+
+    /// Gives a file or directory another name in the share, in place of a file that has it where `replace`.
+    pub async fn rename(&self, from: &str, to: &str, replace: bool) -> Result<(), Error> {
+        let options = OpenOptions { access: Access::Delete, link_itself: true, ..OpenOptions::default() };
+        let file = self.open(from, options).await?;
+        let renamed = file.rename(&wire_path(to), replace).await;
+        let closed = file.close().await;
+        renamed.and(closed)
+    }
+}
+
+impl TreeState {
+    pub(crate) fn id(&self) -> TreeId {
+        TreeId(self.id.load(Ordering::Acquire))
+    }
+
+    /// The share wants everything encrypted.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.is_sealed.load(Ordering::Relaxed)
+    }
+
+    /// Connects to the share in a new session.
+    pub(crate) async fn connect_again(&self, way: &Way, seal: bool) -> Result<(), Error> {
+        let body = tree_connect::body(&self.shared.host, &self.share);
+        let answer = way.ask(&tree_connect::ask(&body), seal, false).await;
+        self.take(&answer.map_err(crate::perform::Failed::into_error)?)
+    }
+
+    fn take(&self, answer: &crate::message::Answer) -> Result<(), Error> {
+        if answer.status() != Status::SUCCESS {
+            return Err(Error::refused(answer.status(), format!("connect to the share {}", self.share)));
+        }
+        let response = wire::command::tree_connect::TreeConnectResponse::decode(answer.message())?;
+        if response.share_type != ShareType::DISK {
+            return Err(Error::Lacking("a disk behind the name of the share"));
+        }
+        self.is_sealed.store(response.share_flags.contains(ShareFlags::ENCRYPT_DATA), Ordering::Relaxed);
+        self.id.store(answer.header.tree_id().0, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// As SMB writes paths: `\` between the parts, none around them.
+fn wire_path(path: &str) -> String {
+    path.replace('/', r"\").trim_matches('\\').to_owned()
+}
