@@ -21,7 +21,7 @@ use wire::status::Status;
 use wire::transform::{TRANSFORM_PROTOCOL_ID, TransformHeader};
 
 use crate::guard::Seals;
-use crate::message::{Answer, Arrival, Request};
+use crate::message::{Answer, Arrival, Numbers, Request};
 use crate::network::Stream;
 
 /// Credits a connection asks for: 16 requests of 2 MiB, or a thousand small ones.
@@ -60,6 +60,8 @@ struct Core {
     started: Instant,
     /// Milliseconds from `started` to when bytes last moved either way.
     moved: AtomicU64,
+    /// The same for bytes received.
+    heard: AtomicU64,
     received: AtomicU64,
     sent: AtomicU64,
     unsolicited: mpsc::UnboundedSender<Answer>,
@@ -82,6 +84,19 @@ struct Waiting {
     is_pending: bool,
 }
 
+/// Where the answers to a request and to the one related to it arrive.
+type Answers = (oneshot::Receiver<Answer>, Option<oneshot::Receiver<Answer>>);
+
+impl Flight {
+    fn add(&mut self, charge: u16) -> (MessageId, oneshot::Receiver<Answer>) {
+        let (answer, answered) = oneshot::channel();
+        let id = self.next;
+        self.next += u64::from(charge);
+        self.waiting.insert(id, Waiting { answer, charge, since: Instant::now(), is_pending: false });
+        (MessageId(id), answered)
+    }
+}
+
 impl Connection {
     /// Runs the connection. What the server sends unasked goes to `unsolicited`.
     pub(crate) fn start(stream: Stream, unsolicited: mpsc::UnboundedSender<Answer>) -> Self {
@@ -94,6 +109,7 @@ impl Connection {
             answer_bytes_max: AtomicUsize::new(STRANGER_BYTES_MAX),
             started: Instant::now(),
             moved: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             unsolicited,
@@ -118,10 +134,15 @@ impl Connection {
         }
     }
 
-    /// Sends a request and waits for its final answer, which must be as protected as the request.
+    /// Sends a request and waits for its final answer, which must be as protected as the request; so must be that of a related one.
     pub(crate) async fn ask(&self, request: &Request<'_>) -> Result<Answer, Loss> {
-        let mut answer = self.ask_unverified(request, None).await?;
-        if answer.is_genuine(request.guard) {
+        let (first, related) = self.send(request, None).await?;
+        let mut answer = first.await.map_err(|_| self.loss())?;
+        let mut is_genuine = answer.is_genuine(request.guard);
+        if let Some(related) = related {
+            is_genuine &= related.await.map_err(|_| self.loss())?.is_genuine(request.guard);
+        }
+        if is_genuine {
             return Ok(answer);
         }
         // "If signature verification fails, the client MUST discard the received message [...]. The client MAY also choose to disconnect
@@ -135,23 +156,27 @@ impl Connection {
     pub(crate) async fn ask_unverified(
         &self,
         request: &Request<'_>,
-        preauth: Option<&mut PreauthHash>,
+        preauth: &mut PreauthHash,
     ) -> Result<Answer, Loss> {
-        let charge = u32::from(request.charge.max(1));
+        let (first, _) = self.send(request, Some(preauth)).await?;
+        first.await.map_err(|_| self.loss())
+    }
+
+    async fn send(&self, request: &Request<'_>, preauth: Option<&mut PreauthHash>) -> Result<Answers, Loss> {
+        let charge = u32::from(request.charge.max(1)) + u32::from(request.related.is_some());
         match self.core.credits.acquire_many(charge).await {
             Ok(permit) => permit.forget(),
             Err(_) => return Err(self.loss()),
         }
-        let (answer, answered) = oneshot::channel();
-        let (id, credits) = self.core.enlist(request.charge, answer)?;
-        let frame = request.frame(id, credits, &self.core.nonces).inspect_err(|loss| self.core.end(*loss))?;
+        let (numbers, answers) = self.core.enlist(request)?;
+        let frame = request.frame(numbers, &self.core.nonces).inspect_err(|loss| self.core.end(*loss))?;
         if let Some(preauth) = preauth {
             preauth.update(frame.message());
         }
         if self.outgoing.send(frame.bytes).is_err() {
             return Err(self.loss());
         }
-        answered.await.map_err(|_| self.loss())
+        Ok(answers)
     }
 
     /// Ends the connection; what is in flight fails.
@@ -169,10 +194,14 @@ impl Connection {
         self.core.credits.available_permits() >= usize::from(charge)
     }
 
-    /// How long nothing has moved either way.
+    /// How long nothing has moved either way; counts from the first of the requests in flight at the most.
     pub(crate) fn silence(&self) -> Duration {
-        let moved = Duration::from_millis(self.core.moved.load(Ordering::Relaxed));
-        self.core.started.elapsed().saturating_sub(moved)
+        self.core.since(&self.core.moved)
+    }
+
+    /// How long nothing was received.
+    pub(crate) fn unheard(&self) -> Duration {
+        self.core.since(&self.core.heard)
     }
 
     /// Requests without an answer.
@@ -183,9 +212,8 @@ impl Connection {
     /// True where a request has waited for longer than `patience`, or `patience_pending` where the server said that it will take long.
     pub(crate) fn is_overdue(&self, patience: Duration, patience_pending: Duration) -> bool {
         let flight = self.core.flight.lock();
-        let is_overdue = |waiting: &Waiting| {
-            waiting.since.elapsed() > if waiting.is_pending { patience_pending } else { patience }
-        };
+        let is_overdue =
+            |waiting: &Waiting| waiting.since.elapsed() > if waiting.is_pending { patience_pending } else { patience };
         flight.waiting.values().any(is_overdue)
     }
 
@@ -213,17 +241,22 @@ impl Drop for Connection {
 
 impl Core {
     /// Numbers a request, and says how many credits to ask for with it (3.2.4.1.2, 3.2.4.1.3).
-    fn enlist(&self, charge: u16, answer: oneshot::Sender<Answer>) -> Result<(MessageId, u16), Loss> {
+    fn enlist(&self, request: &Request<'_>) -> Result<(Numbers, Answers), Loss> {
         let mut flight = self.flight.lock();
         if let Some(loss) = flight.ended {
             return Err(loss);
         }
-        let id = flight.next;
+        if flight.waiting.is_empty() {
+            self.moved.store(self.now(), Ordering::Relaxed);
+        }
         // "the client MUST consume a number of consecutive MessageIds equal to CreditCharge" (3.2.4.1.5); 0 costs one, too.
-        flight.next += u64::from(charge.max(1));
-        flight.waiting.insert(id, Waiting { answer, charge, since: Instant::now(), is_pending: false });
+        let charge = request.charge.max(1);
+        let (first, answer) = flight.add(charge);
+        let related = request.related.map(|_| flight.add(1));
         let more = CREDITS_WANTED.saturating_sub(flight.balance).min(CREDITS_STEP);
-        Ok((MessageId(id), charge.max(1).saturating_add(more as u16)))
+        let credits = charge.saturating_add(more as u16);
+        let numbers = Numbers { first, related: related.as_ref().map_or(first, |(id, _)| *id), credits };
+        Ok((numbers, (answer, related.map(|(_, answer)| answer))))
     }
 
     fn end(&self, loss: Loss) {
@@ -236,9 +269,12 @@ impl Core {
         drop(waiting);
     }
 
-    fn note_move(&self, counter: &AtomicU64, bytes: usize) {
-        counter.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.moved.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
+    fn now(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    fn since(&self, moment: &AtomicU64) -> Duration {
+        Duration::from_millis(self.now().saturating_sub(moment.load(Ordering::Relaxed)))
     }
 
     /// Sends what is queued, as much at once as there is.
@@ -249,14 +285,14 @@ impl Core {
     ) -> Result<(), Loss> {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
-            self.moved.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
             let mut slices: Vec<IoSlice<'_>> = batch.iter().map(|frame| IoSlice::new(frame)).collect();
             let mut rest = &mut slices[..];
             while !rest.is_empty() {
                 match writer.write_vectored(rest).await {
                     Ok(0) | Err(_) => return Err(Loss("the server takes no more")),
                     Ok(count) => {
-                        self.note_move(&self.sent, count);
+                        self.sent.fetch_add(count as u64, Ordering::Relaxed);
+                        self.moved.store(self.now(), Ordering::Relaxed);
                         IoSlice::advance_slices(&mut rest, count);
                     }
                 }
@@ -293,7 +329,10 @@ impl Core {
             match reader.read(room).await {
                 Ok(0) | Err(_) => return Err(Loss("the connection broke")),
                 Ok(count) => {
-                    self.note_move(&self.received, count);
+                    self.received.fetch_add(count as u64, Ordering::Relaxed);
+                    let now = self.now();
+                    self.moved.store(now, Ordering::Relaxed);
+                    self.heard.store(now, Ordering::Relaxed);
                     filled += count;
                 }
             }
@@ -349,7 +388,7 @@ impl Core {
             flight.balance += granted;
             drop(flight);
         } else if let Some(waiting) = flight.waiting.remove(&header.message_id.0) {
-            flight.balance = (flight.balance + granted).saturating_sub(usize::from(waiting.charge.max(1)));
+            flight.balance = (flight.balance + granted).saturating_sub(usize::from(waiting.charge));
             drop(flight);
             let _ = waiting.answer.send(answer);
         }

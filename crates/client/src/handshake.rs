@@ -16,8 +16,8 @@ use wire::codec::utf16_bytes;
 use wire::command::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
 use wire::command::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use wire::context::negotiate::{
-    self as contexts, ContextType, EncryptionCapabilities, HashAlgorithm, NegotiateContexts, NegotiateContextsBuilder, Netname,
-    PreauthIntegrityCapabilities, SigningCapabilities,
+    self as contexts, ContextType, EncryptionCapabilities, HashAlgorithm, NegotiateContexts, NegotiateContextsBuilder,
+    Netname, PreauthIntegrityCapabilities, SigningCapabilities,
 };
 use wire::header::Flags;
 use wire::ids::{Command, Dialect, FileTime, Guid, SessionId, TreeId};
@@ -155,7 +155,9 @@ fn signing(contexts: &NegotiateContexts<'_>) -> Result<SigningAlgorithm, Error> 
     let Some(data) = contexts.find(ContextType::SIGNING_CAPABILITIES) else { return Ok(SigningAlgorithm::AesCmac) };
     let chosen = SigningCapabilities::decode(data)?.algorithms.iter().next();
     let known = chosen.and_then(|chosen| SigningAlgorithm::from_wire(chosen.0));
-    known.filter(|known| SIGNING_ALGORITHMS.contains(known)).ok_or(Error::Lacking("a signing algorithm that was offered"))
+    known
+        .filter(|known| SIGNING_ALGORITHMS.contains(known))
+        .ok_or(Error::Lacking("a signing algorithm that was offered"))
 }
 
 /// `None` where there is none in common: such a server answers with 0.
@@ -291,8 +293,9 @@ impl Step<'_> {
             guard: self.guard,
             room: 512,
             body,
+            related: None,
         };
-        connection.ask_unverified(&request, Some(preauth)).await.map_err(|Loss(cause)| Error::Lost(cause))
+        connection.ask_unverified(&request, preauth).await.map_err(|Loss(cause)| Error::Lost(cause))
     }
 }
 

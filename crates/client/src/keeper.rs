@@ -69,19 +69,25 @@ pub(crate) async fn keep(weak: Weak<Shared>) {
 
 /// Finds channels that have ended or that nothing comes through any more.
 fn look(shared: &Arc<Shared>) {
-    let channels = shared.state.lock().channels.clone();
-    let alive = |channel: &&Arc<Channel>| channel.connection.silence() < PROBE_AFTER || channel.idle_since().is_some();
-    let any_is_alive = channels.iter().any(|channel| alive(&channel));
+    let (channels, is_closing) = {
+        let state = shared.state.lock();
+        (state.channels.clone(), state.is_closing)
+    };
+    let is_suspect =
+        |channel: &Arc<Channel>| channel.connection.in_flight() > 0 && channel.connection.silence() > PROBE_AFTER;
+    let any_is_suspect = channels.iter().any(is_suspect);
+    let any_is_alive = channels.iter().any(|channel| channel.connection.unheard() < PROBE_AFTER);
     let settings = &shared.settings;
     for channel in &channels {
-        let silence = channel.connection.silence();
-        if channel.connection.has_ended() {
+        let connection = &channel.connection;
+        if connection.has_ended() {
             shared.lose(channel, Loss("the connection ended"));
-        } else if channel.connection.is_overdue(settings.session_timeout, settings.extended_session_timeout) {
+        } else if connection.is_overdue(settings.session_timeout, settings.extended_session_timeout) {
             shared.lose(channel, Loss("the server does not answer"));
-        } else if channel.connection.in_flight() > 0 && silence > SILENCE_MAX && any_is_alive {
+        } else if is_suspect(channel) && connection.silence() > SILENCE_MAX && any_is_alive {
             shared.lose(channel, Loss("nothing comes through any more"));
-        } else if channel.connection.in_flight() > 0 && silence > PROBE_AFTER {
+        } else if any_is_suspect && connection.unheard() > ROUND && !is_closing {
+            // Others are asked, too: that they answer is what tells a dead channel from a dead server.
             probe(shared, channel);
         }
     }
@@ -200,7 +206,10 @@ impl Shared {
                 Ok(())
             }
             Err(error) => {
-                if matches!(error.status(), Some(Status::INSUFFICIENT_RESOURCES | Status::REQUEST_NOT_ACCEPTED | Status::NOT_SUPPORTED)) {
+                if matches!(
+                    error.status(),
+                    Some(Status::INSUFFICIENT_RESOURCES | Status::REQUEST_NOT_ACCEPTED | Status::NOT_SUPPORTED)
+                ) {
                     self.paths.lock().limit = Some(self.state.lock().channels.len());
                 }
                 Err(error)

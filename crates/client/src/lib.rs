@@ -36,7 +36,7 @@ pub use session::{Connected, Session, Target};
 pub use settings::{Channels, Settings};
 pub use transfer::{CHUNK_BYTES, READS_IN_FLIGHT};
 pub use tree::{Access, Disposition, OpenOptions, Tree};
-pub use wire::fscc::ioctl::{Interface, InterfaceCapability};
 pub use wire::fscc::FileAttributes;
+pub use wire::fscc::ioctl::{Interface, InterfaceCapability};
 pub use wire::ids::FileTime;
 pub use wire::status::Status;

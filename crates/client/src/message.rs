@@ -4,13 +4,16 @@ use parking_lot::Mutex;
 use secure::Role;
 use secure::seal::{NonceRange, TRANSFORM_HEADER_LENGTH};
 use wire::frame::{PREFIX_LENGTH, frame_prefix};
-use wire::header::{Flags, HEADER_LENGTH, Header, Route};
+use wire::header::{Flags, HEADER_LENGTH, Header, NEXT_COMMAND_OFFSET, Route};
 use wire::ids::{Command, MessageId, SessionId, TreeId};
 use wire::status::Status;
 
 use crate::connection::Loss;
 use crate::error::Error;
 use crate::guard::Guard;
+
+/// Where the messages of a compound begin (3.2.4.1.4).
+const COMPOUND_ALIGNMENT: usize = 8;
 
 /// A request, but for its number and credits.
 pub(crate) struct Request<'a> {
@@ -26,22 +29,63 @@ pub(crate) struct Request<'a> {
     pub(crate) room: usize,
     /// Appends the body behind the header.
     pub(crate) body: &'a (dyn Fn(&mut Vec<u8>) + Sync),
+    /// What is done at once with the open that this makes.
+    pub(crate) related: Option<Related>,
+}
+
+/// A request in a frame with the one before it, whose open it is about (3.2.4.1.4). It costs one credit.
+#[derive(Clone, Copy)]
+pub(crate) struct Related {
+    pub(crate) command: Command,
+    pub(crate) body: fn(&mut Vec<u8>),
+}
+
+/// The numbers of a request and of the one that is related to it, and the credits to ask for.
+#[derive(Clone, Copy)]
+pub(crate) struct Numbers {
+    pub(crate) first: MessageId,
+    pub(crate) related: MessageId,
+    pub(crate) credits: u16,
 }
 
 impl Request<'_> {
     /// The whole frame, signed or sealed, and where in it the message begins.
-    pub(crate) fn frame(&self, id: MessageId, credits: u16, nonces: &Mutex<NonceRange>) -> Result<Frame, Loss> {
-        let (transform, signed) = match self.guard {
-            Guard::Bare => (0, Flags::NONE),
-            Guard::Signed(_) => (0, Flags::SIGNED),
-            Guard::Sealed(_) => (TRANSFORM_HEADER_LENGTH, Flags::NONE),
-        };
+    pub(crate) fn frame(&self, numbers: Numbers, nonces: &Mutex<NonceRange>) -> Result<Frame, Loss> {
+        let transform = if matches!(self.guard, Guard::Sealed(_)) { TRANSFORM_HEADER_LENGTH } else { 0 };
         let start = PREFIX_LENGTH + transform;
         let mut bytes = Vec::with_capacity(start + HEADER_LENGTH + self.room);
         bytes.resize(start, 0);
+        let first = self.header(self.command, self.charge, numbers.first, numbers.credits);
+        bytes.extend_from_slice(&first.to_bytes());
+        (self.body)(&mut bytes);
+        if let Some(related) = self.related {
+            let length = (bytes.len() - start).next_multiple_of(COMPOUND_ALIGNMENT);
+            bytes.resize(start + length, 0);
+            bytes[start + NEXT_COMMAND_OFFSET..][..4].copy_from_slice(&(length as u32).to_le_bytes());
+            self.sign(&mut bytes[start..]);
+            let mut second = self.header(related.command, 1, numbers.related, 1);
+            second.flags = second.flags | Flags::RELATED_OPERATIONS;
+            bytes.extend_from_slice(&second.to_bytes());
+            (related.body)(&mut bytes);
+            self.sign(&mut bytes[start + length..]);
+        } else {
+            self.sign(&mut bytes[start..]);
+        }
+        if let Guard::Sealed(seals) = self.guard {
+            let nonce = nonces.lock().draw(&seals.space).map_err(|_| Loss("every nonce is used up"))?;
+            let sealed = seals.sealer.seal(&mut bytes[PREFIX_LENGTH..], seals.session_id, nonce);
+            sealed.map_err(|_| Loss("a message cannot be sealed"))?;
+        }
+        let prefix = frame_prefix(bytes.len() - PREFIX_LENGTH).map_err(|_| Loss("a request is too long"))?;
+        bytes[..PREFIX_LENGTH].copy_from_slice(&prefix);
+        Ok(Frame { bytes, start })
+    }
+
+    fn header(&self, command: Command, charge: u16, id: MessageId, credits: u16) -> Header {
+        let signed = if matches!(self.guard, Guard::Signed(_)) { Flags::SIGNED } else { Flags::NONE };
         let mut header = Header {
-            credit_charge: self.charge,
-            command: self.command,
+            credit_charge: charge,
+            command,
             credits,
             flags: self.flags | signed,
             message_id: id,
@@ -50,20 +94,13 @@ impl Request<'_> {
             ..Header::default()
         };
         header.set_channel_sequence(self.channel_sequence);
-        bytes.extend_from_slice(&header.to_bytes());
-        (self.body)(&mut bytes);
-        match self.guard {
-            Guard::Bare => {}
-            Guard::Signed(key) => key.sign(&mut bytes[start..], Role::Client),
-            Guard::Sealed(seals) => {
-                let nonce = nonces.lock().draw(&seals.space).map_err(|_| Loss("every nonce is used up"))?;
-                let sealed = seals.sealer.seal(&mut bytes[PREFIX_LENGTH..], seals.session_id, nonce);
-                sealed.map_err(|_| Loss("a message cannot be sealed"))?;
-            }
+        header
+    }
+
+    fn sign(&self, message: &mut [u8]) {
+        if let Guard::Signed(key) = self.guard {
+            key.sign(message, Role::Client);
         }
-        let prefix = frame_prefix(bytes.len() - PREFIX_LENGTH).map_err(|_| Loss("a request is too long"))?;
-        bytes[..PREFIX_LENGTH].copy_from_slice(&prefix);
-        Ok(Frame { bytes, start })
     }
 }
 

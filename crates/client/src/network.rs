@@ -53,6 +53,9 @@ impl Network for Tcp {
             }
             let stream = socket.connect(to).await?;
             stream.set_nodelay(true)?;
+            // What a connection that was given up has not delivered must never arrive: it was asked again elsewhere, and a CREATE that
+            // comes late is done a second time.
+            stream.set_zero_linger()?;
             let local = stream.local_addr()?.ip();
             let (reader, writer) = stream.into_split();
             Ok(Stream { reader: Box::new(reader), writer: Box::new(writer), local })

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::file::OpenState;
 use crate::guard::Guard;
 use crate::handshake::Identity;
-use crate::message::{Answer, Request};
+use crate::message::{Answer, Related, Request};
 use crate::session::{Phase, Shared};
 use crate::tree::TreeState;
 
@@ -43,6 +43,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) again: Again,
     /// Appends the body. The id is the open's as it is at the time.
     pub(crate) body: &'a (dyn Fn(&mut Vec<u8>, FileId) + Sync),
+    /// What is done at once with the open that this makes.
+    pub(crate) related: Option<Related>,
 }
 
 /// How a request is asked again.
@@ -57,7 +59,16 @@ pub(crate) enum Again {
 impl<'a> Ask<'a> {
     /// Of the session itself.
     pub(crate) fn of_session(body: &'a (dyn Fn(&mut Vec<u8>, FileId) + Sync)) -> Self {
-        Ask { command: Command::ECHO, tree: None, open: None, bytes: 0, room: 0, again: Again::Anew, body }
+        Ask {
+            command: Command::ECHO,
+            tree: None,
+            open: None,
+            bytes: 0,
+            room: 0,
+            again: Again::Anew,
+            body,
+            related: None,
+        }
     }
 
     /// Of an open.
@@ -113,6 +124,7 @@ impl Way {
             guard,
             room: ask.room + 128,
             body: &body,
+            related: ask.related,
         };
         self.channel.ask(&request, ask.bytes).await
     }
@@ -184,7 +196,8 @@ impl Shared {
             (Phase::Reconnecting, _) | (Phase::Up, None) => Ok(None),
             (Phase::Up, Some(identity)) => {
                 let usable = || state.channels.iter().filter(|channel| !channel.connection.has_ended());
-                let idle = usable().find(|channel| channel.work() < LITTLE_WORK_BYTES && channel.connection.affords(charge));
+                let idle =
+                    usable().find(|channel| channel.work() < LITTLE_WORK_BYTES && channel.connection.affords(charge));
                 if idle.is_none() || usable().map(|channel| channel.work()).sum::<u64>() >= LITTLE_WORK_BYTES {
                     self.call.notify_one();
                 }

@@ -91,6 +91,8 @@ pub(crate) struct State {
     pub(crate) trees: Vec<Weak<TreeState>>,
     pub(crate) opens: Vec<Weak<OpenState>>,
     pub(crate) losses: u64,
+    /// LOGOFF is on its way: the server no longer protects what it answers.
+    pub(crate) is_closing: bool,
 }
 
 /// Where a session is in its life.
@@ -123,6 +125,7 @@ impl Session {
                 trees: Vec::new(),
                 opens: Vec::new(),
                 losses: 0,
+                is_closing: false,
             }),
             changed: watch::Sender::new(0),
             call: Notify::new(),
@@ -162,6 +165,7 @@ impl Session {
     pub async fn close(self) -> Result<(), Error> {
         let body = |out: &mut Vec<u8>, _: FileId| LogoffRequest.encode(out);
         let ask = Ask { command: Command::LOGOFF, ..Ask::of_session(&body) };
+        self.shared.state.lock().is_closing = true;
         let answer = self.shared.perform_once(&ask).await;
         self.shared.finish(Error::Lost("the session was closed"));
         answer.map(|_| ())

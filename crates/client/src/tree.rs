@@ -11,7 +11,7 @@ use wire::status::Status;
 
 use crate::command::query_directory::Entry;
 use crate::command::query_info::Facts;
-use crate::command::tree_connect;
+use crate::command::{create, tree_connect};
 use crate::error::Error;
 use crate::file::File;
 use crate::perform::Way;
@@ -93,7 +93,9 @@ impl OpenOptions {
         match self.access {
             Access::Attributes => look,
             Access::Read => look | access::READ_DATA | access::READ_EA,
-            Access::Write => look | access::READ_DATA | access::WRITE_DATA | access::APPEND_DATA | access::WRITE_ATTRIBUTES,
+            Access::Write => {
+                look | access::READ_DATA | access::WRITE_DATA | access::APPEND_DATA | access::WRITE_ATTRIBUTES
+            }
             Access::Delete => look | access::DELETE,
         }
     }
@@ -148,10 +150,7 @@ impl Tree {
 
     /// What a name stands for.
     pub async fn facts(&self, path: &str) -> Result<Facts, Error> {
-        let file = self.open(path, OpenOptions { access: Access::Attributes, ..OpenOptions::default() }).await?;
-        let facts = file.facts();
-        file.close().await?;
-        Ok(facts)
+        create::look(&self.state, &wire_path(path)).await
     }
 
     /// What is in a directory, without `.` and `..`.
@@ -164,8 +163,7 @@ impl Tree {
 
     /// Makes a directory. One that exists is an error.
     pub async fn make_directory(&self, path: &str) -> Result<(), Error> {
-        let options =
-            OpenOptions { disposition: Disposition::Create, directory: Some(true), ..OpenOptions::default() };
+        let options = OpenOptions { disposition: Disposition::Create, directory: Some(true), ..OpenOptions::default() };
         self.open(path, options).await?.close().await
     }
 

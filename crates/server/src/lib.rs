@@ -30,6 +30,8 @@ mod hot;
 #[cfg(test)]
 mod hot_tests;
 mod in_flight;
+#[cfg(feature = "in-memory")]
+pub mod in_memory;
 mod inbox;
 mod interfaces;
 mod line;

@@ -71,7 +71,7 @@ fn when_writable(
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "in-memory"))]
 impl Transport for tokio::io::DuplexStream {
     fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[u8], _more: bool) -> Poll<io::Result<usize>> {
         Pin::new(self).poll_write(task, bytes)

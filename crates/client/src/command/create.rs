@@ -2,6 +2,7 @@
 
 use wire::Utf16;
 use wire::codec::utf16_bytes;
+use wire::command::close::CloseRequest;
 use wire::command::create::{CreateRequest, CreateResponse, ImpersonationLevel, OplockLevel, ShareAccess};
 use wire::context::create::{
     CreateContextsBuilder, DurableReconnectV2, DurableRequestV2, Lease, LeaseState, LeaseV2, name,
@@ -14,9 +15,9 @@ use super::query_info::Facts;
 use crate::error::Error;
 use crate::file::OpenState;
 use crate::handshake::random_bytes;
-use crate::message::Answer;
+use crate::message::{Answer, Related};
 use crate::perform::{Again, Ask, Failed, Way};
-use crate::tree::{Access, Disposition, OpenOptions};
+use crate::tree::{Access, Disposition, OpenOptions, TreeState};
 
 /// What a CREATE gave.
 pub(crate) struct Created {
@@ -52,13 +53,34 @@ async fn ask(open: &OpenState) -> Result<Answer, Error> {
     open.tree.shared.perform(&ask).await
 }
 
+/// What a name stands for: CREATE and CLOSE in one frame, so that nothing stays open whatever happens to the answer.
+pub(crate) async fn look(tree: &TreeState, path: &str) -> Result<Facts, Error> {
+    let name = utf16_bytes(path);
+    let options = OpenOptions { access: Access::Attributes, ..OpenOptions::default() };
+    let body = |out: &mut Vec<u8>, _: FileId| {
+        let request = CreateRequest {
+            impersonation_level: ImpersonationLevel::IMPERSONATION.0,
+            desired_access: options.access_mask().into(),
+            share_access: ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE,
+            disposition: options.create_disposition(),
+            name: Utf16::new(&name).unwrap_or_default(),
+            ..CreateRequest::default()
+        };
+        request.encode(out);
+    };
+    let close = Related {
+        command: Command::CLOSE,
+        body: |out| CloseRequest { file_id: FileId::ANY, ..CloseRequest::default() }.encode(out),
+    };
+    let related = Some(close);
+    let ask = Ask { command: Command::CREATE, tree: Some(tree), related, ..Ask::of_session(&body) };
+    let answer = tree.shared.perform(&ask).await?;
+    let answer = answer.expect(&[Status::SUCCESS], || format!("open {}", if path.is_empty() { r"\" } else { path }))?;
+    created(&CreateResponse::decode(answer.message())?).map(|created| created.facts)
+}
+
 /// Takes up an open in a new session; `None` where the server has not kept it.
-pub(crate) async fn take_up(
-    open: &OpenState,
-    way: &Way,
-    seal: bool,
-    file_id: FileId,
-) -> Result<Option<FileId>, Error> {
+pub(crate) async fn take_up(open: &OpenState, way: &Way, seal: bool, file_id: FileId) -> Result<Option<FileId>, Error> {
     let contexts = contexts(open, |contexts| {
         let request = DurableReconnectV2 { file_id, create_guid: open.create_guid, ..DurableReconnectV2::default() };
         contexts.add(name::DURABLE_HANDLE_RECONNECT_V2, &request.to_bytes());
@@ -73,9 +95,10 @@ pub(crate) async fn take_up(
     }
 }
 
-/// True where doing it twice is not the same as doing it once.
+/// True where doing it twice is not the same as doing it once: an open whose answer was lost would stay and be in the way. Who only looks
+/// closes at once, see [`look`].
 fn is_told_apart(options: &OpenOptions) -> bool {
-    options.durable || options.disposition != Disposition::Open || options.access == Access::Delete
+    options.durable || options.disposition != Disposition::Open || options.access != Access::Attributes
 }
 
 fn contexts(open: &OpenState, add: impl FnOnce(&mut CreateContextsBuilder)) -> CreateContextsBuilder {

@@ -1,9 +1,9 @@
 //! SET_INFO (MS-SMB2 3.2.4.10).
 
 use wire::command::set_info::{InfoType, SetInfoRequest};
+use wire::fscc::FileClass;
 use wire::fscc::file::{Basic, EndOfFile};
 use wire::fscc::rename::{Disposition, Rename};
-use wire::fscc::FileClass;
 use wire::ids::{Command, FileId, FileTime};
 use wire::status::Status;
 

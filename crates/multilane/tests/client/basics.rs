@@ -1,0 +1,196 @@
+//! What the client library does while nothing goes wrong.
+
+use crate::network::{Links, server, session, simulate, target};
+use client::{Access, Channels, Disposition, Error, OpenOptions, Session, Settings, Status, Tree};
+use server::admin::{Multichannel, Sealing};
+use std::sync::Arc;
+use std::time::Duration;
+
+const MAKE: OpenOptions = OpenOptions {
+    access: Access::Write,
+    disposition: Disposition::Overwrite,
+    directory: Some(false),
+    exclusive: false,
+    durable: false,
+    link_itself: false,
+};
+
+async fn one_link(settings: Settings) -> (Session, Tree) {
+    let links = Links::new(1, 1, server(1, Multichannel::On, Sealing::Enabled));
+    let session = session(&links, settings).await;
+    let tree = session.tree("ram").await.unwrap();
+    (session, tree)
+}
+
+fn pattern(length: usize, seed: u8) -> Vec<u8> {
+    (0..length).map(|at| (at / 977) as u8 ^ at as u8 ^ seed).collect()
+}
+
+async fn write_all(tree: &Tree, path: &str, data: &[u8]) {
+    let file = tree.open(path, MAKE).await.unwrap();
+    let give = |at: u64, buffer: &mut [u8]| {
+        let rest = &data[at as usize..];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok::<_, Error>(count)
+    };
+    assert_eq!(file.write_range(0, give).await.unwrap(), data.len() as u64);
+    file.close().await.unwrap();
+}
+
+async fn read_all(tree: &Tree, path: &str) -> Vec<u8> {
+    let file = tree.open(path, OpenOptions::default()).await.unwrap();
+    let length = file.facts().end_of_file;
+    let mut all = vec![0; length as usize];
+    let take = |at: u64, data: &client::Data| {
+        all[at as usize..][..data.len()].copy_from_slice(data);
+        Ok::<_, Error>(())
+    };
+    assert_eq!(file.read_range(0, length, take).await.unwrap(), length);
+    file.close().await.unwrap();
+    all
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    simulate(async {
+        let (session, tree) = one_link(Settings::default()).await;
+        for (length, name) in [(0, "empty"), (1, "one"), (4096, "page"), (9_000_001, "large")] {
+            let data = pattern(length, 3);
+            write_all(&tree, name, &data).await;
+            assert!(read_all(&tree, name).await == data, "{name}");
+        }
+        session.close().await.unwrap();
+    });
+}
+
+#[test]
+fn sealed_sessions_do_the_same() {
+    simulate(async {
+        let (session, tree) = one_link(Settings { seal: true, ..Settings::default() }).await;
+        assert!(session.connected().is_sealed);
+        let data = pattern(3_000_000, 5);
+        write_all(&tree, "sealed", &data).await;
+        assert!(read_all(&tree, "sealed").await == data);
+    });
+}
+
+#[test]
+fn a_server_that_wants_encryption_gets_it() {
+    simulate(async {
+        let links = Links::new(1, 1, server(1, Multichannel::On, Sealing::Required));
+        let session = session(&links, Settings::default()).await;
+        assert!(session.connected().is_sealed);
+        let tree = session.tree("ram").await.unwrap();
+        write_all(&tree, "x", b"abc").await;
+        assert_eq!(read_all(&tree, "x").await, b"abc");
+    });
+}
+
+#[test]
+fn directories_are_made_listed_renamed_and_removed() {
+    simulate(async {
+        let (_session, tree) = one_link(Settings::default()).await;
+        tree.make_directory("a").await.unwrap();
+        tree.make_directory("a/b").await.unwrap();
+        write_all(&tree, r"a\b\file", b"12345").await;
+        let entries = tree.entries("a/b").await.unwrap();
+        assert_eq!(entries.len(), 1);
+        assert_eq!((entries[0].name.as_str(), entries[0].facts.end_of_file), ("file", 5));
+        tree.rename("a/b/file", "a/moved", false).await.unwrap();
+        assert!(tree.facts("a/moved").await.unwrap().end_of_file == 5);
+        assert_eq!(tree.facts("a/b/file").await.unwrap_err().status(), Some(Status::OBJECT_NAME_NOT_FOUND));
+        assert_eq!(tree.remove("a").await.unwrap_err().status(), Some(Status::DIRECTORY_NOT_EMPTY));
+        for path in ["a/moved", "a/b", "a"] {
+            tree.remove(path).await.unwrap();
+        }
+        assert!(tree.entries("").await.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn many_entries_come_in_several_answers() {
+    simulate(async {
+        let (_session, tree) = one_link(Settings::default()).await;
+        for number in 0..700 {
+            let name = format!("{number}-{}", "x".repeat(200));
+            tree.open(&name, MAKE).await.unwrap().close().await.unwrap();
+        }
+        assert_eq!(tree.entries("").await.unwrap().len(), 700);
+    });
+}
+
+#[test]
+fn length_time_and_flush_are_set() {
+    simulate(async {
+        let (_session, tree) = one_link(Settings::default()).await;
+        let file = tree.open("f", MAKE).await.unwrap();
+        file.set_length(77).await.unwrap();
+        let time = client::FileTime::from_unix(1_000_000_000, 0);
+        file.set_written(time).await.unwrap();
+        file.flush().await.unwrap();
+        let facts = file.facts_now().await.unwrap();
+        assert_eq!((facts.end_of_file, facts.written), (77, time));
+        file.close().await.unwrap();
+    });
+}
+
+#[test]
+fn reads_behind_the_end_give_nothing() {
+    simulate(async {
+        let (_session, tree) = one_link(Settings::default()).await;
+        write_all(&tree, "f", b"abc").await;
+        let file = tree.open("f", OpenOptions::default()).await.unwrap();
+        assert_eq!(&*file.read(1, 10).await.unwrap(), b"bc");
+        assert!(file.read(3, 10).await.unwrap().is_empty());
+        file.close().await.unwrap();
+    });
+}
+
+#[test]
+fn wrong_passwords_and_shares_are_refused_with_a_remedy() {
+    simulate(async {
+        let links = Links::new(1, 1, server(1, Multichannel::On, Sealing::Enabled));
+        let network = Arc::clone(&links) as Arc<dyn client::Network>;
+        let refused = Session::connect(&target("wrong"), Settings::default(), network).await.err().unwrap();
+        assert_eq!(refused.status(), Some(Status::LOGON_FAILURE));
+        assert!(refused.remedy().contains("password"));
+        let session = session(&links, Settings::default()).await;
+        assert_eq!(session.tree("none").await.err().unwrap().status(), Some(Status::BAD_NETWORK_NAME));
+    });
+}
+
+#[test]
+fn large_transfers_open_a_channel_on_each_link() {
+    simulate(async {
+        let links = Links::new(4, 1, server(4, Multichannel::On, Sealing::Enabled));
+        let session = session(&links, Settings::default()).await;
+        let tree = session.tree("ram").await.unwrap();
+        tree.open("small", MAKE).await.unwrap().close().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(session.connected().channels.len(), 1, "little in flight stays on one channel");
+        let data = pattern(64 << 20, 1);
+        write_all(&tree, "large", &data).await;
+        assert!(read_all(&tree, "large").await == data);
+        let connected = session.connected();
+        assert_eq!(connected.channels.len(), 4);
+        assert!(connected.channels.iter().all(|channel| channel.received_bytes > 1 << 20), "{connected:?}");
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        assert_eq!(session.connected().channels.len(), 1, "what idles is closed");
+    });
+}
+
+#[test]
+fn multichannel_off_is_one_channel() {
+    simulate(async {
+        for (multichannel, channels) in
+            [(Multichannel::Off, Channels::Automatic), (Multichannel::On, Channels::Exactly(1))]
+        {
+            let links = Links::new(4, 1, server(4, multichannel, Sealing::Enabled));
+            let session = session(&links, Settings { channels, ..Settings::default() }).await;
+            let tree = session.tree("ram").await.unwrap();
+            write_all(&tree, "large", &pattern(16 << 20, 1)).await;
+            assert_eq!(links.connections(), 1);
+        }
+    });
+}

@@ -1,0 +1,5 @@
+//! The client library against the server, in memory and in virtual time.
+
+mod basics;
+mod failover;
+mod network;
