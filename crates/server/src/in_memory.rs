@@ -11,6 +11,7 @@ use crate::Shared;
 use crate::admin::{Admin, Estate};
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Origin};
+use crate::migration::Luggage;
 
 /// A server whose connections all live on the thread that serves them.
 pub struct InMemory {
@@ -22,7 +23,7 @@ pub struct InMemory {
 impl InMemory {
     /// A server of `estate`. It tells clients of no address but those of [`Settings::advertise`](crate::admin::Settings).
     pub fn new(estate: Estate) -> Self {
-        let shared = Arc::new(Shared::new(estate, Vec::new()));
+        let shared = Arc::new(Shared::new(estate, Vec::new(), 1));
         InMemory { shared, buffers: Rc::default(), connections: Cell::new(1) }
     }
 
@@ -35,7 +36,12 @@ impl InMemory {
     pub fn serve(&self, stream: DuplexStream, local: SocketAddr, peer: SocketAddr) -> impl Future<Output = ()> + use<> {
         let id = self.connections.get();
         self.connections.set(id + 1);
-        let origin = Origin { id, peer: peer.to_string(), local: local.to_string(), shard: 0 };
-        Connection::new(origin, Arc::clone(&self.shared), Rc::clone(&self.buffers)).serve(stream)
+        let (peer, local, shard) = (peer.to_string(), local.to_string(), self.shared.placement.least());
+        let luggage = Luggage::of_new(Origin { id, peer, local, shard });
+        let connection = Connection::new(luggage, Arc::clone(&self.shared), Rc::clone(&self.buffers));
+        async move {
+            // There is one shard, so that no connection moves to another.
+            connection.serve(stream, Vec::new()).await;
+        }
     }
 }
