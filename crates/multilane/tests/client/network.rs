@@ -230,6 +230,7 @@ pub(crate) fn server(count: u8, multichannel: Multichannel, sealing: Sealing) ->
         read_only: false,
         seal_required: false,
         continuously_available: false,
+        access_based: false,
     };
     let address = |index| AdvertisedAddress {
         address: server_address(usize::from(index)),
