@@ -14,8 +14,11 @@ use crate::mailbox::{Letter, Mailbox};
 /// All clients on whose connections somebody has signed in.
 #[derive(Default)]
 pub(crate) struct Clients {
-    connections: Mutex<HashMap<Guid, Vec<(Sid, Arc<Mailbox>)>>>,
+    connections: Mutex<HashMap<Guid, Vec<Known>>>,
 }
+
+/// Who has signed in, and the connection's mailbox.
+type Known = (Sid, Arc<Mailbox>);
 
 impl Clients {
     /// A user has signed in on a connection of a client.
