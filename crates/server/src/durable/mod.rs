@@ -4,6 +4,8 @@
 mod disconnected;
 mod made;
 mod persistent;
+#[cfg(test)]
+mod race_tests;
 mod record;
 mod records;
 mod scavenger;

@@ -62,9 +62,11 @@ impl Durables {
     }
 }
 
-fn record(open: &Open, file: &FileOpen) -> Record {
+pub(super) fn record(open: &Open, file: &FileOpen) -> Record {
     let making = file.durability.making();
     let stream = file.stream_name();
+    // Not in the record's own expression: it would stay locked to that one's end, and names are locked after their file's state.
+    let path = file.path.lock().as_str().to_owned();
     let locks = file.file.locks_of(&stream, open.id).into_iter().take(super::record::LOCKS_MAX);
     let locks = locks.map(|lock| LockedRange {
         offset: lock.offset,
@@ -83,7 +85,7 @@ fn record(open: &Open, file: &FileOpen) -> Record {
         timeout_milliseconds: u32::try_from(file.durability.keeping().timeout().as_millis()).unwrap_or(u32::MAX),
         owner: Some(*open.user.sid()),
         share: open.tree.share.to_string(),
-        path: file.path.lock().as_str().to_owned(),
+        path,
         stream,
         file: file.node.identity().file,
         granted: open.granted,

@@ -36,12 +36,12 @@ use crate::open::OpenId;
 use crate::testing::{Answer, OTHER_USER, Peer, Terms, server, server_with};
 
 const KEY: Guid = Guid([3; 16]);
-const GUID: Guid = Guid([7; 16]);
-const OTHER_CLIENT: Guid = Guid([8; 16]);
+pub(super) const GUID: Guid = Guid([7; 16]);
+pub(super) const OTHER_CLIENT: Guid = Guid([8; 16]);
 
-type Contexts = Vec<(&'static [u8], Vec<u8>)>;
+pub(super) type Contexts = Vec<(&'static [u8], Vec<u8>)>;
 
-fn bytes(contexts: &Contexts) -> Vec<u8> {
+pub(super) fn bytes(contexts: &Contexts) -> Vec<u8> {
     let mut builder = CreateContextsBuilder::new();
     for (name, data) in contexts {
         builder.add(name, data);
@@ -49,7 +49,7 @@ fn bytes(contexts: &Contexts) -> Vec<u8> {
     builder.contexts().as_bytes().to_vec()
 }
 
-async fn create(peer: &mut Peer, name: &str, contexts: &Contexts) -> Answer {
+pub(super) async fn create(peer: &mut Peer, name: &str, contexts: &Contexts) -> Answer {
     create_as(peer, name, contexts, |_| {}).await
 }
 
@@ -73,7 +73,7 @@ fn v1() -> Contexts {
     vec![(name::DURABLE_HANDLE_REQUEST, DURABLE_REQUEST.to_vec())]
 }
 
-fn v2(timeout_milliseconds: u32, create_guid: Guid) -> Contexts {
+pub(super) fn v2(timeout_milliseconds: u32, create_guid: Guid) -> Contexts {
     let request = DurableRequestV2 { timeout_milliseconds, flags: DurableFlags::NONE, create_guid };
     vec![(name::DURABLE_HANDLE_REQUEST_V2, request.to_bytes())]
 }
@@ -101,7 +101,7 @@ fn instance(mut contexts: Contexts, id: Guid, version: Option<u64>) -> Contexts 
     contexts
 }
 
-fn file_id(answer: &Answer) -> FileId {
+pub(super) fn file_id(answer: &Answer) -> FileId {
     assert_eq!(answer.status(), Status::SUCCESS);
     CreateResponse::decode(&answer.message).unwrap().file_id
 }
@@ -114,7 +114,7 @@ async fn works(peer: &mut Peer, file_id: FileId) -> bool {
     peer.query(file_id, FileClass::POSITION, 100).await.status() == Status::SUCCESS
 }
 
-fn lose(peer: &Peer) {
+pub(super) fn lose(peer: &Peer) {
     peer.connection.lose_channels();
 }
 
@@ -129,7 +129,7 @@ async fn durable_on(server: &Arc<Shared>, name: &str, contexts: &Contexts) -> Fi
     id
 }
 
-fn run(test: impl Future<Output = ()>) {
+pub(super) fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     LocalSet::new().block_on(&runtime, test);
 }
@@ -437,34 +437,34 @@ fn an_application_that_fails_over_ends_what_waits_for_it() {
 }
 
 /// A server that keeps records, and one after it that finds them: the first is killed, as far as its clients and files can tell.
-struct Machine {
-    store: Arc<dyn Store>,
-    folder: tempfile::TempDir,
+pub(super) struct Machine {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) folder: tempfile::TempDir,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Machine { store: Arc::new(RamStore::new(64 << 20)), folder: tempfile::tempdir().unwrap() }
     }
 
-    fn start(&self) -> Arc<Shared> {
+    pub(super) fn start(&self) -> Arc<Shared> {
         let server = server_with(Signing::Enabled, Arc::clone(&self.store));
         server.durables.keep_records(self.folder.path()).unwrap();
         restore(&server);
         server
     }
 
-    fn records(&self) -> Vec<std::path::PathBuf> {
+    pub(super) fn records(&self) -> Vec<std::path::PathBuf> {
         std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 }
 
-async fn persistent_peer(server: &Arc<Shared>) -> Peer {
+pub(super) async fn persistent_peer(server: &Arc<Shared>) -> Peer {
     let capabilities = Terms::default().capabilities | Capabilities::PERSISTENT_HANDLES;
     Peer::sign_in_as(server, Terms { capabilities, ..Terms::default() }).await
 }
 
-fn persistent(create_guid: Guid) -> Contexts {
+pub(super) fn persistent(create_guid: Guid) -> Contexts {
     let request = DurableRequestV2 { timeout_milliseconds: 0, flags: DurableFlags::PERSISTENT, create_guid };
     vec![(name::DURABLE_HANDLE_REQUEST_V2, request.to_bytes())]
 }
