@@ -64,13 +64,17 @@ deleting_while_open() {
   same kept "$line" && [ ! -e /mnt/unlinked ]
 }
 
+# cat uses sendfile, and in Linux 6.1 an uncached file's sendfile to a pipe can wait for ever.
+contents() {
+  if [ "$mode" = uncached ]; then grep -h "" "$@"; else cat "$@"; fi
+}
+
 many_files() {
   mkdir /mnt/many || return 1
   i=0
   while [ $i -lt $files ]; do echo $i > /mnt/many/file-$i || return 1; i=$((i + 1)); done
   same $files "$(ls /mnt/many | wc -l)" || return 1
-  # Not cat: it uses sendfile, and in Linux 6.1 an uncached file's sendfile to a pipe can wait for ever.
-  grep -h "" /mnt/many/file-* | sort -n > /tmp/numbers; seq 0 $((files - 1)) | cmp - /tmp/numbers || return 1
+  contents /mnt/many/file-* | sort -n > /tmp/numbers; seq 0 $((files - 1)) | cmp - /tmp/numbers || return 1
   rm -r /mnt/many && [ ! -e /mnt/many ]
 }
 
