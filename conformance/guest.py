@@ -21,8 +21,8 @@ MODULES = ("virtio_pci", "virtio_net", "cifs", "cmac", "gcm", "ccm", "ctr", "gha
 MEMORY_MIB = 2048
 
 
-def command(script, folder):
-    """The command line that boots the guest, runs this shell script in it and powers off."""
+def command(script, folder, files=()):
+    """The command line that boots the guest, runs this shell script in it and powers off. `files` are put there, by their paths."""
     packages.need("qemu-system-x86_64", "cpio", "modprobe", "xz", *PROGRAMS)
     base = built()
     initrd = folder / "initrd"
@@ -30,11 +30,22 @@ def command(script, folder):
         image.write((base / "base.cpio").read_bytes())
         with tempfile.TemporaryDirectory() as overlay:
             (pathlib.Path(overlay) / "script").write_text(script)
+            for place, source in dict(files).items():
+                (pathlib.Path(overlay) / place).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, pathlib.Path(overlay) / place)
             image.write(archive(pathlib.Path(overlay)))
     return ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(MEMORY_MIB), "-smp", "2",
             "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot",
             "-kernel", str(base / "vmlinuz"), "-initrd", str(initrd), "-append", "console=ttyS0 quiet panic=-1",
             "-netdev", f"user,id=net,net=10.0.2.0/24,host={GATEWAY}", "-device", "virtio-net-pci,netdev=net"]
+
+
+def worker():
+    """The program that works in a guest as a run tells it to, built for it."""
+    packages.need("gcc")
+    program = packages.cache("bin") / "guest-worker"
+    packages.build(["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", str(program), "worker.c"], FILES)
+    return program
 
 
 def built():

@@ -22,7 +22,7 @@ PACKAGE_OF = {
     "smbclient": "smbclient", "smbcacls": "smbclient", "smbd": "samba", "smbpasswd": "samba-common-bin",
     "smbtorture": "samba-testsuite", "fio": "fio", "qemu-system-x86_64": "qemu-system-x86",
     "mount.cifs": "cifs-utils", "cpio": "cpio", "modprobe": "kmod", "busybox": "busybox-static", "xz": "xz-utils",
-    "iptables": "iptables", "depmod": "kmod",
+    "iptables": "iptables", "depmod": "kmod", "gcc": "build-essential",
     "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so": "samba-vfs-modules",
 }
 _installing = threading.Lock()

@@ -1,8 +1,10 @@
-"""A TCP relay to the server from port 445 of another loopback address, for programs that know no other port."""
+"""TCP relays to the server: from port 445 of another loopback address, for programs that know no other port, and one that cuts
+connections at random."""
 
 import contextlib
 import random
 import socket
+import struct
 import threading
 
 from conformance.report import Skip
@@ -51,3 +53,71 @@ def pump(source, sink):
             sink.sendall(data)
     with contextlib.suppress(OSError):
         sink.shutdown(socket.SHUT_WR)
+
+
+class Cutter:
+    """A relay on a port of its own. While `chance` is above 0 it cuts each connection with that chance each second, both ways
+    and with what is on its way."""
+
+    RESET = struct.pack("ii", 1, 0)  # close() sends a reset
+
+    def __init__(self, server, seed):
+        self.server = server
+        self.random = random.Random(seed)
+        self.chance = 0.0
+        self.cuts = 0
+        self._pairs = []
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+
+    def __enter__(self):
+        self._listener = socket.create_server((self.server.host, 0))
+        self.port = self._listener.getsockname()[1]
+        for work in (self._accept, self._cut):
+            threading.Thread(target=work, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._end([*self._pairs])
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                try:
+                    pair = (client, socket.create_connection((self.server.host, self.server.port)))
+                except OSError:
+                    client.close()
+                    continue
+                with self._lock:
+                    self._pairs.append(pair)
+                for source, sink in (pair, pair[::-1]):
+                    threading.Thread(target=self._pump, args=(source, sink, pair), daemon=True).start()
+
+    def _pump(self, source, sink, pair):
+        with contextlib.suppress(OSError):
+            while data := source.recv(CHUNK_BYTES):
+                sink.sendall(data)
+        self._end([pair])
+
+    def _cut(self):
+        while not self._ended.wait(1):
+            with self._lock:
+                unlucky = [pair for pair in self._pairs if self.random.random() < self.chance]
+            self.cuts += len(unlucky)
+            self._end(unlucky)
+
+    def _end(self, pairs):
+        for pair in pairs:
+            with self._lock:
+                if pair not in self._pairs:
+                    continue
+                self._pairs.remove(pair)
+            for end in pair:
+                with contextlib.suppress(OSError):
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, self.RESET)
+                    end.shutdown(socket.SHUT_RDWR)
+                end.close()

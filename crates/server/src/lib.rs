@@ -13,6 +13,8 @@ mod channel_sequence;
 #[cfg(test)]
 mod channel_tests;
 mod clients;
+#[cfg(test)]
+mod coherence_tests;
 mod command;
 mod connection;
 mod context;

@@ -18,6 +18,7 @@ pub(crate) struct Pool(Arc<Inner>);
 struct Inner {
     queue: Mutex<Queue>,
     ready: Condvar,
+    threads_max: usize,
 }
 
 #[derive(Default)]
@@ -31,7 +32,24 @@ struct Queue {
 impl Pool {
     /// A pool without threads yet.
     pub(crate) fn new() -> Self {
-        Pool(Arc::new(Inner { queue: Mutex::default(), ready: Condvar::new() }))
+        Pool::with_threads(THREADS_MAX)
+    }
+
+    fn with_threads(threads_max: usize) -> Self {
+        Pool(Arc::new(Inner { queue: Mutex::default(), ready: Condvar::new(), threads_max }))
+    }
+
+    /// A pool whose work is done by [`Pool::work_once`] alone.
+    #[cfg(test)]
+    pub(crate) fn by_hand() -> Self {
+        Pool::with_threads(0)
+    }
+
+    /// Does the next piece of work here; false where there is none.
+    #[cfg(test)]
+    pub(crate) fn work_once(&self) -> bool {
+        let job = self.0.queue.lock().jobs.pop_front();
+        job.map(|job| job()).is_some()
     }
 
     /// Runs `work` on a thread of the pool and gives its answer, or `None` where it panicked or the pool has closed. The queue is
@@ -55,7 +73,7 @@ impl Pool {
             return;
         }
         queue.jobs.push_back(job);
-        let start = queue.idle < queue.jobs.len() && queue.threads < THREADS_MAX;
+        let start = queue.idle < queue.jobs.len() && queue.threads < self.0.threads_max;
         queue.threads += usize::from(start);
         drop(queue);
         if start {

@@ -236,6 +236,11 @@ impl Shared {
 
     /// Closes opens that no session has any more, on the pool: stores may have to be waited for.
     pub(crate) fn close_on_pool(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
+        for open in &opens {
+            if let Ok(file) = open.file() {
+                file.file.goes(open.id);
+            }
+        }
         if !opens.is_empty() {
             let server = Arc::clone(self);
             self.pool.submit(Box::new(move || opens.iter().for_each(|open| open.close(&server))));

@@ -243,6 +243,12 @@ impl FileEntry {
         self.note_caches(&state);
     }
 
+    /// An open that nobody has any more waits for being closed.
+    pub(crate) fn goes(&self, open: OpenId) {
+        let mut state = self.state.lock();
+        state.claims.iter_mut().filter(|claim| claim.open == open).for_each(|claim| claim.is_going = true);
+    }
+
     /// Takes a break as acknowledged: the open's client is away, and what it is left with is what it finds when it comes back.
     pub(crate) fn settle(&self, open: OpenId) {
         let mut state = self.state.lock();

@@ -198,6 +198,12 @@ impl FileTable {
         &self.parts[(identity.file ^ identity.volume) as usize % PARTS]
     }
 
+    /// True where nothing is open and no lease is known.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| part.lock().is_empty()) && self.leases.iter().all(|part| part.lock().is_empty())
+    }
+
     fn retire_if_unused(&self, file: &Arc<FileEntry>, mut state: MutexGuard<'_, FileState>) {
         if state.claims.is_empty() && state.pending_deletes.is_empty() {
             state.retired = true;

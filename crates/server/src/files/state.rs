@@ -46,6 +46,8 @@ pub(super) struct Claim {
     pub(super) names: Arc<Mutex<SharePath>>,
     pub(super) share_name: Arc<str>,
     pub(super) lease: Option<LeaseId>,
+    /// Nobody has the open any more: it closes soon.
+    pub(super) is_going: bool,
 }
 
 impl FileState {
@@ -66,6 +68,9 @@ impl FileState {
         }
         self.expire(now);
         let actor = Actor { open: entry.open, lease: entry.wanted.lease() };
+        if self.is_lease_going(actor.lease) {
+            return Entering::Waits(self.wait(file, now + ACKNOWLEDGE_WITHIN));
+        }
         match self.make_room(entry, &stream, actor, now, notices) {
             Err(status) => return Entering::Refused(status),
             Ok(Some(until)) => return Entering::Waits(self.wait(file, until)),
@@ -91,8 +96,15 @@ impl FileState {
             names: Arc::clone(entry.names),
             share_name: Arc::clone(entry.share_name),
             lease: actor.lease,
+            is_going: false,
         });
         Entering::Entered(granted)
+    }
+
+    /// True where an open of the lease waits for being closed. What broke of the lease since its client was lost the client was never
+    /// told: it gets the lease anew when that is over.
+    fn is_lease_going(&self, lease: Option<LeaseId>) -> bool {
+        lease.is_some() && self.claims.iter().any(|claim| claim.is_going && claim.lease == lease)
     }
 
     /// Checks share modes and breaks the oplocks and leases in the way (MS-FSA 2.1.5.1.2). Gives until when to wait for that.
