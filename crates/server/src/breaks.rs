@@ -20,35 +20,42 @@ use crate::mailbox::Letter;
 use crate::open::{FileOpen, OpenId};
 use crate::refusal::Refusal;
 use crate::session::Session;
+use crate::standing::Standing;
 
 /// An operation's wait for others to give up what they cache.
 pub(crate) struct Wait {
     file: Arc<FileEntry>,
     changed: oneshot::Receiver<()>,
     until: Instant,
+    standing: Option<Standing>,
 }
 
 impl Wait {
     /// Waits for `changed`, until `until` at most.
     pub(crate) fn new(file: Arc<FileEntry>, changed: oneshot::Receiver<()>, until: Instant) -> Self {
-        Wait { file, changed, until }
+        Wait { file, changed, until, standing: None }
+    }
+
+    /// The same of an open, which has a place among those who want in.
+    pub(crate) fn standing(self, standing: Standing) -> Self {
+        Wait { standing: Some(standing), ..self }
     }
 
     /// Ends when something has changed. Who has not answered in time caches nothing any more.
-    pub(crate) async fn end(self) {
-        let changed = tokio::time::timeout_at(self.until.into(), self.changed).await;
+    async fn end(&mut self) {
+        let changed = tokio::time::timeout_at(self.until.into(), &mut self.changed).await;
         if changed.is_err() {
             self.file.expire_breaks();
         }
     }
 
-    /// The same for a request, which may be cancelled meanwhile.
-    pub(crate) async fn end_for(self, context: &Context) -> Result<(), Refusal> {
+    /// The same for a request, which may be cancelled meanwhile. An open's place is its own until it is in.
+    pub(crate) async fn end_for(mut self, context: &Context) -> Result<Option<Standing>, Refusal> {
         // In the middle of a chain there is no interim answer: the client has to be patient.
         let _ = context.in_flight.announce_wait();
         tokio::select! {
             biased;
-            () = self.end() => Ok(()),
+            () = self.end() => Ok(self.standing.take()),
             () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
         }
     }
@@ -66,7 +73,7 @@ pub(crate) async fn make_way(
         let (wait, notices) = file.contend(stream, actor, operation);
         send(context.server(), file, notices);
         match wait {
-            Some(wait) => wait.end_for(context).await?,
+            Some(wait) => drop(wait.end_for(context).await?),
             None => return Ok(()),
         }
     }

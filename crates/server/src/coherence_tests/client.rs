@@ -491,7 +491,7 @@ impl Client {
     fn attend(&mut self) -> Result<(), Lost> {
         loop {
             let Some(peer) = &self.peer else { return Err(Lost) };
-            pipeline::queue_letters(&peer.connection);
+            pipeline::open_post(&peer.connection);
             let Some(message) = peer.take_frame() else { break };
             let header = Header::decode(&message).unwrap();
             if header.message_id == MessageId::UNSOLICITED {

@@ -21,6 +21,7 @@ use crate::caching::{Granted, LeaseId, Notice, Wanted};
 use crate::line::Line;
 use crate::notify::Watches;
 use crate::open::OpenId;
+use crate::standing::Places;
 
 use self::state::FileState;
 
@@ -36,6 +37,8 @@ pub(crate) struct FileTable {
     leases: Vec<Mutex<HashMap<LeaseId, Arc<FileEntry>>>>,
     /// Leases on directories were granted.
     directory_leases: AtomicBool,
+    /// Opens that had to wait and are not in yet.
+    standing: Places,
     /// Who waits to hear of changes.
     pub(crate) watches: Watches,
 }
@@ -88,6 +91,7 @@ impl FileTable {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             leases: (0..PARTS).map(|_| Mutex::default()).collect(),
             directory_leases: AtomicBool::new(false),
+            standing: Places::new(),
             watches: Watches::new(),
         }
     }
@@ -107,7 +111,17 @@ impl FileTable {
             let mut notices = Vec::new();
             let entering = match self.admits_lease(&file, entry) {
                 Err(status) => Entering::Refused(status),
-                Ok(()) => state.enter(entry, &file, now(), &mut notices),
+                Ok(()) => {
+                    let others_stand = self.standing.others_stand(identity, entry.wanted.lease());
+                    state.enter(entry, &file, others_stand, &mut notices)
+                }
+            };
+            let entering = match entering {
+                Entering::Waits(wait) => {
+                    let standing = self.standing.stand(identity, entry.open, entry.wanted.lease());
+                    Entering::Waits(wait.standing(standing))
+                }
+                entering => entering,
             };
             if let (Entering::Entered(..), Some(lease)) = (&entering, entry.wanted.lease()) {
                 self.leases_of(lease).lock().insert(lease, Arc::clone(&file));

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use wire::security::access::{READ_ATTRIBUTES, READ_CONTROL, SYNCHRONIZE, WRITE_ATTRIBUTES};
 use wire::status::Status;
 
-use super::{Entering, Entry, FileEntry, Removal};
+use super::{Entering, Entry, FileEntry, Removal, now};
 use crate::access;
 use crate::breaks::Wait;
 use crate::caching::{ACKNOWLEDGE_WITHIN, Actor, Caches, Holder, LeaseId, Notice, Operation, Surroundings};
@@ -55,9 +55,10 @@ impl FileState {
         &mut self,
         entry: &Entry<'_>,
         file: &Arc<FileEntry>,
-        now: Instant,
+        others_stand: bool,
         notices: &mut Vec<Notice>,
     ) -> Entering {
+        let now = now();
         let stream = fold(entry.stream);
         if self.is_delete_pending(&stream) {
             return if self.is_going(&stream) {
@@ -83,7 +84,8 @@ impl FileState {
                 .iter()
                 .filter(|claim| claim.stream == stream)
                 .filter(|claim| breaks_leases(claim.access) || self.caches.has_grant(claim.open))
-                .any(|claim| actor.lease.is_none() || claim.lease != actor.lease),
+                .any(|claim| actor.lease.is_none() || claim.lease != actor.lease)
+                || others_stand,
             has_locks: self.locks.contains_key(&stream),
         };
         let holder = Holder { open: entry.open, line: Arc::clone(entry.line) };

@@ -75,8 +75,7 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
         Attempt::Entered(entered) => entered,
         Attempt::Waits(wait) => {
             // What was found may be another file when the wait is over.
-            wait.end_for(context).await?;
-            return Ok(Step::Waited);
+            return Ok(Step::Waited(wait.end_for(context).await?));
         }
     };
     let usage = super::usage(granted | overwrite_access(plan));

@@ -27,6 +27,7 @@ use crate::notify::Untold;
 use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
 use crate::pipe::Pipe;
 use crate::refusal::Refusal;
+use crate::standing::Standing;
 use crate::tree::Place;
 
 use self::plan::{Client, Plan};
@@ -57,7 +58,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     };
     let client = Client::of(&context.connection);
     let plan = Arc::new(Plan::read(&request, &tree, &client)?);
-    let mut races = 0;
+    let (mut races, mut _standing) = (0, None);
     while races < RACES_MAX {
         let resolved = resolve(context, &plan).await?;
         check_lease(context, &plan, &resolved)?;
@@ -68,7 +69,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
         match attempt? {
             Step::Opened(opened) => return finish(context, &plan, opened, durable).await,
             Step::Raced => races += 1,
-            Step::Waited => {}
+            Step::Waited(standing) => _standing = standing,
         }
     }
     Err(Status::SHARING_VIOLATION.into())
@@ -125,7 +126,7 @@ enum Step {
     /// Somebody else was faster: look again.
     Raced,
     /// Others had to give up caching first; the name may mean another file by now.
-    Waited,
+    Waited(Option<Standing>),
 }
 
 /// Enters an open into the table of files, undone by [`Entered::drop`] unless kept.
@@ -199,10 +200,11 @@ impl<'a> Entered<'a> {
 
     /// Enters, after others have given up what they cache if need be.
     async fn enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Self, Refusal> {
+        let mut _standing = None;
         loop {
             match Entered::try_enter(context, plan, found)? {
                 Attempt::Entered(entered) => return Ok(entered),
-                Attempt::Waits(wait) => wait.end_for(context).await?,
+                Attempt::Waits(wait) => _standing = wait.end_for(context).await?,
             }
         }
     }
