@@ -66,6 +66,8 @@ class Cutter:
         self.random = random.Random(seed)
         self.chance = 0.0
         self.cuts = 0
+        self._holds = False
+        self._released = threading.Event()
         self._pairs = []
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -82,6 +84,14 @@ class Cutter:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._end([*self._pairs])
+
+    def hold(self):
+        """Clients whose server goes away hear nothing of it, as with a machine that has died, until `release`."""
+        self._holds = True
+
+    def release(self):
+        self._holds = False
+        self._released.set()
 
     def _accept(self):
         with contextlib.suppress(OSError):
@@ -100,7 +110,13 @@ class Cutter:
     def _pump(self, source, sink, pair):
         with contextlib.suppress(OSError):
             while data := source.recv(CHUNK_BYTES):
-                sink.sendall(data)
+                try:
+                    sink.sendall(data)
+                except OSError:
+                    if not self._holds:
+                        break
+        if self._holds and source is pair[1]:
+            self._released.wait()
         self._end([pair])
 
     def _cut(self):
