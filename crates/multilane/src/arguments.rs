@@ -8,6 +8,8 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use control::{AccountKind, AccountName, Dialect, Error, ShareName, UserName};
 use server::admin::AdvertisedAddress;
 
+use crate::remote::arguments::RemoteCommand;
+
 /// Threads that one server may have: more than any machine has cores.
 const THREADS_MAX: i64 = 1024;
 /// The most that one session may be given.
@@ -21,6 +23,7 @@ Examples:
   multilane share create scratch --ram 4G          share a RAM disk
   multilane user add alice --password-stdin <file  let somebody else sign in
   multilane sessions --json                        who is connected, for programs
+  multilane cp ./photos smb://alice@nas/media/new  copy files to a server, this one or another
 
 Changes take effect at once in the server that runs on the same data folder.
 Exit codes: 0 done, 1 not done, 2 the command line is wrong.";
@@ -64,6 +67,8 @@ pub(crate) enum Command {
     /// End a session, or close an open file
     #[command(subcommand)]
     Close(CloseCommand),
+    #[command(flatten)]
+    Remote(RemoteCommand),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  multilane completions bash > /etc/bash_completion.d/multilane")]
     Completions {

@@ -6,6 +6,7 @@ mod data;
 mod hints;
 mod live;
 mod output;
+mod remote;
 mod serve;
 mod share;
 mod signals;
@@ -46,6 +47,7 @@ fn run(arguments: Arguments) -> Result<(), Error> {
         Command::OpenFiles => live::open_files(&data()?, output),
         Command::Server(command) => live::server(&data()?, &command, output),
         Command::Close(command) => live::close(&data()?, &command, output),
+        Command::Remote(command) => remote::run(&command, output),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "multilane", &mut script);

@@ -44,7 +44,7 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
 }
 
 /// The first line of standard input, without its end.
-fn password() -> Result<String, Error> {
+pub(crate) fn password() -> Result<String, Error> {
     let mut line = String::new();
     io::stdin().lock().take(LINE_BYTES_MAX).read_line(&mut line).map_err(|cause| {
         Error::argument(format!("cannot read the password: {cause}"), "give it as one line of UTF-8 on standard input")

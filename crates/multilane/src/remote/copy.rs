@@ -1,0 +1,437 @@
+//! `cp`, `get` and `put`: whole trees, many files at once. A file has a temporary name until it is whole, and one that the target has
+//! already with the same size and time is passed over, so that a copy which was interrupted goes on where it was.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use ::client::{Access, Data, Disposition, FileTime, OpenOptions, Session, Status, Tree};
+use control::Error;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::arguments::{Copy, Get, How, Put};
+use super::files::make_with_parents;
+use super::place::{Either, Place};
+use super::progress::Progress;
+use super::tree::{self, Item, Listing, joined, unreadable, unwritable};
+use super::{failed, is_watched, runtime, sign_in};
+use crate::output::Output;
+use crate::table::{printable, size};
+
+/// Times that differ by less are the same: file systems keep them with different precision.
+const SAME_TIME: u64 = 2 * 10_000_000;
+/// Files of so many bytes are worth a handle that survives the loss of every connection.
+const DURABLE_BYTES_MIN: u64 = 1 << 20;
+/// How often a file is begun anew where its handle did not survive.
+const ATTEMPTS: usize = 3;
+
+/// What was copied, as `--json` prints it.
+#[derive(Serialize)]
+struct Copied {
+    files: u64,
+    passed_over: u64,
+    directories: usize,
+    left_out: usize,
+    failed: u64,
+    bytes: u64,
+    seconds: f64,
+    verified: bool,
+    channels: usize,
+    lost_channels: u64,
+}
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Down,
+    Up,
+}
+
+/// One copy, for all of its files.
+struct Job {
+    direction: Direction,
+    tree: Tree,
+    local: PathBuf,
+    remote: String,
+    verify: bool,
+    progress: Progress,
+}
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Became {
+    Copied,
+    PassedOver,
+}
+
+pub(crate) fn get(arguments: &Get, output: Output) -> Result<(), Error> {
+    let target = arguments.target.clone().unwrap_or_else(|| arguments.source.name().into());
+    run(Direction::Down, &arguments.source, &target, &arguments.how, output)
+}
+
+pub(crate) fn put(arguments: &Put, output: Output) -> Result<(), Error> {
+    run(Direction::Up, &arguments.target, &arguments.source, &arguments.how, output)
+}
+
+pub(crate) fn copy(arguments: &Copy, output: Output) -> Result<(), Error> {
+    match (&arguments.source, &arguments.target) {
+        (Either::Remote(source), Either::Local(target)) => run(Direction::Down, source, target, &arguments.how, output),
+        (Either::Local(source), Either::Remote(target)) => run(Direction::Up, target, source, &arguments.how, output),
+        (Either::Local(_), Either::Local(_)) => Err(Error::argument(
+            "neither place is on a server",
+            r"name one as smb://HOST/SHARE/PATH or \\HOST\SHARE\PATH",
+        )),
+        (Either::Remote(_), Either::Remote(_)) => {
+            Err(Error::argument("both places are on servers", "copy to this machine first, and from there"))
+        }
+    }
+}
+
+fn run(direction: Direction, place: &Place, local: &Path, how: &How, output: Output) -> Result<(), Error> {
+    let started = Instant::now();
+    runtime()?.block_on(async {
+        let session = sign_in(place, &how.login).await?;
+        let tree = session.tree(&place.share).await.map_err(failed)?;
+        let (job, listing) = prepared(direction, place, local, how, tree, output).await?;
+        let copied = work(Arc::new(job), listing, how, &session, started).await;
+        let _ = session.close().await;
+        let copied = copied?;
+        output.print(&copied, summary)?;
+        match copied.failed {
+            0 => Ok(()),
+            count => Err(Error::machine(
+                format!("{count} files were not copied"),
+                "see above why, and give the command again: what is there is not copied twice",
+            )),
+        }
+    })
+}
+
+/// Finds out what is to be copied where.
+async fn prepared(
+    direction: Direction,
+    place: &Place,
+    local: &Path,
+    how: &How,
+    tree: Tree,
+    output: Output,
+) -> Result<(Job, Listing), Error> {
+    let mut job = Job {
+        direction,
+        tree,
+        local: local.to_owned(),
+        remote: place.path.clone(),
+        verify: how.verify,
+        progress: Progress::new(0, false),
+    };
+    let listing = match direction {
+        Direction::Down => job.listing_down(place).await?,
+        Direction::Up => job.listing_up(place).await?,
+    };
+    job.progress = Progress::new(listing.files.iter().map(|file| file.bytes).sum(), is_watched(output));
+    for path in &listing.left_out {
+        job.progress.say(&format!("left out: {} is no file and no directory", printable(path)));
+    }
+    Ok((job, listing))
+}
+
+/// Copies all files, so many at once.
+async fn work(
+    job: Arc<Job>,
+    listing: Listing,
+    how: &How,
+    session: &Session,
+    started: Instant,
+) -> Result<Copied, Error> {
+    let Listing { directories, files, left_out } = listing;
+    for directory in &directories {
+        job.make_directory(directory).await?;
+    }
+    let turns = Arc::new(Semaphore::new(usize::from(how.threads)));
+    let mut tasks = JoinSet::new();
+    let (mut copied, mut passed_over, mut lost, mut channels) = (0, 0, 0, 0);
+    let mut files = files.into_iter();
+    loop {
+        let next = match turns.clone().try_acquire_owned() {
+            Ok(turn) => files.next().map(|file| (turn, file)),
+            Err(_) => None,
+        };
+        if let Some((turn, file)) = next {
+            let job = Arc::clone(&job);
+            tasks.spawn(async move {
+                let _turn = turn;
+                let became = job.copy(&file).await;
+                (file, became)
+            });
+            continue;
+        }
+        let Some(done) = tasks.join_next().await else { break };
+        channels = channels.max(session.connected().channels.len());
+        let (file, became) = done.map_err(|cause| Error::machine(format!("a task ended: {cause}"), "report this"))?;
+        match became {
+            Ok(Became::Copied) => copied += 1,
+            Ok(Became::PassedOver) => passed_over += 1,
+            Err(error) => {
+                lost += 1;
+                let path = printable(&file.path);
+                job.progress.say(&format!("not copied: {path}: {}\nhelp: {}", error.what(), error.remedy()));
+            }
+        }
+    }
+    job.progress.end();
+    Ok(Copied {
+        files: copied,
+        passed_over,
+        directories: directories.len(),
+        left_out: left_out.len(),
+        failed: lost,
+        bytes: job.progress.bytes(),
+        seconds: started.elapsed().as_secs_f64(),
+        verified: how.verify,
+        channels,
+        lost_channels: session.connected().failure_count,
+    })
+}
+
+fn summary(copied: &Copied) -> String {
+    let rate = (copied.bytes as f64 / copied.seconds.max(0.001)) as u64;
+    format!(
+        "{} files, {} in {:.1} s ({}/s, {} channels){}{}\n",
+        copied.files,
+        size(copied.bytes),
+        copied.seconds,
+        size(rate),
+        copied.channels,
+        if copied.passed_over > 0 { format!(", {} passed over", copied.passed_over) } else { String::new() },
+        if copied.verified { ", verified" } else { "" },
+    )
+}
+
+impl Job {
+    async fn listing_down(&mut self, place: &Place) -> Result<Listing, Error> {
+        let facts = self.tree.facts(&place.path).await.map_err(failed)?;
+        if facts.is_directory() {
+            return tree::remote(&self.tree, &place.path).await;
+        }
+        if self.local.is_dir() {
+            self.local.push(place.name());
+        }
+        let file = Item { path: String::new(), bytes: facts.end_of_file, written: facts.written };
+        Ok(Listing { files: vec![file], ..Listing::default() })
+    }
+
+    async fn listing_up(&mut self, place: &Place) -> Result<Listing, Error> {
+        let facts = fs::metadata(&self.local).map_err(|cause| unreadable(&self.local, &cause))?;
+        if facts.is_dir() {
+            return tree::local(&self.local);
+        }
+        let is_directory = match self.tree.facts(&place.path).await {
+            Ok(facts) => facts.is_directory(),
+            Err(_) => place.is_directory,
+        };
+        if is_directory {
+            let name = self.local.file_name().and_then(|name| name.to_str());
+            let name = name.ok_or_else(|| Error::argument("the file's name is no text", "name the target's file"))?;
+            self.remote = joined(&self.remote, name);
+        }
+        Ok(Listing { files: vec![tree::item(String::new(), &facts)], ..Listing::default() })
+    }
+
+    fn local(&self, item: &str) -> PathBuf {
+        // Joining nothing would add a separator, which makes a directory of the name.
+        if item.is_empty() { self.local.clone() } else { self.local.join(item) }
+    }
+
+    fn remote(&self, item: &str) -> String {
+        joined(&self.remote, item)
+    }
+
+    async fn make_directory(&self, path: &str) -> Result<(), Error> {
+        match self.direction {
+            Direction::Down => {
+                let path = self.local(path);
+                fs::create_dir_all(&path).map_err(|cause| unwritable(&path, &cause))
+            }
+            Direction::Up if path.is_empty() => make_with_parents(&self.tree, &self.remote).await.map_err(failed),
+            Direction::Up => match self.tree.make_directory(&self.remote(path)).await {
+                Err(error) if error.status() == Some(Status::OBJECT_NAME_COLLISION) => Ok(()),
+                made => made.map_err(failed),
+            },
+        }
+    }
+
+    /// Copies a file where it must be, and looks at it again where that is asked for.
+    async fn copy(&self, item: &Item) -> Result<Became, Error> {
+        let mut attempt = 1;
+        let became = loop {
+            let became = match self.direction {
+                Direction::Down => self.download(item).await,
+                Direction::Up => self.upload(item).await,
+            };
+            match became {
+                Err(Stopped::Client(::client::Error::OpenLost(_))) if attempt < ATTEMPTS => attempt += 1,
+                Err(stopped) => return Err(stopped.into()),
+                Ok(became) => break became,
+            }
+        };
+        if self.verify {
+            self.compare(item).await?;
+        }
+        Ok(became)
+    }
+
+    async fn download(&self, item: &Item) -> Result<Became, Stopped> {
+        let path = self.local(&item.path);
+        if let Ok(there) = fs::symlink_metadata(&path)
+            && there.is_file()
+            && is_same(item, there.len(), there.modified().unwrap_or(SystemTime::UNIX_EPOCH).into())
+        {
+            self.progress.pass_over(item.bytes);
+            return Ok(Became::PassedOver);
+        }
+        let part = part_of(&path);
+        let into = fs::File::create(&part).map_err(|cause| unwritable(&part, &cause))?;
+        let durable = item.bytes >= DURABLE_BYTES_MIN;
+        let options = OpenOptions { directory: Some(false), durable, ..OpenOptions::default() };
+        let from = self.tree.open(&self.remote(&item.path), options).await?;
+        let take = |at: u64, data: &Data| {
+            into.write_all_at(data, at).map_err(|cause| unwritable(&part, &cause))?;
+            self.progress.add(data.len() as u64);
+            Ok::<_, Stopped>(())
+        };
+        let read = from.read_range(0, item.bytes, take).await;
+        let closed = from.close().await;
+        if read? != item.bytes {
+            return Err(changed(&item.path).into());
+        }
+        closed?;
+        let (seconds, nanoseconds) = item.written.to_unix();
+        let written = SystemTime::UNIX_EPOCH + Duration::new(u64::try_from(seconds).unwrap_or(0), nanoseconds);
+        into.set_modified(written).map_err(|cause| unwritable(&part, &cause))?;
+        fs::rename(&part, &path).map_err(|cause| unwritable(&path, &cause))?;
+        Ok(Became::Copied)
+    }
+
+    async fn upload(&self, item: &Item) -> Result<Became, Stopped> {
+        let remote = self.remote(&item.path);
+        match self.tree.facts(&remote).await {
+            Ok(there) if !there.is_directory() && is_same(item, there.end_of_file, there.written) => {
+                self.progress.pass_over(item.bytes);
+                return Ok(Became::PassedOver);
+            }
+            Ok(_) => {}
+            Err(error) if error.status() == Some(Status::OBJECT_NAME_NOT_FOUND) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let path = self.local(&item.path);
+        let from = fs::File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
+        let part = remote_part_of(&remote);
+        let options = OpenOptions {
+            access: Access::Write,
+            disposition: Disposition::Overwrite,
+            directory: Some(false),
+            durable: item.bytes >= DURABLE_BYTES_MIN,
+            ..OpenOptions::default()
+        };
+        let into = self.tree.open(&part, options).await?;
+        let give = |at: u64, buffer: &mut [u8]| {
+            let rest = usize::try_from(item.bytes.saturating_sub(at)).unwrap_or(usize::MAX);
+            let length = buffer.len().min(rest);
+            let room = buffer.get_mut(..length).unwrap_or_default();
+            from.read_exact_at(room, at).map_err(|cause| unreadable(&path, &cause))?;
+            self.progress.add(length as u64);
+            Ok::<_, Stopped>(length)
+        };
+        let written = into.write_range(0, give).await;
+        let dated = if written.is_ok() { into.set_written(item.written).await } else { Ok(()) };
+        let closed = into.close().await;
+        written?;
+        dated?;
+        closed?;
+        self.tree.rename(&part, &remote, true).await?;
+        Ok(Became::Copied)
+    }
+
+    /// Reads both ends and compares them.
+    async fn compare(&self, item: &Item) -> Result<(), Error> {
+        let path = self.local(&item.path);
+        let here = fs::File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
+        let remote = self.remote(&item.path);
+        let there = self.tree.open(&remote, OpenOptions::default()).await.map_err(failed)?;
+        let mut buffer = Vec::new();
+        let take = |at: u64, data: &Data| {
+            buffer.resize(data.len(), 0);
+            here.read_exact_at(&mut buffer, at).map_err(|cause| unreadable(&path, &cause))?;
+            if buffer[..] == data[..] { Ok(()) } else { Err(Stopped::from(differs(&item.path))) }
+        };
+        let read = there.read_range(0, item.bytes, take).await;
+        let length = there.facts().end_of_file;
+        let closed = there.close().await;
+        if read? != item.bytes || length != item.bytes {
+            return Err(differs(&item.path));
+        }
+        closed.map_err(failed)
+    }
+}
+
+/// Why a file was not copied.
+enum Stopped {
+    Client(::client::Error),
+    Machine(Error),
+}
+
+impl From<::client::Error> for Stopped {
+    fn from(error: ::client::Error) -> Self {
+        Stopped::Client(error)
+    }
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Stopped::Machine(error)
+    }
+}
+
+impl From<Stopped> for Error {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Client(error) => failed(error),
+            Stopped::Machine(error) => error,
+        }
+    }
+}
+
+fn is_same(item: &Item, bytes: u64, written: FileTime) -> bool {
+    item.bytes == bytes && item.written.0.abs_diff(written.0) < SAME_TIME
+}
+
+/// The name that a file has until it is whole.
+fn part_of(path: &Path) -> PathBuf {
+    let name = path.file_name().map_or_else(Default::default, |name| name.to_string_lossy());
+    path.with_file_name(format!(".{name}.multilane-part"))
+}
+
+fn remote_part_of(path: &str) -> String {
+    match path.rsplit_once('/') {
+        Some((above, name)) => format!("{above}/.{name}.multilane-part"),
+        None => format!(".{path}.multilane-part"),
+    }
+}
+
+fn changed(path: &str) -> Error {
+    Error::conflict(
+        format!("{} became shorter while it was copied", printable(path)),
+        "copy it again when it is at rest",
+    )
+}
+
+fn differs(path: &str) -> Error {
+    Error::machine(
+        format!("{} is not the same on both sides", printable(path)),
+        "copy it again; somebody may be writing it",
+    )
+}

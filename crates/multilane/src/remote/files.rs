@@ -1,0 +1,230 @@
+//! `ls`, `stat`, `mkdir` and `rm`.
+
+use ::client::{Entry, FileAttributes, FileTime, Status, Tree};
+use control::Error;
+use serde::Serialize;
+
+use super::arguments::{List, Login, Make, Remove, Stat};
+use super::place::Place;
+use super::{failed, runtime, sign_in};
+use crate::output::{Deleted, Output};
+use crate::table::{Table, printable, size};
+
+/// A file or directory as `--json` prints it.
+#[derive(Serialize)]
+struct Shown {
+    name: String,
+    kind: &'static str,
+    size: u64,
+    allocated: u64,
+    created: String,
+    written: String,
+    changed: String,
+    attributes: Vec<&'static str>,
+}
+
+/// What was made, as `--json` prints it.
+#[derive(Serialize)]
+struct Made {
+    made: String,
+}
+
+pub(crate) fn list(arguments: &List, output: Output) -> Result<(), Error> {
+    let mut entries = with_tree(&arguments.place, &arguments.login, async |tree: Tree| {
+        let path = &arguments.place.path;
+        match tree.entries(path).await {
+            Err(error) if error.status() == Some(Status::NOT_A_DIRECTORY) => {
+                Ok(vec![Entry { name: arguments.place.name().to_owned(), facts: tree.facts(path).await? }])
+            }
+            listed => listed,
+        }
+    })?;
+    entries.sort_by_cached_key(|entry| entry.name.to_lowercase());
+    let entries: Vec<Shown> = entries.into_iter().map(shown).collect();
+    output.print(&entries, |entries| if arguments.long { long(entries) } else { short(entries) })
+}
+
+pub(crate) fn stat(arguments: &Stat, output: Output) -> Result<(), Error> {
+    let facts =
+        with_tree(&arguments.place, &arguments.login, async |tree: Tree| tree.facts(&arguments.place.path).await)?;
+    let one = shown(Entry { name: arguments.place.to_string(), facts });
+    output.print(&one, |one| {
+        format!(
+            "Name        {}\nKind        {}\nSize        {} ({} bytes)\nAllocated   {}\nCreated     {}\nWritten     {}\nChanged     {}\nAttributes  {}\n",
+            printable(&one.name),
+            one.kind,
+            size(one.size),
+            one.size,
+            size(one.allocated),
+            one.created,
+            one.written,
+            one.changed,
+            one.attributes.join(" "),
+        )
+    })
+}
+
+pub(crate) fn make(arguments: &Make, output: Output) -> Result<(), Error> {
+    let path = &arguments.place.path;
+    with_tree(&arguments.place, &arguments.login, async |tree: Tree| match arguments.parents {
+        true => make_with_parents(&tree, path).await,
+        false => tree.make_directory(path).await,
+    })?;
+    output.print(&Made { made: arguments.place.to_string() }, |made| format!("made {}\n", printable(&made.made)))
+}
+
+pub(crate) fn remove(arguments: &Remove, output: Output) -> Result<(), Error> {
+    let place = &arguments.place;
+    if place.path.is_empty() {
+        return Err(Error::argument("a share's root cannot be removed", "name what is in it"));
+    }
+    with_tree(place, &arguments.login, async |tree: Tree| {
+        let is_tree = arguments.recursive && is_directory(&tree, &place.path).await?;
+        if is_tree { remove_tree(&tree, &place.path).await } else { tree.remove(&place.path).await }
+    })?;
+    output
+        .print(&Deleted { deleted: &place.to_string() }, |deleted| format!("removed {}\n", printable(deleted.deleted)))
+}
+
+/// Makes a directory and those above it, as far as they are missing.
+pub(crate) async fn make_with_parents(tree: &Tree, path: &str) -> Result<(), ::client::Error> {
+    let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+    for end in ends.filter(|end| *end > 0) {
+        match tree.make_directory(&path[..end]).await {
+            Err(error) if error.status() == Some(Status::OBJECT_NAME_COLLISION) => {}
+            made => made?,
+        }
+    }
+    Ok(())
+}
+
+/// True for a directory that is no link: what a link leads to stays.
+async fn is_directory(tree: &Tree, path: &str) -> Result<bool, ::client::Error> {
+    let facts = tree.facts(path).await?;
+    Ok(facts.is_directory() && !facts.attributes.contains(FileAttributes::REPARSE_POINT))
+}
+
+async fn remove_tree(tree: &Tree, path: &str) -> Result<(), ::client::Error> {
+    // Directories in the order they were found: each after those that it is in.
+    let mut directories = vec![path.to_owned()];
+    let mut next = 0;
+    while let Some(directory) = directories.get(next).cloned() {
+        next += 1;
+        for entry in tree.entries(&directory).await? {
+            let path = format!("{directory}/{}", entry.name);
+            if entry.facts.is_directory() && !entry.facts.attributes.contains(FileAttributes::REPARSE_POINT) {
+                directories.push(path);
+            } else {
+                tree.remove(&path).await?;
+            }
+        }
+    }
+    for directory in directories.iter().rev() {
+        tree.remove(directory).await?;
+    }
+    Ok(())
+}
+
+/// Signs in, connects to the share, does the work and signs out.
+fn with_tree<T>(
+    place: &Place,
+    login: &Login,
+    work: impl AsyncFnOnce(Tree) -> Result<T, ::client::Error>,
+) -> Result<T, Error> {
+    runtime()?.block_on(async {
+        let session = sign_in(place, login).await?;
+        let tree = session.tree(&place.share).await.map_err(failed)?;
+        let done = work(tree).await.map_err(failed);
+        // What was done is done, whether the server says goodbye or not.
+        let _ = session.close().await;
+        done
+    })
+}
+
+fn shown(entry: Entry) -> Shown {
+    let facts = entry.facts;
+    let kind = match (facts.attributes.contains(FileAttributes::REPARSE_POINT), facts.is_directory()) {
+        (true, _) => "link",
+        (false, true) => "directory",
+        (false, false) => "file",
+    };
+    Shown {
+        name: entry.name,
+        kind,
+        size: facts.end_of_file,
+        allocated: facts.allocation,
+        created: time(facts.created),
+        written: time(facts.written),
+        changed: time(facts.changed),
+        attributes: attributes(facts.attributes),
+    }
+}
+
+fn attributes(set: FileAttributes) -> Vec<&'static str> {
+    const NAMES: [(FileAttributes, &str); 8] = [
+        (FileAttributes::READONLY, "ReadOnly"),
+        (FileAttributes::HIDDEN, "Hidden"),
+        (FileAttributes::SYSTEM, "System"),
+        (FileAttributes::DIRECTORY, "Directory"),
+        (FileAttributes::ARCHIVE, "Archive"),
+        (FileAttributes::TEMPORARY, "Temporary"),
+        (FileAttributes::SPARSE_FILE, "SparseFile"),
+        (FileAttributes::REPARSE_POINT, "ReparsePoint"),
+    ];
+    NAMES.into_iter().filter(|(attribute, _)| set.contains(*attribute)).map(|(_, name)| name).collect()
+}
+
+fn short(entries: &[Shown]) -> String {
+    let line =
+        |entry: &Shown| format!("{}{}\n", printable(&entry.name), if entry.kind == "directory" { "/" } else { "" });
+    entries.iter().map(line).collect()
+}
+
+fn long(entries: &[Shown]) -> String {
+    let mut table = Table::new(["KIND", "SIZE", "WRITTEN", "NAME"]);
+    for entry in entries {
+        table.row([entry.kind.to_owned(), size(entry.size), entry.written.clone(), entry.name.clone()]);
+    }
+    table.text()
+}
+
+/// As RFC 3339 has it, in UTC and whole seconds; empty where there is none.
+fn time(time: FileTime) -> String {
+    if time == FileTime(0) {
+        return String::new();
+    }
+    let (seconds, _) = time.to_unix();
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = date(days);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// The civil date of a day counted from 1970-01-01: eras of 400 years that begin on the first of March.
+fn date(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_utc() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_795_219_199, "2026-11-20T23:59:59Z"),
+            (-1, "1969-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(time(FileTime::from_unix(seconds, 0)), text);
+        }
+        assert_eq!(time(FileTime(0)), "");
+    }
+}

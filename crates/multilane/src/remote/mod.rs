@@ -1,0 +1,123 @@
+//! The commands that are a client: they sign in to a server, this machine's or another.
+
+pub(crate) mod arguments;
+mod client;
+mod copy;
+mod files;
+mod place;
+mod progress;
+mod tree;
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use ::client::{Channels, Session, Settings, Status, Target, Tcp};
+use control::Error;
+use tokio::runtime::Runtime;
+
+use crate::output::Output;
+use crate::remote::arguments::{Login, RemoteCommand, Setting};
+use crate::remote::place::Place;
+use crate::user;
+
+/// Does what is asked.
+pub(crate) fn run(command: &RemoteCommand, output: Output) -> Result<(), Error> {
+    match command {
+        RemoteCommand::Ls(list) => files::list(list, output),
+        RemoteCommand::Stat(stat) => files::stat(stat, output),
+        RemoteCommand::Mkdir(make) => files::make(make, output),
+        RemoteCommand::Rm(remove) => files::remove(remove, output),
+        RemoteCommand::Get(get) => copy::get(get, output),
+        RemoteCommand::Put(put) => copy::put(put, output),
+        RemoteCommand::Cp(copy) => copy::copy(copy, output),
+        RemoteCommand::Client(command) => client::run(command, output),
+    }
+}
+
+/// A runtime for one command.
+fn runtime() -> Result<Runtime, Error> {
+    let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    built.map_err(|cause| Error::machine(format!("cannot start threads: {cause}"), "see what this machine lacks"))
+}
+
+/// Signs in to the server of a place.
+async fn sign_in(place: &Place, login: &Login) -> Result<Session, Error> {
+    let user = login.user.clone().or_else(|| place.user.clone());
+    let user =
+        user.ok_or_else(|| Error::argument("nobody is named to sign in as", "use --user NAME, or smb://NAME@HOST"))?;
+    let target = Target { host: place.host.clone(), port: place.port, user, password: password(login)? };
+    Session::connect(&target, settings(login)?, Arc::new(Tcp)).await.map_err(failed)
+}
+
+/// What the settings of a command line come to.
+fn settings(login: &Login) -> Result<Settings, Error> {
+    let mut settings = Settings { seal: login.seal, ..Settings::default() };
+    for setting in &login.set {
+        setting.apply(&mut settings)?;
+    }
+    match login.channels {
+        0 => {}
+        count => settings.channels = Channels::Exactly(usize::from(count)),
+    }
+    Ok(settings)
+}
+
+fn password(login: &Login) -> Result<String, Error> {
+    if login.password_stdin {
+        return user::password();
+    }
+    match std::env::var("MULTILANE_PASSWORD") {
+        Ok(password) => Ok(password),
+        Err(_) => Err(Error::argument(
+            "there is no password",
+            "set MULTILANE_PASSWORD, or use --password-stdin and give it on standard input",
+        )),
+    }
+}
+
+impl Setting {
+    fn apply(&self, settings: &mut Settings) -> Result<(), Error> {
+        let count = || match self.value.parse::<usize>() {
+            Ok(count @ 1..=64) => Ok(count),
+            Ok(_) | Err(_) => Err(Error::argument(format!("{} is no {}", self.value, self.name), "use 1 to 64")),
+        };
+        match self.name.to_ascii_lowercase().as_str() {
+            "connectioncountpernetworkinterface" => settings.connection_count_per_network_interface = count()?,
+            "connectioncountperrssnetworkinterface" => settings.connection_count_per_rss_network_interface = count()?,
+            "maximumconnectioncountperserver" => settings.maximum_connection_count_per_server = count()?,
+            "enablemultichannel" => match self.value.to_ascii_lowercase().as_str() {
+                "true" => settings.channels = Channels::Automatic,
+                "false" => settings.channels = Channels::Exactly(1),
+                _ => {
+                    return Err(Error::argument(
+                        format!("{} is neither True nor False", self.value),
+                        "use one of them",
+                    ));
+                }
+            },
+            "sessiontimeout" => settings.session_timeout = std::time::Duration::from_secs(count()? as u64),
+            _ => {
+                let remedy = "`multilane client configuration` lists those that there are";
+                return Err(Error::argument(format!("there is no setting {}", self.name), remedy));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A client's error as the program reports it.
+fn failed(error: ::client::Error) -> Error {
+    let (what, remedy) = (error.to_string(), error.remedy());
+    match error.status() {
+        Some(Status::OBJECT_NAME_NOT_FOUND | Status::OBJECT_PATH_NOT_FOUND | Status::BAD_NETWORK_NAME) => {
+            Error::missing(what, remedy)
+        }
+        Some(Status::OBJECT_NAME_COLLISION) => Error::conflict(what, remedy),
+        Some(_) | None => Error::machine(what, remedy),
+    }
+}
+
+/// True where somebody watches.
+fn is_watched(output: Output) -> bool {
+    output == Output::Text && std::io::stderr().is_terminal()
+}

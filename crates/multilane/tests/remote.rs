@@ -1,0 +1,186 @@
+//! The commands that are a client, against the built server on a loopback port.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A server with the share `share` and the account `local`.
+struct Place {
+    folder: TempDir,
+    child: Child,
+    port: u16,
+    password: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_multilane"));
+            command.args(arguments).env("MULTILANE_DATA", folder.path().join("data")).stdin(Stdio::null());
+            command
+        };
+        let serve = ["serve", "--json", "--listen", "127.0.0.1:0"];
+        let mut child = program(&serve).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        let address = ready["listen"][0].as_str().unwrap();
+        let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+        let on = ["account", "update", "local", "--multichannel", "on"];
+        assert!(program(&on).stdout(Stdio::null()).status().unwrap().success());
+        let keys = program(&["account", "keys", "local", "--json"]).output().unwrap().stdout;
+        let keys: Value = serde_json::from_slice(&keys).unwrap();
+        Place { child, port, password: keys["key1"].as_str().unwrap().to_owned(), folder }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("smb://local@127.0.0.1:{}/share/{path}", self.port)
+    }
+
+    fn local(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_multilane"));
+        command.args(arguments).env("MULTILANE_PASSWORD", &self.password).env_remove("MULTILANE_USER");
+        command.current_dir(self.folder.path()).stdin(Stdio::null()).output().unwrap()
+    }
+
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.done(&[arguments, &["--json"]].concat())).unwrap()
+    }
+
+    fn refused(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.run(arguments);
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {complaint}");
+        assert!(complaint.contains("\nhelp: ") || complaint.contains("; use "), "it says what to do: {complaint}");
+        complaint
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn content(bytes: usize, seed: u8) -> Vec<u8> {
+    (0..bytes).map(|at| (at / 251) as u8 ^ at as u8 ^ seed).collect()
+}
+
+fn tree(root: &Path) {
+    fs::create_dir_all(root.join("deep/er")).unwrap();
+    fs::create_dir_all(root.join("empty")).unwrap();
+    for (number, path) in ["a", "deep/b", "deep/er/c", "größe"].iter().enumerate() {
+        fs::write(root.join(path), content(number * 1_500_000 + 1, number as u8)).unwrap();
+    }
+}
+
+fn same(a: &Path, b: &Path) {
+    for path in ["a", "deep/b", "deep/er/c", "größe"] {
+        assert!(fs::read(a.join(path)).unwrap() == fs::read(b.join(path)).unwrap(), "{path}");
+    }
+    assert!(b.join("empty").is_dir());
+}
+
+#[test]
+fn trees_are_copied_both_ways_and_only_once() {
+    let place = Place::new();
+    let (there, back) = (place.local("there"), place.local("back"));
+    tree(&there);
+    let target = place.at("some/where");
+    let up = place.json(&["cp", there.to_str().unwrap(), &target, "--verify", "--threads", "4"]);
+    assert_eq!((&up["files"], &up["failed"], &up["verified"]), (&4.into(), &0.into(), &true.into()));
+    let down = place.json(&["cp", &target, back.to_str().unwrap(), "--verify", "--channels", "4"]);
+    assert_eq!(down["files"], 4);
+    same(&there, &back);
+    let listed = place.json(&["ls", &target]);
+    assert_eq!(listed.as_array().unwrap().len(), 4, "no temporary name stays: {listed}");
+
+    for (source, target) in [(there.to_str().unwrap(), &target[..]), (&target, back.to_str().unwrap())] {
+        let again = place.json(&["cp", source, target]);
+        assert_eq!((&again["files"], &again["passed_over"], &again["bytes"]), (&0.into(), &4.into(), &0.into()));
+    }
+    fs::write(there.join("a"), b"new").unwrap();
+    assert_eq!(place.json(&["cp", there.to_str().unwrap(), &target])["files"], 1);
+}
+
+#[test]
+fn a_copy_goes_on_where_it_was_interrupted() {
+    let place = Place::new();
+    let there = place.local("there");
+    tree(&there);
+    let target = place.at("half");
+    place.done(&["mkdir", &target]);
+    place.done(&["put", there.join("a").to_str().unwrap(), &format!("{target}/")]);
+    place.done(&["put", there.join("a").to_str().unwrap(), &format!("{target}/.größe.multilane-part")]);
+    let rest = place.json(&["cp", there.to_str().unwrap(), &target]);
+    assert_eq!((&rest["files"], &rest["passed_over"]), (&3.into(), &1.into()));
+    place.done(&["cp", &target, "back"]);
+    same(&there, &place.local("back"));
+    assert!(!place.local("back/.größe.multilane-part").exists());
+}
+
+#[test]
+fn single_files_are_put_shown_listed_got_and_removed() {
+    let place = Place::new();
+    fs::write(place.local("one"), b"12345").unwrap();
+    place.done(&["mkdir", "--parents", &place.at("x/y")]);
+    place.done(&["put", "one", &place.at("x/y/")]);
+    let stat = place.json(&["stat", &place.at("x/y/one")]);
+    assert_eq!((&stat["kind"], &stat["size"]), (&"file".into(), &5.into()));
+    assert_eq!(place.done(&["ls", &place.at("x")]), "y/\n");
+    assert!(place.done(&["ls", "--long", &place.at("x/y")]).contains("one"));
+    place.done(&["get", &place.at("x/y/one"), "copy"]);
+    assert_eq!(fs::read(place.local("copy")).unwrap(), b"12345");
+    assert!(place.refused(&["rm", &place.at("x")], 1).contains("--recursive"));
+    place.done(&["rm", "--recursive", &place.at("x")]);
+    assert_eq!(place.done(&["ls", &place.at("")]), "");
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let place = Place::new();
+    assert!(place.refused(&["ls", &place.at("nowhere")], 1).contains("multilane ls"));
+    assert!(place.refused(&["ls", "nas"], 2).contains("smb://"));
+    assert!(place.refused(&["cp", "a", "b"], 2).contains("server"));
+    let no_share = format!("smb://local@127.0.0.1:{}/other/", place.port);
+    assert!(place.refused(&["ls", &no_share], 1).contains("name of the share"));
+    let nobody = format!("smb://nobody@127.0.0.1:{}/share/", place.port);
+    assert!(place.refused(&["ls", &nobody], 1).contains("password"));
+    assert!(place.refused(&["ls", "smb://local@127.0.0.1:1/share"], 1).contains("port"));
+    assert!(place.refused(&["ls", &place.at(""), "--set", "Colour=red"], 2).contains("Colour"));
+}
+
+#[test]
+fn the_client_shows_what_powershell_shows() {
+    let place = Place::new();
+    let configuration = place.json(&["client", "configuration"]);
+    assert_eq!(configuration["ConnectionCountPerRssNetworkInterface"], 4);
+    assert_eq!(configuration["MaximumConnectionCountPerServer"], 32);
+    assert_eq!(configuration["EnableMultiChannel"], true);
+    let changed = place.json(&["client", "configuration", "--set", "ConnectionCountPerRssNetworkInterface=2"]);
+    assert_eq!(changed["ConnectionCountPerRssNetworkInterface"], 2);
+    assert!(place.done(&["client", "configuration"]).contains("EnableMultiChannel                    : True\n"));
+    let connections = place.json(&["client", "connections", &place.at(""), "--channels", "3"]);
+    let shown = &connections[0];
+    assert_eq!(
+        (&shown["MaxChannels"], &shown["CurrentChannels"], &shown["Failed"]),
+        (&3.into(), &3.into(), &false.into())
+    );
+    assert!(place.done(&["client", "connections", &place.at(""), "--table"]).starts_with("Server Name"));
+}
