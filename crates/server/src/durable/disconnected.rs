@@ -150,10 +150,11 @@ impl Durables {
         self.waiting.lock().opens.get(&id).map(|disconnected| Arc::clone(&disconnected.open))
     }
 
-    /// The persistent open that a CREATE with this guid made, where it waits.
-    pub(crate) fn find_persistent(&self, create: Guid) -> Option<Arc<Open>> {
+    /// The persistent open that a CREATE with this guid made on a share, where it waits.
+    pub(crate) fn find_persistent(&self, share: &str, create: Guid) -> Option<Arc<Open>> {
         let waiting = self.waiting.lock();
-        waiting.by_create.get(&create).and_then(|id| waiting.opens.get(id)).map(|found| Arc::clone(&found.open))
+        let found = waiting.by_create.get(&create).and_then(|id| waiting.opens.get(id))?;
+        (*found.open.tree.share == *share).then(|| Arc::clone(&found.open))
     }
 
     /// True where no persistent open waits.

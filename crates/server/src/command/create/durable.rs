@@ -285,10 +285,11 @@ async fn meet_persistent(
     if durables.are_persistent_ones_back() || context.session()?.dialect < Dialect::SMB_3_0 {
         return Ok(None);
     }
+    let share = &context.tree()?.share;
     let second = asked.second.filter(|second| second.flags.contains(DurableFlags::PERSISTENT));
-    let Some(open) = second.and_then(|second| durables.find_persistent(second.create_guid)) else {
+    let Some(open) = second.and_then(|second| durables.find_persistent(share, second.create_guid)) else {
         let name = request.name.decode().unwrap_or_default();
-        let in_the_way = durables.waits_on(&context.tree()?.share, &name);
+        let in_the_way = durables.waits_on(share, &name);
         return if in_the_way { Err(Status::FILE_NOT_AVAILABLE.into()) } else { Ok(None) };
     };
     if open.user.sid() != context.session()?.user.load().sid() {
@@ -380,7 +381,7 @@ impl Reconnect {
         let by_guid = || {
             let (create, flags) = self.second?;
             let persistent = flags.contains(DurableFlags::PERSISTENT);
-            if persistent { durables.find_persistent(create) } else { None }
+            if persistent { durables.find_persistent(&context.tree.as_ref()?.share, create) } else { None }
         };
         durables.find(self.open).or_else(by_guid).ok_or(Status::OBJECT_NAME_NOT_FOUND)
     }
