@@ -194,7 +194,8 @@ impl Open {
             Target::File(file) => {
                 let never_waits = self.tree.store().is_some_and(|store| store.facts().never_blocks);
                 !never_waits
-                    && (file.delete_on_close.load(Ordering::Relaxed)
+                    && (file.durability.keeping().is_persistent()
+                        || file.delete_on_close.load(Ordering::Relaxed)
                         || file.file.is_delete_pending(&file.stream_name()))
             }
             Target::Pipe(_) => false,

@@ -42,7 +42,7 @@ pub(super) struct Makings {
 pub(crate) enum Claimed {
     /// Nothing until now: it is this CREATE's.
     Ours(Reservation),
-    /// Another CREATE with it is being done.
+    /// Another CREATE with it is being done, or its open is on its way out of a session.
     UnderWay,
     /// One was done, and its open may be replayed or is persistent.
     Done(Arc<Open>),
@@ -77,9 +77,11 @@ impl Durables {
                 let durability = open.file().map(|file| &file.durability);
                 durability.is_ok_and(|own| own.is_replayable() || own.keeping().is_persistent())
             };
-            match self.open_of(&known).filter(has_it) {
-                Some(open) => return Claimed::Done(open),
-                None => self.made.lock().forget_create(key, known.id),
+            match self.open_of(&known) {
+                Some(open) if has_it(&open) => return Claimed::Done(open),
+                Some(_) => self.made.lock().forget_create(key, known.id),
+                // It is between two sessions, or about to close.
+                None => return Claimed::UnderWay,
             }
         }
     }
@@ -88,6 +90,13 @@ impl Durables {
     pub(crate) fn of_instance(&self, instance: Guid) -> Vec<Arc<Open>> {
         let known = self.made.lock().instances.get(&instance).cloned().unwrap_or_default();
         known.iter().filter_map(|known| self.open_of(known)).collect()
+    }
+
+    /// How many CREATEs and opens are found from here.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        let made = self.made.lock();
+        made.creates.len() + made.instances.len()
     }
 
     /// The open, in its session or waiting for one.
@@ -105,6 +114,7 @@ impl Durables {
         {
             let known = Known { id: open.id, line: Arc::clone(&open.line) };
             self.made.lock().instances.entry(instance).or_default().push(known);
+            file.durability.forget_if_closed(open.id);
         }
     }
 }
@@ -144,6 +154,9 @@ impl Reservation {
         self.kept = true;
         let known = Known { id: open.id, line: Arc::clone(&open.line) };
         self.table.made.lock().creates.insert(self.key, Creation::Done(known));
+        if let Target::File(file) = &open.target {
+            file.durability.forget_if_closed(open.id);
+        }
     }
 }
 

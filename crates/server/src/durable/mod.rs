@@ -82,6 +82,9 @@ pub(crate) struct Durability {
     keeping: Mutex<Keeping>,
     /// Open.IsReplayEligible.
     replayable: AtomicBool,
+    closed: AtomicBool,
+    /// Held while the open's record is written or removed: one of those at a time, and no file's state is locked before it.
+    recording: Mutex<()>,
     /// For an open with a create guid or an application instance.
     makings: Option<Box<Makings>>,
 }
@@ -140,13 +143,22 @@ impl Durability {
         }
     }
 
-    /// The open has closed.
+    /// The open has closed: nothing that is under way remembers it from now on.
     pub(crate) fn closed(&self, open: OpenId) {
+        self.closed.store(true, Ordering::Release);
         if let Some(makings) = &self.makings {
             makings.forget(self.client, open);
             if self.keeping().is_persistent() {
+                let _alone = self.recording.lock();
                 makings.table.remove_record(open);
             }
+        }
+    }
+
+    /// Forgets what [`Durability::closed`] came too early for.
+    fn forget_if_closed(&self, open: OpenId) {
+        if let (true, Some(makings)) = (self.closed.load(Ordering::Acquire), &self.makings) {
+            makings.forget(self.client, open);
         }
     }
 }

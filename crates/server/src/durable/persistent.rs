@@ -46,10 +46,13 @@ impl Durables {
         self.records.get().is_some()
     }
 
-    /// Has the disk know what a persistent open is now. May wait for it.
+    /// Has the disk know what a persistent open is now; nothing of one that has closed. May wait for it.
     pub(crate) fn write_record(&self, open: &Open) -> io::Result<()> {
         match (self.records.get(), &open.target) {
-            (Some(records), Target::File(file)) => records.write(&record(open, file)),
+            (Some(records), Target::File(file)) => {
+                let _alone = file.durability.recording.lock();
+                if file.durability.closed.load(Ordering::Acquire) { Ok(()) } else { records.write(&record(open, file)) }
+            }
             (None, _) | (_, Target::Pipe(_)) => Err(io::ErrorKind::Unsupported.into()),
         }
     }

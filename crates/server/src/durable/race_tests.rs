@@ -4,18 +4,28 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use store::SharePath;
+use store::{RamStore, SharePath};
+use wire::Utf16;
+use wire::codec::utf16_bytes;
+use wire::command::tree_connect::TreeConnectRequest;
+use wire::ids::{Command, Guid};
+use wire::status::Status;
 
+use super::Claimed;
 use super::persistent::record;
-use super::tests::{GUID, Machine, create, file_id, persistent, persistent_peer, run};
+use super::tests::{GUID, Machine, create, file_id, instance, persistent, persistent_peer, run, v2};
 use crate::Shared;
+use crate::admin::{Share, Signing};
 use crate::open::{Open, OpenId};
-use crate::testing::Peer;
+use crate::testing::{Peer, server};
 
 /// How often two threads try to meet.
 const MEETINGS: usize = 50_000;
 /// How long they may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How often each of them writes a record.
+const RECORDINGS: usize = 200;
+const APPLICATION: Guid = Guid([5; 16]);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A persistent open, in its session.
 async fn persistent_open(server: &Arc<Shared>, name: &str) -> (Peer, Arc<Open>) {
@@ -55,5 +65,90 @@ fn an_open_is_recorded_while_its_file_is_renamed() {
                 (0..MEETINGS).for_each(|_| renamed.file().unwrap().file.renamed(&name, &name));
             },
         );
+    });
+}
+
+/// A second share, of other files.
+fn add_share(server: &Shared) {
+    let mut estate = (**server.estate.load()).clone();
+    let share = Share { name: "second".into(), store: Arc::new(RamStore::new(1 << 20)), ..estate.shares[0].clone() };
+    estate.shares.push(share);
+    server.estate.store(Arc::new(estate));
+}
+
+#[test]
+fn a_persistent_open_comes_back_through_its_own_share_alone() {
+    run(async {
+        let machine = Machine::new();
+        drop(persistent_open(&machine.start(), "file").await);
+        let server = machine.start();
+        add_share(&server);
+        let mut peer = persistent_peer(&server).await;
+        let own_tree = peer.tree_id;
+        let path = utf16_bytes(r"\\test\second");
+        let request = TreeConnectRequest { path: Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
+        peer.tree_id = peer.ask(Command::TREE_CONNECT, |body| request.encode(body)).await.header.tree_id();
+        let elsewhere = create(&mut peer, "file", &persistent(GUID)).await;
+        assert_eq!(elsewhere.status(), Status::SUCCESS);
+        peer.tree_id = own_tree;
+        let again = create(&mut peer, "file", &vec![]).await;
+        assert_eq!(again.status(), Status::FILE_NOT_AVAILABLE, "it still waits");
+    });
+}
+
+#[test]
+fn an_open_that_has_closed_leaves_no_record() {
+    run(async {
+        let machine = Machine::new();
+        let server = machine.start();
+        let (mut peer, open) = persistent_open(&server, "file").await;
+        peer.close(open.id.file_id()).await;
+        server.durables.write_record(&open).unwrap();
+        assert_eq!(machine.records(), Vec::<std::path::PathBuf>::new(), "a change that was under way wrote it late");
+    });
+}
+
+#[test]
+fn two_changes_of_an_open_are_both_recorded() {
+    run(async {
+        let machine = Machine::new();
+        let server = machine.start();
+        let (_peer, open) = persistent_open(&server, "file").await;
+        let writer = || {
+            let (server, open) = (Arc::clone(&server), Arc::clone(&open));
+            move || (0..RECORDINGS).for_each(|_| server.durables.write_record(&open).unwrap())
+        };
+        beside_each_other(writer(), writer());
+        assert_eq!(machine.records().len(), 1);
+    });
+}
+
+#[test]
+fn a_create_that_ends_after_its_open_is_not_remembered() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut peer = Peer::sign_in(&server).await;
+        let id = file_id(&create(&mut peer, "file", &instance(v2(0, GUID), APPLICATION, None)).await);
+        let open = server.sessions.find(peer.session_id).unwrap().open(OpenId(id.persistent)).unwrap();
+        peer.close(id).await;
+        let Claimed::Ours(reservation) = server.durables.claim(peer.terms.client, GUID) else { panic!("it is free") };
+        reservation.done(&open);
+        server.durables.note_instance(&open);
+        assert_eq!(server.durables.remembered(), 0);
+    });
+}
+
+#[test]
+fn the_guid_of_an_open_between_two_sessions_is_taken() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut peer = Peer::sign_in(&server).await;
+        let id = file_id(&create(&mut peer, "file", &v2(0, GUID)).await);
+        let session = server.sessions.find(peer.session_id).unwrap();
+        let under_way = session.end();
+        assert!(matches!(server.durables.claim(peer.terms.client, GUID), Claimed::UnderWay));
+        assert_eq!(server.durables.keep(under_way).len(), 0);
+        let Claimed::Done(open) = server.durables.claim(peer.terms.client, GUID) else { panic!("it waits") };
+        assert_eq!(open.id, OpenId(id.persistent));
     });
 }

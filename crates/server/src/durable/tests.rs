@@ -93,7 +93,7 @@ fn with_lease(mut contexts: Contexts, lease_key: Guid) -> Contexts {
     contexts
 }
 
-fn instance(mut contexts: Contexts, id: Guid, version: Option<u64>) -> Contexts {
+pub(super) fn instance(mut contexts: Contexts, id: Guid, version: Option<u64>) -> Contexts {
     contexts.push((name::APP_INSTANCE_ID, AppInstanceId { id }.to_bytes()));
     if let Some(low) = version {
         contexts.push((name::APP_INSTANCE_VERSION, AppInstanceVersion { high: 0, low }.to_bytes()));
