@@ -634,4 +634,6 @@ fn parent_only(v2: LeaseV2, flags: LeaseFlags) -> LeaseV2 {
 }
 
 #[cfg(test)]
+mod misuse_tests;
+#[cfg(test)]
 mod tests;
