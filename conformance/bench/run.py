@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 from conformance import multilane, samba  # noqa: E402
-from conformance.bench import idle  # noqa: E402
+from conformance.bench import idle, leases  # noqa: E402
 from conformance.bench.loads import LOADS, Clients  # noqa: E402
 from conformance.server import Wanted, serving  # noqa: E402
 
@@ -42,6 +42,8 @@ def main():
     report = [title(arguments), table(kinds, chosen, clients, arguments)]
     if not arguments.no_idle:
         report.append(idle_text(kinds, clients))
+    if not arguments.no_leases:
+        report.append(leases_text(clients, arguments))
     text = "\n\n".join(report) + "\n"
     if arguments.out:
         pathlib.Path(arguments.out).write_text(text)
@@ -99,6 +101,18 @@ def idle_text(kinds, clients):
                       "| server | KiB per connection |", "| --- | ---: |", *told])
 
 
+def leases_text(clients, arguments):
+    with serving(multilane.Multilane, Wanted(shares=(SHARE,), on_tmpfs=True)) as server:
+        costs = leases.measured(clients, server, SHARE, arguments)
+    return "\n".join(["## Leases held by an idle client", f"One client keeps {leases.FILES:,} files open, each under a lease for reading, "
+                      "writing and keeping handles, and says nothing. Another opens and closes other files, in turns with the first one "
+                      "there and not there.", "", "| | |", "| --- | ---: |",
+                      f"| memory for each open and its lease | {costs.bytes_each:,.0f} bytes |",
+                      f"| open and close a file, no leases held | {costs.microseconds_without:.1f} us |",
+                      f"| the same with {leases.FILES:,} leases held | {costs.microseconds_with:.1f} us |",
+                      f"| ratio | {costs.ratio:.2f} |"])
+
+
 def title(arguments):
     return "\n\n".join(["# Benchmarks", METHOD.format(rounds=arguments.rounds, seconds=arguments.seconds),
                         f"Machine: {machine()}. Samba: {samba_version()}. "
@@ -129,6 +143,7 @@ def parsed():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4, help="of each run")
     parser.add_argument("--no-idle", action="store_true", help="leave out the idle connections")
+    parser.add_argument("--no-leases", action="store_true", help="leave out the leases of an idle client")
     parser.add_argument("--out", metavar="FILE", help="write the report there too")
     return parser.parse_args()
 

@@ -1,6 +1,6 @@
 """Runs every case, and after each looks whether the server and another client are as before."""
 
-from conformance.hostile import framing, negotiating, requests, setup, sustained  # noqa: F401, they register their cases
+from conformance.hostile import framing, negotiating, opens, requests, setup, sustained  # noqa: F401, they register their cases
 from conformance.hostile.case import Bystander, all_cases, right, seen_by, told
 from conformance.report import Lines
 

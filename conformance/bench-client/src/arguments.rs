@@ -17,6 +17,8 @@ pub enum Mode {
     Stat,
     /// Connections that log in, connect to the share and wait until standard input ends.
     Idle,
+    /// A connection that keeps files open under leases, and waits for a byte on standard input before and after opening them.
+    Leases,
 }
 
 /// How messages are protected once the session and tree are there.
@@ -54,6 +56,8 @@ pub struct Arguments {
     pub duration: Duration,
     /// Length of each connection's file.
     pub file_bytes: usize,
+    /// Files kept open under leases.
+    pub files: usize,
 }
 
 impl Arguments {
@@ -68,6 +72,7 @@ impl Arguments {
             connections: 1,
             duration: Duration::from_secs(5),
             file_bytes: 64 << 20,
+            files: 1000,
         };
         let words: Vec<String> = words.collect();
         for pair in words.chunks(2) {
@@ -85,6 +90,7 @@ impl Arguments {
             "--depth" => self.depth = number(name, value)?,
             "--connections" => self.connections = number(name, value)?,
             "--seconds" => self.duration = Duration::from_secs(number(name, value)? as u64),
+            "--files" => self.files = number(name, value)?,
             "--file-mib" => self.file_bytes = number(name, value)? << 20,
             _ => return Err(format!("there is no {name}")),
         }
@@ -120,6 +126,7 @@ fn mode(value: &str) -> Result<Mode, String> {
         "open" => Mode::Open,
         "stat" => Mode::Stat,
         "idle" => Mode::Idle,
+        "leases" => Mode::Leases,
         _ => return Err(format!("there is no mode {value}")),
     })
 }

@@ -66,7 +66,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Fault> {
 fn one_connection(index: usize, arguments: &Arguments, content: &Content, phases: &Phases) -> Done {
     let outcome = connected(&arguments.target, arguments.protection).and_then(|mut connection| match arguments.mode {
         Mode::Read | Mode::Write => transfer::run(&mut connection, index, arguments, content, phases),
-        Mode::Create | Mode::Open | Mode::Stat | Mode::Idle => metadata::run(&mut connection, index, arguments, phases),
+        Mode::Create | Mode::Open | Mode::Stat | Mode::Idle | Mode::Leases => {
+            metadata::run(&mut connection, index, arguments, phases)
+        }
     });
     match outcome {
         Ok(done) => done,

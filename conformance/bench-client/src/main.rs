@@ -8,6 +8,7 @@ mod arguments;
 mod connection;
 mod content;
 mod idle;
+mod leases;
 mod load;
 mod login;
 mod metadata;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.mode {
         Mode::Idle => idle::run(&arguments),
+        Mode::Leases => leases::run(&arguments),
         Mode::Read | Mode::Write | Mode::Create | Mode::Open | Mode::Stat => load::run(&arguments),
     };
     match outcome {
