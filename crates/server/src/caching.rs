@@ -274,7 +274,7 @@ impl Caches {
             return Granted::Nothing;
         }
         let form = Form::Oplock(level);
-        self.grants.push(Grant { stream: stream.to_owned(), form, held, breaking: None, holders: vec![holder] });
+        self.add(Grant { stream: stream.to_owned(), form, held, breaking: None, holders: vec![holder] });
         Granted::Oplock(level)
     }
 
@@ -299,7 +299,7 @@ impl Caches {
         };
         let granted = tried.iter().copied().find(grantable);
         let position = known.unwrap_or_else(|| {
-            self.grants.push(Grant::of_lease(stream, id, asked));
+            self.add(Grant::of_lease(stream, id, asked));
             self.grants.len() - 1
         });
         let grant = &mut self.grants[position];
@@ -309,6 +309,14 @@ impl Caches {
             grant.advance_epoch();
         }
         Granted::Lease(grant.answer(id))
+    }
+
+    fn add(&mut self, grant: Grant) {
+        if self.grants.is_empty() {
+            // Most files have one: a vector that grows by itself begins with room for four.
+            self.grants.reserve_exact(1);
+        }
+        self.grants.push(grant);
     }
 
     fn may_lease(&self, stream: &str, state: LeaseState, id: LeaseId, around: Surroundings) -> bool {

@@ -90,6 +90,10 @@ impl FileState {
         };
         let holder = Holder { open: entry.open, line: Arc::clone(entry.line) };
         let granted = self.caches.request(&stream, holder, entry.wanted, around);
+        if self.claims.is_empty() {
+            // Most files have one: a vector that grows by itself begins with room for four.
+            self.claims.reserve_exact(1);
+        }
         self.claims.push(Claim {
             open: entry.open,
             stream,
