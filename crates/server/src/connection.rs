@@ -309,7 +309,9 @@ impl Connection {
         }
         self.in_flight.cancel_all();
         self.outbox.borrow_mut().clear(&self.buffers);
-        self.lose_channels();
+        if !self.lose_channels() {
+            self.in_flight.cancel_outliving();
+        }
     }
 
     fn poll(
@@ -428,13 +430,17 @@ impl Connection {
         }
     }
 
-    /// Takes this connection's channels off their sessions; a session without channels ends (MS-SMB2 3.3.7.1).
-    pub(crate) fn lose_channels(&self) {
+    /// Takes this connection's channels off their sessions; a session without channels ends (MS-SMB2 3.3.7.1). True where one goes on.
+    pub(crate) fn lose_channels(&self) -> bool {
         self.setups.borrow_mut().clear();
+        let mut goes_on = false;
         for (_, channel) in self.channels.borrow_mut().drain() {
             if channel.session.remove_channel(self.id) {
                 self.server.end_session(&channel.session, Parting::Lost);
+            } else {
+                goes_on = true;
             }
         }
+        goes_on
     }
 }

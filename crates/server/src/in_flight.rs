@@ -133,7 +133,7 @@ impl InFlightTable {
         }
     }
 
-    /// Cancels what would outlive the connection: the server stops.
+    /// Cancels what would outlive the connection: the server stops, or no session of its is left.
     pub(crate) fn cancel_outliving(&self) {
         for request in self.waiting.borrow().values().filter(|request| request.outlives_connection.get()) {
             request.cancel();

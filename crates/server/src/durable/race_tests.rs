@@ -1,5 +1,6 @@
 //! What happens to opens that outlive their connection while something else happens to them.
 
+use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -7,17 +8,22 @@ use std::time::Duration;
 use store::{RamStore, SharePath};
 use wire::Utf16;
 use wire::codec::utf16_bytes;
+use wire::command::create::{CreateDisposition, CreateRequest, ShareAccess};
 use wire::command::tree_connect::TreeConnectRequest;
+use wire::context::create::CreateContexts;
 use wire::ids::{Command, Guid};
+use wire::security::access::READ_DATA;
 use wire::status::Status;
 
 use super::Claimed;
 use super::persistent::record;
-use super::tests::{GUID, Machine, create, file_id, instance, persistent, persistent_peer, run, v2};
+use super::tests::{
+    GUID, Machine, OTHER_CLIENT, bytes, create, file_id, instance, persistent, persistent_peer, run, v2,
+};
 use crate::Shared;
 use crate::admin::{Share, Signing};
 use crate::open::{Open, OpenId};
-use crate::testing::{Peer, server};
+use crate::testing::{Peer, Terms, server};
 
 /// How often two threads try to meet.
 const MEETINGS: usize = 50_000;
@@ -150,5 +156,32 @@ fn the_guid_of_an_open_between_two_sessions_is_taken() {
         assert_eq!(server.durables.keep(under_way).len(), 0);
         let Claimed::Done(open) = server.durables.claim(peer.terms.client, GUID) else { panic!("it waits") };
         assert_eq!(open.id, OpenId(id.persistent));
+    });
+}
+
+#[test]
+fn a_create_does_not_outlive_its_session() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut holder = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
+        file_id(&create(&mut holder, "file", &vec![]).await);
+        let mut peer = Peer::sign_in(&server).await;
+        let name = utf16_bytes("file");
+        let contexts = bytes(&v2(0, GUID));
+        let request = CreateRequest {
+            desired_access: READ_DATA.into(),
+            share_access: ShareAccess(7),
+            disposition: CreateDisposition::OPEN,
+            name: Utf16::new(&name).unwrap(),
+            contexts: CreateContexts::decode(&contexts).unwrap(),
+            ..CreateRequest::default()
+        };
+        let mut message = peer.message(Command::CREATE, |body| request.encode(body));
+        peer.process(&mut message).unwrap();
+        assert_eq!(peer.receive().await.status(), Status::PENDING);
+        let connection = Rc::downgrade(&peer.connection);
+        peer.disconnect();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(connection.strong_count(), 0, "nobody could have what it opens");
     });
 }
