@@ -439,9 +439,9 @@ impl Caches {
         self.forget_spent();
     }
 
-    /// True where the open has an oplock or lease, if only one that holds nothing.
-    pub(crate) fn has_grant(&self, open: OpenId) -> bool {
-        self.grants.iter().any(|grant| grant.is_held_by(open))
+    /// True where an open of the stream has an oplock.
+    pub(crate) fn has_oplock(&self, stream: &str) -> bool {
+        self.grants.iter().any(|grant| grant.stream == stream && grant.lease_id().is_none())
     }
 
     /// What an open holds.

@@ -152,7 +152,7 @@ impl Open {
     /// Ends the open: leaves the file's table entry and removes what was to go with its last open. May wait for the store. Only the first
     /// call does anything.
     pub(crate) fn close(&self, server: &Arc<Shared>) {
-        if self.closed.swap(true, Ordering::AcqRel) {
+        if self.closed.swap(true, Ordering::SeqCst) {
             return;
         }
         match &self.target {
@@ -185,7 +185,7 @@ impl Open {
 
     /// True once [`Open::close`] was called.
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// True where closing may have to wait for the store.

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use store::fold;
 use tokio::time::Instant;
 use wire::ids::Guid;
+use wire::security::Sid;
 use wire::status::Status;
 
 use super::{Durables, Keeping};
@@ -17,6 +18,8 @@ use crate::session::{OPENS_MAX, Session};
 
 /// Opens that wait for their clients at a time; past it a lost open closes. As many as one client may have.
 const WAITING_MAX: usize = OPENS_MAX;
+/// Those of one user among them: one who loses many leaves room for others.
+const WAITING_OF_USER_MAX: usize = WAITING_MAX / 2;
 
 /// Why a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub(super) struct Waiting {
     opens: HashMap<OpenId, Disconnected>,
     /// When each is over.
     deadlines: BTreeSet<(Instant, OpenId)>,
+    /// How many each user has.
+    by_user: HashMap<Sid, usize>,
     /// Of the persistent ones: by the guid of their CREATE, and how many there are of a name.
     by_create: HashMap<Guid, OpenId>,
     names: HashMap<Place, usize>,
@@ -63,9 +68,11 @@ struct Disconnected {
 
 impl Waiting {
     fn insert(&mut self, open: &Arc<Open>, keeping: Keeping, until: Instant) -> bool {
-        if self.opens.len() >= WAITING_MAX {
+        let of_user = self.by_user.get(open.user.sid()).map_or(0, |count| *count);
+        if self.opens.len() >= WAITING_MAX || of_user >= WAITING_OF_USER_MAX {
             return false;
         }
+        self.by_user.insert(*open.user.sid(), of_user + 1);
         let persistent = open.file().ok().filter(|_| keeping.is_persistent());
         let place = persistent.map(|file| (Arc::clone(&open.tree.share), fold(&file.name())));
         if let Some(place) = &place {
@@ -82,13 +89,9 @@ impl Waiting {
     fn remove(&mut self, id: OpenId) -> Option<Disconnected> {
         let disconnected = self.opens.remove(&id)?;
         self.deadlines.remove(&(disconnected.until, id));
-        if let Some(place) = &disconnected.place
-            && let Entry::Occupied(mut count) = self.names.entry(place.clone())
-        {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
+        one_less(self.by_user.entry(*disconnected.open.user.sid()));
+        if let Some(place) = &disconnected.place {
+            one_less(self.names.entry(place.clone()));
         }
         let create = disconnected.open.file().ok().and_then(|file| file.durability.making().create);
         if let Some(create) = create
@@ -97,6 +100,15 @@ impl Waiting {
             self.by_create.remove(&create);
         }
         Some(disconnected)
+    }
+}
+
+fn one_less<K>(entry: Entry<'_, K, usize>) {
+    if let Entry::Occupied(mut count) = entry {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
     }
 }
 
@@ -246,5 +258,43 @@ impl Shared {
             let server = Arc::clone(self);
             self.pool.submit(Box::new(move || opens.iter().for_each(|open| open.close(&server))));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use wire::ids::TreeId;
+
+    use super::*;
+    use crate::admin::Signing;
+    use crate::line::Line;
+    use crate::open::Target;
+    use crate::pipe::Pipe;
+    use crate::testing::server;
+    use crate::tree::Tree;
+    use crate::user::User;
+
+    #[test]
+    fn one_users_opens_leave_room_for_those_of_others() {
+        let server = server(Signing::Enabled);
+        let estate = server.estate.load();
+        let users: Vec<_> = estate.principals.iter().map(|principal| Arc::new(User::new(principal, [1; 3]))).collect();
+        let tree = Arc::new(Tree::on_pipes(TreeId(1), 0));
+        let keeping = Keeping::Durable(Duration::from_secs(60));
+        let until = Instant::now() + keeping.timeout();
+        let keep = |user: usize| {
+            let target = Target::Pipe(Box::new(Pipe::open("srvsvc").unwrap()));
+            let (user, tree) = (Arc::clone(&users[user]), Arc::clone(&tree));
+            let open = Arc::new(Open::new(server.new_open_id(), Line::down(), user, tree, target, 0));
+            server.durables.insert(&open, keeping, until).then_some(open.id)
+        };
+        let kept: Vec<_> = (0..WAITING_OF_USER_MAX).map(|_| keep(0).unwrap()).collect();
+        assert_eq!(keep(0), None);
+        assert!(keep(1).is_some());
+        assert!(server.durables.take(kept[0]).is_some());
+        assert!(keep(0).is_some());
+        assert_eq!(keep(0), None);
     }
 }

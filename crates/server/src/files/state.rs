@@ -13,7 +13,7 @@ use wire::status::Status;
 use super::{Entering, Entry, FileEntry, Removal, now};
 use crate::access;
 use crate::breaks::Wait;
-use crate::caching::{ACKNOWLEDGE_WITHIN, Actor, Caches, Holder, LeaseId, Notice, Operation, Surroundings};
+use crate::caching::{ACKNOWLEDGE_WITHIN, Actor, Caches, Holder, LeaseId, Notice, Operation, Surroundings, Wanted};
 use crate::locks::RangeLocks;
 use crate::open::OpenId;
 
@@ -78,14 +78,7 @@ impl FileState {
             Ok(None) => {}
         }
         let around = Surroundings {
-            // Who looks at attributes alone and caches nothing is not in the way of those who cache.
-            other_opens: self
-                .claims
-                .iter()
-                .filter(|claim| claim.stream == stream)
-                .filter(|claim| breaks_leases(claim.access) || self.caches.has_grant(claim.open))
-                .any(|claim| actor.lease.is_none() || claim.lease != actor.lease)
-                || others_stand,
+            other_opens: others_stand || entry.wanted != &Wanted::Nothing && self.has_other_opens(&stream, actor),
             has_locks: self.locks.contains_key(&stream),
         };
         let holder = Holder { open: entry.open, line: Arc::clone(entry.line) };
@@ -105,6 +98,13 @@ impl FileState {
             is_going: false,
         });
         Entering::Entered(granted)
+    }
+
+    /// True where another open of the stream is in the way of caching writes: who looks at attributes alone and caches nothing is not.
+    fn has_other_opens(&self, stream: &str, actor: Actor) -> bool {
+        let of_stream = self.claims.iter().filter(|claim| claim.stream == stream);
+        let mut others = of_stream.filter(|claim| actor.lease.is_none() || claim.lease != actor.lease);
+        others.any(|claim| breaks_leases(claim.access) || claim.lease.is_some()) || self.caches.has_oplock(stream)
     }
 
     /// True where an open of the lease waits for being closed. What broke of the lease since its client was lost the client was never

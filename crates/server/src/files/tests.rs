@@ -1,3 +1,6 @@
+use wire::context::lease::{Lease, LeaseState};
+use wire::ids::Guid;
+
 use super::*;
 
 const READ: u32 = 1;
@@ -6,6 +9,16 @@ const ALL: u32 = 7;
 const FILE: Identity = Identity { volume: 1, file: 2 };
 
 fn enter(table: &FileTable, open: u64, stream: &str, access: u32, share: u32) -> Result<Arc<FileEntry>, Status> {
+    enter_wanting(table, open, stream, (access, share), &Wanted::Nothing)
+}
+
+fn enter_wanting(
+    table: &FileTable,
+    open: u64,
+    stream: &str,
+    (access, share): (u32, u32),
+    wanted: &Wanted,
+) -> Result<Arc<FileEntry>, Status> {
     let names = Arc::new(Mutex::new(SharePath::parse("a").unwrap()));
     let share_name = "s".into();
     let entry = Entry {
@@ -19,7 +32,7 @@ fn enter(table: &FileTable, open: u64, stream: &str, access: u32, share: u32) ->
         is_directory: false,
         overwrites: false,
         deletes: false,
-        wanted: &Wanted::Nothing,
+        wanted,
     };
     match table.enter(FILE, &entry) {
         (file, Entering::Entered(_), _) => Ok(file),
@@ -115,4 +128,19 @@ fn opens_below_a_directory_are_seen() {
     assert!(table.has_opens_below("s", &SharePath::root()));
     assert!(!table.has_opens_below("s", &SharePath::parse("a").unwrap()));
     assert!(!table.has_opens_below("t", &SharePath::root()));
+}
+
+#[test]
+fn many_opens_of_a_file_are_in_nobodys_way_for_long() {
+    const EACH: u64 = 3_000;
+    const ATTRIBUTES: u32 = 0x80;
+    let table = FileTable::new();
+    let lease = Lease { lease_state: LeaseState::READ_CACHING, ..Lease::default() };
+    let leased = Wanted::Lease(LeaseId { client: Guid([1; 16]), key: Guid([2; 16]) }, lease);
+    let began = Instant::now();
+    for open in 0..EACH {
+        assert!(enter(&table, 2 * open, "", ATTRIBUTES, ALL).is_ok());
+        assert!(enter_wanting(&table, 2 * open + 1, "", (ATTRIBUTES, ALL), &leased).is_ok());
+    }
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
 }

@@ -83,7 +83,7 @@ impl Watches {
 
     /// True where nobody watches anything.
     pub(crate) fn is_idle(&self) -> bool {
-        self.count.load(Ordering::Relaxed) == 0
+        self.count.load(Ordering::SeqCst) == 0
     }
 
     /// The watch of an open: the first wish makes it, later ones find it as it is (MS-SMB2 3.3.1.3).
@@ -100,7 +100,8 @@ impl Watches {
         let watch = Arc::new(Watch::new(wish));
         table.by_open.insert(wish.open, Arc::clone(&watch));
         table.by_directory.entry(wish.directory).or_default().push(Arc::clone(&watch));
-        self.count.fetch_add(1, Ordering::Relaxed);
+        // With the marks of opens that close in one order: either the close finds the watch, or the watch finds the open closed.
+        self.count.fetch_add(1, Ordering::SeqCst);
         self.trees.fetch_add(usize::from(wish.reach == Reach::Tree), Ordering::Relaxed);
         Ok(watch)
     }
