@@ -41,6 +41,8 @@ pub(crate) struct Paths {
     tried: Option<Instant>,
     /// The server takes no more channels than so many.
     limit: Option<usize>,
+    /// The most channels that the interfaces have suggested: those that are down now come back.
+    wanted: usize,
 }
 
 /// Looks after a session's channels until it is gone.
@@ -132,9 +134,8 @@ impl Shared {
         }
         let now = self.state.lock().channels.len();
         let mut paths = self.paths.lock();
-        let wanted: usize = paths.pairs.iter().map(|pair| pair.connections).sum();
         let is_due = |last: Option<Instant>, every| last.is_none_or(|last: Instant| last.elapsed() >= every);
-        let is_missing = paths.limit.map_or(wanted, |limit| limit.min(wanted)) > now;
+        let is_missing = paths.limit.map_or(paths.wanted, |limit| limit.min(paths.wanted)) > now;
         if !is_due(paths.asked, ASK_EVERY) && !(is_missing && is_due(paths.tried, RETRY_EVERY)) {
             return false;
         }
@@ -161,35 +162,42 @@ impl Shared {
         }
         let remote = ioctl::interfaces(self).await?;
         let found = pairs(&self.network.interfaces(), &remote, &self.settings);
-        self.paths.lock().pairs.clone_from(&found);
+        {
+            let mut paths = self.paths.lock();
+            paths.wanted = paths.wanted.max(found.iter().map(|pair| pair.connections).sum());
+            paths.pairs.clone_from(&found);
+        }
         let Some(identity) = self.state.lock().identity.clone() else { return Ok(()) };
-        let missing = self.missing(&found);
-        let opened = join_all(missing.iter().map(|(from, to)| self.add(*from, *to, &identity))).await;
-        opened.into_iter().find_map(Result::err).map_or(Ok(()), Err)
+        for wave in self.missing(&found) {
+            let opened = join_all(wave.iter().map(|(from, to)| self.add(*from, *to, &identity))).await;
+            if self.paths.lock().limit.is_some() {
+                return opened.into_iter().find_map(Result::err).map_or(Ok(()), Err);
+            }
+        }
+        Ok(())
     }
 
-    /// The ways that the pairs ask for and that no channel goes yet.
-    fn missing(&self, pairs: &[Pair]) -> Vec<(Option<IpAddr>, SocketAddr)> {
-        let mut there: Vec<(IpAddr, IpAddr)> = {
+    /// The ways that the pairs ask for and that no channel goes yet, in waves of one for each pair: where the server takes fewer, every
+    /// pair has some.
+    fn missing(&self, pairs: &[Pair]) -> Vec<Vec<(Option<IpAddr>, SocketAddr)>> {
+        let there: Vec<(IpAddr, IpAddr)> = {
             let state = self.state.lock();
             state.channels.iter().map(|channel| (channel.local, channel.remote.ip())).collect()
         };
-        let mut missing = Vec::new();
+        let mut waves: Vec<Vec<_>> = Vec::new();
         for pair in pairs {
             let from = pair.local.as_ref().map(|local| local.address);
-            for _ in 0..pair.connections {
-                let is_it = |(local, remote): &(IpAddr, IpAddr)| {
-                    *remote == pair.address && from.is_none_or(|from| from == *local)
-                };
-                match there.iter().position(is_it) {
-                    Some(at) => {
-                        there.swap_remove(at);
-                    }
-                    None => missing.push((from, SocketAddr::new(pair.address, self.port))),
+            let is_it =
+                |(local, remote): &&(IpAddr, IpAddr)| *remote == pair.address && from.is_none_or(|from| from == *local);
+            let is_there = there.iter().filter(is_it).count();
+            for wave in is_there..pair.connections {
+                if waves.len() <= wave {
+                    waves.resize_with(wave + 1, Vec::new);
                 }
+                waves[wave].push((from, SocketAddr::new(pair.address, self.port)));
             }
         }
-        missing
+        waves
     }
 
     /// Opens one more channel.
