@@ -20,9 +20,9 @@ LINKS = 4
 # What each link carries, and what of it a large copy must get out of all of them.
 RATE_MBIT = int(os.environ.get("MULTILANE_LINK_MBIT", "1000"))
 GAIN_MIN = 3.7
-# So much that opening the channels takes little of the time.
-FILE_SECONDS = 3
-SMALL_FILES = 400
+# What a large file takes over all links: so much that opening the channels takes little of it. Two must fit on the RAM disk.
+FILE_SECONDS = 2
+SMALL_FILES = 2000
 SETTLED_SECONDS = 2
 BACK_SECONDS = 15
 SETTLED_SHARE = 0.7
@@ -61,6 +61,7 @@ def run(kind, report, options):
             pairs = client.json("client", "connections", client.place(""))
             expect(len(pairs) == LINKS and all(pair["CurrentChannels"] >= 1 for pair in pairs), pairs)
         large = client.file("large", RATE_MBIT * LINKS * FILE_SECONDS * 125_000)
+        client.json("put", str(large), client.place(large.name))
         for direction, copy in (("up", client.up), ("down", client.down)):
             with report.check(NAME, f"four links carry {GAIN_MIN} times what one does, {direction}"):
                 one, four = (rate(copy(large, channels)) for channels in (1, 0))
@@ -114,7 +115,7 @@ class Client:
         self.namespace, self.served, self.folder = namespace, served, folder
 
     def place(self, path):
-        return f"smb://{self.served.user}@10.99.1.1/{self.served.wanted.ram_shares[0]}/{path}"
+        return f"smb://{self.served.user}@10.99.{LINKS}.1/{self.served.wanted.ram_shares[0]}/{path}"
 
     def json(self, *words):
         argv = ["ip", "netns", "exec", self.namespace, str(multilane.binary()), *words, "--json"]
@@ -126,17 +127,16 @@ class Client:
 
     def up(self, source, channels, *words):
         target = f"up-{time.monotonic_ns()}"
-        copied = self.json("cp", str(source), self.place(target), "--channels", str(channels), *words)
-        self.json("rm", "--recursive", self.place(target))
-        return copied
+        try:
+            return self.json("cp", str(source), self.place(target), "--channels", str(channels), *words)
+        finally:
+            self.json("rm", "--recursive", self.place(target))
 
     def down(self, source, channels, *words):
-        there = self.place(source.name)
-        self.json("put", str(source), there)
+        """Copies what was put there under the name of `source`."""
         target = self.folder / "down"
-        copied = self.json("get", there, str(target), "--channels", str(channels), *words)
+        copied = self.json("get", self.place(source.name), str(target), "--channels", str(channels), *words)
         target.unlink()
-        self.json("rm", there)
         return copied
 
     def file(self, name, length):
@@ -153,7 +153,7 @@ class Client:
             for number in range(SMALL_FILES):
                 path = root / f"{number % 20}" / f"file{number}"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(os.urandom(1 << (number % 8 + 12)))
+                path.write_bytes(os.urandom(1 << (number % 6 + 12)))
         return root
 
     def plug(self, numbers, state):

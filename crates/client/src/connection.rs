@@ -39,6 +39,9 @@ const STRANGER_BYTES_MAX: usize = 128 << 10;
 /// What an answer has beside the data that it may carry.
 const OVERHEAD_BYTES_MAX: usize = 64 << 10;
 
+/// A send that took so long has waited for the server to take something.
+const WAITED_MIN: Duration = Duration::from_millis(2);
+
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Loss(pub(crate) &'static str);
@@ -58,7 +61,7 @@ struct Core {
     seals: OnceLock<Arc<Seals>>,
     answer_bytes_max: AtomicUsize,
     started: Instant,
-    /// Milliseconds from `started` to when bytes last moved either way.
+    /// Milliseconds from `started` to when the server last sent or took something.
     moved: AtomicU64,
     /// The same for bytes received.
     heard: AtomicU64,
@@ -288,11 +291,15 @@ impl Core {
             let mut slices: Vec<IoSlice<'_>> = batch.iter().map(|frame| IoSlice::new(frame)).collect();
             let mut rest = &mut slices[..];
             while !rest.is_empty() {
+                let began = Instant::now();
                 match writer.write_vectored(rest).await {
                     Ok(0) | Err(_) => return Err(Loss("the server takes no more")),
                     Ok(count) => {
                         self.sent.fetch_add(count as u64, Ordering::Relaxed);
-                        self.moved.store(self.now(), Ordering::Relaxed);
+                        // What only fills a buffer of ours is no sign of life; that there is room again is one.
+                        if began.elapsed() >= WAITED_MIN {
+                            self.moved.store(self.now(), Ordering::Relaxed);
+                        }
                         IoSlice::advance_slices(&mut rest, count);
                     }
                 }

@@ -8,8 +8,10 @@ use crate::file::{Data, File};
 
 /// Bytes that a request of a transfer moves, where the server takes as much.
 pub const CHUNK_BYTES: usize = 1 << 20;
-/// Requests of one transfer in flight: enough to fill four channels.
-pub const READS_IN_FLIGHT: usize = 16;
+/// Requests of one transfer in flight, at most: enough to fill four channels.
+pub const READS_IN_FLIGHT: usize = 32;
+/// Requests in flight at first; each answer adds one. What the first channel is given before there are others, they cannot take over.
+const FIRST_IN_FLIGHT: usize = 4;
 
 impl File {
     /// Reads `length` bytes from `offset` on, in pieces that arrive in any order. Ends early where `take` fails. Gives the bytes read,
@@ -24,15 +26,17 @@ impl File {
         let end = offset.saturating_add(length);
         let mut next = offset;
         let mut flight = FuturesUnordered::new();
+        let mut window = FIRST_IN_FLIGHT;
         let mut total = 0;
         loop {
-            while next < end && flight.len() < READS_IN_FLIGHT {
+            while next < end && flight.len() < window {
                 let (at, bytes) = (next, step.min(end - next) as usize);
                 flight.push(self.piece(at, bytes));
                 next += bytes as u64;
             }
             let Some((at, asked, data)) = flight.next().await else { return Ok(total) };
             let data = data?;
+            window = (window + 1).min(READS_IN_FLIGHT);
             take(at, &data)?;
             total += data.len() as u64;
             // A server may give less than there is; what is missing is asked for again.
@@ -58,8 +62,9 @@ impl File {
         let mut is_over = false;
         let mut flight = FuturesUnordered::new();
         let mut buffers: Vec<Vec<u8>> = Vec::new();
+        let mut window = FIRST_IN_FLIGHT;
         loop {
-            while !is_over && flight.len() < READS_IN_FLIGHT {
+            while !is_over && flight.len() < window {
                 let mut buffer = buffers.pop().unwrap_or_else(|| vec![0; step]);
                 let count = give(next, &mut buffer)?;
                 is_over = count == 0;
@@ -74,6 +79,7 @@ impl File {
             }
             let Some((buffer, written)) = flight.next().await else { return Ok(next - offset) };
             written?;
+            window = (window + 1).min(READS_IN_FLIGHT);
             buffers.push(buffer);
         }
     }
