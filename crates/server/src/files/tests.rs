@@ -1,3 +1,4 @@
+use wire::command::create::OplockLevel;
 use wire::context::lease::{Lease, LeaseState};
 use wire::ids::Guid;
 
@@ -131,16 +132,21 @@ fn opens_below_a_directory_are_seen() {
 }
 
 #[test]
-fn many_opens_of_a_file_are_in_nobodys_way_for_long() {
-    const EACH: u64 = 3_000;
+fn who_looks_at_attributes_is_in_the_way_of_caching_writes_where_it_caches_something_itself() {
     const ATTRIBUTES: u32 = 0x80;
-    let table = FileTable::new();
-    let lease = Lease { lease_state: LeaseState::READ_CACHING, ..Lease::default() };
-    let leased = Wanted::Lease(LeaseId { client: Guid([1; 16]), key: Guid([2; 16]) }, lease);
-    let began = Instant::now();
-    for open in 0..EACH {
-        assert!(enter(&table, 2 * open, "", ATTRIBUTES, ALL).is_ok());
-        assert!(enter_wanting(&table, 2 * open + 1, "", (ATTRIBUTES, ALL), &leased).is_ok());
-    }
-    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    let leased = |key: u8| {
+        let lease_state = LeaseState::READ_CACHING | LeaseState::WRITE_CACHING;
+        let id = LeaseId { client: Guid([1; 16]), key: Guid([key; 16]) };
+        Wanted::Lease(id, Lease { lease_key: id.key, lease_state, ..Lease::default() })
+    };
+    let writes_beside = |first: &Wanted| {
+        let table = FileTable::new();
+        enter_wanting(&table, 1, "", (ATTRIBUTES, ALL), first).ok().unwrap();
+        let file = enter_wanting(&table, 2, "", (ATTRIBUTES, ALL), &leased(1)).ok().unwrap();
+        file.caching_of(OpenId(2)).state.contains(LeaseState::WRITE_CACHING)
+    };
+    assert!(writes_beside(&Wanted::Nothing));
+    assert!(writes_beside(&leased(1)), "of its own lease");
+    assert!(!writes_beside(&leased(2)));
+    assert!(!writes_beside(&Wanted::Oplock(OplockLevel::II)));
 }
