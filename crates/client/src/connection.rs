@@ -358,7 +358,7 @@ impl Core {
             if step == 0 {
                 return self.deliver(Answer::new(header, arrival, frame, start));
             }
-            let part = message.get(..step).filter(|_| step >= HEADER_LENGTH && step % 8 == 0);
+            let part = message.get(..step).filter(|_| step >= HEADER_LENGTH && step.is_multiple_of(8));
             let part = part.ok_or(Loss("NextCommand of an answer lies outside of its frame"))?;
             self.deliver(Answer::new(header, arrival, part.to_vec(), 0))?;
             start += step;

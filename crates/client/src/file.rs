@@ -106,12 +106,7 @@ impl File {
         let created = create::create(&mut state).await?;
         *state.held.get_mut() = Held::Open { id: created.id, is_durable: created.is_durable };
         let state = Arc::new(state);
-        let mut known = tree.shared.state.lock();
-        if known.opens.len() == known.opens.capacity() {
-            known.opens.retain(|open| open.strong_count() > 0);
-        }
-        known.opens.push(Arc::downgrade(&state));
-        drop(known);
+        tree.shared.know_open(&state);
         Ok(File { state, facts: created.facts })
     }
 

@@ -136,11 +136,11 @@ impl Shared {
         let mut paths = self.paths.lock();
         let is_due = |last: Option<Instant>, every| last.is_none_or(|last: Instant| last.elapsed() >= every);
         let is_missing = paths.limit.map_or(paths.wanted, |limit| limit.min(paths.wanted)) > now;
-        if !is_due(paths.asked, ASK_EVERY) && !(is_missing && is_due(paths.tried, RETRY_EVERY)) {
-            return false;
+        let is_time = is_due(paths.asked, ASK_EVERY) || (is_missing && is_due(paths.tried, RETRY_EVERY));
+        if is_time {
+            paths.tried = Some(Instant::now());
         }
-        paths.tried = Some(Instant::now());
-        true
+        is_time
     }
 
     fn may_have_more(&self) -> bool {

@@ -34,7 +34,7 @@ pub use network::{Network, Opening, Resolving, Stream, Tcp};
 pub use pairing::{Pair, pairs};
 pub use session::{Connected, Session, Target};
 pub use settings::{Channels, Settings};
-pub use transfer::{CHUNK_BYTES, READS_IN_FLIGHT};
+pub use transfer::{CHUNK_BYTES, IN_FLIGHT_MAX};
 pub use tree::{Access, Disposition, OpenOptions, Tree};
 pub use wire::fscc::FileAttributes;
 pub use wire::fscc::ioctl::{Interface, InterfaceCapability};

@@ -64,7 +64,7 @@ impl Request<'_> {
             bytes[start + NEXT_COMMAND_OFFSET..][..4].copy_from_slice(&(length as u32).to_le_bytes());
             self.sign(&mut bytes[start..]);
             let mut second = self.header(related.command, 1, numbers.related, 1);
-            second.flags = second.flags | Flags::RELATED_OPERATIONS;
+            second.flags |= Flags::RELATED_OPERATIONS;
             bytes.extend_from_slice(&second.to_bytes());
             (related.body)(&mut bytes);
             self.sign(&mut bytes[start + length..]);

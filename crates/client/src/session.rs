@@ -189,6 +189,22 @@ impl Shared {
         self.changed.send_modify(|version| *version += 1);
     }
 
+    /// Remembers a tree, to be connected to again, and forgets those that nobody uses.
+    pub(crate) fn know_tree(&self, tree: &Arc<TreeState>) {
+        let mut state = self.state.lock();
+        state.trees.retain(|tree| tree.strong_count() > 0);
+        state.trees.push(Arc::downgrade(tree));
+    }
+
+    /// Remembers an open, to be taken up again, and now and then forgets those that nobody uses.
+    pub(crate) fn know_open(&self, open: &Arc<OpenState>) {
+        let mut state = self.state.lock();
+        if state.opens.len() == state.opens.capacity() {
+            state.opens.retain(|open| open.strong_count() > 0);
+        }
+        state.opens.push(Arc::downgrade(open));
+    }
+
     /// There is nothing more to be had.
     pub(crate) fn finish(&self, error: Error) {
         let channels = {

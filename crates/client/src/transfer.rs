@@ -9,7 +9,7 @@ use crate::file::{Data, File};
 /// Bytes that a request of a transfer moves, where the server takes as much.
 pub const CHUNK_BYTES: usize = 1 << 20;
 /// Requests of one transfer in flight, at most: enough to fill four channels.
-pub const READS_IN_FLIGHT: usize = 32;
+pub const IN_FLIGHT_MAX: usize = 32;
 /// Requests in flight at first; each answer adds one. What the first channel is given before there are others, they cannot take over.
 const FIRST_IN_FLIGHT: usize = 4;
 
@@ -36,7 +36,7 @@ impl File {
             }
             let Some((at, asked, data)) = flight.next().await else { return Ok(total) };
             let data = data?;
-            window = (window + 1).min(READS_IN_FLIGHT);
+            window = (window + 1).min(IN_FLIGHT_MAX);
             take(at, &data)?;
             total += data.len() as u64;
             // A server may give less than there is; what is missing is asked for again.
@@ -79,7 +79,7 @@ impl File {
             }
             let Some((buffer, written)) = flight.next().await else { return Ok(next - offset) };
             written?;
-            window = (window + 1).min(READS_IN_FLIGHT);
+            window = (window + 1).min(IN_FLIGHT_MAX);
             buffers.push(buffer);
         }
     }

@@ -128,10 +128,7 @@ impl Tree {
             is_sealed: AtomicBool::new(false),
         });
         // Before it is there, so that no reconnect passes it over.
-        let mut known = shared.state.lock();
-        known.trees.retain(|tree| tree.strong_count() > 0);
-        known.trees.push(Arc::downgrade(&state));
-        drop(known);
+        shared.know_tree(&state);
         let body = tree_connect::body(&shared.host, share);
         let answer = shared.perform(&tree_connect::ask(&body)).await?;
         state.take(&answer)?;
