@@ -1,27 +1,14 @@
 //! The create contexts of a response (MS-SMB2 2.2.14.2): the lease, maximal access and the on-disk id.
 
 use store::Metadata;
-use wire::context::create::{CreateContexts, CreateContextsBuilder, name};
+use wire::context::create::{CreateContextsBuilder, name};
 use wire::status::Status;
 
 use super::plan::Plan;
 use crate::caching::Granted;
 
-/// The contexts, ready to be encoded.
-pub(super) struct Answer(CreateContextsBuilder);
-
-impl Answer {
-    pub(super) fn contexts(&self) -> CreateContexts<'_> {
-        self.0.contexts()
-    }
-
-    /// One more.
-    pub(super) fn add(&mut self, name: &[u8], data: &[u8]) {
-        self.0.add(name, data);
-    }
-}
-
-pub(super) fn answer(plan: &Plan, known: &Metadata, maximal: Option<u32>, caching: Granted) -> Answer {
+/// The contexts, to which more may be added.
+pub(super) fn answer(plan: &Plan, known: &Metadata, maximal: Option<u32>, caching: Granted) -> CreateContextsBuilder {
     let mut builder = CreateContextsBuilder::new();
     if let Some(access) = maximal {
         let mut data = Status::SUCCESS.0.to_le_bytes().to_vec();
@@ -37,5 +24,5 @@ pub(super) fn answer(plan: &Plan, known: &Metadata, maximal: Option<u32>, cachin
         data[8..16].copy_from_slice(&known.identity.volume.to_le_bytes());
         builder.add(name::QUERY_ON_DISK_ID, &data);
     }
-    Answer(builder)
+    builder
 }

@@ -5,17 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::{Kind, fold};
-use wire::command::create::{CreateAction, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
+use wire::command::create::{CreateAction, CreateOptions, CreateRequest, OplockLevel};
 use wire::context::create::{
     AppInstanceId, AppInstanceVersion, CreateContexts, CreateContextsBuilder, DurableReconnect, DurableReconnectV2,
     DurableRequestV2, DurableResponseV2, Lease, name,
 };
 use wire::context::durable::{DURABLE_RESPONSE, DurableFlags};
-use wire::ids::{Dialect, FileTime, Guid};
+use wire::ids::{Dialect, Guid};
 use wire::security::access::{APPEND_DATA, DELETE, EXECUTE, FILE_GENERIC_READ, READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use super::contexts::Answer;
 use crate::access;
 use crate::attributes;
 use crate::caching::{Granted, Held};
@@ -160,7 +159,7 @@ impl Wish {
 
     /// Grants what can be granted to the open that was made, and says so ("Successful Open Initialization" of 3.3.5.9.6 and
     /// 3.3.5.9.10).
-    pub(super) async fn grant(self, context: &Context, open: &Arc<Open>, answer: &mut Answer) {
+    pub(super) async fn grant(self, context: &Context, open: &Arc<Open>, answer: &mut CreateContextsBuilder) {
         let Target::File(file) = &open.target else { return };
         context.server().durables.note_instance(open);
         let keeps = file.kind != Kind::Directory && file.file.caching_of(open.id).keeps();
@@ -455,21 +454,5 @@ async fn answer(
 ) -> Outcome {
     let of = Arc::clone(open);
     let known = context.work(move || of.file().map(attributes::of)).await???;
-    let response = CreateResponse {
-        oplock_level,
-        create_action: action,
-        creation_time: FileTime(known.creation.0),
-        last_access_time: FileTime(known.access.0),
-        last_write_time: FileTime(known.write.0),
-        change_time: FileTime(known.change.0),
-        allocation_size: known.allocated,
-        end_of_file: known.length,
-        file_attributes: attributes::on_the_wire(&known),
-        file_id: open.id.file_id(),
-        contexts: contexts.contexts(),
-        ..CreateResponse::default()
-    };
-    let mut body = Vec::new();
-    response.encode(&mut body);
-    Ok(Reply { open: Some(open.id), ..Reply::new(body) })
+    Ok(super::reply(open, &known, (oplock_level, action), contexts))
 }

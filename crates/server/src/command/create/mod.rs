@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use parking_lot::Mutex;
 use store::{Error, Kind, Metadata, Node, Resolved, SharePath, Use};
 use wire::command::create::{CreateAction, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
+use wire::context::create::CreateContextsBuilder;
 use wire::ids::FileTime;
 use wire::status::Status;
 
@@ -278,7 +279,7 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: du
     let open = keep(context, id, target, line, granted)?;
     let mut contexts = contexts::answer(plan, &known, maximal, caching);
     durable.grant(context, &open, &mut contexts).await;
-    Ok(reply(&open, &known, action, (caching, &contexts)))
+    Ok(reply(&open, &known, (level(caching), action), &contexts))
 }
 
 /// Gives the open to the session. Where that has ended meanwhile, the open is closed again.
@@ -293,15 +294,16 @@ fn keep(context: &Context, id: OpenId, target: Target, line: Arc<Line>, granted:
     Ok(open)
 }
 
+/// The response for an open, made now or found again.
 fn reply(
     open: &Open,
     known: &Metadata,
-    action: CreateAction,
-    (caching, contexts): (Granted, &contexts::Answer),
+    (oplock_level, create_action): (OplockLevel, CreateAction),
+    contexts: &CreateContextsBuilder,
 ) -> Reply {
     let response = CreateResponse {
-        oplock_level: level(caching),
-        create_action: action,
+        oplock_level,
+        create_action,
         creation_time: FileTime(known.creation.0),
         last_access_time: FileTime(known.access.0),
         last_write_time: FileTime(known.write.0),
