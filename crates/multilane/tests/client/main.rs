@@ -2,4 +2,5 @@
 
 mod basics;
 mod failover;
+mod hostile;
 mod network;
