@@ -607,7 +607,8 @@ impl Grant {
         // Like Windows: the steps of one break share its epoch.
         self.tell(if by_way_of_reads { READ } else { next }, now, notices);
         if let Some(breaking) = &mut self.breaking {
-            (breaking.from, breaking.left) = (before.from, before.left);
+            // The steps share the time of the first: nobody waits longer than the limit.
+            (breaking.from, breaking.left, breaking.until) = (before.from, before.left, before.until);
         }
     }
 

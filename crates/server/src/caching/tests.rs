@@ -186,6 +186,19 @@ fn a_break_that_deepens_goes_on_after_the_first_answer() {
     assert!(!scene.contend(by_open(3), Operation::Overwrite));
 }
 
+#[test]
+fn the_steps_of_a_break_share_its_time() {
+    let began = Instant::now();
+    let late = began + ACKNOWLEDGE_WITHIN / 2;
+    let mut scene = Scene::default();
+    scene.open(1, &lease(1, ALL), alone());
+    scene.caches.contend("", by_open(2), Operation::Open, began, &mut scene.notices);
+    scene.caches.contend("", by_open(3), Operation::Overwrite, late, &mut scene.notices);
+    scene.caches.acknowledge_lease(id(1), READ_HANDLE, late, &mut scene.notices).unwrap();
+    let until = scene.caches.contend("", by_open(3), Operation::Overwrite, late, &mut scene.notices);
+    assert_eq!(until, Some(began + ACKNOWLEDGE_WITHIN));
+}
+
 /// A write does not wait for who caches handles; what it took meanwhile is taken when the client acknowledges.
 #[test]
 fn what_was_taken_during_a_break_is_taken_after_it() {
