@@ -6,6 +6,7 @@ import random
 import socket
 import struct
 import threading
+import time
 
 from conformance.report import Skip
 
@@ -60,6 +61,7 @@ class Cutter:
     and with what is on its way."""
 
     RESET = struct.pack("ii", 1, 0)  # close() sends a reset
+    QUIET_SECONDS, QUIET_WITHIN_SECONDS = 1.5, 30
 
     def __init__(self, server, seed):
         self.server = server
@@ -68,6 +70,7 @@ class Cutter:
         self.cuts = 0
         self._holds = False
         self._released = threading.Event()
+        self._heard = 0.0
         self._pairs = []
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -90,6 +93,10 @@ class Cutter:
         self._holds = True
 
     def release(self):
+        """Cuts those clients off, once they have sent all that they can send without an answer."""
+        until = time.monotonic() + self.QUIET_WITHIN_SECONDS
+        while time.monotonic() < min(until, self._heard + self.QUIET_SECONDS):
+            time.sleep(0.1)
         self._holds = False
         self._released.set()
 
@@ -110,6 +117,7 @@ class Cutter:
     def _pump(self, source, sink, pair):
         with contextlib.suppress(OSError):
             while data := source.recv(CHUNK_BYTES):
+                self._heard = time.monotonic()
                 try:
                     sink.sendall(data)
                 except OSError:
