@@ -37,7 +37,6 @@ fn configuration(settings: &Settings) -> Value {
         "SessionTimeout": settings.session_timeout.as_secs(),
         "Smb2DialectMin": "SMB311",
         "Smb2DialectMax": "SMB311",
-        "WindowSizeThreshold": 1,
     })
 }
 
