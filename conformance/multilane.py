@@ -43,14 +43,20 @@ class Multilane(Server):
                 *(word for port in self.ports for word in ("--listen", f"{self.host}:{port}")),
                 "--signing", self.wanted.signing,
                 "--sealing", self.wanted.sealing, "--dialect-min", "2.0.2",
-                "--channels-max", str(self.wanted.channels)]
+                "--channels-max", str(self.wanted.channels),
+                *(word for address in self.wanted.advertised for word in ("--advertise", address)),
+                *(["--advertise-only"] if self.wanted.advertised else [])]
 
     def open_files(self):
         # Those of session 0 wait for a client that was lost, and need nobody to close them.
         return sum(open_file["session"] != "0" for open_file in json.loads(self._run("open-files", "--json")))
 
     def sessions(self):
-        return len(json.loads(self._run("sessions", "--json")))
+        return len(self.session_views())
+
+    def session_views(self):
+        """What `multilane sessions --json` tells of each session."""
+        return json.loads(self._run("sessions", "--json"))
 
     def _data(self):
         return str(self.folder / "data")
