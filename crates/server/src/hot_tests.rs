@@ -79,6 +79,7 @@ async fn plain_reads_and_writes_in_a_folder_allocate_nothing() {
         .run_until(async {
             let mut peer = Peer::sign_in(&server_with(Signing::Enabled, store)).await;
             peer.signing_key = None;
+            peer.connection.server.writes.be_patient();
             for block in [4096, 65_536] {
                 write_and_read(&mut peer, block, allocations).await;
             }
