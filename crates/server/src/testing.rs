@@ -348,16 +348,7 @@ impl Peer {
 
     /// Makes or opens `name` as `edit` has it, for everything and shared with all where it says nothing else.
     pub(crate) async fn create(&mut self, name: &str, edit: impl for<'a> FnOnce(&mut CreateRequest<'a>)) -> Answer {
-        let name = utf16_bytes(name);
-        let mut request = CreateRequest {
-            desired_access: wire::security::access::FILE_ALL.into(),
-            share_access: ShareAccess(7),
-            disposition: CreateDisposition::OPEN_IF,
-            name: Utf16::new(&name).unwrap(),
-            ..CreateRequest::default()
-        };
-        edit(&mut request);
-        self.ask(Command::CREATE, |body| request.encode(body)).await
+        self.create_edited(name, &[], edit).await
     }
 
     /// Makes or opens `name` for everything, with these create contexts and as `edit` has it.
