@@ -57,7 +57,8 @@ NOT_RUN = {
     "smb2.multichannel.leases.test4":
         "passes or fails by chance, like oplocks.test3_specification",
     "smb2.multichannel.oplocks.test3_specification":
-        "passes or fails by chance: it cuts 32 channels one by one and wants each retry of a break on the right one",
+        "passes or fails by chance: it cuts 32 channels one by one and wants each retry of a break on the next; "
+        "the second is passed over at times, and whether that is the server's fault is open",
     "smb2.timestamp_resolution": "expects a file system that keeps whole seconds",
 }
 
