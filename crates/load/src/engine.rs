@@ -1,0 +1,87 @@
+//! Runs a profile: prepares its files, keeps each thread's requests in flight for the time it says, and counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use client::{Settings, Target};
+
+use crate::profile::Profile;
+use crate::results::Results;
+
+/// A share of a server, and how to sign in. Targets of the same mount use the same session.
+#[derive(Clone)]
+pub struct Mount {
+    /// The server, and who signs in.
+    pub server: Target,
+    /// How the client behaves: channels, sealing.
+    pub settings: Settings,
+    /// The share's name.
+    pub share: String,
+}
+
+/// Where a target's path leads.
+#[derive(Clone)]
+pub struct Place {
+    /// The share. The same `Arc` is the same session.
+    pub mount: Arc<Mount>,
+    /// The file's name from the share's root, with `\` between its parts.
+    pub name: String,
+}
+
+/// Finds the place that a path stands for.
+pub trait Places: Sync {
+    /// The place, or a sentence that says what to change.
+    fn place(&self, path: &str) -> Result<Place, String>;
+}
+
+/// Where a run is, for whoever watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Files are made and filled.
+    Preparing,
+    /// Nothing counts yet.
+    WarmingUp,
+    /// Everything counts.
+    Measuring,
+    /// Nothing counts any more.
+    CoolingDown,
+}
+
+/// What a run tells while it goes on, and hears.
+pub trait Watch: Sync {
+    /// The time span with this number, from 0, has come to this phase.
+    fn phase(&self, time_span: usize, phase: Phase);
+    /// One line of what goes on, for `-v`.
+    fn note(&self, line: &str);
+}
+
+/// Ends a run early, in order: what was measured by then is the result.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Asks for the end.
+    pub fn now(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// True once the end was asked for.
+    pub fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a run gave no results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What happened, to which target.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// Runs all time spans of a profile, one after the other. It makes its own threads and may be called from any but an asynchronous one.
+pub fn run(profile: &Profile, _places: &dyn Places, _watch: &dyn Watch, _stop: &Stop) -> Result<Results, Failure> {
+    let what = format!("{} time spans cannot be run yet", profile.time_spans.len());
+    Err(Failure { what, remedy: String::new() })
+}
