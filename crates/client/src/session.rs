@@ -6,13 +6,19 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use secure::ntlm::{Credentials, NtHash};
+use secure::seal::Cipher;
+use secure::sign::SigningAlgorithm;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
+use wire::command::echo::EchoRequest;
 use wire::command::logoff::LogoffRequest;
+use wire::fscc::ioctl::Interface;
 use wire::ids::{Command, FileId, Guid, SessionId};
+use wire::status::Status;
 
 use crate::breaks;
 use crate::channel::{Channel, Counters};
+use crate::command::ioctl;
 use crate::connection::{Connection, Loss};
 use crate::error::Error;
 use crate::file::OpenState;
@@ -62,6 +68,21 @@ pub struct Connected {
     pub failure_count: u64,
     /// Everything is encrypted.
     pub is_sealed: bool,
+}
+
+/// What a session and its server agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// How messages are signed.
+    pub signing: SigningAlgorithm,
+    /// How messages are encrypted where they are; `None` where server and client have no cipher in common.
+    pub cipher: Option<Cipher>,
+    /// Both sides can do multichannel.
+    pub has_multichannel: bool,
+    /// The most that one READ may move.
+    pub read_bytes_max: u32,
+    /// The most that one WRITE may move.
+    pub write_bytes_max: u32,
 }
 
 /// What a session's tasks share.
@@ -159,6 +180,31 @@ impl Session {
     /// Opens as many channels as there may be, without waiting for there to be enough to do.
     pub async fn widen(&self) -> Result<(), Error> {
         self.shared.open_paths().await
+    }
+
+    /// What was agreed on; `None` while there is no session with the server.
+    pub fn agreed(&self) -> Option<Agreed> {
+        let state = self.shared.state.lock();
+        let terms = state.identity.as_ref()?.terms;
+        Some(Agreed {
+            signing: terms.signing,
+            cipher: terms.cipher,
+            has_multichannel: terms.has_multichannel,
+            read_bytes_max: terms.read_bytes_max,
+            write_bytes_max: terms.write_bytes_max,
+        })
+    }
+
+    /// The network interfaces that the server tells of (2.2.32.5), those that cannot be reached included.
+    pub async fn interfaces(&self) -> Result<Vec<Interface>, Error> {
+        ioctl::interfaces(&self.shared).await
+    }
+
+    /// Asks the server for nothing, to see how long an answer takes (3.2.4.15).
+    pub async fn echo(&self) -> Result<(), Error> {
+        let body = |out: &mut Vec<u8>, _: FileId| EchoRequest.encode(out);
+        let answer = self.shared.perform(&Ask { command: Command::ECHO, ..Ask::of_session(&body) }).await?;
+        answer.expect(&[Status::SUCCESS], || "ask for an answer".into()).map(|_| ())
     }
 
     /// Signs out (3.2.4.23), which closes all that is open.

@@ -27,6 +27,7 @@ pub struct Tree {
 pub(crate) struct TreeState {
     pub(crate) shared: Arc<Shared>,
     pub(crate) share: String,
+    kind: ShareType,
     id: AtomicU32,
     is_sealed: AtomicBool,
 }
@@ -121,18 +122,7 @@ impl OpenOptions {
 
 impl Tree {
     pub(crate) async fn connect(shared: &Arc<Shared>, share: &str) -> Result<Tree, Error> {
-        let state = Arc::new(TreeState {
-            shared: Arc::clone(shared),
-            share: share.to_owned(),
-            id: AtomicU32::new(0),
-            is_sealed: AtomicBool::new(false),
-        });
-        // Before it is there, so that no reconnect passes it over.
-        shared.know_tree(&state);
-        let body = tree_connect::body(&shared.host, share);
-        let answer = shared.perform(&tree_connect::ask(&body)).await?;
-        state.take(&answer)?;
-        Ok(Tree { state })
+        TreeState::connect(shared, share, ShareType::DISK).await.map(|state| Tree { state })
     }
 
     /// The share's name.
@@ -184,6 +174,23 @@ impl Tree {
 }
 
 impl TreeState {
+    /// Connects to a share, which must be of that kind.
+    pub(crate) async fn connect(shared: &Arc<Shared>, share: &str, kind: ShareType) -> Result<Arc<Self>, Error> {
+        let state = Arc::new(TreeState {
+            shared: Arc::clone(shared),
+            share: share.to_owned(),
+            kind,
+            id: AtomicU32::new(0),
+            is_sealed: AtomicBool::new(false),
+        });
+        // Before it is there, so that no reconnect passes it over.
+        shared.know_tree(&state);
+        let body = tree_connect::body(&shared.host, share);
+        let answer = shared.perform(&tree_connect::ask(&body)).await?;
+        state.take(&answer)?;
+        Ok(state)
+    }
+
     pub(crate) fn id(&self) -> TreeId {
         TreeId(self.id.load(Ordering::Acquire))
     }
@@ -205,8 +212,8 @@ impl TreeState {
             return Err(Error::refused(answer.status(), format!("connect to the share {}", self.share)));
         }
         let response = wire::command::tree_connect::TreeConnectResponse::decode(answer.message())?;
-        if response.share_type != ShareType::DISK {
-            return Err(Error::Lacking("a disk behind the name of the share"));
+        if response.share_type != self.kind {
+            return Err(Error::Lacking("a share of the right kind by that name"));
         }
         self.is_sealed.store(response.share_flags.contains(ShareFlags::ENCRYPT_DATA), Ordering::Relaxed);
         self.id.store(answer.header.tree_id().0, Ordering::Release);

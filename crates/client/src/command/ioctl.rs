@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
+use wire::command::tree_connect::ShareType;
 use wire::fscc::ioctl::{self, Interface};
 use wire::ids::{Command, FileId};
 use wire::status::Status;
@@ -10,14 +11,21 @@ use wire::status::Status;
 use crate::error::Error;
 use crate::perform::Ask;
 use crate::session::Shared;
+use crate::tree::TreeState;
 
 /// MaxOutputResponse of Windows (note 177), and the interfaces that it has room for.
 const OUTPUT_BYTES: u32 = 64 << 10;
 
-/// The server's interfaces. Needs a tree to ask through; empty where there is none yet.
+/// The share that every server has, to ask through where there is no other.
+const SHARE_OF_PIPES: &str = "IPC$";
+
+/// The server's interfaces.
 pub(crate) async fn interfaces(shared: &Arc<Shared>) -> Result<Vec<Interface>, Error> {
     let trees = shared.state.lock().trees.clone();
-    let Some(tree) = trees.iter().find_map(Weak::upgrade) else { return Ok(Vec::new()) };
+    let tree = match trees.iter().find_map(Weak::upgrade) {
+        Some(tree) => tree,
+        None => TreeState::connect(shared, SHARE_OF_PIPES, ShareType::PIPE).await?,
+    };
     let body = |out: &mut Vec<u8>, _: FileId| {
         let request = IoctlRequest {
             ctl_code: CtlCode::QUERY_NETWORK_INTERFACE_INFO,

@@ -1,7 +1,9 @@
 //! What the client library does while nothing goes wrong.
 
 use crate::network::{Links, server, session, simulate, target};
-use client::{Access, Channels, Disposition, Error, OpenOptions, Session, Settings, Status, Tree};
+use client::{
+    Access, Channels, Cipher, Disposition, Error, OpenOptions, Session, Settings, SigningAlgorithm, Status, Tree,
+};
 use server::admin::{Multichannel, Sealing};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +86,22 @@ fn a_server_that_wants_encryption_gets_it() {
         let tree = session.tree("ram").await.unwrap();
         write_all(&tree, "x", b"abc").await;
         assert_eq!(read_all(&tree, "x").await, b"abc");
+    });
+}
+
+#[test]
+fn a_session_tells_what_was_agreed_on_without_a_share() {
+    simulate(async {
+        let links = Links::new(3, 1, server(3, Multichannel::On, Sealing::Enabled));
+        let session = session(&links, Settings::default()).await;
+        let agreed = session.agreed().unwrap();
+        assert_eq!((agreed.signing, agreed.cipher), (SigningAlgorithm::AesGmac, Some(Cipher::Aes128Gcm)));
+        assert!(agreed.has_multichannel && agreed.read_bytes_max >= 1 << 20);
+        session.echo().await.unwrap();
+        assert_eq!(session.interfaces().await.unwrap().len(), 3);
+        session.widen().await.unwrap();
+        assert_eq!(session.connected().channels.len(), 3);
+        assert!(session.tree("IPC$").await.is_err(), "pipes are no files");
     });
 }
 
