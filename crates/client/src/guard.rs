@@ -11,7 +11,7 @@ use wire::ids::SessionId;
 /// What protects a request and its answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Guard {
-    /// Nothing: before there are keys.
+    /// Nothing: before there are keys, and where neither side wants signatures.
     Bare,
     /// A signature in both.
     Signed(Arc<SigningKey>),

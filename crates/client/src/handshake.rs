@@ -28,6 +28,7 @@ use crate::connection::{Connection, Loss};
 use crate::error::Error;
 use crate::guard::{Guard, Seals};
 use crate::message::{Answer, Request};
+use crate::settings::Signing;
 
 const SALT_BYTES: usize = 32;
 /// The most bytes of data asked for or sent with one request, whatever the server takes.
@@ -45,6 +46,8 @@ pub(crate) struct Terms {
     pub(crate) cipher: Option<Cipher>,
     /// Connection.SupportsMultiChannel.
     pub(crate) has_multichannel: bool,
+    /// One of the two wants everything signed that is not sealed.
+    pub(crate) is_signing_required: bool,
     pub(crate) transact_bytes_max: u32,
     pub(crate) read_bytes_max: u32,
     pub(crate) write_bytes_max: u32,
@@ -57,6 +60,7 @@ pub(crate) struct Offer<'a> {
     pub(crate) client_guid: Guid,
     /// What the user called the server.
     pub(crate) name: &'a str,
+    pub(crate) signing: Signing,
     /// Of a session that is there: all its connections must agree on the same.
     pub(crate) terms: Option<&'a Terms>,
 }
@@ -77,7 +81,7 @@ pub(crate) async fn negotiate(connection: &Connection, offer: &Offer<'_>) -> Res
     let mut preauth = PreauthHash::new();
     let offered = offered(offer)?;
     let request = NegotiateRequest {
-        security_mode: SecurityMode::SIGNING_ENABLED,
+        security_mode: security_mode(offer.signing == Signing::Required),
         capabilities: Capabilities::LEASING
             | Capabilities::LARGE_MTU
             | Capabilities::MULTI_CHANNEL
@@ -92,7 +96,14 @@ pub(crate) async fn negotiate(connection: &Connection, offer: &Offer<'_>) -> Res
     let answer = step.ask(connection, &body, &mut preauth).await?;
     let answer = answer.expect(&[Status::SUCCESS], || "agree on SMB 3.1.1 with the server".into())?;
     preauth.update(answer.message());
-    Ok((terms(&NegotiateResponse::decode(answer.message())?, offer.terms)?, preauth))
+    Ok((terms(&NegotiateResponse::decode(answer.message())?, offer)?, preauth))
+}
+
+fn security_mode(is_signing_required: bool) -> SecurityMode {
+    match is_signing_required {
+        true => SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED,
+        false => SecurityMode::SIGNING_ENABLED,
+    }
 }
 
 fn offered(offer: &Offer<'_>) -> Result<NegotiateContextsBuilder, Error> {
@@ -123,7 +134,7 @@ fn offered(offer: &Offer<'_>) -> Result<NegotiateContextsBuilder, Error> {
 }
 
 /// What the server chose (3.2.5.2), which must be what the session has where there is one.
-fn terms(response: &NegotiateResponse<'_>, expected: Option<&Terms>) -> Result<Terms, Error> {
+fn terms(response: &NegotiateResponse<'_>, offer: &Offer<'_>) -> Result<Terms, Error> {
     if response.dialect != Dialect::SMB_3_1_1 {
         return Err(Error::Lacking("SMB 3.1.1"));
     }
@@ -137,6 +148,8 @@ fn terms(response: &NegotiateResponse<'_>, expected: Option<&Terms>) -> Result<T
         signing: signing(&response.contexts)?,
         cipher: cipher(&response.contexts)?,
         has_multichannel: response.capabilities.contains(Capabilities::MULTI_CHANNEL),
+        is_signing_required: offer.signing == Signing::Required
+            || response.security_mode.contains(SecurityMode::SIGNING_REQUIRED),
         transact_bytes_max: bytes_max(response.max_transact_size),
         read_bytes_max: bytes_max(response.max_read_size),
         write_bytes_max: bytes_max(response.max_write_size),
@@ -145,7 +158,7 @@ fn terms(response: &NegotiateResponse<'_>, expected: Option<&Terms>) -> Result<T
     let is_same = |expected: &Terms| {
         (expected.server_guid, expected.signing, expected.cipher) == (terms.server_guid, terms.signing, terms.cipher)
     };
-    if expected.is_some_and(|expected| !is_same(expected)) {
+    if offer.terms.is_some_and(|expected| !is_same(expected)) {
         return Err(Error::Malformed("a connection of the session that agrees on something else"));
     }
     Ok(terms)
@@ -175,7 +188,14 @@ pub(crate) async fn sign_in(
     credentials: &Credentials,
     previous: SessionId,
 ) -> Result<Identity, Error> {
-    let mut logon = Logon { connection, preauth, flags: SessionSetupFlags::NONE, previous, session_id: SessionId(0) };
+    let mut logon = Logon {
+        connection,
+        preauth,
+        flags: SessionSetupFlags::NONE,
+        previous,
+        session_id: SessionId(0),
+        is_signing_required: terms.is_signing_required,
+    };
     let mut done = logon.run(credentials, &Guard::Bare).await?;
     let keys = SessionKeys::derive(Role::Client, Derivation::Smb311(&logon.preauth), &done.key, terms.cipher);
     let flags = SessionSetupResponse::decode(done.answer.message())?.session_flags;
@@ -196,8 +216,14 @@ pub(crate) async fn bind(
     credentials: &Credentials,
     session: &Identity,
 ) -> Result<Arc<SigningKey>, Error> {
-    let flags = SessionSetupFlags::BINDING;
-    let mut logon = Logon { connection, preauth, flags, previous: SessionId(0), session_id: session.session_id };
+    let mut logon = Logon {
+        connection,
+        preauth,
+        flags: SessionSetupFlags::BINDING,
+        previous: SessionId(0),
+        session_id: session.session_id,
+        is_signing_required: session.terms.is_signing_required,
+    };
     let mut done = logon.run(credentials, &Guard::Signed(Arc::clone(&session.signing))).await?;
     let key = channel_signing_key(Derivation::Smb311(&logon.preauth), &done.key);
     let key = Arc::new(SigningKey::new(session.terms.signing, key));
@@ -220,6 +246,7 @@ struct Logon<'a> {
     flags: SessionSetupFlags,
     previous: SessionId,
     session_id: SessionId,
+    is_signing_required: bool,
 }
 
 /// How it ended.
@@ -250,7 +277,7 @@ impl Logon<'_> {
     async fn step(&mut self, token: &[u8], guard: &Guard) -> Result<Answer, Error> {
         let request = SessionSetupRequest {
             flags: self.flags,
-            security_mode: SecurityMode::SIGNING_ENABLED,
+            security_mode: security_mode(self.is_signing_required),
             capabilities: Capabilities::NONE,
             previous_session_id: self.previous,
             security_buffer: token,

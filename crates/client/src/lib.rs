@@ -37,7 +37,7 @@ pub use protection::Protection;
 pub use secure::seal::Cipher;
 pub use secure::sign::SigningAlgorithm;
 pub use session::{Agreed, Connected, Session, Target};
-pub use settings::{Channels, Settings};
+pub use settings::{Channels, Settings, Signing};
 pub use transfer::{CHUNK_BYTES, IN_FLIGHT_MAX};
 pub use tree::{Access, Disposition, OpenOptions, Tree};
 pub use wire::fscc::FileAttributes;

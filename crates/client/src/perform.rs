@@ -104,10 +104,13 @@ impl Way {
             None => FileId::ANY,
         };
         let seal = seal || self.identity.is_sealed || ask.tree.is_some_and(TreeState::is_sealed);
+        // A TREE_CONNECT of 3.1.1 is always signed (3.2.4.1.1).
+        let sign = self.identity.terms.is_signing_required || ask.command == Command::TREE_CONNECT;
         let guard = match (&self.channel.sealed, seal) {
             (Some(sealed), true) => sealed,
             (None, true) => return Err(Failed::Final(Error::Lacking("encryption"))),
-            (Some(_) | None, false) => &self.channel.signed,
+            (Some(_) | None, false) if sign => &self.channel.signed,
+            (Some(_) | None, false) => &Guard::Bare,
         };
         self.send(ask, file_id, guard, is_replay).await.map_err(Failed::Channel)
     }

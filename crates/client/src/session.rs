@@ -23,14 +23,14 @@ use crate::connection::{Connection, Loss};
 use crate::error::Error;
 use crate::file::OpenState;
 use crate::guard::Guard;
-use crate::handshake::{self, Identity, Offer, random_bytes};
+use crate::handshake::{self, Identity, Offer, Terms, random_bytes};
 use crate::keeper::{self, Paths};
 use crate::message::Answer;
 use crate::network::Network;
 use crate::pairing::Pair;
 use crate::perform::Ask;
 use crate::reconnect;
-use crate::settings::Settings;
+use crate::settings::{Channels, Settings};
 use crate::tree::{Tree, TreeState};
 
 /// How long a connection may take until it is a channel.
@@ -177,9 +177,20 @@ impl Session {
         }
     }
 
-    /// Opens as many channels as there may be, without waiting for there to be enough to do.
+    /// Opens as many channels as there may be, without waiting for there to be enough to do. The server's interfaces are asked for
+    /// through a share: with none connected to, nothing is opened.
+    ///
+    /// # Errors
+    ///
+    /// What kept a channel from being opened. That the server has multichannel switched off is an error only where a number of
+    /// channels was asked for.
     pub async fn widen(&self) -> Result<(), Error> {
-        self.shared.open_paths().await
+        let widened = self.shared.open_paths().await;
+        let is_off = matches!(&widened, Err(error) if error.status() == Some(Status::NOT_SUPPORTED));
+        match self.shared.settings.channels {
+            Channels::Automatic if is_off => Ok(()),
+            Channels::Automatic | Channels::Exactly(_) => widened,
+        }
     }
 
     /// What was agreed on; `None` while there is no session with the server.
@@ -293,7 +304,7 @@ impl Shared {
     pub(crate) async fn open_first(&self, to: SocketAddr, previous: SessionId) -> Result<(Identity, Channel), Error> {
         let work = async {
             let (connection, local) = self.connect(None, to).await?;
-            let offer = Offer { client_guid: self.client_guid, name: &self.host, terms: None };
+            let offer = self.offer(None);
             let (terms, preauth) = handshake::negotiate(&connection, &offer).await?;
             let identity = handshake::sign_in(&connection, terms, preauth, &self.credentials, previous).await?;
             if self.settings.seal && identity.seals.is_none() {
@@ -316,8 +327,7 @@ impl Shared {
     ) -> Result<Channel, Error> {
         let work = async {
             let (connection, local) = self.connect(from, to).await?;
-            let terms = Some(&identity.terms);
-            let offer = Offer { client_guid: self.client_guid, name: &self.host, terms };
+            let offer = self.offer(Some(&identity.terms));
             let (_, preauth) = handshake::negotiate(&connection, &offer).await?;
             let key = handshake::bind(&connection, preauth, &self.credentials, identity).await?;
             self.trust(&connection, identity);
@@ -331,6 +341,10 @@ impl Shared {
         let stream = stream.map_err(|cause| Error::unreachable(&to.to_string(), &cause))?;
         let local = stream.local;
         Ok((Connection::start(stream, self.unsolicited.clone()), local))
+    }
+
+    fn offer<'a>(&'a self, terms: Option<&'a Terms>) -> Offer<'a> {
+        Offer { client_guid: self.client_guid, name: &self.host, signing: self.settings.signing, terms }
     }
 
     fn trust(&self, connection: &Connection, identity: &Identity) {

@@ -19,6 +19,17 @@ pub struct Settings {
     pub extended_session_timeout: Duration,
     /// Everything is encrypted, or the server is not spoken to.
     pub seal: bool,
+    /// RequireSecuritySignature: what is not encrypted is signed.
+    pub signing: Signing,
+}
+
+/// Whether requests that are not encrypted, and their answers, are signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signing {
+    /// RequireSecuritySignature: always.
+    Required,
+    /// Where the server asks for it. A logon and the connection to a share are signed whatever it asks for.
+    AsServerWants,
 }
 
 /// How many connections a session uses.
@@ -40,6 +51,7 @@ impl Default for Settings {
             session_timeout: Duration::from_secs(60),
             extended_session_timeout: Duration::from_secs(1000),
             seal: false,
+            signing: Signing::Required,
         }
     }
 }

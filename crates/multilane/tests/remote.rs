@@ -175,6 +175,10 @@ fn the_client_shows_what_powershell_shows() {
     assert_eq!(configuration["EnableMultiChannel"], true);
     let changed = place.json(&["client", "configuration", "--set", "ConnectionCountPerRssNetworkInterface=2"]);
     assert_eq!(changed["ConnectionCountPerRssNetworkInterface"], 2);
+    assert_eq!(configuration["RequireSecuritySignature"], true);
+    let unsigned = ["--set", "RequireSecuritySignature=false"];
+    assert_eq!(place.json(&[&["client", "configuration"], &unsigned[..]].concat())["RequireSecuritySignature"], false);
+    place.done(&[&["ls", &place.at("")], &unsigned[..]].concat());
     assert!(place.done(&["client", "configuration"]).contains("EnableMultiChannel                    : True\n"));
     let connections = place.json(&["client", "connections", &place.at(""), "--channels", "3"]);
     let shown = &connections[0];

@@ -1,6 +1,6 @@
 //! `client configuration` and `client connections`: what Get-SmbClientConfiguration and Get-SmbMultichannelConnection print.
 
-use ::client::{Channels, Connected, InterfaceCapability, Pair, Settings};
+use ::client::{Channels, Connected, InterfaceCapability, Pair, Settings, Signing};
 use control::Error;
 use serde_json::{Map, Value, json};
 
@@ -33,7 +33,7 @@ fn configuration(settings: &Settings) -> Value {
         "ExtendedSessionTimeout": settings.extended_session_timeout.as_secs(),
         "MaximumConnectionCountPerServer": settings.maximum_connection_count_per_server,
         "RequireEncryption": settings.seal,
-        "RequireSecuritySignature": true,
+        "RequireSecuritySignature": settings.signing == Signing::Required,
         "SessionTimeout": settings.session_timeout.as_secs(),
         "Smb2DialectMin": "SMB311",
         "Smb2DialectMax": "SMB311",

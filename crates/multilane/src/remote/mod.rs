@@ -11,7 +11,7 @@ mod tree;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use ::client::{Channels, Session, Settings, Status, Target, Tcp};
+use ::client::{Channels, Session, Settings, Signing, Status, Target, Tcp};
 use control::Error;
 use tokio::runtime::Runtime;
 
@@ -85,16 +85,12 @@ impl Setting {
             "connectioncountpernetworkinterface" => settings.connection_count_per_network_interface = count()?,
             "connectioncountperrssnetworkinterface" => settings.connection_count_per_rss_network_interface = count()?,
             "maximumconnectioncountperserver" => settings.maximum_connection_count_per_server = count()?,
-            "enablemultichannel" => match self.value.to_ascii_lowercase().as_str() {
-                "true" => settings.channels = Channels::Automatic,
-                "false" => settings.channels = Channels::Exactly(1),
-                _ => {
-                    return Err(Error::argument(
-                        format!("{} is neither True nor False", self.value),
-                        "use one of them",
-                    ));
-                }
-            },
+            "enablemultichannel" => {
+                settings.channels = if self.is_true()? { Channels::Automatic } else { Channels::Exactly(1) };
+            }
+            "requiresecuritysignature" => {
+                settings.signing = if self.is_true()? { Signing::Required } else { Signing::AsServerWants };
+            }
             "sessiontimeout" => settings.session_timeout = std::time::Duration::from_secs(count()? as u64),
             _ => {
                 let remedy = "`multilane client configuration` lists those that there are";
@@ -102,6 +98,14 @@ impl Setting {
             }
         }
         Ok(())
+    }
+
+    fn is_true(&self) -> Result<bool, Error> {
+        match self.value.to_ascii_lowercase().as_str() {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(Error::argument(format!("{} is neither True nor False", self.value), "use one of them")),
+        }
     }
 }
 

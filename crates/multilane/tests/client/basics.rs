@@ -1,10 +1,11 @@
 //! What the client library does while nothing goes wrong.
 
-use crate::network::{Links, server, session, simulate, target};
+use crate::network::{Links, estate, server, session, simulate, target};
 use client::{
     Access, Channels, Cipher, Disposition, Error, OpenOptions, Session, Settings, SigningAlgorithm, Status, Tree,
 };
-use server::admin::{Multichannel, Sealing};
+use server::admin::{Account, Multichannel, Sealing};
+use server::in_memory::InMemory;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -209,6 +210,22 @@ fn multichannel_off_is_one_channel() {
             let tree = session.tree("ram").await.unwrap();
             write_all(&tree, "large", &pattern(16 << 20, 1)).await;
             assert_eq!(links.connections(), 1);
+        }
+    });
+}
+
+#[test]
+fn multichannel_that_is_off_on_the_server_is_an_error_only_where_channels_were_asked_for() {
+    simulate(async {
+        for (channels, is_error) in [(Channels::Automatic, false), (Channels::Exactly(4), true)] {
+            // Another account's multichannel is on, so that the server offers it before it knows who signs in.
+            let mut estate = estate(4, Multichannel::Off, Sealing::Enabled);
+            estate.accounts.push(Account { name: "other".into(), multichannel: Multichannel::On });
+            let links = Links::new(4, 1, InMemory::new(estate));
+            let session = session(&links, Settings { channels, ..Settings::default() }).await;
+            let _tree = session.tree("ram").await.unwrap();
+            assert_eq!(session.widen().await.is_err(), is_error, "{channels:?}");
+            assert_eq!(session.connected().channels.len(), 1);
         }
     });
 }

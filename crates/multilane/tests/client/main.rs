@@ -4,3 +4,4 @@ mod basics;
 mod failover;
 mod hostile;
 mod network;
+mod signing;

@@ -215,6 +215,11 @@ fn client_address(index: usize) -> IpAddr {
 
 /// A server with one RAM disk, `ram`, that tells of `count` addresses; multichannel as `multichannel` has it.
 pub(crate) fn server(count: u8, multichannel: Multichannel, sealing: Sealing) -> InMemory {
+    InMemory::new(estate(count, multichannel, sealing))
+}
+
+/// What such a server serves.
+pub(crate) fn estate(count: u8, multichannel: Multichannel, sealing: Sealing) -> Estate {
     let principal = Principal {
         name: "tester".into(),
         account: "local".into(),
@@ -248,7 +253,7 @@ pub(crate) fn server(count: u8, multichannel: Multichannel, sealing: Sealing) ->
         advertise: Advertise { addresses: (0..count).map(address).collect(), own: OwnAddresses::LeftOut },
     };
     let accounts = vec![Account { name: "local".into(), multichannel }];
-    InMemory::new(Estate { principals: vec![principal], accounts, shares: vec![share], settings })
+    Estate { principals: vec![principal], accounts, shares: vec![share], settings }
 }
 
 /// Who signs in.
