@@ -23,6 +23,7 @@ use wire::transform::{TRANSFORM_PROTOCOL_ID, TransformHeader};
 use crate::guard::Seals;
 use crate::message::{Answer, Arrival, Numbers, Request};
 use crate::network::Stream;
+use crate::pace::{Load, Pace};
 
 /// Credits a connection asks for: 16 requests of 2 MiB, or a thousand small ones.
 const CREDITS_WANTED: usize = 1024;
@@ -67,6 +68,8 @@ struct Core {
     heard: AtomicU64,
     received: AtomicU64,
     sent: AtomicU64,
+    /// Bytes given to the task that sends.
+    queued: AtomicU64,
     unsolicited: mpsc::UnboundedSender<Answer>,
 }
 
@@ -76,12 +79,14 @@ struct Flight {
     waiting: HashMap<u64, Waiting>,
     /// Credits at hand and in use.
     balance: usize,
+    pace: Pace,
     ended: Option<Loss>,
 }
 
 struct Waiting {
     answer: oneshot::Sender<Answer>,
     charge: u16,
+    load: Load,
     since: Instant,
     /// The server said that it will answer later.
     is_pending: bool,
@@ -91,11 +96,12 @@ struct Waiting {
 type Answers = (oneshot::Receiver<Answer>, Option<oneshot::Receiver<Answer>>);
 
 impl Flight {
-    fn add(&mut self, charge: u16) -> (MessageId, oneshot::Receiver<Answer>) {
+    fn add(&mut self, charge: u16, bytes: usize) -> (MessageId, oneshot::Receiver<Answer>) {
         let (answer, answered) = oneshot::channel();
         let id = self.next;
         self.next += u64::from(charge);
-        self.waiting.insert(id, Waiting { answer, charge, since: Instant::now(), is_pending: false });
+        let load = self.pace.add(bytes);
+        self.waiting.insert(id, Waiting { answer, charge, load, since: Instant::now(), is_pending: false });
         (MessageId(id), answered)
     }
 }
@@ -115,6 +121,7 @@ impl Connection {
             heard: AtomicU64::new(0),
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
+            queued: AtomicU64::new(0),
             unsolicited,
         });
         let receiver = Arc::clone(&core);
@@ -176,6 +183,7 @@ impl Connection {
         if let Some(preauth) = preauth {
             preauth.update(frame.message());
         }
+        self.core.queued.fetch_add(frame.bytes.len() as u64, Ordering::Relaxed);
         if self.outgoing.send(frame.bytes).is_err() {
             return Err(self.loss());
         }
@@ -200,6 +208,13 @@ impl Connection {
     /// How long nothing has moved either way; counts from the first of the requests in flight at the most.
     pub(crate) fn silence(&self) -> Duration {
         self.core.since(&self.core.moved)
+    }
+
+    /// How long what is on its way may take to arrive on a link that is as slow as this one has been.
+    pub(crate) fn drain(&self) -> Duration {
+        let queued = self.core.queued.load(Ordering::Relaxed);
+        let unsent = queued.saturating_sub(self.core.sent.load(Ordering::Relaxed));
+        self.core.flight.lock().pace.drain(unsent)
     }
 
     /// How long nothing was received.
@@ -254,8 +269,8 @@ impl Core {
         }
         // "the client MUST consume a number of consecutive MessageIds equal to CreditCharge" (3.2.4.1.5); 0 costs one, too.
         let charge = request.charge.max(1);
-        let (first, answer) = flight.add(charge);
-        let related = request.related.map(|_| flight.add(1));
+        let (first, answer) = flight.add(charge, request.room);
+        let related = request.related.map(|_| flight.add(1, 0));
         let more = CREDITS_WANTED.saturating_sub(flight.balance).min(CREDITS_STEP);
         let credits = charge.saturating_add(more as u16);
         let numbers = Numbers { first, related: related.as_ref().map_or(first, |(id, _)| *id), credits };
@@ -395,6 +410,7 @@ impl Core {
             flight.balance += granted;
             drop(flight);
         } else if let Some(waiting) = flight.waiting.remove(&header.message_id.0) {
+            flight.pace.remove(waiting.load, waiting.since.elapsed(), waiting.is_pending);
             flight.balance = (flight.balance + granted).saturating_sub(usize::from(waiting.charge));
             drop(flight);
             let _ = waiting.answer.send(answer);

@@ -24,7 +24,7 @@ use crate::session::{Phase, Shared};
 const ROUND: Duration = Duration::from_millis(200);
 /// A channel with requests in flight on which nothing has moved for so long is asked whether it is there.
 const PROBE_AFTER: Duration = Duration::from_millis(400);
-/// One on which nothing has moved for so long is dead, where another one's is not.
+/// One on which nothing has moved for so long, and for as long as what it was given takes to drain, is dead where another one is not.
 const SILENCE_MAX: Duration = Duration::from_millis(1200);
 /// Channels that nobody has used for so long are closed, but for one (Windows: note 104).
 const IDLE_MAX: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ fn look(shared: &Arc<Shared>) {
             shared.lose(channel, Loss("the connection ended"));
         } else if connection.is_overdue(settings.session_timeout, settings.extended_session_timeout) {
             shared.lose(channel, Loss("the server does not answer"));
-        } else if is_suspect(channel) && connection.silence() > SILENCE_MAX && any_is_alive {
+        } else if is_suspect(channel) && connection.silence() > SILENCE_MAX + connection.drain() && any_is_alive {
             shared.lose(channel, Loss("nothing comes through any more"));
         } else if any_is_suspect && connection.unheard() > ROUND && !is_closing {
             // Others are asked, too: that they answer is what tells a dead channel from a dead server.

@@ -16,6 +16,7 @@ mod interfaces;
 mod keeper;
 mod message;
 mod network;
+mod pace;
 mod pairing;
 mod perform;
 mod protection;

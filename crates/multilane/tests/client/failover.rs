@@ -207,6 +207,7 @@ fn channels_come_back_with_their_link() {
         let data = vec![7; 1 << 20];
         session.widen().await.unwrap();
         assert_eq!(session.connected().channels.len(), 4);
+        join_all((0..16).map(|at| file.write(at << 20, &data))).await.into_iter().for_each(Result::unwrap);
         for (cut, left) in [(vec![0], 3), (vec![1, 2, 3], 1)] {
             cut.iter().for_each(|link| links.set(*link, Link::Held));
             let started = Instant::now();
@@ -221,6 +222,26 @@ fn channels_come_back_with_their_link() {
                 assert!(started.elapsed() < Duration::from_secs(15), "channels come back");
             }
         }
+        file.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_write_that_drains_slowly_is_no_silence() {
+    simulate(async {
+        let links = Links::new(2, 1, server(2, Multichannel::On, Sealing::Enabled));
+        let session = session(&links, Settings::default()).await;
+        let tree = session.tree("ram").await.unwrap();
+        let file = tree.open("f", options(Access::Write, Disposition::Create, false)).await.unwrap();
+        session.widen().await.unwrap();
+        links.set(1, Link::Slow { bytes_per_second: 125_000 });
+        let data = vec![7; 1 << 20];
+        for _ in 0..3 {
+            join_all((0..4).map(|at| file.write(at << 20, &data))).await.into_iter().for_each(Result::unwrap);
+        }
+        let connected = session.connected();
+        assert!(connected.channels.iter().all(|channel| channel.sent_bytes > 1 << 20), "{connected:?}");
+        assert_eq!(connected.failure_count, 0);
         file.close().await.unwrap();
     });
 }

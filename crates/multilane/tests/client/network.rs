@@ -30,6 +30,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(3);
 pub(crate) enum Link {
     /// It arrives, after a delay of at most so many microseconds.
     Up { delay_max: u64 },
+    /// It arrives, so many bytes a second and connection.
+    Slow { bytes_per_second: u64 },
     /// It is held back until the link is up again.
     Held,
     /// Connections break.
@@ -132,6 +134,9 @@ async fn carry(
         let state = link.wait_for(|link| *link != Link::Held).await.map(|state| *state);
         match state {
             Ok(Link::Up { delay_max }) => sleep(Duration::from_micros(chance.below(delay_max))).await,
+            Ok(Link::Slow { bytes_per_second }) => {
+                sleep(Duration::from_micros(count as u64 * 1_000_000 / bytes_per_second)).await;
+            }
             Ok(Link::Held | Link::Broken) | Err(_) => return,
         }
         if to.write_all(&step[..count]).await.is_err() {
