@@ -1,24 +1,26 @@
-"""Our own client and server over four links in network namespaces, each shaped: throughput with one and four channels, and links that
-are cut in the middle of copies. Needs root, iproute2 and a kernel with veth, tbf and namespaces."""
+"""Our own client and server in network namespaces: throughput with one and four channels, over four shaped links and over one whose
+flows are each held as on one receive queue, and links that are cut in the middle of copies. Needs what `links` needs."""
 
 import contextlib
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import tempfile
 import threading
 import time
 
-from conformance import multilane
+from conformance import links, multilane
+from conformance.links import InNamespace, command
 from conformance.report import Failure, Skip
 from conformance.server import Wanted
 
 NAME = "channels"
 LINKS = 4
-# What each link carries, and what of it a large copy must get out of all of them.
+CHANNELS = 4
+# What each link carries, what a flow does on a link with queues, and what of it a large copy must get out of all of them.
 RATE_MBIT = int(os.environ.get("MULTILANE_LINK_MBIT", "1000"))
+FLOW_MBIT = int(os.environ.get("MULTILANE_FLOW_MBIT", "500"))
 GAIN_MIN = 3.7
 # What a large file takes over all links: so much that opening the channels takes little of it. Two must fit on the RAM disk.
 FILE_SECONDS = 2
@@ -29,44 +31,32 @@ SETTLED_SHARE = 0.7
 COMMAND_SECONDS = 300
 
 
-class InNamespace(multilane.Multilane):
-    """Our server in a namespace of its own."""
-
-    def __init__(self, wanted, namespace):
-        super().__init__(wanted)
-        self.namespace = namespace
-        self.host, self.ports = "0.0.0.0", [445]
-
-    def start(self):
-        for share in self.wanted.shares:
-            self.share_path(share).mkdir(parents=True)
-        self.prepare()
-        argv = ["ip", "netns", "exec", self.namespace, *self.command(), "--json"]
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                                            text=True, start_new_session=True)
-        if not self.process.stdout.readline():
-            raise RuntimeError(f"the server did not start\n{self.log_tail()}")
-        return self
-
-
 def run(kind, report, options):
     if kind.kind != "multilane":
         raise Skip("our client is measured against our server only")
-    if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
-        raise Skip("needs root and iproute2")
-    with links() as name, server(f"{name}-server") as served, scratch() as folder:
-        client = Client(f"{name}-client", served, folder)
+    over_queues(report)
+    over_links(report)
+
+
+def over_queues(report):
+    """One link with receive queues: a flow gets what one queue does, whatever the link has left."""
+    with client_of(links.Network(links=1, mbit=FLOW_MBIT, per_flow=True)) as client:
+        with report.check(NAME, "one pair of interfaces with receive queues makes four channels"):
+            pairs = client.json("client", "connections", client.place(""))
+            expect(len(pairs) == 1 and pairs[0]["CurrentChannels"] >= 1 and pairs[0]["MaxChannels"] == CHANNELS, pairs)
+        large = client.file("large", FLOW_MBIT * CHANNELS * FILE_SECONDS * 125_000)
+        client.json("put", str(large), client.place(large.name))
+        gains(report, client, large, "four flows carry")
+
+
+def over_links(report):
+    with client_of(links.Network(links=LINKS, mbit=RATE_MBIT)) as client:
         with report.check(NAME, "four pairs of interfaces make four channels"):
             pairs = client.json("client", "connections", client.place(""))
             expect(len(pairs) == LINKS and all(pair["CurrentChannels"] >= 1 for pair in pairs), pairs)
         large = client.file("large", RATE_MBIT * LINKS * FILE_SECONDS * 125_000)
         client.json("put", str(large), client.place(large.name))
-        for direction, copy in (("up", client.up), ("down", client.down)):
-            with report.check(NAME, f"four links carry {GAIN_MIN} times what one does, {direction}"):
-                one, four = (rate(copy(large, channels)) for channels in (1, 0))
-                report.note(f"{direction}: {one:.0f} MB/s with one channel, {four:.0f} MB/s with four: {four / one:.2f} times")
-                expect(four >= GAIN_MIN * one, f"{one:.0f} and {four:.0f} MB/s: {four / one:.2f} times")
+        gains(report, client, large, "four links carry")
         for cut in ([1], [1, 2, 3]):
             for direction, copy in (("up", client.up), ("down", client.down)):
                 with report.check(NAME, f"{len(cut)} of {LINKS} links are cut, {direction}"):
@@ -74,6 +64,15 @@ def run(kind, report, options):
             with report.check(NAME, f"{len(cut)} of {LINKS} links are cut while many files are made and renamed"):
                 tree = client.tree()
                 cut_while(client, cut, lambda: client.up(tree, 0, "--verify", "--threads", "32"), settles=False)
+
+
+def gains(report, client, large, who):
+    """A large file both ways, with one channel and with all that the interfaces suggest."""
+    for direction, copy in (("up", client.up), ("down", client.down)):
+        with report.check(NAME, f"{who} {GAIN_MIN} times what one does, {direction}"):
+            one, four = (rate(copy(large, channels)) for channels in (1, 0))
+            report.note(f"{direction}: {one:.0f} MB/s with one channel, {four:.0f} MB/s with four: {four / one:.2f} times")
+            expect(four >= GAIN_MIN * one, f"{one:.0f} and {four:.0f} MB/s: {four / one:.2f} times")
 
 
 def cut_while(client, cut, copy, settles=True):
@@ -111,11 +110,11 @@ def cut_while(client, cut, copy, settles=True):
 class Client:
     """The commands of the tool in the client's namespace."""
 
-    def __init__(self, namespace, served, folder):
-        self.namespace, self.served, self.folder = namespace, served, folder
+    def __init__(self, namespace, address, served, folder):
+        self.namespace, self.address, self.served, self.folder = namespace, address, served, folder
 
     def place(self, path):
-        return f"smb://{self.served.user}@10.99.{LINKS}.1/{self.served.wanted.ram_shares[0]}/{path}"
+        return f"smb://{self.served.user}@{self.address}/{self.served.wanted.ram_shares[0]}/{path}"
 
     def json(self, *words):
         argv = ["ip", "netns", "exec", self.namespace, str(multilane.binary()), *words, "--json"]
@@ -189,33 +188,15 @@ class Client:
 
 
 @contextlib.contextmanager
-def links():
-    """Two namespaces joined by shaped links, 10.99.N.1 at the server's end; gives the name that they begin with."""
-    name = f"multilane-{os.getpid()}"
-    server_name, client_name = f"{name}-server", f"{name}-client"
-    try:
-        for namespace in (server_name, client_name):
-            command("ip", "netns", "add", namespace)
-            command("ip", "-n", namespace, "link", "set", "lo", "up")
-        for number in range(1, LINKS + 1):
-            command("ip", "-n", server_name, "link", "add", f"s{number}", "type", "veth",
-                    "peer", "name", f"c{number}", "netns", client_name)
-            for namespace, device, end in ((server_name, f"s{number}", 1), (client_name, f"c{number}", 2)):
-                command("ip", "-n", namespace, "addr", "add", f"10.99.{number}.{end}/24", "dev", device)
-                command("ip", "-n", namespace, "link", "set", device, "up")
-                command("ip", "netns", "exec", namespace, "tc", "qdisc", "add", "dev", device, "root",
-                        "tbf", "rate", f"{RATE_MBIT}mbit", "burst", "256k", "latency", "50ms")
-        yield name
-    except subprocess.CalledProcessError as error:
-        raise Skip(f"no shaped links can be made here: {error.stderr.strip()}")
-    finally:
-        for namespace in (server_name, client_name):
-            subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
+def client_of(network):
+    """A client with a server over this network."""
+    with links.built(network) as name, server(f"{name}-server") as served, scratch() as folder:
+        yield Client(f"{name}-client", network.address, served, folder)
 
 
 @contextlib.contextmanager
 def server(namespace):
-    served = InNamespace(Wanted(shares=(), ram_shares=("ram",), channels=LINKS), namespace)
+    served = InNamespace(Wanted(shares=(), ram_shares=("ram",), channels=CHANNELS), namespace)
     try:
         yield served.start()
     finally:
@@ -232,10 +213,6 @@ def scratch():
 
 def rate(copied):
     return copied["bytes"] / copied["seconds"] / 1e6
-
-
-def command(*argv):
-    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
 def expect(is_true, seen):
