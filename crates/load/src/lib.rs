@@ -4,5 +4,6 @@
 //! reports, the comparison of channel counts, the advice and the doctor all stand on these two.
 
 pub mod engine;
+pub mod network;
 pub mod profile;
 pub mod results;
