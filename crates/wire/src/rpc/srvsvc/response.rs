@@ -193,7 +193,7 @@ pub fn encode_time_of_day(now: FileTime, syntax: Syntax, out: &mut Vec<u8>) {
     let hundredths = (now.0 / 100_000) as i64;
     let seconds = hundredths / 100 - UNIX_EPOCH_SECONDS;
     let (days, second) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = now.date();
     let fields = [
         seconds,
         seconds * 1000 + hundredths % 100 * 10,
@@ -212,31 +212,4 @@ pub fn encode_time_of_day(now: FileTime, syntax: Syntax, out: &mut Vec<u8>) {
     ndr.pointer(true);
     fields.iter().for_each(|field| ndr.u32(*field as u32));
     ndr.u32(NetStatus::SUCCESS.0);
-}
-
-/// Year, month and day of a number of days since 1970 in the Gregorian calendar. Years begin in March here, so that a
-/// leap day comes last.
-fn civil(days: i64) -> (i64, i64, i64) {
-    const ERA_DAYS: i64 = 146_097;
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let month_day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + i64::from(month <= 2), month, month_day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_become_dates() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(-1), (1969, 12, 31));
-        assert_eq!(civil(11_016), (2000, 2, 29));
-        assert_eq!(civil(20_454), (2026, 1, 1));
-    }
 }
