@@ -69,6 +69,13 @@ pub(crate) enum Command {
     Close(CloseCommand),
     #[command(flatten)]
     Remote(RemoteCommand),
+    /// Read and write files on a server for a while, and report, as DiskSpd does; `multilane diskspd -?` tells how
+    #[command(disable_help_flag = true)]
+    Diskspd {
+        /// DiskSpd's options and targets, with our additions
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION|TARGET")]
+        words: Vec<String>,
+    },
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  multilane completions bash > /etc/bash_completion.d/multilane")]
     Completions {

@@ -22,20 +22,16 @@ use crate::arguments::{Arguments, Command};
 use crate::output::Output;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}\nhelp: {}", error.what(), error.remedy());
-            match error.fault() {
-                Fault::Argument => ExitCode::from(2),
-                Fault::Missing | Fault::Conflict | Fault::Machine => ExitCode::from(1),
-            }
+    run(Arguments::parse()).unwrap_or_else(|error| {
+        eprintln!("error: {}\nhelp: {}", error.what(), error.remedy());
+        match error.fault() {
+            Fault::Argument => ExitCode::from(2),
+            Fault::Missing | Fault::Conflict | Fault::Machine => ExitCode::from(1),
         }
-    }
+    })
 }
 
-fn run(arguments: Arguments) -> Result<(), Error> {
+fn run(arguments: Arguments) -> Result<ExitCode, Error> {
     let output = if arguments.json { Output::Json } else { Output::Text };
     let data = || data::path(arguments.data.as_deref());
     match arguments.command {
@@ -48,10 +44,13 @@ fn run(arguments: Arguments) -> Result<(), Error> {
         Command::Server(command) => live::server(&data()?, &command, output),
         Command::Close(command) => live::close(&data()?, &command, output),
         Command::Remote(command) => remote::run(&command, output),
+        // It has the exit codes of its model.
+        Command::Diskspd { words } => return Ok(remote::diskspd::run(&words, output)),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "multilane", &mut script);
             output::write_all(&script)
         }
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 pub(crate) mod arguments;
 mod client;
 mod copy;
+pub(crate) mod diskspd;
 mod files;
 mod place;
 mod progress;

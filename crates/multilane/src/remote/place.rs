@@ -60,19 +60,14 @@ impl FromStr for Place {
         }
         let (host, port) = host_and_port(server).ok_or_else(wrong)?;
         let path = decoded(path, is_url).ok_or_else(wrong)?;
-        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let (share, parts) = parts.split_first().ok_or_else(wrong)?;
-        if parts.iter().any(|part| matches!(*part, "." | "..") || part.contains('\\')) {
+        let path = path.trim_start_matches('/');
+        let (share, path) = path.split_once('/').unwrap_or((path, ""));
+        if share.is_empty() || share.contains('\\') {
             return Err(wrong());
         }
-        Ok(Place {
-            user: user.filter(|user| !user.is_empty()),
-            host,
-            port,
-            share: (*share).to_owned(),
-            path: parts.join("/"),
-            is_directory: path.ends_with('/') || parts.is_empty(),
-        })
+        let user = user.filter(|user| !user.is_empty());
+        let root = Place { user, host, port, share: share.to_owned(), path: String::new(), is_directory: true };
+        root.below(path).ok_or_else(wrong)
     }
 }
 
@@ -84,6 +79,20 @@ impl fmt::Display for Place {
 }
 
 impl Place {
+    /// What has this path from here, with `/` between its parts; `None` where a part is no name.
+    pub(crate) fn below(&self, path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        if parts.iter().any(|part| matches!(*part, "." | "..") || part.contains('\\')) {
+            return None;
+        }
+        let is_directory = path.ends_with('/') || parts.is_empty();
+        let path = match self.path.as_str() {
+            "" => parts.join("/"),
+            path => format!("{path}/{}", parts.join("/")),
+        };
+        Some(Place { path, is_directory, ..self.clone() })
+    }
+
     /// The last part of the path, or the share's name.
     pub(crate) fn name(&self) -> &str {
         match self.path.rsplit('/').next() {
