@@ -73,6 +73,24 @@ pub struct OpenOptions {
     pub durable: bool,
     /// What a link says rather than where it leads.
     pub link_itself: bool,
+    /// The server answers a write once it is on its disk.
+    pub write_through: bool,
+    /// The server is to keep nothing of the file in memory.
+    pub unbuffered: bool,
+    /// In which order it will be read, as far as is known.
+    pub scan: Scan,
+}
+
+/// In which order a file will be read; the server may read ahead, or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scan {
+    /// Nobody knows.
+    #[default]
+    Unknown,
+    /// From its beginning to its end.
+    Sequential,
+    /// Here and there.
+    Random,
 }
 
 impl Default for OpenOptions {
@@ -84,6 +102,9 @@ impl Default for OpenOptions {
             exclusive: false,
             durable: false,
             link_itself: false,
+            write_through: false,
+            unbuffered: false,
+            scan: Scan::Unknown,
         }
     }
 }
@@ -116,7 +137,17 @@ impl OpenOptions {
             Some(false) => CreateOptions::NON_DIRECTORY_FILE,
             None => CreateOptions::NONE,
         };
-        if self.link_itself { kind | CreateOptions::OPEN_REPARSE_POINT } else { kind }
+        let scan = match self.scan {
+            Scan::Unknown => CreateOptions::NONE,
+            Scan::Sequential => CreateOptions::SEQUENTIAL_ONLY,
+            Scan::Random => CreateOptions::RANDOM_ACCESS,
+        };
+        let flags = [
+            (self.link_itself, CreateOptions::OPEN_REPARSE_POINT),
+            (self.write_through, CreateOptions::WRITE_THROUGH),
+            (self.unbuffered, CreateOptions::NO_INTERMEDIATE_BUFFERING),
+        ];
+        flags.into_iter().filter(|(is_set, _)| *is_set).fold(kind | scan, |options, (_, flag)| options | flag)
     }
 }
 

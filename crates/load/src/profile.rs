@@ -190,7 +190,7 @@ pub enum SoftwareCache {
 }
 
 /// What is written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WriteContent {
     /// The bytes 0 to 255 over and over.
     #[default]

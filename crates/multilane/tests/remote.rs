@@ -1,55 +1,35 @@
 //! The commands that are a client, against the built server on a loopback port.
 
+mod served;
+
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// A server with the share `share` and the account `local`.
-struct Place {
-    folder: TempDir,
-    child: Child,
-    port: u16,
-    password: String,
-}
+use crate::served::Served;
+
+/// A server, and who asks for something there.
+struct Place(Served);
 
 impl Place {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let program = |arguments: &[&str]| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_multilane"));
-            command.args(arguments).env("MULTILANE_DATA", folder.path().join("data")).stdin(Stdio::null());
-            command
-        };
-        let serve = ["serve", "--json", "--listen", "127.0.0.1:0"];
-        let mut child = program(&serve).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let ready: Value = serde_json::from_str(&line).unwrap();
-        let address = ready["listen"][0].as_str().unwrap();
-        let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
-        let on = ["account", "update", "local", "--multichannel", "on"];
-        assert!(program(&on).stdout(Stdio::null()).status().unwrap().success());
-        let keys = program(&["account", "keys", "local", "--json"]).output().unwrap().stdout;
-        let keys: Value = serde_json::from_slice(&keys).unwrap();
-        Place { child, port, password: keys["key1"].as_str().unwrap().to_owned(), folder }
+        Place(Served::new())
     }
 
     fn at(&self, path: &str) -> String {
-        format!("smb://local@127.0.0.1:{}/share/{path}", self.port)
+        format!("smb://local@127.0.0.1:{}/share/{path}", self.0.port)
     }
 
     fn local(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path)
+        self.0.folder.path().join(path)
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_multilane"));
-        command.args(arguments).env("MULTILANE_PASSWORD", &self.password).env_remove("MULTILANE_USER");
-        command.current_dir(self.folder.path()).stdin(Stdio::null()).output().unwrap()
+        let mut command = self.0.program(arguments);
+        command.env("MULTILANE_PASSWORD", &self.0.password).env_remove("MULTILANE_USER");
+        command.current_dir(self.0.folder.path()).output().unwrap()
     }
 
     fn done(&self, arguments: &[&str]) -> String {
@@ -68,13 +48,6 @@ impl Place {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {complaint}");
         assert!(complaint.contains("\nhelp: ") || complaint.contains("; use "), "it says what to do: {complaint}");
         complaint
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -158,9 +131,9 @@ fn refusals_say_what_to_do() {
     assert!(place.refused(&["ls", &place.at("nowhere")], 1).contains("multilane ls"));
     assert!(place.refused(&["ls", "nas"], 2).contains("smb://"));
     assert!(place.refused(&["cp", "a", "b"], 2).contains("server"));
-    let no_share = format!("smb://local@127.0.0.1:{}/other/", place.port);
+    let no_share = format!("smb://local@127.0.0.1:{}/other/", place.0.port);
     assert!(place.refused(&["ls", &no_share], 1).contains("name of the share"));
-    let nobody = format!("smb://nobody@127.0.0.1:{}/share/", place.port);
+    let nobody = format!("smb://nobody@127.0.0.1:{}/share/", place.0.port);
     assert!(place.refused(&["ls", &nobody], 1).contains("password"));
     assert!(place.refused(&["ls", "smb://local@127.0.0.1:1/share"], 1).contains("port"));
     assert!(place.refused(&["ls", &place.at(""), "--set", "Colour=red"], 2).contains("Colour"));

@@ -1,6 +1,6 @@
 //! WRITE (MS-SMB2 3.2.4.7).
 
-use wire::command::write::{WriteRequest, WriteResponse};
+use wire::command::write::{WriteFlags, WriteRequest, WriteResponse};
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
@@ -10,8 +10,9 @@ use crate::perform::{Again, Ask};
 
 /// Writes all of `data`.
 pub(crate) async fn write(open: &OpenState, offset: u64, data: &[u8]) -> Result<(), Error> {
+    let flags = if open.options.write_through { WriteFlags::WRITE_THROUGH } else { WriteFlags::NONE };
     let body = |out: &mut Vec<u8>, file_id: FileId| {
-        WriteRequest { offset, file_id, data, ..WriteRequest::default() }.encode(out);
+        WriteRequest { offset, file_id, data, flags, ..WriteRequest::default() }.encode(out);
     };
     let (bytes, room) = (data.len(), data.len());
     let ask = Ask { bytes, room, again: Again::Replayed, ..Ask::of(open, Command::WRITE, &body) };

@@ -16,6 +16,9 @@ const MAKE: OpenOptions = OpenOptions {
     exclusive: false,
     durable: false,
     link_itself: false,
+    write_through: false,
+    unbuffered: false,
+    scan: client::Scan::Unknown,
 };
 
 async fn one_link(settings: Settings) -> (Session, Tree) {

@@ -1,10 +1,24 @@
 //! Runs a profile: prepares its files, keeps each thread's requests in flight for the time it says, and counts.
 
+mod content;
+mod meter;
+mod mounts;
+mod offsets;
+mod pace;
+mod plan;
+mod prepare;
+mod span;
+mod tally;
+mod thread;
+mod window;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use client::{Settings, Target};
 
+use crate::engine::mounts::Mounts;
 use crate::profile::Profile;
 use crate::results::Results;
 
@@ -80,8 +94,37 @@ pub struct Failure {
     pub remedy: String,
 }
 
+impl Failure {
+    /// What the client said about a target.
+    fn of(path: &str, error: &client::Error) -> Self {
+        Failure { what: format!("{path}: {error}"), remedy: error.remedy().to_owned() }
+    }
+}
+
+/// How long what is still going on may take to end with the run.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
+
 /// Runs all time spans of a profile, one after the other. It makes its own threads and may be called from any but an asynchronous one.
-pub fn run(profile: &Profile, _places: &dyn Places, _watch: &dyn Watch, _stop: &Stop) -> Result<Results, Failure> {
-    let what = format!("{} time spans cannot be run yet", profile.time_spans.len());
-    Err(Failure { what, remedy: String::new() })
+/// Where the end is asked for, the results are those of what was measured by then, perhaps of no time span.
+pub fn run(profile: &Profile, places: &dyn Places, watch: &dyn Watch, stop: &Stop) -> Result<Results, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|cause| Failure {
+        what: format!("cannot start threads: {cause}"),
+        remedy: "see what this machine lacks".to_owned(),
+    })?;
+    let mut mounts = Mounts::default();
+    let mut time_spans = Vec::with_capacity(profile.time_spans.len());
+    let mut failure = None;
+    for (number, span) in profile.time_spans.iter().enumerate() {
+        match span::run(&runtime, &mut mounts, (number, span), places, watch, stop) {
+            Ok(Some(results)) => time_spans.push(results),
+            Ok(None) => break,
+            Err(cause) => {
+                failure = Some(cause);
+                break;
+            }
+        }
+    }
+    runtime.block_on(mounts.close());
+    runtime.shutdown_timeout(SHUTDOWN_MAX);
+    failure.map_or(Ok(Results { time_spans }), Err)
 }
