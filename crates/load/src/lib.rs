@@ -3,6 +3,7 @@
 //! A [`profile::Profile`] says what to do, in DiskSpd's terms; running it gives [`results::Results`]. The DiskSpd command line and
 //! reports, the comparison of channel counts, the advice and the doctor all stand on these two.
 
+pub mod compare;
 pub mod diskspd;
 pub mod engine;
 pub mod network;

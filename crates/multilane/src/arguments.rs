@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use control::{AccountKind, AccountName, Dialect, Error, ShareName, UserName};
 use server::admin::AdvertisedAddress;
 
+use crate::compare::arguments::Compare;
 use crate::remote::arguments::RemoteCommand;
 
 /// Threads that one server may have: more than any machine has cores.
@@ -37,8 +38,9 @@ pub(crate) struct Arguments {
     pub(crate) data: Option<PathBuf>,
 
     /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
+    // Where it has a value at all it is `-`, as in the commands whose --json names a file: `compare`.
+    #[arg(long, global = true, num_args = 0, default_missing_value = "-")]
+    pub(crate) json: Option<PathBuf>,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -76,6 +78,8 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION|TARGET")]
         words: Vec<String>,
     },
+    /// Measure what several channels give, on our server and others
+    Compare(Compare),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  multilane completions bash > /etc/bash_completion.d/multilane")]
     Completions {

@@ -2,6 +2,7 @@
 
 mod account;
 mod arguments;
+mod compare;
 mod data;
 mod hints;
 mod live;
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<ExitCode, Error> {
-    let output = if arguments.json { Output::Json } else { Output::Text };
+    let output = if arguments.json.is_some() { Output::Json } else { Output::Text };
     let data = || data::path(arguments.data.as_deref());
     match arguments.command {
         Command::Serve(serve) => serve::run(&data()?, &serve, output),
@@ -46,6 +47,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::Remote(command) => remote::run(&command, output),
         // It has the exit codes of its model.
         Command::Diskspd { words } => return Ok(remote::diskspd::run(&words, output)),
+        Command::Compare(compare) => compare::run(&compare),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "multilane", &mut script);

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use load::engine::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -18,6 +19,14 @@ pub(crate) enum Wish {
     Reload,
     /// End (SIGTERM, SIGINT).
     End,
+}
+
+/// From now on SIGTERM, SIGINT and SIGHUP end a run in order instead of the process.
+pub(crate) fn end(run: &Stop) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let run = run.clone();
+    std::thread::spawn(move || signals.forever().for_each(|_| run.now()));
+    Ok(())
 }
 
 /// The signals, caught from now on.

@@ -49,8 +49,9 @@ pub(crate) enum RemoteCommand {
     Client(ClientCommand),
 }
 
+/// Who signs in.
 #[derive(Debug, Args)]
-pub(crate) struct Login {
+pub(crate) struct Who {
     /// Sign in as this user, perhaps DOMAIN\USER [default: the one in smb://USER@HOST]
     #[arg(long, value_name = "NAME", env = "MULTILANE_USER")]
     pub(crate) user: Option<String>,
@@ -58,6 +59,12 @@ pub(crate) struct Login {
     /// Read the password from the first line of standard input
     #[arg(long)]
     pub(crate) password_stdin: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Login {
+    #[command(flatten)]
+    pub(crate) who: Who,
 
     /// Connections to use: 0 for as many as the network interfaces suggest, 1 for multichannel off
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=64))]

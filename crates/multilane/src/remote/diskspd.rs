@@ -185,8 +185,8 @@ impl Drives {
         Ok(Drives {
             maps,
             settings: settings(&login)?,
-            password: password(&login)?,
-            user: login.user,
+            password: password(&login.who)?,
+            user: login.who.user,
             mounts: Mutex::default(),
         })
     }

@@ -5,7 +5,7 @@ mod client;
 mod copy;
 pub(crate) mod diskspd;
 mod files;
-mod place;
+pub(crate) mod place;
 mod progress;
 mod tree;
 
@@ -17,7 +17,7 @@ use control::Error;
 use tokio::runtime::Runtime;
 
 use crate::output::Output;
-use crate::remote::arguments::{Login, RemoteCommand, Setting};
+use crate::remote::arguments::{Login, RemoteCommand, Setting, Who};
 use crate::remote::place::Place;
 use crate::user;
 
@@ -43,11 +43,16 @@ fn runtime() -> Result<Runtime, Error> {
 
 /// Signs in to the server of a place.
 async fn sign_in(place: &Place, login: &Login) -> Result<Session, Error> {
-    let user = login.user.clone().or_else(|| place.user.clone());
+    let target = target(place, &login.who, password(&login.who)?)?;
+    Session::connect(&target, settings(login)?, Arc::new(Tcp)).await.map_err(failed)
+}
+
+/// The server of a place, and who signs in there.
+pub(crate) fn target(place: &Place, who: &Who, password: String) -> Result<Target, Error> {
+    let user = who.user.clone().or_else(|| place.user.clone());
     let user =
         user.ok_or_else(|| Error::argument("nobody is named to sign in as", "use --user NAME, or smb://NAME@HOST"))?;
-    let target = Target { host: place.host.clone(), port: place.port, user, password: password(login)? };
-    Session::connect(&target, settings(login)?, Arc::new(Tcp)).await.map_err(failed)
+    Ok(Target { host: place.host.clone(), port: place.port, user, password })
 }
 
 /// What the settings of a command line come to.
@@ -63,8 +68,9 @@ fn settings(login: &Login) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-fn password(login: &Login) -> Result<String, Error> {
-    if login.password_stdin {
+/// The password as the command line or the environment has it.
+pub(crate) fn password(who: &Who) -> Result<String, Error> {
+    if who.password_stdin {
         return user::password();
     }
     match std::env::var("MULTILANE_PASSWORD") {

@@ -1,0 +1,191 @@
+//! The comparison: one channel against several, on our server and on others, over workloads and block sizes.
+//!
+//! [`Plan`] says what is measured; [`run`] starts the servers, measures round by round and gives a [`Report`].
+
+mod cases;
+mod cleanup;
+mod machine;
+mod page;
+mod plan;
+mod report;
+mod rounds;
+mod sample;
+pub mod servers;
+mod statistics;
+mod summary;
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+pub use self::machine::Machine;
+pub use self::page::page;
+pub use self::plan::{Choice, Experiment, Load, Op, Plan, Protection, Workload};
+pub use self::report::{Case, Latency, Method, Network, Report};
+use self::sample::{Files, Run, Sample};
+use self::servers::{Server, Wanted};
+pub use self::summary::{Against, NeverWorse, Summary, Worse};
+use crate::engine::{Failure, Stop};
+
+/// What a comparison tells while it goes on.
+pub trait Watch: Sync {
+    /// So many runs are to be done.
+    fn begins(&self, runs: usize);
+    /// The next run is this one.
+    fn next(&self, what: &str);
+    /// A sentence for whoever waits.
+    fn note(&self, sentence: &str);
+}
+
+/// Measures everything of a plan on all `choices` of servers, of which there must be one. When `stop` is asked for, what was measured by
+/// then is the report. Servers that were started and files that were made are gone when this returns.
+pub fn run(plan: &Plan, choices: &[servers::Choice], watch: &dyn Watch, stop: &Stop) -> Result<Report, Failure> {
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let clock = Instant::now();
+    let machine = Machine::this();
+    let files = Files::new(plan.files());
+    let wanted =
+        Wanted { bytes: plan.file_bytes * plan.files() as u64, channels: plan.channels.last().copied().unwrap_or(1) };
+    let mut servers = Vec::new();
+    for choice in choices {
+        watch.note(&format!("starting {}", choice.name()));
+        servers.push(Server::start(choice, wanted, stop)?);
+    }
+    let mut comparison = Comparison { plan, servers, files, samples: Vec::new(), notes: Vec::new() };
+    let measured = comparison.measure(watch, stop);
+    comparison.clean_up();
+    let is_complete = measured? == Ending::AllDone;
+    let cases = cases::cases(plan, &comparison.servers, &comparison.samples);
+    if cases.is_empty() {
+        let what = "the comparison was ended before a round was done".to_owned();
+        return Err(Failure { what, remedy: "give it more time, or use --quick".to_owned() });
+    }
+    let summary = Summary::of(plan, &comparison.servers, &cases, &comparison.samples);
+    Ok(Report {
+        version: env!("CARGO_PKG_VERSION"),
+        began,
+        seconds: clock.elapsed().as_secs_f64(),
+        is_complete,
+        machine,
+        network: Network {
+            name: "plain".to_owned(),
+            description: "Nothing is simulated: the way to the servers is as it is.".to_owned(),
+        },
+        method: method(plan),
+        servers: comparison.servers.iter().map(Server::description).collect(),
+        cases,
+        summary,
+        notes: comparison.notes,
+    })
+}
+
+/// How measuring ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    AllDone,
+    Stopped,
+}
+
+/// A comparison that goes on.
+struct Comparison<'a> {
+    plan: &'a Plan,
+    servers: Vec<Server>,
+    files: Files,
+    samples: Vec<Sample>,
+    notes: Vec<String>,
+}
+
+impl Comparison<'_> {
+    fn measure(&mut self, watch: &dyn Watch, stop: &Stop) -> Result<Ending, Failure> {
+        for server in &self.servers {
+            watch.note(&format!("making {} files on {}", self.plan.files(), server.name));
+            sample::prepare(self.plan, server, &self.files, stop)?;
+        }
+        let rounds: Vec<Vec<Run>> =
+            (0..=self.plan.rounds).map(|number| rounds::round(self.plan, self.servers.len(), number)).collect();
+        watch.begins(rounds.iter().map(Vec::len).sum());
+        // Server and channels that were asked for and not had.
+        let mut not_had: Vec<(usize, usize)> = Vec::new();
+        for (number, runs) in (0..).zip(rounds) {
+            for run in runs {
+                watch.next(&self.label(run, number));
+                if not_had.contains(&(run.server, run.channels)) {
+                    continue;
+                }
+                let Some(server) = self.servers.get(run.server) else { continue };
+                let Some(sample) = sample::take(self.plan, run, number, server, &self.files, stop)? else {
+                    if stop.is_asked() {
+                        return Ok(Ending::Stopped);
+                    }
+                    continue;
+                };
+                if sample.channel_bytes.len() < run.channels && number == 0 {
+                    not_had.push((run.server, run.channels));
+                    self.notes.push(format!(
+                        "{} gives {} of {} channels, so these are not measured.",
+                        server.name,
+                        sample.channel_bytes.len(),
+                        run.channels
+                    ));
+                }
+                if number > 0 {
+                    self.samples.push(sample);
+                }
+            }
+        }
+        Ok(Ending::AllDone)
+    }
+
+    /// The run in words.
+    fn label(&self, run: Run, round: u32) -> String {
+        let server = self.servers.get(run.server).map_or("", |server| &server.name);
+        let channels = if run.channels == 1 { "1 channel".to_owned() } else { format!("{} channels", run.channels) };
+        let of = self.plan.experiments.get(run.experiment).map_or_else(String::new, |experiment| {
+            let Experiment { workload, op, block_bytes, protection } = experiment;
+            format!("{workload} {op} {} {protection}", size(*block_bytes))
+        });
+        match round {
+            0 => format!("warm-up: {server} {of} {channels}"),
+            round => format!("round {round}/{}: {server} {of} {channels}", self.plan.rounds),
+        }
+    }
+
+    /// Removes the files from servers that stay.
+    fn clean_up(&mut self) {
+        for server in self.servers.iter().filter(|server| server.stays()) {
+            if let Err(failure) = cleanup::remove(server, &self.files) {
+                self.notes.push(format!("Files may be left on {}: {}.", server.name, failure.what));
+            }
+        }
+    }
+}
+
+/// Bytes as people say them: `4 KiB`, `1 MiB`.
+pub fn size(bytes: u32) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 if bytes.is_multiple_of(1024) => format!("{} KiB", bytes >> 10),
+        1_048_576.. if bytes.is_multiple_of(1_048_576) => format!("{} MiB", bytes >> 20),
+        _ => format!("{:.1} KiB", f64::from(bytes) / 1024.0),
+    }
+}
+
+fn method(plan: &Plan) -> Method {
+    let description = format!(
+        "Offsets are random multiples of the block size in files of {} MiB. Every run is a new session, warmed up for {:.2} s and measured \
+         for {:.2} s. The first of {} rounds is thrown away. In each round and for each case one channel is measured first, then the other \
+         channel counts, then one channel again, on all servers in turn; every other round goes backwards. A ratio to one channel is taken \
+         against the mean of the two runs with one channel in the same round; that of one channel is its second run against its first, \
+         which is what chance does. What is printed are medians over the rounds. Latency counts from when a request was due. CPU time is \
+         user and system time of the whole process while it was measured, divided by the requests.",
+        plan.file_bytes >> 20,
+        plan.warmup.as_secs_f64(),
+        plan.duration.as_secs_f64(),
+        plan.rounds + 1,
+    );
+    Method {
+        rounds: plan.rounds,
+        run_seconds: plan.duration.as_secs_f64(),
+        warmup_seconds: plan.warmup.as_secs_f64(),
+        file_bytes: plan.file_bytes,
+        description,
+    }
+}

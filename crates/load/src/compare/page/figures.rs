@@ -1,0 +1,170 @@
+//! Which charts the page has: what channels do, and how servers stand to each other.
+
+use std::fmt::Write;
+
+use super::chart::{Line, Lines, Shares};
+use super::text::escape;
+use crate::compare::plan::{Op, Workload};
+use crate::compare::report::{Case, Report};
+use crate::compare::size;
+
+const ACROSS: &str = "I/O size";
+
+/// Who asks in each workload that was measured, in a sentence.
+pub(super) fn workloads(report: &Report) -> String {
+    let mut sentences = Vec::new();
+    for workload in Workload::ALL {
+        let of = || report.cases.iter().filter(|case| case.workload == *workload);
+        let Some(first) = of().next() else { continue };
+        let depths = of().map(|case| case.depth);
+        let (least, most) = (depths.clone().min().unwrap_or(0), depths.max().unwrap_or(0));
+        let depth = if least == most { most.to_string() } else { format!("{most}, down to {least} with large I/O") };
+        let threads = if first.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", first.threads) };
+        let files = if first.files == 1 { "1 file".to_owned() } else { format!("{} files", first.files) };
+        sentences.push(format!("{workload}: {threads} on {files}, requests in flight of each: {depth}."));
+    }
+    sentences.join(" ")
+}
+
+/// What channels do to a server's throughput and latency, by workload, and how they share the bytes.
+pub(super) fn of_channels(cases: &[&Case]) -> String {
+    let mut text = String::new();
+    for workload in Workload::ALL {
+        let cases: Vec<&Case> = cases.iter().copied().filter(|case| case.workload == *workload).collect();
+        if cases.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "<h3>{}</h3>\n<div class=\"figures\">", words(*workload));
+        for op in Op::ALL {
+            let cases: Vec<&Case> = cases.iter().copied().filter(|case| case.op == *op).collect();
+            if !cases.is_empty() {
+                text.push_str(&of_operation(&cases, *op));
+            }
+        }
+        text.push_str("</div>\n");
+    }
+    text
+}
+
+fn of_operation(cases: &[&Case], op: Op) -> String {
+    let channels = distinct(cases.iter().map(|case| case.channels));
+    let series = |value: fn(&Case) -> Option<f64>| {
+        let line = |channels: &usize| Line {
+            name: channels_in_words(*channels),
+            style: style(*channels),
+            is_dashed: false,
+            values: along(cases, |case| case.channels == *channels, value),
+        };
+        channels.iter().map(line).collect()
+    };
+    let chart = |title: String, up, lines| Lines { title, across: ACROSS, up, places: places(cases), lines }.figure();
+    let mut text = chart(format!("IOPS, {op}s"), "IOPS", series(|case| Some(case.iops_median)));
+    text.push_str(&chart(format!("Throughput, {op}s"), "MiB/s", series(|case| Some(case.mibps_median))));
+    let latency = series(|case| Some(case.latency.p99_us));
+    text.push_str(&chart(format!("Latency of {op}s, 99th percentile"), "µs", latency));
+    text.push_str(&cpu(cases, op));
+    let several: Vec<&&Case> = cases.iter().filter(|case| case.channels > 1).collect();
+    if !several.is_empty() {
+        let bar = |case: &&&Case| (bar_name(case), case.channel_shares.clone());
+        let bars = several.iter().map(bar).collect();
+        text.push_str(&Shares { title: format!("Each channel's share of the bytes, {op}s"), bars }.figure());
+    }
+    text
+}
+
+/// The client's and the server's CPU time for one request, with one channel.
+fn cpu(cases: &[&Case], op: Op) -> String {
+    let line = |name: &str, style, value: fn(&Case) -> Option<f64>| Line {
+        name: name.to_owned(),
+        style,
+        is_dashed: false,
+        values: along(cases, |case| case.channels == 1, value),
+    };
+    let mut lines = vec![line("this client", 4, |case| Some(case.client_cpu_us_per_op))];
+    if cases.iter().any(|case| case.server_cpu_us_per_op.is_some()) {
+        lines.push(line("the server", 5, |case| case.server_cpu_us_per_op));
+    }
+    let title = format!("CPU time of {op}s, one channel");
+    Lines { title, across: ACROSS, up: "µs for each request", places: places(cases), lines }.figure()
+}
+
+/// Every server with one channel and with the most, by workload.
+pub(super) fn of_servers(report: &Report) -> String {
+    let most = report.cases.iter().map(|case| case.channels).max().unwrap_or(1);
+    let mut text = "<div class=\"figures\">\n".to_owned();
+    let mut experiments: Vec<_> = report.cases.iter().map(|case| (case.protection, case.workload, case.op)).collect();
+    experiments.dedup();
+    for (protection, workload, op) in experiments {
+        let of = |case: &&Case| (case.protection, case.workload, case.op) == (protection, workload, op);
+        let cases: Vec<&Case> = report.cases.iter().filter(of).collect();
+        let series = |value: fn(&Case) -> Option<f64>| {
+            let line = |style: usize, server: &str, channels: usize| Line {
+                name: format!("{server}, {}", channels_in_words(channels)),
+                style,
+                is_dashed: channels == 1,
+                values: along(&cases, |case| case.server == server && case.channels == channels, value),
+            };
+            let counts: &[usize] = if most == 1 { &[1] } else { &[1, most] };
+            let servers = report.servers.iter().enumerate();
+            servers
+                .flat_map(|(style, server)| counts.iter().map(move |count| line(style, &server.name, *count)))
+                .collect()
+        };
+        let title = |what: &str| format!("{what}, {workload} {op}s, {protection}");
+        let chart = |title, up, lines| Lines { title, across: ACROSS, up, places: places(&cases), lines }.figure();
+        text.push_str(&chart(title("IOPS"), "IOPS", series(|case| Some(case.iops_median))));
+        text.push_str(&chart(title("Throughput"), "MiB/s", series(|case| Some(case.mibps_median))));
+    }
+    text + "</div>\n"
+}
+
+/// Block sizes that these cases have, rising.
+fn blocks(cases: &[&Case]) -> Vec<u32> {
+    distinct(cases.iter().map(|case| case.block_bytes))
+}
+
+fn places(cases: &[&Case]) -> Vec<String> {
+    blocks(cases).into_iter().map(size).collect()
+}
+
+/// A value of the cases that are chosen, for each block size.
+fn along(cases: &[&Case], choose: impl Fn(&Case) -> bool, value: fn(&Case) -> Option<f64>) -> Vec<Option<f64>> {
+    let at = |block| cases.iter().find(|case| case.block_bytes == block && choose(case)).and_then(|case| value(case));
+    blocks(cases).into_iter().map(at).collect()
+}
+
+fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort();
+    values.dedup();
+    values
+}
+
+fn channels_in_words(channels: usize) -> String {
+    if channels == 1 { "1 channel".to_owned() } else { format!("{channels} channels") }
+}
+
+/// One for each count that is usual.
+fn style(channels: usize) -> usize {
+    match channels {
+        1 => 0,
+        2 => 1,
+        4 => 2,
+        8 => 3,
+        _ => 4,
+    }
+}
+
+fn bar_name(case: &Case) -> String {
+    format!("{}, {}", size(case.block_bytes), channels_in_words(case.channels))
+}
+
+fn words(workload: Workload) -> String {
+    let words = match workload {
+        Workload::MtMulti => "many threads on ten files",
+        Workload::MtSingle => "many threads on one file",
+        Workload::StSingle => "one thread on one file",
+        Workload::StMulti => "one thread on ten files",
+    };
+    escape(&format!("{workload}: {words}"))
+}

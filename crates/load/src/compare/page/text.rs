@@ -1,0 +1,88 @@
+//! Text and numbers as the page shows them.
+
+/// Text that means itself in HTML and SVG.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Three digits or more, with commas between thousands.
+pub(super) fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        below if below < 10.0 => trimmed(format!("{value:.2}")),
+        below if below < 100.0 => trimmed(format!("{value:.1}")),
+        _ => thousands(&format!("{value:.0}")),
+    }
+}
+
+fn trimmed(text: String) -> String {
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn thousands(digits: &str) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
+    let mut grouped = sign.to_owned();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A moment as `2026-11-22 01:02 UTC`, from seconds since 1970.
+pub(super) fn moment(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date(days);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", rest / 3600, rest / 60 % 60)
+}
+
+/// Year, month and day of the Gregorian calendar. Years begin in March here, so that the leap day is a year's last.
+fn date(days_since_1970: u64) -> (u64, u64, u64) {
+    const DAYS_FROM_MARCH_0_TO_1970: u64 = 719_468;
+    const ERA: u64 = 146_097;
+    let days = days_since_1970 + DAYS_FROM_MARCH_0_TO_1970;
+    let (era, day) = (days / ERA, days % ERA);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let of_month = day - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + later, month, of_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_means_itself() {
+        assert_eq!(escape("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
+    }
+
+    #[test]
+    fn numbers_have_three_digits_and_commas() {
+        let shown = [0.0, 0.5, 9.876, 10.0, 12.34, 100.4, 1234.0, 1_234_567.8, -1234.0].map(number);
+        assert_eq!(shown, ["0", "0.5", "9.88", "10", "12.3", "100", "1,234", "1,234,568", "-1,234"]);
+    }
+
+    #[test]
+    fn moments_are_dates() {
+        assert_eq!(moment(0), "1970-01-01 00:00 UTC");
+        assert_eq!(moment(951_782_400), "2000-02-29 00:00 UTC");
+        assert_eq!(moment(1_772_323_199), "2026-02-28 23:59 UTC");
+        assert_eq!(moment(1_772_323_200), "2026-03-01 00:00 UTC");
+    }
+}

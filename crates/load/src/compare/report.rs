@@ -1,0 +1,123 @@
+//! What a comparison came to, as its JSON has it. Names say their units.
+
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::plan::{Experiment, Op, Protection, Workload};
+use super::servers;
+use super::summary::Summary;
+
+/// The whole result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// This program's version.
+    pub version: &'static str,
+    /// When it began: seconds since 1970.
+    pub began: u64,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// All rounds were done. Where not, what is here stands on the rounds that were.
+    pub is_complete: bool,
+    /// What it ran on.
+    pub machine: Machine,
+    /// What lay between client and server.
+    pub network: Network,
+    /// How it was measured.
+    pub method: Method,
+    /// What was compared; the first is what the others are compared with.
+    pub servers: Vec<servers::Description>,
+    /// One for each workload, operation, block size, protection, channel count and server.
+    pub cases: Vec<Case>,
+    /// What the cases say together.
+    pub summary: Summary,
+    /// What the reader should know beside that, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// What lay between client and server.
+#[derive(Clone, Debug, Serialize)]
+pub struct Network {
+    /// `plain` or the name of a simulated network.
+    pub name: String,
+    /// What is simulated, and at which scale.
+    pub description: String,
+}
+
+/// How it was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Method {
+    /// Rounds that count.
+    pub rounds: u32,
+    /// How long each run was measured.
+    pub run_seconds: f64,
+    /// What went before that in each run.
+    pub warmup_seconds: f64,
+    /// The length of each file.
+    pub file_bytes: u64,
+    /// The same in sentences.
+    pub description: String,
+}
+
+/// One case. Medians are over the rounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Case {
+    /// Who asks.
+    pub workload: Workload,
+    /// What.
+    pub op: Op,
+    /// How much at once.
+    pub block_bytes: u32,
+    /// How it is protected.
+    pub protection: Protection,
+    /// Channels of the session.
+    pub channels: usize,
+    /// As in `servers`.
+    pub server: String,
+    /// Files that are used.
+    pub files: usize,
+    /// Threads in all.
+    pub threads: u32,
+    /// Requests in flight of each thread.
+    pub depth: u32,
+    /// Rounds that it stands on.
+    pub rounds: usize,
+    /// Requests a second.
+    pub iops_median: f64,
+    /// MiB a second.
+    pub mibps_median: f64,
+    /// Throughput against that of one channel in the same round. With one channel: of the second run of each round against the first,
+    /// which is what chance does.
+    pub ratio_to_one_channel_median: Option<f64>,
+    /// The lowest of the rounds.
+    pub ratio_low: Option<f64>,
+    /// The highest.
+    pub ratio_high: Option<f64>,
+    /// How long requests took.
+    pub latency: Latency,
+    /// The client's CPU time (user and system) for each request, in microseconds.
+    pub client_cpu_us_per_op: f64,
+    /// The server's; `None` where the server is not ours.
+    pub server_cpu_us_per_op: Option<f64>,
+    /// What part of the bytes each channel carried, the busiest first; 1 in all.
+    pub channel_shares: Vec<f64>,
+}
+
+/// From when a request was due to when it was answered, in microseconds: medians of each round's percentiles.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Latency {
+    /// Half of the requests took longer.
+    pub p50_us: f64,
+    /// One of 20.
+    pub p95_us: f64,
+    /// One of 100.
+    pub p99_us: f64,
+    /// One of 1,000.
+    pub p999_us: f64,
+}
+
+impl Case {
+    /// What it measures, without server and channels.
+    pub(crate) fn experiment(&self) -> Experiment {
+        Experiment { workload: self.workload, op: self.op, block_bytes: self.block_bytes, protection: self.protection }
+    }
+}

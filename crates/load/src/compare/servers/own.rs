@@ -1,0 +1,79 @@
+//! Our own server: a private data folder, an account with multichannel, and a RAM disk.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use ::client::{Settings, Target};
+use serde::Deserialize;
+
+use super::process::{Process, folder};
+use super::{Server, Wanted};
+use crate::engine::{Failure, Mount};
+
+/// The account that the first start makes.
+const ACCOUNT: &str = "local";
+const SHARE: &str = "compare";
+/// Room on the RAM disk beside the files, in bytes.
+const SPARE_BYTES: u64 = 64 << 20;
+
+/// The line that `serve --json` prints.
+#[derive(Deserialize)]
+struct Ready {
+    listen: Vec<std::net::SocketAddr>,
+}
+
+/// What `account keys --json` prints.
+#[derive(Deserialize)]
+struct Keys {
+    key1: String,
+}
+
+/// Starts it on a free port of the loopback address.
+pub(super) fn start(program: &Path, wanted: Wanted) -> Result<Server, Failure> {
+    let folder = folder("multilane-compare-")?;
+    let data = folder.path().join("data");
+    let mut serve = Command::new(program);
+    serve.arg("--data").arg(&data).args(["--json", "serve", "--listen", "127.0.0.1:0", "--signing", "enabled"]);
+    serve.args(["--channels-max", &wanted.channels.to_string()]).stdout(Stdio::piped()).env("MULTILANE_LOG", "warn");
+    let mut process = Process::start("our server", serve, folder)?;
+    let ready: Ready = parsed(&process.first_line()?)?;
+    let address = ready.listen.first().ok_or_else(|| unexpected("it listens nowhere"))?;
+
+    let ask = |words: &[&str]| admin(program, &data, words);
+    ask(&["account", "update", ACCOUNT, "--multichannel", "on"])?;
+    let room = (wanted.bytes + SPARE_BYTES).div_ceil(1 << 20);
+    ask(&["share", "create", SHARE, "--ram", &format!("{room}M")])?;
+    let keys: Keys = parsed(&ask(&["account", "keys", ACCOUNT])?)?;
+    let server =
+        Target { host: address.ip().to_string(), port: address.port(), user: ACCOUNT.to_owned(), password: keys.key1 };
+    Ok(Server {
+        name: "multilane".to_owned(),
+        about: format!("multilane {}, started for this; files on its RAM disk", env!("CARGO_PKG_VERSION")),
+        mount: Mount { server, settings: Settings::default(), share: SHARE.to_owned() },
+        folder: String::new(),
+        process: Some(process),
+    })
+}
+
+/// Has the server's own program change something; gives what it prints as JSON.
+fn admin(program: &Path, data: &Path, words: &[&str]) -> Result<String, Failure> {
+    let mut command = Command::new(program);
+    command.arg("--data").arg(data).arg("--json").args(words).stdin(Stdio::null());
+    let output = command.output().map_err(|cause| unexpected(&cause.to_string()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(unexpected(&format!("`{}` says {}", words.join(" "), said.trim())));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn parsed<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, Failure> {
+    serde_json::from_str(text).map_err(|cause| unexpected(&cause.to_string()))
+}
+
+fn unexpected(cause: &str) -> Failure {
+    Failure {
+        what: format!("our server could not be set up: {cause}"),
+        remedy: "measure one that runs, with --server smb://USER@HOST/SHARE".to_owned(),
+    }
+}

@@ -1,0 +1,143 @@
+//! The command line of `multilane compare`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use control::Error;
+use load::compare::{Op, Protection, Workload};
+
+use crate::remote::arguments::Who;
+use crate::remote::place::Place;
+
+const EXAMPLES: &str = "\
+Examples:
+  multilane compare --quick
+  multilane compare --quick --against samba --json result.json --html result.html
+  multilane compare --workload mt-multi --op read --block 4K --block 1M --channels 1 --channels 4
+  multilane compare --server smb://alice@nas/media --protection seal
+
+Without --server it starts this program's own server on a free port of the loopback address, with a private data folder and a
+RAM disk, and takes it away afterwards. On servers that run it makes files multilane-compare-*.dat, and removes them.
+The password for those is taken from MULTILANE_PASSWORD, or from standard input with --password-stdin.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Compare {
+    /// A subset of the cases that ends within three minutes
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Measure this server, which runs, instead of our own
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) server: Option<Place>,
+
+    /// Measure this one in alternation; may be given several times. `samba` starts Debian's smbd
+    #[arg(long, value_name = "SHARE|samba")]
+    pub(crate) against: Vec<Other>,
+
+    /// Only this workload: mt-multi, mt-single, st-single or st-multi; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workload: Vec<Workload>,
+
+    /// Only reads, or only writes
+    #[arg(long, value_name = "read|write")]
+    pub(crate) op: Vec<Op>,
+
+    /// Only this block size, such as 64K; may be given several times
+    #[arg(long, value_name = "SIZE", value_parser = bytes::<u32>)]
+    pub(crate) block: Vec<u32>,
+
+    /// Only plain, sign or seal; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) protection: Vec<Protection>,
+
+    /// Only this number of channels, and 1; may be given several times
+    #[arg(long, value_name = "N")]
+    pub(crate) channels: Vec<usize>,
+
+    /// Rounds that count; one more goes before them [default: 5, with --quick 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<u32>,
+
+    /// How long each run is measured [default: 1, with --quick 0.25]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) seconds: Option<Duration>,
+
+    /// Threads for each file, of the workloads with many [default: 8]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<u32>,
+
+    /// Requests in flight of each thread [default: 8 of many threads, less with large blocks; 16 of a single one]
+    #[arg(long, value_name = "N")]
+    pub(crate) depth: Option<u32>,
+
+    /// The length of each file [default: 64M, with --quick 16M]
+    #[arg(long, value_name = "SIZE", value_parser = bytes::<u64>)]
+    pub(crate) file_size: Option<u64>,
+
+    /// Write the result as JSON, to standard output where FILE is `-`
+    #[arg(id = "json", long = "json", value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write the result as one HTML page with charts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) who: Who,
+}
+
+/// Another server.
+#[derive(Clone, Debug)]
+pub(crate) enum Other {
+    /// Debian's smbd, started for this.
+    Samba,
+    /// One that runs.
+    Running(Place),
+}
+
+impl FromStr for Other {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        if text.eq_ignore_ascii_case("samba") { Ok(Other::Samba) } else { text.parse().map(Other::Running) }
+    }
+}
+
+/// `4096`, `4K`, `1M`, `2G`.
+fn bytes<T: TryFrom<u64>>(text: &str) -> Result<T, Error> {
+    let wrong = || Error::argument(format!("{text:?} is no size in bytes"), "use a number such as 4096, 64K or 1M");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..).unwrap_or_default() {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let bytes = number.checked_mul(1 << unit).ok_or_else(wrong)?;
+    bytes.try_into().map_err(|_| wrong())
+}
+
+fn seconds(text: &str) -> Result<Duration, Error> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| Error::argument(format!("{text:?} is no number of seconds"), "use a number such as 0.5"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units_of_1024() {
+        for (text, size) in [("512", 512), ("4K", 4096), ("64k", 65536), ("1M", 1 << 20), ("1G", 1 << 30)] {
+            assert_eq!(bytes::<u32>(text).unwrap(), size);
+        }
+        for text in ["", "K", "4KB", "-1", "4 K", "1.5M", "99999999999999999999", "4G"] {
+            assert!(bytes::<u32>(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `multilane compare`.
+
+pub(crate) mod arguments;
+mod progress;
+mod text;
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::{env, fs};
+
+use control::Error;
+use load::compare::servers::Choice as Server;
+use load::compare::{Choice, Plan, Report};
+use load::engine::{Failure, Stop};
+
+use self::arguments::{Compare, Other};
+use self::progress::Bar;
+use crate::output;
+use crate::remote::place::Place;
+use crate::remote::{password, target};
+use crate::signals;
+
+/// Measures, writes the files that were asked for, and prints a table.
+pub(crate) fn run(arguments: &Compare) -> Result<(), Error> {
+    let plan = Plan::of(&choice(arguments)).map_err(|failure| Error::argument(failure.what, failure.remedy))?;
+    let servers = servers(arguments)?;
+    check_files(arguments)?;
+    let stop = Stop::default();
+    signals::end(&stop).map_err(|cause| Error::machine(format!("cannot catch signals: {cause}"), "try again"))?;
+    let bar = Bar::new(std::io::stderr().is_terminal());
+    let report = load::compare::run(&plan, &servers, &bar, &stop);
+    bar.end();
+    let report = report.map_err(failed)?;
+    write(arguments, &report)?;
+    match report.is_complete {
+        true => Ok(()),
+        false => Err(Error::machine(
+            "the comparison was ended before all rounds were done",
+            "let it go on; --quick takes three minutes",
+        )),
+    }
+}
+
+fn choice(arguments: &Compare) -> Choice {
+    Choice {
+        is_quick: arguments.quick,
+        workloads: arguments.workload.clone(),
+        ops: arguments.op.clone(),
+        blocks: arguments.block.clone(),
+        protections: arguments.protection.clone(),
+        channels: arguments.channels.clone(),
+        rounds: arguments.rounds,
+        duration: arguments.seconds,
+        threads: arguments.threads,
+        depth: arguments.depth,
+        file_bytes: arguments.file_size,
+    }
+}
+
+/// The servers, the one that the others are compared with first.
+fn servers(arguments: &Compare) -> Result<Vec<Server>, Error> {
+    let places = arguments.against.iter().filter_map(|other| match other {
+        Other::Running(place) => Some(place),
+        Other::Samba => None,
+    });
+    // Asked for once, and only where somebody signs in to a server that we did not start.
+    let password = match arguments.server.iter().chain(places).next() {
+        Some(_) => password(&arguments.who)?,
+        None => String::new(),
+    };
+    let running = |place: &Place| {
+        Ok(Server::Running {
+            name: format!("{}:{}", place.host, place.port),
+            target: target(place, &arguments.who, password.clone())?,
+            share: place.share.clone(),
+            folder: place.path.replace('/', r"\"),
+        })
+    };
+    let first = match &arguments.server {
+        Some(place) => running(place)?,
+        None => Server::Own { program: own_program()? },
+    };
+    let others = arguments.against.iter().map(|other| match other {
+        Other::Samba => Ok(Server::Samba),
+        Other::Running(place) => running(place),
+    });
+    std::iter::once(Ok(first)).chain(others).collect()
+}
+
+fn own_program() -> Result<std::path::PathBuf, Error> {
+    env::current_exe().map_err(|cause| {
+        Error::machine(format!("cannot find this program: {cause}"), "measure a server that runs, with --server")
+    })
+}
+
+/// Nobody should learn after an hour that the result cannot be written.
+fn check_files(arguments: &Compare) -> Result<(), Error> {
+    if arguments.json.is_some() && arguments.json == arguments.html {
+        return Err(Error::argument("--json and --html name the same file", "name two"));
+    }
+    let files = arguments.json.iter().chain(&arguments.html).filter(|path| path.as_path() != Path::new("-"));
+    for path in files {
+        let opened = fs::OpenOptions::new().create(true).append(true).open(path);
+        opened.map_err(|cause| not_written(path, &cause))?;
+    }
+    Ok(())
+}
+
+fn not_written(path: &Path, cause: &io::Error) -> Error {
+    Error::machine(format!("cannot write {}: {cause}", path.display()), "check the path and the disk under it")
+}
+
+fn write(arguments: &Compare, report: &Report) -> Result<(), Error> {
+    if let Some(path) = &arguments.html {
+        to(path, load::compare::page(report))?;
+    }
+    let mut is_printed = arguments.html.as_deref() == Some(Path::new("-"));
+    if let Some(path) = &arguments.json {
+        let json = serde_json::to_string_pretty(report)
+            .map_err(|cause| Error::machine(format!("cannot write JSON: {cause}"), "report this"))?;
+        is_printed |= path == Path::new("-");
+        to(path, json + "\n")?;
+    }
+    if is_printed { Ok(()) } else { output::write_all(text::of(report).as_bytes()) }
+}
+
+fn to(path: &Path, text: String) -> Result<(), Error> {
+    if path == Path::new("-") {
+        return output::write_all(text.as_bytes());
+    }
+    fs::write(path, text).map_err(|cause| not_written(path, &cause))
+}
+
+fn failed(failure: Failure) -> Error {
+    Error::machine(failure.what, failure.remedy)
+}

@@ -1,0 +1,116 @@
+//! The result for a terminal.
+
+use std::fmt::Write;
+
+use load::compare::{Case, NeverWorse, Report, size};
+
+use crate::table::Table;
+
+/// A table of all cases, and the verdicts.
+pub(super) fn of(report: &Report) -> String {
+    let mut text = cases(report);
+    text.push('\n');
+    for verdict in &report.summary.never_worse {
+        text.push_str(&never_worse(verdict));
+    }
+    let against = against(report);
+    if !against.is_empty() {
+        let _ = write!(text, "\n{against}");
+    }
+    for note in &report.notes {
+        let _ = writeln!(text, "\nnote: {note}");
+    }
+    text
+}
+
+fn cases(report: &Report) -> String {
+    let mut table = Table::new([
+        "SERVER",
+        "WORKLOAD",
+        "OP",
+        "BLOCK",
+        "PROTECTION",
+        "CHANNELS",
+        "IOPS",
+        "MIB/S",
+        "RATIO",
+        "LOW",
+        "HIGH",
+        "P50 US",
+        "P99 US",
+        "CLIENT US/OP",
+        "SERVER US/OP",
+    ]);
+    for case in &report.cases {
+        table.row(row(case));
+    }
+    table.text()
+}
+
+fn row(case: &Case) -> [String; 15] {
+    let ratio = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+    [
+        case.server.clone(),
+        case.workload.to_string(),
+        case.op.to_string(),
+        size(case.block_bytes),
+        case.protection.to_string(),
+        case.channels.to_string(),
+        format!("{:.0}", case.iops_median),
+        format!("{:.1}", case.mibps_median),
+        ratio(case.ratio_to_one_channel_median),
+        ratio(case.ratio_low),
+        ratio(case.ratio_high),
+        format!("{:.0}", case.latency.p50_us),
+        format!("{:.0}", case.latency.p99_us),
+        format!("{:.1}", case.client_cpu_us_per_op),
+        case.server_cpu_us_per_op.map_or_else(String::new, |cpu| format!("{cpu:.1}")),
+    ]
+}
+
+fn never_worse(verdict: &NeverWorse) -> String {
+    let mut text = format!(
+        "{}: several channels against one, over {} cases: median ratio {:.2}; one channel against itself lies within {:.1} %; {}.\n",
+        verdict.server,
+        verdict.cases,
+        verdict.ratio_median,
+        verdict.one_channel_spread_median * 100.0,
+        if verdict.holds { "never worse" } else { "worse in places" },
+    );
+    for worse in &verdict.worse {
+        let _ = writeln!(
+            text,
+            "  {} {} {} {} with {} channels: {:.2}, and chance explains {:.2}",
+            worse.workload,
+            worse.op,
+            size(worse.block_bytes),
+            worse.protection,
+            worse.channels,
+            worse.ratio,
+            worse.one_channel_spread,
+        );
+    }
+    text
+}
+
+fn against(report: &Report) -> String {
+    let Some(first) = report.servers.first().filter(|_| !report.summary.against.is_empty()) else {
+        return String::new();
+    };
+    let mut table =
+        Table::new(["AGAINST", "WORKLOAD", "OP", "BLOCK", "PROTECTION", "CHANNELS", "RATIO", "LOW", "HIGH"]);
+    for against in &report.summary.against {
+        table.row([
+            against.server.clone(),
+            against.workload.to_string(),
+            against.op.to_string(),
+            size(against.block_bytes),
+            against.protection.to_string(),
+            against.channels.to_string(),
+            format!("{:.2}", against.ratio_median),
+            format!("{:.2}", against.ratio_low),
+            format!("{:.2}", against.ratio_high),
+        ]);
+    }
+    format!("{} divided by:\n{}", first.name, table.text())
+}
