@@ -1,7 +1,8 @@
 //! One connection of a session, and how much it has to do.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -26,9 +27,14 @@ pub(crate) struct Channel {
     pub(crate) since: Instant,
     /// Bytes that requests in flight move, and their cost.
     work: AtomicU64,
-    requests: AtomicUsize,
     answered: AtomicU64,
-    used: Mutex<Instant>,
+    used: Mutex<Used>,
+}
+
+/// When a channel was last seen at work.
+struct Used {
+    at: Instant,
+    answered: u64,
 }
 
 /// A channel as users see it.
@@ -65,9 +71,8 @@ impl Channel {
             remote,
             since: now,
             work: AtomicU64::new(0),
-            requests: AtomicUsize::new(0),
             answered: AtomicU64::new(0),
-            used: Mutex::new(now),
+            used: Mutex::new(Used { at: now, answered: 0 }),
         }
     }
 
@@ -84,9 +89,14 @@ impl Channel {
         self.work.load(Ordering::Relaxed)
     }
 
-    /// Since when nothing was asked on it; `None` while something is.
-    pub(crate) fn idle_since(&self) -> Option<Instant> {
-        (self.requests.load(Ordering::Relaxed) == 0).then(|| *self.used.lock())
+    /// How long it has had nothing to do, as far as whoever asks this now and then can see.
+    pub(crate) fn idle(&self) -> Duration {
+        let mut used = self.used.lock();
+        let (now, answered) = (Instant::now(), self.answered.load(Ordering::Relaxed));
+        if self.work() > 0 || answered != used.answered {
+            *used = Used { at: now, answered };
+        }
+        now.duration_since(used.at)
     }
 
     /// What users see of it.
@@ -115,7 +125,6 @@ impl<'a> Task<'a> {
     fn begin(channel: &'a Channel, bytes: usize) -> Self {
         let cost = bytes as u64 + REQUEST_COST;
         channel.work.fetch_add(cost, Ordering::Relaxed);
-        channel.requests.fetch_add(1, Ordering::Relaxed);
         Task { channel, cost }
     }
 }
@@ -123,7 +132,5 @@ impl<'a> Task<'a> {
 impl Drop for Task<'_> {
     fn drop(&mut self) {
         self.channel.work.fetch_sub(self.cost, Ordering::Relaxed);
-        *self.channel.used.lock() = Instant::now();
-        self.channel.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,8 +1,9 @@
 //! An open file or directory (MS-SMB2 3.2.1.6).
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use bytes::{Buf, BytesMut};
 use parking_lot::Mutex;
 use wire::fscc::FileClass;
 use wire::ids::{FileId, Guid};
@@ -46,16 +47,16 @@ enum Held {
     Lost,
 }
 
-/// Bytes that were read, in the buffer that they arrived in.
-#[derive(Debug)]
-pub struct Data {
-    bytes: Vec<u8>,
-    range: std::ops::Range<usize>,
-}
+/// Bytes that were read, in the buffer that they arrived in. That is used again once this is dropped.
+#[derive(Debug, Default)]
+pub struct Data(BytesMut);
 
 impl Data {
-    pub(crate) fn new(bytes: Vec<u8>, range: std::ops::Range<usize>) -> Self {
-        Data { bytes, range }
+    /// That part of a message.
+    pub(crate) fn new(mut message: BytesMut, range: Range<usize>) -> Self {
+        message.truncate(range.end);
+        message.advance(range.start.min(message.len()));
+        Data(message)
     }
 }
 
@@ -63,7 +64,7 @@ impl Deref for Data {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.bytes.get(self.range.clone()).unwrap_or_default()
+        &self.0
     }
 }
 

@@ -4,9 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use secure::kdf::SessionKeys;
-use secure::seal::{NonceSpace, Opener, Sealer};
+use secure::seal::{Nonce, NonceRange, NonceSpace, Opener, Sealer};
 use secure::sign::SigningKey;
 use wire::ids::SessionId;
+
+use crate::connection::Loss;
 
 /// What protects a request and its answer.
 #[derive(Clone, Debug)]
@@ -17,6 +19,16 @@ pub(crate) enum Guard {
     Signed(Arc<SigningKey>),
     /// Encryption of both.
     Sealed(Arc<Seals>),
+}
+
+impl Guard {
+    /// The nonce that a message needs, where it is sealed.
+    pub(crate) fn nonce(&self, nonces: &mut NonceRange) -> Result<Option<Nonce>, Loss> {
+        match self {
+            Guard::Sealed(seals) => nonces.draw(&seals.space).map(Some).map_err(|_| Loss("every nonce is used up")),
+            Guard::Bare | Guard::Signed(_) => Ok(None),
+        }
+    }
 }
 
 /// A session's encryption, for all of its channels: they draw their nonces from one space.

@@ -100,6 +100,7 @@ fn probe(shared: &Arc<Shared>, channel: &Arc<Channel>) {
     let state = shared.state.lock();
     let Some(identity) = state.identity.clone() else { return };
     let way = Way { channel: Arc::clone(channel), identity, sequence: state.sequence };
+    drop(state);
     let seal = shared.settings.seal;
     tokio::spawn(async move {
         let body = |out: &mut Vec<u8>, _: FileId| EchoRequest.encode(out);
@@ -112,9 +113,11 @@ fn probe(shared: &Arc<Shared>, channel: &Arc<Channel>) {
 /// Closes the channels but the first when none has had anything to do.
 fn close_idle(shared: &Shared) {
     let mut state = shared.state.lock();
-    let is_idle = |channel: &Arc<Channel>| channel.idle_since().is_some_and(|since| since.elapsed() >= IDLE_MAX);
-    if state.channels.len() > 1 && state.channels.iter().all(is_idle) {
+    // Each is looked at, so that each knows when it was last at work.
+    let busy = state.channels.iter().filter(|channel| channel.idle() < IDLE_MAX).count();
+    if state.channels.len() > 1 && busy == 0 {
         let closed = state.channels.split_off(1);
+        shared.publish(&state);
         drop(state);
         drop(closed);
         shared.paths.lock().tried = None;
@@ -208,6 +211,7 @@ impl Shared {
                 let is_same = state.identity.as_ref().is_some_and(|now| now.session_id == identity.session_id);
                 if is_same && state.phase == Phase::Up {
                     state.channels.push(Arc::new(channel));
+                    self.publish(&state);
                     drop(state);
                     self.notify();
                 }

@@ -1,8 +1,10 @@
 //! One request as bytes on their way, and one answer as bytes that came.
 
-use parking_lot::Mutex;
+use std::ops::Range;
+
+use bytes::BytesMut;
 use secure::Role;
-use secure::seal::{NonceRange, TRANSFORM_HEADER_LENGTH};
+use secure::seal::{Nonce, TRANSFORM_HEADER_LENGTH};
 use wire::frame::{PREFIX_LENGTH, frame_prefix};
 use wire::header::{Flags, HEADER_LENGTH, Header, NEXT_COMMAND_OFFSET, Route};
 use wire::ids::{Command, MessageId, SessionId, TreeId};
@@ -44,41 +46,47 @@ pub(crate) struct Related {
 #[derive(Clone, Copy)]
 pub(crate) struct Numbers {
     pub(crate) first: MessageId,
-    pub(crate) related: MessageId,
+    pub(crate) related: Option<MessageId>,
     pub(crate) credits: u16,
 }
 
 impl Request<'_> {
-    /// The whole frame, signed or sealed, and where in it the message begins.
-    pub(crate) fn frame(&self, numbers: Numbers, nonces: &Mutex<NonceRange>) -> Result<Frame, Loss> {
-        let transform = if matches!(self.guard, Guard::Sealed(_)) { TRANSFORM_HEADER_LENGTH } else { 0 };
-        let start = PREFIX_LENGTH + transform;
-        let mut bytes = Vec::with_capacity(start + HEADER_LENGTH + self.room);
-        bytes.resize(start, 0);
+    /// Appends the whole frame, signed or sealed, or nothing. A nonce must be there where it is to be sealed.
+    pub(crate) fn append(&self, out: &mut Vec<u8>, numbers: Numbers, nonce: Option<Nonce>) -> Result<Frame, Loss> {
+        let begin = out.len();
+        self.append_frame(out, numbers, nonce).inspect_err(|_| out.truncate(begin))
+    }
+
+    fn append_frame(&self, out: &mut Vec<u8>, numbers: Numbers, nonce: Option<Nonce>) -> Result<Frame, Loss> {
+        let transform = if nonce.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
+        let begin = out.len();
+        let start = begin + PREFIX_LENGTH + transform;
+        out.reserve(PREFIX_LENGTH + transform + HEADER_LENGTH + self.room);
+        out.resize(start, 0);
         let first = self.header(self.command, self.charge, numbers.first, numbers.credits);
-        bytes.extend_from_slice(&first.to_bytes());
-        (self.body)(&mut bytes);
-        if let Some(related) = self.related {
-            let length = (bytes.len() - start).next_multiple_of(COMPOUND_ALIGNMENT);
-            bytes.resize(start + length, 0);
-            bytes[start + NEXT_COMMAND_OFFSET..][..4].copy_from_slice(&(length as u32).to_le_bytes());
-            self.sign(&mut bytes[start..]);
-            let mut second = self.header(related.command, 1, numbers.related, 1);
+        out.extend_from_slice(&first.to_bytes());
+        (self.body)(out);
+        if let (Some(related), Some(id)) = (self.related, numbers.related) {
+            let length = (out.len() - start).next_multiple_of(COMPOUND_ALIGNMENT);
+            out.resize(start + length, 0);
+            out[start + NEXT_COMMAND_OFFSET..][..4].copy_from_slice(&(length as u32).to_le_bytes());
+            self.sign(&mut out[start..]);
+            let mut second = self.header(related.command, 1, id, 1);
             second.flags |= Flags::RELATED_OPERATIONS;
-            bytes.extend_from_slice(&second.to_bytes());
-            (related.body)(&mut bytes);
-            self.sign(&mut bytes[start + length..]);
+            out.extend_from_slice(&second.to_bytes());
+            (related.body)(out);
+            self.sign(&mut out[start + length..]);
         } else {
-            self.sign(&mut bytes[start..]);
+            self.sign(&mut out[start..]);
         }
-        if let Guard::Sealed(seals) = self.guard {
-            let nonce = nonces.lock().draw(&seals.space).map_err(|_| Loss("every nonce is used up"))?;
-            let sealed = seals.sealer.seal(&mut bytes[PREFIX_LENGTH..], seals.session_id, nonce);
+        let frame = &mut out[begin..];
+        if let (Guard::Sealed(seals), Some(nonce)) = (self.guard, nonce) {
+            let sealed = seals.sealer.seal(&mut frame[PREFIX_LENGTH..], seals.session_id, nonce);
             sealed.map_err(|_| Loss("a message cannot be sealed"))?;
         }
-        let prefix = frame_prefix(bytes.len() - PREFIX_LENGTH).map_err(|_| Loss("a request is too long"))?;
-        bytes[..PREFIX_LENGTH].copy_from_slice(&prefix);
-        Ok(Frame { bytes, start })
+        let prefix = frame_prefix(frame.len() - PREFIX_LENGTH).map_err(|_| Loss("a request is too long"))?;
+        frame[..PREFIX_LENGTH].copy_from_slice(&prefix);
+        Ok(Frame { length: frame.len(), message: start..out.len() })
     }
 
     fn header(&self, command: Command, charge: u16, id: MessageId, credits: u16) -> Header {
@@ -106,15 +114,10 @@ impl Request<'_> {
 
 /// A frame ready to be sent.
 pub(crate) struct Frame {
-    pub(crate) bytes: Vec<u8>,
-    start: usize,
-}
-
-impl Frame {
-    /// The message, as the pre-authentication hash wants it; encrypted where it is sealed.
-    pub(crate) fn message(&self) -> &[u8] {
-        &self.bytes[self.start..]
-    }
+    /// Of all of it.
+    pub(crate) length: usize,
+    /// Where the message stands, as the pre-authentication hash wants it; encrypted where it is sealed.
+    pub(crate) message: Range<usize>,
 }
 
 /// How an answer arrived.
@@ -126,19 +129,18 @@ pub(crate) enum Arrival {
     Sealed,
 }
 
-/// An answer: its header, and the frame that holds it.
+/// An answer: its header, and the message that it begins.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) header: Header,
     pub(crate) arrival: Arrival,
-    bytes: Vec<u8>,
-    start: usize,
+    bytes: BytesMut,
 }
 
 impl Answer {
-    /// `bytes[start..]` is the message, header included.
-    pub(crate) fn new(header: Header, arrival: Arrival, bytes: Vec<u8>, start: usize) -> Self {
-        Answer { header, arrival, bytes, start }
+    /// `bytes` are the message, header included.
+    pub(crate) fn new(header: Header, arrival: Arrival, bytes: BytesMut) -> Self {
+        Answer { header, arrival, bytes }
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -147,12 +149,12 @@ impl Answer {
 
     /// The message, header included.
     pub(crate) fn message(&self) -> &[u8] {
-        self.bytes.get(self.start..).unwrap_or_default()
+        &self.bytes
     }
 
-    /// The frame, and where the message begins in it.
-    pub(crate) fn into_bytes(self) -> (Vec<u8>, usize) {
-        (self.bytes, self.start)
+    /// The same to keep.
+    pub(crate) fn into_bytes(self) -> BytesMut {
+        self.bytes
     }
 
     /// True where the answer is protected as its request was (3.2.5.1.3).
@@ -160,8 +162,7 @@ impl Answer {
         match (guard, self.arrival) {
             (Guard::Bare, Arrival::Plain) | (Guard::Sealed(_) | Guard::Signed(_), Arrival::Sealed) => true,
             (Guard::Signed(key), Arrival::Plain) => {
-                let message = self.bytes.get_mut(self.start..).unwrap_or_default();
-                self.header.flags.contains(Flags::SIGNED) && key.verify(message, Role::Server)
+                self.header.flags.contains(Flags::SIGNED) && key.verify(&mut self.bytes, Role::Server)
             }
             (Guard::Bare, Arrival::Sealed) | (Guard::Sealed(_), Arrival::Plain) => false,
         }

@@ -84,8 +84,16 @@ impl<'a> Ask<'a> {
 /// A channel with what it takes to ask on it.
 pub(crate) struct Way {
     pub(crate) channel: Arc<Channel>,
-    pub(crate) identity: Identity,
+    pub(crate) identity: Arc<Identity>,
     pub(crate) sequence: u16,
+}
+
+/// The channels that there are, with what it takes to ask on them. It is replaced whole, so that nobody who asks waits for a lock.
+pub(crate) struct Ways {
+    pub(crate) identity: Arc<Identity>,
+    /// Session.ChannelSequence.
+    pub(crate) sequence: u16,
+    pub(crate) channels: Vec<Arc<Channel>>,
 }
 
 /// Why an attempt gave no answer.
@@ -162,7 +170,7 @@ impl Shared {
 
     /// Asks once, where there is a channel at once.
     pub(crate) async fn perform_once(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
-        let way = self.pick(ask.charge())?.ok_or(Error::Lost("no connection is left"))?;
+        let way = self.pick(ask.charge()).ok_or(Error::Lost("no connection is left"))?;
         match way.ask(ask, self.settings.seal, false).await {
             Ok(answer) => Ok(answer),
             Err(Failed::Final(error)) => Err(error),
@@ -173,16 +181,24 @@ impl Shared {
     /// True for a change that the server refuses because others, from before a channel was lost, are not through yet (3.3.5.2.10); false
     /// once that has taken too long, or where nothing was lost.
     fn comes_out_of_turn(&self, answer: &Answer, patience: &mut Option<Instant>) -> bool {
-        let has_lost = self.state.lock().losses > 0;
+        if answer.status() != Status::FILE_NOT_AVAILABLE || self.state.lock().losses == 0 {
+            return false;
+        }
         let until = *patience.get_or_insert_with(|| Instant::now() + TURN_MAX);
-        answer.status() == Status::FILE_NOT_AVAILABLE && has_lost && Instant::now() < until
+        Instant::now() < until
     }
 
     /// The way for the next request, once there is one.
-    async fn way(self: &Arc<Self>, charge: u16) -> Result<Way, Error> {
+    async fn way(&self, charge: u16) -> Result<Way, Error> {
+        if let Some(way) = self.pick(charge) {
+            return Ok(way);
+        }
         let mut changed = self.changed.subscribe();
         loop {
-            if let Some(way) = self.pick(charge)? {
+            if let Phase::Gone(error) = &self.state.lock().phase {
+                return Err(error.clone());
+            }
+            if let Some(way) = self.pick(charge) {
                 return Ok(way);
             }
             if changed.changed().await.is_err() {
@@ -191,29 +207,39 @@ impl Shared {
         }
     }
 
-    /// The first channel with little to do, else the one with least: what is small stays on one channel, what is large spreads.
-    fn pick(&self, charge: u16) -> Result<Option<Way>, Error> {
-        let state = self.state.lock();
-        match (&state.phase, &state.identity) {
-            (Phase::Gone(error), _) => Err(error.clone()),
-            (Phase::Reconnecting, _) | (Phase::Up, None) => Ok(None),
-            (Phase::Up, Some(identity)) => {
-                let usable = || state.channels.iter().filter(|channel| !channel.connection.has_ended());
-                let idle =
-                    usable().find(|channel| channel.work() < LITTLE_WORK_BYTES && channel.connection.affords(charge));
-                if idle.is_none() || usable().map(|channel| channel.work()).sum::<u64>() >= LITTLE_WORK_BYTES {
-                    self.call.notify_one();
-                }
-                let least = || usable().min_by_key(|channel| (!channel.connection.affords(charge), channel.work()));
-                // One that has ended is lost as soon as its keeper looks, or somebody asks on it.
-                let channel = idle.or_else(least).or(state.channels.first());
-                Ok(channel.map(|channel| Way {
-                    channel: Arc::clone(channel),
-                    identity: identity.clone(),
-                    sequence: state.sequence,
-                }))
+    fn pick(&self, charge: u16) -> Option<Way> {
+        let ways = self.ways.load();
+        let ways = ways.as_ref()?;
+        let (channel, is_much) = ways.pick(charge)?;
+        if is_much {
+            self.call.notify_one();
+        }
+        Some(Way { channel: Arc::clone(channel), identity: Arc::clone(&ways.identity), sequence: ways.sequence })
+    }
+}
+
+impl Ways {
+    /// The first channel with little to do, else the one with least: what is small stays on one channel, what is large spreads. And
+    /// whether there is so much to do that more channels would help.
+    fn pick(&self, charge: u16) -> Option<(&Arc<Channel>, bool)> {
+        let mut work = 0;
+        let mut idle = None;
+        let mut least = None;
+        for channel in self.channels.iter().filter(|channel| !channel.connection.has_ended()) {
+            let (own, affords) = (channel.work(), channel.connection.affords(charge));
+            work += own;
+            if idle.is_none() && own < LITTLE_WORK_BYTES && affords {
+                idle = Some(channel);
+            }
+            let rank = (!affords, own);
+            if least.is_none_or(|(before, _)| rank < before) {
+                least = Some((rank, channel));
             }
         }
+        let is_much = idle.is_none() || work >= LITTLE_WORK_BYTES;
+        // One that has ended is lost as soon as its keeper looks, or somebody asks on it.
+        let channel = idle.or(least.map(|(_, channel)| channel)).or(self.channels.first())?;
+        Some((channel, is_much))
     }
 }
 

@@ -22,9 +22,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 pub(crate) async fn establish(shared: &Arc<Shared>) -> Result<(), Error> {
     let (identity, channel) = connected(shared, SessionId(0)).await?;
     let mut state = shared.state.lock();
-    state.identity = Some(identity);
+    state.identity = Some(Arc::new(identity));
     state.channels.push(Arc::new(channel));
     state.phase = Phase::Up;
+    shared.publish(&state);
     Ok(())
 }
 
@@ -57,7 +58,7 @@ async fn again(shared: &Arc<Shared>) -> Result<(), Error> {
         (state.identity.as_ref().map_or(SessionId(0), |identity| identity.session_id), state.sequence)
     };
     let (identity, channel) = connected(shared, previous).await?;
-    let way = Way { channel: Arc::new(channel), identity, sequence };
+    let way = Way { channel: Arc::new(channel), identity: Arc::new(identity), sequence };
     let (trees, opens) = {
         let state = shared.state.lock();
         let trees: Vec<_> = state.trees.iter().filter_map(Weak::upgrade).collect();
@@ -77,6 +78,7 @@ async fn again(shared: &Arc<Shared>) -> Result<(), Error> {
     state.identity = Some(way.identity);
     state.channels = vec![way.channel];
     state.phase = Phase::Up;
+    shared.publish(&state);
     Ok(())
 }
 

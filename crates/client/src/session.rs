@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use secure::ntlm::{Credentials, NtHash};
 use secure::seal::Cipher;
@@ -28,7 +29,7 @@ use crate::keeper::{self, Paths};
 use crate::message::Answer;
 use crate::network::Network;
 use crate::pairing::Pair;
-use crate::perform::Ask;
+use crate::perform::{Ask, Ways};
 use crate::reconnect;
 use crate::settings::{Channels, Settings};
 use crate::tree::{Tree, TreeState};
@@ -94,6 +95,8 @@ pub(crate) struct Shared {
     pub(crate) network: Arc<dyn Network>,
     pub(crate) client_guid: Guid,
     pub(crate) state: Mutex<State>,
+    /// What of it is needed to ask; none where there is no channel.
+    pub(crate) ways: ArcSwapOption<Ways>,
     /// Changes with the phase and the channels.
     pub(crate) changed: watch::Sender<u64>,
     /// Calls the keeper.
@@ -105,7 +108,7 @@ pub(crate) struct Shared {
 /// What changes while a session lives.
 pub(crate) struct State {
     pub(crate) phase: Phase,
-    pub(crate) identity: Option<Identity>,
+    pub(crate) identity: Option<Arc<Identity>>,
     pub(crate) channels: Vec<Arc<Channel>>,
     /// Session.ChannelSequence.
     pub(crate) sequence: u16,
@@ -148,6 +151,7 @@ impl Session {
                 losses: 0,
                 is_closing: false,
             }),
+            ways: ArcSwapOption::empty(),
             changed: watch::Sender::new(0),
             call: Notify::new(),
             paths: Mutex::default(),
@@ -246,6 +250,15 @@ impl Shared {
         self.changed.send_modify(|version| *version += 1);
     }
 
+    /// Requests go the ways that there are now. To be called, with the state locked, whenever these change.
+    pub(crate) fn publish(&self, state: &State) {
+        let identity = state.identity.as_ref().filter(|_| state.phase == Phase::Up);
+        self.ways.store(identity.map(|identity| {
+            let (identity, channels) = (Arc::clone(identity), state.channels.clone());
+            Arc::new(Ways { identity, sequence: state.sequence, channels })
+        }));
+    }
+
     /// Remembers a tree, to be connected to again, and forgets those that nobody uses.
     pub(crate) fn know_tree(&self, tree: &Arc<TreeState>) {
         let mut state = self.state.lock();
@@ -267,7 +280,9 @@ impl Shared {
         let channels = {
             let mut state = self.state.lock();
             state.phase = Phase::Gone(error);
-            std::mem::take(&mut state.channels)
+            let channels = std::mem::take(&mut state.channels);
+            self.publish(&state);
+            channels
         };
         drop(channels);
         self.notify();
@@ -289,6 +304,7 @@ impl Shared {
             state.phase = Phase::Reconnecting;
             tokio::spawn(reconnect::run(Arc::downgrade(self)));
         }
+        self.publish(&state);
         drop(state);
         self.call.notify_one();
         self.notify();

@@ -17,13 +17,12 @@ pub(crate) async fn read(open: &OpenState, offset: u64, length: usize) -> Result
     let ask = Ask { bytes: length, ..Ask::of(open, Command::READ, &body) };
     let answer = open.tree.shared.perform(&ask).await?;
     if answer.status() == Status::END_OF_FILE {
-        return Ok(Data::new(Vec::new(), 0..0));
+        return Ok(Data::default());
     }
     let answer = answer.expect(&[Status::SUCCESS], || format!("read {}", open.path))?;
     let range = ReadResponse::decode(answer.message())?.data_range();
     if range.len() > length {
         return Err(Error::Malformed("more data than was asked for"));
     }
-    let (bytes, start) = answer.into_bytes();
-    Ok(Data::new(bytes, start + range.start..start + range.end))
+    Ok(Data::new(answer.into_bytes(), range))
 }

@@ -1,0 +1,116 @@
+//! What a connection receives: frames are unsealed, taken apart and handed to those who wait, all that arrived together in one go.
+
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use bytes::BytesMut;
+use secure::seal::TRANSFORM_HEADER_LENGTH;
+use tokio::io::AsyncRead;
+use wire::header::{HEADER_LENGTH, Header};
+use wire::ids::MessageId;
+use wire::transform::{TRANSFORM_PROTOCOL_ID, TransformHeader};
+
+use crate::connection::{Core, Loss};
+use crate::inbox::Inbox;
+use crate::message::{Answer, Arrival};
+
+/// More credits than any window needs are left unused.
+const CREDITS_MAX: usize = 8192;
+
+/// Answers that arrived together, and who is woken for them. Kept for their room.
+#[derive(Default)]
+struct Arrived {
+    answers: Vec<Answer>,
+    wakers: Vec<Waker>,
+}
+
+impl Core {
+    /// Receives until the connection ends; gives the reason.
+    pub(crate) async fn receive(&self, mut reader: impl AsyncRead + Unpin) -> Loss {
+        let mut inbox = Inbox::new();
+        let mut arrived = Arrived::default();
+        loop {
+            let taken = self.take_all(&mut inbox, &mut arrived);
+            self.deliver(&mut arrived);
+            if let Err(loss) = taken {
+                return loss;
+            }
+            match inbox.fill(&mut reader).await {
+                Ok(0) | Err(_) if inbox.is_torn() => return Loss("the connection broke"),
+                Ok(0) | Err(_) => return Loss("the server closed the connection"),
+                Ok(count) => {
+                    self.received.fetch_add(count as u64, Ordering::Relaxed);
+                    let now = self.tick();
+                    self.moved.store(now, Ordering::Relaxed);
+                    self.heard.store(now, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    fn take_all(&self, inbox: &mut Inbox, arrived: &mut Arrived) -> Result<(), Loss> {
+        while let Some(frame) = inbox.cut(self.answer_bytes_max.load(Ordering::Relaxed))? {
+            self.take(frame, &mut arrived.answers)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a frame apart.
+    fn take(&self, mut frame: BytesMut, answers: &mut Vec<Answer>) -> Result<(), Loss> {
+        let arrival = self.open(&mut frame)?;
+        loop {
+            let header = Header::decode(&frame).map_err(|_| Loss("an answer has no header"))?;
+            if !header.is_response() {
+                return Err(Loss("the server sent a request"));
+            }
+            let step = header.next_command as usize;
+            if step == 0 {
+                answers.push(Answer::new(header, arrival, frame));
+                return Ok(());
+            }
+            if step < HEADER_LENGTH || step > frame.len() || !step.is_multiple_of(8) {
+                return Err(Loss("NextCommand of an answer lies outside of its frame"));
+            }
+            answers.push(Answer::new(header, arrival, frame.split_to(step)));
+        }
+    }
+
+    /// Decrypts a frame in place where it is sealed; what is left is the message.
+    fn open(&self, frame: &mut BytesMut) -> Result<Arrival, Loss> {
+        if !frame.starts_with(&TRANSFORM_PROTOCOL_ID) {
+            return Ok(Arrival::Plain);
+        }
+        let header = TransformHeader::decode(frame).map_err(|_| Loss("a sealed answer is too short"))?;
+        let seals = self.seals.get().filter(|seals| seals.session_id == header.session_id);
+        let seals = seals.ok_or(Loss("a sealed answer is of no session"))?;
+        seals.opener.open(frame).map_err(|_| Loss("a sealed answer does not fit its key"))?;
+        drop(frame.split_to(TRANSFORM_HEADER_LENGTH));
+        Ok(Arrival::Sealed)
+    }
+
+    /// Hands answers to those who wait for them.
+    fn deliver(&self, arrived: &mut Arrived) {
+        if arrived.answers.is_empty() {
+            return;
+        }
+        let mut granted = 0;
+        let now = self.clock.load(Ordering::Relaxed);
+        {
+            let mut desk = self.desk.lock();
+            for answer in arrived.answers.drain(..) {
+                if answer.header.message_id == MessageId::UNSOLICITED {
+                    let _ = self.unsolicited.send(answer);
+                    continue;
+                }
+                let credits = usize::from(answer.header.credits);
+                if let Ok(waker) = desk.flight.deliver(answer, now) {
+                    granted += credits;
+                    arrived.wakers.extend(waker);
+                }
+            }
+        }
+        let room = CREDITS_MAX.saturating_sub(self.credits.available_permits());
+        self.credits.add_permits(granted.min(room));
+        arrived.wakers.drain(..).for_each(Waker::wake);
+    }
+}
