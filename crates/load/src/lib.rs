@@ -8,4 +8,5 @@ pub mod diskspd;
 pub mod engine;
 pub mod network;
 pub mod profile;
+pub mod raw;
 pub mod results;

@@ -80,6 +80,13 @@ pub(crate) enum Command {
     },
     /// Measure what several channels give, on our server and others
     Compare(Compare),
+    /// Answer raw TCP requests, as the far end of what a comparison takes for the limit
+    #[command(hide = true)]
+    RawEnd {
+        /// Listen here
+        #[arg(long, value_name = "ADDRESS:PORT")]
+        listen: SocketAddr,
+    },
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  multilane completions bash > /etc/bash_completion.d/multilane")]
     Completions {

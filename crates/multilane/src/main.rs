@@ -7,6 +7,7 @@ mod data;
 mod hints;
 mod live;
 mod output;
+mod raw_end;
 mod remote;
 mod serve;
 mod share;
@@ -44,6 +45,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::OpenFiles => live::open_files(&data()?, output),
         Command::Server(command) => live::server(&data()?, &command, output),
         Command::Close(command) => live::close(&data()?, &command, output),
+        Command::RawEnd { listen } => raw_end::run(listen),
         Command::Remote(command) => remote::run(&command, output),
         // It has the exit codes of its model.
         Command::Diskspd { words } => return Ok(remote::diskspd::run(&words, output)),
