@@ -4,7 +4,7 @@
 //! rather than a minute.
 
 use super::options::{Draft, Flag, Overrides};
-use super::{validate, wrong};
+use super::{profile_xml, validate, wrong};
 use crate::engine::Failure;
 use crate::profile::Profile;
 
@@ -80,12 +80,71 @@ fn profile(flags: &[Flag<'_>], targets: &[&str], surroundings: &Surroundings<'_>
             others.push(*flag);
         }
     }
-    if targets.is_empty() {
-        return Err(vec![wrong("no target is given", "name a file after the options")]);
-    }
-    let mut profile = Draft::read(&others).map_err(|failure| vec![failure])?.profile(targets);
+    let is_file = |flag: &&Flag<'_>| flag.letter == 'X';
+    let mut profile = match others.iter().find(is_file) {
+        Some(file) => from_file(file, &others, targets, surroundings).map_err(|failure| vec![failure])?,
+        None if targets.is_empty() => return Err(vec![wrong("no target is given", "name a file after the options")]),
+        None => Draft::read(&others).map_err(|failure| vec![failure])?.profile(targets),
+    };
     overrides.apply(&mut profile);
     Ok(profile)
+}
+
+/// Reads the profile of `-X`, and puts the targets of the command line in place of its `*1`, `*2` and so on.
+fn from_file(
+    file: &Flag<'_>,
+    others: &[Flag<'_>],
+    targets: &[&str],
+    surroundings: &Surroundings<'_>,
+) -> Result<Profile, Failure> {
+    match others.iter().find(|flag| flag.text != file.text) {
+        Some(flag) if flag.letter == 'X' => {
+            return Err(wrong(format!("{} and {} are two profiles", file.text, flag.text), "give one -X"));
+        }
+        Some(flag) => {
+            let what = format!("{} cannot go with -X", flag.text);
+            return Err(wrong(what, "say it in the profile; only -C, -d, -R, -v, -W and -z go with -X"));
+        }
+        None => {}
+    }
+    if file.value.is_empty() {
+        return Err(wrong("-X names no file", "use -X<file>, such as -Xprofile.xml"));
+    }
+    let document = (surroundings.file)(file.value).map_err(|why| wrong(why, "check the name of the profile"))?;
+    let mut profile = profile_xml::read(&document)
+        .map_err(|Failure { what, remedy }| wrong(format!("{}: {what}", file.value), remedy))?;
+    substitute(&mut profile, targets)?;
+    Ok(profile)
+}
+
+fn substitute(profile: &mut Profile, paths: &[&str]) -> Result<(), Failure> {
+    let mut is_used = vec![false; paths.len()];
+    for target in profile.time_spans.iter_mut().flat_map(|span| &mut span.targets) {
+        let Some(number) = target.path.strip_prefix('*') else { continue };
+        let index = number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse::<usize>().ok()).flatten();
+        let index = index.and_then(|number| number.checked_sub(1)).ok_or_else(|| {
+            wrong(format!("the profile's target {:?} has no number", target.path), "use *1, *2 and so on")
+        })?;
+        match (paths.get(index), is_used.get_mut(index)) {
+            (Some(path), Some(is_used)) => {
+                target.path = (*path).to_owned();
+                *is_used = true;
+            }
+            // A profile may be printed without the files it will be for.
+            _ if paths.is_empty() => {}
+            _ => {
+                let what = format!("nothing stands for the target {} of the profile", target.path);
+                return Err(wrong(what, format!("name {} files on the command line", index.saturating_add(1))));
+            }
+        }
+    }
+    match is_used.iter().position(|is_used| !is_used).and_then(|index| paths.get(index).zip(Some(index))) {
+        Some((path, index)) => {
+            let what = format!("the profile has no target *{} that {path} could stand for", index + 1);
+            Err(wrong(what, "leave the name out, or check the profile"))
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -10,11 +10,14 @@ mod help;
 pub mod machine;
 mod options;
 mod order;
+pub mod profile_xml;
 mod refused;
 pub mod report_text;
+pub mod report_xml;
 mod size;
 mod totals;
 mod validate;
+mod xml;
 
 pub use help::HELP;
 

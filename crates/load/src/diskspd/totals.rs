@@ -74,6 +74,11 @@ impl Sums {
         Some(variance.max(0.0).sqrt() / 1e6)
     }
 
+    /// Requests in each interval; empty where none were counted.
+    pub(super) fn per_interval(&self) -> &[u64] {
+        &self.per_interval
+    }
+
     /// The standard deviation of requests a second over the intervals.
     pub(super) fn iops_deviation(&self, interval: Duration) -> Option<f64> {
         let count = self.per_interval.len() as f64;
@@ -87,7 +92,7 @@ impl Sums {
 }
 
 /// The targets of all threads, in their order.
-pub(super) fn targets(results: &TimeSpanResults) -> impl Iterator<Item = &TargetResults> {
+pub(super) fn targets(results: &TimeSpanResults) -> impl Iterator<Item = &TargetResults> + Clone {
     results.threads.iter().flat_map(|thread| &thread.targets)
 }
 

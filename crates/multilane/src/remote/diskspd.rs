@@ -10,9 +10,9 @@ use clap::{CommandFactory, Parser};
 use control::{Error, Fault};
 use load::diskspd::command_line::{self, Asked, Surroundings};
 use load::diskspd::machine::Machine;
-use load::diskspd::{HELP, report_text};
+use load::diskspd::{HELP, profile_xml, report_text, report_xml};
 use load::engine::{self, Failure, Mount, Phase, Places, Stop, Watch};
-use load::profile::Profile;
+use load::profile::{Profile, ResultFormat};
 
 use super::arguments::Login;
 use super::place::{Either, Place};
@@ -83,7 +83,11 @@ fn prepare_and_run(words: &[String], output: Output) -> Result<(), Ending> {
     }
     let line = format!("multilane diskspd {}", words.join(" "));
     if profile.profile_only {
-        return Ok(output::write_all(report_text::profile_text(&line, &profile).as_bytes())?);
+        let text = match profile.result_format {
+            ResultFormat::Text => report_text::profile_text(&line, &profile),
+            ResultFormat::Xml => profile_xml::write(&profile),
+        };
+        return Ok(output::write_all(text.as_bytes())?);
     }
     let drives = Drives::new(additions)?;
     let stop = Stop::default();
@@ -91,7 +95,11 @@ fn prepare_and_run(words: &[String], output: Output) -> Result<(), Ending> {
     drives.check(&profile)?;
     let watch = Notes { is_verbose: profile.verbose };
     let results = engine::run(&profile, &drives, &watch, &stop).map_err(Ending::Failed)?;
-    let report = report_text::report(&line, &profile, &Machine::this(), &results);
+    let machine = Machine::this();
+    let report = match profile.result_format {
+        ResultFormat::Text => report_text::report(&line, &profile, &machine, &results),
+        ResultFormat::Xml => report_xml::report(&profile, &machine, &results),
+    };
     Ok(output::write_all(report.as_bytes())?)
 }
 
