@@ -1,6 +1,7 @@
 //! Runs a profile: prepares its files, keeps each thread's requests in flight for the time it says, and counts.
 
 mod content;
+mod files;
 mod meter;
 mod mounts;
 mod offsets;
@@ -10,17 +11,22 @@ mod prepare;
 mod span;
 mod tally;
 mod thread;
+mod timer;
 mod window;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use client::{Settings, Target};
+use tokio::runtime::{Builder, Runtime};
 
+use crate::engine::files::Cut;
 use crate::engine::mounts::Mounts;
+use crate::engine::prepare::prepare_first;
 use crate::profile::Profile;
-use crate::results::Results;
+use crate::results::{Results, TimeSpanResults};
 
 /// A share of a server, and how to sign in. Targets of the same mount use the same session.
 #[derive(Clone)]
@@ -107,24 +113,43 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
 /// Runs all time spans of a profile, one after the other. It makes its own threads and may be called from any but an asynchronous one.
 /// Where the end is asked for, the results are those of what was measured by then, perhaps of no time span.
 pub fn run(profile: &Profile, places: &dyn Places, watch: &dyn Watch, stop: &Stop) -> Result<Results, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|cause| Failure {
+    let runtime = Builder::new_multi_thread().enable_all().build().map_err(|cause| Failure {
         what: format!("cannot start threads: {cause}"),
         remedy: "see what this machine lacks".to_owned(),
     })?;
-    let mut mounts = Mounts::default();
-    let mut time_spans = Vec::with_capacity(profile.time_spans.len());
-    let mut failure = None;
-    for (number, span) in profile.time_spans.iter().enumerate() {
-        match span::run(&runtime, &mut mounts, (number, span), places, watch, stop) {
-            Ok(Some(results)) => time_spans.push(results),
-            Ok(None) => break,
-            Err(cause) => {
-                failure = Some(cause);
-                break;
+    let mut run = Run { places, watch, stop, mounts: Mounts::default(), made: HashSet::new() };
+    let ended = run.all(profile, &runtime);
+    runtime.block_on(run.mounts.close());
+    runtime.shutdown_timeout(SHUTDOWN_MAX);
+    Ok(Results { time_spans: ended? })
+}
+
+/// What the time spans of a run share.
+struct Run<'a> {
+    places: &'a dyn Places,
+    watch: &'a dyn Watch,
+    stop: &'a Stop,
+    mounts: Mounts,
+    /// Paths whose files were made before the first time span.
+    made: HashSet<String>,
+}
+
+impl Run<'_> {
+    /// Until the end is asked for.
+    fn all(&mut self, profile: &Profile, runtime: &Runtime) -> Result<Vec<TimeSpanResults>, Failure> {
+        let mut results = Vec::with_capacity(profile.time_spans.len());
+        match runtime.block_on(prepare_first(self, profile)) {
+            Ok(()) => {}
+            Err(Cut::Stopped) => return Ok(results),
+            Err(Cut::Failed(failure)) => return Err(failure),
+        }
+        for (number, span) in profile.time_spans.iter().enumerate() {
+            match span::run(self, runtime, number, span) {
+                Ok(of_span) => results.push(of_span),
+                Err(Cut::Stopped) => break,
+                Err(Cut::Failed(failure)) => return Err(failure),
             }
         }
+        Ok(results)
     }
-    runtime.block_on(mounts.close());
-    runtime.shutdown_timeout(SHUTDOWN_MAX);
-    failure.map_or(Ok(Results { time_spans }), Err)
 }

@@ -1,22 +1,16 @@
-//! Files as a time span wants them: made and filled where it says so, and long enough.
+//! A time span's targets made ready: files made where it says so, and long enough.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use client::{Access, Disposition, OpenOptions, Scan, Status, Tree};
-use fastrand::Rng;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use client::{Access, OpenOptions, Scan, Status, Tree};
 
 use crate::engine::content::{Content, Contents};
-use crate::engine::mounts::Mounts;
+use crate::engine::files::{Cut, Wanted, made_first, make_all};
 use crate::engine::offsets::Region;
-use crate::engine::{Failure, Places, Stop, Watch};
-use crate::profile::{SoftwareCache, Target, TimeSpan};
-
-/// Files that are filled at the same time.
-const FILLED_AT_ONCE: usize = 4;
-/// Random bytes that files are filled with, from different places on.
-const FILL_BYTES: usize = 4 << 20;
+use crate::engine::{Failure, Run};
+use crate::profile::{Profile, SoftwareCache, Target, TimeSpan};
 
 /// A target that is ready to be used. All of its threads share it.
 pub(super) struct Ready {
@@ -30,30 +24,25 @@ pub(super) struct Ready {
     pub(super) position: AtomicU64,
 }
 
-/// Prepares all targets of a time span; `None` where the end is asked for meanwhile.
-pub(super) async fn prepare(
-    span: &TimeSpan,
-    places: &dyn Places,
-    mounts: &mut Mounts,
-    watch: &dyn Watch,
-    stop: &Stop,
-) -> Result<Option<Vec<Arc<Ready>>>, Failure> {
+/// Makes the files that the profile wants before its first time span.
+pub(super) async fn prepare_first(run: &mut Run<'_>, profile: &Profile) -> Result<(), Cut> {
+    let mut wanted = Vec::new();
+    for (target, bytes) in made_first(profile) {
+        let (tree, name) = run.find(target).await?;
+        run.made.insert(target.path.clone());
+        wanted.push(Wanted { tree, name, bytes });
+    }
+    make_all(wanted, run.watch, run.stop).await
+}
+
+/// Prepares all targets of a time span.
+pub(super) async fn prepare(run: &mut Run<'_>, span: &TimeSpan) -> Result<Vec<Arc<Ready>>, Cut> {
     let mut files = Vec::with_capacity(span.targets.len());
     for target in &span.targets {
-        let refused = |what: String| Failure { what, remedy: "name another target".to_owned() };
-        let place = places.place(&target.path).map_err(refused)?;
-        let tree = mounts.tree(&place.mount, watch).await?;
-        files.push((target, tree, place.name));
+        let (tree, name) = run.find(target).await?;
+        files.push((target, tree, name));
     }
-    let wanted = wanted(&files);
-    let fill = fill(span.random_seed);
-    let made = stream::iter(wanted).map(|(tree, name, bytes)| make(tree, name, bytes, &fill, watch, stop));
-    let made: Result<Vec<()>, Cut> = made.buffer_unordered(FILLED_AT_ONCE).try_collect().await;
-    match made {
-        Ok(_) => {}
-        Err(Cut::Stopped) => return Ok(None),
-        Err(Cut::Failed(failure)) => return Err(failure),
-    }
+    make_all(wanted(&files, &run.made), run.watch, run.stop).await?;
     let mut contents = Contents::default();
     let mut ready = Vec::with_capacity(files.len());
     for (target, tree, name) in files {
@@ -64,7 +53,29 @@ pub(super) async fn prepare(
         let position = AtomicU64::new(0);
         ready.push(Arc::new(Ready { target: target.clone(), name, tree, file_bytes, region, content, position }));
     }
-    Ok(Some(ready))
+    Ok(ready)
+}
+
+impl Run<'_> {
+    /// The share and the name in it of a target.
+    async fn find(&mut self, target: &Target) -> Result<(Tree, String), Failure> {
+        let refused = |what: String| Failure { what, remedy: "name another target".to_owned() };
+        let place = self.places.place(&target.path).map_err(refused)?;
+        Ok((self.mounts.tree(&place.mount, self.watch).await?, place.name))
+    }
+}
+
+/// The files to make, each once, with the greatest length that a target wants, but for those that are made already.
+fn wanted(files: &[(&Target, Tree, String)], made: &HashSet<String>) -> Vec<Wanted> {
+    let mut wanted: Vec<(&str, Wanted)> = Vec::new();
+    for (target, tree, name) in files.iter().filter(|(target, ..)| !made.contains(&target.path)) {
+        let Some(bytes) = target.file_bytes else { continue };
+        match wanted.iter_mut().find(|(path, _)| *path == target.path) {
+            Some((_, wanted)) => wanted.bytes = bytes.max(wanted.bytes),
+            None => wanted.push((&target.path, Wanted { tree: tree.clone(), name: name.clone(), bytes })),
+        }
+    }
+    wanted.into_iter().map(|(_, wanted)| wanted).collect()
 }
 
 /// How a thread opens a target.
@@ -101,78 +112,4 @@ fn too_short(target: &Target, why: &str) -> Failure {
         None => "have it made anew with -c<size>, or use smaller blocks with -b<size>",
     };
     Failure { what: format!("{}: {why}", target.path), remedy: remedy.to_owned() }
-}
-
-/// The files to make, each once, with the greatest length that a target wants.
-fn wanted(files: &[(&Target, Tree, String)]) -> Vec<(Tree, String, u64)> {
-    let mut wanted: Vec<(&str, Tree, &String, u64)> = Vec::new();
-    for (target, tree, name) in files {
-        let Some(bytes) = target.file_bytes else { continue };
-        match wanted.iter_mut().find(|(path, ..)| *path == target.path) {
-            Some((.., most)) => *most = bytes.max(*most),
-            None => wanted.push((&target.path, tree.clone(), name, bytes)),
-        }
-    }
-    wanted.into_iter().map(|(_, tree, name, bytes)| (tree, name.clone(), bytes)).collect()
-}
-
-fn fill(seed: u64) -> Vec<u8> {
-    let mut fill = vec![0; FILL_BYTES];
-    Rng::with_seed(seed).fill(&mut fill);
-    fill
-}
-
-/// Why a file was not made.
-enum Cut {
-    Stopped,
-    Failed(Failure),
-}
-
-/// Why filling ended.
-enum Ended {
-    Stopped,
-    Client(client::Error),
-}
-
-impl From<client::Error> for Ended {
-    fn from(error: client::Error) -> Self {
-        Ended::Client(error)
-    }
-}
-
-/// Makes a file of this length whose blocks are all there, so that reads meet data. One that is so already is left as it is.
-async fn make(tree: Tree, name: String, bytes: u64, fill: &[u8], watch: &dyn Watch, stop: &Stop) -> Result<(), Cut> {
-    let failed = |error: client::Error| Cut::Failed(Failure::of(&format!("cannot make {name}"), &error));
-    let disposition = Disposition::OpenOrCreate;
-    let options = OpenOptions { access: Access::Write, disposition, directory: Some(false), ..OpenOptions::default() };
-    let file = tree.open(&name, options).await.map_err(failed)?;
-    let facts = file.facts();
-    if facts.end_of_file != bytes || facts.allocation < bytes {
-        watch.note(&format!("making {name}, {bytes} bytes"));
-        file.set_length(bytes).await.map_err(failed)?;
-        let give = |at: u64, buffer: &mut [u8]| match stop.is_asked() {
-            true => Err(Ended::Stopped),
-            false => Ok(piece(fill, at, bytes - at, buffer)),
-        };
-        match file.write_range(0, give).await {
-            Ok(_) => {}
-            Err(Ended::Stopped) => return Err(Cut::Stopped),
-            Err(Ended::Client(error)) => return Err(failed(error)),
-        }
-    }
-    file.close().await.map_err(failed)
-}
-
-/// Fills a buffer for the bytes from `at` on, of which there are `rest`; gives their number.
-fn piece(fill: &[u8], at: u64, rest: u64, buffer: &mut [u8]) -> usize {
-    let length = buffer.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
-    // A prime, so that the same blocks do not come again at once.
-    let mut from = (at as usize / 4093) % fill.len();
-    for part in buffer[..length].chunks_mut(fill.len()) {
-        let (left, right) = part.split_at_mut(part.len().min(fill.len() - from));
-        left.copy_from_slice(&fill[from..from + left.len()]);
-        right.copy_from_slice(&fill[..right.len()]);
-        from = right.len();
-    }
-    length
 }

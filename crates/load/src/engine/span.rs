@@ -8,13 +8,14 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
+use crate::engine::files::Cut;
 use crate::engine::meter::Reading;
 use crate::engine::mounts::Mounts;
 use crate::engine::plan::{ThreadPlan, threads};
 use crate::engine::prepare::prepare;
 use crate::engine::thread::Thread;
 use crate::engine::window::{Moment, Window};
-use crate::engine::{Failure, Phase, Places, Stop, Watch};
+use crate::engine::{Failure, Phase, Run, Stop};
 use crate::profile::TimeSpan;
 use crate::results::{ThreadResults, TimeSpanResults};
 
@@ -25,28 +26,27 @@ const LISTEN_EVERY: Duration = Duration::from_millis(20);
 /// How long requests may stay without an answer when nothing more is asked.
 const ANSWERS_MAX: Duration = Duration::from_secs(10);
 
-/// Runs a time span; `None` where the end is asked for before anything is under way.
+/// Runs a time span, where the end is not asked for before anything is under way.
 pub(super) fn run(
+    run: &mut Run<'_>,
     runtime: &Runtime,
-    mounts: &mut Mounts,
-    (number, span): (usize, &TimeSpan),
-    places: &dyn Places,
-    watch: &dyn Watch,
-    stop: &Stop,
-) -> Result<Option<TimeSpanResults>, Failure> {
+    number: usize,
+    span: &TimeSpan,
+) -> Result<TimeSpanResults, Cut> {
+    let (watch, stop) = (run.watch, run.stop);
     watch.phase(number, Phase::Preparing);
-    let Some(ready) = runtime.block_on(prepare(span, places, mounts, watch, stop))? else { return Ok(None) };
+    let ready = runtime.block_on(prepare(run, span))?;
     let opened = runtime.block_on(open(threads(span, &ready)?, span))?;
     if stop.is_asked() {
-        return Ok(None);
+        return Err(Cut::Stopped);
     }
     let crew = Crew::set_to_work(runtime, opened, span);
-    let work = crew.oversee(mounts, span, |phase| watch.phase(number, phase), stop);
+    let work = crew.oversee(&run.mounts, span, |phase| watch.phase(number, phase), stop);
     match work {
-        Ok(results) => Ok(Some(TimeSpanResults { threads: crew.finish(runtime)?, ..results })),
+        Ok(results) => Ok(TimeSpanResults { threads: crew.finish(runtime)?, ..results }),
         Err(failure) => {
             crew.abandon();
-            Err(failure)
+            Err(failure.into())
         }
     }
 }

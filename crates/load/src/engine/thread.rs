@@ -14,6 +14,7 @@ use crate::engine::pace::Pace;
 use crate::engine::plan::{Lane, ThreadPlan};
 use crate::engine::prepare::{Ready, options, unopened};
 use crate::engine::tally::{Kind, Tally};
+use crate::engine::timer::Timer;
 use crate::engine::window::{Moment, Window};
 use crate::profile::TimeSpan;
 use crate::results::{TargetResults, ThreadResults};
@@ -32,6 +33,8 @@ pub(super) struct Thread {
 struct Opened {
     ready: Arc<Ready>,
     file: File,
+    /// For the request that is due next; those that are due after it queue up.
+    timer: tokio::sync::Mutex<Timer>,
 }
 
 /// What changes with each request.
@@ -84,7 +87,7 @@ impl Thread {
             lanes.push(LaneState { weight: u64::from(weight), offsets, pace, tally: Tally::new(span), last });
             let file = ready.tree.open(&ready.name, options(target)).await;
             let file = file.map_err(|error| unopened(&target.path, &error))?;
-            files.push(Opened { file, ready });
+            files.push(Opened { file, ready, timer: tokio::sync::Mutex::default() });
         }
         let weights = lanes.iter().map(|lane| lane.weight).sum();
         Ok(Thread {
@@ -127,7 +130,7 @@ impl Thread {
         loop {
             let step = self.state.lock().turn(&self.files, window, lane, &mut position, free, done);
             if step.due > free {
-                window.wait_until(step.due).await;
+                window.wait_until(step.due, &mut *self.files[step.lane].timer.lock().await).await;
             }
             if step.due.max(free) >= window.end() {
                 return Ok(());
@@ -139,7 +142,7 @@ impl Thread {
     }
 
     async fn ask(&self, step: &Step, own: &mut Vec<u8>) -> Result<(), Failure> {
-        let Opened { file, ready } = &self.files[step.lane];
+        let Opened { file, ready, .. } = &self.files[step.lane];
         let length = ready.target.block_bytes as usize;
         let done = match step.kind {
             Kind::Read => match file.read(step.offset, length).await {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::engine::timer::Timer;
 use crate::profile::TimeSpan;
 
 /// A moment, in nanoseconds from when the time span began.
@@ -63,11 +64,11 @@ impl Window {
     }
 
     /// Waits for a moment, or for the end.
-    pub(super) async fn wait_until(&self, at: Moment) {
+    pub(super) async fn wait_until(&self, at: Moment, timer: &mut Timer) {
         let mut cut = self.cut.subscribe();
         let at = self.began + Duration::from_nanos(at.min(self.end()));
         tokio::select! {
-            () = tokio::time::sleep_until(at.into()) => {}
+            () = timer.wait_until(at) => {}
             _ = cut.changed() => {}
         }
     }
