@@ -49,7 +49,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::Remote(command) => remote::run(&command, output),
         // It has the exit codes of its model.
         Command::Diskspd { words } => return Ok(remote::diskspd::run(&words, output)),
-        Command::Compare(compare) => compare::run(&compare),
+        Command::Compare(compare) => return compare::run(&compare),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "multilane", &mut script);

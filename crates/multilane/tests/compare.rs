@@ -228,6 +228,9 @@ fn bad_targets_get_a_sentence_and_leave_nothing_behind() {
     assert!(served.program(&read_only).stdout(Stdio::null()).status().unwrap().success());
     assert!(!refused(&at, &served.password, 1).is_empty());
     let ours = |arguments: &[&str], code| bench.refused(&[&["compare"], arguments].concat(), "", code);
+    assert!(ours(&["--network", "ring"], 2).contains("d32s-v3"));
+    let away = bench.refused(&["compare", "--network", "rss", "--against", &at], &served.password, 2);
+    assert!(away.contains("--network"), "{away}");
     assert!(ours(&["--block", "1000"], 2).contains("512"));
     assert!(ours(&["--file-size", "4K"], 2).contains("--file-size"));
     assert!(ours(&["--channels", "33"], 2).contains("--channels"));
@@ -261,6 +264,59 @@ fn ctrl_c_ends_it_and_leaves_nothing_behind() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(left_on(&served), Vec::<String>::new());
+    bench.is_clean();
+}
+
+/// Namespaces that a process made.
+fn namespaces(owner: u32) -> usize {
+    let mark = format!("multilane-{owner}.");
+    let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    names.filter(|name| name.file_name().to_string_lossy().starts_with(&mark)).count()
+}
+
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("only root can make network namespaces");
+    }
+    root
+}
+
+#[test]
+fn a_simulated_network_lies_between_client_and_server_and_goes() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let few = ["--workload", "st-single", "--block", "64K", "--network", "quad", "--json", "-"];
+    let child = bench.command(&[&SMALL[..], &few].concat()).spawn().unwrap();
+    let owner = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["network"]["name"], "quad");
+    assert!(report["network"]["description"].as_str().is_some_and(|text| text.contains("four links")));
+    assert_eq!(report["cases"].as_array().unwrap().len(), 2, "{}", report["notes"]);
+    assert_eq!(namespaces(owner), 0);
+    bench.is_clean();
+}
+
+#[test]
+fn ctrl_c_removes_a_simulated_network() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let mut child = bench.command(&[&ENDLESS[..], &["--network", "rss"]].concat()).spawn().unwrap();
+    while namespaces(child.id()) == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it goes on");
+        std::thread::yield_now();
+    }
+    interrupt(&child);
+    let owner = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(namespaces(owner), 0);
     bench.is_clean();
 }
 

@@ -24,6 +24,7 @@ use self::sample::{Files, Run, Sample};
 use self::servers::{Server, Wanted};
 pub use self::summary::{Against, NeverWorse, Summary, Worse};
 use crate::engine::{Failure, Stop};
+use crate::network::Sides;
 
 /// What a comparison tells while it goes on.
 pub trait Watch: Sync {
@@ -37,13 +38,24 @@ pub trait Watch: Sync {
 
 /// Measures everything of a plan on all `choices` of servers, of which there must be one. When `stop` is asked for, what was measured by
 /// then is the report. Servers that were started and files that were made are gone when this returns.
-pub fn run(plan: &Plan, choices: &[servers::Choice], watch: &dyn Watch, stop: &Stop) -> Result<Report, Failure> {
+///
+/// On the client of a simulated network this is called by a process that runs there; servers are started on the network's other host.
+pub fn run(
+    plan: &Plan,
+    choices: &[servers::Choice],
+    sides: Sides,
+    watch: &dyn Watch,
+    stop: &Stop,
+) -> Result<Report, Failure> {
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let clock = Instant::now();
     let machine = Machine::this();
     let files = Files::new(plan.files());
-    let wanted =
-        Wanted { bytes: plan.file_bytes * plan.files() as u64, channels: plan.channels.last().copied().unwrap_or(1) };
+    let wanted = Wanted {
+        bytes: plan.file_bytes * plan.files() as u64,
+        channels: plan.channels.last().copied().unwrap_or(1),
+        sides,
+    };
     let mut servers = Vec::new();
     for choice in choices {
         watch.note(&format!("starting {}", choice.name()));
@@ -65,10 +77,7 @@ pub fn run(plan: &Plan, choices: &[servers::Choice], watch: &dyn Watch, stop: &S
         seconds: clock.elapsed().as_secs_f64(),
         is_complete,
         machine,
-        network: Network {
-            name: "plain".to_owned(),
-            description: "Nothing is simulated: the way to the servers is as it is.".to_owned(),
-        },
+        network: Network { name: sides.network().name().to_owned(), description: sides.network().description() },
         method: method(plan),
         servers: comparison.servers.iter().map(Server::description).collect(),
         cases,

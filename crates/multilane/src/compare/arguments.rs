@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use control::Error;
 use load::compare::{Op, Protection, Workload};
+use load::network::{Network, Sides};
 
 use crate::remote::arguments::Who;
 use crate::remote::place::Place;
@@ -16,6 +17,7 @@ Examples:
   multilane compare --quick
   multilane compare --quick --against samba --json result.json --html result.html
   multilane compare --workload mt-multi --op read --block 4K --block 1M --channels 1 --channels 4
+  multilane compare --network rss --workload mt-multi --channels 4
   multilane compare --server smb://alice@nas/media --protection seal
 
 Without --server it starts this program's own server on a free port of the loopback address, with a private data folder and a
@@ -36,6 +38,15 @@ pub(crate) struct Compare {
     /// Measure this one in alternation; may be given several times. `samba` starts Debian's smbd
     #[arg(long, value_name = "SHARE|samba")]
     pub(crate) against: Vec<Other>,
+
+    /// Measure over this network: plain, the loopback; quad, four links; rss, a link with receive queues; or d32s-v3, a link of which
+    /// one direction is metered. All but plain are simulated, which needs root and iproute2
+    #[arg(long, value_name = "NAME", default_value = "plain", conflicts_with = "server")]
+    pub(crate) network: Network,
+
+    /// This is the client's host of a network that is built
+    #[arg(long, hide = true)]
+    pub(crate) inside: Option<Sides>,
 
     /// Only this workload: mt-multi, mt-single, st-single or st-multi; may be given several times
     #[arg(long, value_name = "NAME")]

@@ -6,12 +6,14 @@ mod text;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
+use std::process::ExitCode;
 use std::{env, fs};
 
 use control::Error;
 use load::compare::servers::Choice as Server;
 use load::compare::{Choice, Plan, Report};
 use load::engine::{Failure, Stop};
+use load::network::{Network, Sides};
 
 use self::arguments::{Compare, Other};
 use self::progress::Bar;
@@ -20,20 +22,38 @@ use crate::remote::place::Place;
 use crate::remote::{password, target};
 use crate::signals;
 
-/// Measures, writes the files that were asked for, and prints a table.
-pub(crate) fn run(arguments: &Compare) -> Result<(), Error> {
+/// Measures, writes the files that were asked for, and prints a table. Over a network that is simulated this program does so once more,
+/// on that network's client.
+pub(crate) fn run(arguments: &Compare) -> Result<ExitCode, Error> {
     let plan = Plan::of(&choice(arguments)).map_err(|failure| Error::argument(failure.what, failure.remedy))?;
     let servers = servers(arguments)?;
     check_files(arguments)?;
     let stop = Stop::default();
     signals::end(&stop).map_err(|cause| Error::machine(format!("cannot catch signals: {cause}"), "try again"))?;
+    match (arguments.network, arguments.inside) {
+        (Network::Plain, _) => measure(arguments, &plan, &servers, Sides::plain(), &stop),
+        (_, Some(sides)) => measure(arguments, &plan, &servers, sides, &stop),
+        (network, None) => inside(network, &stop),
+    }
+}
+
+/// Builds a network, and does the same on its client.
+fn inside(network: Network, stop: &Stop) -> Result<ExitCode, Error> {
+    let built = load::network::build(network).map_err(failed)?;
+    let mut command = built.sides().on_client(own_program()?);
+    command.args(env::args_os().skip(1)).arg(format!("--inside={}", built.sides()));
+    let status = built.run(command, stop).map_err(failed)?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+fn measure(arguments: &Compare, plan: &Plan, servers: &[Server], sides: Sides, stop: &Stop) -> Result<ExitCode, Error> {
     let bar = Bar::new(std::io::stderr().is_terminal());
-    let report = load::compare::run(&plan, &servers, &bar, &stop);
+    let report = load::compare::run(plan, servers, sides, &bar, stop);
     bar.end();
     let report = report.map_err(failed)?;
     write(arguments, &report)?;
     match report.is_complete {
-        true => Ok(()),
+        true => Ok(ExitCode::SUCCESS),
         false => Err(Error::machine(
             "the comparison was ended before all rounds were done",
             "let it go on; --quick takes three minutes",
@@ -69,6 +89,12 @@ fn servers(arguments: &Compare) -> Result<Vec<Server>, Error> {
         None => String::new(),
     };
     let running = |place: &Place| {
+        if arguments.network != Network::Plain {
+            return Err(Error::argument(
+                "a network that is simulated leads to no server that runs",
+                "compare with --against samba, or leave out --network",
+            ));
+        }
         Ok(Server::Running {
             name: format!("{}:{}", place.host, place.port),
             target: target(place, &arguments.who, password.clone())?,

@@ -4,7 +4,7 @@ mod own;
 mod process;
 mod samba;
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use self::process::Process;
 use crate::engine::{Failure, Mount, Stop};
+use crate::network::Sides;
 
 /// Which server.
 #[derive(Clone)]
@@ -55,6 +56,8 @@ pub(crate) struct Wanted {
     pub(crate) bytes: u64,
     /// Channels that one session may have.
     pub(crate) channels: usize,
+    /// Where it runs.
+    pub(crate) sides: Sides,
 }
 
 /// A server that answers.
@@ -89,7 +92,7 @@ impl Server {
     pub(crate) fn start(choice: &Choice, wanted: Wanted, stop: &Stop) -> Result<Self, Failure> {
         match choice {
             Choice::Own { program } => own::start(program, wanted),
-            Choice::Samba => samba::start(stop),
+            Choice::Samba => samba::start(wanted.sides, stop),
             Choice::Running { name, target, share, folder } => Ok(Server {
                 name: name.clone(),
                 about: format!("runs already; files in {share}\\{folder}"),
@@ -119,6 +122,11 @@ impl Server {
             is_ours: self.process.is_some(),
         }
     }
+}
+
+/// The address that a client of these hosts begins with.
+fn first_address(sides: Sides) -> IpAddr {
+    sides.server_addresses().first().copied().unwrap_or(Ipv4Addr::LOCALHOST.into())
 }
 
 /// A port of the loopback address that nobody listens on.

@@ -1,5 +1,6 @@
 //! Our own server: a private data folder, an account with multichannel, and a RAM disk.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -7,7 +8,7 @@ use ::client::{Settings, Target};
 use serde::Deserialize;
 
 use super::process::{Process, folder};
-use super::{Server, Wanted};
+use super::{Server, Wanted, first_address};
 use crate::engine::{Failure, Mount};
 
 /// The account that the first start makes.
@@ -19,7 +20,7 @@ const SPARE_BYTES: u64 = 64 << 20;
 /// The line that `serve --json` prints.
 #[derive(Deserialize)]
 struct Ready {
-    listen: Vec<std::net::SocketAddr>,
+    listen: Vec<SocketAddr>,
 }
 
 /// What `account keys --json` prints.
@@ -28,12 +29,13 @@ struct Keys {
     key1: String,
 }
 
-/// Starts it on a free port of the loopback address.
+/// Starts it on a free port of its host.
 pub(super) fn start(program: &Path, wanted: Wanted) -> Result<Server, Failure> {
     let folder = folder("multilane-compare-")?;
     let data = folder.path().join("data");
-    let mut serve = Command::new(program);
-    serve.arg("--data").arg(&data).args(["--json", "serve", "--listen", "127.0.0.1:0", "--signing", "enabled"]);
+    let mut serve = wanted.sides.on_server(program);
+    let listen = SocketAddr::new(wanted.sides.listen(), 0).to_string();
+    serve.arg("--data").arg(&data).args(["--json", "serve", "--listen", &listen, "--signing", "enabled"]);
     serve.args(["--channels-max", &wanted.channels.to_string()]).stdout(Stdio::piped()).env("MULTILANE_LOG", "warn");
     let mut process = Process::start("our server", serve, folder)?;
     let ready: Ready = parsed(&process.first_line()?)?;
@@ -44,8 +46,12 @@ pub(super) fn start(program: &Path, wanted: Wanted) -> Result<Server, Failure> {
     let room = (wanted.bytes + SPARE_BYTES).div_ceil(1 << 20);
     ask(&["share", "create", SHARE, "--ram", &format!("{room}M")])?;
     let keys: Keys = parsed(&ask(&["account", "keys", ACCOUNT])?)?;
-    let server =
-        Target { host: address.ip().to_string(), port: address.port(), user: ACCOUNT.to_owned(), password: keys.key1 };
+    let server = Target {
+        host: first_address(wanted.sides).to_string(),
+        port: address.port(),
+        user: ACCOUNT.to_owned(),
+        password: keys.key1,
+    };
     Ok(Server {
         name: "multilane".to_owned(),
         about: format!("multilane {}, started for this; files on its RAM disk", env!("CARGO_PKG_VERSION")),

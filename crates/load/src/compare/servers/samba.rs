@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,8 +10,9 @@ use std::process::{Command, Stdio};
 use ::client::{Settings, Target};
 
 use super::process::{Process, folder};
-use super::{Server, free_port};
+use super::{Server, first_address, free_port};
 use crate::engine::{Failure, Mount, Stop};
+use crate::network::Sides;
 
 const SHARE: &str = "compare";
 /// Where Debian keeps what users are not meant to call.
@@ -26,30 +27,39 @@ const PLACES: [(&str, &str); 6] = [
     ("ncalrpc dir", "rpc"),
 ];
 
-/// Starts it on a free port of the loopback address.
-pub(super) fn start(stop: &Stop) -> Result<Server, Failure> {
+/// Starts it on a port of its host that is free on ours.
+pub(super) fn start(sides: Sides, stop: &Stop) -> Result<Server, Failure> {
     let (smbd, smbpasswd) = (program("smbd")?, program("smbpasswd")?);
     let folder = folder("multilane-compare-samba-")?;
     let (user, password, port) = (user()?, password()?, free_port()?);
     let configuration = folder.path().join("smb.conf");
-    prepare(folder.path(), &user, port).and_then(|text| fs::write(&configuration, text)).map_err(unable)?;
+    prepare(folder.path(), &user, port, &interfaces(sides))
+        .and_then(|text| fs::write(&configuration, text))
+        .map_err(unable)?;
     set_password(&smbpasswd, &configuration, &user.name, &password)?;
 
-    let mut serve = Command::new(&smbd);
+    let mut serve = sides.on_server(&smbd);
     serve.args(["--foreground", "--no-process-group", "-s"]).arg(&configuration).stdout(Stdio::null());
     let mut process = Process::start("Samba", serve, folder)?;
-    process.wait(stop, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+    let host = first_address(sides);
+    process.wait(stop, || TcpStream::connect((host, port)).is_ok())?;
     Ok(Server {
         name: "samba".to_owned(),
         about: format!("{}, started for this; files in memory at {}", version(&smbd), process.folder().display()),
         mount: Mount {
-            server: Target { host: "127.0.0.1".to_owned(), port, user: user.name, password },
+            server: Target { host: host.to_string(), port, user: user.name, password },
             settings: Settings::default(),
             share: SHARE.to_owned(),
         },
         folder: String::new(),
         process: Some(process),
     })
+}
+
+/// Its addresses, each with several queues: smbd does not see those of simulated links.
+fn interfaces(sides: Sides) -> String {
+    let told = |address: &IpAddr| format!("\"{address};capability=RSS,speed=10000000000\"");
+    sides.server_addresses().iter().map(told).collect::<Vec<_>>().join(" ")
 }
 
 /// A user of this machine, as Samba's users have to be.
@@ -85,7 +95,7 @@ fn password() -> Result<String, Failure> {
 }
 
 /// Makes the folders; gives the configuration.
-fn prepare(folder: &Path, user: &User, port: u16) -> std::io::Result<String> {
+fn prepare(folder: &Path, user: &User, port: u16, interfaces: &str) -> std::io::Result<String> {
     // The user who is served walks through it.
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
     let share = folder.join("share");
@@ -103,7 +113,7 @@ fn prepare(folder: &Path, user: &User, port: u16) -> std::io::Result<String> {
         "[global]
   server role = standalone server
   smb ports = {port}
-  interfaces = \"127.0.0.1;capability=RSS,speed=10000000000\"
+  interfaces = {interfaces}
   bind interfaces only = yes
   disable netbios = yes
   load printers = no
