@@ -180,7 +180,12 @@ impl File {
 
     /// Closes it.
     pub async fn close(self) -> Result<(), Error> {
-        let status = close::close(&self.state).await?;
+        let was_open = self.state.file_id().is_ok();
+        let status = match close::close(&self.state).await {
+            // Every connection was lost, and the server has kept nothing: it closed the open, or was about to.
+            Err(Error::OpenLost(_)) if was_open => Status::FILE_CLOSED,
+            answer => answer?,
+        };
         // Asked a second time, after the first answer was lost.
         let is_closed = status == Status::SUCCESS || status == Status::FILE_CLOSED;
         *self.state.held.lock() = Held::Lost;

@@ -193,17 +193,16 @@ impl Shared {
         if let Some(way) = self.pick(charge) {
             return Ok(way);
         }
-        let mut changed = self.changed.subscribe();
         loop {
+            // Made before the look, so that no change falls between the two.
+            let changed = self.changed.notified();
             if let Phase::Gone(error) = &self.state.lock().phase {
                 return Err(error.clone());
             }
             if let Some(way) = self.pick(charge) {
                 return Ok(way);
             }
-            if changed.changed().await.is_err() {
-                return Err(Error::Lost("the session was closed"));
-            }
+            changed.await;
         }
     }
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use secure::ntlm::{Credentials, NtHash};
 use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use wire::command::echo::EchoRequest;
 use wire::command::logoff::LogoffRequest;
@@ -97,8 +97,8 @@ pub(crate) struct Shared {
     pub(crate) state: Mutex<State>,
     /// What of it is needed to ask; none where there is no channel.
     pub(crate) ways: ArcSwapOption<Ways>,
-    /// Changes with the phase and the channels.
-    pub(crate) changed: watch::Sender<u64>,
+    /// Tells of changes of the phase and the channels, those who wait longest first.
+    pub(crate) changed: Notify,
     /// Calls the keeper.
     pub(crate) call: Notify,
     pub(crate) paths: Mutex<Paths>,
@@ -152,7 +152,7 @@ impl Session {
                 is_closing: false,
             }),
             ways: ArcSwapOption::empty(),
-            changed: watch::Sender::new(0),
+            changed: Notify::new(),
             call: Notify::new(),
             paths: Mutex::default(),
             unsolicited,
@@ -247,7 +247,7 @@ fn credentials(target: &Target) -> Credentials {
 impl Shared {
     /// Tells those who wait for a channel that something changed.
     pub(crate) fn notify(&self) {
-        self.changed.send_modify(|version| *version += 1);
+        self.changed.notify_waiters();
     }
 
     /// Requests go the ways that there are now. To be called, with the state locked, whenever these change.

@@ -149,6 +149,10 @@ impl Pending {
 
     /// The connection that had it to deliver has ended: sends it on another one, unless it was answered.
     pub(crate) fn send_again(self, server: &Arc<Shared>) {
+        #[cfg(feature = "in-memory")]
+        if crate::in_memory::lapses(crate::in_memory::Lapse::BreaksSentOnce) {
+            return;
+        }
         if !self.notice.kind.must_acknowledge() || self.file.awaits_answer(&self.notice.kind) {
             send_one(server, self);
         }

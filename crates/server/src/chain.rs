@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use secure::sign::SigningAlgorithm;
 use wire::command::error::{ErrorContext, ErrorId, ErrorResponse};
 use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::ids::{Command, Dialect, SessionId, TreeId};
@@ -344,7 +345,9 @@ impl Request {
             ..self.response_header()
         };
         let mut interim = std::mem::take(stitch);
-        interim.push(&header, ErrorResponse::to_bytes().to_vec(), self.signer(chain));
+        // Clients do not verify it (3.2.5.1.3). With GMAC the message id is the nonce, and the last response needs it.
+        let signer = self.signer(chain).filter(|channel| channel.facts.signing != SigningAlgorithm::AesGmac);
+        interim.push(&header, ErrorResponse::to_bytes().to_vec(), signer);
         pipeline::queue(connection, interim.length(), chain.sealed.as_deref(), |messages| interim.write(messages));
         connection.wake();
     }

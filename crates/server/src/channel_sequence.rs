@@ -46,6 +46,10 @@ pub(crate) struct Counted<'a> {
 impl Step {
     /// That of a request.
     pub(crate) fn of(header: &Header) -> Self {
+        #[cfg(feature = "in-memory")]
+        if crate::in_memory::lapses(crate::in_memory::Lapse::ChangesOutOfTurn) {
+            return Step { sequence: header.channel_sequence(), is_replay: false, changes: false };
+        }
         Step {
             sequence: header.channel_sequence(),
             is_replay: header.flags.contains(Flags::REPLAY_OPERATION),

@@ -1,7 +1,7 @@
 //! Requests that are not answered yet: what CANCEL, an interim answer and the end of the connection need to find.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tokio::sync::Notify;
@@ -71,7 +71,7 @@ impl InFlight {
 /// A connection's unanswered requests.
 #[derive(Default)]
 pub(crate) struct InFlightTable {
-    waiting: RefCell<HashMap<MessageId, Rc<InFlight>>>,
+    waiting: RefCell<BTreeMap<MessageId, Rc<InFlight>>>,
     announced: Cell<usize>,
     next_async_id: Cell<u64>,
 }

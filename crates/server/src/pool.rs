@@ -19,6 +19,9 @@ struct Inner {
     queue: Mutex<Queue>,
     ready: Condvar,
     threads_max: usize,
+    /// Calls whoever does the work by hand.
+    #[cfg(feature = "in-memory")]
+    called: tokio::sync::Notify,
 }
 
 #[derive(Default)]
@@ -36,20 +39,32 @@ impl Pool {
     }
 
     fn with_threads(threads_max: usize) -> Self {
-        Pool(Arc::new(Inner { queue: Mutex::default(), ready: Condvar::new(), threads_max }))
+        Pool(Arc::new(Inner {
+            queue: Mutex::default(),
+            ready: Condvar::new(),
+            threads_max,
+            #[cfg(feature = "in-memory")]
+            called: tokio::sync::Notify::new(),
+        }))
     }
 
     /// A pool whose work is done by [`Pool::work_once`] alone.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn by_hand() -> Self {
         Pool::with_threads(0)
     }
 
     /// Does the next piece of work here; false where there is none.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn work_once(&self) -> bool {
         let job = self.0.queue.lock().jobs.pop_front();
         job.map(|job| job()).is_some()
+    }
+
+    /// Ends when work has come since it ended last.
+    #[cfg(feature = "in-memory")]
+    pub(crate) async fn called(&self) {
+        self.0.called.notified().await;
     }
 
     /// Runs `work` on a thread of the pool and gives its answer, or `None` where it panicked or the pool has closed. The queue is
@@ -83,6 +98,8 @@ impl Pool {
                 self.0.queue.lock().threads -= 1;
             }
         }
+        #[cfg(feature = "in-memory")]
+        self.0.called.notify_one();
         self.0.ready.notify_one();
     }
 }

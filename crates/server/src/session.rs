@@ -301,8 +301,11 @@ impl Session {
         self.take_opens(|_| true)
     }
 
+    /// In the order in which they were made.
     fn take_opens(&self, is_meant: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {
-        self.opens.lock().extract_if(|_, open| is_meant(open)).map(|(_, open)| open).collect()
+        let mut taken: Vec<_> = self.opens.lock().extract_if(|_, open| is_meant(open)).map(|(_, open)| open).collect();
+        taken.sort_unstable_by_key(|open| open.id);
+        taken
     }
 }
 

@@ -30,9 +30,13 @@ pub(crate) struct Created {
 pub(crate) async fn create(open: &mut OpenState) -> Result<Created, Error> {
     let mut answer = ask(open).await?;
     if answer.status() == Status::DUPLICATE_OBJECTID {
-        // The one before it was done in a session that is gone, and its answer with it. It is no longer ours to take up.
+        // The one before it was done in a session that is gone, and its answer with it. It is no longer ours to take up. But the name
+        // that it was to make is ours.
         open.create_guid = Guid(random_bytes()?);
         open.lease_key = Guid(random_bytes()?);
+        if open.options.disposition == Disposition::Create {
+            open.options.disposition = Disposition::OpenOrCreate;
+        }
         answer = ask(open).await?;
     }
     let answer = answer.expect(&[Status::SUCCESS], || doing(open))?;

@@ -1,12 +1,12 @@
 //! What the client library does while nothing goes wrong.
 
-use crate::network::{Links, estate, server, session, simulate, target};
+use crate::estate::{estate, server, session, simulate, target};
+use crate::network::{Links, reach_all};
 use client::{
     Access, Channels, Cipher, Disposition, Error, OpenOptions, Session, Settings, SigningAlgorithm, Status, Tree,
 };
 use server::admin::{Account, Multichannel, Sealing};
 use server::in_memory::InMemory;
-use std::sync::Arc;
 use std::time::Duration;
 
 const MAKE: OpenOptions = OpenOptions {
@@ -173,7 +173,7 @@ fn reads_behind_the_end_give_nothing() {
 fn wrong_passwords_and_shares_are_refused_with_a_remedy() {
     simulate(async {
         let links = Links::new(1, 1, server(1, Multichannel::On, Sealing::Enabled));
-        let network = Arc::clone(&links) as Arc<dyn client::Network>;
+        let network = reach_all(&links);
         let refused = Session::connect(&target("wrong"), Settings::default(), network).await.err().unwrap();
         assert_eq!(refused.status(), Some(Status::LOGON_FAILURE));
         assert!(refused.remedy().contains("password"));

@@ -1,7 +1,13 @@
 //! The client library against the server, in memory and in virtual time.
 
 mod basics;
+mod chance;
+mod estate;
 mod failover;
+mod frames;
 mod hostile;
+mod line;
 mod network;
+mod seeds;
 mod signing;
+mod witness;

@@ -13,11 +13,12 @@ use server::admin::{Multichannel, Sealing, Signing as ServerSigning};
 use server::in_memory::InMemory;
 use tokio::io::AsyncWrite;
 
-use crate::network::{Links, estate, simulate, target};
+use crate::estate::{estate, simulate, target};
+use crate::network::{Links, reach_all};
 
 /// What goes over links is looked at: how many requests of each kind have a signature, and how many have none.
 struct Watched {
-    links: Arc<Links>,
+    links: Arc<dyn Network>,
     seen: Arc<Seen>,
 }
 
@@ -95,7 +96,7 @@ async fn seen(client: Signing, server: ServerSigning) -> Arc<Seen> {
     let mut estate = estate(4, Multichannel::On, Sealing::Enabled);
     estate.settings.signing = server;
     let links = Links::new(4, 1, InMemory::new(estate));
-    let watched = Arc::new(Watched { links, seen: Arc::default() });
+    let watched = Arc::new(Watched { links: reach_all(&links), seen: Arc::default() });
     let settings = Settings { signing: client, channels: Channels::Exactly(4), ..Settings::default() };
     let network = Arc::clone(&watched) as Arc<dyn Network>;
     let session = Session::connect(&target("secret"), settings, network).await.unwrap();

@@ -23,6 +23,7 @@ pub(crate) async fn scavenge(server: Arc<Shared>) {
             }
         };
         tokio::select! {
+            biased;
             () = time => {}
             () = server.durables.changed.notified() => {}
         }
