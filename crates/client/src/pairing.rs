@@ -33,7 +33,7 @@ impl Pair {
     }
 
     /// Both ends are on one network: no router is asked to bring them together.
-    fn is_direct(&self) -> bool {
+    pub fn is_direct(&self) -> bool {
         let shared = |local: &LocalInterface| common_bits(local.address, self.address) >= u32::from(local.prefix_bits);
         self.local.as_ref().is_some_and(shared)
     }

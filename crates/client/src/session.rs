@@ -78,6 +78,8 @@ pub struct Agreed {
     pub signing: SigningAlgorithm,
     /// How messages are encrypted where they are; `None` where server and client have no cipher in common.
     pub cipher: Option<Cipher>,
+    /// What is not encrypted is signed.
+    pub is_signed: bool,
     /// Both sides can do multichannel.
     pub has_multichannel: bool,
     /// The most that one READ may move.
@@ -181,8 +183,7 @@ impl Session {
         }
     }
 
-    /// Opens as many channels as there may be, without waiting for there to be enough to do. The server's interfaces are asked for
-    /// through a share: with none connected to, nothing is opened.
+    /// Opens as many channels as there may be, without waiting for there to be enough to do.
     ///
     /// # Errors
     ///
@@ -204,6 +205,7 @@ impl Session {
         Some(Agreed {
             signing: terms.signing,
             cipher: terms.cipher,
+            is_signed: terms.is_signing_required,
             has_multichannel: terms.has_multichannel,
             read_bytes_max: terms.read_bytes_max,
             write_bytes_max: terms.write_bytes_max,

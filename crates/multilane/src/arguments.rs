@@ -9,7 +9,7 @@ use control::{AccountKind, AccountName, Dialect, Error, ShareName, UserName};
 use server::admin::AdvertisedAddress;
 
 use crate::compare::arguments::Compare;
-use crate::remote::arguments::RemoteCommand;
+use crate::remote::arguments::{DOCTOR_EXAMPLES, Doctor, RemoteCommand};
 
 /// Threads that one server may have: more than any machine has cores.
 const THREADS_MAX: i64 = 1024;
@@ -71,6 +71,9 @@ pub(crate) enum Command {
     Close(CloseCommand),
     #[command(flatten)]
     Remote(RemoteCommand),
+    /// Look at this machine and a server for what is in the way of speed; nothing is changed
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(Doctor),
     /// Read and write files on a server for a while, and report, as DiskSpd does; `multilane diskspd -?` tells how
     #[command(disable_help_flag = true)]
     Diskspd {

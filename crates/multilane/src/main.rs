@@ -47,7 +47,8 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::Close(command) => live::close(&data()?, &command, output),
         Command::RawEnd { listen } => raw_end::run(listen),
         Command::Remote(command) => remote::run(&command, output),
-        // It has the exit codes of its model.
+        // These have exit codes of their own.
+        Command::Doctor(doctor) => return Ok(remote::doctor::run(&doctor, output)),
         Command::Diskspd { words } => return Ok(remote::diskspd::run(&words, output)),
         Command::Compare(compare) => return compare::run(&compare),
         Command::Completions { shell } => {

@@ -11,7 +11,7 @@ mod report;
 mod rounds;
 mod sample;
 pub mod servers;
-mod statistics;
+pub(crate) mod statistics;
 mod summary;
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

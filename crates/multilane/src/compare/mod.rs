@@ -97,7 +97,7 @@ fn servers(arguments: &Compare) -> Result<Vec<Server>, Error> {
         }
         Ok(Server::Running {
             name: format!("{}:{}", place.host, place.port),
-            target: target(place, &arguments.who, password.clone())?,
+            target: target(place.user.as_deref(), (&place.host, place.port), &arguments.who, password.clone())?,
             share: place.share.clone(),
             folder: place.path.replace('/', r"\"),
         })

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use control::Error;
+use load::advise::share::PROVISIONED_GIB;
 
-use super::place::{Either, Place};
+use super::place::{Either, Place, Server};
 
 const PLACES: &str = "\
 Places on servers: smb://[USER@]HOST[:PORT]/SHARE/PATH, \\\\HOST\\SHARE\\PATH or //HOST/SHARE/PATH
@@ -19,6 +20,29 @@ Examples:
 What a directory holds is copied into TARGET, which is made where it is missing. Files that TARGET has already with the same
 size and time are passed over, and a file has a temporary name until it is whole: a copy that was interrupted goes on where it
 was when the command is given again.
+The password is taken from MULTILANE_PASSWORD, or from standard input with --password-stdin.";
+
+const ADVISE_EXAMPLES: &str = "\
+Examples:
+  multilane advise --threads 8 --files 10 --block 4K --write 100
+  multilane advise --threads 8 --files 10 --block 64K smb://alice@nas/media
+  multilane advise --block 1M smb://alice@nas/media --measure
+  multilane advise --block 4K --provisioned-gib 1024
+
+Without a server, this machine's links and a near server are assumed. With --measure the workload is tried for ten seconds with
+one channel and with several, in turns, in test files that are removed afterwards. A gain is from how much to how much faster:
+with a server that does much for each request, and with one that does little.
+The password is taken from MULTILANE_PASSWORD, or from standard input with --password-stdin.";
+
+pub(crate) const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  multilane doctor
+  multilane doctor smb://alice@nas
+  multilane doctor smb://alice@nas/media --write-test --ram-share scratch
+
+Each finding has what it is made from, and the command that mends it. With --write-test a file of 64 MiB is written to the share
+and is gone afterwards; nothing else is changed anywhere.
+Exit codes: 0 no problem, 1 problems were found, 2 it could not look.
 The password is taken from MULTILANE_PASSWORD, or from standard input with --password-stdin.";
 
 #[derive(Debug, Subcommand)]
@@ -47,6 +71,9 @@ pub(crate) enum RemoteCommand {
     /// How this machine is a client
     #[command(subcommand)]
     Client(ClientCommand),
+    /// Say whether multichannel should be on for a workload, and what else would make it faster
+    #[command(after_help = ADVISE_EXAMPLES)]
+    Advise(Advise),
 }
 
 /// Who signs in.
@@ -172,6 +199,62 @@ pub(crate) struct Put {
     pub(crate) how: How,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Advise {
+    /// The server, with a share for --measure: smb://[USER@]HOST[:PORT][/SHARE[/PATH]]
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: Option<Server>,
+
+    /// Threads in all
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: u32,
+
+    /// Files they work on
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) files: u32,
+
+    /// Bytes of one request, such as 4K or 1M
+    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = block)]
+    pub(crate) block: u32,
+
+    /// Percent of writes
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) write: u8,
+
+    /// Requests of each thread in flight
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) outstanding: u32,
+
+    /// Try it for ten seconds, in test files that are removed afterwards
+    #[arg(long, requires = "server")]
+    pub(crate) measure: bool,
+
+    /// The share is one of Azure Files (premium, provisioned v1) with so many GiB
+    #[arg(long, value_name = "GIB", value_parser = provisioned)]
+    pub(crate) provisioned_gib: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) login: Login,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// The server, perhaps with a share: smb://[USER@]HOST[:PORT][/SHARE]
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: Option<Server>,
+
+    /// Write a test file to the share, to compare its disk with the network
+    #[arg(long, requires = "server")]
+    pub(crate) write_test: bool,
+
+    /// A RAM disk of the same server, to compare with: it gets a test file, too
+    #[arg(long, value_name = "NAME", requires = "write_test")]
+    pub(crate) ram_share: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) login: Login,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
     /// Show the client's settings, as Get-SmbClientConfiguration does
@@ -193,6 +276,29 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         login: Login,
     },
+}
+
+/// The most that one request may move.
+const BLOCK_BYTES_MAX: u32 = 8 << 20;
+
+fn block(text: &str) -> Result<u32, Error> {
+    let wrong = || Error::argument(format!("{text:?} is no size of a request"), "use 1 to 8M, such as 4K or 1M");
+    let upper = text.to_ascii_uppercase();
+    let (digits, shift) = match (upper.strip_suffix('K'), upper.strip_suffix('M')) {
+        (Some(digits), _) => (digits, 10),
+        (_, Some(digits)) => (digits, 20),
+        (None, None) => (upper.as_str(), 0),
+    };
+    let bytes = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.filter(|bytes| (1..=BLOCK_BYTES_MAX).contains(bytes)).ok_or_else(wrong)
+}
+
+fn provisioned(text: &str) -> Result<u32, Error> {
+    let gib = text.parse().ok().filter(|gib| PROVISIONED_GIB.contains(gib));
+    gib.ok_or_else(|| {
+        let (least, most) = (PROVISIONED_GIB.start(), PROVISIONED_GIB.end());
+        Error::argument(format!("{text:?} GiB cannot be provisioned"), format!("use {least} to {most}"))
+    })
 }
 
 fn setting(text: &str) -> Result<Setting, Error> {

@@ -133,7 +133,7 @@ fn additions(words: &[&str]) -> Result<Additions, Ending> {
 }
 
 /// Ends the run in order at the first SIGINT, SIGTERM or SIGHUP, and at once at the second.
-fn heed_signals(stop: &Stop) -> Result<(), Error> {
+pub(super) fn heed_signals(stop: &Stop) -> Result<(), Error> {
     let caught = Wishes::new();
     let mut wishes = caught
         .map_err(|cause| Error::machine(format!("cannot catch signals: {cause}"), "see what this machine lacks"))?;

@@ -1,9 +1,11 @@
 //! The commands that are a client: they sign in to a server, this machine's or another.
 
+mod advise;
 pub(crate) mod arguments;
 mod client;
 mod copy;
 pub(crate) mod diskspd;
+pub(crate) mod doctor;
 mod files;
 pub(crate) mod place;
 mod progress;
@@ -32,6 +34,7 @@ pub(crate) fn run(command: &RemoteCommand, output: Output) -> Result<(), Error> 
         RemoteCommand::Put(put) => copy::put(put, output),
         RemoteCommand::Cp(copy) => copy::copy(copy, output),
         RemoteCommand::Client(command) => client::run(command, output),
+        RemoteCommand::Advise(advise) => advise::run(advise, output),
     }
 }
 
@@ -43,16 +46,21 @@ fn runtime() -> Result<Runtime, Error> {
 
 /// Signs in to the server of a place.
 async fn sign_in(place: &Place, login: &Login) -> Result<Session, Error> {
-    let target = target(place, &login.who, password(&login.who)?)?;
+    let target = target(place.user.as_deref(), (&place.host, place.port), &login.who, password(&login.who)?)?;
     Session::connect(&target, settings(login)?, Arc::new(Tcp)).await.map_err(failed)
 }
 
-/// The server of a place, and who signs in there.
-pub(crate) fn target(place: &Place, who: &Who, password: String) -> Result<Target, Error> {
-    let user = who.user.clone().or_else(|| place.user.clone());
+/// A server, and who signs in there: who the command line says, or else who is named with the place.
+pub(crate) fn target(
+    user: Option<&str>,
+    (host, port): (&str, u16),
+    who: &Who,
+    password: String,
+) -> Result<Target, Error> {
+    let user = who.user.as_deref().or(user);
     let user =
         user.ok_or_else(|| Error::argument("nobody is named to sign in as", "use --user NAME, or smb://NAME@HOST"))?;
-    Ok(Target { host: place.host.clone(), port: place.port, user, password })
+    Ok(Target { host: host.to_owned(), port, user: user.to_owned(), password })
 }
 
 /// What the settings of a command line come to.

@@ -22,6 +22,19 @@ pub(crate) struct Place {
     pub(crate) is_directory: bool,
 }
 
+/// A server, or a place in one of its shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub(crate) user: Option<String>,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) share: Option<String>,
+    /// As of a [`Place`].
+    pub(crate) path: String,
+    /// As of a [`Place`].
+    pub(crate) is_directory: bool,
+}
+
 /// A place on a server or on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Either {
@@ -44,13 +57,23 @@ impl FromStr for Place {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::argument(format!("{text:?} is no place on a server"), REMEDY);
+        let Server { user, host, port, share, path, is_directory } = text.parse()?;
+        let share = share.ok_or_else(|| wrong(text))?;
+        Ok(Place { user, host, port, share, path, is_directory })
+    }
+}
+
+impl FromStr for Server {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || wrong(text);
         let (rest, is_url) = match strip_scheme(text) {
             Some(rest) => (rest.to_owned(), true),
             None if is_remote(text) => (text[2..].replace('\\', "/"), false),
             None => return Err(wrong()),
         };
-        let (authority, path) = rest.split_once('/').ok_or_else(wrong)?;
+        let (authority, path) = rest.split_once('/').unwrap_or((&rest, ""));
         let (user, server) = match authority.rsplit_once('@') {
             Some((user, server)) => (Some(decoded(user, is_url).ok_or_else(wrong)?), server),
             None => (None, authority),
@@ -60,15 +83,25 @@ impl FromStr for Place {
         }
         let (host, port) = host_and_port(server).ok_or_else(wrong)?;
         let path = decoded(path, is_url).ok_or_else(wrong)?;
-        let path = path.trim_start_matches('/');
-        let (share, path) = path.split_once('/').unwrap_or((path, ""));
-        if share.is_empty() || share.contains('\\') {
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        let share = parts.next().map(str::to_owned);
+        let parts: Vec<&str> = parts.collect();
+        if parts.iter().any(|part| matches!(*part, "." | "..") || part.contains('\\')) {
             return Err(wrong());
         }
-        let user = user.filter(|user| !user.is_empty());
-        let root = Place { user, host, port, share: share.to_owned(), path: String::new(), is_directory: true };
-        root.below(path).ok_or_else(wrong)
+        Ok(Server {
+            user: user.filter(|user| !user.is_empty()),
+            host,
+            port,
+            share,
+            path: parts.join("/"),
+            is_directory: path.ends_with('/') || parts.is_empty(),
+        })
     }
+}
+
+fn wrong(text: &str) -> Error {
+    Error::argument(format!("{text:?} is no place on a server"), REMEDY)
 }
 
 impl fmt::Display for Place {
@@ -192,6 +225,20 @@ mod tests {
             "smb://nas/%ff",
         ] {
             assert!(text.parse::<Place>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_server_may_go_without_a_share() {
+        for text in ["smb://u@nas:4450", "smb://u@nas:4450/"] {
+            let server: Server = text.parse().unwrap();
+            assert_eq!((server.host.as_str(), server.port, server.share), ("nas", 4450, None));
+            assert_eq!(server.user.as_deref(), Some("u"));
+        }
+        let server: Server = r"\\nas\media\x".parse().unwrap();
+        assert_eq!((server.share.as_deref(), server.path.as_str()), (Some("media"), "x"));
+        for text in ["nas", "smb://", "smb:///s", "smb://u:p@nas"] {
+            assert!(text.parse::<Server>().is_err(), "{text}");
         }
     }
 

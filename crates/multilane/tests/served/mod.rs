@@ -17,8 +17,13 @@ pub(crate) struct Served {
 impl Served {
     /// Starts it, with several channels allowed.
     pub(crate) fn new() -> Self {
+        Served::with(&[])
+    }
+
+    /// Starts it with more arguments, with several channels allowed.
+    pub(crate) fn with(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = program(&folder, &["serve", "--json", "--listen", "127.0.0.1:0"]);
+        let mut command = program(&folder, &[&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
