@@ -160,6 +160,9 @@ fn it_writes_a_case_for_each_combination_and_a_page_and_leaves_nothing_behind() 
     }
     assert_eq!((&report["is_complete"], &report["network"]["name"]), (&true.into(), &"plain".into()));
     assert_eq!(report["summary"]["never_worse"][0]["cases"], 4 * 3);
+    let limits = report["raw_limit"].as_array().unwrap();
+    assert_eq!(limits.len(), 3 * 2, "blocks and connections: {limits:?}");
+    assert!(limits.iter().all(|limit| limit["reached"][0]["part_median"].as_f64().is_some_and(|part| part > 0.0)));
     assert!(report["machine"]["cores"].as_u64().is_some_and(|cores| cores > 0));
 
     let page = fs::read_to_string(&html).unwrap();
@@ -167,8 +170,8 @@ fn it_writes_a_case_for_each_combination_and_a_page_and_leaves_nothing_behind() 
     assert!(page.matches("<svg").count() >= 4 * 4, "IOPS, throughput, latency and CPU time of each workload");
     assert_eq!(
         page.matches("<figure>").count(),
-        page.matches("<table>").count() - 1,
-        "each has its table; one has all cases"
+        page.matches("<table>").count() - 2,
+        "each has its table; two more have all cases and all limits"
     );
     let outside = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!outside.contains("http") && !outside.contains("<script"), "it needs nothing else");

@@ -4,6 +4,7 @@
 
 mod cases;
 mod cleanup;
+mod limit;
 mod machine;
 mod page;
 mod plan;
@@ -16,6 +17,8 @@ mod summary;
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use self::limit::Limit;
+pub use self::limit::{PartReached, RawLimit};
 pub use self::machine::Machine;
 pub use self::page::page;
 pub use self::plan::{Choice, Experiment, Load, Op, Plan, Protection, Workload};
@@ -61,7 +64,12 @@ pub fn run(
         watch.note(&format!("starting {}", choice.name()));
         servers.push(Server::start(choice, wanted, stop)?);
     }
-    let mut comparison = Comparison { plan, servers, files, samples: Vec::new(), notes: Vec::new() };
+    let own = choices.iter().find_map(|choice| match choice {
+        servers::Choice::Own { program } => Some(program),
+        servers::Choice::Samba | servers::Choice::Running { .. } => None,
+    });
+    let limit = own.map(|program| Limit::start(program, sides)).transpose()?;
+    let mut comparison = Comparison { plan, servers, files, limit, samples: Vec::new(), notes: Vec::new() };
     let measured = comparison.measure(watch, stop);
     comparison.clean_up();
     let is_complete = measured? == Ending::AllDone;
@@ -81,6 +89,10 @@ pub fn run(
         method: method(plan),
         servers: comparison.servers.iter().map(Server::description).collect(),
         cases,
+        raw_limit: comparison
+            .limit
+            .as_ref()
+            .map_or_else(Vec::new, |limit| limit.result(plan, &comparison.servers, &comparison.samples)),
         summary,
         notes: comparison.notes,
     })
@@ -98,6 +110,8 @@ struct Comparison<'a> {
     plan: &'a Plan,
     servers: Vec<Server>,
     files: Files,
+    /// Where our own server is among the servers, and so on this machine.
+    limit: Option<Limit>,
     samples: Vec<Sample>,
     notes: Vec<String>,
 }
@@ -137,6 +151,9 @@ impl Comparison<'_> {
                 }
                 if number > 0 {
                     self.samples.push(sample);
+                }
+                if let Some(limit) = &mut self.limit {
+                    limit.beside(self.plan, run, number)?;
                 }
             }
         }

@@ -15,7 +15,7 @@ const THREADS: u32 = 8;
 /// Requests in flight of each of many threads, where nothing else is said: `-o8`.
 const DEPTH_OF_MANY: u32 = 8;
 /// Requests in flight of a single thread, where nothing else is said: `-o16`.
-const DEPTH_OF_ONE: u32 = 16;
+pub(crate) const DEPTH_OF_ONE: u32 = 16;
 /// Bytes in flight at most, unless a single request of each thread has more: what is queued longer than a round is not measured by it.
 const IN_FLIGHT_BYTES_MAX: u64 = 64 << 20;
 /// The most channels that a session of Windows or Samba may have.
@@ -176,9 +176,9 @@ impl Plan {
         let plan = Plan {
             experiments: experiments(choice),
             channels: channels(choice),
-            rounds: choice.rounds.unwrap_or(if quick { 3 } else { 5 }),
-            duration: choice.duration.unwrap_or(Duration::from_millis(if quick { 250 } else { 1000 })),
-            warmup: Duration::from_millis(if quick { 50 } else { 200 }),
+            rounds: choice.rounds.unwrap_or(4),
+            duration: choice.duration.unwrap_or(Duration::from_millis(if quick { 250 } else { 500 })),
+            warmup: Duration::from_millis(if quick { 50 } else { 100 }),
             threads: choice.threads.unwrap_or(THREADS),
             depth: choice.depth,
             file_bytes: choice.file_bytes.unwrap_or(if quick { 16 << 20 } else { 64 << 20 }),

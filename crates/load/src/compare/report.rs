@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::limit::RawLimit;
 use super::machine::Machine;
 use super::plan::{Experiment, Op, Protection, Workload};
 use super::servers;
@@ -28,6 +29,8 @@ pub struct Report {
     pub servers: Vec<servers::Description>,
     /// One for each workload, operation, block size, protection, channel count and server.
     pub cases: Vec<Case>,
+    /// What plain TCP moves between the same hosts; empty where no server is our own, or no case is one thread on one file in the open.
+    pub raw_limit: Vec<RawLimit>,
     /// What the cases say together.
     pub summary: Summary,
     /// What the reader should know beside that, in sentences.

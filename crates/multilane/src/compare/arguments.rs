@@ -68,11 +68,11 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "N")]
     pub(crate) channels: Vec<usize>,
 
-    /// Rounds that count; one more goes before them [default: 5, with --quick 3]
+    /// Rounds that count; one more goes before them [default: 4]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u32>,
 
-    /// How long each run is measured [default: 1, with --quick 0.25]
+    /// How long each run is measured [default: 0.5, with --quick 0.25]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) seconds: Option<Duration>,
 

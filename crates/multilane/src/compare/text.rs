@@ -17,6 +17,10 @@ pub(super) fn of(report: &Report) -> String {
     if !against.is_empty() {
         let _ = write!(text, "\n{against}");
     }
+    let limit = limit(report);
+    if !limit.is_empty() {
+        let _ = write!(text, "\n{limit}");
+    }
     for note in &report.notes {
         let _ = writeln!(text, "\nnote: {note}");
     }
@@ -91,6 +95,30 @@ fn never_worse(verdict: &NeverWorse) -> String {
         );
     }
     text
+}
+
+fn limit(report: &Report) -> String {
+    if report.raw_limit.is_empty() {
+        return String::new();
+    }
+    let mut table =
+        Table::new(["PLAIN TCP", "BLOCK", "CONNECTIONS", "IOPS", "MIB/S", "SERVER", "PART OF IT", "LOW", "HIGH"]);
+    for limit in &report.raw_limit {
+        for part in &limit.reached {
+            table.row([
+                limit.op.to_string(),
+                size(limit.block_bytes),
+                limit.connections.to_string(),
+                format!("{:.0}", limit.iops_median),
+                format!("{:.1}", limit.mibps_median),
+                part.server.clone(),
+                format!("{:.2}", part.part_median),
+                format!("{:.2}", part.part_low),
+                format!("{:.2}", part.part_high),
+            ]);
+        }
+    }
+    table.text()
 }
 
 fn against(report: &Report) -> String {

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::chart::{Line, Lines, Shares};
 use super::text::escape;
-use crate::compare::plan::{Op, Workload};
+use crate::compare::limit::RawLimit;
+use crate::compare::plan::{Op, Protection, Workload};
 use crate::compare::report::{Case, Report};
 use crate::compare::size;
 
@@ -86,6 +87,44 @@ fn cpu(cases: &[&Case], op: Op) -> String {
     }
     let title = format!("CPU time of {op}s, one channel");
     Lines { title, across: ACROSS, up: "µs for each request", places: places(cases), lines }.figure()
+}
+
+/// The limit and what one thread on one file reaches, with one channel and with the most.
+pub(super) fn of_limit(report: &Report) -> String {
+    let most = report.raw_limit.iter().map(|limit| limit.connections).max().unwrap_or(1);
+    let of = |case: &&Case| case.workload == Workload::StSingle && case.protection == Protection::Plain;
+    let mut text = "<div class=\"figures\">\n".to_owned();
+    for op in Op::ALL {
+        let cases: Vec<&Case> = report.cases.iter().filter(of).filter(|case| case.op == *op).collect();
+        let blocks = blocks(&cases);
+        if blocks.is_empty() {
+            continue;
+        }
+        let mut lines = Vec::new();
+        for count in if most == 1 { vec![1] } else { vec![1, most] } {
+            let limit = |block: &u32| {
+                let is_it =
+                    |limit: &&RawLimit| (limit.op, limit.connections, limit.block_bytes) == (*op, count, *block);
+                report.raw_limit.iter().find(is_it).map(|limit| limit.iops_median)
+            };
+            let is_dashed = count == 1;
+            let values = blocks.iter().map(limit).collect();
+            lines.push(Line { name: format!("TCP, {count}"), style: 5, is_dashed, values });
+            lines.extend(report.servers.iter().enumerate().map(|(style, server)| Line {
+                name: format!("{}, {count}", server.name),
+                style,
+                is_dashed,
+                values: along(
+                    &cases,
+                    |case| case.server == server.name && case.channels == count,
+                    |case| Some(case.iops_median),
+                ),
+            }));
+        }
+        let title = format!("IOPS of {op}s by connections, one thread on one file");
+        text.push_str(&Lines { title, across: ACROSS, up: "IOPS", places: places(&cases), lines }.figure());
+    }
+    text + "</div>\n"
 }
 
 /// Every server with one channel and with the most, by workload.

@@ -28,6 +28,7 @@ pub fn page(report: &Report) -> String {
             page.push_str(&section(report, &server.name, *protection));
         }
     }
+    page.push_str(&raw_limit(report));
     page.push_str(&servers_compared(report));
     page.push_str(&all_cases(report));
     page + "</body></html>\n"
@@ -149,6 +150,36 @@ fn section(report: &Report, server: &str, protection: Protection) -> String {
     )
 }
 
+fn raw_limit(report: &Report) -> String {
+    if report.raw_limit.is_empty() {
+        return String::new();
+    }
+    let mut text = "<h2 id=\"limit\">Against the limit</h2>\n<p>Plain TCP that moves the same bytes between the same hosts with as much \
+                    in flight, and batches as the server does, but does nothing with them: no SMB server can be faster here. It is \
+                    measured next to one thread on one file.</p>\n"
+        .to_owned();
+    text.push_str(&figures::of_limit(report));
+    text.push_str("<div class=\"wide\"><table><thead><tr>");
+    for name in ["op", "I/O size", "connections", "in flight", "IOPS", "MiB/s", "server", "part of it", "low", "high"] {
+        let _ = write!(text, "<th scope=\"col\">{name}</th>");
+    }
+    text.push_str("</tr></thead><tbody>");
+    for limit in &report.raw_limit {
+        for part in &limit.reached {
+            text.push_str("<tr>");
+            cell(&mut text, "word", limit.op.name());
+            let counts = [size(limit.block_bytes), limit.connections.to_string(), limit.depth.to_string()];
+            counts.iter().for_each(|count| cell(&mut text, "", count));
+            [limit.iops_median, limit.mibps_median].iter().for_each(|value| cell(&mut text, "", &number(*value)));
+            cell(&mut text, "word", &escape(&part.server));
+            let parts = [part.part_median, part.part_low, part.part_high];
+            parts.iter().for_each(|part| cell(&mut text, "", &number(*part)));
+            text.push_str("</tr>");
+        }
+    }
+    text + "</tbody></table></div>\n"
+}
+
 fn servers_compared(report: &Report) -> String {
     let Some(first) = report.servers.first().filter(|_| report.servers.len() > 1) else { return String::new() };
     let mut text = format!("<h2 id=\"servers\">{} and other servers</h2>\n", escape(&first.name));
@@ -163,6 +194,7 @@ fn servers_compared(report: &Report) -> String {
     }
     text.push_str("</tr></thead><tbody>");
     for row in &report.summary.against {
+        text.push_str("<tr>");
         let words = [escape(&row.server), row.workload.to_string(), row.op.to_string()];
         words.iter().for_each(|word| cell(&mut text, "word", word));
         cell(&mut text, "", &size(row.block_bytes));

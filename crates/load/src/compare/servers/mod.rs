@@ -1,7 +1,7 @@
 //! The servers that are compared: our own and Samba, started for it, and those that run already.
 
 mod own;
-mod process;
+pub(super) mod process;
 mod samba;
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener};

@@ -26,7 +26,7 @@ const LOG_SHOWN: usize = 1000;
 
 /// A server that runs, and the folder it has to itself. Both go when this does.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(in crate::compare) struct Process {
     child: Child,
     folder: TempDir,
     /// Its kind, for messages.
@@ -34,7 +34,7 @@ pub(super) struct Process {
 }
 
 /// A folder for a server's files: where TMPDIR says, else in memory where this machine has such a file system.
-pub(super) fn folder(name: &str) -> Result<TempDir, Failure> {
+pub(in crate::compare) fn folder(name: &str) -> Result<TempDir, Failure> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(name);
     let memory = Path::new("/dev/shm");
@@ -48,7 +48,11 @@ pub(super) fn folder(name: &str) -> Result<TempDir, Failure> {
 
 impl Process {
     /// Starts a server. It is in a process group of its own: Ctrl-C at a terminal is for us to act on, not for it.
-    pub(super) fn start(name: &'static str, mut command: Command, folder: TempDir) -> Result<Self, Failure> {
+    pub(in crate::compare) fn start(
+        name: &'static str,
+        mut command: Command,
+        folder: TempDir,
+    ) -> Result<Self, Failure> {
         use std::os::unix::process::CommandExt;
         let log = fs::File::create(log(folder.path()));
         let started = log.and_then(|log| {
@@ -68,7 +72,7 @@ impl Process {
     }
 
     /// The first line that it prints on its standard output, which must have been piped.
-    pub(super) fn first_line(&mut self) -> Result<String, Failure> {
+    pub(in crate::compare) fn first_line(&mut self) -> Result<String, Failure> {
         let (said, line) = channel();
         if let Some(out) = self.child.stdout.take() {
             thread::spawn(move || {
