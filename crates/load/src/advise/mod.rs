@@ -5,6 +5,7 @@
 
 pub mod measure;
 mod model;
+mod multichannel;
 pub mod share;
 mod surroundings;
 #[cfg(test)]
@@ -17,14 +18,11 @@ use serde::Serialize;
 
 pub use self::model::LATENCY_ASSUMED;
 use self::model::{CHEAP, Cost, DEAR, bound, calibrated};
-use crate::figures;
 
 /// Requests in flight from which nothing more is gained, and latency only grows, as Azure Files' documentation has it.
 const IN_FLIGHT_ENOUGH: f64 = 64.0;
 /// A gain below this is none: measurements of the same thing differ by as much.
 const GAIN_MIN: f64 = 1.05;
-/// What sharing the work between connections costs at most, of the gain.
-const SHARING_LOSS: f64 = 0.2;
 /// Blocks below this are small: for them several channels to one file cost some clients more than they give.
 const SMALL_BYTES: u32 = 16 << 10;
 /// What such clients lose.
@@ -205,7 +203,7 @@ impl Surroundings {
 
 /// What to do, what gives most first. Whether multichannel should be on is always said.
 pub fn advise(workload: &Workload, around: &Surroundings) -> Vec<Advice> {
-    let mut advice = vec![multichannel(workload, around)];
+    let mut advice = vec![multichannel::advice(workload, around)];
     advice.extend(ways::ways(workload, around));
     advice.sort_by(|a, b| b.gain.middle().total_cmp(&a.gain.middle()));
     advice
@@ -234,11 +232,9 @@ impl Gain {
 
 /// The costs of a server to reckon with: those measured, or a cheap one's and a dear one's.
 fn costs(workload: &Workload, around: &Surroundings) -> Vec<Cost> {
-    let measured = around.measured.as_ref().and_then(|measured| {
-        // What is known best is what one channel reaches.
-        calibrated(workload, around, measured.one_channel_iops)
-    });
-    measured.map_or_else(|| vec![CHEAP, DEAR], |cost| vec![cost])
+    // What is known best is what one channel reaches.
+    let measured = around.measured.as_ref().map(|measured| calibrated(workload, around, measured.one_channel_iops));
+    measured.filter(|costs| !costs.is_empty()).unwrap_or_else(|| vec![CHEAP, DEAR])
 }
 
 /// How many times as many requests the second case answers, at least and at most.
@@ -249,118 +245,6 @@ fn gain(workload: &Workload, around: &Surroundings, then: impl Fn(Cost) -> f64) 
 
 fn range(ratios: impl Iterator<Item = f64>) -> (f64, f64) {
     ratios.fold((f64::MAX, 0.0), |(low, high), ratio| (ratio.min(low), ratio.max(high)))
-}
-
-fn multichannel(workload: &Workload, around: &Surroundings) -> Advice {
-    match &around.measured {
-        Some(measured) if around.multichannel == Offer::On => by_measurement(measured),
-        Some(_) | None => by_model(workload, around),
-    }
-}
-
-fn by_measurement(measured: &Measured) -> Advice {
-    let gain = match measured.channels {
-        // What the rounds differ by is chance.
-        0..=1 => Gain::none(),
-        2.. => Gain { low: measured.ratio_low, high: measured.ratio_high, of: Quantity::Requests },
-    };
-    let (verdict, action, reason) = match measured.ratio {
-        _ if measured.channels < 2 => (
-            Verdict::Either,
-            "Multichannel may stay as it is.",
-            "There is only one channel with it, too: the interfaces of both sides suggest no more.",
-        ),
-        ratio if ratio >= GAIN_MIN && measured.ratio_low > 1.0 => {
-            (Verdict::On, "Have multichannel on.", "It was faster in every round.")
-        }
-        ratio if ratio <= 1.0 / GAIN_MIN && measured.ratio_high < 1.0 => {
-            (Verdict::Off, "Have multichannel off for this workload.", "It was slower in every round.")
-        }
-        _ => (
-            Verdict::Either,
-            "Multichannel may be on: it does no harm here, and a session with several channels outlives a broken one.",
-            "The rounds do not agree on a difference, or it is smaller than what chance makes of it.",
-        ),
-    };
-    let evidence = vec![
-        format!(
-            "measured in {} rounds of {:.1} s each way: {} requests a second with one channel, {} with {} where several may be",
-            measured.rounds,
-            measured.run.as_secs_f64(),
-            figures::count(measured.one_channel_iops),
-            figures::count(measured.several_channels_iops),
-            figures::so_many(measured.channels, "channel")
-        ),
-        format!("ratio {:.2}, from {:.2} to {:.2}", measured.ratio, measured.ratio_low, measured.ratio_high),
-    ];
-    let (action, reason) = (action.to_owned(), reason.to_owned());
-    Advice { subject: Subject::Multichannel(verdict), action, gain, reason, evidence, source: "measured here" }
-}
-
-fn by_model(workload: &Workload, around: &Surroundings) -> Advice {
-    let channels = around.channels_usable();
-    let one = |cost| bound(workload, around, 1, cost);
-    let many = |cost| bound(workload, around, channels, cost);
-    let costs = costs(workload, around);
-    let (low, high) = range(costs.iter().map(|cost| many(*cost).iops / one(*cost).iops));
-    let low = 1.0 + (low - 1.0) * (1.0 - SHARING_LOSS);
-    let mut gain = Gain { low, high, of: Quantity::Requests };
-    let mut evidence: Vec<String> = around.assumed.clone();
-    evidence.push(format!(
-        "{} over {} of interfaces, {} each; {} here",
-        figures::so_many(channels, "channel"),
-        figures::so_many(around.pairs, "pair"),
-        figures::link(around.link_bits_per_second),
-        figures::so_many(around.cores, "core")
-    ));
-    for cost in &costs {
-        let (one, many) = (one(*cost).text(workload, around), many(*cost).text(workload, around));
-        let server = if costs.len() == 1 { "" } else { cost.text() };
-        evidence.push(format!("over one channel{server}: {one}"));
-        if channels > 1 {
-            evidence.push(format!("over {channels}{server}: {many}"));
-        }
-    }
-    let is_lone = workload.in_flight() <= 1.0;
-    let is_small_on_one = workload.files == 1 && workload.block_bytes < SMALL_BYTES;
-    let (verdict, reason) = if channels < 2 {
-        gain = Gain::none();
-        (
-            Verdict::Either,
-            "The interfaces of both sides suggest one channel only: one link, without several receive queues.".into(),
-        )
-    } else if is_lone {
-        gain = Gain { low: SMALL_LOSS, high: 1.0, of: Quantity::Requests };
-        (Verdict::Either, "One request at a time uses one channel at a time. Windows' client loses up to a tenth by it; Multilane's keeps to one channel.".into())
-    } else if gain.high < GAIN_MIN {
-        gain.low = if is_small_on_one { SMALL_LOSS } else { 1.0 };
-        let bound = one(costs.first().copied().unwrap_or(CHEAP));
-        (Verdict::Either, format!("One channel is not what holds this back, but {}.", bound.text(workload, around)))
-    } else {
-        if is_small_on_one {
-            gain.low = SMALL_LOSS;
-        }
-        (
-            Verdict::On,
-            "Each channel is served by a core and a receive queue of its own, or goes over a link of its own.".into(),
-        )
-    };
-    let action = action(verdict, around);
-    Advice { subject: Subject::Multichannel(verdict), action, gain, reason, evidence, source: ways::GUIDANCE }
-}
-
-/// What to do about multichannel, given how it stands.
-fn action(verdict: Verdict, around: &Surroundings) -> String {
-    match (verdict, around.multichannel) {
-        (Verdict::On, Offer::OffAtServer) => {
-            "Switch multichannel on at the server: `multilane account update ACCOUNT --multichannel on`, `server multi channel support = yes` \
-             for Samba, or the SMB settings of the storage account."
-                .into()
-        }
-        (Verdict::On, Offer::On | Offer::Unknown) => "Have multichannel on.".into(),
-        (Verdict::Off, _) => "Have multichannel off for this workload.".into(),
-        (Verdict::Either, _) => "Multichannel may stay as it is.".into(),
-    }
 }
 
 fn seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

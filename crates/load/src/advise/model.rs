@@ -27,7 +27,12 @@ pub(crate) const DEAR: Cost = Cost { request: 20e-6, bytes_per_second: 1.5e9 };
 impl Cost {
     /// Whose it is, after "over one channel".
     pub(crate) fn text(self) -> &'static str {
-        if self == CHEAP { " to a server that does little for a request" } else { " to one that does much" }
+        match self {
+            CHEAP => " to a server that does little for a request",
+            DEAR => " to one that does much",
+            Cost { request: 0.0, .. } => ", if its time goes into bytes",
+            Cost { .. } => ", if its time goes into requests",
+        }
     }
 }
 
@@ -62,9 +67,12 @@ pub(crate) fn bound(workload: &Workload, around: &Surroundings, channels: usize,
     let mut bounds = vec![
         (Limit::InFlight, in_flight / (around.latency.as_secs_f64() + service + 1.0 / link)),
         (Limit::Connections, clients * busy / service),
-        (Limit::Cores, clients * around.cores.max(1) as f64 / service),
         (Limit::Links, clients * link * pairs as f64),
     ];
+    if around.measured.is_none() {
+        // What was measured over one channel may be the link's doing, which is no work for a core.
+        bounds.push((Limit::Cores, clients * around.cores.max(1) as f64 / service));
+    }
     if around.is_azure {
         let of_one = FILE_IOPS.min(FILE_BYTES_PER_SECOND / block);
         bounds.push((Limit::Files, of_one * f64::from(workload.files)));
@@ -87,7 +95,7 @@ impl Bound {
                 figures::so_many(workload.in_flight() as usize, "request"),
                 figures::milliseconds(around.latency)
             ),
-            Limit::Connections => format!("what its connections' cores get done: about {iops} a second"),
+            Limit::Connections => format!("what its channels get done: about {iops} a second"),
             Limit::Cores => {
                 format!("{} of this machine: about {iops} a second", figures::so_many(around.cores, "core"))
             }
@@ -103,15 +111,16 @@ impl Bound {
     }
 }
 
-/// The cost that explains what was measured over one connection, if a connection is what held it back.
-pub(crate) fn calibrated(workload: &Workload, around: &Surroundings, iops: f64) -> Option<Cost> {
+/// What explains a rate that was measured over one channel: that its bytes take all the time, or that they take no more than a cheap
+/// server's do. Empty where a channel is not what held it back.
+pub(crate) fn calibrated(workload: &Workload, around: &Surroundings, iops: f64) -> Vec<Cost> {
     let block = f64::from(workload.block_bytes);
     let service = 1.0 / iops.max(1.0);
-    // Of the time a request takes, half is taken to be for its bytes where they are what a cheap server would need anyway.
-    let moving = (block / CHEAP.bytes_per_second).min(service / 2.0);
-    let cost = Cost { request: service - moving, bytes_per_second: block / moving };
-    let bound = bound(workload, around, 1, cost);
-    matches!(bound.limit, Limit::Connections | Limit::Cores).then_some(cost)
+    let moving = (block / CHEAP.bytes_per_second).min(service);
+    let by_bytes = Cost { request: 0.0, bytes_per_second: block / service };
+    let by_requests = Cost { request: service - moving, bytes_per_second: block / moving };
+    let is_reached = |cost: &Cost| bound(workload, around, 1, *cost).limit == Limit::Connections;
+    [by_bytes, by_requests].into_iter().filter(is_reached).collect()
 }
 
 /// How long an answer takes where nobody has asked: within one data centre.

@@ -134,6 +134,18 @@ fn one_file_of_the_service_has_its_limit() {
 }
 
 #[test]
+fn what_one_channel_was_measured_to_reach_takes_the_place_of_the_models_servers() {
+    let advice = find(&WORK, &measured(3.0, 2.9, 3.1), Subject::BlockSize).unwrap();
+    assert!(advice.gain.low < 1.1, "its time may go into bytes: {:?}", advice.gain);
+    assert!(advice.gain.high > 4.0, "its time may go into requests: {:?}", advice.gain);
+    assert!(advice.evidence[0].contains("40,000 a second"), "four channels of 10,000: {:?}", advice.evidence);
+    let waiting = Workload { threads: 1, outstanding: 1, ..WORK };
+    let far = Surroundings { latency: Duration::from_millis(20), ..measured(1.0, 0.9, 1.1) };
+    let advice = find(&waiting, &far, Subject::InFlight).unwrap();
+    assert!(advice.evidence[0].contains("1 request in flight"), "{:?}", advice.evidence);
+}
+
+#[test]
 fn what_gives_most_comes_first() {
     for workload in [WORK, Workload { threads: 1, files: 1, outstanding: 1, block_bytes: 4096, ..WORK }] {
         for around in [around(), four_links(), Surroundings { latency: Duration::from_millis(5), ..around() }] {

@@ -1,16 +1,9 @@
 //! What `ethtool` tells of a card: rings, queues and offloads, which the kernel shows nowhere else.
 
-use std::io::ErrorKind;
-use std::process::Stdio;
-use std::time::Duration;
-
-use tokio::process::Command;
-use tokio::time::timeout;
-
 use super::facts::{Card, Ring};
+use super::tool::{Missing, ask};
 
-/// How long it may take to answer.
-const ANSWER_MAX: Duration = Duration::from_secs(3);
+const TOOL: &str = "ethtool";
 /// Its names of the offloads that matter to a file server, and those that `ethtool -K` takes.
 const OFFLOADS: [(&str, &str); 5] = [
     ("tcp-segmentation-offload", "tso"),
@@ -20,27 +13,12 @@ const OFFLOADS: [(&str, &str); 5] = [
     ("tx-checksumming", "tx"),
 ];
 
-/// There is no such tool on this machine.
-#[derive(Debug)]
-pub(crate) struct Missing;
-
 /// Adds to a card what the tool tells of it. What it does not tell stays unknown.
 pub(crate) async fn describe(card: &mut Card) -> Result<(), Missing> {
-    card.receive_queues_max = ask("-l", &card.name).await?.and_then(|text| queues_max(&text));
-    card.receive_ring = ask("-g", &card.name).await?.and_then(|text| receive_ring(&text));
-    card.offloads_off = ask("-k", &card.name).await?.map(|text| offloads_off(&text)).unwrap_or_default();
+    card.receive_queues_max = ask(TOOL, &["-l", &card.name]).await?.and_then(|text| queues_max(&text));
+    card.receive_ring = ask(TOOL, &["-g", &card.name]).await?.and_then(|text| receive_ring(&text));
+    card.offloads_off = ask(TOOL, &["-k", &card.name]).await?.map(|text| offloads_off(&text)).unwrap_or_default();
     Ok(())
-}
-
-/// What it prints; `None` where it cannot tell, as of a card without rings.
-async fn ask(what: &str, card: &str) -> Result<Option<String>, Missing> {
-    let mut command = Command::new("ethtool");
-    command.args([what, card]).stdin(Stdio::null()).kill_on_drop(true);
-    match timeout(ANSWER_MAX, command.output()).await {
-        Ok(Ok(output)) if output.status.success() => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),
-        Ok(Err(cause)) if cause.kind() == ErrorKind::NotFound => Err(Missing),
-        Ok(Ok(_) | Err(_)) | Err(_) => Ok(None),
-    }
 }
 
 /// `ethtool -l`: queues that only receive and those that do both.

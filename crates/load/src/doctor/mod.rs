@@ -11,10 +11,12 @@ mod machine;
 mod protection;
 mod queues;
 mod reach;
+mod segments;
 pub(crate) mod server;
 mod sockets;
 #[cfg(test)]
 mod tests;
+mod tool;
 
 use serde::Serialize;
 

@@ -14,8 +14,8 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::disk;
 use super::facts::{Server, Told, Tried, Way};
+use super::{disk, segments};
 
 /// How long an address may take to answer.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -85,7 +85,10 @@ async fn through(
         Err(error) => Told::Refused(error.to_string()),
     };
     let path_mtu = match first {
-        Some(first) if used.iter().any(|name| name != "lo") => path_mtu(first).await,
+        Some(first) if used.iter().any(|name| name != "lo") => {
+            let told = [path_mtu(first).await, segments::packet_bytes(first).await];
+            told.into_iter().flatten().min()
+        }
         Some(_) | None => None,
     };
     let round_trip = round_trip(session).await;
