@@ -10,9 +10,9 @@ pub const BLOCK_BYTES: u32 = 64 << 10;
 pub struct Profile {
     /// `-v`: say what is going on, on standard error.
     pub verbose: bool,
-    /// `-vs`: wait statistics in the report.
+    /// `-vs`: wait statistics in the report, of which there are none.
     pub verbose_stats: bool,
-    /// `-P`: a mark after so many requests of a thread; 0 is none.
+    /// `-P`: a mark after so many requests of a thread; 0 is none. Kept for the profile's sake: no marks are made.
     pub progress: u32,
     /// `-R`.
     pub result_format: ResultFormat,

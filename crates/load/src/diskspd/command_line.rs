@@ -414,6 +414,7 @@ mod tests {
             ("-t2 -si x", 0),
             ("-O4 x", 1),
             ("-x x", 1),
+            ("-vs x", 1),
             ("-t2 x y z", 1),
         ] {
             assert_eq!(run(line).1.len(), count, "{line}: {:?}", run(line).1);

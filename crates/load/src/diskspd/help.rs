@@ -50,6 +50,7 @@ Additions, before the targets:
   --password-stdin      take the password from standard input [else MULTILANE_PASSWORD]
   --channels N          connections to use: 0 as many as the interfaces suggest, 1 multichannel off
   --seal                encrypt everything
+  --signing WHEN        required [default] or as-server-wants
   --set NAME=VALUE      change a setting of `multilane client configuration`
 
 Options begin with - or /. Sizes take K, M, G, T or b for blocks.
@@ -94,7 +95,8 @@ Report:
   -D[milliseconds]      deviation of the requests a second over intervals [1000]
   -R<text|xml>          its form [text]
   -Rp<text|xml>         print the profile, run nothing
-  -v, -vs               say what happens, on standard error; s: wait statistics
+  -v, -vs               say what happens, on standard error; s: nothing more, since the
+                        client has no completion ports whose waits could be counted
   -P[requests]          progress: taken, and without effect
   -z[seed]              seed of what is random [0]; without a number from the clock
   -X<file>              a profile in XML; only -C, -d, -R, -v, -W, -z and targets may go with it

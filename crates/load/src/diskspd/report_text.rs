@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::distribution;
 use super::machine::{self, Machine};
 use super::size::shown;
-use super::totals::{Kind, Sums, latency, quantile_ms, targets, was_measured};
+use super::totals::{Kind, NOT_MEASURED, Sums, begun, latency, quantile_ms, targets, was_measured};
 use crate::profile::{Pattern, Profile, SoftwareCache, Target, Throughput, TimeSpan, WriteContent};
 use crate::results::{CpuUsage, Latency, Results, TargetResults, TimeSpanResults};
 
@@ -35,11 +35,11 @@ const PERCENTILES: [(&str, f64); 15] = [
 pub fn report(command_line: &str, profile: &Profile, machine: &Machine, results: &Results) -> String {
     let mut text = profile_text(command_line, profile);
     text += &system(machine, results);
-    for (index, (span, results)) in profile.time_spans.iter().zip(&results.time_spans).enumerate() {
+    for (index, (span, results)) in begun(profile, results).enumerate() {
         text += &format!("\nResults for timespan {}:\n{STARS}", index + 1);
-        text += &match was_measured(results) {
-            true => time_span_results(span, machine, results),
-            false => "The run ended before measuring began: there are no results.\n".to_owned(),
+        text += &match results {
+            Some(results) => time_span_results(span, machine, results),
+            None => format!("{NOT_MEASURED}\n"),
         };
     }
     if results.time_spans.len() > 1 {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::machine::{self, Machine, Processor};
 use super::profile_xml;
-use super::totals::{Kind, Sums, latency, quantile_ms, targets, was_measured};
+use super::totals::{Kind, NOT_MEASURED, Sums, begun, latency, quantile_ms, targets};
 use super::xml::Writer;
 use crate::profile::{Profile, TimeSpan};
 use crate::results::{CpuUsage, Latency, Results, TargetResults, TimeSpanResults};
@@ -22,11 +22,11 @@ pub fn report(profile: &Profile, machine: &Machine, results: &Results) -> String
     xml.open("Results");
     system(machine, results, &mut xml);
     profile_xml::write_into(profile, &mut xml);
-    for (span, results) in profile.time_spans.iter().zip(&results.time_spans) {
+    for (span, results) in begun(profile, results) {
         xml.open("TimeSpan");
-        match was_measured(results) {
-            true => time_span(span, machine, results, &mut xml),
-            false => xml.value("Error", "The run ended before measuring began: there are no results."),
+        match results {
+            Some(results) => time_span(span, machine, results, &mut xml),
+            None => xml.value("Error", NOT_MEASURED),
         }
         xml.close("TimeSpan");
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::results::{Counts, Latency, TargetResults, TimeSpanResults};
+use crate::profile::{Profile, TimeSpan};
+use crate::results::{Counts, Latency, Results, TargetResults, TimeSpanResults};
 
 /// Which requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +115,19 @@ pub(super) fn quantile_ms(latency: &Latency, share: f64) -> Option<f64> {
     }
     let value = if share <= 0.0 { nanoseconds.min() } else { nanoseconds.value_at_quantile(share) };
     Some(value as f64 / 1e6)
+}
+
+/// What stands for the results of a time span that had none.
+pub(super) const NOT_MEASURED: &str = "The run ended before measuring began: there are no results.";
+
+/// The time spans that were begun, with the results of those that were measured. A run that is ended early begins no others.
+pub(super) fn begun<'a>(
+    profile: &'a Profile,
+    results: &'a Results,
+) -> impl Iterator<Item = (&'a TimeSpan, Option<&'a TimeSpanResults>)> {
+    let results = &results.time_spans;
+    let begun = profile.time_spans.iter().take(results.len().max(1));
+    begun.enumerate().map(|(index, span)| (span, results.get(index).filter(|results| was_measured(results))))
 }
 
 /// True where measuring had begun.

@@ -17,6 +17,9 @@ pub(super) fn check(profile: &Profile) -> Result<Vec<String>, Vec<Failure>> {
     if profile.time_spans.is_empty() {
         findings.fail("the profile has no time span", "give it one");
     }
+    if profile.verbose_stats {
+        findings.warn("-vs is -v: the client has no completion ports whose waits could be counted");
+    }
     for span in &profile.time_spans {
         check_span(span, &mut findings);
         for target in &span.targets {

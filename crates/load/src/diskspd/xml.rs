@@ -184,11 +184,12 @@ fn attributes_text(attributes: &[(&str, String)]) -> String {
     attributes.iter().map(|(name, value)| format!(" {name}=\"{}\"", safe(value))).collect()
 }
 
-/// What XML has no place for becomes a replacement character; the rest is escaped where it must be.
+/// What XML has no place for becomes a replacement character; the rest is escaped where it must be, and where a reader would
+/// take a carriage return for a line feed.
 fn safe(value: &str) -> String {
     let has_place = |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{FFFD}' | '\u{10000}'..);
     let value: String = value.chars().map(|c| if has_place(c) { c } else { char::REPLACEMENT_CHARACTER }).collect();
-    escape(value).into_owned()
+    escape(value).replace('\r', "&#13;")
 }
 
 #[cfg(test)]
@@ -237,11 +238,11 @@ mod tests {
     fn values_are_escaped() {
         let mut writer = Writer::default();
         writer.open("A");
-        writer.value("B", "<&\"\u{1}");
+        writer.value("B", "<&\"\r\u{1}");
         writer.empty("C", &[("d", "<'>".into())]);
         writer.close("A");
         let text = writer.text();
-        assert_eq!(text, "<A>\n  <B>&lt;&amp;&quot;\u{FFFD}</B>\n  <C d=\"&lt;&apos;&gt;\"/>\n</A>\n");
-        assert_eq!(read(text.as_bytes()).unwrap().children[0].text, "<&\"\u{FFFD}");
+        assert_eq!(text, "<A>\n  <B>&lt;&amp;&quot;&#13;\u{FFFD}</B>\n  <C d=\"&lt;&apos;&gt;\"/>\n</A>\n");
+        assert_eq!(read(text.as_bytes()).unwrap().children[0].text, "<&\"\r\u{FFFD}");
     }
 }

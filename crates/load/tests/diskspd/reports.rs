@@ -103,6 +103,15 @@ fn several_time_spans_have_totals_and_one_may_have_no_results() {
 }
 
 #[test]
+fn a_run_that_ends_in_its_first_warm_up_says_so() {
+    let profile = profile("-d9 -L x", "");
+    let text = report_text::report("", &profile, &machine(), &Results { time_spans: Vec::new() });
+    assert!(text.ends_with("*\nThe run ended before measuring began: there are no results.\n"), "{text}");
+    let xml = report_xml::report(&profile, &machine(), &Results { time_spans: Vec::new() });
+    assert!(xml.contains("    <Error>The run ended before measuring began: there are no results.</Error>\n"), "{xml}");
+}
+
+#[test]
 fn processors_have_the_columns_that_tell_them_apart() {
     let processor =
         |id: u32| Processor { id, core: id / 2, socket: id / 4, node: id / 4, efficiency_class: u32::from(id >= 2) };

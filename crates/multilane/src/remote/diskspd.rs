@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io, thread};
 
-use ::client::{Settings, Target};
-use clap::{CommandFactory, Parser};
+use ::client::{Settings, Signing, Target};
+use clap::{CommandFactory, Parser, ValueEnum};
 use control::{Error, Fault};
 use load::diskspd::command_line::{self, Asked, Surroundings};
 use load::diskspd::machine::Machine;
@@ -33,8 +33,17 @@ const PROFILE_BYTES_MAX: u64 = 16 << 20;
 struct Additions {
     #[arg(long = "map", value_name = "z:=PLACE", value_parser = map)]
     maps: Vec<Map>,
+    #[arg(long)]
+    signing: Option<WhenSigned>,
     #[command(flatten)]
     login: Login,
+}
+
+/// Whether what is not encrypted is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WhenSigned {
+    Required,
+    AsServerWants,
 }
 
 /// What a drive letter stands for.
@@ -189,10 +198,16 @@ struct Drives {
 
 impl Drives {
     fn new(additions: Additions) -> Result<Self, Error> {
-        let Additions { maps, login } = additions;
+        let Additions { maps, signing, login } = additions;
+        let settings = settings(&login)?;
+        let signing = match signing {
+            None => settings.signing,
+            Some(WhenSigned::Required) => Signing::Required,
+            Some(WhenSigned::AsServerWants) => Signing::AsServerWants,
+        };
         Ok(Drives {
             maps,
-            settings: settings(&login)?,
+            settings: Settings { signing, ..settings },
             password: password(&login.who)?,
             user: login.who.user,
             mounts: Mutex::default(),
