@@ -44,8 +44,10 @@ pub(crate) struct Core {
     pub(crate) answer_bytes_max: AtomicUsize,
     has_ended: AtomicBool,
     started: Instant,
-    /// Milliseconds from `started` to when somebody last looked: often enough for what is measured in seconds.
+    /// Microseconds from `started` to when somebody last looked, which is at least whenever something arrives.
     pub(crate) clock: AtomicU64,
+    /// Microseconds that answers take of late; `u64::MAX` before the first.
+    pub(crate) latency: AtomicU64,
     /// The same to when the server last sent or took something.
     pub(crate) moved: AtomicU64,
     /// The same for bytes received.
@@ -76,6 +78,7 @@ impl Connection {
             has_ended: AtomicBool::new(false),
             started: Instant::now(),
             clock: AtomicU64::new(0),
+            latency: AtomicU64::new(u64::MAX),
             moved: AtomicU64::new(0),
             heard: AtomicU64::new(0),
             received: AtomicU64::new(0),
@@ -156,6 +159,14 @@ impl Connection {
     /// True where a request that costs so much could be sent at once.
     pub(crate) fn affords(&self, charge: u16) -> bool {
         self.core.credits.available_permits() >= usize::from(charge)
+    }
+
+    /// How long answers take of late, what waits before them included; `None` before the first.
+    pub(crate) fn latency(&self) -> Option<Duration> {
+        match self.core.latency.load(Ordering::Relaxed) {
+            u64::MAX => None,
+            latency => Some(Duration::from_micros(latency)),
+        }
     }
 
     /// How long nothing has moved either way; counts from the first of the requests in flight at the most.
@@ -265,13 +276,13 @@ impl Core {
 
     /// Looks at the clock.
     pub(crate) fn tick(&self) -> u64 {
-        let now = self.started.elapsed().as_millis() as u64;
+        let now = self.started.elapsed().as_micros() as u64;
         self.clock.store(now, Ordering::Relaxed);
         now
     }
 
     fn since(&self, moment: &AtomicU64) -> Duration {
-        Duration::from_millis(self.tick().saturating_sub(moment.load(Ordering::Relaxed)))
+        Duration::from_micros(self.tick().saturating_sub(moment.load(Ordering::Relaxed)))
     }
 }
 

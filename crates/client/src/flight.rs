@@ -16,8 +16,10 @@ use crate::pace::{Load, Pace};
 const CREDITS_WANTED: usize = 1024;
 /// Credits asked for with one request beyond its cost (Windows asks for up to 128).
 const CREDITS_STEP: usize = 128;
+/// The latency of long ago is forgotten within so many answers, about.
+const LATENCY_STEPS: u64 = 32;
 
-/// The requests of one connection that somebody waits for. Times are milliseconds on the connection's clock.
+/// The requests of one connection that somebody waits for. Times are microseconds on the connection's clock.
 #[derive(Default)]
 pub(crate) struct Flight {
     next: u64,
@@ -27,6 +29,7 @@ pub(crate) struct Flight {
     /// Credits at hand and in use.
     balance: usize,
     pace: Pace,
+    latency: Option<u64>,
     ended: Option<Loss>,
 }
 
@@ -115,8 +118,13 @@ impl Flight {
         }
         self.unanswered -= 1;
         self.balance = (self.balance + granted).saturating_sub(usize::from(waiting.charge));
-        let took = Duration::from_millis(now.saturating_sub(waiting.since));
-        self.pace.remove(waiting.load, took, waiting.is_pending);
+        let took = now.saturating_sub(waiting.since);
+        self.pace.remove(waiting.load, Duration::from_micros(took), waiting.is_pending);
+        if !waiting.is_pending {
+            // A queue is noticed at once, and its end when it has been gone for some requests.
+            let fallen = self.latency.map_or(0, |before| before - before / LATENCY_STEPS);
+            self.latency = Some(took.max(fallen));
+        }
         match std::mem::replace(&mut waiting.stage, Stage::Answered(answer)) {
             Stage::Asked(waker) => Ok(waker),
             Stage::GivenUp | Stage::Answered(_) => {
@@ -157,6 +165,11 @@ impl Flight {
         self.balance
     }
 
+    /// Microseconds from asking to the answer, of late; `None` before the first answer.
+    pub(crate) fn latency(&self) -> Option<u64> {
+        self.latency
+    }
+
     /// How fast the connection drains.
     pub(crate) fn pace(&self) -> &Pace {
         &self.pace
@@ -167,7 +180,7 @@ impl Flight {
         self.waiting.values().any(|waiting| {
             let patience = if waiting.is_pending { patience_pending } else { patience };
             let waits = !matches!(waiting.stage, Stage::Answered(_));
-            waits && Duration::from_millis(now.saturating_sub(waiting.since)) > patience
+            waits && Duration::from_micros(now.saturating_sub(waiting.since)) > patience
         })
     }
 }

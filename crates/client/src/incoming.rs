@@ -108,6 +108,9 @@ impl Core {
                     arrived.wakers.extend(waker);
                 }
             }
+            if let Some(latency) = desk.flight.latency() {
+                self.latency.store(latency, Ordering::Relaxed);
+            }
         }
         let room = CREDITS_MAX.saturating_sub(self.credits.available_permits());
         self.credits.add_permits(granted.min(room));

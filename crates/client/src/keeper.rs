@@ -17,7 +17,7 @@ use crate::connection::Loss;
 use crate::error::Error;
 use crate::handshake::Identity;
 use crate::pairing::{Pair, pairs};
-use crate::perform::{Ask, LITTLE_WORK_BYTES, Way};
+use crate::perform::{Ask, Way};
 use crate::session::{Phase, Shared};
 
 /// How often the keeper looks after the channels.
@@ -126,8 +126,7 @@ fn close_idle(shared: &Shared) {
 
 impl Shared {
     fn has_much_to_do(&self) -> bool {
-        let state = self.state.lock();
-        state.channels.iter().map(|channel| channel.work()).sum::<u64>() >= LITTLE_WORK_BYTES
+        self.ways.load().as_ref().is_some_and(|ways| ways.has_much_to_do())
     }
 
     /// True where channels are missing, as far as is known, and it is not too early to try; the try then counts.

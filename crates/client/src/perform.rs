@@ -23,7 +23,10 @@ use crate::tree::TreeState;
 pub(crate) const CREDIT_BYTES: usize = 64 << 10;
 /// Outstanding work up to which everything goes to one channel: small requests that share a send are cheaper than channels that share the
 /// requests.
-pub(crate) const LITTLE_WORK_BYTES: u64 = 512 << 10;
+const LITTLE_WORK_BYTES: u64 = 512 << 10;
+/// A channel whose answers come sooner than this is not what limits: it may have more, up to `SWIFT_WORK_BYTES`.
+const SWIFT_LATENCY_MAX: Duration = Duration::from_millis(2);
+const SWIFT_WORK_BYTES: u64 = 8 << 20;
 /// How often a request may lose its channel.
 const LOSSES_MAX: usize = 32;
 /// How long a change is refused while others of before the loss are under way on the server, and how often to ask.
@@ -218,28 +221,36 @@ impl Shared {
 }
 
 impl Ways {
-    /// The first channel with little to do, else the one with least: what is small stays on one channel, what is large spreads. And
-    /// whether there is so much to do that more channels would help.
+    /// The first channel with little to do, else the one with least: what is small or soon done stays on one channel, what queues
+    /// spreads. And whether there is so much to do that more channels would help.
     fn pick(&self, charge: u16) -> Option<(&Arc<Channel>, bool)> {
-        let mut work = 0;
-        let mut idle = None;
         let mut least = None;
-        for channel in self.channels.iter().filter(|channel| !channel.connection.has_ended()) {
+        let live = self.channels.iter().filter(|channel| !channel.connection.has_ended());
+        for (number, channel) in live.enumerate() {
             let (own, affords) = (channel.work(), channel.connection.affords(charge));
-            work += own;
-            if idle.is_none() && own < LITTLE_WORK_BYTES && affords {
-                idle = Some(channel);
+            if affords && has_time(channel, own) {
+                return Some((channel, number > 0));
             }
             let rank = (!affords, own);
             if least.is_none_or(|(before, _)| rank < before) {
                 least = Some((rank, channel));
             }
         }
-        let is_much = idle.is_none() || work >= LITTLE_WORK_BYTES;
         // One that has ended is lost as soon as its keeper looks, or somebody asks on it.
-        let channel = idle.or(least.map(|(_, channel)| channel)).or(self.channels.first())?;
-        Some((channel, is_much))
+        let channel = least.map(|(_, channel)| channel).or(self.channels.first())?;
+        Some((channel, true))
     }
+
+    /// True where one channel is not enough for what there is to do.
+    pub(crate) fn has_much_to_do(&self) -> bool {
+        self.channels.first().is_some_and(|channel| !has_time(channel, channel.work()))
+    }
+}
+
+/// True where a channel that has so much work should be given more before another one is.
+fn has_time(channel: &Channel, work: u64) -> bool {
+    let is_swift = || channel.connection.latency().is_some_and(|latency| latency < SWIFT_LATENCY_MAX);
+    work < LITTLE_WORK_BYTES || (work < SWIFT_WORK_BYTES && is_swift())
 }
 
 /// The session is no longer there; another must take its place (3.2.5.1.6).
