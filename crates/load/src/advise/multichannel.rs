@@ -1,6 +1,6 @@
 //! Whether multichannel should be on.
 
-use super::model::{CHEAP, bound};
+use super::model::{CHEAP, Cost, bound};
 use super::{
     Advice, GAIN_MIN, Gain, Measured, Offer, Quantity, SMALL_BYTES, SMALL_LOSS, Subject, Surroundings, Verdict,
     Workload,
@@ -60,13 +60,24 @@ fn by_measurement(measured: &Measured) -> Advice {
 
 fn by_model(workload: &Workload, around: &Surroundings) -> Advice {
     let channels = around.channels_usable();
-    let one = |cost| bound(workload, around, 1, cost);
-    let many = |cost| bound(workload, around, channels, cost);
     let costs = costs(workload, around);
-    let (low, high) = range(costs.iter().map(|cost| many(*cost).iops / one(*cost).iops));
-    let low = 1.0 + (low - 1.0) * (1.0 - SHARING_LOSS);
-    let mut gain = Gain { low, high, of: Quantity::Requests };
-    let mut evidence: Vec<String> = around.assumed.clone();
+    let iops = |channels, cost| bound(workload, around, channels, cost).iops;
+    let (low, high) = range(costs.iter().map(|cost| iops(channels, *cost) / iops(1, *cost)));
+    let gain = Gain { low: 1.0 + (low - 1.0) * (1.0 - SHARING_LOSS), high, of: Quantity::Requests };
+    let (verdict, gain, reason) = judged(workload, around, gain);
+    Advice {
+        subject: Subject::Multichannel(verdict),
+        action: action(verdict, around),
+        gain,
+        reason,
+        evidence: evidence(workload, around, &costs),
+        source: ways::GUIDANCE,
+    }
+}
+
+fn evidence(workload: &Workload, around: &Surroundings, costs: &[Cost]) -> Vec<String> {
+    let channels = around.channels_usable();
+    let mut evidence = around.assumed.clone();
     evidence.push(format!(
         "{} over {} of interfaces, {} each; {} here",
         figures::so_many(channels, "channel"),
@@ -74,40 +85,46 @@ fn by_model(workload: &Workload, around: &Surroundings) -> Advice {
         figures::link(around.link_bits_per_second),
         figures::so_many(around.cores, "core")
     ));
-    for cost in &costs {
-        let (one, many) = (one(*cost).text(workload, around), many(*cost).text(workload, around));
-        let server = cost.text();
-        evidence.push(format!("over one channel{server}: {one}"));
+    for cost in costs {
+        let text = |channels| bound(workload, around, channels, *cost).text(workload, around);
+        evidence.push(format!("over one channel{}: {}", cost.text(), text(1)));
         if channels > 1 {
-            evidence.push(format!("over {channels}{server}: {many}"));
+            evidence.push(format!("over {channels}{}: {}", cost.text(), text(channels)));
         }
     }
-    let is_lone = workload.in_flight() <= 1.0;
+    evidence
+}
+
+/// What the model's gain comes to once it is known what clients do.
+fn judged(workload: &Workload, around: &Surroundings, gain: Gain) -> (Verdict, Gain, String) {
     let is_small_on_one = workload.files == 1 && workload.block_bytes < SMALL_BYTES;
-    let (verdict, reason) = if channels < 2 {
-        gain = Gain::none();
-        (
-            Verdict::Either,
-            "The interfaces of both sides suggest one channel only: one link, without several receive queues.".into(),
-        )
-    } else if is_lone {
-        gain = Gain { low: SMALL_LOSS, high: 1.0, of: Quantity::Requests };
-        (Verdict::Either, "One request at a time uses one channel at a time. Windows' client loses up to a tenth by it; Multilane's keeps to one channel.".into())
-    } else if gain.high < GAIN_MIN {
-        gain.low = if is_small_on_one { SMALL_LOSS } else { 1.0 };
-        let bound = one(costs.first().copied().unwrap_or(CHEAP));
-        (Verdict::Either, format!("One channel is not what holds this back, but {}.", bound.text(workload, around)))
-    } else {
-        if is_small_on_one {
-            gain.low = SMALL_LOSS;
+    let low = if is_small_on_one { SMALL_LOSS } else { gain.low };
+    match () {
+        () if around.channels_usable() < 2 => {
+            let reason =
+                "The interfaces of both sides suggest one channel only: one link, without several receive queues.";
+            (Verdict::Either, Gain::none(), reason.into())
         }
-        (
-            Verdict::On,
-            "Each channel is served by a core and a receive queue of its own, or goes over a link of its own.".into(),
-        )
-    };
-    let action = action(verdict, around);
-    Advice { subject: Subject::Multichannel(verdict), action, gain, reason, evidence, source: ways::GUIDANCE }
+        () if workload.in_flight() <= 1.0 => {
+            let reason = "One request at a time uses one channel at a time. Windows' client loses up to a tenth by it; Multilane's \
+                          keeps to one channel.";
+            (Verdict::Either, Gain { low: SMALL_LOSS, high: 1.0, of: gain.of }, reason.into())
+        }
+        () if gain.high < GAIN_MIN => {
+            let cost = costs(workload, around).first().copied().unwrap_or(CHEAP);
+            let held_back = bound(workload, around, 1, cost).text(workload, around);
+            (
+                Verdict::Either,
+                Gain { low, ..gain },
+                format!("One channel is not what holds this back, but {held_back}."),
+            )
+        }
+        () => {
+            let reason =
+                "Each channel is served by a core and a receive queue of its own, or goes over a link of its own.";
+            (Verdict::On, Gain { low, ..gain }, reason.into())
+        }
+    }
 }
 
 /// What to do about multichannel, given how it stands.
