@@ -13,18 +13,18 @@ mod tally;
 mod thread;
 mod timer;
 mod window;
+mod workers;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use client::{Settings, Target};
-use tokio::runtime::{Builder, Runtime};
 
 use crate::engine::files::Cut;
 use crate::engine::mounts::Mounts;
 use crate::engine::prepare::prepare_first;
+use crate::engine::workers::Workers;
 use crate::profile::Profile;
 use crate::results::{Results, TimeSpanResults};
 
@@ -107,20 +107,17 @@ impl Failure {
     }
 }
 
-/// How long what is still going on may take to end with the run.
-const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
-
 /// Runs all time spans of a profile, one after the other. It makes its own threads and may be called from any but an asynchronous one.
 /// Where the end is asked for, the results are those of what was measured by then, perhaps of no time span.
 pub fn run(profile: &Profile, places: &dyn Places, watch: &dyn Watch, stop: &Stop) -> Result<Results, Failure> {
-    let runtime = Builder::new_multi_thread().enable_all().build().map_err(|cause| Failure {
+    let workers = Workers::start(profile).map_err(|cause| Failure {
         what: format!("cannot start threads: {cause}"),
         remedy: "see what this machine lacks".to_owned(),
     })?;
     let mut run = Run { places, watch, stop, mounts: Mounts::default(), made: HashSet::new() };
-    let ended = run.all(profile, &runtime);
-    runtime.block_on(run.mounts.close());
-    runtime.shutdown_timeout(SHUTDOWN_MAX);
+    let ended = run.all(profile, &workers);
+    workers.wait_for(run.mounts.close());
+    workers.end();
     Ok(Results { time_spans: ended? })
 }
 
@@ -136,15 +133,15 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Until the end is asked for.
-    fn all(&mut self, profile: &Profile, runtime: &Runtime) -> Result<Vec<TimeSpanResults>, Failure> {
+    fn all(&mut self, profile: &Profile, workers: &Workers) -> Result<Vec<TimeSpanResults>, Failure> {
         let mut results = Vec::with_capacity(profile.time_spans.len());
-        match runtime.block_on(prepare_first(self, profile)) {
+        match workers.wait_for(prepare_first(self, profile)) {
             Ok(()) => {}
             Err(Cut::Stopped) => return Ok(results),
             Err(Cut::Failed(failure)) => return Err(failure),
         }
         for (number, span) in profile.time_spans.iter().enumerate() {
-            match span::run(self, runtime, number, span) {
+            match span::run(self, workers, number, span) {
                 Ok(of_span) => results.push(of_span),
                 Err(Cut::Stopped) => break,
                 Err(Cut::Failed(failure)) => return Err(failure),

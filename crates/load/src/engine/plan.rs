@@ -7,7 +7,7 @@ use crate::engine::prepare::Ready;
 use crate::profile::{Target, TimeSpan};
 
 /// Requests in flight of a whole time span. Each has a buffer, here and at the server.
-const IN_FLIGHT_MAX: u64 = 1 << 18;
+const IN_FLIGHT_MAX: u64 = 1 << 20;
 
 /// What one thread is to do.
 pub(super) struct ThreadPlan {

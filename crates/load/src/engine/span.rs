@@ -1,11 +1,10 @@
-//! One time span from its preparation to its results. The thread that calls keeps the time; the requests are the runtime's.
+//! One time span from its preparation to its results. The thread that calls keeps the time; the requests are the workers'.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use crate::engine::files::Cut;
@@ -15,6 +14,7 @@ use crate::engine::plan::{ThreadPlan, threads};
 use crate::engine::prepare::prepare;
 use crate::engine::thread::Thread;
 use crate::engine::window::{Moment, Window};
+use crate::engine::workers::Workers;
 use crate::engine::{Failure, Phase, Run, Stop};
 use crate::profile::TimeSpan;
 use crate::results::{ThreadResults, TimeSpanResults};
@@ -29,21 +29,21 @@ const ANSWERS_MAX: Duration = Duration::from_secs(10);
 /// Runs a time span, where the end is not asked for before anything is under way.
 pub(super) fn run(
     run: &mut Run<'_>,
-    runtime: &Runtime,
+    workers: &Workers,
     number: usize,
     span: &TimeSpan,
 ) -> Result<TimeSpanResults, Cut> {
     let (watch, stop) = (run.watch, run.stop);
     watch.phase(number, Phase::Preparing);
-    let ready = runtime.block_on(prepare(run, span))?;
-    let opened = runtime.block_on(open(threads(span, &ready)?, span))?;
+    let ready = workers.wait_for(prepare(run, span))?;
+    let opened = workers.wait_for(open(threads(span, &ready)?, span))?;
     if stop.is_asked() {
         return Err(Cut::Stopped);
     }
-    let crew = Crew::set_to_work(runtime, opened, span);
+    let crew = Crew::set_to_work(workers, opened, span);
     let work = crew.oversee(&run.mounts, span, |phase| watch.phase(number, phase), stop);
     match work {
-        Ok(results) => Ok(TimeSpanResults { threads: crew.finish(runtime)?, ..results }),
+        Ok(results) => Ok(TimeSpanResults { threads: crew.finish(workers)?, ..results }),
         Err(failure) => {
             crew.abandon();
             Err(failure.into())
@@ -66,11 +66,11 @@ struct Crew {
 }
 
 impl Crew {
-    fn set_to_work(runtime: &Runtime, threads: Vec<Thread>, span: &TimeSpan) -> Self {
+    fn set_to_work(workers: &Workers, threads: Vec<Thread>, span: &TimeSpan) -> Self {
         let (failed, failures) = channel();
         let (window, started) = (Arc::new(Window::begin(span)), SystemTime::now());
         let threads =
-            threads.into_iter().map(|thread| runtime.spawn(work(thread, Arc::clone(&window), failed.clone())));
+            threads.into_iter().map(|thread| workers.spawn(work(thread, Arc::clone(&window), failed.clone())));
         Crew { threads: threads.collect(), window, failures, started }
     }
 
@@ -130,7 +130,7 @@ impl Crew {
     }
 
     /// Waits for the last answers.
-    fn finish(self, runtime: &Runtime) -> Result<Vec<ThreadResults>, Failure> {
+    fn finish(self, workers: &Workers) -> Result<Vec<ThreadResults>, Failure> {
         let until = Instant::now() + ANSWERS_MAX;
         let unanswered = || Failure {
             what: format!("the server left requests without an answer for {} s", ANSWERS_MAX.as_secs()),
@@ -138,7 +138,7 @@ impl Crew {
         };
         let mut results = Vec::with_capacity(self.threads.len());
         for mut thread in self.threads {
-            let ended = runtime.block_on(async { tokio::time::timeout_at(until.into(), &mut thread).await });
+            let ended = workers.wait_for(async { tokio::time::timeout_at(until.into(), &mut thread).await });
             match ended {
                 Ok(Ok(thread)) => results.push(thread),
                 Ok(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),

@@ -1,0 +1,83 @@
+//! The operating system's threads that a run's requests are worked on by.
+
+use std::future::Future;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::profile::{Profile, TimeSpan};
+
+/// How long what is still going on may take to end.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
+
+/// Threads with a runtime. Those of a profile are far more than the machine's, and are spread over these.
+pub(super) enum Workers {
+    /// One, which hands nothing over to others: a request costs it least.
+    One { handle: Handle, thread: thread::JoinHandle<()>, end: oneshot::Sender<()> },
+    /// Several, which share the work.
+    Several(Runtime),
+}
+
+impl Workers {
+    /// As many as the profile has threads at once, but no more than there are cores.
+    pub(super) fn start(profile: &Profile) -> io::Result<Self> {
+        let threads = profile.time_spans.iter().map(threads).max().unwrap_or(1);
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        match threads.min(cores) {
+            0 | 1 => Workers::one(),
+            count => Builder::new_multi_thread().worker_threads(count).enable_all().build().map(Workers::Several),
+        }
+    }
+
+    fn one() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel();
+        let work = move || {
+            // Nobody says anything: the other end only goes.
+            let _ = runtime.block_on(ended);
+            runtime.shutdown_timeout(SHUTDOWN_MAX);
+        };
+        let thread = thread::Builder::new().name("load".to_owned()).spawn(work)?;
+        Ok(Workers::One { handle, thread, end })
+    }
+
+    fn handle(&self) -> &Handle {
+        match self {
+            Workers::One { handle, .. } => handle,
+            Workers::Several(runtime) => runtime.handle(),
+        }
+    }
+
+    /// Has them work on something while the caller goes on.
+    pub(super) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.handle().spawn(work)
+    }
+
+    /// Waits for something, on the caller's thread.
+    pub(super) fn wait_for<T>(&self, work: impl Future<Output = T>) -> T {
+        self.handle().block_on(work)
+    }
+
+    /// Ends them and what they still work on.
+    pub(super) fn end(self) {
+        match self {
+            Workers::One { thread, end, .. } => {
+                drop(end);
+                // It has nothing to say but that a task of it panicked, which its handle has said.
+                let _ = thread.join();
+            }
+            Workers::Several(runtime) => runtime.shutdown_timeout(SHUTDOWN_MAX),
+        }
+    }
+}
+
+/// Threads of a time span.
+fn threads(span: &TimeSpan) -> usize {
+    let of_targets = || span.targets.iter().map(|target| target.threads_per_file as usize).sum();
+    span.thread_count.map_or_else(of_targets, |count| count as usize)
+}
