@@ -9,6 +9,7 @@ pub mod diskspd;
 pub mod doctor;
 pub mod engine;
 mod figures;
+pub mod growth;
 pub mod network;
 pub mod profile;
 pub mod raw;

@@ -15,6 +15,7 @@ pub mod servers;
 pub(crate) mod statistics;
 mod summary;
 
+use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use self::limit::Limit;
@@ -27,6 +28,7 @@ use self::sample::{Files, Run, Sample};
 use self::servers::{Server, Wanted};
 pub use self::summary::{Against, NeverWorse, Summary, Worse};
 use crate::engine::{Failure, Stop};
+use crate::growth::{self, Curves};
 use crate::network::Sides;
 
 /// What a comparison tells while it goes on.
@@ -78,6 +80,11 @@ pub fn run(
         let what = "the comparison was ended before a round was done".to_owned();
         return Err(Failure { what, remedy: "give it more time, or use --quick".to_owned() });
     }
+    let program = choices.iter().find_map(|choice| match choice {
+        servers::Choice::Own { program } => Some(program.as_path()),
+        servers::Choice::Samba | servers::Choice::Running { .. } => None,
+    });
+    let curves = program.and_then(|program| comparison.curves(program, watch, stop));
     let summary = Summary::of(plan, &comparison.servers, &cases, &comparison.samples);
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -94,6 +101,7 @@ pub fn run(
             .as_ref()
             .map_or_else(Vec::new, |limit| limit.result(plan, &comparison.servers, &comparison.samples)),
         summary,
+        curves,
         notes: comparison.notes,
     })
 }
@@ -158,6 +166,14 @@ impl Comparison<'_> {
             }
         }
         Ok(Ending::AllDone)
+    }
+
+    fn curves(&mut self, program: &Path, watch: &dyn Watch, stop: &Stop) -> Option<Curves> {
+        if !self.plan.curves || stop.is_asked() {
+            return None;
+        }
+        let measured = growth::measure(program, &growth::Steps::default(), watch, stop);
+        measured.map_err(|failure| self.notes.push(format!("{}.", failure.what))).ok()
     }
 
     /// The run in words.

@@ -135,6 +135,8 @@ pub struct Choice {
     pub depth: Option<u32>,
     /// The length of each file in bytes.
     pub file_bytes: Option<u64>,
+    /// Whether the cost against connections and open files is measured.
+    pub curves: Option<bool>,
 }
 
 /// The whole comparison.
@@ -156,6 +158,8 @@ pub struct Plan {
     pub depth: Option<u32>,
     /// The length of each file in bytes.
     pub file_bytes: u64,
+    /// The cost against connections and open files is measured, too.
+    pub curves: bool,
 }
 
 /// How many threads ask, and how much at once.
@@ -182,6 +186,7 @@ impl Plan {
             threads: choice.threads.unwrap_or(THREADS),
             depth: choice.depth,
             file_bytes: choice.file_bytes.unwrap_or(if quick { 16 << 20 } else { 64 << 20 }),
+            curves: choice.curves.unwrap_or(!quick && is_whole(choice)),
         };
         plan.check()?;
         Ok(plan)
@@ -235,6 +240,12 @@ impl Plan {
     pub(crate) fn files(&self) -> usize {
         self.experiments.iter().map(|experiment| self.load(experiment).files).max().unwrap_or(0)
     }
+}
+
+/// Nothing was left out.
+fn is_whole(choice: &Choice) -> bool {
+    let Choice { workloads, ops, blocks, protections, channels, .. } = choice;
+    workloads.is_empty() && ops.is_empty() && blocks.is_empty() && protections.is_empty() && channels.is_empty()
 }
 
 fn experiments(choice: &Choice) -> Vec<Experiment> {
@@ -298,6 +309,16 @@ mod tests {
         let each = plan.duration + plan.warmup;
         let runs = plan.experiments.len() as u32 * 3 * (plan.rounds + 1);
         assert!(each * runs < Duration::from_secs(150), "{:?} of measuring alone", each * runs);
+    }
+
+    #[test]
+    fn curves_belong_to_a_full_run_unless_they_are_chosen() {
+        let has_curves = |choice: Choice| Plan::of(&choice).unwrap().curves;
+        assert!(has_curves(Choice::default()));
+        assert!(!has_curves(Choice { is_quick: true, ..Choice::default() }));
+        assert!(!has_curves(Choice { channels: vec![4], ..Choice::default() }));
+        assert!(has_curves(Choice { is_quick: true, curves: Some(true), ..Choice::default() }));
+        assert!(!has_curves(Choice { curves: Some(false), ..Choice::default() }));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::machine::Machine;
 use super::plan::{Experiment, Op, Protection, Workload};
 use super::servers;
 use super::summary::Summary;
+use crate::growth::Curves;
 
 /// The whole result.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +34,8 @@ pub struct Report {
     pub raw_limit: Vec<RawLimit>,
     /// What the cases say together.
     pub summary: Summary,
+    /// What our server costs as it has more to keep, where that was asked for.
+    pub curves: Option<Curves>,
     /// What the reader should know beside that, in sentences.
     pub notes: Vec<String>,
 }

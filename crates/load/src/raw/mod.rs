@@ -8,7 +8,7 @@ mod far;
 mod near;
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 pub use self::far::serve;
 pub use self::near::measure;
@@ -64,7 +64,10 @@ pub struct Reached {
 
 impl Shape {
     /// Why it cannot be, in a sentence.
-    fn refused(&self) -> Option<String> {
+    fn refused(&self, far: &[SocketAddr]) -> Option<String> {
+        if far.is_empty() {
+            return Some("the far end needs an address".to_owned());
+        }
         if !(1..=BLOCK_BYTES_MAX).contains(&self.block_bytes) {
             return Some(format!("a block has 1 to {BLOCK_BYTES_MAX} bytes, not {}", self.block_bytes));
         }
@@ -168,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    fn far_end() -> std::net::SocketAddr {
+    fn far_end() -> SocketAddr {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         // It goes on until the process ends.
@@ -193,7 +196,7 @@ mod tests {
     #[test]
     fn shapes_without_bounds_are_refused() {
         let shape = Shape { direction: Direction::Read, block_bytes: 4096, in_flight: 1, connections: 1 };
-        let nowhere = "127.0.0.1:1".parse().unwrap();
+        let nowhere: SocketAddr = "127.0.0.1:1".parse().unwrap();
         for wrong in [
             Shape { block_bytes: 0, ..shape },
             Shape { block_bytes: BLOCK_BYTES_MAX + 1, ..shape },
@@ -203,6 +206,8 @@ mod tests {
             let error = measure(nowhere, wrong, Duration::ZERO, Duration::ZERO).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{wrong:?}");
         }
+        let error = measure(&[][..], shape, Duration::ZERO, Duration::ZERO).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]

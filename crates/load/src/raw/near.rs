@@ -1,7 +1,7 @@
 //! The end that asks, and counts.
 
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,16 @@ use super::{Counter, Reached, Shape, piece, send};
 /// How long the far end may say nothing.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// Keeps the requests of a shape in flight: for `warmup`, then for `duration`, of which what is answered counts.
-pub fn measure(far: SocketAddr, shape: Shape, warmup: Duration, duration: Duration) -> io::Result<Reached> {
-    if let Some(why) = shape.refused() {
+/// Keeps the requests of a shape in flight: for `warmup`, then for `duration`, of which what is answered counts. Connections go to the far
+/// end's addresses in turn.
+pub fn measure(far: impl ToSocketAddrs, shape: Shape, warmup: Duration, duration: Duration) -> io::Result<Reached> {
+    let far: Vec<SocketAddr> = far.to_socket_addrs()?.collect();
+    if let Some(why) = shape.refused(&far) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let mut streams = Vec::new();
-    for _ in 0..shape.connections {
-        streams.push(connect(far, shape)?);
+    for far in far.iter().cycle().take(shape.connections) {
+        streams.push(connect(*far, shape)?);
     }
     let from = Instant::now() + warmup;
     let until = from + duration;

@@ -9,6 +9,7 @@ use control::Error;
 use load::compare::{Op, Protection, Workload};
 use load::network::{Network, Sides};
 
+use crate::arguments::Switch;
 use crate::remote::arguments::Who;
 use crate::remote::place::Place;
 
@@ -87,6 +88,10 @@ pub(crate) struct Compare {
     /// The length of each file [default: 64M, with --quick 16M]
     #[arg(long, value_name = "SIZE", value_parser = bytes::<u64>)]
     pub(crate) file_size: Option<u64>,
+
+    /// Measure, too, what our server costs against connections and open files [default: on where all cases are measured]
+    #[arg(long, value_name = "on|off")]
+    pub(crate) curves: Option<Switch>,
 
     /// Write the result as JSON, to standard output where FILE is `-`
     #[arg(id = "json", long = "json", value_name = "FILE")]

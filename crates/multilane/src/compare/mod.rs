@@ -17,6 +17,7 @@ use load::network::{Network, Sides};
 
 use self::arguments::{Compare, Other};
 use self::progress::Bar;
+use crate::arguments::Switch;
 use crate::output;
 use crate::remote::place::Place;
 use crate::remote::{password, target};
@@ -74,6 +75,7 @@ fn choice(arguments: &Compare) -> Choice {
         threads: arguments.threads,
         depth: arguments.depth,
         file_bytes: arguments.file_size,
+        curves: arguments.curves.map(|switch| matches!(switch, Switch::On)),
     }
 }
 

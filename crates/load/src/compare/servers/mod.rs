@@ -113,6 +113,11 @@ impl Server {
         self.process.as_ref().map(Process::cpu)
     }
 
+    /// Memory of all its processes, pages that several have counted by their share (PSS); `None` where it is not ours.
+    pub(crate) fn memory_bytes(&self) -> Option<u64> {
+        self.process.as_ref().map(Process::memory_bytes)
+    }
+
     /// For the report.
     pub(crate) fn description(&self) -> Description {
         Description {

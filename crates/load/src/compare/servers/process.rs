@@ -115,6 +115,11 @@ impl Process {
         family(self.child.id()).into_iter().map(cpu_of).sum()
     }
 
+    /// Memory of all its processes: their proportional set sizes (proc(5), smaps_rollup).
+    pub(super) fn memory_bytes(&self) -> u64 {
+        family(self.child.id()).into_iter().map(memory_of).sum()
+    }
+
     /// Processes that serve for it and are no descendants of it: they have its folder on their command lines.
     fn strays(&self) -> Vec<u32> {
         let Some(mark) = self.folder.path().to_str() else { return Vec::new() };
@@ -198,6 +203,14 @@ fn cpu_of(pid: u32) -> Duration {
     let Some((_, fields)) = stat.rsplit_once(')') else { return Duration::ZERO };
     let ticks: u64 = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+fn memory_of(pid: u32) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let pss = rollup
+        .lines()
+        .find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    pss.unwrap_or(0) << 10
 }
 
 #[cfg(test)]
