@@ -55,7 +55,8 @@ pub struct PartReached {
 pub(super) struct Limit {
     /// Goes with this.
     _far: Process,
-    address: SocketAddr,
+    /// One for each link to the servers' host.
+    addresses: Vec<SocketAddr>,
     samples: Vec<(u32, Experiment, usize, Reached)>,
 }
 
@@ -73,8 +74,9 @@ impl Limit {
         command.stdout(Stdio::piped());
         let mut far = Process::start("the raw loop", command, folder("multilane-compare-raw-")?)?;
         let ready: Ready = serde_json::from_str(&far.first_line()?).map_err(|cause| failed(&cause))?;
-        let host = sides.server_addresses().first().copied().unwrap_or(ready.listen.ip());
-        Ok(Limit { _far: far, address: SocketAddr::new(host, ready.listen.port()), samples: Vec::new() })
+        let port = ready.listen.port();
+        let addresses = sides.server_addresses().into_iter().map(|host| SocketAddr::new(host, port)).collect();
+        Ok(Limit { _far: far, addresses, samples: Vec::new() })
     }
 
     /// Measures the same bytes as a run, where it is one thread's on one file, in the open: the other workloads differ in who asks only.
@@ -94,7 +96,8 @@ impl Limit {
             in_flight: depth(plan),
             connections: run.channels,
         };
-        let reached = measure(self.address, shape, plan.warmup.min(DURATION_MAX), plan.duration.min(DURATION_MAX));
+        let reached =
+            measure(&self.addresses[..], shape, plan.warmup.min(DURATION_MAX), plan.duration.min(DURATION_MAX));
         let reached = reached.map_err(|cause| failed(&cause))?;
         if round > 0 {
             self.samples.push((round, *experiment, run.channels, reached));

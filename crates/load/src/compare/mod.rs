@@ -80,11 +80,7 @@ pub fn run(
         let what = "the comparison was ended before a round was done".to_owned();
         return Err(Failure { what, remedy: "give it more time, or use --quick".to_owned() });
     }
-    let program = choices.iter().find_map(|choice| match choice {
-        servers::Choice::Own { program } => Some(program.as_path()),
-        servers::Choice::Samba | servers::Choice::Running { .. } => None,
-    });
-    let curves = program.and_then(|program| comparison.curves(program, watch, stop));
+    let curves = own.and_then(|program| comparison.curves(program, watch, stop));
     let summary = Summary::of(plan, &comparison.servers, &cases, &comparison.samples);
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use load::compare::{Case, NeverWorse, Report, size};
+use load::growth::Curve;
 
 use crate::table::Table;
 
@@ -20,6 +21,11 @@ pub(super) fn of(report: &Report) -> String {
     let limit = limit(report);
     if !limit.is_empty() {
         let _ = write!(text, "\n{limit}");
+    }
+    for (what, curve) in
+        report.curves.iter().flat_map(|both| [("CONNECTIONS", &both.connections), ("OPEN FILES", &both.open_files)])
+    {
+        let _ = write!(text, "\n{}", growth(what, curve));
     }
     for note in &report.notes {
         let _ = writeln!(text, "\nnote: {note}");
@@ -119,6 +125,22 @@ fn limit(report: &Report) -> String {
         }
     }
     table.text()
+}
+
+/// What our server costs as it has more to keep.
+fn growth(what: &str, curve: &Curve) -> String {
+    let mut table = Table::new([what, "MEMORY MIB", "US TO ADD ONE", "US/READ BESIDE", "READS/S"]);
+    for point in &curve.points {
+        table.row([
+            point.count.to_string(),
+            format!("{:.1}", point.memory_bytes as f64 / f64::from(1 << 20)),
+            format!("{:.1}", point.cpu_us_each),
+            format!("{:.2}", point.cpu_us_per_read),
+            format!("{:.0}", point.reads_per_second),
+        ]);
+    }
+    let ended = curve.ended.as_ref().map_or_else(String::new, |why| format!("It ends early: {why}.\n"));
+    table.text() + &ended
 }
 
 fn against(report: &Report) -> String {

@@ -1,6 +1,7 @@
 //! The report as one HTML page that needs nothing else: charts as SVG, each with its numbers, for the screen and for paper.
 
 mod chart;
+mod curves;
 mod figures;
 mod text;
 
@@ -30,6 +31,7 @@ pub fn page(report: &Report) -> String {
     }
     page.push_str(&raw_limit(report));
     page.push_str(&servers_compared(report));
+    page.push_str(&curves::section(report.curves.as_ref()));
     page.push_str(&all_cases(report));
     page + "</body></html>\n"
 }
