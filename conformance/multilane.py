@@ -44,6 +44,7 @@ class Multilane(Server):
                 "--signing", self.wanted.signing,
                 "--sealing", self.wanted.sealing, "--dialect-min", "2.0.2",
                 "--channels-max", str(self.wanted.channels),
+                *(["--anonymous", "reauthentication"] if self.wanted.anonymous else []),
                 *(word for address in self.wanted.advertised for word in ("--advertise", address)),
                 *(["--advertise-only"] if self.wanted.advertised else [])]
 

@@ -31,6 +31,7 @@ class Wanted:
     continuous: bool = False     # shares are continuously available, where the server can do that
     windows_like: bool = False   # where it costs a Samba share speed: streams, ACLs and DOS attributes as Windows keeps them
     channels: int = 1            # connections that one session may use
+    anonymous: bool = False      # a session may be signed in again as nobody
     advertised: tuple = ()       # the only addresses that clients are told of, where the server can be told
     usual_port: bool = False     # listens on port 445 too, where it can be had
     on_tmpfs: bool = False       # the shares' files live in memory

@@ -170,6 +170,30 @@ def _():
         return raw.call(TREE_CONNECT, tree_body(rf"\\host\{os.environ['SMB_SHARE']}")).status
 
 
+def as_nobody(raw, **how):
+    """The answer to who asks to be nobody: NTLM without a name and without a response."""
+    flags = 0x80201  # Unicode, NTLM, extended session security
+    challenge = raw.call(SESSION_SETUP, setup_body(b"NTLMSSP\0" + struct.pack("<II", 1, flags) + bytes(16)), **how)
+    if challenge.status != MORE_PROCESSING_REQUIRED:
+        return challenge
+    raw.session_id = challenge.session_id
+    fields = struct.pack("<HHI", 1, 1, 64) + struct.pack("<HHI", 0, 0, 65) * 5
+    return raw.call(SESSION_SETUP, setup_body(b"NTLMSSP\0\3\0\0\0" + fields + struct.pack("<I", flags | 0x800) + b"\0"), **how)
+
+
+@case("login as nobody", LOGON_FAILURE, ACCESS_DENIED)
+def _():
+    with Raw() as raw:
+        raw.negotiate()
+        return as_nobody(raw).status
+
+
+@case("a session that signs in again as nobody", LOGON_FAILURE, ACCESS_DENIED)
+def _():
+    with client() as raw:
+        return as_nobody(raw).status
+
+
 @case("SESSION_SETUP for a session nobody has", USER_SESSION_DELETED)
 def _():
     with Raw() as raw:

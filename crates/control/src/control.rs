@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use server::admin::{Account, Advertise, Estate, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash};
+use server::admin::{
+    Account, Advertise, Anonymous, Estate, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash,
+};
 use tracing::{info, warn};
 
 use crate::catalog::{self, AccountKind, Catalog, Dialect, NewShare, ShareRecord, Snapshot, Source, StoredSettings};
@@ -28,6 +30,8 @@ pub struct Overrides {
     pub channels_max: Option<usize>,
     /// What clients are told of the server's addresses.
     pub advertise: Advertise,
+    /// Whether a session may be signed in again as nobody.
+    pub anonymous: Anonymous,
 }
 
 /// The catalog of a running server, with the stores of its shares.
@@ -51,7 +55,7 @@ impl Control {
         self.stores.keep_only(&snapshot.shares);
         self.problems.clear();
         let shares = snapshot.shares.iter().filter_map(|share| self.share(share)).collect();
-        let settings = settings(&self.settings_over(snapshot.settings.clone()), &self.overrides.advertise);
+        let settings = settings(&self.settings_over(snapshot.settings.clone()), &self.overrides);
         Ok(Estate { principals: principals(&snapshot), accounts: accounts(&snapshot), shares, settings })
     }
 
@@ -145,7 +149,7 @@ fn principals(snapshot: &Snapshot) -> Vec<Principal> {
     accounts.chain(users).collect()
 }
 
-fn settings(stored: &StoredSettings, advertise: &Advertise) -> Settings {
+fn settings(stored: &StoredSettings, overrides: &Overrides) -> Settings {
     Settings {
         server_name: stored.server_name.clone().unwrap_or_else(host_label),
         machine_sid: stored.machine_sid,
@@ -154,7 +158,8 @@ fn settings(stored: &StoredSettings, advertise: &Advertise) -> Settings {
         signing: stored.signing,
         sealing: stored.sealing,
         channels_max: stored.channels_max,
-        advertise: advertise.clone(),
+        advertise: overrides.advertise.clone(),
+        anonymous: overrides.anonymous,
     }
 }
 

@@ -141,6 +141,10 @@ pub(crate) struct Serve {
     #[arg(long, requires = "advertise")]
     pub(crate) advertise_only: bool,
 
+    /// Whether a session may be signed in again as nobody, which leaves it what it has open and nothing else [default: refused]
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) anonymous: Option<Nobody>,
+
     /// Threads that serve connections [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
     pub(crate) threads: Option<u16>,
@@ -152,6 +156,14 @@ pub(crate) enum When {
     Required,
     /// Where the client asks for it
     Enabled,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Nobody {
+    /// Nowhere
+    Refused,
+    /// Where a user has signed in before
+    Reauthentication,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, first_start, reload};
 use serde::Serialize;
-use server::admin::{Advertise, Estate, OwnAddresses, Sealing, Signing};
+use server::admin::{Advertise, Anonymous, Estate, OwnAddresses, Sealing, Signing};
 use server::{Config, Server};
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
-use crate::arguments::{Serve, When};
+use crate::arguments::{Nobody, Serve, When};
 use crate::data;
 use crate::hints::{self, Hints};
 use crate::output::{self, Output};
@@ -98,6 +98,10 @@ fn overrides(arguments: &Serve) -> Overrides {
         advertise: Advertise {
             addresses: arguments.advertise.clone(),
             own: if arguments.advertise_only { OwnAddresses::LeftOut } else { OwnAddresses::Told },
+        },
+        anonymous: match arguments.anonymous {
+            None | Some(Nobody::Refused) => Anonymous::Refused,
+            Some(Nobody::Reauthentication) => Anonymous::Reauthentication,
         },
     }
 }

@@ -1,5 +1,6 @@
-//! NTLMv2 (MS-NLMP), both ends, connection-oriented. NTLMv1, LM and anonymous logons are refused, and so are clients
-//! without Unicode or extended session security: everything since Windows 2000 has both.
+//! NTLMv2 (MS-NLMP), both ends, connection-oriented. NTLMv1 and LM are refused, and so are clients without Unicode or
+//! extended session security: everything since Windows 2000 has both. The anonymous user is refused where nobody says
+//! otherwise.
 
 mod acceptor;
 mod av_pair;

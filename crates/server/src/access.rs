@@ -56,6 +56,10 @@ fn privileges(user: &User) -> Privileges {
 
 /// The same for a node, whose descriptor is read only where it matters: it does not bind the holder of an account's key.
 pub(crate) fn check_node(user: &User, node: &dyn Node, desired: u32) -> Result<u32, crate::refusal::Refusal> {
+    if user.is_anonymous {
+        // Whatever the descriptor grants the ANONYMOUS user: no share is nobody's to use.
+        return Err(Status::ACCESS_DENIED.into());
+    }
     if user.has_full_control() {
         let wanted = GenericMapping::FILE.map(desired);
         let maximum = if desired & MAXIMUM_ALLOWED != 0 { FILE_ALL } else { 0 };

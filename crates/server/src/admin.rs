@@ -102,6 +102,8 @@ pub struct Settings {
     pub channels_max: usize,
     /// What clients are told of the addresses at which the server can be reached.
     pub advertise: Advertise,
+    /// Whether a session may be signed in again as nobody.
+    pub anonymous: Anonymous,
 }
 
 /// The addresses that clients with several channels are told of (MS-SMB2 2.2.32.5).
@@ -156,6 +158,17 @@ pub enum Sealing {
     Required,
     /// Sealed where the client or the share asks for it.
     Enabled,
+}
+
+/// Whether a client may ask to be nobody: the ANONYMOUS user of MS-NLMP 3.2.5.1.2, who proves nothing. No session begins so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Anonymous {
+    /// Never: LOGON_FAILURE, which ends a session that tries.
+    #[default]
+    Refused,
+    /// A session may sign in again as nobody: it goes on with what it has open, under the keys it has, and comes at nothing else until it signs in
+    /// as its user again.
+    Reauthentication,
 }
 
 /// A session as an operator sees it.

@@ -175,8 +175,7 @@ fn deliver(server: &Shared, pending: &Pending, session: &Session) -> bool {
     let letter = Letter { session: session.id, message: message(kind, session), pending: Some(pending.clone()) };
     match kind {
         NoticeKind::Oplock { .. } => session.post(letter),
-        // What is sealed can be opened on the session's own connections alone.
-        NoticeKind::Lease { .. } if session.seal_required => session.post(letter),
+        NoticeKind::Lease { .. } if session.keeps_to_itself() => session.post(letter),
         NoticeKind::Lease { id, .. } => server.clients.post(id.client, session.user.load().sid(), letter),
     }
 }

@@ -172,7 +172,7 @@ impl Connection {
     /// Sees to it that a letter that is queued arrives, here or on another channel, where there is one.
     pub(crate) fn deliver(&self, letter: Letter) {
         let session = self.server.sessions.find(letter.session);
-        let connections = session.map_or(0, |session| match letter.is_of_client() {
+        let connections = session.map_or(0, |session| match letter.is_of_client() && !session.keeps_to_itself() {
             true => self.server.clients.count(session.client, session.user.load().sid()),
             false => session.channel_count(),
         });
@@ -226,7 +226,10 @@ impl Connection {
 
     /// What is told to the client of `session` may be told here: its user has just signed in.
     pub(crate) fn introduce(&self, session: &Session) {
-        self.server.clients.add(session.client, *session.user.load().sid(), &self.mailbox);
+        let user = session.user.load();
+        if !user.is_anonymous {
+            self.server.clients.add(session.client, *user.sid(), &self.mailbox);
+        }
     }
 
     /// Makes the connection a channel of a session.

@@ -147,7 +147,7 @@ impl Srvsvc for Service<'_> {
     /// The shares of the user's account, and `IPC$`.
     fn shares(&self) -> Vec<Share> {
         let estate = self.server.estate.load();
-        let own = estate.shares.iter().filter(|share| share.account == self.user.account);
+        let own = estate.shares.iter().filter(|share| self.user.may_use(share));
         let disks = own.map(|share| described(&share.name, ShareKind::DISK_TREE, &share.comment));
         disks.chain([described("IPC$", ShareKind::IPC_SPECIAL, "Remote IPC")]).collect()
     }

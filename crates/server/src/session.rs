@@ -229,6 +229,12 @@ impl Session {
         self.opens.lock().values().cloned().collect()
     }
 
+    /// True where what its client is told goes on its own channels alone: what is sealed can be opened nowhere else, and who is nobody has no
+    /// connection but these.
+    pub(crate) fn keeps_to_itself(&self) -> bool {
+        self.seal_required || self.user.load().is_anonymous
+    }
+
     /// All channels.
     pub(crate) fn channels(&self) -> Vec<Arc<ChannelFacts>> {
         self.channels.lock().list.clone()

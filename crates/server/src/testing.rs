@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use secure::kdf::{Derivation, SessionKeys, channel_signing_key};
-use secure::ntlm::{Credentials, Fresh, NtHash};
+use secure::ntlm::{Authenticate, Credentials, Flags as NtlmFlags, Fresh, Negotiate, NtHash};
 use secure::preauth::PreauthHash;
 use secure::seal::Cipher;
 use secure::sign::{SigningAlgorithm, SigningKey};
@@ -32,8 +32,8 @@ use wire::{Utf16, frame};
 
 use crate::Shared;
 use crate::admin::{
-    Account, Advertise, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share,
-    Signing,
+    Account, Advertise, Anonymous, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings,
+    Share, Signing,
 };
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Disconnect, Origin};
@@ -82,6 +82,7 @@ pub(crate) fn server_with(signing: Signing, store: Arc<dyn Store>) -> Arc<Shared
         sealing: Sealing::Enabled,
         channels_max: CHANNELS_DEFAULT,
         advertise: Advertise::default(),
+        anonymous: Anonymous::default(),
     };
     let estate = Estate { principals: vec![principal, other], accounts: vec![account], shares: vec![share], settings };
     Arc::new(Shared::new(estate, vec![([127, 0, 0, 1], 445).into()], 1))
@@ -264,6 +265,32 @@ impl Peer {
     /// Signs in again to the session that this connection is a channel of.
     pub(crate) async fn sign_in_again(&mut self, flags: SessionSetupFlags) -> Status {
         self.authenticate(flags).await.0.status()
+    }
+
+    /// Asks to be nobody: with a token without a name and without a response (MS-NLMP 3.2.5.1.2).
+    pub(crate) async fn ask_to_be_nobody(&mut self, flags: SessionSetupFlags) -> Answer {
+        self.preauth = self.negotiated.clone();
+        let (mut negotiate, mut authenticate) = (Vec::new(), Vec::new());
+        let ntlm_flags = NtlmFlags::UNICODE | NtlmFlags::NTLM | NtlmFlags::EXTENDED_SESSION_SECURITY;
+        Negotiate { flags: ntlm_flags }.encode(&mut negotiate);
+        let nobody = Authenticate {
+            flags: ntlm_flags | NtlmFlags::ANONYMOUS,
+            lm_response: &[0],
+            nt_response: &[],
+            domain: Utf16::default(),
+            user: Utf16::default(),
+            workstation: Utf16::default(),
+            encrypted_session_key: &[],
+            mic: None,
+        };
+        nobody.encode(&mut authenticate).unwrap();
+        let challenge = self.send_token(flags, &negotiate).await;
+        if challenge.status() != Status::MORE_PROCESSING_REQUIRED {
+            return challenge;
+        }
+        self.session_id = challenge.header.session_id;
+        self.preauth.update(&challenge.message);
+        self.send_token(flags, &authenticate).await
     }
 
     fn take_key(&mut self, key: SigningKey, answer: Answer) {

@@ -2,7 +2,7 @@
 
 use wire::security::Sid;
 
-use crate::admin::{Principal, PrincipalKind};
+use crate::admin::{Principal, PrincipalKind, Share};
 
 /// SECURITY_NT_AUTHORITY, and the primary group's relative id (MS-DTYP 2.4.2.4).
 const NT_AUTHORITY: u64 = 5;
@@ -17,6 +17,8 @@ pub(crate) struct User {
     pub(crate) kind: PrincipalKind,
     /// Its own SID first, then its groups'.
     pub(crate) sids: Vec<Sid>,
+    /// Session.IsAnonymous: whoever speaks has not said that it is this user, or no longer.
+    pub(crate) is_anonymous: bool,
 }
 
 impl User {
@@ -35,7 +37,25 @@ impl User {
         if principal.kind == PrincipalKind::Account {
             sids.push(Sid::BUILTIN_ADMINISTRATORS);
         }
-        User { name: principal.name.clone(), account: principal.account.clone(), kind: principal.kind, sids }
+        let (name, account) = (principal.name.clone(), principal.account.clone());
+        User { name, account, kind: principal.kind, sids, is_anonymous: false }
+    }
+
+    /// What is left of the user of a session that signs in again as nobody: the name, by which operators know the session and with which it
+    /// ends, and no right to anything.
+    pub(crate) fn anonymous(&self) -> Self {
+        User {
+            name: self.name.clone(),
+            account: self.account.clone(),
+            kind: PrincipalKind::User,
+            sids: vec![Sid::ANONYMOUS, Sid::NOBODY],
+            is_anonymous: true,
+        }
+    }
+
+    /// True where it may use a share: one of its own account.
+    pub(crate) fn may_use(&self, share: &Share) -> bool {
+        !self.is_anonymous && self.account == share.account
     }
 
     /// Its own SID.

@@ -50,6 +50,7 @@ pub(crate) fn estate(count: u8, multichannel: Multichannel, sealing: Sealing) ->
         sealing,
         channels_max: 4,
         advertise: Advertise { addresses: (0..count).map(address).collect(), own: OwnAddresses::LeftOut },
+        anonymous: server::admin::Anonymous::default(),
     };
     let accounts = vec![Account { name: "local".into(), multichannel }];
     Estate { principals: vec![principal], accounts, shares: vec![share], settings }

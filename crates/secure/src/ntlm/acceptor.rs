@@ -160,6 +160,20 @@ impl Acceptor {
         Ok((Authenticated { identity, key_index, session_key }, security))
     }
 
+    /// The session security of who asks to be nobody: neither a name nor a response (3.2.5.1.2). `None` for who says a name. It proves
+    /// nothing: its keys follow from "a SessionBaseKey with all zeroes", which everybody knows. So nothing is asked of its flags either, and
+    /// clients leave out here what they always have otherwise.
+    pub(crate) fn anonymous(&self, authenticate: &[u8]) -> Result<Option<SessionSecurity>, LogonFailure> {
+        let message = Authenticate::decode(authenticate)?;
+        // The LM response of who has none is empty, or one zero byte.
+        let has_no_response = message.nt_response.is_empty() && matches!(message.lm_response, [] | [0]);
+        if !message.user.is_empty() || !has_no_response {
+            return Ok(None);
+        }
+        let session_key = exported_session_key(&message, [0; 16])?;
+        Ok(Some(SessionSecurity::new(Role::Server, message.flags, &session_key)))
+    }
+
     /// Turns away what we never accept, before any account is looked up.
     fn admit<'a>(&self, message: &Authenticate<'a>) -> Result<Response<'a>, LogonFailure> {
         if message.user.is_empty() || message.flags.contains(Flags::ANONYMOUS) {

@@ -6,7 +6,7 @@ use wire::ids::FileTime;
 
 use super::token::{NegState, NegTokenInit, NegTokenResp, TOKEN_LENGTH_MAX, Token};
 use crate::LogonFailure;
-use crate::ntlm::{self, Authenticated, Identity, NtHash, Target};
+use crate::ntlm::{self, Authenticated, Identity, NtHash, SessionSecurity, Target};
 
 /// What a step needs of the world outside.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +31,27 @@ pub enum Step {
         /// Who it is.
         authenticated: Authenticated,
     },
+    /// The client asks to be nobody, which proves nothing and has no key; send the token, which may be empty, with
+    /// STATUS_SUCCESS. Only of an acceptor that [lets nobody in](Acceptor::letting_nobody_in).
+    Nobody {
+        /// The last token.
+        token: Vec<u8>,
+    },
 }
 
 /// The server's end of one authentication. A failure ends it: every later step is out of order.
 #[derive(Debug, Default)]
 pub struct Acceptor {
     state: State,
+    nobody: Nobody,
+}
+
+/// What becomes of who asks to be nobody: MS-NLMP's ANONYMOUS user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Nobody {
+    #[default]
+    Refused,
+    LetIn,
 }
 
 #[derive(Default)]
@@ -89,11 +104,17 @@ impl Acceptor {
         Acceptor::default()
     }
 
+    /// An end that has seen nothing yet, and lets in who asks to be nobody: it takes no proof from them, and gives no
+    /// key.
+    pub fn letting_nobody_in() -> Self {
+        Acceptor { nobody: Nobody::LetIn, ..Acceptor::default() }
+    }
+
     /// An end that has sent a challenge recorded elsewhere, to a client whose first choice was NTLMSSP.
     #[cfg(test)]
     pub(crate) fn recorded(ntlm: ntlm::Acceptor, mech_types: Vec<u8>) -> Self {
         let framing = Framing::Spnego(MechList { encoded: mech_types, mic: MicDue::Always });
-        Acceptor { state: State::Challenged { ntlm, framing } }
+        Acceptor { state: State::Challenged { ntlm, framing }, ..Acceptor::default() }
     }
 
     /// Takes the client's next token. `lookup` is asked once the client says who it is; see
@@ -117,10 +138,15 @@ impl Acceptor {
                 self.challenge(negotiate, Framing::Spnego(list), None, env)
             }
             State::Challenged { ntlm, framing: Framing::Raw } => {
-                let (authenticated, _) = ntlm.authenticate(token, lookup)?;
-                Ok(Step::Done { token: Vec::new(), authenticated })
+                let (who, _) = self.nobody.judge(ntlm, token, lookup)?;
+                Ok(who.step(Vec::new()))
             }
-            State::Challenged { ntlm, framing: Framing::Spnego(list) } => complete(token, ntlm, &list, lookup),
+            State::Challenged { ntlm, framing: Framing::Spnego(list) } => {
+                let response = response(token)?;
+                let authenticate = response.response_token.ok_or(LogonFailure::Malformed("responseToken"))?;
+                let (who, mut security) = self.nobody.judge(ntlm, authenticate, lookup)?;
+                Ok(who.step(list.complete(&response, &mut security)?))
+            }
             State::Finished => Err(LogonFailure::OutOfOrder),
         }
     }
@@ -176,6 +202,39 @@ impl Acceptor {
     }
 }
 
+/// Who a client turned out to be.
+enum Who {
+    Proven(Authenticated),
+    Nobody,
+}
+
+impl Who {
+    fn step(self, token: Vec<u8>) -> Step {
+        match self {
+            Who::Proven(authenticated) => Step::Done { token, authenticated },
+            Who::Nobody => Step::Nobody { token },
+        }
+    }
+}
+
+impl Nobody {
+    /// Judges NTLM's last message.
+    fn judge(
+        self,
+        ntlm: ntlm::Acceptor,
+        authenticate: &[u8],
+        lookup: impl FnOnce(&Identity) -> Vec<NtHash>,
+    ) -> Result<(Who, SessionSecurity), LogonFailure> {
+        if self == Nobody::LetIn
+            && let Some(security) = ntlm.anonymous(authenticate)?
+        {
+            return Ok((Who::Nobody, security));
+        }
+        let (authenticated, security) = ntlm.authenticate(authenticate, lookup)?;
+        Ok((Who::Proven(authenticated), security))
+    }
+}
+
 impl MechList {
     fn first_state(&self) -> NegState {
         match self.mic {
@@ -183,34 +242,26 @@ impl MechList {
             MicDue::Always => NegState::RequestMic,
         }
     }
-}
 
-/// NTLM's last message: judges the client, then the list of mechanisms.
-fn complete(
-    token: &[u8],
-    ntlm: ntlm::Acceptor,
-    list: &MechList,
-    lookup: impl FnOnce(&Identity) -> Vec<NtHash>,
-) -> Result<Step, LogonFailure> {
-    let response = response(token)?;
-    let authenticate = response.response_token.ok_or(LogonFailure::Malformed("responseToken"))?;
-    let (authenticated, mut security) = ntlm.authenticate(authenticate, lookup)?;
-    let mic = match (response.mech_list_mic, list.mic) {
-        (Some(mic), MicDue::WhenSent | MicDue::Always) => {
-            if !security.verify_mic(&list.encoded, mic) {
-                return Err(LogonFailure::BadMechListMic);
+    /// Judges the list of mechanisms after NTLM's last message; gives the last token.
+    fn complete(&self, response: &NegTokenResp<'_>, security: &mut SessionSecurity) -> Result<Vec<u8>, LogonFailure> {
+        let mic = match (response.mech_list_mic, self.mic) {
+            (Some(mic), MicDue::WhenSent | MicDue::Always) => {
+                if !security.verify_mic(&self.encoded, mic) {
+                    return Err(LogonFailure::BadMechListMic);
+                }
+                Some(security.mic(&self.encoded))
             }
-            Some(security.mic(&list.encoded))
-        }
-        (None, MicDue::Always) => return Err(LogonFailure::BadMechListMic),
-        (None, MicDue::WhenSent) => None,
-    };
-    let answer = NegTokenResp {
-        neg_state: Some(NegState::AcceptCompleted),
-        mech_list_mic: mic.as_ref().map(|mic| &mic[..]),
-        ..NegTokenResp::default()
-    };
-    Ok(Step::Done { token: answer.encode(), authenticated })
+            (None, MicDue::Always) => return Err(LogonFailure::BadMechListMic),
+            (None, MicDue::WhenSent) => None,
+        };
+        let answer = NegTokenResp {
+            neg_state: Some(NegState::AcceptCompleted),
+            mech_list_mic: mic.as_ref().map(|mic| &mic[..]),
+            ..NegTokenResp::default()
+        };
+        Ok(answer.encode())
+    }
 }
 
 /// A token that is not the first.

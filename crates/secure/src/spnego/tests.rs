@@ -34,13 +34,14 @@ fn step(acceptor: &mut Acceptor, token: &[u8]) -> Result<Step, LogonFailure> {
 fn next(acceptor: &mut Acceptor, token: &[u8]) -> Vec<u8> {
     match step(acceptor, token).unwrap() {
         Step::Continue(answer) => answer,
-        Step::Done { .. } => panic!("done too early"),
+        Step::Done { .. } | Step::Nobody { .. } => panic!("done too early"),
     }
 }
 
 fn done(acceptor: &mut Acceptor, token: &[u8]) -> (Vec<u8>, Authenticated) {
     match step(acceptor, token).unwrap() {
         Step::Continue(_) => panic!("not done"),
+        Step::Nobody { .. } => panic!("somebody"),
         Step::Done { token, authenticated } => (token, authenticated),
     }
 }
@@ -91,6 +92,52 @@ fn ntlm_without_spnego_is_answered_without() {
     let (last, authenticated) = done(&mut acceptor, &established.message);
     assert!(last.is_empty());
     assert_eq!(authenticated.session_key, FRESH.session_key);
+}
+
+/// What comes of an AUTHENTICATE_MESSAGE without a name and without a response, but for what is given.
+fn nobody(acceptor: &mut Acceptor, lm_response: &[u8], nt_response: &[u8], user: &str) -> Result<Step, LogonFailure> {
+    let negotiate = ntlm::Initiator::new().negotiate().to_vec();
+    next(acceptor, &offer(&[&NTLMSSP], Some(&negotiate)));
+    let user = wire::codec::utf16_bytes(user);
+    let mut message = Vec::new();
+    let authenticate = ntlm::Authenticate {
+        flags: ntlm::Negotiate::decode(&negotiate).unwrap().flags,
+        lm_response,
+        nt_response,
+        domain: wire::Utf16::default(),
+        user: wire::Utf16::new(&user).unwrap(),
+        workstation: wire::Utf16::default(),
+        encrypted_session_key: &[7; 16],
+        mic: None,
+    };
+    authenticate.encode(&mut message).unwrap();
+    step(acceptor, &carry(&message, None))
+}
+
+#[test]
+fn nobody_is_let_in_where_that_was_said_and_nowhere_else() {
+    for lm_response in [&[][..], &[0]] {
+        let refused = nobody(&mut Acceptor::new(), lm_response, &[], "");
+        assert_eq!(refused.err(), Some(LogonFailure::Anonymous));
+        let Ok(Step::Nobody { token }) = nobody(&mut Acceptor::letting_nobody_in(), lm_response, &[], "") else {
+            panic!("nobody was let in")
+        };
+        assert_eq!(response(&token).neg_state, Some(NegState::AcceptCompleted));
+    }
+}
+
+#[test]
+fn who_says_a_name_or_sends_a_response_is_somebody_and_has_to_prove_it() {
+    let outcome = |lm: &[u8], nt: &[u8], user| nobody(&mut Acceptor::letting_nobody_in(), lm, nt, user).err();
+    assert_eq!(outcome(&[], &[], "Ada"), Some(LogonFailure::MissingProof));
+    assert_eq!(outcome(&[0], &[], "Ada"), Some(LogonFailure::Ntlm1));
+    assert_eq!(outcome(&[], &[7; 24], ""), Some(LogonFailure::Anonymous));
+    assert_eq!(outcome(&[7; 24], &[], ""), Some(LogonFailure::Anonymous));
+    let mut acceptor = Acceptor::letting_nobody_in();
+    let (mut initiator, first) = Initiator::begin();
+    let challenge = next(&mut acceptor, &first);
+    let answer = initiator.answer(&challenge, &credentials(), NOW, &FRESH).unwrap();
+    assert_eq!(done(&mut acceptor, &answer).1.identity.user, "Ada");
 }
 
 #[test]

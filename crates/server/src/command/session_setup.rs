@@ -1,5 +1,7 @@
 //! SESSION_SETUP (MS-SMB2 3.3.5.5): signing in, signing in again, and taking the place of a session that was lost.
 
+#[cfg(test)]
+mod anonymous_tests;
 mod bind;
 #[cfg(test)]
 mod bind_tests;
@@ -17,7 +19,7 @@ use wire::command::session_setup::{SessionFlags, SessionSetupFlags, SessionSetup
 use wire::ids::{Dialect, FileTime, SessionId};
 use wire::status::Status;
 
-use crate::admin::{Estate, Principal, Sealing, Signing};
+use crate::admin::{Anonymous, Estate, Principal, Sealing, Signing};
 use crate::context::{Context, Outcome, Reply};
 use crate::durable::Parting;
 use crate::refusal::Refusal;
@@ -60,7 +62,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     let (id, mut setup) = if asks_to_bind(&request, context.session_id) {
         (context.session_id, bind::begin(context, &estate, message)?)
     } else {
-        begin(context)?
+        begin(context, &estate)?
     };
     setup.hash(message);
     let mut named = None;
@@ -80,27 +82,34 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
             let finished = Finished { id, user, authenticated, preauth: setup.preauth };
             match setup.purpose {
                 Purpose::Begin(_beginning) => finished.establish(context, &request, &estate, &token).await,
-                Purpose::Renew => finished.renew(context, &token),
+                Purpose::Renew => renew(context, finished.user, &token),
                 Purpose::Bind(session) => finished.bind(context, &session, &estate, &token),
             }
         }
+        Ok(Step::Nobody { token }) => match setup.purpose {
+            Purpose::Renew => {
+                let user = context.session()?.user.load().anonymous();
+                renew(context, user, &token)
+            }
+            Purpose::Begin(_) | Purpose::Bind(_) => Err(Status::LOGON_FAILURE.into()),
+        },
         Err(failure) => {
             let delay = match &named {
                 Some(name) => context.server().attempts.failed(name, Instant::now()),
                 None => Duration::ZERO,
             };
             tracing::info!(peer = %context.connection.peer, user = named.as_deref().unwrap_or(""), %failure, "sign-in refused");
-            setup.fail(context);
+            let status = setup.fail(context, failure);
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
-            Err(Refusal::from(status_of(failure)))
+            Err(Refusal::from(status))
         }
     }
 }
 
 /// Finds the sign-in that a request goes on with, or begins one: for a new session, or for one that signs in again.
-fn begin(context: &Context) -> Result<(SessionId, SetupInProgress), Status> {
+fn begin(context: &Context, estate: &Estate) -> Result<(SessionId, SetupInProgress), Status> {
     let connection = &context.connection;
     let mut setups = connection.setups.borrow_mut();
     match setups.get(&context.session_id).map(|setup| &setup.purpose) {
@@ -124,7 +133,11 @@ fn begin(context: &Context) -> Result<(SessionId, SetupInProgress), Status> {
         (id, Some(_)) => (id, Purpose::Renew),
         (_, None) => return Err(Status::USER_SESSION_DELETED),
     };
-    Ok((id, SetupInProgress::new(context, purpose)))
+    let acceptor = match (&purpose, estate.settings.anonymous) {
+        (Purpose::Renew, Anonymous::Reauthentication) => Acceptor::letting_nobody_in(),
+        (Purpose::Renew, Anonymous::Refused) | (Purpose::Begin(_) | Purpose::Bind(_), _) => Acceptor::new(),
+    };
+    Ok((id, SetupInProgress::new(context, purpose, acceptor)))
 }
 
 /// True where a session is to be bound to this connection. Without a session the flag means nothing (3.3.5.5).
@@ -133,18 +146,22 @@ fn asks_to_bind(request: &SessionSetupRequest<'_>, id: SessionId) -> bool {
 }
 
 impl SetupInProgress {
-    /// A session that does not sign in again ends (3.3.5.5.3); one that was to be bound goes on with the channels it has.
-    fn fail(self, context: &Context) {
-        match (self.purpose, &context.channel) {
-            (Purpose::Renew, Some(channel)) => context.server().end_session(&channel.session, Parting::Expelled),
-            (Purpose::Renew, None) | (Purpose::Begin(_) | Purpose::Bind(_), _) => {}
+    /// A session that does not sign in again ends (3.3.5.5.3); one that was to be bound goes on with the channels it has. Gives what the
+    /// client is told.
+    fn fail(self, context: &Context, failure: LogonFailure) -> Status {
+        match (self.purpose, &context.channel, failure) {
+            (Purpose::Renew, Some(channel), _) => context.server().end_session(&channel.session, Parting::Expelled),
+            // Nobody is another user than the session's.
+            (Purpose::Bind(_), _, LogonFailure::Anonymous) => return Status::NOT_SUPPORTED,
+            (Purpose::Renew, None, _) | (Purpose::Begin(_) | Purpose::Bind(_), _, _) => {}
         }
+        status_of(failure)
     }
 
     /// Its pre-auth hash begins with the connection's own NEGOTIATE.
-    fn new(context: &Context, purpose: Purpose) -> Self {
+    fn new(context: &Context, purpose: Purpose, acceptor: Acceptor) -> Self {
         let preauth = context.connection.negotiation.borrow().preauth().clone();
-        SetupInProgress { acceptor: Acceptor::new(), preauth, purpose }
+        SetupInProgress { acceptor, preauth, purpose }
     }
 
     fn step(&mut self, token: &[u8], estate: &Estate, named: &mut Option<String>) -> Result<Step, LogonFailure> {
@@ -205,14 +222,6 @@ impl Finished {
         Ok(Reply { session: Some(id), ..Reply::new(body(session_flags(&session), token)) })
     }
 
-    /// Signs in again (3.3.5.5.2): keys stay, what the user may do is renewed.
-    fn renew(self, context: &Context, token: &[u8]) -> Outcome {
-        let session = context.session()?;
-        session.user.store(self.user.into());
-        context.connection.introduce(session);
-        Ok(Reply { session: Some(self.id), ..Reply::new(body(session_flags(session), token)) })
-    }
-
     fn session(self, context: &Context, request: &SessionSetupRequest<'_>, estate: &Estate) -> Arc<Session> {
         let negotiation = context.connection.negotiation.borrow();
         let dialect = negotiation.dialect().unwrap_or_default();
@@ -241,6 +250,15 @@ impl Finished {
     }
 }
 
+/// Signs in again (3.3.5.5.2): keys stay, and so does what they protect; what the user may do is renewed.
+fn renew(context: &Context, user: User, token: &[u8]) -> Outcome {
+    let session = context.session()?;
+    tracing::info!(peer = %context.connection.peer, session = session.id.0, user = %user.name, anonymous = user.is_anonymous, "signed in again");
+    session.user.store(user.into());
+    context.connection.introduce(session);
+    Ok(Reply { session: Some(session.id), ..Reply::new(body(session_flags(session), token)) })
+}
+
 /// A client that lost its connection names the session it had: that one ends before the new one begins, if it was the same
 /// user's (3.3.5.5.3).
 async fn end_previous(context: &Context, previous: SessionId, user: &User) -> Result<(), Refusal> {
@@ -254,7 +272,9 @@ async fn end_previous(context: &Context, previous: SessionId, user: &User) -> Re
 }
 
 fn session_flags(session: &Session) -> SessionFlags {
-    if session.seal_required { SessionFlags::ENCRYPT_DATA } else { SessionFlags::NONE }
+    let sealed = if session.seal_required { SessionFlags::ENCRYPT_DATA } else { SessionFlags::NONE };
+    let anonymous = if session.user.load().is_anonymous { SessionFlags::IS_NULL } else { SessionFlags::NONE };
+    sealed | anonymous
 }
 
 fn body(flags: SessionFlags, token: &[u8]) -> Vec<u8> {

@@ -5,10 +5,8 @@ use wire::ids::Dialect;
 use wire::security::access;
 use wire::status::Status;
 
-use crate::admin::Share;
 use crate::context::{Context, Outcome, Reply};
 use crate::tree::Tree;
-use crate::user::User;
 
 /// What a share that may only be read leaves of all rights.
 const READ_ONLY_ACCESS: u32 = access::FILE_GENERIC_READ | access::FILE_GENERIC_EXECUTE;
@@ -31,7 +29,7 @@ pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outc
     let folded = store::fold(name);
     let share =
         estate.shares.iter().find(|share| store::fold(&share.name) == folded).ok_or(Status::BAD_NETWORK_NAME)?;
-    if !may_use(&user, share) {
+    if !user.may_use(share) {
         return Err(Status::ACCESS_DENIED.into());
     }
     let seals = session.dialect >= Dialect::SMB_3_0 && session.cipher().is_some();
@@ -51,11 +49,6 @@ pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outc
 fn share_name(path: &str) -> Option<&str> {
     let (_server, share) = path.strip_prefix(r"\\")?.split_once('\\')?;
     (!share.is_empty()).then_some(share)
-}
-
-/// A principal uses the shares of its own account.
-fn may_use(user: &User, share: &Share) -> bool {
-    user.account == share.account
 }
 
 fn reply(tree: &Tree, share_type: ShareType, share_flags: ShareFlags) -> Reply {

@@ -151,7 +151,7 @@ fn restore_one(server: &Arc<Shared>, record: &Record) -> Result<(), String> {
     let machine = estate.settings.machine_sid;
     let mut users = estate.principals.iter().map(|principal| User::new(principal, machine));
     let user = users.find(|user| Some(*user.sid()) == record.owner).ok_or("its user is gone")?;
-    if user.account != share.account {
+    if !user.may_use(share) {
         return Err("its user may no longer use the share".to_owned());
     }
     let id = OpenId(record.open);

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use server::admin::{
-    Account, Advertise, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share,
-    Signing, nt_hash,
+    Account, Advertise, Anonymous, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings,
+    Share, Signing, nt_hash,
 };
 use server::{Config, Server};
 use store::RamStore;
@@ -70,6 +70,7 @@ fn estate() -> Estate {
         sealing: Sealing::Enabled,
         channels_max: CHANNELS_DEFAULT,
         advertise: Advertise::default(),
+        anonymous: Anonymous::default(),
     };
     Estate { principals: vec![principal], accounts: vec![account], shares: vec![share], settings }
 }

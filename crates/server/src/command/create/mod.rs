@@ -330,6 +330,9 @@ fn level(caching: Granted) -> OplockLevel {
 }
 
 fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
+    if context.session()?.user.load().is_anonymous {
+        return Err(Status::ACCESS_DENIED.into());
+    }
     let name = request.name.decode().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let pipe = Pipe::open(&name).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let id = context.server().new_open_id();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use secure::kdf::{Derivation, channel_signing_key};
 use secure::sign::{SigningAlgorithm, SigningKey};
+use secure::spnego::Acceptor;
 use wire::header::{Flags, Header};
 use wire::ids::Dialect;
 use wire::status::Status;
@@ -25,7 +26,7 @@ pub(super) fn begin(context: &Context, estate: &Estate, message: &[u8]) -> Resul
         None if setups.len() >= SETUPS_MAX => return Err(Status::INSUFFICIENT_RESOURCES),
         None => {}
     }
-    Ok(setups.remove(&id).unwrap_or_else(|| SetupInProgress::new(context, Purpose::Bind(session))))
+    Ok(setups.remove(&id).unwrap_or_else(|| SetupInProgress::new(context, Purpose::Bind(session), Acceptor::new())))
 }
 
 /// The table of 3.3.5.5, in its order. It says nothing of algorithms: there Windows' answers are given, as Samba's test suite has them.
@@ -49,6 +50,9 @@ fn judge(context: &Context, estate: &Estate, message: &[u8]) -> Result<Arc<Sessi
     }
     if session.client != negotiation.client_guid {
         return Err(Status::USER_SESSION_DELETED);
+    }
+    if session.user.load().is_anonymous {
+        return Err(Status::NOT_SUPPORTED);
     }
     if context.channel.is_some() || !multichannel::is_for(estate, &session) {
         return Err(Status::REQUEST_NOT_ACCEPTED);

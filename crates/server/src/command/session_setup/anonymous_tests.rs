@@ -1,0 +1,148 @@
+//! Clients that ask to be nobody: refused, or left with what they have open (MS-SMB2 3.3.5.5.3, MS-NLMP 3.2.5.1.2).
+
+use std::sync::Arc;
+
+use wire::codec::utf16_bytes;
+use wire::command::create::{CreateDisposition, CreateRequest, ShareAccess};
+use wire::command::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
+use wire::command::tree_connect::TreeConnectRequest;
+use wire::command::write::WriteRequest;
+use wire::fscc::FileClass;
+use wire::fscc::rename::Rename;
+use wire::ids::{Command, FileId, SessionId};
+use wire::security::access::FILE_ALL;
+use wire::status::Status;
+
+use crate::Shared;
+use crate::admin::{Admin, Anonymous, Signing};
+use crate::testing::{Peer, Terms, server};
+
+/// A server that lets a session be signed in again as nobody, and a client of it with a file.
+async fn lenient() -> (Arc<Shared>, Peer, FileId) {
+    let server = server(Signing::Required);
+    let mut estate = (**server.estate.load()).clone();
+    estate.settings.anonymous = Anonymous::Reauthentication;
+    server.replace(estate);
+    let mut peer = Peer::sign_in(&server).await;
+    let file = peer.open("file").await;
+    (server, peer, file)
+}
+
+async fn become_nobody(peer: &mut Peer) -> SessionFlags {
+    let answer = peer.ask_to_be_nobody(SessionSetupFlags::NONE).await;
+    assert_eq!(answer.status(), Status::SUCCESS);
+    SessionSetupResponse::decode(&answer.message).unwrap().session_flags
+}
+
+async fn create(peer: &mut Peer, name: &str, disposition: CreateDisposition) -> Status {
+    let name = utf16_bytes(name);
+    let request = CreateRequest {
+        desired_access: FILE_ALL.into(),
+        share_access: ShareAccess(7),
+        disposition,
+        name: wire::Utf16::new(&name).unwrap(),
+        ..CreateRequest::default()
+    };
+    peer.ask(Command::CREATE, |body| request.encode(body)).await.status()
+}
+
+async fn connect(peer: &mut Peer, share: &str) -> Status {
+    let path = utf16_bytes(&format!(r"\\test\{share}"));
+    let request = TreeConnectRequest { path: wire::Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
+    let answer = peer.ask(Command::TREE_CONNECT, |body| request.encode(body)).await;
+    if answer.status() == Status::SUCCESS {
+        peer.tree_id = answer.header.tree_id();
+    }
+    answer.status()
+}
+
+async fn rename(peer: &mut Peer, file: FileId, name: &str) -> Status {
+    let mut buffer = Vec::new();
+    Rename::encode(name, false, &mut buffer);
+    peer.set(file, FileClass::RENAME, &buffer).await
+}
+
+#[tokio::test]
+async fn nobody_is_refused_where_nobody_said_otherwise() {
+    tokio::task::LocalSet::new().run_until(refuse_nobody()).await;
+}
+
+async fn refuse_nobody() {
+    let server = server(Signing::Enabled);
+    let mut peer = Peer::sign_in(&server).await;
+    let file = peer.open("file").await;
+    assert_eq!(peer.ask_to_be_nobody(SessionSetupFlags::NONE).await.status(), Status::LOGON_FAILURE);
+    assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::USER_SESSION_DELETED);
+}
+
+#[tokio::test]
+async fn no_session_begins_as_nobody() {
+    let (server, _, _) = lenient().await;
+    let mut peer = Peer::connect_as(&server, Terms::default());
+    peer.negotiate().await;
+    assert_eq!(peer.ask_to_be_nobody(SessionSetupFlags::NONE).await.status(), Status::LOGON_FAILURE);
+    assert!(server.sessions.find(peer.session_id).is_none());
+}
+
+#[tokio::test]
+async fn nobody_keeps_what_is_open_and_comes_at_nothing_else() {
+    let (_server, mut peer, file) = lenient().await;
+    assert_eq!(become_nobody(&mut peer).await, SessionFlags::IS_NULL);
+    assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
+    let write = WriteRequest { file_id: file, data: b"x", ..WriteRequest::default() };
+    assert_eq!(peer.ask(Command::WRITE, |body| write.encode(body)).await.status(), Status::SUCCESS);
+    for disposition in [CreateDisposition::OPEN, CreateDisposition::OPEN_IF, CreateDisposition::OVERWRITE_IF] {
+        assert_eq!(create(&mut peer, "file", disposition).await, Status::ACCESS_DENIED);
+    }
+    assert_eq!(create(&mut peer, "new", CreateDisposition::CREATE).await, Status::ACCESS_DENIED);
+    assert_eq!(rename(&mut peer, file, "new").await, Status::ACCESS_DENIED);
+    assert_eq!(connect(&mut peer, "ram").await, Status::ACCESS_DENIED);
+    assert_eq!(connect(&mut peer, "IPC$").await, Status::SUCCESS);
+    assert_eq!(create(&mut peer, "srvsvc", CreateDisposition::OPEN).await, Status::ACCESS_DENIED);
+}
+
+#[tokio::test]
+async fn the_keys_stay_and_the_user_comes_back() {
+    let (_server, mut peer, file) = lenient().await;
+    become_nobody(&mut peer).await;
+    let key = peer.signing_key.take();
+    assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::ACCESS_DENIED, "unsigned");
+    assert_eq!(peer.ask_to_be_nobody(SessionSetupFlags::NONE).await.status(), Status::ACCESS_DENIED, "unsigned");
+    peer.signing_key = key;
+    assert_eq!(peer.sign_in_again(SessionSetupFlags::NONE).await, Status::SUCCESS);
+    assert_eq!(rename(&mut peer, file, "new").await, Status::SUCCESS);
+    assert_eq!(create(&mut peer, "new", CreateDisposition::OPEN).await, Status::SUCCESS);
+    assert_eq!(connect(&mut peer, "ram").await, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn no_channel_is_bound_to_nobody_nor_by_nobody() {
+    let (server, mut first, file) = lenient().await;
+    let mut second = first.known_session();
+    second.negotiate().await;
+    second.signing_key = first.keys.as_ref().map(|keys| keys.signing_key(first.terms.signing()));
+    assert_eq!(second.ask_to_be_nobody(SessionSetupFlags::BINDING).await.status(), Status::NOT_SUPPORTED);
+    become_nobody(&mut first).await;
+    assert_eq!(second.bind(&first).await, Status::NOT_SUPPORTED);
+    assert_eq!(first.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
+    assert_eq!(server.sessions.find(first.session_id).unwrap().channel_count(), 1);
+    assert_eq!(first.sign_in_again(SessionSetupFlags::NONE).await, Status::SUCCESS);
+    assert_eq!(second.bind(&first).await, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn a_users_session_ends_with_the_user_though_nobody_has_it() {
+    tokio::task::LocalSet::new().run_until(remove_the_user_of_nobodys_session()).await;
+}
+
+async fn remove_the_user_of_nobodys_session() {
+    let (server, mut peer, _) = lenient().await;
+    become_nobody(&mut peer).await;
+    let mut estate = (**server.estate.load()).clone();
+    server.replace(estate.clone());
+    assert_ne!(peer.session_id, SessionId(0));
+    assert!(server.sessions.find(peer.session_id).is_some());
+    estate.principals.clear();
+    server.replace(estate);
+    assert!(server.sessions.find(peer.session_id).is_none());
+}
