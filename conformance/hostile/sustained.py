@@ -3,15 +3,18 @@
 import struct
 import time
 
-from conformance.hostile.case import case, resident_bytes
+from conformance.hostile.case import alive, case, resident_bytes
 from conformance.hostile.client import (
-    CHANGE_NOTIFY, CREATE, ECHO, ECHO_BODY, LOCK, READ, SUCCESS, WRITE, Closed, Raw, client, create_body, lock_body,
-    read_body, write_body,
+    CHANGE_NOTIFY, CREATE, ECHO, ECHO_BODY, LOCK, MORE_PROCESSING_REQUIRED, READ, SESSION_SETUP, SIGNED, SUCCESS, WRITE,
+    Closed, Raw, client, create_body, lock_body, read_body, setup_body, write_body,
 )
 from conformance.hostile.requests import FOLDER, notify_body
 
 MIB = 1 << 20
 GROWTH_BYTES_MAX = 512 * MIB
+# What allocators keep for themselves; 8 KiB for each bind would be more.
+BINDS_GROWTH_BYTES_MAX = 8 * MIB
+BIND = 1  # SMB2_SESSION_FLAG_BINDING
 
 
 @case("1,000 connections that never say a word", SUCCESS)
@@ -25,6 +28,36 @@ def _():
     for raw in opened:
         raw.socket.close()
     return SUCCESS if len(opened) > 20 else f"only {len(opened)} connections"
+
+
+def refused_binds(victim, count):
+    """Binds to another's session: to none, unsigned, wrongly signed, each on a connection of its own."""
+    token = b"NTLMSSP\0" + struct.pack("<II", 1, 0x80201) + bytes(16)
+    for number in range(count):
+        with Raw() as thief:
+            thief.negotiate()
+            thief.session_id = victim.session_id + (number % 3 == 0)
+            signed = number % 3 == 2
+            try:
+                answer = thief.call(SESSION_SETUP, setup_body(token, flags=BIND), flags=SIGNED if signed else 0,
+                                    signature=bytes(range(16)) if signed else bytes(16))
+            except Closed:
+                continue
+            if answer.status in (SUCCESS, MORE_PROCESSING_REQUIRED):
+                return f"bind {number} went on with {answer.status:#010x}"
+    return None
+
+
+@case("1,000 binds to another's session cost no memory that stays", SUCCESS)
+def _():
+    with client() as victim:
+        went_on = refused_binds(victim, 200)
+        before = resident_bytes()
+        went_on = went_on or refused_binds(victim, 1000)
+        grown = resident_bytes() - before
+        if went_on or grown > BINDS_GROWTH_BYTES_MAX:
+            return went_on or f"grew by {grown // MIB} MiB"
+        return SUCCESS if alive(victim) else "the victim's session is gone"
 
 
 @case("300 clients that go away with requests in flight", SUCCESS)

@@ -147,13 +147,18 @@ impl Pending {
         }
     }
 
+    /// True where the client has to answer and has not.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.notice.kind.must_acknowledge() && self.file.awaits_answer(&self.notice.kind)
+    }
+
     /// The connection that had it to deliver has ended: sends it on another one, unless it was answered.
     pub(crate) fn send_again(self, server: &Arc<Shared>) {
         #[cfg(feature = "in-memory")]
         if crate::in_memory::lapses(crate::in_memory::Lapse::BreaksSentOnce) {
             return;
         }
-        if !self.notice.kind.must_acknowledge() || self.file.awaits_answer(&self.notice.kind) {
+        if !self.notice.kind.must_acknowledge() || self.awaits_answer() {
             send_one(server, self);
         }
     }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -16,58 +16,58 @@ use crate::transport::Transport;
 /// How long sent bytes may stay unacknowledged meanwhile. Long for a network that works, short against the 35 seconds that a client has
 /// for its answer.
 const PATIENCE: Duration = Duration::from_millis(1_000);
-/// A connection that still stands after this time has delivered what it sent before: retransmissions are timed coarsely.
+/// A connection that still stands after this time has delivered what it sent before, as far as it can be told without an answer:
+/// retransmissions are timed coarsely.
 const DELIVERED_AFTER: Duration = Duration::from_millis(2_500);
+/// How long bytes may stay unacknowledged from then on, until what has to be answered is. A client takes its time to write back what it cached,
+/// and its network may falter meanwhile. But where something sent before was lost already, the kernel repeats that alone, at longer and
+/// longer intervals, and finds only at the next of them that its time is over.
+const PATIENCE_FOR_ANSWERS: Duration = Duration::from_millis(5_000);
+/// How often it is looked whether there is an answer.
+const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 
 /// What one connection has sent and perhaps not delivered.
 #[derive(Default)]
 pub(crate) struct Deliveries {
     letters: VecDeque<(Instant, Letter)>,
     timer: Option<Pin<Box<Sleep>>>,
-    is_impatient: bool,
+    patience: Option<Duration>,
 }
 
 impl Deliveries {
     /// A letter is queued for sending.
     pub(crate) fn note(&mut self, letter: Letter) {
         self.letters.push_back((Instant::now(), letter));
+        self.timer = None;
     }
 
     /// Keeps the stream impatient while something is under way. `drained`: all that was queued has gone into the stream.
     pub(crate) fn advance(&mut self, task: &mut Context<'_>, stream: &mut impl Transport, drained: bool) {
-        while let Some((sent, _)) = self.letters.front()
-            && sent.elapsed() >= DELIVERED_AFTER
-            && drained
-        {
-            self.letters.pop_front();
-        }
-        let Some((sent, _)) = self.letters.front() else {
-            if std::mem::take(&mut self.is_impatient) {
-                stream.set_patience(None);
-                self.timer = None;
-            }
+        if self.is_idle() || self.timer.as_ref().is_some_and(|timer| !timer.is_elapsed()) {
             return;
-        };
-        if !self.is_impatient {
-            self.is_impatient = true;
-            stream.set_patience(Some(PATIENCE));
         }
-        // What is not drained is looked at again when it is.
-        let due = *sent + DELIVERED_AFTER;
-        if due > Instant::now() {
-            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
-            if timer.deadline() != due {
-                timer.as_mut().reset(due);
-            }
-            if let Poll::Ready(()) = timer.as_mut().poll(task) {
-                task.waker().wake_by_ref();
-            }
+        let now = Instant::now();
+        // What is not drained is looked at again later.
+        if drained {
+            self.letters.retain(|(sent, letter)| now < *sent + DELIVERED_AFTER || letter.awaits_answer());
+        }
+        let newest = self.letters.back().map(|(sent, _)| *sent + DELIVERED_AFTER);
+        let patience = newest.map(|due| if now < due { PATIENCE } else { PATIENCE_FOR_ANSWERS });
+        if patience != self.patience {
+            self.patience = patience;
+            stream.set_patience(patience);
+        }
+        self.timer = newest.map(|due| Box::pin(sleep_until(if now < due { due } else { now + LOOK_EVERY })));
+        if let Some(timer) = &mut self.timer
+            && timer.as_mut().poll(task).is_ready()
+        {
+            task.waker().wake_by_ref();
         }
     }
 
     /// True where nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.letters.is_empty() && !self.is_impatient
+        self.letters.is_empty() && self.patience.is_none()
     }
 
     /// What the connection leaves undelivered.

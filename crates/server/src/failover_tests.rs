@@ -1,5 +1,8 @@
 //! What a client may still do through its opens after it lost a channel (MS-SMB2 3.3.5.2.10), and what is not done twice (3.3.5.14).
 
+use std::task::{Context, Waker};
+use std::time::Duration;
+
 use wire::command::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel, ShareAccess,
 };
@@ -12,6 +15,7 @@ use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use crate::admin::Signing;
+use crate::delivery::Deliveries;
 use crate::pipeline;
 use crate::testing::{Peer, server};
 
@@ -171,6 +175,40 @@ async fn break_over_three_channels() {
     let answered = third.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
     assert_eq!(answered.status(), Status::SUCCESS);
     assert_eq!(other.receive().await.status(), Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn a_break_is_not_taken_for_delivered_before_it_is_answered() {
+    tokio::task::LocalSet::new().run_until(break_over_a_deaf_channel()).await;
+}
+
+async fn break_over_a_deaf_channel() {
+    let server = server(Signing::Required);
+    let mut first = Peer::sign_in(&server).await;
+    let made = first.ask(Command::CREATE, create(OplockLevel::BATCH)).await;
+    let file_id = CreateResponse::decode(&made.message).unwrap().file_id;
+    let mut second = Peer::bound(&server, &first).await;
+    let mut other = Peer::sign_in(&server).await;
+    let mut open = other.message(Command::CREATE, create(OplockLevel::NONE));
+    other.process(&mut open).unwrap();
+
+    let mut deliveries = Deliveries::default();
+    let (mut stream, _far_end) = tokio::io::duplex(1);
+    let mut task = Context::from_waker(Waker::noop());
+    deliveries.note(first.connection.take_post().letters.pop_front().unwrap());
+    deliveries.advance(&mut task, &mut stream, true);
+    tokio::time::pause();
+    for _ in 0..20 {
+        tokio::time::advance(Duration::from_secs(1)).await;
+        deliveries.advance(&mut task, &mut stream, true);
+        assert!(!deliveries.is_idle(), "the connection stands, but nothing says that it delivers");
+    }
+    let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id });
+    let answered = second.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
+    assert_eq!(answered.status(), Status::SUCCESS);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    deliveries.advance(&mut task, &mut stream, true);
+    assert!(deliveries.is_idle());
 }
 
 #[tokio::test]

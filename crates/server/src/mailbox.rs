@@ -27,6 +27,11 @@ impl Letter {
     pub(crate) fn is_of_client(&self) -> bool {
         self.pending.as_ref().is_some_and(Pending::is_of_client)
     }
+
+    /// True where its client has to answer it and has not.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.pending.as_ref().is_some_and(Pending::awaits_answer)
+    }
 }
 
 /// What has arrived at a connection.

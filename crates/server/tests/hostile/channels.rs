@@ -1,9 +1,14 @@
 //! Several connections of one session: where they are served, and clients that bind what is not theirs (MS-SMB2 3.3.5.5).
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
+use secure::Role;
+use secure::kdf::{Derivation, SessionKeys};
+use secure::preauth::PreauthHash;
+use server::admin::CHANNELS_DEFAULT;
 use wire::command::echo::EchoRequest;
-use wire::ids::{Command, SessionId};
+use wire::ids::{Command, Dialect, SessionId};
 use wire::status::Status;
 
 use crate::peer::{End, Peer};
@@ -34,7 +39,7 @@ fn no_two_channels_share_a_shard_while_another_is_free() {
     }
     assert_eq!(server.admin().connections().iter().sum::<usize>(), 3 + SHARDS);
     drop((first, channels));
-    server.stop(std::time::Duration::ZERO);
+    server.stop(Duration::ZERO);
 }
 
 #[test]
@@ -60,23 +65,65 @@ fn what_follows_a_bind_at_once_is_answered_on_the_new_shard() {
 }
 
 #[test]
-fn a_storm_of_binds_harms_nobody() {
-    served(|address| {
-        let mut first = Peer::signed_in(address);
-        for round in 0..300 {
-            let mut peer = Peer::negotiated(address);
-            if round % 3 == 0 {
-                // Begun, and never finished.
-                peer.begin_bind(&first);
-            } else if round % 3 == 1 {
-                assert_eq!(peer.bind(&first), Status::SUCCESS);
-            } else {
-                peer.keys = None;
+fn a_thousand_binds_harm_nobody_and_leave_nothing_behind() {
+    let config = server::Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2, opens: None };
+    let server = server::Server::start(&config, estate()).unwrap();
+    let address = server.addresses()[0];
+    let mut first = Peer::signed_in(address);
+    for round in 0..1_000 {
+        let mut peer = Peer::negotiated(address);
+        match round % 4 {
+            // Begun, and never finished.
+            0 => drop(peer.begin_bind(&first)),
+            1 => assert_eq!(peer.bind(&first), Status::SUCCESS),
+            2 => {
                 first.session_id.0 ^= 1;
                 assert_eq!(peer.bind(&first), Status::USER_SESSION_DELETED);
                 first.session_id.0 ^= 1;
             }
+            _ => {
+                let stranger = first.keys.replace(SessionKeys::derive(
+                    Role::Client,
+                    Derivation::new(Dialect::SMB_3_1_1, &PreauthHash::new()),
+                    &[1; 16],
+                    None,
+                ));
+                assert_eq!(peer.bind(&first), Status::ACCESS_DENIED);
+                first.keys = stranger;
+            }
         }
-        first.write_and_read_back("first");
-    });
+    }
+    wait_for_connections(&server, 1);
+    let session = server.admin().sessions().into_iter().find(|session| session.id == first.session_id.0).unwrap();
+    assert_eq!((server.admin().sessions().len(), session.channels.len()), (1, 1));
+    first.write_and_read_back("first");
+    server.stop(Duration::ZERO);
+}
+
+#[test]
+fn a_channel_too_many_is_refused_as_often_as_it_is_asked_for() {
+    let config = server::Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2, opens: None };
+    let server = server::Server::start(&config, estate()).unwrap();
+    let address = server.addresses()[0];
+    let mut channels = vec![Peer::signed_in(address)];
+    for _ in 1..CHANNELS_DEFAULT {
+        let mut peer = Peer::negotiated(address);
+        assert_eq!(peer.bind(&channels[0]), Status::SUCCESS);
+        channels.push(peer);
+    }
+    for _ in 0..200 {
+        assert_eq!(Peer::negotiated(address).bind(&channels[0]), Status::INSUFFICIENT_RESOURCES);
+    }
+    channels.iter_mut().for_each(|channel| channel.write_and_read_back("shared"));
+    wait_for_connections(&server, CHANNELS_DEFAULT);
+    server.stop(Duration::ZERO);
+}
+
+/// Waits until the server has heard that all connections but so many are closed.
+fn wait_for_connections(server: &server::Server, count: usize) {
+    let since = Instant::now();
+    while server.admin().connections().iter().sum::<usize>() != count {
+        assert!(since.elapsed() < Duration::from_secs(20), "connections stay: {:?}", server.admin().connections());
+        std::thread::yield_now();
+    }
 }
