@@ -17,7 +17,7 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # Module of each suite, in the order they run: quick ones first, so that a broken server is known early. smbtorture's
 # tests mostly wait for timers, so they run beside all others.
 SUITES = ("py_smbprotocol", "hostile", "go_smb2", "rust_smb", "smbclient", "coherence", "restart", "kernel", "kernel_channels",
-          "channels", "cores", "failover", "torture")
+          "channels", "cores", "compare", "failover", "torture")
 
 
 def main():

@@ -181,7 +181,7 @@ impl Plan {
             experiments: experiments(choice),
             channels: channels(choice),
             rounds: choice.rounds.unwrap_or(4),
-            duration: choice.duration.unwrap_or(Duration::from_millis(if quick { 250 } else { 500 })),
+            duration: choice.duration.unwrap_or(Duration::from_millis(if quick { 200 } else { 500 })),
             warmup: Duration::from_millis(if quick { 50 } else { 100 }),
             threads: choice.threads.unwrap_or(THREADS),
             depth: choice.depth,

@@ -73,7 +73,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u32>,
 
-    /// How long each run is measured [default: 0.5, with --quick 0.25]
+    /// How long each run is measured [default: 0.5, with --quick 0.2]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) seconds: Option<Duration>,
 
