@@ -132,6 +132,11 @@ impl Transport for FarEnd {
     }
 }
 
+/// The bytes of a persistent open's record, read with whatever checksum they have and written again; `None` where they are malformed.
+pub fn rewritten_record(bytes: &[u8]) -> Option<Vec<u8>> {
+    crate::durable::rewritten(bytes)
+}
+
 /// A rule that the server can be made to break, so that a test of what holds can be seen to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lapse {

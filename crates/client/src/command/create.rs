@@ -19,6 +19,9 @@ use crate::message::{Answer, Related};
 use crate::perform::{Again, Ask, Failed, Way};
 use crate::tree::{Access, Disposition, OpenOptions, TreeState};
 
+/// How many sessions one after the other may be lost with the answer to one CREATE.
+const SESSIONS_MAX: usize = 8;
+
 /// What a CREATE gave.
 pub(crate) struct Created {
     pub(crate) id: FileId,
@@ -29,7 +32,10 @@ pub(crate) struct Created {
 /// Opens what `open` says.
 pub(crate) async fn create(open: &mut OpenState) -> Result<Created, Error> {
     let mut answer = ask(open).await?;
-    if answer.status() == Status::DUPLICATE_OBJECTID {
+    for _ in 0..SESSIONS_MAX {
+        if answer.status() != Status::DUPLICATE_OBJECTID {
+            break;
+        }
         // The one before it was done in a session that is gone, and its answer with it. It is no longer ours to take up. But the name
         // that it was to make is ours.
         open.create_guid = Guid(random_bytes()?);

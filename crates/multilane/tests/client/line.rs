@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, split};
 use tokio::sync::{Notify, oneshot, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::chance::Chance;
 use crate::witness::{Tap, Way};
@@ -120,6 +120,15 @@ impl Line {
 /// How long the server lets what it sends stay undelivered.
 type Patience = watch::Receiver<Option<Duration>>;
 
+/// Why a direction carries nothing more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// An end was closed.
+    Closed,
+    /// The server has waited long enough.
+    OutOfPatience,
+}
+
 /// One direction of a connection.
 struct Lane {
     line: Arc<Line>,
@@ -130,18 +139,18 @@ struct Lane {
 }
 
 impl Lane {
-    /// Moves bytes until an end closes; what is on its way stands in `under_way`.
+    /// Moves bytes until an end closes, or the sender has no more patience; what is on its way stands in `under_way`.
     async fn carry(
         &self,
         from: &mut ReadHalf<DuplexStream>,
         to: &mut WriteHalf<DuplexStream>,
         under_way: &Mutex<Vec<u8>>,
         mut patience: Option<&mut Patience>,
-    ) {
+    ) -> Stop {
         let mut segment = vec![0; SEGMENT_BYTES];
         loop {
             let most = if self.chance.percent(20) { 1 + self.chance.below(2000) as usize } else { SEGMENT_BYTES };
-            let Ok(count @ 1..) = from.read(&mut segment[..most]).await else { return };
+            let Ok(count @ 1..) = from.read(&mut segment[..most]).await else { return Stop::Closed };
             self.tap.sent(self.way, &segment[..count]);
             *under_way.lock().unwrap() = segment[..count].to_vec();
             let link = match &mut patience {
@@ -149,12 +158,12 @@ impl Lane {
                 Some(patience) => tokio::select! {
                     biased;
                     link = self.line.may_go(self.born) => link,
-                    () = is_over(patience) => return,
+                    () = is_over(patience) => return Stop::OutOfPatience,
                 },
             };
             sleep(delay(link, count, &self.chance)).await;
             if self.deliver(&segment[..count], to).await.is_err() {
-                return;
+                return Stop::Closed;
             }
             under_way.lock().unwrap().clear();
         }
@@ -220,7 +229,7 @@ impl Relay {
             |way| Lane { line: Arc::clone(&self.line), born, chance: self.chance.branch(), tap: self.tap.clone(), way };
         let (there, back) = (lane(Way::ToServer), lane(Way::ToClient));
         let (under_way, returning) = (Mutex::default(), Mutex::default());
-        let mut is_broken = false;
+        let (mut is_broken, mut is_over) = (false, false);
         {
             let mut going = pin!(there.carry(&mut near_reader, &mut far_writer, &under_way, None));
             let mut coming = pin!(back.carry(&mut far_reader, &mut near_writer, &returning, Some(&mut self.patience)));
@@ -228,8 +237,9 @@ impl Relay {
                 biased;
                 () = self.line.wait(|link| (link == Link::Broken).then_some(())) => is_broken = true,
                 _ = self.given_up => {}
-                () = &mut going => {}
-                () = &mut coming => {
+                _ = &mut going => {}
+                stop = &mut coming => {
+                    is_over = stop == Stop::OutOfPatience;
                     if self.line.state().disturbances == born {
                         self.tap.hung_up();
                     }
@@ -238,6 +248,12 @@ impl Relay {
         }
         self.tap.ended();
         if is_broken {
+            return;
+        }
+        if is_over {
+            // The server knows at once.
+            drop((far_reader, far_writer));
+            let _ = timeout(KEEPALIVE, self.line.may_go(born)).await;
             return;
         }
         // The other end learns of it over the same link, or from its own TCP.

@@ -28,6 +28,8 @@ use crate::open::{Open, OpenId};
 pub(crate) use self::disconnected::{Farewell, Parting};
 pub(crate) use self::made::{Claimed, Reservation};
 pub(crate) use self::persistent::{note_change, restore};
+#[cfg(feature = "in-memory")]
+pub(crate) use self::record::rewritten;
 pub(crate) use self::scavenger::scavenge;
 
 use self::disconnected::Waiting;

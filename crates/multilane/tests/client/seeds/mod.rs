@@ -27,6 +27,8 @@ use crate::witness::Counts;
 /// Links of the client that works; the one behind them is its rival's.
 const LINKS: usize = 4;
 const FILES: usize = 2;
+/// Runs of each mode, unless others are asked for.
+const SEEDS: u64 = 300;
 const THREADS: u64 = 2;
 /// No run takes longer, in its own time.
 const RUN_MAX: Duration = Duration::from_secs(900);
@@ -112,6 +114,10 @@ async fn judge(links: &Links, session: &Session, mode: Mode) {
     for channel in session.connected().channels {
         assert!((1..=8192).contains(&channel.credits), "{channel:?}");
         let std::net::IpAddr::V4(local) = channel.local else { panic!("an address of ours") };
+        if mode == Mode::AllMayGo && channel.outstanding > 0 {
+            // The only one, gone dead at the very end: nothing tells it from a server that takes its time.
+            continue;
+        }
         assert_eq!(channel.outstanding, 0, "{channel:?}");
         let balances = links.witness.balances(usize::from(local.octets()[2]));
         // What is sealed tells of no credits.
@@ -157,24 +163,25 @@ fn run_all(mode: Mode, usual: u64) -> Counts {
     let mut sum = Counts::default();
     sums.into_iter().for_each(|counts| sum += counts);
     println!("{mode:?}: {} runs, {sum:?}", range.end - range.start);
+    assert_eq!(sum.hung_up, 0, "the server ends no connection that nothing happened to");
     sum
 }
 
 #[test]
 fn nothing_is_lost_while_one_channel_lives() {
-    let sum = run_all(Mode::OneLives, 20);
+    let sum = run_all(Mode::OneLives, SEEDS);
     assert!(sum.messages > 0 && sum.replays > 0 && sum.breaks > 0, "{sum:?}");
 }
 
 #[test]
 fn nothing_is_lost_while_one_sealed_channel_lives() {
-    let sum = run_all(Mode::OneLivesSealed, 20);
+    let sum = run_all(Mode::OneLivesSealed, SEEDS);
     assert!(sum.sealed > 0, "{sum:?}");
 }
 
 #[test]
 fn durable_opens_survive_the_loss_of_every_channel() {
-    let sum = run_all(Mode::AllMayGo, 20);
+    let sum = run_all(Mode::AllMayGo, SEEDS);
     assert!(sum.messages > 0 && sum.replays > 0, "{sum:?}");
 }
 
