@@ -205,3 +205,110 @@ impl Hasher for Scatter {
         self.0 = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use wire::header::{Flags, Header};
+    use wire::ids::{Command, SessionId, TreeId};
+
+    use super::*;
+    use crate::guard::Guard;
+    use crate::message::Arrival;
+
+    fn asked(flight: &mut Flight, charge: u16) -> MessageId {
+        let body = |_: &mut Vec<u8>| {};
+        let request = Request {
+            command: Command::READ,
+            charge,
+            flags: Flags::NONE,
+            channel_sequence: 0,
+            session_id: SessionId(1),
+            tree_id: TreeId(1),
+            guard: &Guard::Bare,
+            room: 0,
+            body: &body,
+            related: None,
+        };
+        flight.enlist(&request, 0).unwrap().first
+    }
+
+    fn answer(id: MessageId, status: Status, credits: u16) -> Answer {
+        let header = Header { message_id: id, status, credits, ..Header::default() };
+        Answer::new(header, Arrival::Plain, BytesMut::new())
+    }
+
+    fn taken(flight: &mut Flight, id: MessageId) -> Poll<Result<Answer, Loss>> {
+        flight.poll(id, &Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_request_uses_as_many_ids_as_it_costs_and_its_answer_brings_credits() {
+        let mut flight = Flight::new();
+        let ids: Vec<u64> = [1, 16, 0, 1].map(|charge| asked(&mut flight, charge).0).to_vec();
+        assert_eq!((ids, flight.unanswered()), (vec![0, 1, 17, 18], 4));
+        flight.deliver(answer(MessageId(1), Status::SUCCESS, 40), 9).unwrap();
+        assert_eq!((flight.balance(), flight.unanswered()), (1 + 40 - 16, 3));
+    }
+
+    #[test]
+    fn an_answer_is_taken_once_and_what_nobody_asked_is_passed_over() {
+        let mut flight = Flight::new();
+        let id = asked(&mut flight, 1);
+        assert!(taken(&mut flight, id).is_pending());
+        assert!(flight.deliver(answer(id, Status::SUCCESS, 1), 9).unwrap().is_some(), "who waits is woken");
+        for unasked in [id, MessageId(7)] {
+            assert!(flight.deliver(answer(unasked, Status::SUCCESS, 100), 9).is_err());
+        }
+        assert!(matches!(taken(&mut flight, id), Poll::Ready(Ok(_))));
+        assert!(matches!(taken(&mut flight, id), Poll::Ready(Err(_))));
+        assert_eq!(flight.balance(), 1);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_brings_its_credits_and_leaves_nothing_behind() {
+        let mut flight = Flight::new();
+        let (early, late) = (asked(&mut flight, 1), asked(&mut flight, 1));
+        flight.deliver(answer(early, Status::SUCCESS, 5), 9).unwrap();
+        flight.give_up(early);
+        flight.give_up(late);
+        flight.deliver(answer(late, Status::SUCCESS, 5), 9).unwrap();
+        assert_eq!((flight.balance(), flight.unanswered(), flight.waiting.len()), (1 + 8, 0, 0));
+    }
+
+    #[test]
+    fn an_answer_that_came_before_the_end_is_still_there() {
+        let mut flight = Flight::new();
+        let (answered, lost) = (asked(&mut flight, 1), asked(&mut flight, 1));
+        assert!(taken(&mut flight, lost).is_pending());
+        flight.deliver(answer(answered, Status::SUCCESS, 1), 9).unwrap();
+        assert_eq!(flight.end(Loss("cut")).len(), 1, "who waits is woken");
+        assert!(matches!(taken(&mut flight, answered), Poll::Ready(Ok(_))));
+        assert!(matches!(taken(&mut flight, lost), Poll::Ready(Err(Loss("cut")))));
+    }
+
+    #[test]
+    fn a_pending_request_has_more_patience_and_says_nothing_of_latency() {
+        let mut flight = Flight::new();
+        let id = asked(&mut flight, 1);
+        let (short, long) = (Duration::from_secs(60), Duration::from_secs(1000));
+        assert!(flight.is_overdue(61_000_000, short, long));
+        flight.deliver(answer(id, Status::PENDING, 3), 9).unwrap();
+        assert!(!flight.is_overdue(61_000_000, short, long) && flight.is_overdue(1_001_000_000, short, long));
+        flight.deliver(answer(id, Status::SUCCESS, 0), 500_000_000).unwrap();
+        assert_eq!((flight.latency(), flight.balance()), (None, 3));
+    }
+
+    #[test]
+    fn a_queue_is_noticed_at_once_and_forgotten_within_some_answers() {
+        let mut flight = Flight::new();
+        let mut answered_after = |took| {
+            let id = asked(&mut flight, 1);
+            flight.deliver(answer(id, Status::SUCCESS, 1), took).unwrap();
+            flight.latency().unwrap()
+        };
+        assert_eq!((answered_after(100), answered_after(9000)), (100, 9000));
+        let after = (0..200).map(|_| answered_after(100)).last();
+        assert!(after < Some(200), "{after:?}");
+    }
+}

@@ -136,3 +136,100 @@ impl Kept {
         self.bytes += length;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use futures_util::FutureExt;
+    use tokio::io::ReadBuf;
+
+    use super::*;
+
+    const LONGEST: usize = 8 << 20;
+
+    /// Gives so many bytes at once, at most.
+    struct Steps<'a>(&'a [u8], usize);
+
+    impl AsyncRead for Steps<'_> {
+        fn poll_read(mut self: Pin<&mut Self>, _task: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            let (now, later) = self.0.split_at(self.0.len().min(self.1).min(out.remaining()));
+            out.put_slice(now);
+            self.0 = later;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn framed(payload: &[u8]) -> Vec<u8> {
+        [&(payload.len() as u32).to_be_bytes()[..], payload].concat()
+    }
+
+    fn received(stream: &[u8], step: usize, inbox: &mut Inbox, mut take: impl FnMut(BytesMut)) {
+        let mut reader = Steps(stream, step);
+        loop {
+            while let Some(frame) = inbox.cut(LONGEST).unwrap() {
+                take(frame);
+            }
+            if inbox.fill(&mut reader).now_or_never().unwrap().unwrap() == 0 {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn frames_are_whole_wherever_a_read_ends() {
+        let lengths = [1, 100, 4164, 4164, 32 << 10, (32 << 10) + 1, 5, 65_616, 300_000, 7, (1 << 20) + 80, 4164, 0, 9];
+        let frames: Vec<Vec<u8>> =
+            lengths.iter().enumerate().map(|(at, length)| (0..*length).map(|i| (i * 7 + at) as u8).collect()).collect();
+        let stream: Vec<u8> = frames.iter().flat_map(|frame| framed(frame)).collect();
+        for step in [1, 3, 1000, 70_000, usize::MAX] {
+            let mut inbox = Inbox::new();
+            let mut all = Vec::new();
+            received(&stream, step, &mut inbox, |frame| all.push(frame));
+            assert!(all == frames, "in steps of {step}");
+            assert!(!inbox.is_torn());
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_in_a_frame_is_torn() {
+        for (length, cut) in [(100, 3), (100, 50), (1 << 20, 4), (1 << 20, 1 << 19)] {
+            let mut inbox = Inbox::new();
+            received(&framed(&vec![1; length])[..cut], usize::MAX, &mut inbox, |_| panic!("no frame is whole"));
+            assert!(inbox.is_torn(), "{cut} bytes of {length}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_by_its_prefix() {
+        let mut inbox = Inbox::new();
+        let mut reader = Steps(&[0, 0x7F, 0, 0], usize::MAX);
+        assert_eq!(inbox.fill(&mut reader).now_or_never().unwrap().unwrap(), 4);
+        assert!(inbox.cut(1 << 20).is_err());
+    }
+
+    #[test]
+    fn buffers_are_used_again_once_nobody_looks_at_them() {
+        for length in [4164, 1 << 20] {
+            let stream = framed(&vec![3; length]).repeat((64 << 20) / length);
+            let mut inbox = Inbox::new();
+            let mut places = HashSet::new();
+            received(&stream, usize::MAX, &mut inbox, |frame| {
+                places.insert(frame.as_ptr() as usize >> 20);
+            });
+            assert!(places.len() <= 4, "{length}: {places:?}");
+        }
+    }
+
+    #[test]
+    fn frames_that_are_kept_are_not_written_over() {
+        let stream: Vec<u8> = (0..40).flat_map(|number| framed(&vec![number; 50_000])).collect();
+        let mut inbox = Inbox::new();
+        let mut kept = Vec::new();
+        received(&stream, 60_000, &mut inbox, |frame| kept.push(frame));
+        assert_eq!(kept.len(), 40);
+        assert!(kept.iter().enumerate().all(|(number, frame)| frame.iter().all(|byte| usize::from(*byte) == number)));
+    }
+}

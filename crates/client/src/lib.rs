@@ -3,6 +3,16 @@
 //! A [`Session`] signs in to a server; a [`Tree`] is one of its shares; a [`File`] is an open file or directory. Requests go to the
 //! channel with least outstanding work, more channels open when there is enough in flight to use them, and what a lost channel left
 //! unanswered is asked again on another.
+//!
+//! # For many requests a second
+//!
+//! A session's connections are tasks of the runtime in which [`Session::connect`] is called. Requests cost least where those who ask are
+//! tasks of that runtime, too, and all of them run on one thread: a current-thread runtime, driven by a thread that does nothing else,
+//! with a task for each request in flight ([`File::read`] or [`File::write`], one after the other). All that these tasks ask in one turn
+//! is sent with one call, and all answers that arrive together are handed out together. A runtime of several threads runs who is woken
+//! at once and elsewhere: requests are then sent one by one, and answers wake other threads.
+//!
+//! What a read gives is a part of the buffer that it arrived in. Dropping it soon gives the buffer back.
 
 mod breaks;
 mod channel;
