@@ -149,15 +149,14 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
     {
         return None;
     }
-    if request.flags.contains(WriteFlags::WRITE_THROUGH) {
-        return None;
-    }
     let end = request.offset.checked_add(request.data.len() as u64)?;
     let open = find(&channel, header, request.file_id, sealed.is_some(), signed)?;
     let file = plain_file(&open, access::WRITE_DATA)?;
     let facts = open.tree.store()?.facts();
-    let through = file.options & CreateOptions::WRITE_THROUGH.0 != 0;
-    if through || open.tree.is_read_only() || end > facts.file_length_max {
+    let through =
+        request.flags.contains(WriteFlags::WRITE_THROUGH) || file.options & CreateOptions::WRITE_THROUGH.0 != 0;
+    // What lies in memory has no disk to wait for.
+    if (through && !facts.never_blocks) || open.tree.is_read_only() || end > facts.file_length_max {
         return None;
     }
     if !in_turn(&channel, &open, header) {
@@ -170,6 +169,10 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
     };
     // A write that fails here is tried again on the long way, which answers for it.
     connection.server.writes.write_here(&facts, || file.node.write_at(request.data, request.offset))?.ok()?;
+    if through {
+        // Where another volume is mounted below, there is a disk after all.
+        file.node.sync().ok()?;
+    }
     breaks::data_changed(&connection.server, file);
     let credits = take_credits(connection, header)?;
     let body = WriteResponse::to_bytes(request.data.len() as u32);
