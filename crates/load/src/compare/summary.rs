@@ -12,6 +12,9 @@ use super::statistics::{Spread, median};
 /// Several channels are worse than one in a case where they reach less than this part of its throughput, whatever chance adds.
 const WORSE: f64 = 0.97;
 
+/// Where one channel is further than this from itself, as a part of its throughput, chance hides what the verdict is about.
+const TOO_NOISY: f64 = 0.1;
+
 /// The verdicts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -26,8 +29,10 @@ pub struct Summary {
 pub struct NeverWorse {
     /// As in the cases.
     pub server: String,
-    /// The median ratio is at least 1, and no case is worse.
+    /// The median ratio is at least 1, and no case is worse. It means little unless it is also conclusive.
     pub holds: bool,
+    /// One channel stays close enough to itself for the verdict to tell.
+    pub is_conclusive: bool,
     /// Of all cases with more than one channel.
     pub ratio_median: f64,
     /// Their number.
@@ -81,6 +86,17 @@ pub struct Against {
     pub ratio_high: f64,
 }
 
+impl NeverWorse {
+    /// The verdict in words.
+    pub fn words(&self) -> &'static str {
+        match (self.is_conclusive, self.holds) {
+            (false, _) => "too much chance to tell",
+            (true, true) => "never worse",
+            (true, false) => "worse in places",
+        }
+    }
+}
+
 impl Summary {
     pub(crate) fn of(plan: &Plan, servers: &[Server], cases: &[Case], samples: &[Sample]) -> Self {
         let never_worse = servers.iter().filter_map(|server| never_worse(&server.name, cases)).collect();
@@ -125,12 +141,14 @@ fn never_worse(server: &str, cases: &[Case]) -> Option<NeverWorse> {
         .collect();
     worse.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
     let spreads = of_server().filter(|case| case.channels == 1).filter_map(spread_of);
+    let one_channel_spread_median = median(spreads.map(|spread| spread.half_width())).unwrap_or_default();
     Some(NeverWorse {
         server: server.to_owned(),
+        is_conclusive: one_channel_spread_median <= TOO_NOISY,
         holds: ratio_median >= 1.0 && worse.is_empty(),
         ratio_median,
         cases: several.len(),
-        one_channel_spread_median: median(spreads.map(|spread| spread.half_width())).unwrap_or_default(),
+        one_channel_spread_median,
         worse,
     })
 }
@@ -201,6 +219,14 @@ mod tests {
         assert!(verdict.holds, "{verdict:?}");
         assert_eq!((verdict.cases, verdict.worse.len()), (2, 0));
         assert!((verdict.one_channel_spread_median - 0.03).abs() < 1e-9);
+        assert!(verdict.is_conclusive);
+    }
+
+    #[test]
+    fn where_one_channel_is_far_from_itself_the_verdict_tells_nothing() {
+        let cases = [case(4096, 1, [0.6, 1.0, 1.4]), case(4096, 4, [0.9, 1.1, 1.3])];
+        let verdict = never_worse("multilane", &cases).unwrap();
+        assert!(verdict.holds && !verdict.is_conclusive);
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn never_worse(verdict: &NeverWorse) -> String {
         verdict.cases,
         verdict.ratio_median,
         verdict.one_channel_spread_median * 100.0,
-        if verdict.holds { "never worse" } else { "worse in places" },
+        verdict.words(),
     );
     for worse in &verdict.worse {
         let _ = writeln!(

@@ -78,7 +78,8 @@ fn verdicts(report: &Report) -> String {
 }
 
 fn never_worse(verdict: &NeverWorse) -> String {
-    let (class, word) = if verdict.holds { ("good", "never worse") } else { ("bad", "worse in places") };
+    let class = if verdict.holds && verdict.is_conclusive { "good" } else { "bad" };
+    let word = verdict.words();
     let mut text = format!(
         "<p><strong>{}</strong>: over {} cases the median ratio of several channels to one is {:.2}. One channel measured against \
          itself lies within {:.1} %. Verdict: <span class=\"{class}\">{word}</span>.</p>\n",
