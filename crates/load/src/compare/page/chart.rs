@@ -10,7 +10,10 @@ const HEIGHT: f64 = 270.0;
 /// Room around the plot for axes and legend.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 14.0;
-const TOP: f64 = 34.0;
+const TOP: f64 = 20.0;
+/// Height of a row of the legend, and how many characters of names fit into it beside their marks.
+const LEGEND_ROW: f64 = 14.0;
+const LEGEND_COLUMNS: [(usize, usize); 2] = [(10, 4), (24, 2)];
 const BOTTOM: f64 = 42.0;
 /// Steps of the value axis, about.
 const STEPS: f64 = 5.0;
@@ -62,7 +65,9 @@ impl Lines {
             let inset = 16.0;
             LEFT + inset + (WIDTH - LEFT - RIGHT - 2.0 * inset) * at as f64 / gaps
         };
-        let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * value / top;
+        let columns = self.legend_columns();
+        let ceiling = TOP + LEGEND_ROW * self.lines.len().div_ceil(columns) as f64;
+        let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - BOTTOM - ceiling) * value / top;
         let mut svg = opening(HEIGHT, &format!("{}. {} by {}.", self.title, self.up, self.across));
         for at in 0..=steps {
             let value = step * f64::from(at);
@@ -91,17 +96,24 @@ impl Lines {
             (LEFT + WIDTH - RIGHT) / 2.0,
             HEIGHT - 8.0,
             escape(self.across),
-            (TOP + HEIGHT - BOTTOM) / 2.0,
+            (ceiling + HEIGHT - BOTTOM) / 2.0,
             escape(self.up),
         );
-        let room = (WIDTH - LEFT - RIGHT) / self.lines.len().max(1) as f64;
+        let room = (WIDTH - LEFT - RIGHT) / columns as f64;
         for (at, line) in self.lines.iter().enumerate() {
-            svg.push_str(&line.legend(LEFT + room * at as f64));
+            let (row, column) = (at / columns, at % columns);
+            svg.push_str(&line.legend(LEFT + room * column as f64, LEGEND_ROW * (row as f64 + 1.0)));
             let points = line.values.iter().enumerate();
             let points: Vec<(f64, f64)> = points.filter_map(|(at, value)| Some((x(at), y((*value)?)))).collect();
             svg.push_str(&line.drawn(&points));
         }
         svg + "</svg>"
+    }
+
+    /// Names of the legend that stand beside each other.
+    fn legend_columns(&self) -> usize {
+        let longest = self.lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0);
+        LEGEND_COLUMNS.iter().find(|(characters, _)| longest <= *characters).map_or(1, |(_, columns)| *columns)
     }
 
     fn table(&self) -> String {
@@ -132,8 +144,8 @@ impl Line {
         svg
     }
 
-    fn legend(&self, x: f64) -> String {
-        let (y, style) = (14.0, self.style % STYLES);
+    fn legend(&self, x: f64, y: f64) -> String {
+        let style = self.style % STYLES;
         let dashed = if self.is_dashed { " dashed" } else { "" };
         format!(
             r#"<polyline class="line c{style}{dashed}" points="{x:.1},{y} {:.1},{y}"/>{}<text x="{:.1}" y="{:.1}">{}</text>"#,
