@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{LINKS, Mode};
+use super::LINKS;
 use crate::chance::Chance;
 use crate::line::{Link, Weather};
 use crate::network::Links;
@@ -21,9 +21,19 @@ fn weather(chance: &Chance) -> Link {
     Link::Up(WEATHERS[chance.below(WEATHERS.len() as u64) as usize])
 }
 
-/// Sets the weather on every link.
-pub(super) fn begin(links: &Links, chance: &Chance) {
-    (0..LINKS).for_each(|link| links.set(link, weather(chance)));
+/// The worst of a link that no client may give up: what goes there and back stands still for less than the 1.2 s that are taken for death.
+const FORGIVABLE: Weather = WEATHERS[2];
+
+/// Sets the weather on every link; on the one that is kept it is never so bad that a client takes it for dead.
+pub(super) fn begin(links: &Links, chance: &Chance, kept: Option<usize>) {
+    for link in 0..LINKS {
+        match weather(chance) {
+            Link::Up(weather) if kept == Some(link) && weather.stall_max > FORGIVABLE.stall_max => {
+                links.set(link, Link::Up(FORGIVABLE));
+            }
+            weather => links.set(link, weather),
+        }
+    }
 }
 
 /// All is well again.
@@ -31,18 +41,17 @@ pub(super) fn end(links: &Links) {
     (0..LINKS).for_each(|link| links.set(link, Link::Up(Weather::FAIR)));
 }
 
-/// Cuts links until dropped: one, several or all at once, by a reset, by silence, or by silence for what was there alone.
-pub(super) async fn cut(links: &Links, chance: &Chance, mode: Mode) {
-    // Always the same one stays up: a channel on another might not be back yet.
-    let keeps = chance.below(LINKS as u64) as usize;
+/// Cuts links until dropped, but for the one that is kept: one, several or all at once, by a reset, by silence, or by silence for what was
+/// there alone.
+pub(super) async fn cut(links: &Links, chance: &Chance, kept: Option<usize>) {
     loop {
         sleep(Duration::from_millis(50 + chance.below(1200))).await;
-        let cut: Vec<usize> = match mode == Mode::AllMayGo && chance.percent(33) {
+        let cut: Vec<usize> = match kept.is_none() && chance.percent(33) {
             true => (0..LINKS).collect(),
             false => (0..LINKS).filter(|_| chance.percent(45)).collect(),
         };
         let how = chance.below(5);
-        for link in cut.into_iter().filter(|link| mode == Mode::AllMayGo || *link != keeps) {
+        for link in cut.into_iter().filter(|link| kept != Some(*link)) {
             match how {
                 0 | 1 => links.set(link, Link::Held),
                 2 | 3 => links.set(link, Link::Broken),
@@ -50,6 +59,6 @@ pub(super) async fn cut(links: &Links, chance: &Chance, mode: Mode) {
             }
         }
         sleep(Duration::from_millis(chance.below(2500))).await;
-        begin(links, chance);
+        begin(links, chance, kept);
     }
 }

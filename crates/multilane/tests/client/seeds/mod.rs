@@ -28,7 +28,7 @@ use crate::witness::Counts;
 const LINKS: usize = 4;
 const FILES: usize = 2;
 /// Runs of each mode, unless others are asked for.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 700;
 const THREADS: u64 = 2;
 /// No run takes longer, in its own time.
 const RUN_MAX: Duration = Duration::from_secs(900);
@@ -63,7 +63,9 @@ async fn run(seed: u64, mode: Mode) -> Outcome {
     let other = session_over(reach(LINKS..LINKS + 1), Settings { channels: Channels::Exactly(1), ..settings }).await;
     let (tree, share) = (session.tree("ram").await.unwrap(), other.tree("ram").await.unwrap());
     session.widen().await.unwrap();
-    cuts::begin(&links, &chance);
+    // Always the same one stays up: a channel on another might not be back yet.
+    let kept = (mode != Mode::AllMayGo).then(|| chance.below(LINKS as u64) as usize);
+    cuts::begin(&links, &chance, kept);
     let is_durable = mode == Mode::AllMayGo;
     let mut watched = Vec::new();
     for number in 0..FILES {
@@ -79,7 +81,7 @@ async fn run(seed: u64, mode: Mode) -> Outcome {
     tokio::select! {
         biased;
         () = work => {}
-        () = cuts::cut(&links, &of_cuts, mode) => {}
+        () = cuts::cut(&links, &of_cuts, kept) => {}
     }
     cuts::end(&links);
     for file in &watched {
@@ -122,7 +124,12 @@ async fn judge(links: &Links, session: &Session, mode: Mode) {
         let balances = links.witness.balances(usize::from(local.octets()[2]));
         // What is sealed tells of no credits.
         let is_told = mode != Mode::OneLivesSealed;
-        assert!(!is_told || balances.contains(&(channel.credits as u64)), "{channel:?}, for the server {balances:?}");
+        // One that went dead without a word, and that nothing was asked of since, is there for the client alone.
+        let is_gone = balances.is_empty();
+        assert!(
+            !is_told || is_gone || balances.contains(&(channel.credits as u64)),
+            "{channel:?}, for the server {balances:?}"
+        );
     }
     if mode == Mode::OneLives {
         assert_eq!(links.witness.open_breaks(), 0, "every break is answered");
@@ -140,6 +147,11 @@ fn seeds(usual: u64) -> Range<u64> {
         Some((first, last)) => first.parse().unwrap()..last.parse().unwrap(),
         None => 0..asked.parse().unwrap(),
     }
+}
+
+/// Runs that somebody chose need not see everything that many see.
+fn are_chosen() -> bool {
+    std::env::var_os("MULTILANE_SEEDS").is_some()
 }
 
 fn run_all(mode: Mode, usual: u64) -> Counts {
@@ -170,19 +182,19 @@ fn run_all(mode: Mode, usual: u64) -> Counts {
 #[test]
 fn nothing_is_lost_while_one_channel_lives() {
     let sum = run_all(Mode::OneLives, SEEDS);
-    assert!(sum.messages > 0 && sum.replays > 0 && sum.breaks > 0, "{sum:?}");
+    assert!(are_chosen() || sum.messages > 0 && sum.replays > 0 && sum.breaks > 0, "{sum:?}");
 }
 
 #[test]
 fn nothing_is_lost_while_one_sealed_channel_lives() {
     let sum = run_all(Mode::OneLivesSealed, SEEDS);
-    assert!(sum.sealed > 0, "{sum:?}");
+    assert!(are_chosen() || sum.sealed > 0, "{sum:?}");
 }
 
 #[test]
 fn durable_opens_survive_the_loss_of_every_channel() {
     let sum = run_all(Mode::AllMayGo, SEEDS);
-    assert!(sum.messages > 0 && sum.replays > 0, "{sum:?}");
+    assert!(are_chosen() || sum.messages > 0 && sum.replays > 0, "{sum:?}");
 }
 
 #[test]
