@@ -143,6 +143,36 @@ fn create(oplock_level: OplockLevel) -> impl FnOnce(&mut Vec<u8>) {
     }
 }
 
+/// A session with two channels whose batch oplock another session has just broken.
+struct Broken {
+    /// The channel that is told first.
+    first: Peer,
+    second: Peer,
+    /// It waits for the answer.
+    other: Peer,
+    file_id: FileId,
+}
+
+impl Broken {
+    async fn new() -> Self {
+        let server = server(Signing::Required);
+        let mut first = Peer::sign_in(&server).await;
+        let made = first.ask(Command::CREATE, create(OplockLevel::BATCH)).await;
+        let file_id = CreateResponse::decode(&made.message).unwrap().file_id;
+        let second = Peer::bound(&server, &first).await;
+        let mut other = Peer::sign_in(&server).await;
+        let mut open = other.message(Command::CREATE, create(OplockLevel::NONE));
+        other.process(&mut open).unwrap();
+        Broken { first, second, other, file_id }
+    }
+}
+
+async fn acknowledge(peer: &mut Peer, file_id: FileId) {
+    let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id });
+    let answered = peer.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
+    assert_eq!(answered.status(), Status::SUCCESS);
+}
+
 /// The break notification that waits at a peer's connection.
 fn notified(peer: &Peer) -> bool {
     pipeline::open_post(&peer.connection);
@@ -171,9 +201,7 @@ async fn break_over_three_channels() {
     first.disconnect();
     second.disconnect();
     assert!(notified(&third));
-    let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id: made.file_id });
-    let answered = third.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
-    assert_eq!(answered.status(), Status::SUCCESS);
+    acknowledge(&mut third, made.file_id).await;
     assert_eq!(other.receive().await.status(), Status::SUCCESS);
 }
 
@@ -183,14 +211,7 @@ async fn a_break_is_not_taken_for_delivered_before_it_is_answered() {
 }
 
 async fn break_over_a_deaf_channel() {
-    let server = server(Signing::Required);
-    let mut first = Peer::sign_in(&server).await;
-    let made = first.ask(Command::CREATE, create(OplockLevel::BATCH)).await;
-    let file_id = CreateResponse::decode(&made.message).unwrap().file_id;
-    let mut second = Peer::bound(&server, &first).await;
-    let mut other = Peer::sign_in(&server).await;
-    let mut open = other.message(Command::CREATE, create(OplockLevel::NONE));
-    other.process(&mut open).unwrap();
+    let Broken { first, mut second, other: _other, file_id } = Broken::new().await;
 
     let mut deliveries = Deliveries::default();
     let (mut stream, _far_end) = tokio::io::duplex(1);
@@ -203,9 +224,7 @@ async fn break_over_a_deaf_channel() {
         deliveries.advance(&mut task, &mut stream, true);
         assert!(!deliveries.is_idle(), "the connection stands, but nothing says that it delivers");
     }
-    let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id });
-    let answered = second.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
-    assert_eq!(answered.status(), Status::SUCCESS);
+    acknowledge(&mut second, file_id).await;
     tokio::time::advance(Duration::from_secs(2)).await;
     deliveries.advance(&mut task, &mut stream, true);
     assert!(deliveries.is_idle());
@@ -217,18 +236,9 @@ async fn a_break_that_was_answered_is_not_sent_again() {
 }
 
 async fn answer_on_another_channel() {
-    let server = server(Signing::Required);
-    let mut first = Peer::sign_in(&server).await;
-    let made = first.ask(Command::CREATE, create(OplockLevel::BATCH)).await;
-    let file_id = CreateResponse::decode(&made.message).unwrap().file_id;
-    let mut second = Peer::bound(&server, &first).await;
-    let mut other = Peer::sign_in(&server).await;
-    let mut open = other.message(Command::CREATE, create(OplockLevel::NONE));
-    other.process(&mut open).unwrap();
+    let Broken { first, mut second, other: _other, file_id } = Broken::new().await;
     assert!(notified(&first));
-    let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id });
-    let answered = second.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
-    assert_eq!(answered.status(), Status::SUCCESS);
+    acknowledge(&mut second, file_id).await;
     first.disconnect();
     assert!(!notified(&second));
 }

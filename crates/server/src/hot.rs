@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use store::{Error, Kind};
-use wire::command::create::CreateOptions;
 use wire::command::read::{self, ReadRequest, ReadResponse};
-use wire::command::write::{WriteFlags, WriteRequest, WriteResponse};
+use wire::command::write::{WriteRequest, WriteResponse};
 use wire::frame::{PREFIX_LENGTH, frame_prefix};
 use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::ids::{Command, Dialect, FileId};
@@ -153,8 +152,7 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
     let open = find(&channel, header, request.file_id, sealed.is_some(), signed)?;
     let file = plain_file(&open, access::WRITE_DATA)?;
     let facts = open.tree.store()?.facts();
-    let through =
-        request.flags.contains(WriteFlags::WRITE_THROUGH) || file.options & CreateOptions::WRITE_THROUGH.0 != 0;
+    let through = file.writes_through(request.flags);
     // What lies in memory has no disk to wait for.
     if (through && !facts.never_blocks) || open.tree.is_read_only() || end > facts.file_length_max {
         return None;

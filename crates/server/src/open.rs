@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use store::{Kind, Node, SharePath};
+use wire::command::create::CreateOptions;
+use wire::command::write::WriteFlags;
 use wire::ids::FileId;
 use wire::status::Status;
 
@@ -204,6 +206,11 @@ impl Open {
 }
 
 impl FileOpen {
+    /// True where a WRITE with these flags is answered once it has reached the disk: it says so, or the CREATE did.
+    pub(crate) fn writes_through(&self, flags: WriteFlags) -> bool {
+        flags.contains(WriteFlags::WRITE_THROUGH) || self.options & CreateOptions::WRITE_THROUGH.0 != 0
+    }
+
     /// The stream's name, empty for the file itself.
     pub(crate) fn stream_name(&self) -> String {
         self.stream.as_ref().map_or(String::new(), |stream| stream.name.lock().clone())

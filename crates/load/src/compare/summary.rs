@@ -1,5 +1,7 @@
 //! What the cases say together: whether several channels are ever worse than one, and how the servers stand to each other.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::cases::against;
@@ -7,6 +9,7 @@ use super::plan::{Experiment, Op, Plan, Protection, Workload};
 use super::report::Case;
 use super::sample::{Run, Sample};
 use super::servers::Server;
+use super::size;
 use super::statistics::{Spread, median};
 
 /// Several channels are worse than one in a case where they reach less than this part of its throughput, whatever chance adds.
@@ -61,6 +64,17 @@ pub struct Worse {
     pub ratio: f64,
     /// How far one channel is from itself here.
     pub one_channel_spread: f64,
+}
+
+impl fmt::Display for Worse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Worse { workload, op, block_bytes, protection, channels, ratio, one_channel_spread } = self;
+        let block = size(*block_bytes);
+        write!(
+            f,
+            "{workload} {op} {block} {protection} with {channels} channels: {ratio:.2}, where chance explains {one_channel_spread:.2}"
+        )
+    }
 }
 
 /// The first server against another.

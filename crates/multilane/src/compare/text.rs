@@ -88,17 +88,7 @@ fn never_worse(verdict: &NeverWorse) -> String {
         verdict.words(),
     );
     for worse in &verdict.worse {
-        let _ = writeln!(
-            text,
-            "  {} {} {} {} with {} channels: {:.2}, and chance explains {:.2}",
-            worse.workload,
-            worse.op,
-            size(worse.block_bytes),
-            worse.protection,
-            worse.channels,
-            worse.ratio,
-            worse.one_channel_spread,
-        );
+        let _ = writeln!(text, "  {worse}");
     }
     text
 }

@@ -1,25 +1,11 @@
 //! What the client library does while nothing goes wrong.
 
-use crate::estate::{estate, server, session, simulate, target};
+use crate::estate::{estate, making, server, session, simulate, target};
 use crate::network::{Links, reach_all};
-use client::{
-    Access, Channels, Cipher, Disposition, Error, OpenOptions, Session, Settings, SigningAlgorithm, Status, Tree,
-};
+use client::{Channels, Cipher, Disposition, Error, OpenOptions, Session, Settings, SigningAlgorithm, Status, Tree};
 use server::admin::{Account, Multichannel, Sealing};
 use server::in_memory::InMemory;
 use std::time::Duration;
-
-const MAKE: OpenOptions = OpenOptions {
-    access: Access::Write,
-    disposition: Disposition::Overwrite,
-    directory: Some(false),
-    exclusive: false,
-    durable: false,
-    link_itself: false,
-    write_through: false,
-    unbuffered: false,
-    scan: client::Scan::Unknown,
-};
 
 async fn one_link(settings: Settings) -> (Session, Tree) {
     let links = Links::new(1, 1, server(1, Multichannel::On, Sealing::Enabled));
@@ -33,7 +19,7 @@ fn pattern(length: usize, seed: u8) -> Vec<u8> {
 }
 
 async fn write_all(tree: &Tree, path: &str, data: &[u8]) {
-    let file = tree.open(path, MAKE).await.unwrap();
+    let file = tree.open(path, making(Disposition::Overwrite)).await.unwrap();
     let give = |at: u64, buffer: &mut [u8]| {
         let rest = &data[at as usize..];
         let count = rest.len().min(buffer.len());
@@ -136,7 +122,7 @@ fn many_entries_come_in_several_answers() {
         let (_session, tree) = one_link(Settings::default()).await;
         for number in 0..700 {
             let name = format!("{number}-{}", "x".repeat(200));
-            tree.open(&name, MAKE).await.unwrap().close().await.unwrap();
+            tree.open(&name, making(Disposition::Overwrite)).await.unwrap().close().await.unwrap();
         }
         assert_eq!(tree.entries("").await.unwrap().len(), 700);
     });
@@ -146,7 +132,7 @@ fn many_entries_come_in_several_answers() {
 fn length_time_and_flush_are_set() {
     simulate(async {
         let (_session, tree) = one_link(Settings::default()).await;
-        let file = tree.open("f", MAKE).await.unwrap();
+        let file = tree.open("f", making(Disposition::Overwrite)).await.unwrap();
         file.set_length(77).await.unwrap();
         let time = client::FileTime::from_unix(1_000_000_000, 0);
         file.set_written(time).await.unwrap();
@@ -188,7 +174,7 @@ fn large_transfers_open_a_channel_on_each_link() {
         let links = Links::new(4, 1, server(4, Multichannel::On, Sealing::Enabled));
         let session = session(&links, Settings::default()).await;
         let tree = session.tree("ram").await.unwrap();
-        tree.open("small", MAKE).await.unwrap().close().await.unwrap();
+        tree.open("small", making(Disposition::Overwrite)).await.unwrap().close().await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(session.connected().channels.len(), 1, "little in flight stays on one channel");
         let data = pattern(64 << 20, 1);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use client::{Network, Session, Settings, Target};
+use client::{Access, Disposition, Network, OpenOptions, Session, Settings, Target};
 use server::admin::{
     Account, Advertise, AdvertisedAddress, Estate, Multichannel, OwnAddresses, Principal, PrincipalKind, Sealing,
     Share, Signing,
@@ -54,6 +54,11 @@ pub(crate) fn estate(count: u8, multichannel: Multichannel, sealing: Sealing) ->
     };
     let accounts = vec![Account { name: "local".into(), multichannel }];
     Estate { principals: vec![principal], accounts, shares: vec![share], settings }
+}
+
+/// How a file is made that is written to.
+pub(crate) fn making(disposition: Disposition) -> OpenOptions {
+    OpenOptions { access: Access::Write, disposition, directory: Some(false), ..OpenOptions::default() }
 }
 
 /// Who signs in.

@@ -2,35 +2,23 @@
 
 use std::time::Duration;
 
-use client::{Access, Disposition, OpenOptions, Settings};
+use client::{Disposition, Settings};
 use futures_util::future::join_all;
 use server::admin::{Multichannel, Sealing};
 use tokio::time::Instant;
 
-use crate::estate::{server, session, simulate};
+use crate::estate::{making, server, session, simulate};
 use crate::line::{Link, Weather};
 use crate::network::Links;
 
 const LINKS: u8 = 4;
-const MAKE: OpenOptions = OpenOptions {
-    access: Access::Write,
-    disposition: Disposition::Create,
-    directory: Some(false),
-    exclusive: false,
-    durable: false,
-    link_itself: false,
-    write_through: false,
-    unbuffered: false,
-    scan: client::Scan::Unknown,
-};
-
 #[test]
 fn channels_come_back_with_their_link() {
     simulate(async {
         let links = Links::new(LINKS, 1, server(LINKS, Multichannel::On, Sealing::Enabled));
         let session = session(&links, Settings::default()).await;
         let tree = session.tree("ram").await.unwrap();
-        let file = tree.open("f", MAKE).await.unwrap();
+        let file = tree.open("f", making(Disposition::Create)).await.unwrap();
         let data = vec![7; 1 << 20];
         session.widen().await.unwrap();
         assert_eq!(session.connected().channels.len(), 4);
@@ -59,7 +47,7 @@ fn a_write_that_drains_slowly_is_no_silence() {
         let links = Links::new(2, 1, server(2, Multichannel::On, Sealing::Enabled));
         let session = session(&links, Settings::default()).await;
         let tree = session.tree("ram").await.unwrap();
-        let file = tree.open("f", MAKE).await.unwrap();
+        let file = tree.open("f", making(Disposition::Create)).await.unwrap();
         session.widen().await.unwrap();
         links.set(1, Link::Slow { bytes_per_second: 125_000 });
         let data = vec![7; 1 << 20];

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use store::Kind;
-use wire::command::create::CreateOptions;
 use wire::command::read::Channel;
-use wire::command::write::{WriteFlags, WriteRequest, WriteResponse};
+use wire::command::write::{WriteRequest, WriteResponse};
 use wire::security::access;
 use wire::status::Status;
 
@@ -60,8 +59,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
     if !file.file.locks_allow(&file.stream_name(), |locks| locks.may_write(open.id, offset, u64::from(count))) {
         return Err(Status::FILE_LOCK_CONFLICT.into());
     }
-    let through =
-        request.flags.contains(WriteFlags::WRITE_THROUGH) || file.options & CreateOptions::WRITE_THROUGH.0 != 0;
+    let through = file.writes_through(request.flags);
     let (node, data, held) = (Arc::clone(&file.node), context.message.part(request.data_range()), Arc::clone(open));
     context
         .work(move || {

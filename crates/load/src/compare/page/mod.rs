@@ -91,17 +91,7 @@ fn never_worse(verdict: &NeverWorse) -> String {
     if !verdict.worse.is_empty() {
         text.push_str("<ul>");
         for worse in &verdict.worse {
-            let _ = write!(
-                text,
-                "<li>{} {} {} {} with {} channels: {:.2}, where chance explains {:.2}</li>",
-                worse.workload,
-                worse.op,
-                size(worse.block_bytes),
-                worse.protection,
-                worse.channels,
-                worse.ratio,
-                worse.one_channel_spread,
-            );
+            let _ = write!(text, "<li>{worse}</li>");
         }
         text.push_str("</ul>\n");
     }
