@@ -131,8 +131,8 @@ fn interrupt(child: &Child) {
 #[test]
 fn it_writes_a_case_for_each_combination_and_a_page_and_leaves_nothing_behind() {
     let bench = Bench::new();
-    let (json, html) = (bench.path("result.json"), bench.path("result.html"));
-    let output = bench.run(&[&SMALL[..], &["--json", &json, "--html", &html]].concat());
+    let [json, html, markdown] = ["result.json", "result.html", "result.md"].map(|name| bench.path(name));
+    let output = bench.run(&[&SMALL[..], &["--json", &json, "--html", &html, "--markdown", &markdown]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     bench.is_clean();
 
@@ -175,6 +175,11 @@ fn it_writes_a_case_for_each_combination_and_a_page_and_leaves_nothing_behind() 
     );
     let outside = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!outside.contains("http") && !outside.contains("<script"), "it needs nothing else");
+
+    let document = fs::read_to_string(&markdown).unwrap();
+    assert!(document.contains(&format!("```\nmultilane {}\n```\n", SMALL.join(" "))), "{document}");
+    assert_eq!(document.matches("\n| st-multi | read |").count(), 3, "a row for each block: {document}");
+    assert!(document.contains("### Against plain TCP\n"), "{document}");
 }
 
 #[test]
@@ -238,6 +243,7 @@ fn bad_targets_get_a_sentence_and_leave_nothing_behind() {
     assert!(ours(&["--file-size", "4K"], 2).contains("--file-size"));
     assert!(ours(&["--channels", "33"], 2).contains("--channels"));
     assert!(ours(&["--json", "/no/such/folder/x"], 1).contains("path"));
+    assert!(ours(&["--json", "-", "--markdown", "-"], 2).contains("--markdown"));
 }
 
 #[test]

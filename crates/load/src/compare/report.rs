@@ -127,3 +127,35 @@ impl Case {
         Experiment { workload: self.workload, op: self.op, block_bytes: self.block_bytes, protection: self.protection }
     }
 }
+
+/// What tests say verdicts and tables of.
+#[cfg(test)]
+pub(super) mod examples {
+    use super::*;
+
+    /// One thread's reads on one file of our server, with the lowest, the median and the highest ratio to one channel.
+    pub(crate) fn case(block_bytes: u32, channels: usize, ratio: [f64; 3]) -> Case {
+        let [low, median, high] = ratio;
+        Case {
+            workload: Workload::StSingle,
+            op: Op::Read,
+            block_bytes,
+            protection: Protection::Plain,
+            channels,
+            server: "multilane".to_owned(),
+            files: 1,
+            threads: 1,
+            depth: 16,
+            rounds: 3,
+            iops_median: 1.0,
+            mibps_median: 1.0,
+            ratio_to_one_channel_median: Some(median),
+            ratio_low: Some(low),
+            ratio_high: Some(high),
+            latency: Latency { p50_us: 1.0, p95_us: 1.0, p99_us: 1.0, p999_us: 1.0 },
+            client_cpu_us_per_op: 1.0,
+            server_cpu_us_per_op: None,
+            channel_shares: vec![1.0],
+        }
+    }
+}

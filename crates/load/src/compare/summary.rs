@@ -18,6 +18,9 @@ const WORSE: f64 = 0.97;
 /// Where one channel is further than this from itself, as a part of its throughput, chance hides what the verdict is about.
 const TOO_NOISY: f64 = 0.1;
 
+/// From fewer rounds nobody knows what chance does.
+const ROUNDS_MIN: usize = 2;
+
 /// The verdicts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -34,7 +37,7 @@ pub struct NeverWorse {
     pub server: String,
     /// The median ratio is at least 1, and no case is worse. It means little unless it is also conclusive.
     pub holds: bool,
-    /// One channel stays close enough to itself for the verdict to tell.
+    /// One channel was measured often enough, and stays close enough to itself, for the verdict to tell.
     pub is_conclusive: bool,
     /// Of all cases with more than one channel.
     pub ratio_median: f64,
@@ -158,7 +161,7 @@ fn never_worse(server: &str, cases: &[Case]) -> Option<NeverWorse> {
     let one_channel_spread_median = median(spreads.map(|spread| spread.half_width())).unwrap_or_default();
     Some(NeverWorse {
         server: server.to_owned(),
-        is_conclusive: one_channel_spread_median <= TOO_NOISY,
+        is_conclusive: one_channel_spread_median <= TOO_NOISY && of_server().all(|case| case.rounds >= ROUNDS_MIN),
         holds: ratio_median >= 1.0 && worse.is_empty(),
         ratio_median,
         cases: several.len(),
@@ -193,32 +196,7 @@ fn pair(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::report::Latency;
-
-    fn case(block_bytes: u32, channels: usize, ratio: [f64; 3]) -> Case {
-        let [low, median, high] = ratio;
-        Case {
-            workload: Workload::StSingle,
-            op: Op::Read,
-            block_bytes,
-            protection: Protection::Plain,
-            channels,
-            server: "multilane".to_owned(),
-            files: 1,
-            threads: 1,
-            depth: 16,
-            rounds: 3,
-            iops_median: 1.0,
-            mibps_median: 1.0,
-            ratio_to_one_channel_median: Some(median),
-            ratio_low: Some(low),
-            ratio_high: Some(high),
-            latency: Latency { p50_us: 1.0, p95_us: 1.0, p99_us: 1.0, p999_us: 1.0 },
-            client_cpu_us_per_op: 1.0,
-            server_cpu_us_per_op: None,
-            channel_shares: vec![1.0],
-        }
-    }
+    use crate::compare::report::examples::case;
 
     #[test]
     fn what_chance_explains_is_not_worse() {
@@ -241,6 +219,13 @@ mod tests {
         let cases = [case(4096, 1, [0.6, 1.0, 1.4]), case(4096, 4, [0.9, 1.1, 1.3])];
         let verdict = never_worse("multilane", &cases).unwrap();
         assert!(verdict.holds && !verdict.is_conclusive);
+    }
+
+    #[test]
+    fn a_single_round_tells_nothing() {
+        let once = |channels, ratio| Case { rounds: 1, ..case(4096, channels, [ratio; 3]) };
+        let verdict = never_worse("multilane", &[once(1, 1.0), once(4, 0.2)]).unwrap();
+        assert!(!verdict.is_conclusive, "{verdict:?}");
     }
 
     #[test]

@@ -101,6 +101,10 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 
+    /// Write the result as a section of a document in Markdown: the command, the machine and all tables
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) who: Who,
 }

@@ -1,6 +1,7 @@
 //! `multilane compare`.
 
 pub(crate) mod arguments;
+mod command;
 mod progress;
 mod text;
 
@@ -123,15 +124,26 @@ fn own_program() -> Result<std::path::PathBuf, Error> {
 
 /// Nobody should learn after an hour that the result cannot be written.
 fn check_files(arguments: &Compare) -> Result<(), Error> {
-    if arguments.json.is_some() && arguments.json == arguments.html {
-        return Err(Error::argument("--json and --html name the same file", "name two"));
+    let mut files = outputs(arguments);
+    while let Some(path) = files.next() {
+        if files.clone().any(|other| other == path) {
+            return Err(Error::argument("--json, --html and --markdown name the same file", "name several"));
+        }
     }
-    let files = arguments.json.iter().chain(&arguments.html).filter(|path| path.as_path() != Path::new("-"));
-    for path in files {
+    for path in outputs(arguments).filter(|path| !is_standard_output(path)) {
         let opened = fs::OpenOptions::new().create(true).append(true).open(path);
         opened.map_err(|cause| not_written(path, &cause))?;
     }
     Ok(())
+}
+
+/// The files that are asked for.
+fn outputs(arguments: &Compare) -> impl Iterator<Item = &Path> + Clone {
+    [&arguments.json, &arguments.html, &arguments.markdown].into_iter().filter_map(|path| path.as_deref())
+}
+
+fn is_standard_output(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 fn not_written(path: &Path, cause: &io::Error) -> Error {
@@ -142,18 +154,19 @@ fn write(arguments: &Compare, report: &Report) -> Result<(), Error> {
     if let Some(path) = &arguments.html {
         to(path, load::compare::page(report))?;
     }
-    let mut is_printed = arguments.html.as_deref() == Some(Path::new("-"));
+    if let Some(path) = &arguments.markdown {
+        to(path, load::compare::markdown(report, &command::line(env::args_os().skip(1))))?;
+    }
     if let Some(path) = &arguments.json {
         let json = serde_json::to_string_pretty(report)
             .map_err(|cause| Error::machine(format!("cannot write JSON: {cause}"), "report this"))?;
-        is_printed |= path == Path::new("-");
         to(path, json + "\n")?;
     }
-    if is_printed { Ok(()) } else { output::write_all(text::of(report).as_bytes()) }
+    if outputs(arguments).any(is_standard_output) { Ok(()) } else { output::write_all(text::of(report).as_bytes()) }
 }
 
 fn to(path: &Path, text: String) -> Result<(), Error> {
-    if path == Path::new("-") {
+    if is_standard_output(path) {
         return output::write_all(text.as_bytes());
     }
     fs::write(path, text).map_err(|cause| not_written(path, &cause))

@@ -7,7 +7,8 @@ mod text;
 
 use std::fmt::Write;
 
-use self::text::{escape, moment, number};
+pub(super) use self::text::number;
+use self::text::{escape, moment};
 use super::plan::Protection;
 use super::report::{Case, Report};
 use super::size;

@@ -17,7 +17,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// Three digits or more, with commas between thousands.
-pub(super) fn number(value: f64) -> String {
+pub(in crate::compare) fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         below if below < 10.0 => trimmed(format!("{value:.2}")),
