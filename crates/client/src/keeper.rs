@@ -43,6 +43,8 @@ pub(crate) struct Paths {
     limit: Option<usize>,
     /// The most channels that the interfaces have suggested: those that are down now come back.
     wanted: usize,
+    /// The most channels that there have been at once.
+    most: usize,
 }
 
 /// Looks after a session's channels until it is gone.
@@ -172,8 +174,9 @@ impl Shared {
         let Some(identity) = self.state.lock().identity.clone() else { return Ok(()) };
         for wave in self.missing(&found) {
             let opened = join_all(wave.iter().map(|(from, to)| self.add(*from, *to, &identity))).await;
-            if self.paths.lock().limit.is_some() {
-                return opened.into_iter().find_map(Result::err).map_or(Ok(()), Err);
+            if let Some(refusal) = opened.into_iter().filter_map(Result::err).find(is_refusal) {
+                self.believe(&refusal);
+                return Err(refusal);
             }
         }
         Ok(())
@@ -204,27 +207,35 @@ impl Shared {
 
     /// Opens one more channel.
     async fn add(self: &Arc<Self>, from: Option<IpAddr>, to: SocketAddr, identity: &Identity) -> Result<(), Error> {
-        match self.open_more(from, to, identity).await {
-            Ok(channel) => {
-                let mut state = self.state.lock();
-                let is_same = state.identity.as_ref().is_some_and(|now| now.session_id == identity.session_id);
-                if is_same && state.phase == Phase::Up {
-                    state.channels.push(Arc::new(channel));
-                    self.publish(&state);
-                    drop(state);
-                    self.notify();
-                }
-                Ok(())
-            }
-            Err(error) => {
-                if matches!(
-                    error.status(),
-                    Some(Status::INSUFFICIENT_RESOURCES | Status::REQUEST_NOT_ACCEPTED | Status::NOT_SUPPORTED)
-                ) {
-                    self.paths.lock().limit = Some(self.state.lock().channels.len());
-                }
-                Err(error)
-            }
+        let channel = self.open_more(from, to, identity).await?;
+        let mut state = self.state.lock();
+        let is_same = state.identity.as_ref().is_some_and(|now| now.session_id == identity.session_id);
+        if is_same && state.phase == Phase::Up {
+            state.channels.push(Arc::new(channel));
+            let count = state.channels.len();
+            self.publish(&state);
+            drop(state);
+            let mut paths = self.paths.lock();
+            paths.most = paths.most.max(count);
+            drop(paths);
+            self.notify();
+        }
+        Ok(())
+    }
+
+    /// Takes a refusal for the server's limit. Not so where there have been more channels than now: then the server may not have noticed
+    /// yet that some of them are dead, and they are tried again as other missing ones are.
+    fn believe(&self, refusal: &Error) {
+        let now = self.state.lock().channels.len();
+        let mut paths = self.paths.lock();
+        if now >= paths.most || refusal.status() == Some(Status::NOT_SUPPORTED) {
+            paths.limit = Some(now);
         }
     }
+}
+
+/// True where the server takes no more channels (MS-SMB2 3.3.5.5.2), for now or at all.
+fn is_refusal(error: &Error) -> bool {
+    let refusals = [Status::INSUFFICIENT_RESOURCES, Status::REQUEST_NOT_ACCEPTED, Status::NOT_SUPPORTED];
+    error.status().is_some_and(|status| refusals.contains(&status))
 }

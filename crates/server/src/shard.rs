@@ -19,6 +19,7 @@ use crate::buffers::Buffers;
 use crate::connection::{Connection, Ending, Origin};
 use crate::durable::scavenge;
 use crate::migration::Luggage;
+use crate::transport;
 
 /// Connections of one server: each may cost a descriptor and, idle, a few KiB.
 const CONNECTIONS_MAX: usize = 65_536;
@@ -222,8 +223,8 @@ impl Doors {
         let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
         let (peer, local) = (address(stream.peer_addr()), address(stream.local_addr()));
         let origin = Origin { id, peer, local, shard: placement.least() };
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY was not set");
+        if let Err(error) = transport::prepare(&stream) {
+            tracing::debug!(%error, "a connection's socket could not be prepared");
         }
         self.forward(stream, Luggage::of_new(origin));
     }

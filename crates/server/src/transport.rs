@@ -11,6 +11,23 @@ use store::Node;
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::TcpStream;
 
+/// A connection on which nothing moves is asked for a sign of life after so many seconds, then every so many, so often: a client that is
+/// gone without a word is found within half a minute, and one that has given up a connection within ten seconds.
+const SILENT_SECONDS: u64 = 10;
+const ASK_EVERY_SECONDS: u64 = 3;
+const ASK_TIMES: u32 = 5;
+
+/// Sets what a client's connection is to have.
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(SILENT_SECONDS))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(ASK_EVERY_SECONDS))?;
+    sockopt::set_tcp_keepcnt(stream, ASK_TIMES)?;
+    Ok(())
+}
+
 /// A stream.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
     /// Sends some of `bytes`. With `more`, the next call sends more at once: both may share a packet.
@@ -90,4 +107,21 @@ impl Transport for tokio::io::DuplexStream {
     }
 
     fn set_patience(&mut self, _patience: Option<Duration>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_is_gone_without_a_word_is_found_within_half_a_minute() {
+        use rustix::net::sockopt;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        prepare(&stream).unwrap();
+        assert!(sockopt::socket_keepalive(&stream).unwrap() && stream.nodelay().unwrap());
+        let asks = sockopt::tcp_keepintvl(&stream).unwrap() * sockopt::tcp_keepcnt(&stream).unwrap();
+        assert!(sockopt::tcp_keepidle(&stream).unwrap() + asks <= Duration::from_secs(30));
+    }
 }

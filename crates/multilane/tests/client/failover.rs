@@ -8,7 +8,7 @@ use server::admin::{Multichannel, Sealing};
 use tokio::time::Instant;
 
 use crate::estate::{making, server, session, simulate};
-use crate::line::{Link, Weather};
+use crate::line::{KEEPALIVE, Link, Weather};
 use crate::network::Links;
 
 const LINKS: u8 = 4;
@@ -37,6 +37,28 @@ fn channels_come_back_with_their_link() {
                 assert!(started.elapsed() < Duration::from_secs(15), "channels come back");
             }
         }
+        file.close().await.unwrap();
+    });
+}
+
+#[test]
+fn channels_come_back_once_the_server_has_found_the_old_ones_dead() {
+    simulate(async {
+        let links = Links::new(LINKS, 1, server(LINKS, Multichannel::On, Sealing::Enabled));
+        let session = session(&links, Settings::default()).await;
+        let tree = session.tree("ram").await.unwrap();
+        let file = tree.open("f", making(Disposition::Create)).await.unwrap();
+        let data = vec![7; 1 << 20];
+        session.widen().await.unwrap();
+        (1..4).for_each(|link| links.forget(link));
+        let started = Instant::now();
+        let mut least = 4;
+        while started.elapsed() < KEEPALIVE + Duration::from_secs(8) {
+            join_all((0..16).map(|at| file.write(at << 20, &data))).await.into_iter().for_each(Result::unwrap);
+            least = least.min(session.connected().channels.len());
+        }
+        assert_eq!(least, 1, "the server refuses new channels while it holds the old ones");
+        assert_eq!(session.connected().channels.len(), 4);
         file.close().await.unwrap();
     });
 }

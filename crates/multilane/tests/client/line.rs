@@ -16,7 +16,7 @@ use crate::witness::{Tap, Way};
 /// What a segment carries at most.
 const SEGMENT_BYTES: usize = 64 << 10;
 /// After so long the server's TCP finds that a client is no longer there.
-const KEEPALIVE: Duration = Duration::from_secs(20);
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// What a link does with what is sent over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
