@@ -32,6 +32,12 @@ SETTLED_SECONDS = 2
 BACK_SECONDS = 15
 SETTLED_SHARE = 0.7
 COMMAND_SECONDS = 300
+# What is found slow is measured again, so often in all: other programs' work makes a copy slower, never faster.
+TRIES = 3
+
+
+class Slow(Failure):
+    """The bytes are right, the speed is not."""
 
 
 def run(kind, report, options):
@@ -60,7 +66,7 @@ def over_links(report):
         for cut in ([1], [1, 2, 3]):
             for direction, copy in (("up", client.up), ("down", client.down)):
                 with report.check(NAME, f"{len(cut)} of {LINKS} links are cut, {direction}"):
-                    cut_while(client, cut, lambda: copy(long, 0, "--verify"))
+                    until_fast(lambda: cut_while(client, cut, lambda: copy(long, 0, "--verify")))
             with report.check(NAME, f"{len(cut)} of {LINKS} links are cut while many files are made and renamed"):
                 tree = client.tree()
                 cut_while(client, cut, lambda: client.up(tree, 0, "--verify", "--threads", "32"), settles=False)
@@ -71,9 +77,23 @@ def gains(report, client, mbit, who):
     of_one, of_four = (client.put(f"for-{channels}", mbit * channels * FILE_SECONDS * 125_000) for channels in (1, CHANNELS))
     for direction, copy in (("up", client.up), ("down", client.down)):
         with report.check(NAME, f"{who} {GAIN_MIN} times what one does, {direction}"):
-            one, four = rate(copy(of_one, 1)), rate(copy(of_four, 0))
-            report.note(f"{direction}: {one:.0f} MB/s with one channel, {four:.0f} MB/s with four: {four / one:.2f} times")
-            expect(four >= GAIN_MIN * one, f"{one:.0f} and {four:.0f} MB/s: {four / one:.2f} times")
+            until_fast(lambda: gain(report, direction, lambda: copy(of_one, 1), lambda: copy(of_four, 0)))
+
+
+def gain(report, direction, with_one, with_four):
+    one, four = rate(with_one()), rate(with_four())
+    report.note(f"{direction}: {one:.0f} MB/s with one channel, {four:.0f} MB/s with four: {four / one:.2f} times")
+    if four < GAIN_MIN * one:
+        raise Slow(f"{one:.0f} and {four:.0f} MB/s: {four / one:.2f} times")
+
+
+def until_fast(measure):
+    for tries_left in reversed(range(TRIES)):
+        try:
+            return measure()
+        except Slow:
+            if tries_left == 0:
+                raise
 
 
 def cut_while(client, cut, copy, settles=True):
@@ -104,9 +124,9 @@ def cut_while(client, cut, copy, settles=True):
         left = (LINKS - len(cut)) * RATE_MBIT * 0.125
         expect(found["lost_channels"] >= len(cut), f"the cut was not noticed: {found}")
         expect(settled is not None, "the copy ended before its rate after the cut could be read")
-        expect(settled >= SETTLED_SHARE * left,
-               f"{settled} MB/s {SETTLED_SECONDS} s after the cut, of {left:.0f} that are left")
         expect(back is None or back <= BACK_SECONDS, f"the links carry nothing {back} s after they are back")
+        if settled < SETTLED_SHARE * left:
+            raise Slow(f"{settled:.0f} MB/s {SETTLED_SECONDS} s after the cut, of {left:.0f} that are left")
 
 
 class Client:
