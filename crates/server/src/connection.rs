@@ -73,7 +73,7 @@ pub(crate) struct Connection {
 pub(crate) enum Ending {
     /// What is in flight is answered first.
     Orderly,
-    /// What is queued is sent, no more.
+    /// What is queued is sent as far as the client takes it at once, no more.
     Now,
 }
 
@@ -346,7 +346,8 @@ impl Connection {
             pipeline::open_post(self);
             let whole_batch = self.process_batch(inbox)?;
             let drained = self.send(task, stream)?;
-            self.deliveries.borrow_mut().advance(task, stream, drained);
+            let passed_on = self.outbox.borrow().passed_on();
+            self.deliveries.borrow_mut().advance(task, stream, passed_on, drained)?;
             self.check_ending(drained)?;
             if self.moving.get() && drained && self.decide_to_move() {
                 return Err(MOVES);
@@ -427,9 +428,9 @@ impl Connection {
 
     fn check_ending(&self, drained: bool) -> Result<(), Disconnect> {
         match self.ending.get() {
-            Some(Ending::Now) if drained => Err(Disconnect("ended by the server")),
+            Some(Ending::Now) => Err(Disconnect("ended by the server")),
             Some(Ending::Orderly) if drained && self.tasks.get() == 0 => Err(Disconnect("the server stops")),
-            Some(Ending::Now | Ending::Orderly) | None => Ok(()),
+            Some(Ending::Orderly) | None => Ok(()),
         }
     }
 

@@ -217,16 +217,16 @@ async fn break_over_a_deaf_channel() {
     let (mut stream, _far_end) = tokio::io::duplex(1);
     let mut task = Context::from_waker(Waker::noop());
     deliveries.note(first.connection.take_post().letters.pop_front().unwrap());
-    deliveries.advance(&mut task, &mut stream, true);
+    deliveries.advance(&mut task, &mut stream, 0, true).unwrap();
     tokio::time::pause();
     for _ in 0..20 {
         tokio::time::advance(Duration::from_secs(1)).await;
-        deliveries.advance(&mut task, &mut stream, true);
+        deliveries.advance(&mut task, &mut stream, 0, true).unwrap();
         assert!(!deliveries.is_idle(), "the connection stands, but nothing says that it delivers");
     }
     acknowledge(&mut second, file_id).await;
     tokio::time::advance(Duration::from_secs(2)).await;
-    deliveries.advance(&mut task, &mut stream, true);
+    deliveries.advance(&mut task, &mut stream, 0, true).unwrap();
     assert!(deliveries.is_idle());
 }
 

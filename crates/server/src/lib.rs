@@ -55,6 +55,7 @@ mod refusal;
 mod session;
 mod shard;
 mod slice;
+mod socket_table;
 mod standing;
 mod stitch;
 mod system_list;

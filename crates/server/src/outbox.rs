@@ -19,6 +19,7 @@ pub(crate) struct Outbox {
     filled: usize,
     parts: VecDeque<FilePart>,
     part_bytes: usize,
+    passed_on: u64,
 }
 
 /// Bytes of a file that were promised.
@@ -61,6 +62,11 @@ impl Outbox {
         self.filled - self.sent + self.part_bytes
     }
 
+    /// Bytes that have gone into the stream in all.
+    pub(crate) fn passed_on(&self) -> u64 {
+        self.passed_on
+    }
+
     /// Room for `bytes` behind what is queued. Nothing is queued until [`Outbox::commit`].
     pub(crate) fn room(&mut self, buffers: &Buffers, bytes: usize) -> &mut [u8] {
         let fits = self.buffer.as_ref().is_some_and(|buffer| buffer.len() - self.filled >= bytes);
@@ -87,6 +93,7 @@ impl Outbox {
 
     /// Forgets `bytes` of what was next, and gives the buffer back with the last of them.
     pub(crate) fn sent(&mut self, buffers: &Buffers, bytes: usize) {
+        self.passed_on += bytes as u64;
         match self.parts.front_mut() {
             Some(part) if part.at == self.sent => {
                 part.left -= bytes;

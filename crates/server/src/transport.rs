@@ -11,6 +11,8 @@ use store::Node;
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::TcpStream;
 
+use crate::socket_table;
+
 /// A connection on which nothing moves is asked for a sign of life after so many seconds, then every so many, so often: a client that is
 /// gone without a word is found within half a minute, and one that has given up a connection within ten seconds.
 const SILENT_SECONDS: u64 = 10;
@@ -44,6 +46,12 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
 
     /// How long sent bytes may stay unacknowledged before the stream breaks; `None` for as long as usual.
     fn set_patience(&mut self, patience: Option<Duration>);
+
+    /// Bytes that were sent and are not acknowledged; `None` where the stream does not tell.
+    fn unacknowledged(&self) -> Option<u64>;
+
+    /// Has the peer told, when the stream is dropped, that nothing more comes and nothing is taken: what is unsent is forgotten.
+    fn give_up(&mut self);
 }
 
 impl Transport for TcpStream {
@@ -69,6 +77,17 @@ impl Transport for TcpStream {
         let milliseconds = patience.map_or(0, |patience| patience.as_millis() as u32);
         if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(&*self, milliseconds) {
             tracing::debug!(%error, "TCP_USER_TIMEOUT was not set");
+        }
+    }
+
+    fn unacknowledged(&self) -> Option<u64> {
+        let told = self.local_addr().and_then(|local| socket_table::unacknowledged(local, self.peer_addr()?));
+        told.inspect_err(|error| tracing::debug!(%error, "the kernel does not tell what is unacknowledged")).ok()
+    }
+
+    fn give_up(&mut self) {
+        if let Err(error) = rustix::net::sockopt::set_socket_linger(&*self, Some(Duration::ZERO)) {
+            tracing::debug!(%error, "SO_LINGER was not set");
         }
     }
 }
@@ -107,6 +126,12 @@ impl Transport for tokio::io::DuplexStream {
     }
 
     fn set_patience(&mut self, _patience: Option<Duration>) {}
+
+    fn unacknowledged(&self) -> Option<u64> {
+        None
+    }
+
+    fn give_up(&mut self) {}
 }
 
 #[cfg(test)]

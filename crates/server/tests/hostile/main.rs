@@ -6,6 +6,7 @@ mod compound;
 mod create;
 mod credits;
 mod data;
+mod deaf;
 mod framing;
 mod links;
 mod negotiate;

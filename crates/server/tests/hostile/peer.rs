@@ -82,6 +82,17 @@ impl Peer {
         }
     }
 
+    /// From now on its socket keeps about so many bytes that it has not read.
+    pub(crate) fn hold_little(&mut self, bytes: usize) {
+        rustix::net::sockopt::set_socket_recv_buffer_size(&self.stream, bytes).unwrap();
+    }
+
+    /// True where the server resets the connection, after what came in before.
+    pub(crate) fn ends_in_a_reset(mut self) -> bool {
+        let rest = std::io::copy(&mut self.stream, &mut std::io::sink());
+        rest.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
+    }
+
     /// A connection that has negotiated 3.1.1.
     pub(crate) fn negotiated(address: SocketAddr) -> Peer {
         Peer::connect(address).negotiate()
