@@ -8,7 +8,7 @@ use super::text::{escape, number};
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 270.0;
 /// Room around the plot for axes and legend.
-const LEFT: f64 = 62.0;
+const LEFT: f64 = 70.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 20.0;
 /// Height of a row of the legend, and how many characters of names fit into it beside their marks.
@@ -29,8 +29,18 @@ pub(super) struct Lines {
     pub(super) across: &'static str,
     /// What the values are, with their unit.
     pub(super) up: &'static str,
+    pub(super) axis: Axis,
     pub(super) places: Vec<String>,
     pub(super) lines: Vec<Line>,
+}
+
+/// How the values' axis is divided.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Axis {
+    /// From 0, in equal steps.
+    Linear,
+    /// In powers of ten, where the least of the values would lie on the ground otherwise.
+    Logarithmic,
 }
 
 /// One line.
@@ -57,9 +67,8 @@ impl Lines {
     }
 
     fn svg(&self) -> String {
-        let values = self.lines.iter().flat_map(|line| line.values.iter().flatten());
-        let (step, steps) = scale(values.copied().fold(0.0, f64::max));
-        let top = step * f64::from(steps);
+        let values: Vec<f64> = self.lines.iter().flat_map(|line| line.values.iter().flatten().copied()).collect();
+        let (marks, height) = self.axis.divided(&values);
         let x = |at: usize| {
             let gaps = self.places.len().max(2) as f64 - 1.0;
             let inset = 16.0;
@@ -67,10 +76,9 @@ impl Lines {
         };
         let columns = self.legend_columns();
         let ceiling = TOP + LEGEND_ROW * self.lines.len().div_ceil(columns) as f64;
-        let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - BOTTOM - ceiling) * value / top;
+        let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - BOTTOM - ceiling) * height(value);
         let mut svg = opening(HEIGHT, &format!("{}. {} by {}.", self.title, self.up, self.across));
-        for at in 0..=steps {
-            let value = step * f64::from(at);
+        for value in marks {
             let _ = write!(
                 svg,
                 r#"<line class="grid" x1="{LEFT}" x2="{:.1}" y1="{y:.1}" y2="{y:.1}"/><text x="{:.1}" y="{:.1}" class="right">{}</text>"#,
@@ -131,6 +139,28 @@ impl Lines {
             table.push_str("</tr>");
         }
         table + "</tbody></table>"
+    }
+}
+
+impl Axis {
+    /// The values that are marked, and where between the ground (0) and the ceiling (1) a value lies.
+    fn divided(self, values: &[f64]) -> (Vec<f64>, Box<dyn Fn(f64) -> f64>) {
+        let highest = values.iter().copied().fold(0.0, f64::max);
+        let positive = values.iter().copied().filter(|value| *value > 0.0);
+        match (self, positive.min_by(f64::total_cmp)) {
+            (Axis::Logarithmic, Some(lowest)) => {
+                let ground = lowest.log10().floor() as i32;
+                let ceiling = (highest.log10().ceil() as i32).max(ground + 1);
+                let marks = (ground..=ceiling).map(|power| 10f64.powi(power)).collect();
+                let (ground, decades) = (f64::from(ground), f64::from(ceiling - ground));
+                (marks, Box::new(move |value: f64| ((value.log10() - ground) / decades).clamp(0.0, 1.0)))
+            }
+            (Axis::Linear | Axis::Logarithmic, _) => {
+                let (step, steps) = scale(highest);
+                let top = step * f64::from(steps);
+                ((0..=steps).map(|at| step * f64::from(at)).collect(), Box::new(move |value| value / top))
+            }
+        }
     }
 }
 
@@ -244,7 +274,7 @@ fn opening(height: f64, description: &str) -> String {
 }
 
 fn figure(title: &str, svg: &str, table: &str) -> String {
-    format!("<figure><figcaption>{}</figcaption><div class=\"pair\">{svg}{table}</div></figure>\n", escape(title))
+    format!("<figure><figcaption>{}</figcaption>{svg}{table}</figure>\n", escape(title))
 }
 
 /// A step of 1, 2 or 5 times a power of ten, and how many of them reach above `highest`.
@@ -280,6 +310,7 @@ mod tests {
             title: "Reads <fast>".to_owned(),
             across: "I/O size",
             up: "IOPS",
+            axis: Axis::Linear,
             places: vec!["4 KiB".to_owned(), "1 MiB".to_owned()],
             lines: vec![Line {
                 name: "4 channels".to_owned(),
@@ -295,10 +326,24 @@ mod tests {
     }
 
     #[test]
+    fn a_logarithmic_axis_has_the_powers_of_ten_around_the_values() {
+        let (marks, height) = Axis::Logarithmic.divided(&[250.0, 2.0, 30.0]);
+        assert_eq!(marks, [1.0, 10.0, 100.0, 1000.0]);
+        let near = |value: f64, wanted: f64| (height(value) - wanted).abs() < 1e-9;
+        assert!(near(1.0, 0.0) && near(10.0, 1.0 / 3.0) && near(1000.0, 1.0));
+        assert!(near(0.0, 0.0), "what cannot be shown lies on the ground");
+        assert_eq!(Axis::Logarithmic.divided(&[10.0]).0, [10.0, 100.0]);
+        assert_eq!(Axis::Logarithmic.divided(&[]).0, [0.0, 1.0]);
+    }
+
+    #[test]
     fn one_place_is_drawn_too() {
         let line = Line { name: String::new(), style: 0, is_dashed: true, values: vec![Some(1.0)] };
-        let lines = Lines { title: String::new(), across: "", up: "", places: vec![String::new()], lines: vec![line] };
-        assert!(!lines.figure().contains("NaN"));
+        for axis in [Axis::Linear, Axis::Logarithmic] {
+            let lines = vec![Line { values: line.values.clone(), name: String::new(), ..line }];
+            let chart = Lines { title: String::new(), across: "", up: "", axis, places: vec![String::new()], lines };
+            assert!(!chart.figure().contains("NaN"));
+        }
     }
 
     #[test]

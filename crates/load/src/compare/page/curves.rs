@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::chart::{Line, Lines};
+use super::chart::{Axis, Line, Lines};
 use super::text::{escape, number};
 use crate::growth::{Curve, Curves, Point};
 
@@ -34,7 +34,7 @@ fn curve(across: &'static str, curve: &Curve) -> String {
     };
     let figure = |title: String, up, lines| {
         let places = curve.points.iter().map(|point| number(point.count as f64)).collect();
-        Lines { title, across, up, places, lines }.figure()
+        Lines { title, across, up, axis: Axis::Linear, places, lines }.figure()
     };
     let memory = line("the server", 0, |point| point.memory_bytes as f64 / f64::from(1 << 20));
     let read = line("a 4-KiB read beside them", 0, |point| point.cpu_us_per_read);

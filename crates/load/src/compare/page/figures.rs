@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::chart::{Line, Lines, Shares};
+use super::chart::{Axis, Line, Lines, Shares};
 use super::text::escape;
 use crate::compare::limit::RawLimit;
 use crate::compare::plan::{Op, Protection, Workload};
@@ -27,8 +27,9 @@ pub(super) fn workloads(report: &Report) -> String {
     sentences.join(" ")
 }
 
-/// What channels do to a server's throughput and latency, by workload, and how they share the bytes.
+/// What channels do to a server's throughput and latency, by workload, and how they share the bytes: reads and writes side by side.
 pub(super) fn of_channels(cases: &[&Case]) -> String {
+    const FIGURES: [fn(&[&Case], Op) -> String; 5] = [iops, throughput, latency, cpu, shares];
     let mut text = String::new();
     for workload in Workload::ALL {
         let cases: Vec<&Case> = cases.iter().copied().filter(|case| case.workload == *workload).collect();
@@ -36,10 +37,12 @@ pub(super) fn of_channels(cases: &[&Case]) -> String {
             continue;
         }
         let _ = writeln!(text, "<h3>{}</h3>\n<div class=\"figures\">", words(*workload));
-        for op in Op::ALL {
-            let cases: Vec<&Case> = cases.iter().copied().filter(|case| case.op == *op).collect();
-            if !cases.is_empty() {
-                text.push_str(&of_operation(&cases, *op));
+        for figure in FIGURES {
+            for op in Op::ALL {
+                let cases: Vec<&Case> = cases.iter().copied().filter(|case| case.op == *op).collect();
+                if !cases.is_empty() {
+                    text.push_str(&figure(&cases, *op));
+                }
             }
         }
         text.push_str("</div>\n");
@@ -47,30 +50,45 @@ pub(super) fn of_channels(cases: &[&Case]) -> String {
     text
 }
 
-fn of_operation(cases: &[&Case], op: Op) -> String {
-    let channels = distinct(cases.iter().map(|case| case.channels));
-    let series = |value: fn(&Case) -> Option<f64>| {
-        let line = |channels: &usize| Line {
-            name: channels_in_words(*channels),
-            style: style(*channels),
-            is_dashed: false,
-            values: along(cases, |case| case.channels == *channels, value),
-        };
-        channels.iter().map(line).collect()
-    };
-    let chart = |title: String, up, lines| Lines { title, across: ACROSS, up, places: places(cases), lines }.figure();
-    let mut text = chart(format!("IOPS, {op}s"), "IOPS", series(|case| Some(case.iops_median)));
-    text.push_str(&chart(format!("Throughput, {op}s"), "MiB/s", series(|case| Some(case.mibps_median))));
-    let latency = series(|case| Some(case.latency.p99_us));
-    text.push_str(&chart(format!("Latency of {op}s, 99th percentile"), "µs", latency));
-    text.push_str(&cpu(cases, op));
-    let several: Vec<&&Case> = cases.iter().filter(|case| case.channels > 1).collect();
-    if !several.is_empty() {
-        let bar = |case: &&&Case| (bar_name(case), case.channel_shares.clone());
-        let bars = several.iter().map(bar).collect();
-        text.push_str(&Shares { title: format!("Each channel's share of the bytes, {op}s"), bars }.figure());
+fn iops(cases: &[&Case], op: Op) -> String {
+    let lines = by_channels(cases, |case| Some(case.iops_median));
+    chart(cases, format!("IOPS, {op}s"), "IOPS", Axis::Linear, lines)
+}
+
+fn throughput(cases: &[&Case], op: Op) -> String {
+    let lines = by_channels(cases, |case| Some(case.mibps_median));
+    chart(cases, format!("Throughput, {op}s"), "MiB/s", Axis::Linear, lines)
+}
+
+fn latency(cases: &[&Case], op: Op) -> String {
+    let lines = by_channels(cases, |case| Some(case.latency.p99_us));
+    chart(cases, format!("Latency of {op}s, 99th percentile"), "µs, logarithmic", Axis::Logarithmic, lines)
+}
+
+/// How several channels share the bytes; nothing where there is one.
+fn shares(cases: &[&Case], op: Op) -> String {
+    let several = cases.iter().filter(|case| case.channels > 1);
+    let bars: Vec<_> = several.map(|case| (bar_name(case), case.channel_shares.clone())).collect();
+    if bars.is_empty() {
+        return String::new();
     }
-    text
+    Shares { title: format!("Each channel's share of the bytes, {op}s"), bars }.figure()
+}
+
+/// A line for each number of channels.
+fn by_channels(cases: &[&Case], value: fn(&Case) -> Option<f64>) -> Vec<Line> {
+    let line = |channels: usize| Line {
+        name: channels_in_words(channels),
+        style: style(channels),
+        is_dashed: false,
+        values: along(cases, |case| case.channels == channels, value),
+    };
+    distinct(cases.iter().map(|case| case.channels)).into_iter().map(line).collect()
+}
+
+/// Lines over the block sizes of these cases.
+fn chart(cases: &[&Case], title: String, up: &'static str, axis: Axis, lines: Vec<Line>) -> String {
+    Lines { title, across: ACROSS, up, axis, places: places(cases), lines }.figure()
 }
 
 /// The client's and the server's CPU time for one request, with one channel.
@@ -86,7 +104,7 @@ fn cpu(cases: &[&Case], op: Op) -> String {
         lines.push(line("the server", 5, |case| case.server_cpu_us_per_op));
     }
     let title = format!("CPU time of {op}s, one channel");
-    Lines { title, across: ACROSS, up: "µs for each request", places: places(cases), lines }.figure()
+    chart(cases, title, "µs for each request, logarithmic", Axis::Logarithmic, lines)
 }
 
 /// The limit and what one thread on one file reaches, with one channel and with the most.
@@ -122,7 +140,7 @@ pub(super) fn of_limit(report: &Report) -> String {
             }));
         }
         let title = format!("IOPS of {op}s by connections, one thread on one file");
-        text.push_str(&Lines { title, across: ACROSS, up: "IOPS", places: places(&cases), lines }.figure());
+        text.push_str(&chart(&cases, title, "IOPS", Axis::Linear, lines));
     }
     text + "</div>\n"
 }
@@ -150,7 +168,7 @@ pub(super) fn of_servers(report: &Report) -> String {
                 .collect()
         };
         let title = |what: &str| format!("{what}, {workload} {op}s, {protection}");
-        let chart = |title, up, lines| Lines { title, across: ACROSS, up, places: places(&cases), lines }.figure();
+        let chart = |title, up, lines| chart(&cases, title, up, Axis::Linear, lines);
         text.push_str(&chart(title("IOPS"), "IOPS", series(|case| Some(case.iops_median))));
         text.push_str(&chart(title("Throughput"), "MiB/s", series(|case| Some(case.mibps_median))));
     }

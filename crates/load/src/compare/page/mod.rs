@@ -56,8 +56,13 @@ fn heading(report: &Report) -> String {
             }
         }
     }
-    if report.servers.len() > 1 {
-        heading.push_str("<li><a href=\"#servers\">servers compared</a></li>");
+    let others = [
+        (!report.raw_limit.is_empty(), "limit", "against the limit"),
+        (report.servers.len() > 1, "servers", "servers compared"),
+        (report.curves.is_some(), "curves", "cost as it has more to keep"),
+    ];
+    for (_, anchor, words) in others.into_iter().filter(|(is_there, ..)| *is_there) {
+        let _ = write!(heading, "<li><a href=\"#{anchor}\">{words}</a></li>");
     }
     heading + "<li><a href=\"#cases\">all cases</a></li></ul></nav>\n"
 }
@@ -101,7 +106,7 @@ fn never_worse(verdict: &NeverWorse) -> String {
 
 fn conditions(report: &Report) -> String {
     let machine = &report.machine;
-    let mut text = "<h2>What was measured, and on what</h2>\n<dl>".to_owned();
+    let mut text = "<h2 class=\"beside\">What was measured, and on what</h2>\n<dl>".to_owned();
     let mut say = |name: &str, value: String| {
         let _ = write!(text, "<dt>{name}</dt><dd>{}</dd>", escape(&value));
     };
