@@ -180,6 +180,12 @@ impl Workload {
     pub fn in_flight(&self) -> f64 {
         f64::from(self.threads) * f64::from(self.outstanding)
     }
+
+    /// The part of the bytes that go the busier way: all of them where there are only reads or only writes. A link carries as much each way.
+    fn one_way(&self) -> f64 {
+        let writes = f64::from(self.write_percent.min(100)) / 100.0;
+        writes.max(1.0 - writes)
+    }
 }
 
 impl Surroundings {

@@ -67,7 +67,7 @@ pub(crate) fn bound(workload: &Workload, around: &Surroundings, channels: usize,
     let mut bounds = vec![
         (Limit::InFlight, in_flight / (around.latency.as_secs_f64() + service + 1.0 / link)),
         (Limit::Connections, clients * busy / service),
-        (Limit::Links, clients * link * pairs as f64),
+        (Limit::Links, clients * link / workload.one_way() * pairs as f64),
     ];
     if around.measured.is_none() {
         // What was measured over one channel may be the link's doing, which is no work for a core.
@@ -100,7 +100,9 @@ impl Bound {
                 format!("{} of this machine: about {iops} a second", figures::so_many(around.cores, "core"))
             }
             Limit::Links => {
-                format!("the network, {} a link: {iops} a second", figures::link(around.link_bits_per_second))
+                let each_way = if workload.one_way() < 1.0 { " each way" } else { "" };
+                let link = figures::link(around.link_bits_per_second);
+                format!("the network, {link} a link{each_way}: {iops} a second")
             }
             Limit::Files => format!(
                 "the service's limit for {}: {iops} a second",

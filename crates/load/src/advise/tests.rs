@@ -160,6 +160,21 @@ fn what_gives_most_comes_first() {
 }
 
 #[test]
+fn reads_and_writes_together_use_both_directions_of_a_link() {
+    let slow = Surroundings { link_bits_per_second: 1_000_000_000, ..around() };
+    let reached = |write_percent| {
+        let bound = bound(&Workload { write_percent, ..WORK }, &slow, 1, CHEAP);
+        assert_eq!(bound.limit, model::Limit::Links, "{write_percent} % of writes");
+        (bound.iops, bound.text(&Workload { write_percent, ..WORK }, &slow))
+    };
+    let (reads, words) = reached(0);
+    assert!(!words.contains("each way"), "{words}");
+    assert_eq!(reached(100).0, reads);
+    let (mixed, words) = reached(25);
+    assert!((mixed / reads - 1.0 / 0.75).abs() < 1e-9 && words.contains("each way"), "{mixed}, {reads}: {words}");
+}
+
+#[test]
 fn nothing_asked_for_is_beyond_reckoning() {
     let extreme = Workload {
         threads: u32::MAX,
