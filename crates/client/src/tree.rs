@@ -161,6 +161,11 @@ impl Tree {
         &self.state.share
     }
 
+    /// The share wants everything encrypted, whatever the session says.
+    pub fn is_sealed(&self) -> bool {
+        self.state.is_sealed()
+    }
+
     /// Opens a name, with `\` or `/` between its parts; the share's root where it is empty.
     pub async fn open(&self, path: &str, options: OpenOptions) -> Result<File, Error> {
         File::open(&self.state, &wire_path(path), options).await

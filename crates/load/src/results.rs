@@ -26,6 +26,17 @@ pub struct TimeSpanResults {
     pub threads: Vec<ThreadResults>,
     /// Each channel of the session as it was at the end of the measured time.
     pub channels: Vec<ChannelResults>,
+    /// How messages were protected, which may be more than was asked for.
+    pub protected: Protected,
+}
+
+/// How messages of any of a run's sessions are protected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protected {
+    /// What is not encrypted is signed.
+    pub is_signed: bool,
+    /// Everything is encrypted, because of the session or of the share.
+    pub is_sealed: bool,
 }
 
 /// A core's time in percent of the measured time.

@@ -215,6 +215,8 @@ fn servers_that_run_are_measured_in_turn_and_keep_no_file() {
     let against = report["summary"]["against"].as_array().unwrap();
     assert_eq!(against.len(), 2, "one and two channels: {against:?}");
     assert!(against.iter().all(|row| row["ratio_median"].as_f64().is_some_and(|ratio| ratio > 0.0)));
+    let notes = report["notes"].to_string();
+    assert_eq!(notes.matches("insists on signing").count(), 2, "once for each server: {notes}");
     assert!(report["cases"][0]["server_cpu_us_per_op"].is_null(), "only a server that we started tells its CPU time");
     assert_eq!((left_on(&first), left_on(&second)), (vec![], vec![]));
     bench.is_clean();

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -130,9 +130,8 @@ fn profiles_run_and_xml_reports_hold_the_profile() {
     assert!(place.refused(&["-Xnowhere.xml", "x"], 3).contains("nowhere.xml"));
 }
 
-#[test]
-fn an_interrupt_ends_a_run_in_order() {
-    let place = Place::new();
+/// Starts a run that takes ten minutes, and waits until it measures.
+fn measuring(place: &Place) -> (Child, BufReader<ChildStderr>) {
     let words = ["--map", &place.map(), "-v", "-c1M", "-W0", "-d600", r"z:\a.dat"];
     let mut child = place.command(&words).spawn().unwrap();
     let mut notes = BufReader::new(child.stderr.take().unwrap());
@@ -141,6 +140,25 @@ fn an_interrupt_ends_a_run_in_order() {
         note.clear();
         assert!(notes.read_line(&mut note).unwrap() > 0, "the run ended before it measured");
     }
+    (child, notes)
+}
+
+#[test]
+fn a_server_that_stops_in_the_middle_ends_the_run() {
+    let mut place = Place::new();
+    let (child, mut notes) = measuring(&place);
+    place.child.kill().unwrap();
+    let mut complaint = String::new();
+    notes.read_to_string(&mut complaint).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    assert!(complaint.contains("refused every connection") && complaint.contains("\nhelp: "), "{complaint}");
+}
+
+#[test]
+fn an_interrupt_ends_a_run_in_order() {
+    let place = Place::new();
+    let (child, mut notes) = measuring(&place);
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let mut rest = String::new();
@@ -197,6 +215,11 @@ fn a_run_that_fails_ends_with_code_1() {
     ] {
         let words: Vec<&str> = options.iter().copied().chain([target.as_str()]).collect();
         place.refused(&words, 1);
+    }
+    let both = [at("ram/big.dat"), at("ram/small.dat")];
+    place.refused(&["-d1", "-c20M", &both[0], &both[1]], 1);
+    for target in &both {
+        assert!(place.refused(&["-d1", target], 1).contains("there is no such file"), "no half file is left: {target}");
     }
     let target = at("ram/a.dat");
     let output = place.command(&["-c64K", &target]).env("MULTILANE_PASSWORD", "wrong").output().unwrap();

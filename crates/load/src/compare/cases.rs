@@ -104,7 +104,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::compare::plan::Choice;
+    use crate::compare::plan::{Choice, Protection};
 
     fn sample(round: u32, server: usize, channels: usize, is_again: bool, requests: u64) -> Sample {
         Sample {
@@ -117,6 +117,7 @@ mod tests {
             client_cpu: Duration::from_micros(requests * 2),
             server_cpu: Some(Duration::from_micros(requests)),
             channel_bytes: vec![30, 10],
+            protection: Protection::Plain,
         }
     }
 

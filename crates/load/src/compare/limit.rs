@@ -168,6 +168,7 @@ mod tests {
             client_cpu: Duration::ZERO,
             server_cpu: None,
             channel_bytes: vec![],
+            protection: Protection::Plain,
         };
         let reached = |iops| Reached { iops, mibps: 0.0 };
         let limit = [(1, reached(100.0)), (2, reached(10.0))];

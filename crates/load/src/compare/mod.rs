@@ -146,17 +146,10 @@ impl Comparison<'_> {
                     }
                     continue;
                 };
-                if sample.channel_bytes.len() < run.channels && number == 0 {
-                    not_had.push((run.server, run.channels));
-                    self.notes.push(format!(
-                        "{} gives {} of {} channels, so these are not measured.",
-                        server.name,
-                        sample.channel_bytes.len(),
-                        run.channels
-                    ));
-                }
                 if number > 0 {
                     self.samples.push(sample);
+                } else if self.lacks_channels(&sample) {
+                    not_had.push((run.server, run.channels));
                 }
                 if let Some(limit) = &mut self.limit {
                     limit.beside(self.plan, run, number)?;
@@ -164,6 +157,23 @@ impl Comparison<'_> {
             }
         }
         Ok(Ending::AllDone)
+    }
+
+    /// Whether there were fewer channels than asked for. That is noted, and a protection that was not asked for.
+    fn lacks_channels(&mut self, sample: &Sample) -> bool {
+        let Run { experiment, server, channels, .. } = sample.run;
+        let name = self.servers.get(server).map_or("", |server| &server.name);
+        let asked = self.plan.experiments.get(experiment).map(|experiment| experiment.protection);
+        let stronger = asked.and_then(|asked| protected_otherwise(name, asked, sample.protection));
+        let had = sample.channel_bytes.len();
+        let is_short = had < channels;
+        let fewer = is_short.then(|| format!("{name} gives {had} of {channels} channels, so these are not measured."));
+        for note in stronger.into_iter().chain(fewer) {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        is_short
     }
 
     fn curves(&mut self, program: &Path, watch: &dyn Watch, stop: &Stop) -> Option<Curves> {
@@ -198,6 +208,19 @@ impl Comparison<'_> {
     }
 }
 
+/// What to know of figures whose messages were protected otherwise than asked for.
+fn protected_otherwise(server: &str, asked: Protection, had: Protection) -> Option<String> {
+    if had == asked {
+        return None;
+    }
+    let wants = match had {
+        Protection::Plain => "neither signs nor encrypts",
+        Protection::Sign => "insists on signing",
+        Protection::Seal => "insists on encryption",
+    };
+    Some(format!("{server} {wants}: its figures under \"{asked}\" are those of \"{had}\"."))
+}
+
 /// Bytes as people say them: `4 KiB`, `1 MiB`.
 pub fn size(bytes: u32) -> String {
     match bytes {
@@ -227,5 +250,17 @@ fn method(plan: &Plan) -> Method {
         warmup_seconds: plan.warmup.as_secs_f64(),
         file_bytes: plan.file_bytes,
         description,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_protection_that_was_not_asked_for_is_told() {
+        assert_eq!(protected_otherwise("nas", Protection::Sign, Protection::Sign), None);
+        let note = protected_otherwise("nas", Protection::Plain, Protection::Sign);
+        assert_eq!(note.as_deref(), Some("nas insists on signing: its figures under \"plain\" are those of \"sign\"."));
     }
 }

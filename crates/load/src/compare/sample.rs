@@ -9,7 +9,7 @@ use super::plan::{Experiment, Load, Op, Plan, Protection};
 use super::servers::Server;
 use crate::engine::{self, Failure, Mount, Phase, Place, Places, Stop, Watch};
 use crate::profile::{Pattern, Profile, Target, TimeSpan};
-use crate::results::{Counts, TimeSpanResults};
+use crate::results::{Counts, Protected, TimeSpanResults};
 
 /// Requests go on for so long after the measured time, so that the server's CPU time is read while it still works.
 const COOLDOWN: Duration = Duration::from_millis(10);
@@ -45,6 +45,8 @@ pub(crate) struct Sample {
     pub(crate) server_cpu: Option<Duration>,
     /// Bytes of each channel, most first.
     pub(crate) channel_bytes: Vec<u64>,
+    /// How messages were protected, which the server decides, too.
+    pub(crate) protection: Protection,
 }
 
 impl Sample {
@@ -158,6 +160,7 @@ pub(crate) fn take(
         client_cpu: results.own_cpu,
         server_cpu,
         channel_bytes,
+        protection: had(results.protected),
     }))
 }
 
@@ -210,6 +213,14 @@ fn time_span(plan: &Plan, experiment: &Experiment, paths: impl Iterator<Item = S
         measure_latency: true,
         targets: targets.collect(),
         ..TimeSpan::default()
+    }
+}
+
+fn had(protected: Protected) -> Protection {
+    match protected {
+        Protected { is_sealed: true, .. } => Protection::Seal,
+        Protected { is_signed: true, .. } => Protection::Sign,
+        Protected { .. } => Protection::Plain,
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use client::{Access, Disposition, OpenOptions, Tree};
+use client::{Access, Disposition, File, OpenOptions, Tree};
 use fastrand::Rng;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
+use parking_lot::Mutex;
 
 use crate::engine::{Failure, Stop, Watch};
 use crate::profile::{PrecreateFiles, Profile, Target};
@@ -47,39 +48,84 @@ impl From<client::Error> for Ended {
     }
 }
 
-/// Makes all of them, some at a time.
+/// Makes all of them, some at a time. Where one fails the others end, too.
 pub(super) async fn make_all(wanted: Vec<Wanted>, watch: &dyn Watch, stop: &Stop) -> Result<(), Cut> {
     if wanted.is_empty() {
         return Ok(());
     }
     let mut fill = vec![0; FILL_BYTES];
     Rng::with_seed(0).fill(&mut fill);
-    let made = stream::iter(wanted).map(|wanted| make(wanted, &fill, watch, stop));
-    made.buffer_unordered(FILLED_AT_ONCE).try_collect().await
+    let making = Making { fill, watch, stop, failure: Mutex::new(None) };
+    let made: Vec<bool> =
+        stream::iter(wanted).map(|wanted| making.make(wanted)).buffer_unordered(FILLED_AT_ONCE).collect().await;
+    match making.failure.into_inner() {
+        Some(failure) => Err(failure.into()),
+        None if made.contains(&false) => Err(Cut::Stopped),
+        None => Ok(()),
+    }
 }
 
-/// Makes a file. One of that length whose blocks are all there is left as it is.
-async fn make(wanted: Wanted, fill: &[u8], watch: &dyn Watch, stop: &Stop) -> Result<(), Cut> {
-    let Wanted { tree, name, bytes } = wanted;
-    let failed = |error: client::Error| Cut::Failed(Failure::of(&format!("cannot make {name}"), &error));
-    let disposition = Disposition::OpenOrCreate;
-    let options = OpenOptions { access: Access::Write, disposition, directory: Some(false), ..OpenOptions::default() };
-    let file = tree.open(&name, options).await.map_err(failed)?;
-    let facts = file.facts();
-    if facts.end_of_file != bytes || facts.allocation < bytes {
-        watch.note(&format!("making {name}, {bytes} bytes"));
-        file.set_length(bytes).await.map_err(failed)?;
-        let give = |at: u64, buffer: &mut [u8]| match stop.is_asked() {
-            true => Err(Ended::Stopped),
-            false => Ok(piece(fill, at, bytes - at, buffer)),
-        };
-        match file.write_range(0, give).await {
-            Ok(_) => {}
-            Err(Ended::Stopped) => return Err(Cut::Stopped),
-            Err(Ended::Client(error)) => return Err(failed(error)),
+/// Files that are being made.
+struct Making<'a> {
+    fill: Vec<u8>,
+    watch: &'a dyn Watch,
+    stop: &'a Stop,
+    /// The first one.
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Making<'_> {
+    /// Whether a file was made, or was there already.
+    async fn make(&self, wanted: Wanted) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        let name = wanted.name.clone();
+        match self.open_and_fill(wanted).await {
+            Ok(()) => true,
+            Err(Ended::Stopped) => false,
+            Err(Ended::Client(error)) => {
+                self.failure.lock().get_or_insert_with(|| Failure::of(&format!("cannot make {name}"), &error));
+                false
+            }
         }
     }
-    file.close().await.map_err(failed)
+
+    fn is_over(&self) -> bool {
+        self.stop.is_asked() || self.failure.lock().is_some()
+    }
+
+    /// A file of that length whose blocks are all there is left as it is. One that was not there before is gone again where it could not
+    /// be filled.
+    async fn open_and_fill(&self, Wanted { tree, name, bytes }: Wanted) -> Result<(), Ended> {
+        let disposition = Disposition::OpenOrCreate;
+        let options =
+            OpenOptions { access: Access::Write, disposition, directory: Some(false), ..OpenOptions::default() };
+        let file = tree.open(&name, options).await?;
+        let facts = file.facts();
+        if facts.end_of_file != bytes || facts.allocation < bytes {
+            self.watch.note(&format!("making {name}, {bytes} bytes"));
+            if let Err(ended) = self.fill(&file, bytes).await {
+                let is_new = file.is_new();
+                // What kept it from being made is what is told, and may keep it from being removed, too.
+                let _ = file.close().await;
+                if is_new {
+                    let _ = tree.remove(&name).await;
+                }
+                return Err(ended);
+            }
+        }
+        Ok(file.close().await?)
+    }
+
+    async fn fill(&self, file: &File, bytes: u64) -> Result<(), Ended> {
+        file.set_length(bytes).await?;
+        let give = |at: u64, buffer: &mut [u8]| match self.is_over() {
+            true => Err(Ended::Stopped),
+            false => Ok(piece(&self.fill, at, bytes - at, buffer)),
+        };
+        file.write_range(0, give).await.map(drop)
+    }
 }
 
 /// Fills a buffer for the bytes from `at` on, of which there are `rest`; gives their number.

@@ -1,5 +1,6 @@
 //! Runs a profile: prepares its files, keeps each thread's requests in flight for the time it says, and counts.
 
+mod absence;
 mod content;
 mod files;
 mod meter;
@@ -135,7 +136,7 @@ impl Run<'_> {
     /// Until the end is asked for.
     fn all(&mut self, profile: &Profile, workers: &Workers) -> Result<Vec<TimeSpanResults>, Failure> {
         let mut results = Vec::with_capacity(profile.time_spans.len());
-        match workers.wait_for(prepare_first(self, profile)) {
+        match workers.wait_for(self.mounts.lost().or(prepare_first(self, profile))) {
             Ok(()) => {}
             Err(Cut::Stopped) => return Ok(results),
             Err(Cut::Failed(failure)) => return Err(failure),

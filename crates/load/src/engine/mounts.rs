@@ -1,26 +1,38 @@
-//! The sessions of a run: one for each mount, which all threads use.
+//! The sessions of a run: one for each mount, which all threads use, and which is watched for its server's end.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Channels, Session, Tcp, Tree};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::engine::{Failure, Mount, Watch};
+use crate::engine::{Failure, Mount, Watch, absence};
+use crate::results::Protected;
 
 /// How long signing out may take.
 const CLOSE_MAX: Duration = Duration::from_secs(3);
 
 /// Who is signed in where.
-#[derive(Default)]
 pub(super) struct Mounts {
     open: Vec<Open>,
+    lost: Arc<watch::Sender<Option<Failure>>>,
 }
 
 struct Open {
     mount: Arc<Mount>,
-    session: Session,
+    session: Arc<Session>,
     tree: Tree,
+    /// Looks whether the server is still there.
+    absence: JoinHandle<()>,
+}
+
+impl Default for Mounts {
+    fn default() -> Self {
+        Mounts { open: Vec::new(), lost: Arc::new(watch::Sender::new(None)) }
+    }
 }
 
 impl Mounts {
@@ -39,18 +51,66 @@ impl Mounts {
                 Channels::Automatic => tracing::debug!(%error, "not every channel could be opened"),
             }
         }
-        self.open.push(Open { mount: Arc::clone(mount), session, tree: tree.clone() });
+        let session = Arc::new(session);
+        let (watched, server, lost) = (Arc::clone(&session), mount.server.clone(), Arc::clone(&self.lost));
+        let absence = tokio::spawn(async move {
+            let failure = absence::of(&watched, &server).await;
+            lost.send_replace(Some(failure));
+        });
+        self.open.push(Open { mount: Arc::clone(mount), session, tree: tree.clone(), absence });
         Ok(tree)
     }
 
     pub(super) fn sessions(&self) -> impl Iterator<Item = &Session> {
-        self.open.iter().map(|open| &open.session)
+        self.open.iter().map(|open| &*open.session)
+    }
+
+    /// How the messages of all of them are protected.
+    pub(super) fn protected(&self) -> Protected {
+        Protected {
+            is_signed: self.sessions().filter_map(Session::agreed).any(|agreed| agreed.is_signed),
+            is_sealed: self.open.iter().any(|open| open.session.connected().is_sealed || open.tree.is_sealed()),
+        }
+    }
+
+    /// Tells once a server has gone.
+    pub(super) fn lost(&self) -> Lost {
+        Lost(self.lost.subscribe())
     }
 
     /// Signs out everywhere. A server that is gone does not keep anybody.
     pub(super) async fn close(self) {
         for open in self.open {
-            let _ = timeout(CLOSE_MAX, open.session.close()).await;
+            open.absence.abort();
+            // It ends without a result, and no longer holds the session.
+            let _ = open.absence.await;
+            if let Some(session) = Arc::into_inner(open.session) {
+                let _ = timeout(CLOSE_MAX, session.close()).await;
+            }
+        }
+    }
+}
+
+/// Whether a server of the run has gone.
+pub(super) struct Lost(watch::Receiver<Option<Failure>>);
+
+impl Lost {
+    /// The failure, once there is one.
+    pub(super) fn now(&self) -> Option<Failure> {
+        self.0.borrow().clone()
+    }
+
+    /// Does something for as long as all servers are there.
+    pub(super) async fn or<T, E: From<Failure>>(mut self, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let lost = async {
+            match self.0.wait_for(Option::is_some).await.as_deref() {
+                Ok(Some(failure)) => failure.clone(),
+                Ok(None) | Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            done = work => done,
+            failure = lost => Err(failure.into()),
         }
     }
 }

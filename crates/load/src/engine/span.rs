@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::engine::files::Cut;
 use crate::engine::meter::Reading;
-use crate::engine::mounts::Mounts;
+use crate::engine::mounts::{Lost, Mounts};
 use crate::engine::plan::{ThreadPlan, threads};
 use crate::engine::prepare::prepare;
 use crate::engine::thread::Thread;
@@ -35,8 +35,8 @@ pub(super) fn run(
 ) -> Result<TimeSpanResults, Cut> {
     let (watch, stop) = (run.watch, run.stop);
     watch.phase(number, Phase::Preparing);
-    let ready = workers.wait_for(prepare(run, span))?;
-    let opened = workers.wait_for(open(threads(span, &ready)?, span))?;
+    let ready = workers.wait_for(run.mounts.lost().or(prepare(run, span)))?;
+    let opened = workers.wait_for(run.mounts.lost().or(open(threads(span, &ready)?, span)))?;
     if stop.is_asked() {
         return Err(Cut::Stopped);
     }
@@ -82,19 +82,19 @@ impl Crew {
         phase: impl Fn(Phase),
         stop: &Stop,
     ) -> Result<TimeSpanResults, Failure> {
-        let window = &self.window;
+        let (window, lost) = (&self.window, mounts.lost());
         if !span.warmup.is_zero() {
             phase(Phase::WarmingUp);
         }
-        self.wait(|| window.from, stop)?;
+        self.wait(|| window.from, &lost, stop)?;
         phase(Phase::Measuring);
         let before = Reading::take(mounts.sessions());
-        self.wait(|| window.to(), stop)?;
+        self.wait(|| window.to(), &lost, stop)?;
         let after = Reading::take(mounts.sessions());
         if window.end() > window.now() {
             phase(Phase::CoolingDown);
         }
-        self.wait(|| window.end(), stop)?;
+        self.wait(|| window.end(), &lost, stop)?;
         Ok(TimeSpanResults {
             started: self.started,
             test_time: window.measured(),
@@ -102,12 +102,16 @@ impl Crew {
             own_cpu: after.own_cpu_since(&before),
             threads: Vec::new(),
             channels: after.channels_since(&before),
+            protected: mounts.protected(),
         })
     }
 
     /// Waits until a moment, or until the end is asked for.
-    fn wait(&self, until: impl Fn() -> Moment, stop: &Stop) -> Result<(), Failure> {
+    fn wait(&self, until: impl Fn() -> Moment, lost: &Lost, stop: &Stop) -> Result<(), Failure> {
         loop {
+            if let Some(failure) = lost.now() {
+                return Err(failure);
+            }
             if stop.is_asked() {
                 self.window.cut_short();
             }

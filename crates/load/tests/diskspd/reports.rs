@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use load::diskspd::machine::{Machine, Processor};
 use load::diskspd::{report_text, report_xml};
 use load::results::{
-    ChannelResults, Counts, CpuUsage, Latency, Results, TargetResults, ThreadResults, TimeSpanResults,
+    ChannelResults, Counts, CpuUsage, Latency, Protected, Results, TargetResults, ThreadResults, TimeSpanResults,
 };
 
 use crate::profile;
@@ -47,6 +47,7 @@ fn time_span(threads: Vec<Vec<TargetResults>>) -> TimeSpanResults {
             received_bytes: 123_456,
             sent_bytes: 7_654_321,
         }],
+        protected: Protected::default(),
     }
 }
 
