@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use lull::Lull;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
@@ -92,6 +93,14 @@ struct Shard {
     stopped: watch::Receiver<Option<Ending>>,
 }
 
+/// What lives on a shard's thread.
+#[derive(Default)]
+struct Own {
+    buffers: Rc<Buffers>,
+    connections: RefCell<Vec<Weak<Connection>>>,
+    lull: Rc<Lull>,
+}
+
 impl Shard {
     fn run(self, receiver: mpsc::UnboundedReceiver<Arrival>, accepting: Option<Vec<TcpListener>>) {
         pin_to_core(self.index);
@@ -115,8 +124,9 @@ impl Shard {
     }
 
     async fn serve(self, mut receiver: mpsc::UnboundedReceiver<Arrival>) {
-        let buffers = Rc::new(Buffers::default());
-        let connections: Rc<RefCell<Vec<Weak<Connection>>>> = Rc::default();
+        let own = Own::default();
+        let lull = Rc::clone(&own.lull);
+        tokio::task::spawn_local(async move { lull.bridge().await });
         let mut stopped = self.stopped.clone();
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         loop {
@@ -124,7 +134,7 @@ impl Shard {
                 biased;
                 changed = stopped.changed() => {
                     let ending = *stopped.borrow_and_update();
-                    for connection in connections.borrow().iter().filter_map(Weak::upgrade) {
+                    for connection in own.connections.borrow().iter().filter_map(Weak::upgrade) {
                         connection.end(ending.unwrap_or(Ending::Now));
                     }
                     if changed.is_err() || ending == Some(Ending::Now) {
@@ -134,24 +144,18 @@ impl Shard {
                 arrived = receiver.recv() => {
                     let Some(arrival) = arrived else { break };
                     let ending = *stopped.borrow();
-                    self.welcome(arrival, &buffers, &connections, ending);
+                    self.welcome(arrival, &own, ending);
                 }
-                _ = sweep.tick() => end_strangers(&mut connections.borrow_mut()),
+                _ = sweep.tick() => end_strangers(&mut own.connections.borrow_mut()),
             }
         }
         // Connections that were told to end now do so as soon as they are polled.
-        while connections.borrow().iter().any(|connection| connection.strong_count() > 0) {
+        while own.connections.borrow().iter().any(|connection| connection.strong_count() > 0) {
             tokio::task::yield_now().await;
         }
     }
 
-    fn welcome(
-        &self,
-        arrival: Arrival,
-        buffers: &Rc<Buffers>,
-        connections: &Rc<RefCell<Vec<Weak<Connection>>>>,
-        ending: Option<Ending>,
-    ) {
+    fn welcome(&self, arrival: Arrival, own: &Own, ending: Option<Ending>) {
         let (doors, index) = (self.doors.clone(), self.index);
         let stream = match tokio::net::TcpStream::from_std(arrival.stream) {
             Ok(stream) => stream,
@@ -163,13 +167,14 @@ impl Shard {
         };
         let mut luggage = arrival.luggage;
         let unread = std::mem::take(&mut luggage.unread);
-        let connection = Connection::new(luggage, Arc::clone(&self.server), Rc::clone(buffers));
-        connections.borrow_mut().push(Rc::downgrade(&connection));
+        let connection = Connection::new(luggage, Arc::clone(&self.server), Rc::clone(&own.buffers));
+        own.connections.borrow_mut().push(Rc::downgrade(&connection));
         if let Some(ending) = ending {
             connection.end(ending);
         }
+        let lull = Rc::clone(&own.lull);
         tokio::task::spawn_local(async move {
-            let moves = connection.serve(stream, unread).await;
+            let moves = lull.attend(connection.serve(stream, unread)).await;
             if let Some((stream, luggage)) = moves {
                 doors.forward(stream, luggage);
             }

@@ -2,9 +2,11 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use lull::Lull;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -16,8 +18,8 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
 
 /// Threads with a runtime. Those of a profile are far more than the machine's, and are spread over these.
 pub(super) enum Workers {
-    /// One, which hands nothing over to others: a request costs it least.
-    One { handle: Handle, thread: thread::JoinHandle<()>, end: oneshot::Sender<()> },
+    /// One, which hands nothing over to others and stays awake between batches: a request costs it least.
+    One { handle: Handle, lull: Arc<Lull>, thread: thread::JoinHandle<()>, end: oneshot::Sender<()> },
     /// Several, which share the work.
     Several(Runtime),
 }
@@ -36,6 +38,9 @@ impl Workers {
     fn one() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
+        let lull = Arc::new(Lull::default());
+        let bridged = Arc::clone(&lull);
+        handle.spawn(async move { bridged.bridge().await });
         let (end, ended) = oneshot::channel();
         let work = move || {
             // Nobody says anything: the other end only goes.
@@ -43,7 +48,7 @@ impl Workers {
             runtime.shutdown_timeout(SHUTDOWN_MAX);
         };
         let thread = thread::Builder::new().name("load".to_owned()).spawn(work)?;
-        Ok(Workers::One { handle, thread, end })
+        Ok(Workers::One { handle, lull, thread, end })
     }
 
     fn handle(&self) -> &Handle {
@@ -55,7 +60,13 @@ impl Workers {
 
     /// Has them work on something while the caller goes on.
     pub(super) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-        self.handle().spawn(work)
+        match self {
+            Workers::One { handle, lull, .. } => {
+                let lull = Arc::clone(lull);
+                handle.spawn(async move { lull.attend(work).await })
+            }
+            Workers::Several(runtime) => runtime.spawn(work),
+        }
     }
 
     /// Waits for something, on the caller's thread.
