@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::{Access, Channels, Disposition, File, OpenOptions, Session, Settings, Signing, Target, Tcp, Tree};
+use client::{Access, Bytes, Channels, Disposition, File, OpenOptions, Session, Settings, Signing, Target, Tcp, Tree};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinSet;
 
@@ -136,7 +136,7 @@ async fn load(files: &[File], depth: usize, work: Work) -> Result<u64, Failure> 
 }
 
 fn one_after_another(file: File, work: Work, seed: u64) -> impl Future<Output = Result<u64, client::Error>> + Send {
-    let data = vec![7; work.block];
+    let data = Bytes::from(vec![7; work.block]);
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     async move {
         let mut done = 0;
@@ -146,7 +146,7 @@ fn one_after_another(file: File, work: Work, seed: u64) -> impl Future<Output = 
             state ^= state << 17;
             let offset = state % work.blocks * work.block as u64;
             match work.is_write {
-                true => file.write(offset, &data).await?,
+                true => file.write(offset, data.clone()).await?,
                 false => drop(file.read(offset, work.block).await?),
             }
             done += 1;

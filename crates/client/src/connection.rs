@@ -20,6 +20,7 @@ use crate::guard::Seals;
 use crate::message::{Answer, Request};
 use crate::network::Stream;
 use crate::outbox::{Outbox, SMALL_BYTES_MAX};
+use crate::toil::Toil;
 
 /// The longest answer before the server has proved who it is.
 const STRANGER_BYTES_MAX: usize = 128 << 10;
@@ -56,6 +57,7 @@ pub(crate) struct Core {
     pub(crate) sent: AtomicU64,
     /// Bytes given to the task that sends.
     queued: AtomicU64,
+    pub(crate) toil: Arc<Toil>,
     pub(crate) unsolicited: mpsc::UnboundedSender<Answer>,
 }
 
@@ -67,8 +69,8 @@ pub(crate) struct Desk {
 }
 
 impl Connection {
-    /// Runs the connection. What the server sends unasked goes to `unsolicited`.
-    pub(crate) fn start(stream: Stream, unsolicited: mpsc::UnboundedSender<Answer>) -> Self {
+    /// Runs the connection. What the server sends unasked goes to `unsolicited`; what sending costs is counted in `toil`.
+    pub(crate) fn start(stream: Stream, unsolicited: mpsc::UnboundedSender<Answer>, toil: Arc<Toil>) -> Self {
         let desk = Desk { flight: Flight::new(), outbox: Outbox::default(), nonces: NonceRange::empty() };
         let core = Arc::new(Core {
             desk: Mutex::new(desk),
@@ -84,6 +86,7 @@ impl Connection {
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             queued: AtomicU64::new(0),
+            toil,
             unsolicited,
         });
         let receiver = Arc::clone(&core);
@@ -228,7 +231,7 @@ impl Core {
         preauth: Option<&mut PreauthHash>,
     ) -> Result<(Asked<'_>, Option<Asked<'_>>), Loss> {
         let mut desk = self.desk.lock();
-        let is_small = request.room <= SMALL_BYTES_MAX;
+        let is_small = request.room() <= SMALL_BYTES_MAX;
         let now = match desk.flight.unanswered() {
             0 => {
                 let now = self.tick();
@@ -255,9 +258,9 @@ impl Core {
         } else {
             let mut frame = outbox.large();
             drop(desk);
-            add(&mut frame)?;
+            self.toil.spend(|| add(&mut frame))?;
             let mut desk = self.desk.lock();
-            desk.outbox.add(frame);
+            desk.outbox.add(frame, request.apart().cloned());
             desk.outbox.call()
         };
         if let Some(sender) = sender {

@@ -3,7 +3,7 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use parking_lot::Mutex;
 use wire::fscc::FileClass;
 use wire::ids::{FileId, Guid};
@@ -138,9 +138,9 @@ impl File {
         read::read(&self.state, offset, length).await
     }
 
-    /// Writes all of `data` with one request.
-    pub async fn write(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
-        write::write(&self.state, offset, data).await
+    /// Writes all of `data` with one request. Where much of it is neither signed nor sealed, it is sent from where it lies.
+    pub async fn write(&self, offset: u64, data: impl Into<Bytes>) -> Result<(), Error> {
+        write::write(&self.state, offset, &data.into()).await
     }
 
     /// Has the server bring what was written to its disk.

@@ -64,7 +64,7 @@ impl Flight {
         }
         // "the client MUST consume a number of consecutive MessageIds equal to CreditCharge" (3.2.4.1.5); 0 costs one, too.
         let charge = request.charge.max(1);
-        let first = self.add(charge, request.room, now);
+        let first = self.add(charge, request.room(), now);
         let related = request.related.map(|_| self.add(1, 0, now));
         let more = CREDITS_WANTED.saturating_sub(self.balance).min(CREDITS_STEP);
         Ok(Numbers { first, related, credits: charge.saturating_add(more as u16) })
@@ -226,8 +226,8 @@ mod tests {
             session_id: SessionId(1),
             tree_id: TreeId(1),
             guard: &Guard::Bare,
-            room: 0,
             body: &body,
+            data: None,
             related: None,
         };
         flight.enlist(&request, 0).unwrap().first

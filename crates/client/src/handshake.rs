@@ -318,8 +318,8 @@ impl Step<'_> {
             session_id: self.session_id,
             tree_id: TreeId(0),
             guard: self.guard,
-            room: 512,
             body,
+            data: None,
             related: None,
         };
         connection.ask_unverified(&request, preauth).await.map_err(|Loss(cause)| Error::Lost(cause))

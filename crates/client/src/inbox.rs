@@ -101,11 +101,11 @@ struct Kept {
 }
 
 impl Kept {
-    /// An empty buffer with room for so many bytes.
+    /// An empty buffer with room for so many bytes: of those that are free the one used last, which the processor has at hand.
     fn room(&mut self, bytes: usize) -> BytesMut {
-        match self.ends.iter_mut().position(|(end, _)| end.try_reclaim(bytes)) {
+        match self.ends.iter_mut().rposition(|(end, _)| end.try_reclaim(bytes)) {
             Some(at) => {
-                let (end, length) = self.ends.swap_remove(at);
+                let (end, length) = self.ends.remove(at);
                 self.bytes -= length;
                 end
             }

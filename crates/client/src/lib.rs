@@ -37,9 +37,11 @@ mod protection;
 mod reconnect;
 mod session;
 mod settings;
+mod toil;
 mod transfer;
 mod tree;
 
+pub use bytes::{Bytes, BytesMut};
 pub use channel::Counters;
 pub use command::query_directory::Entry;
 pub use command::query_info::Facts;

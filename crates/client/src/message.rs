@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use secure::Role;
 use secure::seal::{Nonce, TRANSFORM_HEADER_LENGTH};
 use wire::frame::{PREFIX_LENGTH, frame_prefix};
@@ -13,9 +13,14 @@ use wire::status::Status;
 use crate::connection::Loss;
 use crate::error::Error;
 use crate::guard::Guard;
+use crate::outbox::SMALL_BYTES_MAX;
 
 /// Where the messages of a compound begin (3.2.4.1.4).
 const COMPOUND_ALIGNMENT: usize = 8;
+/// Bytes that a body has without the data behind it, about.
+const BODY_BYTES: usize = 128;
+/// Data of fewer bytes is copied into the frame: that costs less than telling the kernel of it.
+const APART_BYTES_MIN: usize = SMALL_BYTES_MAX;
 
 /// A request, but for its number and credits.
 pub(crate) struct Request<'a> {
@@ -27,10 +32,10 @@ pub(crate) struct Request<'a> {
     pub(crate) session_id: SessionId,
     pub(crate) tree_id: TreeId,
     pub(crate) guard: &'a Guard,
-    /// Bytes the body will have, about.
-    pub(crate) room: usize,
     /// Appends the body behind the header.
     pub(crate) body: &'a (dyn Fn(&mut Vec<u8>) + Sync),
+    /// What follows the body: a WRITE's data.
+    pub(crate) data: Option<&'a Bytes>,
     /// What is done at once with the open that this makes.
     pub(crate) related: Option<Related>,
 }
@@ -51,7 +56,19 @@ pub(crate) struct Numbers {
 }
 
 impl Request<'_> {
-    /// Appends the whole frame, signed or sealed, or nothing. A nonce must be there where it is to be sealed.
+    /// Bytes that it has, about.
+    pub(crate) fn room(&self) -> usize {
+        BODY_BYTES + self.data.map_or(0, Bytes::len)
+    }
+
+    /// What is sent from where it lies, behind the frame: data that is neither signed nor sealed and not worth a copy.
+    pub(crate) fn apart(&self) -> Option<&Bytes> {
+        let is_bare = matches!(self.guard, Guard::Bare);
+        self.data.filter(|data| is_bare && self.related.is_none() && data.len() >= APART_BYTES_MIN)
+    }
+
+    /// Appends the frame, signed or sealed, but for what is [`apart`](Self::apart); or nothing. A nonce must be there where it is to be
+    /// sealed.
     pub(crate) fn append(&self, out: &mut Vec<u8>, numbers: Numbers, nonce: Option<Nonce>) -> Result<Frame, Loss> {
         let begin = out.len();
         self.append_frame(out, numbers, nonce).inspect_err(|_| out.truncate(begin))
@@ -61,11 +78,15 @@ impl Request<'_> {
         let transform = if nonce.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
         let begin = out.len();
         let start = begin + PREFIX_LENGTH + transform;
-        out.reserve(PREFIX_LENGTH + transform + HEADER_LENGTH + self.room);
+        let apart_bytes = self.apart().map_or(0, Bytes::len);
+        out.reserve(PREFIX_LENGTH + transform + HEADER_LENGTH + self.room() - apart_bytes);
         out.resize(start, 0);
         let first = self.header(self.command, self.charge, numbers.first, numbers.credits);
         out.extend_from_slice(&first.to_bytes());
         (self.body)(out);
+        if let Some(data) = self.data.filter(|_| apart_bytes == 0) {
+            out.extend_from_slice(data);
+        }
         if let (Some(related), Some(id)) = (self.related, numbers.related) {
             let length = (out.len() - start).next_multiple_of(COMPOUND_ALIGNMENT);
             out.resize(start + length, 0);
@@ -84,9 +105,10 @@ impl Request<'_> {
             let sealed = seals.sealer.seal(&mut frame[PREFIX_LENGTH..], seals.session_id, nonce);
             sealed.map_err(|_| Loss("a message cannot be sealed"))?;
         }
-        let prefix = frame_prefix(frame.len() - PREFIX_LENGTH).map_err(|_| Loss("a request is too long"))?;
+        let length = frame.len() + apart_bytes;
+        let prefix = frame_prefix(length - PREFIX_LENGTH).map_err(|_| Loss("a request is too long"))?;
         frame[..PREFIX_LENGTH].copy_from_slice(&prefix);
-        Ok(Frame { length: frame.len(), message: start..out.len() })
+        Ok(Frame { length, message: start..out.len() })
     }
 
     fn header(&self, command: Command, charge: u16, id: MessageId, credits: u16) -> Header {
@@ -114,7 +136,7 @@ impl Request<'_> {
 
 /// A frame ready to be sent.
 pub(crate) struct Frame {
-    /// Of all of it.
+    /// Of all of it, with what is apart.
     pub(crate) length: usize,
     /// Where the message stands, as the pre-authentication hash wants it; encrypted where it is sealed.
     pub(crate) message: Range<usize>,
@@ -171,5 +193,58 @@ impl Answer {
     /// The answer where its status is one of `good`, else a refusal to do what `doing` says.
     pub(crate) fn expect(self, good: &[Status], doing: impl FnOnce() -> String) -> Result<Self, Error> {
         if good.contains(&self.status()) { Ok(self) } else { Err(Error::refused(self.status(), doing())) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use secure::sign::{SigningAlgorithm, SigningKey};
+
+    use super::*;
+
+    /// The frame of a WRITE of so many bytes without what is apart, its whole length, and the bytes apart.
+    fn written(guard: &Guard, bytes: usize) -> (Vec<u8>, usize, usize) {
+        let data = Bytes::from(vec![7; bytes]);
+        let request = Request {
+            command: Command::WRITE,
+            charge: 1,
+            flags: Flags::NONE,
+            channel_sequence: 0,
+            session_id: SessionId(1),
+            tree_id: TreeId(1),
+            guard,
+            body: &|out| out.extend_from_slice(&[0; 48]),
+            data: Some(&data),
+            related: None,
+        };
+        let mut out = Vec::new();
+        let numbers = Numbers { first: MessageId(5), related: None, credits: 1 };
+        let frame = request.append(&mut out, numbers, None).map_err(|loss| loss.0).unwrap();
+        let apart = request.apart().map_or(0, |apart| {
+            assert_eq!(apart.as_ptr(), data.as_ptr(), "it is not copied");
+            apart.len()
+        });
+        (out, frame.length, apart)
+    }
+
+    #[test]
+    fn much_bare_data_is_sent_from_where_it_lies_and_announced_with_its_frame() {
+        let head = PREFIX_LENGTH + HEADER_LENGTH + 48;
+        let (frame, length, apart) = written(&Guard::Bare, 64 << 10);
+        assert_eq!((frame.len(), length, apart), (head, head + (64 << 10), 64 << 10));
+        assert_eq!(frame[..PREFIX_LENGTH], frame_prefix(length - PREFIX_LENGTH).unwrap());
+    }
+
+    #[test]
+    fn little_data_and_what_is_signed_is_in_its_frame() {
+        let head = PREFIX_LENGTH + HEADER_LENGTH + 48;
+        let key = SigningKey::new(SigningAlgorithm::AesGmac, [1; 16]);
+        for (guard, bytes) in [(Guard::Bare, 4096), (Guard::Signed(Arc::new(key)), 64 << 10)] {
+            let (frame, length, apart) = written(&guard, bytes);
+            assert_eq!((frame.len(), length, apart), (head + bytes, head + bytes, 0));
+            assert!(frame[head..].iter().all(|byte| *byte == 7));
+        }
     }
 }

@@ -8,10 +8,12 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
 use crate::connection::{Core, Loss};
+use crate::toil::Toil;
 
 /// Requests of so many bytes at most are small: copying them together costs less than telling the kernel of each.
 pub(crate) const SMALL_BYTES_MAX: usize = 16 << 10;
@@ -39,7 +41,20 @@ pub(crate) struct Outbox {
 #[derive(Default)]
 pub(crate) struct Batch {
     small: Vec<u8>,
-    large: Vec<Vec<u8>>,
+    large: Vec<Large>,
+}
+
+/// A large frame.
+struct Large {
+    frame: Vec<u8>,
+    /// The end of the frame, where that is sent from where it lies.
+    apart: Option<Bytes>,
+}
+
+impl Large {
+    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(self.frame.as_slice()).chain(self.apart.as_deref())
+    }
 }
 
 impl Outbox {
@@ -53,9 +68,9 @@ impl Outbox {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Adds a large frame.
-    pub(crate) fn add(&mut self, frame: Vec<u8>) {
-        self.next.large.push(frame);
+    /// Adds a large frame, and what of it is apart.
+    pub(crate) fn add(&mut self, frame: Vec<u8>, apart: Option<Bytes>) {
+        self.next.large.push(Large { frame, apart });
     }
 
     /// Who is to be woken because there is something to send.
@@ -82,7 +97,7 @@ impl Outbox {
             batch.small = Vec::new();
         }
         let mut kept = self.spare.iter().map(Vec::capacity).sum::<usize>();
-        for mut frame in batch.large.drain(..) {
+        for Large { mut frame, .. } in batch.large.drain(..) {
             kept += frame.capacity();
             if self.spare.len() < SPARE_MAX && kept <= SPARE_BYTES_MAX {
                 frame.clear();
@@ -99,15 +114,15 @@ impl Core {
         loop {
             poll_fn(|task| self.desk.lock().outbox.poll(&mut batch, task)).await;
             let sent = if batch.large.is_empty() {
-                self.send_slices(&mut writer, &mut [IoSlice::new(&batch.small)]).await
+                self.send_slices(&mut writer, &mut [IoSlice::new(&batch.small)], None).await
             } else {
-                let frames = batch.large.iter().map(Vec::as_slice);
+                let frames = batch.large.iter().flat_map(Large::parts);
                 let mut slices: Vec<_> =
                     std::iter::once(batch.small.as_slice()).chain(frames).map(IoSlice::new).collect();
                 // The first may be empty, and a stream without vectored writes takes one at a time.
                 let mut rest = &mut slices[..];
                 IoSlice::advance_slices(&mut rest, 0);
-                self.send_slices(&mut writer, rest).await
+                self.send_slices(&mut writer, rest, Some(&self.toil)).await
             };
             if let Err(loss) = sent {
                 return loss;
@@ -115,11 +130,21 @@ impl Core {
         }
     }
 
-    async fn send_slices(&self, mut writer: impl AsyncWrite + Unpin, mut rest: &mut [IoSlice<'_>]) -> Result<(), Loss> {
+    /// Sends all of `rest`; what large frames cost is counted.
+    async fn send_slices(
+        &self,
+        mut writer: impl AsyncWrite + Unpin,
+        mut rest: &mut [IoSlice<'_>],
+        toil: Option<&Toil>,
+    ) -> Result<(), Loss> {
         while !rest.is_empty() {
             let mut waits_since = None;
             let write = poll_fn(|task| {
-                let write = Pin::new(&mut writer).poll_write_vectored(task, rest);
+                let mut write = || Pin::new(&mut writer).poll_write_vectored(task, rest);
+                let write = match toil {
+                    Some(toil) => toil.spend(write),
+                    None => write(),
+                };
                 if write.is_pending() {
                     waits_since.get_or_insert_with(Instant::now);
                 }

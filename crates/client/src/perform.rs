@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 use wire::header::Flags;
 use wire::ids::{Command, FileId, TreeId};
@@ -40,8 +41,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) open: Option<&'a OpenState>,
     /// Bytes of data that go out or come in.
     pub(crate) bytes: usize,
-    /// Bytes to send, where they are data.
-    pub(crate) room: usize,
+    /// Data to send behind the body.
+    pub(crate) data: Option<&'a Bytes>,
     /// Whether asking twice is to be told apart from asking anew.
     pub(crate) again: Again,
     /// Appends the body. The id is the open's as it is at the time.
@@ -67,7 +68,7 @@ impl<'a> Ask<'a> {
             tree: None,
             open: None,
             bytes: 0,
-            room: 0,
+            data: None,
             again: Again::Anew,
             body,
             related: None,
@@ -136,8 +137,8 @@ impl Way {
             session_id: self.identity.session_id,
             tree_id: ask.tree.map_or(TreeId(0), TreeState::id),
             guard,
-            room: ask.room + 128,
             body: &body,
+            data: ask.data,
             related: ask.related,
         };
         self.channel.ask(&request, ask.bytes).await
@@ -150,7 +151,7 @@ impl Shared {
         let mut losses = 0;
         let mut patience: Option<Instant> = None;
         loop {
-            let way = self.way(ask.charge()).await?;
+            let way = self.way(ask).await?;
             let is_replay = losses > 0 && ask.again == Again::Replayed;
             match way.ask(ask, self.settings.seal, is_replay).await {
                 Ok(answer) if is_session_over(answer.status()) && losses < LOSSES_MAX => {
@@ -173,7 +174,7 @@ impl Shared {
 
     /// Asks once, where there is a channel at once.
     pub(crate) async fn perform_once(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
-        let way = self.pick(ask.charge()).ok_or(Error::Lost("no connection is left"))?;
+        let way = self.pick(ask).ok_or(Error::Lost("no connection is left"))?;
         match way.ask(ask, self.settings.seal, false).await {
             Ok(answer) => Ok(answer),
             Err(Failed::Final(error)) => Err(error),
@@ -192,8 +193,8 @@ impl Shared {
     }
 
     /// The way for the next request, once there is one.
-    async fn way(&self, charge: u16) -> Result<Way, Error> {
-        if let Some(way) = self.pick(charge) {
+    async fn way(&self, ask: &Ask<'_>) -> Result<Way, Error> {
+        if let Some(way) = self.pick(ask) {
             return Ok(way);
         }
         loop {
@@ -202,17 +203,18 @@ impl Shared {
             if let Phase::Gone(error) = &self.state.lock().phase {
                 return Err(error.clone());
             }
-            if let Some(way) = self.pick(charge) {
+            if let Some(way) = self.pick(ask) {
                 return Ok(way);
             }
             changed.await;
         }
     }
 
-    fn pick(&self, charge: u16) -> Option<Way> {
+    fn pick(&self, ask: &Ask<'_>) -> Option<Way> {
         let ways = self.ways.load();
         let ways = ways.as_ref()?;
-        let (channel, is_much) = ways.pick(charge)?;
+        let is_limit = ask.data.is_some() && self.toil.is_much();
+        let (channel, is_much) = ways.pick(ask.charge(), is_limit)?;
         if is_much {
             self.call.notify_one();
         }
@@ -222,13 +224,14 @@ impl Shared {
 
 impl Ways {
     /// The first channel with little to do, else the one with least: what is small or soon done stays on one channel, what queues
-    /// spreads. And whether there is so much to do that more channels would help.
-    fn pick(&self, charge: u16) -> Option<(&Arc<Channel>, bool)> {
+    /// spreads. And whether there is so much to do that more channels would help. Where `is_own_limit`, they would not: the thread that
+    /// sends has no time for them.
+    fn pick(&self, charge: u16, is_own_limit: bool) -> Option<(&Arc<Channel>, bool)> {
         let mut least = None;
         let live = self.channels.iter().filter(|channel| !channel.connection.has_ended());
         for (number, channel) in live.enumerate() {
             let (own, affords) = (channel.work(), channel.connection.affords(charge));
-            if affords && has_time(channel, own) {
+            if affords && (is_own_limit || has_time(channel, own)) {
                 return Some((channel, number > 0));
             }
             let rank = (!affords, own);

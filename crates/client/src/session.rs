@@ -32,6 +32,7 @@ use crate::pairing::Pair;
 use crate::perform::{Ask, Ways};
 use crate::reconnect;
 use crate::settings::{Channels, Settings};
+use crate::toil::Toil;
 use crate::tree::{Tree, TreeState};
 
 /// How long a connection may take until it is a channel.
@@ -105,6 +106,8 @@ pub(crate) struct Shared {
     pub(crate) call: Notify,
     pub(crate) paths: Mutex<Paths>,
     pub(crate) unsolicited: mpsc::UnboundedSender<Answer>,
+    /// What sending costs on all channels.
+    pub(crate) toil: Arc<Toil>,
 }
 
 /// What changes while a session lives.
@@ -158,6 +161,7 @@ impl Session {
             call: Notify::new(),
             paths: Mutex::default(),
             unsolicited,
+            toil: Arc::new(Toil::here()),
         });
         reconnect::establish(&shared).await?;
         tokio::spawn(keeper::keep(Arc::downgrade(&shared)));
@@ -358,7 +362,7 @@ impl Shared {
         let stream = self.network.connect(from, to).await;
         let stream = stream.map_err(|cause| Error::unreachable(&to.to_string(), &cause))?;
         let local = stream.local;
-        Ok((Connection::start(stream, self.unsolicited.clone()), local))
+        Ok((Connection::start(stream, self.unsolicited.clone(), Arc::clone(&self.toil)), local))
     }
 
     fn offer<'a>(&'a self, terms: Option<&'a Terms>) -> Offer<'a> {

@@ -1,5 +1,6 @@
 //! Whole files: split into requests of a size, many in flight.
 
+use bytes::BytesMut;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
@@ -61,26 +62,26 @@ impl File {
         let mut next = offset;
         let mut is_over = false;
         let mut flight = FuturesUnordered::new();
-        let mut buffers: Vec<Vec<u8>> = Vec::new();
+        let mut buffers: Vec<BytesMut> = Vec::new();
         let mut window = FIRST_IN_FLIGHT;
         loop {
             while !is_over && flight.len() < window {
-                let mut buffer = buffers.pop().unwrap_or_else(|| vec![0; step]);
+                let mut buffer = buffers.pop().unwrap_or_else(|| BytesMut::zeroed(step));
                 let count = give(next, &mut buffer)?;
                 is_over = count == 0;
                 if !is_over {
                     let at = next;
                     next += count as u64;
-                    flight.push(async move {
-                        let written = self.write(at, buffer.get(..count).unwrap_or_default()).await;
-                        (buffer, written)
-                    });
+                    let buffer = buffer.freeze();
+                    let data = buffer.slice(..count.min(step));
+                    flight.push(async move { (buffer, self.write(at, data).await) });
                 }
             }
             let Some((buffer, written)) = flight.next().await else { return Ok(next - offset) };
             written?;
             window = (window + 1).min(IN_FLIGHT_MAX);
-            buffers.push(buffer);
+            // Nobody else looks at it any more, unless the request was asked again.
+            buffers.extend(buffer.try_into_mut());
         }
     }
 }

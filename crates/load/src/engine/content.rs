@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::sync::Arc;
 
+use client::{Bytes, BytesMut};
 use fastrand::Rng;
 
 use crate::engine::Failure;
@@ -15,7 +15,7 @@ const ALIGN_BYTES: usize = 512;
 /// Bytes to write, which all threads share.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
-    bytes: Arc<Vec<u8>>,
+    bytes: Bytes,
     block: usize,
     /// Places where a piece may begin.
     places: u64,
@@ -24,7 +24,7 @@ pub(super) struct Content {
 /// The sources of a time span's targets, each of which exists once.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    made: HashMap<WriteContent, Arc<Vec<u8>>>,
+    made: HashMap<WriteContent, Bytes>,
 }
 
 impl Contents {
@@ -32,13 +32,13 @@ impl Contents {
     pub(super) fn of(&mut self, span: &TimeSpan, content: &WriteContent, block: u32) -> Result<Content, Failure> {
         let block = block as usize;
         let bytes = match content {
-            WriteContent::Sequence => Arc::new((0..block).map(|at| at as u8).collect()),
-            WriteContent::Zeros => Arc::new(vec![0; block]),
+            WriteContent::Sequence => (0..block).map(|at| at as u8).collect(),
+            WriteContent::Zeros => vec![0; block].into(),
             WriteContent::Source { bytes, file } => match self.made.get(content) {
-                Some(bytes) => Arc::clone(bytes),
+                Some(bytes) => bytes.clone(),
                 None => {
                     let source = source(*bytes, file.as_deref(), span.random_seed)?;
-                    self.made.insert(content.clone(), Arc::clone(&source));
+                    self.made.insert(content.clone(), source.clone());
                     source
                 }
             },
@@ -56,14 +56,27 @@ impl Contents {
 
 impl Content {
     /// One block: of all there are, the one that the ticket decides.
-    pub(super) fn piece(&self, ticket: u64) -> &[u8] {
+    pub(super) fn piece(&self, ticket: u64) -> Bytes {
         let begin = (ticket % self.places) as usize * ALIGN_BYTES;
-        self.bytes.get(begin..begin + self.block).unwrap_or_default()
+        self.bytes.slice(begin..begin + self.block)
+    }
+}
+
+/// Random bytes that are made anew for each write, in memory that is used again once they are sent.
+#[derive(Debug, Default)]
+pub(super) struct Random(BytesMut);
+
+impl Random {
+    /// One block, which the ticket decides.
+    pub(super) fn make(&mut self, length: usize, ticket: u64) -> Bytes {
+        self.0.resize(length, 0);
+        Rng::with_seed(ticket).fill(&mut self.0);
+        self.0.split().freeze()
     }
 }
 
 /// A source of so many bytes: random, or what is in a file, over and over.
-fn source(bytes: u64, file: Option<&str>, seed: u64) -> Result<Arc<Vec<u8>>, Failure> {
+fn source(bytes: u64, file: Option<&str>, seed: u64) -> Result<Bytes, Failure> {
     let too_large = || Failure {
         what: format!("there is no memory for a source of {bytes} bytes"),
         remedy: "give -Z a smaller size".to_owned(),
@@ -86,7 +99,7 @@ fn source(bytes: u64, file: Option<&str>, seed: u64) -> Result<Arc<Vec<u8>>, Fai
             source.chunks_mut(given.len()).for_each(|part| part.copy_from_slice(&given[..part.len()]));
         }
     }
-    Ok(Arc::new(source))
+    Ok(source.into())
 }
 
 #[cfg(test)]
@@ -118,7 +131,7 @@ mod tests {
         let source = WriteContent::Source { bytes: 8192, file: None };
         let one = contents.of(&TimeSpan::default(), &source, 512).unwrap();
         let other = contents.of(&TimeSpan::default(), &source, 4096).unwrap();
-        assert!(Arc::ptr_eq(&one.bytes, &other.bytes));
+        assert_eq!(one.bytes.as_ptr(), other.bytes.as_ptr());
     }
 
     #[test]

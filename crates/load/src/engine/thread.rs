@@ -9,6 +9,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use crate::engine::Failure;
+use crate::engine::content::Random;
 use crate::engine::offsets::Offsets;
 use crate::engine::pace::Pace;
 use crate::engine::plan::{Lane, ThreadPlan};
@@ -124,7 +125,7 @@ impl Thread {
     /// One request after the other.
     async fn slot(&self, lane: Option<usize>, window: &Window) -> Result<(), Failure> {
         let mut position = None;
-        let mut own = Vec::new();
+        let mut own = Random::default();
         let mut free = window.now();
         let mut done = None;
         loop {
@@ -141,7 +142,7 @@ impl Thread {
         }
     }
 
-    async fn ask(&self, step: &Step, own: &mut Vec<u8>) -> Result<(), Failure> {
+    async fn ask(&self, step: &Step, own: &mut Random) -> Result<(), Failure> {
         let Opened { file, ready, .. } = &self.files[step.lane];
         let length = ready.target.block_bytes as usize;
         let done = match step.kind {
@@ -149,11 +150,7 @@ impl Thread {
                 Ok(data) if data.len() < length => return Err(shortened(ready, step.offset)),
                 other => other.map(|_| ()),
             },
-            Kind::Write if self.random_write_data => {
-                own.resize(length, 0);
-                Rng::with_seed(step.ticket).fill(own);
-                file.write(step.offset, own).await
-            }
+            Kind::Write if self.random_write_data => file.write(step.offset, own.make(length, step.ticket)).await,
             Kind::Write => file.write(step.offset, ready.content.piece(step.ticket)).await,
         };
         done.map_err(|error| Failure::of(&ready.target.path, &error))

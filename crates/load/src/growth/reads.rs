@@ -33,7 +33,7 @@ impl Reader {
             ..OpenOptions::default()
         };
         let file = tree.open(NAME, options).await?;
-        file.write(0, &vec![0x5a; FILE_BYTES]).await?;
+        file.write(0, vec![0x5a; FILE_BYTES]).await?;
         Ok(Reader { file, _session: session })
     }
 

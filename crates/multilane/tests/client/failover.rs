@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::{Disposition, Settings};
+use client::{Bytes, Disposition, Settings};
 use futures_util::future::join_all;
 use server::admin::{Multichannel, Sealing};
 use tokio::time::Instant;
@@ -19,21 +19,27 @@ fn channels_come_back_with_their_link() {
         let session = session(&links, Settings::default()).await;
         let tree = session.tree("ram").await.unwrap();
         let file = tree.open("f", making(Disposition::Create)).await.unwrap();
-        let data = vec![7; 1 << 20];
+        let data = Bytes::from(vec![7; 1 << 20]);
         session.widen().await.unwrap();
         assert_eq!(session.connected().channels.len(), 4);
-        join_all((0..16).map(|at| file.write(at << 20, &data))).await.into_iter().for_each(Result::unwrap);
+        join_all((0..16).map(|at| file.write(at << 20, data.clone()))).await.into_iter().for_each(Result::unwrap);
         for (cut, left) in [(vec![0], 3), (vec![1, 2, 3], 1)] {
             cut.iter().for_each(|link| links.set(*link, Link::Held));
             let started = Instant::now();
             while session.connected().channels.len() > left {
-                join_all((0..16).map(|at| file.write(at << 20, &data))).await.into_iter().for_each(Result::unwrap);
+                join_all((0..16).map(|at| file.write(at << 20, data.clone())))
+                    .await
+                    .into_iter()
+                    .for_each(Result::unwrap);
                 assert!(started.elapsed() < Duration::from_secs(2), "dead channels are found");
             }
             cut.iter().for_each(|link| links.set(*link, Link::Up(Weather::FAIR)));
             let started = Instant::now();
             while session.connected().channels.len() < 4 {
-                join_all((0..16).map(|at| file.write(at << 20, &data))).await.into_iter().for_each(Result::unwrap);
+                join_all((0..16).map(|at| file.write(at << 20, data.clone())))
+                    .await
+                    .into_iter()
+                    .for_each(Result::unwrap);
                 assert!(started.elapsed() < Duration::from_secs(15), "channels come back");
             }
         }
@@ -48,13 +54,13 @@ fn channels_come_back_once_the_server_has_found_the_old_ones_dead() {
         let session = session(&links, Settings::default()).await;
         let tree = session.tree("ram").await.unwrap();
         let file = tree.open("f", making(Disposition::Create)).await.unwrap();
-        let data = vec![7; 1 << 20];
+        let data = Bytes::from(vec![7; 1 << 20]);
         session.widen().await.unwrap();
         (1..4).for_each(|link| links.forget(link));
         let started = Instant::now();
         let mut least = 4;
         while started.elapsed() < KEEPALIVE + Duration::from_secs(8) {
-            join_all((0..16).map(|at| file.write(at << 20, &data))).await.into_iter().for_each(Result::unwrap);
+            join_all((0..16).map(|at| file.write(at << 20, data.clone()))).await.into_iter().for_each(Result::unwrap);
             least = least.min(session.connected().channels.len());
         }
         assert_eq!(least, 1, "the server refuses new channels while it holds the old ones");
@@ -72,9 +78,9 @@ fn a_write_that_drains_slowly_is_no_silence() {
         let file = tree.open("f", making(Disposition::Create)).await.unwrap();
         session.widen().await.unwrap();
         links.set(1, Link::Slow { bytes_per_second: 125_000 });
-        let data = vec![7; 1 << 20];
+        let data = Bytes::from(vec![7; 1 << 20]);
         for _ in 0..3 {
-            join_all((0..4).map(|at| file.write(at << 20, &data))).await.into_iter().for_each(Result::unwrap);
+            join_all((0..4).map(|at| file.write(at << 20, data.clone()))).await.into_iter().for_each(Result::unwrap);
         }
         let connected = session.connected();
         assert!(connected.channels.iter().all(|channel| channel.sent_bytes > 1 << 20), "{connected:?}");

@@ -105,10 +105,12 @@ async fn seen(client: Signing, server: ServerSigning) -> Arc<Seen> {
     assert_eq!(session.connected().channels.len(), 4);
     let make = OpenOptions { access: Access::Write, disposition: Disposition::Overwrite, ..OpenOptions::default() };
     let file = tree.open("file", make).await.unwrap();
-    file.write(0, b"abc").await.unwrap();
+    file.write(0, &b"abc"[..]).await.unwrap();
+    let large: Vec<u8> = (0..100_000).map(|at| (at / 7) as u8).collect();
+    file.write(3, large.clone()).await.unwrap();
     file.close().await.unwrap();
     let file = tree.open("file", OpenOptions::default()).await.unwrap();
-    assert_eq!(&*file.read(0, 10).await.unwrap(), b"abc");
+    assert!(*file.read(0, 200_000).await.unwrap() == [b"abc", &large[..]].concat());
     session.close().await.unwrap();
     Arc::clone(&watched.seen)
 }

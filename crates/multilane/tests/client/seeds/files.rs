@@ -54,7 +54,7 @@ impl Watched {
             indices.iter().for_each(|index| self.must_stand(*index));
         }
         let data: Vec<_> = indices.iter().map(|index| block(*index, round)).collect();
-        let writes = indices.iter().zip(&data).map(|(index, data)| {
+        let writes = indices.iter().zip(data).map(|(index, data)| {
             let at = *index;
             let file = &self.file;
             async move {

@@ -16,7 +16,7 @@ pub(super) async fn names(tree: &Tree, chance: &Chance) {
     for round in 0..ROUNDS {
         let (first, second) = (format!("name{round}"), format!("other{round}"));
         let made = tree.open(&first, options(Access::Write, Disposition::Create, false)).await.unwrap();
-        made.write(0, first.as_bytes()).await.unwrap();
+        made.write(0, first.clone()).await.unwrap();
         made.close().await.unwrap();
         tree.rename(&first, &second, false).await.unwrap();
         assert_eq!(tree.facts(&second).await.unwrap().end_of_file, first.len() as u64);
@@ -32,7 +32,7 @@ pub(super) async fn names_kept(tree: &Tree, chance: &Chance) {
     for round in 0..ROUNDS {
         let name = format!("kept{round}");
         let made = tree.open(&name, options(Access::Write, Disposition::Create, true)).await.unwrap();
-        made.write(0, name.as_bytes()).await.unwrap();
+        made.write(0, name).await.unwrap();
         made.close().await.unwrap();
         sleep(Duration::from_millis(chance.below(200))).await;
     }

@@ -1,0 +1,105 @@
+//! How much of its time a session's thread spends on sending: where one thread does all of the client's work and sending takes much of it,
+//! more connections give it nothing.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::time::Instant;
+
+/// How far back it looks, about.
+const LOOK_BACK: Duration = Duration::from_millis(5);
+/// One part of the time in so many is much: the rest goes into waking, counting and taking answers.
+const PARTS: u32 = 3;
+
+/// What sending costs all connections of one session together.
+#[derive(Default)]
+pub(crate) struct Toil {
+    /// There is only one thread, which does everything.
+    is_alone: bool,
+    is_much: AtomicBool,
+    lately: Mutex<Option<Lately>>,
+}
+
+/// Time that was spent since a moment.
+#[derive(Clone, Copy)]
+struct Lately {
+    since: Instant,
+    spent: Duration,
+}
+
+impl Toil {
+    /// Of a session whose tasks go on in the runtime that this is called in.
+    pub(crate) fn here() -> Self {
+        let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+        Toil { is_alone: matches!(flavor, Ok(RuntimeFlavor::CurrentThread)), ..Toil::default() }
+    }
+
+    /// Does some work that belongs to sending.
+    pub(crate) fn spend<T>(&self, work: impl FnOnce() -> T) -> T {
+        if !self.is_alone {
+            return work();
+        }
+        let begun = Instant::now();
+        let done = work();
+        self.count(begun, Instant::now());
+        done
+    }
+
+    /// True where the thread that sends is what limits.
+    pub(crate) fn is_much(&self) -> bool {
+        self.is_much.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, begun: Instant, ended: Instant) {
+        let mut lately = self.lately.lock();
+        let Lately { since, spent } = lately.get_or_insert(Lately { since: begun, spent: Duration::ZERO });
+        *spent += ended - begun;
+        let passed = ended - *since;
+        if passed >= LOOK_BACK {
+            self.is_much.store(*spent * PARTS >= passed, Ordering::Relaxed);
+            // What is longer ago counts for less.
+            *since = ended - LOOK_BACK / 2;
+            *spent = spent.mul_f64(0.5 * LOOK_BACK.as_secs_f64() / passed.as_secs_f64());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether `busy` of each millisecond, of so many, is much.
+    fn judged(toil: &Toil, milliseconds: u32, busy: Duration) -> bool {
+        let start = Instant::now();
+        for number in 0..milliseconds {
+            let begun = start + Duration::from_millis(1) * number;
+            toil.count(begun, begun + busy);
+        }
+        toil.is_much()
+    }
+
+    #[test]
+    fn a_thread_that_mostly_sends_is_what_limits_and_one_that_mostly_waits_is_not() {
+        for (busy, is_much) in [(100, false), (250, false), (450, true), (900, true)] {
+            assert_eq!(judged(&Toil::default(), 30, Duration::from_micros(busy)), is_much, "{busy} us of each ms");
+        }
+    }
+
+    #[test]
+    fn what_was_long_ago_is_forgotten() {
+        let toil = Toil::default();
+        assert!(judged(&toil, 30, Duration::from_micros(900)));
+        assert!(!judged(&toil, 60, Duration::from_micros(50)));
+    }
+
+    #[test]
+    fn only_a_thread_that_does_all_of_the_work_is_judged() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let alone = runtime.block_on(async { Toil::here() });
+        let others = Toil::here();
+        [&alone, &others].into_iter().for_each(|toil| toil.spend(|| ()));
+        assert_eq!([alone, others].map(|toil| toil.lately.lock().is_some()), [true, false]);
+    }
+}
