@@ -66,10 +66,23 @@ pub struct TargetResults {
     pub path: String,
     /// The target's length in bytes.
     pub file_bytes: u64,
+    /// Its distribution as it lies over the file; empty where it has none.
+    pub effective: Vec<EffectiveRange>,
     /// Reads.
     pub read: Counts,
     /// Writes.
     pub write: Counts,
+}
+
+/// A part of a target, and the part of the requests that goes there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EffectiveRange {
+    /// Percent of the requests.
+    pub io_percent: f64,
+    /// The first byte in the file.
+    pub begin: u64,
+    /// The byte behind the last.
+    pub end: u64,
 }
 
 /// Requests of one kind.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::distribution;
 use super::machine::{self, Machine};
 use super::size::shown;
-use super::totals::{Kind, NOT_MEASURED, Sums, begun, latency, quantile_ms, targets, was_measured};
+use super::totals::{Kind, NOT_MEASURED, Sums, begun, distributed, latency, quantile_ms, targets, was_measured};
 use crate::profile::{Pattern, Profile, SoftwareCache, Target, Throughput, TimeSpan, WriteContent};
-use crate::results::{CpuUsage, Latency, Results, TargetResults, TimeSpanResults};
+use crate::results::{CpuUsage, EffectiveRange, Latency, Results, TargetResults, TimeSpanResults};
 
 const STARS: &str = "*******************************************************************************\n";
 const MEBIBYTE: f64 = 1_048_576.0;
@@ -384,6 +384,12 @@ fn client(results: &TimeSpanResults) -> String {
     for (index, channel) in results.channels.iter().enumerate() {
         let (received, sent) = (channel.received_bytes, channel.sent_bytes);
         text += &format!("{index:7} | {received:15} | {sent:15} | {} -> {}\n", channel.local, channel.remote);
+    }
+    for (path, ranges) in distributed(results) {
+        text += &format!("\neffective IO distribution: {path}\n");
+        for EffectiveRange { io_percent, begin, end } in ranges {
+            text += &format!("   {io_percent:5.1}% of IO => bytes [{begin} - {end})\n");
+        }
     }
     text
 }

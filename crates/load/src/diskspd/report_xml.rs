@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::machine::{self, Machine, Processor};
 use super::profile_xml;
-use super::totals::{Kind, NOT_MEASURED, Sums, begun, latency, quantile_ms, targets};
+use super::totals::{Kind, NOT_MEASURED, Sums, begun, distributed, latency, quantile_ms, targets};
 use super::xml::Writer;
 use crate::profile::{Profile, TimeSpan};
-use crate::results::{CpuUsage, Latency, Results, TargetResults, TimeSpanResults};
+use crate::results::{CpuUsage, EffectiveRange, Latency, Results, TargetResults, TimeSpanResults};
 
 /// The version whose reports these are like, with a tag as DiskSpd's own builds have it, and its date.
 const VERSION: &str = concat!("2.2.0-multilane-", env!("CARGO_PKG_VERSION"));
@@ -261,6 +261,15 @@ fn client(results: &TimeSpanResults, xml: &mut Writer) {
                 ("SentBytes", channel.sent_bytes.to_string()),
             ],
         );
+    }
+    for (path, ranges) in distributed(results) {
+        xml.open_with("EffectiveDistribution", &[("Path", path.to_owned())]);
+        for EffectiveRange { io_percent, begin, end } in ranges {
+            let attributes =
+                [("IO", format!("{io_percent:.1}")), ("Begin", begin.to_string()), ("End", end.to_string())];
+            xml.empty("Range", &attributes);
+        }
+        xml.close("EffectiveDistribution");
     }
     xml.close("Client");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::profile::{Profile, TimeSpan};
-use crate::results::{Counts, Latency, Results, TargetResults, TimeSpanResults};
+use crate::results::{Counts, EffectiveRange, Latency, Results, TargetResults, TimeSpanResults};
 
 /// Which requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +95,18 @@ impl Sums {
 /// The targets of all threads, in their order.
 pub(super) fn targets(results: &TimeSpanResults) -> impl Iterator<Item = &TargetResults> + Clone {
     results.threads.iter().flat_map(|thread| &thread.targets)
+}
+
+/// The paths whose distribution lies over the file in a way of its own, each with its ranges. All threads of a target have the same.
+pub(super) fn distributed(results: &TimeSpanResults) -> Vec<(&str, &[EffectiveRange])> {
+    let mut distributed = Vec::new();
+    for target in targets(results).filter(|target| !target.effective.is_empty()) {
+        let of_target = (target.path.as_str(), target.effective.as_slice());
+        if !distributed.contains(&of_target) {
+            distributed.push(of_target);
+        }
+    }
+    distributed
 }
 
 /// All latencies of some results, merged.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fastrand::Rng;
 
 use crate::profile::{DistributionKind, DistributionRange, Pattern, Target};
+use crate::results::EffectiveRange;
 
 /// The part of a file that a target uses. At least one block fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(super) struct Offsets {
     /// The next sequential offset in the region.
     next: u64,
     ranges: Vec<Range>,
+    /// The ranges are those of a distribution.
+    is_distributed: bool,
 }
 
 /// In which order they come.
@@ -93,7 +96,9 @@ impl Offsets {
         if first.saturating_add(block) > region.length {
             return Err(format!("thread {thread} of the target would begin {first} bytes into it, behind its end"));
         }
-        let mut offsets = Offsets { order, region, block, step, first, next: first, ranges: Vec::new() };
+        let is_distributed = !target.distribution.is_empty();
+        let mut offsets =
+            Offsets { order, region, block, step, first, next: first, ranges: Vec::new(), is_distributed };
         if matches!(order, Order::Random | Order::Mixed(_)) {
             offsets.ranges = offsets.spread(&target.distribution, target.distribution_kind);
             if offsets.ranges.is_empty() {
@@ -104,6 +109,19 @@ impl Offsets {
             offsets.next = offsets.random(chance);
         }
         Ok(offsets)
+    }
+
+    /// Where a distribution sends how much of the requests, in this file; empty where there is none.
+    pub(super) fn effective(&self) -> Vec<EffectiveRange> {
+        let mut before = 0;
+        let all = self.ranges.last().map_or(1, |last| last.up_to.max(1));
+        let effective = |range: &Range| {
+            let begin = self.region.begin + range.first;
+            let io_percent = (range.up_to - before) as f64 * 100.0 / all as f64;
+            before = range.up_to;
+            EffectiveRange { io_percent, begin, end: begin + (range.offsets - 1) * self.step + self.block }
+        };
+        if self.is_distributed { self.ranges.iter().map(effective).collect() } else { Vec::new() }
     }
 
     /// The next one. `slot` is where the slot that asks has been, `shared` where all threads of the target have.
@@ -275,6 +293,26 @@ mod tests {
         let all = first(10_001, &target, 4 << 20, 0);
         let on = all.windows(2).filter(|pair| pair[1] == pair[0] + 4).count();
         assert!((4_500..5_500).contains(&on), "{on} of 10000 go on");
+    }
+
+    #[test]
+    fn a_distribution_is_told_as_it_lies_over_the_file() {
+        let range = |io_percent, start, length| DistributionRange { io_percent, start, length };
+        // The last one lies behind the end, and the others share its requests.
+        let distribution = vec![range(30, 0, 16), range(10, 16, 16), range(60, 4096, 0)];
+        let target = Target {
+            distribution,
+            distribution_kind: DistributionKind::Absolute,
+            base_offset: 100,
+            ..target(Pattern::Random { align_bytes: 8, random_percent: 100 })
+        };
+        let of = |target: &Target| {
+            let region = Region::of(target, 200).unwrap();
+            Offsets::new(target, region, 0, &mut Rng::with_seed(0)).unwrap().effective()
+        };
+        let effective = |io_percent, begin, end| EffectiveRange { io_percent, begin, end };
+        assert_eq!(of(&target), [effective(75.0, 100, 112), effective(25.0, 116, 128)]);
+        assert_eq!(of(&Target { distribution: Vec::new(), ..target }), []);
     }
 
     #[test]

@@ -112,9 +112,10 @@ impl Thread {
         let mut closing = FuturesUnordered::new();
         let mut targets = Vec::with_capacity(lanes.len());
         for (opened, lane) in self.files.into_iter().zip(lanes) {
+            let effective = lane.offsets.effective();
             let (read, write) = lane.tally.finish(window);
             let (path, file_bytes) = (opened.ready.target.path.clone(), opened.ready.file_bytes);
-            targets.push(TargetResults { path, file_bytes, read, write });
+            targets.push(TargetResults { path, file_bytes, effective, read, write });
             closing.push(opened.file.close());
         }
         // All that was to be measured is; a server that is gone has closed them itself.

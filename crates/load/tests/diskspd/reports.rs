@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 use load::diskspd::machine::{Machine, Processor};
 use load::diskspd::{report_text, report_xml};
 use load::results::{
-    ChannelResults, Counts, CpuUsage, Latency, Protected, Results, TargetResults, ThreadResults, TimeSpanResults,
+    ChannelResults, Counts, CpuUsage, EffectiveRange, Latency, Protected, Results, TargetResults, ThreadResults,
+    TimeSpanResults,
 };
 
 use crate::profile;
@@ -30,7 +31,7 @@ fn counts(requests: u64, block_bytes: u64) -> Counts {
 }
 
 fn target(path: &str, file_bytes: u64, read: Counts, write: Counts) -> TargetResults {
-    TargetResults { path: path.into(), file_bytes, read, write }
+    TargetResults { path: path.into(), file_bytes, effective: Vec::new(), read, write }
 }
 
 fn time_span(threads: Vec<Vec<TargetResults>>) -> TimeSpanResults {
@@ -88,6 +89,22 @@ fn a_run_with_latencies_and_intervals_on_two_targets() {
     let text = report_text::report(&format!("multilane diskspd {line}"), &profile, &machine(), &results);
     same(&text, include_str!("latency.txt"));
     same(&report_xml::report(&profile, &machine(), &results), include_str!("latency.xml"));
+}
+
+#[test]
+fn a_distribution_is_told_once_as_it_lay_over_each_file() {
+    let range = |io_percent, begin, end| EffectiveRange { io_percent, begin, end };
+    let of = |path| TargetResults {
+        effective: vec![range(75.0, 0, 65_536), range(25.0, 65_536, 1 << 20)],
+        ..target(path, 1 << 20, counts(6, 65536), counts(0, 65536))
+    };
+    let results = Results { time_spans: vec![time_span(vec![vec![of("a"), of("b")], vec![of("a"), of("b")]])] };
+    let profile = profile("-r -rdabs60/64K:20/960K a b", "");
+    let text = report_text::report("", &profile, &machine(), &results);
+    let lines = "effective IO distribution: a\n    75.0% of IO => bytes [0 - 65536)\n    25.0% of IO => bytes [65536 - 1048576)\n";
+    assert_eq!((text.matches(lines).count(), text.matches("effective IO").count()), (1, 2), "{text}");
+    let xml = report_xml::report(&profile, &machine(), &results);
+    assert_eq!(xml.matches("<Range IO=\"75.0\" Begin=\"0\" End=\"65536\"/>").count(), 2, "{xml}");
 }
 
 #[test]
