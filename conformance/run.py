@@ -15,11 +15,10 @@ from conformance.server import end_with_everything  # noqa: E402
 
 SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # Module of each suite, in the order they run: quick ones first, so that a broken server is known early. smbtorture's
-# tests mostly wait for timers, so they run beside all others but those that want the machine to themselves: what measures, and
-# the crate smb, whose listing has hung beside them now and then for a reason that is not found yet.
-ALONE = ("rust_smb", "channels", "cores", "compare")
-SUITES = ("py_smbprotocol", "hostile", "go_smb2", "smbclient", "coherence", "restart", "kernel", "kernel_channels", "failover",
-          "torture", *ALONE)
+# tests mostly wait for timers, so they run beside all others but those that measure, which want the machine to themselves.
+ALONE = ("channels", "cores", "compare")
+SUITES = ("py_smbprotocol", "hostile", "go_smb2", "rust_smb", "smbclient", "coherence", "restart", "kernel", "kernel_channels",
+          "failover", "torture", *ALONE)
 
 
 def main():

@@ -2,6 +2,10 @@
 
 use std::error::Error;
 use std::future::Future;
+use std::time::Duration;
+
+/// How long a check may take: the longest takes a few seconds, and what waits for good is to be named by its line.
+const CHECK_MAX: Duration = Duration::from_secs(60);
 
 /// What a check returns: an error's text is the reason of its failure.
 pub type Outcome = Result<(), Box<dyn Error>>;
@@ -30,7 +34,7 @@ impl Target {
 
 /// Runs one check and prints its line.
 pub async fn check(name: &str, body: impl Future<Output = Outcome>) {
-    match body.await {
+    match tokio::time::timeout(CHECK_MAX, body).await.unwrap_or_else(|_| Err("it did not end".into())) {
         Ok(()) => println!("ok {name}"),
         Err(error) => println!("not ok {name} - {}", format!("{error}: {error:?}").replace('\n', " | ")),
     }
