@@ -9,6 +9,8 @@ mod breaks;
 mod buffers;
 mod caching;
 mod chain;
+#[cfg(test)]
+mod chain_tests;
 mod channel_sequence;
 #[cfg(test)]
 mod channel_tests;
