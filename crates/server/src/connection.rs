@@ -169,16 +169,20 @@ impl Connection {
         self.mailbox.take()
     }
 
-    /// Sees to it that a letter that is queued arrives, here or on another channel, where there is one.
+    /// Sees to it that a letter that is queued arrives, here or on another channel.
     pub(crate) fn deliver(&self, letter: Letter) {
+        let hurries = self.has_another_way(&letter);
+        self.deliveries.borrow_mut().note(letter, hurries);
+    }
+
+    /// True where another connection leads to who is told as well.
+    fn has_another_way(&self, letter: &Letter) -> bool {
         let session = self.server.sessions.find(letter.session);
         let connections = session.map_or(0, |session| match letter.is_of_client() && !session.keeps_to_itself() {
             true => self.server.clients.count(session.client, session.user.load().sid()),
             false => session.channel_count(),
         });
-        if connections > 1 {
-            self.deliveries.borrow_mut().note(letter);
-        }
+        connections > 1
     }
 
     /// Is no longer a channel of a session: ends in order, unless another session has no other connection.
@@ -305,8 +309,11 @@ impl Connection {
 
     /// Ends what lived on the connection.
     pub(crate) fn ended(&self) {
+        // What had no other way goes with the session, of which no channel is left.
+        let mut undelivered: Vec<Letter> = self.deliveries.borrow_mut().take().collect();
+        undelivered.retain(|letter| self.has_another_way(letter));
         self.server.clients.remove(self.negotiation.borrow().client_guid, &self.mailbox);
-        let undelivered: Vec<Letter> = self.deliveries.borrow_mut().take().chain(self.mailbox.close()).collect();
+        undelivered.extend(self.mailbox.close());
         for pending in undelivered.into_iter().filter_map(|letter| letter.pending) {
             pending.send_again(&self.server);
         }
@@ -347,7 +354,8 @@ impl Connection {
             let whole_batch = self.process_batch(inbox)?;
             let drained = self.send(task, stream)?;
             let passed_on = self.outbox.borrow().passed_on();
-            self.deliveries.borrow_mut().advance(task, stream, passed_on, drained)?;
+            let has_another_way = |letter: &Letter| self.has_another_way(letter);
+            self.deliveries.borrow_mut().advance(task, stream, passed_on, drained, has_another_way)?;
             self.check_ending(drained)?;
             if self.moving.get() && drained && self.decide_to_move() {
                 return Err(MOVES);

@@ -1,7 +1,7 @@
 //! Whether what is sent unasked arrives: "If the server fails to send the notification to the client, the server MUST retry the send using an
 //! alternate connection" (MS-SMB2 3.3.4.6, 3.3.4.7). A link that is cut says nothing, nor does a client that reads no more; so while a
-//! notification is under way and the session has another channel, the connection has to have what it sends acknowledged soon, or it ends,
-//! and what it did not deliver goes out on the next one.
+//! notification is under way and the session has another channel, which may have come later, the connection has to have what it sends
+//! acknowledged soon, or it ends, and what it did not deliver goes out on the next one.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -27,7 +27,7 @@ const DELIVERED_AFTER: Duration = Duration::from_millis(3_000);
 /// and its network may falter meanwhile. But where something sent before was lost already, the kernel repeats that alone, at longer and
 /// longer intervals, and finds only at the next of them that its time is over.
 const PATIENCE_FOR_ANSWERS: Duration = Duration::from_millis(5_000);
-/// How often it is looked what is acknowledged, and what is answered.
+/// How often it is looked what is acknowledged, what is answered, and whether there is another way.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What one connection has sent and perhaps not delivered.
@@ -41,13 +41,15 @@ pub(crate) struct Deliveries {
 }
 
 impl Deliveries {
-    /// A letter is queued for sending.
-    pub(crate) fn note(&mut self, letter: Letter) {
+    /// A letter is queued for sending; `hurries`: there is another way for it.
+    pub(crate) fn note(&mut self, letter: Letter, hurries: bool) {
         self.letters.push_back((Instant::now(), letter));
-        self.timer = None;
+        if hurries {
+            self.timer = None;
+        }
     }
 
-    /// Keeps the stream impatient while something is under way. `passed_on`: bytes that have gone into the stream in all; `drained`: all that
+    /// Keeps the stream impatient while something is under way that `has_another_way`. `passed_on`: bytes that have gone into the stream in all; `drained`: all that
     /// was queued is among them. An error where the client acknowledges nothing any more.
     pub(crate) fn advance(
         &mut self,
@@ -55,6 +57,7 @@ impl Deliveries {
         stream: &mut impl Transport,
         passed_on: u64,
         drained: bool,
+        has_another_way: impl Fn(&Letter) -> bool,
     ) -> Result<(), Disconnect> {
         if self.is_idle() || self.timer.as_ref().is_some_and(|timer| !timer.is_elapsed()) {
             return Ok(());
@@ -65,7 +68,8 @@ impl Deliveries {
             self.letters.retain(|(sent, letter)| now < *sent + DELIVERED_AFTER || letter.awaits_answer());
         }
         let newest = self.letters.back().map(|(sent, _)| *sent + DELIVERED_AFTER);
-        let patience = newest.map(|due| if now < due { PATIENCE } else { PATIENCE_FOR_ANSWERS });
+        let hurried = newest.filter(|_| self.letters.iter().any(|(_, letter)| has_another_way(letter)));
+        let patience = hurried.map(|due| if now < due { PATIENCE } else { PATIENCE_FOR_ANSWERS });
         if patience != self.patience {
             self.patience = patience;
             stream.set_patience(patience.map(|patience| patience + LONGER));
@@ -75,7 +79,7 @@ impl Deliveries {
             stream.give_up();
             return Err(Disconnect("what it sends is not acknowledged"));
         }
-        self.timer = patience.map(|_| Box::pin(sleep_until(now + LOOK_EVERY)));
+        self.timer = newest.map(|_| Box::pin(sleep_until(now + LOOK_EVERY)));
         if let Some(timer) = &mut self.timer
             && timer.as_mut().poll(task).is_ready()
         {
@@ -112,7 +116,24 @@ impl Deliveries {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
+    use wire::ids::SessionId;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_is_patient_until_there_is_another_way() {
+        let mut deliveries = Deliveries::default();
+        let (mut stream, _far_end) = tokio::io::duplex(1);
+        let mut task = Context::from_waker(Waker::noop());
+        deliveries.note(Letter { session: SessionId(1), message: Vec::new(), pending: None }, false);
+        deliveries.advance(&mut task, &mut stream, 0, true, |_| false).unwrap();
+        assert_eq!(deliveries.patience, None, "to break the only connection would help nobody");
+        tokio::time::advance(LOOK_EVERY * 2).await;
+        deliveries.advance(&mut task, &mut stream, 0, true, |_| true).unwrap();
+        assert_eq!(deliveries.patience, Some(PATIENCE));
+    }
 
     #[test]
     fn a_client_that_acknowledges_less_than_is_sent_is_alive_and_one_that_acknowledges_nothing_is_not() {

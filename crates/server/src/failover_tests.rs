@@ -1,5 +1,6 @@
 //! What a client may still do through its opens after it lost a channel (MS-SMB2 3.3.5.2.10), and what is not done twice (3.3.5.14).
 
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use wire::header::Flags;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
+use crate::Shared;
 use crate::admin::Signing;
 use crate::delivery::Deliveries;
 use crate::pipeline;
@@ -157,14 +159,21 @@ impl Broken {
     async fn new() -> Self {
         let server = server(Signing::Required);
         let mut first = Peer::sign_in(&server).await;
-        let made = first.ask(Command::CREATE, create(OplockLevel::BATCH)).await;
-        let file_id = CreateResponse::decode(&made.message).unwrap().file_id;
         let second = Peer::bound(&server, &first).await;
-        let mut other = Peer::sign_in(&server).await;
-        let mut open = other.message(Command::CREATE, create(OplockLevel::NONE));
-        other.process(&mut open).unwrap();
+        let (other, file_id) = break_oplock(&server, &mut first).await;
         Broken { first, second, other, file_id }
     }
+}
+
+/// Gives `holder` a batch oplock and breaks it: who waits for the answer, and what is open.
+async fn break_oplock(server: &Arc<Shared>, holder: &mut Peer) -> (Peer, FileId) {
+    let made = holder.ask(Command::CREATE, create(OplockLevel::BATCH)).await;
+    let made = CreateResponse::decode(&made.message).unwrap();
+    assert_eq!(made.oplock_level, OplockLevel::BATCH);
+    let mut other = Peer::sign_in(server).await;
+    let mut open = other.message(Command::CREATE, create(OplockLevel::NONE));
+    other.process(&mut open).unwrap();
+    (other, made.file_id)
 }
 
 async fn acknowledge(peer: &mut Peer, file_id: FileId) {
@@ -188,20 +197,32 @@ async fn a_break_goes_on_the_next_channel_when_one_is_lost() {
 async fn break_over_three_channels() {
     let server = server(Signing::Required);
     let mut first = Peer::sign_in(&server).await;
-    let made = first.ask(Command::CREATE, create(OplockLevel::BATCH)).await;
-    let made = CreateResponse::decode(&made.message).unwrap();
-    assert_eq!(made.oplock_level, OplockLevel::BATCH);
     let (second, mut third) = (Peer::bound(&server, &first).await, Peer::bound(&server, &first).await);
-
-    let mut other = Peer::sign_in(&server).await;
-    let mut open = other.message(Command::CREATE, create(OplockLevel::NONE));
-    other.process(&mut open).unwrap();
+    let (other, file_id) = break_oplock(&server, &mut first).await;
     assert_eq!(other.receive().await.status(), Status::PENDING);
     assert!(notified(&first), "sent, and perhaps not delivered");
     first.disconnect();
     second.disconnect();
     assert!(notified(&third));
-    acknowledge(&mut third, made.file_id).await;
+    acknowledge(&mut third, file_id).await;
+    assert_eq!(other.receive().await.status(), Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn a_break_goes_on_a_channel_that_is_bound_after_it_was_sent() {
+    tokio::task::LocalSet::new().run_until(break_before_the_second_channel()).await;
+}
+
+async fn break_before_the_second_channel() {
+    let server = server(Signing::Required);
+    let mut first = Peer::sign_in(&server).await;
+    let (other, file_id) = break_oplock(&server, &mut first).await;
+    assert_eq!(other.receive().await.status(), Status::PENDING);
+    assert!(notified(&first), "sent, and perhaps not delivered");
+    let mut second = Peer::bound(&server, &first).await;
+    first.disconnect();
+    assert!(notified(&second));
+    acknowledge(&mut second, file_id).await;
     assert_eq!(other.receive().await.status(), Status::SUCCESS);
 }
 
@@ -216,17 +237,17 @@ async fn break_over_a_deaf_channel() {
     let mut deliveries = Deliveries::default();
     let (mut stream, _far_end) = tokio::io::duplex(1);
     let mut task = Context::from_waker(Waker::noop());
-    deliveries.note(first.connection.take_post().letters.pop_front().unwrap());
-    deliveries.advance(&mut task, &mut stream, 0, true).unwrap();
+    deliveries.note(first.connection.take_post().letters.pop_front().unwrap(), true);
+    deliveries.advance(&mut task, &mut stream, 0, true, |_| true).unwrap();
     tokio::time::pause();
     for _ in 0..20 {
         tokio::time::advance(Duration::from_secs(1)).await;
-        deliveries.advance(&mut task, &mut stream, 0, true).unwrap();
+        deliveries.advance(&mut task, &mut stream, 0, true, |_| true).unwrap();
         assert!(!deliveries.is_idle(), "the connection stands, but nothing says that it delivers");
     }
     acknowledge(&mut second, file_id).await;
     tokio::time::advance(Duration::from_secs(2)).await;
-    deliveries.advance(&mut task, &mut stream, 0, true).unwrap();
+    deliveries.advance(&mut task, &mut stream, 0, true, |_| true).unwrap();
     assert!(deliveries.is_idle());
 }
 
