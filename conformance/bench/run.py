@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 from conformance import multilane, samba  # noqa: E402
-from conformance.bench import idle, leases  # noqa: E402
+from conformance.bench import binds, idle, leases  # noqa: E402
 from conformance.bench.loads import LOADS, Clients  # noqa: E402
 from conformance.server import Wanted, serving  # noqa: E402
 
@@ -44,6 +44,8 @@ def main():
         report.append(idle_text(kinds, clients))
     if not arguments.no_leases:
         report.append(leases_text(clients, arguments))
+    if not arguments.no_binds:
+        report.append(binds_text(kinds, clients, arguments))
     text = "\n\n".join(report) + "\n"
     if arguments.out:
         pathlib.Path(arguments.out).write_text(text)
@@ -113,6 +115,16 @@ def leases_text(clients, arguments):
                       f"| ratio | {costs.ratio:.2f} |"])
 
 
+def binds_text(kinds, clients, arguments):
+    told = binds.measured(kinds, clients, SHARE, arguments)
+    rows = [line([heading(server, SHARE), f"{cost.binds_per_second:,.0f}", f"{cost.microseconds_each:.0f}", f"{cost.binds:,}",
+                  f"{cost.grown_bytes / 1024:,.0f}"]) for server, cost in told.items()]
+    return "\n".join(["## Channels that come and go", f"{binds.LOAD.connections} clients, each with a session, connect, bind the connection to "
+                      "the session as another channel, and close it, one after the other. Memory is that of all the server's processes, after all "
+                      "binds less before, when it had seen some.", "",
+                      "| server | binds a second | CPU, us each | binds | memory grown, KiB |", "| --- | ---: | ---: | ---: | ---: |", *rows])
+
+
 def title(arguments):
     return "\n\n".join(["# Benchmarks", METHOD.format(rounds=arguments.rounds, seconds=arguments.seconds),
                         f"Machine: {machine()}. Samba: {samba_version()}. "
@@ -144,6 +156,7 @@ def parsed():
     parser.add_argument("--seconds", type=int, default=4, help="of each run")
     parser.add_argument("--no-idle", action="store_true", help="leave out the idle connections")
     parser.add_argument("--no-leases", action="store_true", help="leave out the leases of an idle client")
+    parser.add_argument("--no-binds", action="store_true", help="leave out the channels that come and go")
     parser.add_argument("--out", metavar="FILE", help="write the report there too")
     return parser.parse_args()
 

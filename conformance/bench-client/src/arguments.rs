@@ -15,6 +15,8 @@ pub enum Mode {
     Open,
     /// CREATE, QUERY_INFO and CLOSE in one compound.
     Stat,
+    /// Another connection that becomes a channel of the session, and is closed.
+    Bind,
     /// Connections that log in, connect to the share and wait until standard input ends.
     Idle,
     /// A connection that keeps files open under leases, and waits for a byte on standard input before and after opening them.
@@ -125,6 +127,7 @@ fn mode(value: &str) -> Result<Mode, String> {
         "create" => Mode::Create,
         "open" => Mode::Open,
         "stat" => Mode::Stat,
+        "bind" => Mode::Bind,
         "idle" => Mode::Idle,
         "leases" => Mode::Leases,
         _ => return Err(format!("there is no mode {value}")),

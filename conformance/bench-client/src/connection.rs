@@ -189,7 +189,8 @@ impl Connection {
 
     fn fill(&mut self) -> Result<(), Fault> {
         if self.received.is_empty() {
-            self.received.resize(RECEIVE_BYTES, 0);
+            // Zeroed by the kernel, a page when it is needed: connections may be many and short.
+            self.received = vec![0; RECEIVE_BYTES];
         }
         if self.pending.is_empty() {
             self.pending = 0..0;

@@ -7,7 +7,7 @@ use crate::arguments::{Arguments, Mode};
 use crate::connection::Fault;
 use crate::content::Content;
 use crate::login::connected;
-use crate::{metadata, transfer};
+use crate::{bind, metadata, transfer};
 
 /// What one connection did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,12 +64,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Fault> {
 
 /// A connection's measurement. A fault ends the whole program: the others would wait for it.
 fn one_connection(index: usize, arguments: &Arguments, content: &Content, phases: &Phases) -> Done {
-    let outcome = connected(&arguments.target, arguments.protection).and_then(|mut connection| match arguments.mode {
-        Mode::Read | Mode::Write => transfer::run(&mut connection, index, arguments, content, phases),
-        Mode::Create | Mode::Open | Mode::Stat | Mode::Idle | Mode::Leases => {
-            metadata::run(&mut connection, index, arguments, phases)
+    let connect = || connected(&arguments.target, arguments.protection);
+    let outcome = match arguments.mode {
+        Mode::Bind => bind::run(arguments, phases),
+        Mode::Read | Mode::Write => {
+            connect().and_then(|mut connection| transfer::run(&mut connection, index, arguments, content, phases))
         }
-    });
+        Mode::Create | Mode::Open | Mode::Stat | Mode::Idle | Mode::Leases => {
+            connect().and_then(|mut connection| metadata::run(&mut connection, index, arguments, phases))
+        }
+    };
     match outcome {
         Ok(done) => done,
         Err(fault) => {

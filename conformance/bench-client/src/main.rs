@@ -5,6 +5,7 @@
 //! the `SMB_*` variables. Prints one JSON object.
 
 mod arguments;
+mod bind;
 mod connection;
 mod content;
 mod idle;
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.mode {
         Mode::Idle => idle::run(&arguments),
         Mode::Leases => leases::run(&arguments),
-        Mode::Read | Mode::Write | Mode::Create | Mode::Open | Mode::Stat => load::run(&arguments),
+        Mode::Read | Mode::Write | Mode::Create | Mode::Open | Mode::Stat | Mode::Bind => load::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

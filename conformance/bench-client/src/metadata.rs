@@ -44,7 +44,7 @@ pub fn run(connection: &mut Connection, index: usize, arguments: &Arguments, pha
         let step = match arguments.mode {
             Mode::Create => Step::make(Group::New, counter.next().unwrap_or(0)),
             Mode::Open => Step { kind: Kind::Open, group: Group::Kept, number: next_random(&mut state) % FILES },
-            Mode::Stat | Mode::Read | Mode::Write | Mode::Idle | Mode::Leases => {
+            Mode::Stat | Mode::Read | Mode::Write | Mode::Bind | Mode::Idle | Mode::Leases => {
                 Step { kind: Kind::Stat, group: Group::Kept, number: next_random(&mut state) % FILES }
             }
         };

@@ -56,7 +56,9 @@ pub fn run(
     });
     let ask = match arguments.mode {
         Mode::Write => Ask::Write { round: WRITTEN },
-        Mode::Read | Mode::Create | Mode::Open | Mode::Stat | Mode::Idle | Mode::Leases => Ask::Read { round: BEFORE },
+        Mode::Read | Mode::Create | Mode::Open | Mode::Stat | Mode::Bind | Mode::Idle | Mode::Leases => {
+            Ask::Read { round: BEFORE }
+        }
     };
     let operations = transfer.all(random_places, arguments.block_bytes, arguments.depth, ask)?;
     let elapsed = clock.elapsed();

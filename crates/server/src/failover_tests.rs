@@ -7,10 +7,12 @@ use std::time::Duration;
 use wire::command::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel, ShareAccess,
 };
+use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::oplock_break::{OplockBreak, OplockBreakRequest};
 use wire::command::read::ReadRequest;
 use wire::command::write::WriteRequest;
+use wire::fscc::FileClass;
 use wire::header::Flags;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
@@ -110,6 +112,40 @@ async fn an_open_begins_with_the_sequence_of_its_create() {
 }
 
 #[tokio::test]
+async fn whatever_changes_something_is_held_to_the_sequence_and_what_reads_is_not() {
+    let server = server(Signing::Required);
+    let mut first = Peer::sign_in(&server).await;
+    let file = first.open("file").await;
+    let mut second = Peer::bound(&server, &first).await;
+    first.channel_sequence = 1;
+    assert_eq!(write(&mut first, file, b"x").await, Status::SUCCESS);
+    // Behind, and ahead by more than 0x7FFF, which is behind too.
+    for stale in [0, 0xFFFF, 0x8001] {
+        second.channel_sequence = stale;
+        assert_eq!(write(&mut second, file, b"y").await, Status::FILE_NOT_AVAILABLE);
+        assert_eq!(set_length(&mut second, file).await, Status::FILE_NOT_AVAILABLE);
+        assert_eq!(make_sparse(&mut second, file).await, Status::FILE_NOT_AVAILABLE);
+        assert_eq!(read(&mut second, file).await, Status::SUCCESS);
+    }
+    // As far ahead as may be: from then on it is the first channel that is behind.
+    second.channel_sequence = 0x8000;
+    assert_eq!(make_sparse(&mut second, file).await, Status::SUCCESS);
+    assert_eq!(set_length(&mut second, file).await, Status::SUCCESS);
+    assert_eq!(write(&mut first, file, b"x").await, Status::FILE_NOT_AVAILABLE);
+    assert_eq!(read(&mut first, file).await, Status::SUCCESS);
+}
+
+async fn set_length(peer: &mut Peer, file: FileId) -> Status {
+    peer.set(file, FileClass::END_OF_FILE, &1u64.to_le_bytes()).await
+}
+
+async fn make_sparse(peer: &mut Peer, file_id: FileId) -> Status {
+    let (ctl_code, flags) = (CtlCode::SET_SPARSE, IoctlFlags::IS_FSCTL);
+    let request = IoctlRequest { ctl_code, flags, file_id, ..IoctlRequest::default() };
+    peer.ask(Command::IOCTL, |body| request.encode(body)).await.status()
+}
+
+#[tokio::test]
 async fn a_lock_that_is_sent_again_is_done_once() {
     let server = server(Signing::Required);
     let mut first = Peer::sign_in(&server).await;
@@ -177,9 +213,12 @@ async fn break_oplock(server: &Arc<Shared>, holder: &mut Peer) -> (Peer, FileId)
 }
 
 async fn acknowledge(peer: &mut Peer, file_id: FileId) {
+    assert_eq!(try_to_acknowledge(peer, file_id).await, Status::SUCCESS);
+}
+
+async fn try_to_acknowledge(peer: &mut Peer, file_id: FileId) -> Status {
     let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id });
-    let answered = peer.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
-    assert_eq!(answered.status(), Status::SUCCESS);
+    peer.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await.status()
 }
 
 /// The break notification that waits at a peer's connection.
@@ -262,4 +301,21 @@ async fn answer_on_another_channel() {
     acknowledge(&mut second, file_id).await;
     first.disconnect();
     assert!(!notified(&second));
+}
+
+#[tokio::test]
+async fn a_break_is_answered_by_its_own_session_alone_and_once() {
+    tokio::task::LocalSet::new().run_until(answer_on_a_strange_channel()).await;
+}
+
+async fn answer_on_a_strange_channel() {
+    let Broken { first, mut second, other, file_id } = Broken::new().await;
+    let mut stranger = Peer::sign_in(&first.connection.server).await;
+    assert_eq!(other.receive().await.status(), Status::PENDING);
+    assert_eq!(try_to_acknowledge(&mut stranger, file_id).await, Status::FILE_CLOSED);
+    assert!(other.take_frame().is_none(), "nobody is let in by a stranger");
+    assert!(notified(&first));
+    acknowledge(&mut second, file_id).await;
+    assert_eq!(other.receive().await.status(), Status::SUCCESS);
+    assert_eq!(try_to_acknowledge(&mut second, file_id).await, Status::INVALID_DEVICE_STATE);
 }

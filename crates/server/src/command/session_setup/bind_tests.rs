@@ -152,6 +152,39 @@ async fn bind_what_is_not_there() {
 }
 
 #[tokio::test]
+async fn a_session_that_ends_while_it_is_bound_gets_no_channel() {
+    tokio::task::LocalSet::new().run_until(end_in_the_middle_of_a_bind()).await;
+}
+
+async fn end_in_the_middle_of_a_bind() {
+    for logs_off in [true, false] {
+        let server = server(Signing::Enabled);
+        let mut first = Peer::sign_in(&server).await;
+        let mut second = negotiated(&server, Terms::default()).await;
+        let id = first.session_id;
+        second.session_id = id;
+        second.signing_key = first.keys.as_ref().map(|keys| keys.signing_key(first.terms.signing()));
+        let (_, token) = secure::spnego::Initiator::begin();
+        let flags = SessionSetupFlags::BINDING;
+        let request = SessionSetupRequest { flags, security_buffer: &token, ..SessionSetupRequest::default() };
+        let begun = second.ask(Command::SESSION_SETUP, |body| request.encode(body)).await;
+        assert_eq!(begun.status(), Status::MORE_PROCESSING_REQUIRED);
+        if logs_off {
+            let answer = first.ask(Command::LOGOFF, |body| LogoffRequest.encode(body)).await;
+            assert_eq!(answer.status(), Status::SUCCESS);
+        } else {
+            first.disconnect();
+        }
+        let finished = second.ask(Command::SESSION_SETUP, |body| request.encode(body)).await;
+        assert_eq!(finished.status(), Status::USER_SESSION_DELETED);
+        assert!(server.sessions.find(id).is_none() && second.connection.channels.borrow().is_empty());
+        (second.session_id, second.signing_key) = (SessionId(0), None);
+        second.set_up_session().await;
+        assert_eq!(second.connection.channels.borrow().len(), 1, "the connection is as good as any other");
+    }
+}
+
+#[tokio::test]
 async fn a_session_in_progress_is_not_accepted() {
     let server = server(Signing::Enabled);
     let mut first = Peer::sign_in(&server).await;
