@@ -17,6 +17,8 @@ use crate::trust::Trust;
 /// How long a thread looks for work before it sleeps: what the other side takes for a batch of small requests, and no more than two
 /// threads lose by waking each other.
 const LOOK_MAX: Duration = Duration::from_micros(50);
+/// A lull that ends within this costs less to stay awake in than the processor time of falling asleep and being woken.
+const PAYS_MAX: Duration = Duration::from_micros(20);
 /// One that yields and is back within this has had the core for itself.
 const ALONE_MAX: Duration = Duration::from_micros(5);
 
@@ -48,15 +50,19 @@ impl Lull {
         }
     }
 
-    /// Stays awake until a lull is too long, or somebody else wants the core.
+    /// Stays awake until a lull was too long to pay, or somebody else wants the core.
     async fn stay_awake(&self, trust: &mut Trust) {
-        let mut lull_began = None;
+        let mut lull_began: Option<Instant> = None;
         loop {
             // The runtime has nothing else to do then but to ask the kernel what has come in.
             yield_now().await;
             if pin!(self.work.notified()).enable() {
-                if lull_began.take().is_some() {
-                    trust.learn(true);
+                if let Some(began) = lull_began.take() {
+                    let paid = began.elapsed() <= PAYS_MAX;
+                    trust.learn(paid);
+                    if !paid {
+                        return;
+                    }
                 }
                 continue;
             }
@@ -131,9 +137,24 @@ mod tests {
             lull.attend(async {}).await;
             for _ in 0..20 {
                 assert!(is_awake(&mut bridge).await && is_awake(&mut bridge).await);
-                tokio::time::advance(LOOK_MAX * 3 / 4).await;
+                tokio::time::advance(PAYS_MAX).await;
                 lull.attend(async {}).await;
             }
+        });
+    }
+
+    #[test]
+    fn a_lull_that_ends_too_late_to_pay_is_not_followed_by_another_look() {
+        alone(async {
+            let lull = Lull::default();
+            let mut bridge = Box::pin(lull.bridge());
+            lull.attend(async {}).await;
+            assert!(is_awake(&mut bridge).await && is_awake(&mut bridge).await);
+            tokio::time::advance(PAYS_MAX * 2).await;
+            lull.attend(async {}).await;
+            assert!(!is_awake(&mut bridge).await);
+            lull.attend(async {}).await;
+            assert!(!is_awake(&mut bridge).await, "a turn passes");
         });
     }
 
