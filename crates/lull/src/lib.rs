@@ -6,6 +6,7 @@ mod trust;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -17,23 +18,43 @@ use crate::trust::Trust;
 /// How long a thread looks for work before it sleeps: what the other side takes for a batch of small requests, and no more than two
 /// threads lose by waking each other.
 const LOOK_MAX: Duration = Duration::from_micros(50);
-/// A lull that ends within this costs less to stay awake in than the processor time of falling asleep and being woken.
+/// How long an eager one does: as long as the other side takes that has to be woken first.
+const EAGER_LOOK_MAX: Duration = Duration::from_micros(100);
+/// A lull that ends within this costs less to stay awake in than the processor time of falling asleep and being woken. One that is no longer
+/// than twice the work that ends it pays too: there is a batch of it, which waking this thread would have kept waiting.
 const PAYS_MAX: Duration = Duration::from_micros(20);
 /// One that yields and is back within this has had the core for itself.
 const ALONE_MAX: Duration = Duration::from_micros(5);
 
 /// The lulls of one thread that has a single-threaded runtime.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lull {
     work: Notify,
+    is_eager: bool,
+    born: Instant,
+    /// When the work began of which [`Lull::bridge`] has not taken note yet: nanoseconds after `born`, and zero where there is none.
+    began: AtomicU64,
 }
 
 impl Lull {
+    /// Of a thread that stays awake as long as that spares processor time.
+    pub fn thrifty() -> Self {
+        Lull { work: Notify::new(), is_eager: false, born: Instant::now(), began: AtomicU64::new(0) }
+    }
+
+    /// Of a thread that stays awake also where only the other side gains: the other then finds that its own lulls are short.
+    pub fn eager() -> Self {
+        Lull { is_eager: true, ..Lull::thrifty() }
+    }
+
     /// Does some of the thread's work, which ends a lull whenever it goes on.
     pub async fn attend<W: Future>(&self, work: W) -> W::Output {
         let mut work = pin!(work);
         poll_fn(|task| {
-            self.work.notify_one();
+            if self.began.load(Ordering::Relaxed) == 0 {
+                self.began.store((self.born.elapsed().as_nanos() as u64).max(1), Ordering::Relaxed);
+                self.work.notify_one();
+            }
             work.as_mut().poll(task)
         })
         .await
@@ -44,21 +65,29 @@ impl Lull {
         let mut trust = Trust::default();
         loop {
             self.work.notified().await;
+            self.take_note();
             if trust.is_due() {
                 self.stay_awake(&mut trust).await;
             }
         }
     }
 
+    /// When the work began that has called last; the next work calls again.
+    fn take_note(&self) -> Instant {
+        self.born + Duration::from_nanos(self.began.swap(0, Ordering::Relaxed))
+    }
+
     /// Stays awake until a lull was too long to pay, or somebody else wants the core.
     async fn stay_awake(&self, trust: &mut Trust) {
+        let look_max = if self.is_eager { EAGER_LOOK_MAX } else { LOOK_MAX };
         let mut lull_began: Option<Instant> = None;
         loop {
             // The runtime has nothing else to do then but to ask the kernel what has come in.
             yield_now().await;
             if pin!(self.work.notified()).enable() {
-                if let Some(began) = lull_began.take() {
-                    let paid = began.elapsed() <= PAYS_MAX;
+                let work_began = self.take_note();
+                if let Some(lull_began) = lull_began.take() {
+                    let paid = self.is_eager || work_began - lull_began <= (work_began.elapsed() * 2).max(PAYS_MAX);
                     trust.learn(paid);
                     if !paid {
                         return;
@@ -67,7 +96,7 @@ impl Lull {
                 continue;
             }
             let now = Instant::now();
-            if now - *lull_began.get_or_insert(now) >= LOOK_MAX || is_core_wanted(now) {
+            if now - *lull_began.get_or_insert(now) >= look_max || is_core_wanted(now) {
                 return trust.learn(false);
             }
         }
@@ -84,7 +113,7 @@ fn is_core_wanted(now: Instant) -> bool {
 mod tests {
     use std::pin::Pin;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
     use std::task::{Context, Wake, Waker};
 
     use super::*;
@@ -116,7 +145,7 @@ mod tests {
     #[test]
     fn a_thread_sleeps_until_it_has_worked_and_again_after_a_long_lull() {
         alone(async {
-            let lull = Lull::default();
+            let lull = Lull::thrifty();
             let mut bridge = Box::pin(lull.bridge());
             assert!(!is_awake(&mut bridge).await);
             lull.attend(async {}).await;
@@ -132,7 +161,7 @@ mod tests {
     #[test]
     fn a_lull_that_ends_in_time_starts_the_next_one_anew() {
         alone(async {
-            let lull = Lull::default();
+            let lull = Lull::thrifty();
             let mut bridge = Box::pin(lull.bridge());
             lull.attend(async {}).await;
             for _ in 0..20 {
@@ -146,7 +175,7 @@ mod tests {
     #[test]
     fn a_lull_that_ends_too_late_to_pay_is_not_followed_by_another_look() {
         alone(async {
-            let lull = Lull::default();
+            let lull = Lull::thrifty();
             let mut bridge = Box::pin(lull.bridge());
             lull.attend(async {}).await;
             assert!(is_awake(&mut bridge).await && is_awake(&mut bridge).await);
@@ -159,9 +188,41 @@ mod tests {
     }
 
     #[test]
+    fn a_lull_no_longer_than_the_work_that_ends_it_pays() {
+        alone(async {
+            let lull = Lull::thrifty();
+            let mut bridge = Box::pin(lull.bridge());
+            lull.attend(async {}).await;
+            for _ in 0..20 {
+                assert!(is_awake(&mut bridge).await && is_awake(&mut bridge).await);
+                tokio::time::advance(LOOK_MAX * 3 / 4).await;
+                lull.attend(tokio::time::advance(LOOK_MAX)).await;
+            }
+        });
+    }
+
+    #[test]
+    fn an_eager_thread_stays_awake_in_longer_lulls_whatever_the_work() {
+        alone(async {
+            let lull = Lull::eager();
+            let mut bridge = Box::pin(lull.bridge());
+            lull.attend(async {}).await;
+            for _ in 0..20 {
+                assert!(is_awake(&mut bridge).await && is_awake(&mut bridge).await);
+                tokio::time::advance(LOOK_MAX * 3 / 2).await;
+                assert!(is_awake(&mut bridge).await);
+                lull.attend(async {}).await;
+            }
+            assert!(is_awake(&mut bridge).await && is_awake(&mut bridge).await);
+            tokio::time::advance(EAGER_LOOK_MAX).await;
+            assert!(!is_awake(&mut bridge).await);
+        });
+    }
+
+    #[test]
     fn a_thread_whose_lulls_are_long_stops_looking() {
         alone(async {
-            let lull = Lull::default();
+            let lull = Lull::thrifty();
             let mut bridge = Box::pin(lull.bridge());
             let mut looked = 0;
             for _ in 0..1000 {

@@ -94,7 +94,6 @@ struct Shard {
 }
 
 /// What lives on a shard's thread.
-#[derive(Default)]
 struct Own {
     buffers: Rc<Buffers>,
     connections: RefCell<Vec<Weak<Connection>>>,
@@ -124,8 +123,8 @@ impl Shard {
     }
 
     async fn serve(self, mut receiver: mpsc::UnboundedReceiver<Arrival>) {
-        let own = Own::default();
-        let lull = Rc::clone(&own.lull);
+        let lull = Rc::new(Lull::thrifty());
+        let own = Own { buffers: Rc::default(), connections: RefCell::default(), lull: Rc::clone(&lull) };
         tokio::task::spawn_local(async move { lull.bridge().await });
         let mut stopped = self.stopped.clone();
         let mut sweep = tokio::time::interval(SWEEP_EVERY);

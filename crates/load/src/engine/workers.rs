@@ -38,7 +38,7 @@ impl Workers {
     fn one() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        let lull = Arc::new(Lull::default());
+        let lull = Arc::new(Lull::eager());
         let bridged = Arc::clone(&lull);
         handle.spawn(async move { bridged.bridge().await });
         let (end, ended) = oneshot::channel();
