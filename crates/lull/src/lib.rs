@@ -137,6 +137,13 @@ mod tests {
         called.0.load(Ordering::Relaxed)
     }
 
+    /// A lull of so long; true where the thread sleeps by its end.
+    async fn passes(bridge: &mut Pin<Box<impl Future<Output = ()>>>, length: Duration) -> bool {
+        assert!(is_awake(bridge).await && is_awake(bridge).await);
+        tokio::time::advance(length).await;
+        !is_awake(bridge).await
+    }
+
     fn alone<T>(test: impl Future<Output = T>) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(test)
@@ -165,8 +172,7 @@ mod tests {
             let mut bridge = Box::pin(lull.bridge());
             lull.attend(async {}).await;
             for _ in 0..20 {
-                assert!(is_awake(&mut bridge).await && is_awake(&mut bridge).await);
-                tokio::time::advance(PAYS_MAX).await;
+                assert!(!passes(&mut bridge, PAYS_MAX).await);
                 lull.attend(async {}).await;
             }
         });
@@ -178,8 +184,7 @@ mod tests {
             let lull = Lull::thrifty();
             let mut bridge = Box::pin(lull.bridge());
             lull.attend(async {}).await;
-            assert!(is_awake(&mut bridge).await && is_awake(&mut bridge).await);
-            tokio::time::advance(PAYS_MAX * 2).await;
+            assert!(!passes(&mut bridge, PAYS_MAX * 2).await);
             lull.attend(async {}).await;
             assert!(!is_awake(&mut bridge).await);
             lull.attend(async {}).await;
@@ -194,8 +199,7 @@ mod tests {
             let mut bridge = Box::pin(lull.bridge());
             lull.attend(async {}).await;
             for _ in 0..20 {
-                assert!(is_awake(&mut bridge).await && is_awake(&mut bridge).await);
-                tokio::time::advance(LOOK_MAX * 3 / 4).await;
+                assert!(!passes(&mut bridge, LOOK_MAX * 3 / 4).await);
                 lull.attend(tokio::time::advance(LOOK_MAX)).await;
             }
         });
@@ -208,14 +212,10 @@ mod tests {
             let mut bridge = Box::pin(lull.bridge());
             lull.attend(async {}).await;
             for _ in 0..20 {
-                assert!(is_awake(&mut bridge).await && is_awake(&mut bridge).await);
-                tokio::time::advance(LOOK_MAX * 3 / 2).await;
-                assert!(is_awake(&mut bridge).await);
+                assert!(!passes(&mut bridge, LOOK_MAX * 3 / 2).await);
                 lull.attend(async {}).await;
             }
-            assert!(is_awake(&mut bridge).await && is_awake(&mut bridge).await);
-            tokio::time::advance(EAGER_LOOK_MAX).await;
-            assert!(!is_awake(&mut bridge).await);
+            assert!(passes(&mut bridge, EAGER_LOOK_MAX).await);
         });
     }
 

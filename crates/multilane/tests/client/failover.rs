@@ -1,8 +1,9 @@
 //! What becomes of links that are cut, or slow, in so much time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Bytes, Disposition, Settings};
+use client::{Bytes, Disposition, File, Session, Settings};
 use futures_util::future::join_all;
 use server::admin::{Multichannel, Sealing};
 use tokio::time::Instant;
@@ -12,34 +13,40 @@ use crate::line::{KEEPALIVE, Link, Weather};
 use crate::network::Links;
 
 const LINKS: u8 = 4;
+
+/// A session over all links that has a file open.
+async fn wide(links: &Arc<Links>) -> (Session, File) {
+    let session = session(links, Settings::default()).await;
+    let tree = session.tree("ram").await.unwrap();
+    let file = tree.open("f", making(Disposition::Create)).await.unwrap();
+    session.widen().await.unwrap();
+    assert_eq!(session.connected().channels.len(), 4);
+    (session, file)
+}
+
+/// Writes 16 MiB, a MiB at a time, all at once.
+async fn write(file: &File, data: &Bytes) {
+    join_all((0..16).map(|at| file.write(at << 20, data.clone()))).await.into_iter().for_each(Result::unwrap);
+}
+
 #[test]
 fn channels_come_back_with_their_link() {
     simulate(async {
         let links = Links::new(LINKS, 1, server(LINKS, Multichannel::On, Sealing::Enabled));
-        let session = session(&links, Settings::default()).await;
-        let tree = session.tree("ram").await.unwrap();
-        let file = tree.open("f", making(Disposition::Create)).await.unwrap();
+        let (session, file) = wide(&links).await;
         let data = Bytes::from(vec![7; 1 << 20]);
-        session.widen().await.unwrap();
-        assert_eq!(session.connected().channels.len(), 4);
-        join_all((0..16).map(|at| file.write(at << 20, data.clone()))).await.into_iter().for_each(Result::unwrap);
+        write(&file, &data).await;
         for (cut, left) in [(vec![0], 3), (vec![1, 2, 3], 1)] {
             cut.iter().for_each(|link| links.set(*link, Link::Held));
             let started = Instant::now();
             while session.connected().channels.len() > left {
-                join_all((0..16).map(|at| file.write(at << 20, data.clone())))
-                    .await
-                    .into_iter()
-                    .for_each(Result::unwrap);
+                write(&file, &data).await;
                 assert!(started.elapsed() < Duration::from_secs(2), "dead channels are found");
             }
             cut.iter().for_each(|link| links.set(*link, Link::Up(Weather::FAIR)));
             let started = Instant::now();
             while session.connected().channels.len() < 4 {
-                join_all((0..16).map(|at| file.write(at << 20, data.clone())))
-                    .await
-                    .into_iter()
-                    .for_each(Result::unwrap);
+                write(&file, &data).await;
                 assert!(started.elapsed() < Duration::from_secs(15), "channels come back");
             }
         }
@@ -51,16 +58,13 @@ fn channels_come_back_with_their_link() {
 fn channels_come_back_once_the_server_has_found_the_old_ones_dead() {
     simulate(async {
         let links = Links::new(LINKS, 1, server(LINKS, Multichannel::On, Sealing::Enabled));
-        let session = session(&links, Settings::default()).await;
-        let tree = session.tree("ram").await.unwrap();
-        let file = tree.open("f", making(Disposition::Create)).await.unwrap();
+        let (session, file) = wide(&links).await;
         let data = Bytes::from(vec![7; 1 << 20]);
-        session.widen().await.unwrap();
         (1..4).for_each(|link| links.forget(link));
         let started = Instant::now();
         let mut least = 4;
         while started.elapsed() < KEEPALIVE + Duration::from_secs(8) {
-            join_all((0..16).map(|at| file.write(at << 20, data.clone()))).await.into_iter().for_each(Result::unwrap);
+            write(&file, &data).await;
             least = least.min(session.connected().channels.len());
         }
         assert_eq!(least, 1, "the server refuses new channels while it holds the old ones");
