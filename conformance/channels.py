@@ -78,6 +78,9 @@ def gains(report, client, mbit, who):
     for direction, copy in (("up", client.up), ("down", client.down)):
         with report.check(NAME, f"{who} {GAIN_MIN} times what one does, {direction}"):
             until_fast(lambda: gain(report, direction, lambda: copy(of_one, 1), lambda: copy(of_four, 0)))
+    for file in (of_one, of_four):
+        client.json("rm", client.place(file.name))
+        file.unlink()
 
 
 def gain(report, direction, with_one, with_four):

@@ -36,7 +36,7 @@ class Multilane(Server):
                       *(["--continuous"] if self.wanted.continuous else []),
                       *(["--access-based"] if share in self.wanted.access_based else []))
         for share in self.wanted.ram_shares:
-            self._run("share", "create", share, "--ram", "2G")
+            self._run("share", "create", share, "--ram", "8G")
 
     def command(self):
         return [str(binary()), "serve", "--data", self._data(),
