@@ -49,8 +49,8 @@ impl Deliveries {
         }
     }
 
-    /// Keeps the stream impatient while something is under way that `has_another_way`. `passed_on`: bytes that have gone into the stream in all; `drained`: all that
-    /// was queued is among them. An error where the client acknowledges nothing any more.
+    /// Keeps the stream impatient while something is under way that `has_another_way`. `passed_on`: bytes that have gone into the stream
+    /// in all; `drained`: all that was queued is among them. An error where the client acknowledges nothing any more.
     pub(crate) fn advance(
         &mut self,
         task: &mut Context<'_>,

@@ -75,6 +75,14 @@ impl Scene {
         self.deaf = Some(deaf);
     }
 
+    /// The same, where the others have worked and one channel is stuck.
+    fn stuck() -> Self {
+        let mut scene = Scene::new();
+        scene.others_work();
+        scene.assert_is_stuck();
+        scene
+    }
+
     /// The others do a lot, one request after the other. That gives the server every occasion to go on with the deaf channel as well.
     fn others_work(&mut self) {
         for _ in 0..50 {
@@ -149,9 +157,7 @@ fn open_cached(peer: &mut Peer) -> FileId {
 
 #[test]
 fn the_other_channels_go_on_and_what_it_asks_for_is_not_kept_in_memory() {
-    let mut scene = Scene::new();
-    scene.others_work();
-    scene.assert_is_stuck();
+    let mut scene = Scene::stuck();
     scene.others_work();
     scene.assert_is_stuck();
     scene.server.stop(Duration::ZERO);
@@ -159,9 +165,7 @@ fn the_other_channels_go_on_and_what_it_asks_for_is_not_kept_in_memory() {
 
 #[test]
 fn a_break_reaches_the_client_on_another_channel_and_the_deaf_one_is_reset() {
-    let mut scene = Scene::new();
-    scene.others_work();
-    scene.assert_is_stuck();
+    let mut scene = Scene::stuck();
     let mut other = Peer::signed_in(scene.server.addresses()[0]);
     let name = wire::codec::utf16_bytes("cached");
     let message = other.message(Command::CREATE, |body| create(&name).encode(body));
@@ -181,9 +185,7 @@ fn a_break_reaches_the_client_on_another_channel_and_the_deaf_one_is_reset() {
 
 #[test]
 fn when_its_client_closes_it_nothing_is_lost() {
-    let mut scene = Scene::new();
-    scene.others_work();
-    scene.assert_is_stuck();
+    let mut scene = Scene::stuck();
     drop(scene.deaf.take());
     scene.wait_until_it_is_gone();
     scene.assert_nothing_is_lost();
@@ -193,9 +195,7 @@ fn when_its_client_closes_it_nothing_is_lost() {
 
 #[test]
 fn it_does_not_keep_the_server_from_stopping() {
-    let mut scene = Scene::new();
-    scene.others_work();
-    scene.assert_is_stuck();
+    let scene = Scene::stuck();
     let (done, stopped) = mpsc::channel();
     let server = scene.server;
     std::thread::spawn(move || {
