@@ -1,3 +1,8 @@
+use std::time::Instant;
+
+use wire::context::lease::{LeaseFlags, LeaseV2};
+use wire::status::Status;
+
 use super::*;
 
 const CLIENT: Guid = Guid([1; 16]);

@@ -1,0 +1,236 @@
+//! One oplock or lease of a stream, and what operations take of it: when it breaks, to what, and who waits for that (MS-FSA 2.1.4.12).
+
+use std::time::Instant;
+
+use wire::command::create::OplockLevel;
+use wire::context::lease::{Lease, LeaseFlags, LeaseState, LeaseV2};
+use wire::ids::Guid;
+
+use crate::open::OpenId;
+
+use super::{ACKNOWLEDGE_WITHIN, Actor, HANDLE, Holder, LeaseId, NONE, Notice, NoticeKind, READ, READ_WRITE, WRITE};
+
+/// What is done to a file, as far as caching goes (the operations of MS-FSA 2.1.4.12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// An open.
+    Open,
+    /// An open that empties the file.
+    Overwrite,
+    /// An open that another one's share mode is in the way of.
+    OpenAgainstShareMode,
+    /// A write, a lock, a new length: what others have read is no longer true.
+    Change,
+    /// A rename, deletion or new security descriptor: what others keep open for later is no longer true.
+    ChangeOfName,
+    /// Of a directory: something in it came, went or changed.
+    ChangeOfEntry,
+}
+
+impl Operation {
+    fn takes(self) -> LeaseState {
+        match self {
+            Operation::Open => WRITE,
+            Operation::Overwrite | Operation::Change | Operation::ChangeOfEntry => READ_WRITE,
+            Operation::OpenAgainstShareMode | Operation::ChangeOfName => HANDLE,
+        }
+    }
+
+    /// What an exclusive or batch oplock breaks to; `None` where it stays.
+    fn oplock_left(self) -> Option<LeaseState> {
+        match self {
+            Operation::Open => Some(READ),
+            Operation::Overwrite | Operation::Change => Some(NONE),
+            Operation::OpenAgainstShareMode | Operation::ChangeOfName | Operation::ChangeOfEntry => None,
+        }
+    }
+}
+
+/// One oplock or lease.
+pub(super) struct Grant {
+    pub(super) stream: String,
+    pub(super) form: Form,
+    pub(super) held: LeaseState,
+    pub(super) breaking: Option<Breaking>,
+    pub(super) holders: Vec<Holder>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Oplock(OplockLevel),
+    Lease { id: LeaseId, v2: Option<LeaseV2> },
+}
+
+/// A break that was not acknowledged yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Breaking {
+    /// What was held when it began: who waits for that waits to the end.
+    from: LeaseState,
+    /// What the client was told that it may keep.
+    pub(super) told: LeaseState,
+    /// What operations that did not wait have left of that meanwhile.
+    pub(super) left: LeaseState,
+    pub(super) until: Instant,
+}
+
+impl Grant {
+    pub(super) fn of_lease(stream: &str, id: LeaseId, asked: &Lease) -> Self {
+        let form = Form::Lease { id, v2: asked.v2.map(|v2| parent_only(v2, asked.flags)) };
+        Grant { stream: stream.to_owned(), form, held: NONE, breaking: None, holders: Vec::with_capacity(1) }
+    }
+
+    pub(super) fn lease_id(&self) -> Option<LeaseId> {
+        match self.form {
+            Form::Oplock(_) => None,
+            Form::Lease { id, .. } => Some(id),
+        }
+    }
+
+    pub(super) fn is_held_by(&self, open: OpenId) -> bool {
+        self.holders.iter().any(|holder| holder.open == open)
+    }
+
+    pub(super) fn belongs_to(&self, actor: Actor) -> bool {
+        match self.form {
+            Form::Oplock(_) => self.is_held_by(actor.open),
+            Form::Lease { id, .. } => actor.lease == Some(id),
+        }
+    }
+
+    pub(super) fn is_level_two(&self) -> bool {
+        self.form == Form::Oplock(OplockLevel::II)
+    }
+
+    /// True where the operation has to wait.
+    pub(super) fn contend(
+        &mut self,
+        actor: Actor,
+        operation: Operation,
+        now: Instant,
+        notices: &mut Vec<Notice>,
+    ) -> bool {
+        let taken = operation.takes();
+        if self.is_level_two() {
+            // Whoever changes the file breaks them all, its own too; who empties it has its own from then on.
+            let spared = operation == Operation::Overwrite && self.belongs_to(actor);
+            if taken.contains(READ) && !spared {
+                self.begin_break(NONE, now, notices);
+            }
+            return false;
+        }
+        if self.belongs_to(actor) {
+            return false;
+        }
+        match (self.form, self.contended().contains(WRITE)) {
+            (Form::Oplock(_), _) => self.contend_oplock(operation, now, notices),
+            (Form::Lease { .. }, true) => self.contend_exclusive(taken, now, notices),
+            (Form::Lease { .. }, false) => self.contend_shared(taken, now, notices),
+        }
+    }
+
+    /// What operations find in their way.
+    fn contended(&self) -> LeaseState {
+        self.breaking.map_or(self.held, |breaking| breaking.from)
+    }
+
+    fn contend_oplock(&mut self, operation: Operation, now: Instant, notices: &mut Vec<Notice>) -> bool {
+        let Some(left) = operation.oplock_left() else { return false };
+        if self.breaking.is_none() {
+            self.begin_break(left, now, notices);
+        }
+        true
+    }
+
+    fn contend_exclusive(&mut self, taken: LeaseState, now: Instant, notices: &mut Vec<Notice>) -> bool {
+        if !self.contended().intersects(taken) {
+            return false;
+        }
+        let left = if taken.contains(READ) { NONE } else { self.held.without(taken) };
+        match &mut self.breaking {
+            Some(breaking) => breaking.left = breaking.left & left,
+            None => self.begin_break(left, now, notices),
+        }
+        true
+    }
+
+    /// Who caches reads and handles is not waited for where only the reads go.
+    fn contend_shared(&mut self, taken: LeaseState, now: Instant, notices: &mut Vec<Notice>) -> bool {
+        if !self.held.intersects(taken) {
+            return false;
+        }
+        let left = if taken.contains(READ) { NONE } else { self.held.without(taken) };
+        match &mut self.breaking {
+            Some(breaking) => breaking.left = breaking.left & left,
+            None => self.begin_break(left, now, notices),
+        }
+        taken.contains(HANDLE) && self.breaking.is_some()
+    }
+
+    /// Tells the client. Who caches nothing but reads loses them at once, others when they have acknowledged.
+    fn begin_break(&mut self, left: LeaseState, now: Instant, notices: &mut Vec<Notice>) {
+        self.advance_epoch();
+        self.tell(left, now, notices);
+    }
+
+    fn tell(&mut self, left: LeaseState, now: Instant, notices: &mut Vec<Notice>) {
+        let must_acknowledge = self.held != READ;
+        let kind = match self.form {
+            Form::Oplock(_) => NoticeKind::Oplock {
+                open: self.holders.first().map_or(OpenId(0), |holder| holder.open),
+                left: if left == READ { OplockLevel::II } else { OplockLevel::NONE },
+                must_acknowledge,
+            },
+            Form::Lease { id, v2 } => {
+                let epoch = v2.map_or(0, |v2| v2.epoch);
+                NoticeKind::Lease { id, epoch, held: self.held, left, must_acknowledge }
+            }
+        };
+        notices.push(Notice { kind, holders: self.holders.clone() });
+        if must_acknowledge {
+            self.breaking = Some(Breaking { from: self.held, told: left, left, until: now + ACKNOWLEDGE_WITHIN });
+        } else {
+            self.held = left;
+        }
+    }
+
+    /// More was taken while the break went on. Nobody is made to give up all at once: reads go last, and need no answer.
+    pub(super) fn go_on_breaking(&mut self, before: Breaking, now: Instant, notices: &mut Vec<Notice>) {
+        let next = self.held & before.left;
+        let by_way_of_reads = next.is_empty() && self.held != READ && self.held.contains(READ);
+        // Like Windows: the steps of one break share its epoch.
+        self.tell(if by_way_of_reads { READ } else { next }, now, notices);
+        if let Some(breaking) = &mut self.breaking {
+            // The steps share the time of the first: nobody waits longer than the limit.
+            (breaking.from, breaking.left, breaking.until) = (before.from, before.left, before.until);
+        }
+    }
+
+    pub(super) fn give_up(&mut self) {
+        self.breaking = None;
+        self.held = NONE;
+    }
+
+    pub(super) fn advance_epoch(&mut self) {
+        if let Form::Lease { v2: Some(v2), .. } = &mut self.form {
+            v2.epoch = v2.epoch.wrapping_add(1);
+        }
+    }
+
+    pub(super) fn answer(&self, id: LeaseId) -> Lease {
+        let v2 = match self.form {
+            Form::Lease { v2, .. } => v2,
+            Form::Oplock(_) => None,
+        };
+        let parent = v2.is_some_and(|v2| v2.parent_lease_key != Guid::default());
+        let set = |set, flag| if set { flag } else { LeaseFlags::NONE };
+        let flags =
+            set(self.breaking.is_some(), LeaseFlags::BREAK_IN_PROGRESS) | set(parent, LeaseFlags::PARENT_LEASE_KEY_SET);
+        Lease { lease_key: id.key, lease_state: self.held, flags, v2 }
+    }
+}
+
+/// A parent's key that is not said to be set is none.
+fn parent_only(v2: LeaseV2, flags: LeaseFlags) -> LeaseV2 {
+    let set = flags.contains(LeaseFlags::PARENT_LEASE_KEY_SET);
+    LeaseV2 { parent_lease_key: if set { v2.parent_lease_key } else { Guid::default() }, ..v2 }
+}
