@@ -61,6 +61,9 @@ pub struct Card {
     pub missed_packets: u64,
     /// Offloads that are off: the short name for `ethtool -K`, and whether it can be switched on.
     pub offloads_off: Vec<(String, bool)>,
+    /// The kinds of queueing disciplines that what it sends passes, those of the interfaces below it included; `None` where `tc` does not
+    /// tell.
+    pub queueing_disciplines: Option<Vec<String>>,
 }
 
 /// Packets that a ring holds.

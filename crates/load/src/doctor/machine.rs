@@ -1,4 +1,4 @@
-//! Looks at this machine: what the kernel shows in files, and what `ethtool` adds.
+//! Looks at this machine: what the kernel shows in files, and what `ethtool` and `tc` add.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,23 +7,27 @@ use std::time::Duration;
 
 use client::Protection;
 
-use super::ethtool;
 use super::facts::{Card, Machine};
+use super::{ethtool, queueing};
 
 /// How long each way to protect messages is tried.
 const PROTECTION_TIME: Duration = Duration::from_millis(60);
 /// Network interfaces to look at: containers may have thousands.
 const CARDS_MAX: usize = 64;
+/// Where the kernel shows them.
+const CARDS: &str = "sys/class/net";
 
 /// Looks at this machine. Takes about half a second, most of it on one core.
 pub async fn look_at_machine() -> Machine {
-    let mut machine = by_files(Path::new("/"));
+    let root = Path::new("/");
+    let mut machine = by_files(root);
     for card in machine.cards.iter_mut().filter(|card| card.is_hardware) {
         if ethtool::describe(card).await.is_err() {
             machine.has_ethtool = false;
             break;
         }
     }
+    queueing::describe(&mut machine.cards, |name| below(&root.join(CARDS).join(name))).await;
     let measured = tokio::task::spawn_blocking(|| {
         Protection::ALL.map(|protection| (protection, protection.measure(PROTECTION_TIME))).to_vec()
     });
@@ -47,7 +51,7 @@ fn by_files(root: &Path) -> Machine {
     }
     Machine {
         cores: std::thread::available_parallelism().map_or(1, usize::from),
-        cards: cards(&root.join("sys/class/net")),
+        cards: cards(&root.join(CARDS)),
         has_ethtool: true,
         tcp_receive_max: third(kernel.join("ipv4/tcp_rmem")),
         tcp_send_max: third(kernel.join("ipv4/tcp_wmem")),
@@ -89,6 +93,11 @@ fn card(folder: &Path, name: String) -> Option<Card> {
         name,
         ..Card::default()
     })
+}
+
+/// The interfaces that one hands its packets on to: a bond's, a bridge's, a VLAN's.
+fn below(folder: &Path) -> Vec<String> {
+    names(folder).iter().filter_map(|name| name.strip_prefix("lower_")).map(str::to_owned).collect()
 }
 
 fn is_core(name: &str) -> bool {
@@ -145,6 +154,7 @@ mod tests {
                 ("sys/class/net/eth0/queues/rx-1/rps_cpus", "0\n"),
                 ("sys/class/net/eth0/queues/tx-0/tx_timeout", "0\n"),
                 ("sys/class/net/eth0/statistics/rx_missed_errors", "7\n"),
+                ("sys/class/net/eth0/lower_eth9/mtu", "1500\n"),
                 ("sys/class/net/eth1/operstate", "down\n"),
                 ("sys/class/net/veth0/operstate", "up\n"),
                 ("sys/class/net/veth0/speed", "-1\n"),
@@ -166,6 +176,7 @@ mod tests {
             (card.mtu, card.link_speed, card.receive_queues, card.missed_packets),
             (1500, Some(10_000_000_000), 2, 7)
         );
+        assert_eq!(below(&root.path().join("sys/class/net/eth0")), ["eth9"]);
         assert!(!machine.cards[1].is_hardware && machine.cards[1].link_speed.is_none());
         assert_eq!((machine.tcp_receive_max, machine.tcp_send_max), (Some(6_291_456), Some(4_194_304)));
         assert_eq!(machine.asked_max, Some((212_992, 212_993)));

@@ -3,12 +3,14 @@
 //! [`look`] gathers [`Facts`] once; [`examine`] makes [`Finding`]s of them, by rules that see nothing else.
 
 mod channels;
+mod congestion;
 mod disk;
 mod ethtool;
 mod facts;
 mod links;
 mod machine;
 mod protection;
+mod queueing;
 mod queues;
 mod reach;
 mod segments;
@@ -77,6 +79,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
         links::findings,
         queues::findings,
         sockets::findings,
+        congestion::findings,
         channels::findings,
         reach::findings,
         protection::findings,

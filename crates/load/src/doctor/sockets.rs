@@ -1,4 +1,4 @@
-//! What TCP and the cores are set to: buffers, congestion, frequency, and how far away the server is.
+//! What TCP and the cores are set to: buffers, frequency, and how far away the server is.
 
 use std::time::Duration;
 
@@ -12,13 +12,10 @@ const NEAR: Duration = Duration::from_millis(1);
 const IN_FLIGHT: f64 = 64.0;
 /// Of a buffer, what is left for data once the kernel's own bookkeeping is taken off (tcp_adv_win_scale 1).
 const WINDOW_OF_BUFFER: f64 = 0.5;
-/// Ways to find the speed that fill fast links.
-const CONGESTION_FIT: [&str; 3] = ["cubic", "bbr", "dctcp"];
 
 pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
     let mut findings = vec![buffers(&facts.machine, facts.server.as_ref())];
     findings.extend(facts.server.as_ref().map(latency));
-    findings.push(congestion(&facts.machine));
     findings.push(governor(&facts.machine));
     findings
 }
@@ -90,26 +87,6 @@ fn latency(server: &Server) -> Finding {
             "bring machine and server together, or have more requests in flight (`multilane advise` reckons it out)",
         ),
         false => Finding::fine(CHECK, "The server is near.", evidence),
-    }
-}
-
-fn congestion(machine: &Machine) -> Finding {
-    const CHECK: &str = "congestion";
-    match machine.congestion.as_deref() {
-        None => Finding::remark(
-            CHECK,
-            "The kernel does not tell how TCP finds its speed.",
-            "no net.ipv4.tcp_congestion_control".into(),
-        ),
-        Some(name) if CONGESTION_FIT.contains(&name) => {
-            Finding::fine(CHECK, "TCP finds its speed in a way that fits fast links.", name.to_owned())
-        }
-        Some(name) => Finding::note(
-            CHECK,
-            "TCP finds its speed in a way that takes long to fill a fast link after a loss.",
-            name.to_owned(),
-            "sudo sysctl -w net.ipv4.tcp_congestion_control=cubic",
-        ),
     }
 }
 

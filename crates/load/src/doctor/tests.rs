@@ -23,6 +23,7 @@ fn card(name: &str) -> Card {
         receive_queues: 16,
         receive_queues_max: Some(16),
         receive_ring: Some(Ring { now: 4096, max: 4096 }),
+        queueing_disciplines: Some(vec!["mq".into(), "pfifo_fast".into()]),
         ..Card::default()
     }
 }
@@ -225,6 +226,71 @@ fn machines_are_judged_by_table() {
         assert_eq!(found, severity, "{name}");
         assert!(said.contains(remedy), "{name}: {said}");
     }
+}
+
+/// A machine with BBR and one card of these queueing disciplines and this speed.
+fn with_bbr(disciplines: &[&str], link_speed: Option<u64>) -> Machine {
+    let mut machine = machine();
+    machine.congestion = Some("bbr".into());
+    machine.cards[0].queueing_disciplines = Some(disciplines.iter().map(|kind| (*kind).to_owned()).collect());
+    machine.cards[0].link_speed = link_speed;
+    machine
+}
+
+#[test]
+fn a_timer_of_each_connection_is_judged_by_the_links_it_has_to_fill() {
+    use Severity::{Note, Ok, Problem};
+    const ONE: &str = "tc qdisc replace dev eth0 root fq";
+    const EACH: &str =
+        "default_qdisc=fq && sudo tc qdisc replace dev eth0 root fq && sudo tc qdisc replace dev eth0 root mq";
+    for (disciplines, link_speed, severity, remedy) in [
+        (&["pfifo_fast"][..], Some(10_000_000_000), Problem, ONE),
+        (&["mq", "fq_codel"], Some(25_000_000_000), Problem, EACH),
+        (&["noqueue"], None, Problem, ONE),
+        (&["noqueue"], None, Problem, "tcp_congestion_control=cubic | sudo tee /etc/sysctl.d/"),
+        (&["pfifo_fast"], Some(2_500_000_000), Note, ONE),
+        (&["pfifo_fast"], Some(1_000_000_000), Ok, ""),
+        (&["fq"], Some(10_000_000_000), Ok, ""),
+        (&["mq", "fq"], None, Ok, ""),
+    ] {
+        let findings = examine(&Facts { machine: with_bbr(disciplines, link_speed), server: None });
+        let (found, said) = judged(&findings, "congestion");
+        assert_eq!(found, severity, "{disciplines:?} {link_speed:?}");
+        assert!(said.contains(remedy), "{disciplines:?} {link_speed:?}: {said}");
+    }
+}
+
+#[test]
+fn slow_links_that_are_fast_together_are_judged_together() {
+    let mut machine = with_bbr(&["pfifo_fast"], Some(1_000_000_000));
+    machine.cards.push(Card { name: "eth1".into(), ..machine.cards[0].clone() });
+    assert_eq!(judged(&examine(&Facts { machine, server: None }), "congestion").0, Severity::Note);
+}
+
+#[test]
+fn queueing_disciplines_that_are_not_told_are_not_judged() {
+    let mut unknown = with_bbr(&[], None);
+    unknown.cards[0].queueing_disciplines = None;
+    let mut without_cards = with_bbr(&[], None);
+    without_cards.cards.clear();
+    for machine in [unknown, without_cards] {
+        let (severity, said) = judged(&examine(&Facts { machine, server: None }), "congestion");
+        assert_eq!(severity, Severity::Note);
+        assert!(said.contains("tc qdisc show"), "{said}");
+    }
+}
+
+#[test]
+fn a_server_elsewhere_has_a_congestion_control_of_its_own() {
+    let of = |used: &str| {
+        let server = Server { used: vec![used.into()], ..server() };
+        examine(&Facts { machine: with_bbr(&["fq"], None), server: Some(server) })
+    };
+    let said = |findings: &[Finding]| findings.iter().find(|finding| finding.check == "congestion").cloned().unwrap();
+    assert!(said(&of("eth0")).evidence.contains("on reads the server's own setting does"));
+    let near = said(&of("lo"));
+    assert!(!near.evidence.contains("server's own"));
+    assert_eq!(near.severity, Severity::Note, "a card's fq paces nothing within the machine");
 }
 
 #[test]
