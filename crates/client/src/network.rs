@@ -4,10 +4,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 
+use links::{LocalInterface, Pacing};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, lookup_host};
-
-use crate::interfaces::{self, LocalInterface};
 
 /// A connection on its way.
 pub type Opening<'a> = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send + 'a>>;
@@ -51,18 +50,24 @@ impl Network for Tcp {
             if let Some(from) = from {
                 socket.bind(SocketAddr::new(from, 0))?;
             }
+            let pacing = Pacing::lift(&socket);
             let stream = socket.connect(to).await?;
             stream.set_nodelay(true)?;
             // What a connection that was given up has not delivered must never arrive: it was asked again elsewhere, and a CREATE that
             // comes late is done a second time.
             stream.set_zero_linger()?;
             let local = stream.local_addr()?.ip();
+            pacing.restore(&stream);
             let (reader, writer) = stream.into_split();
             Ok(Stream { reader: Box::new(reader), writer: Box::new(writer), local })
         })
     }
 
     fn interfaces(&self) -> Vec<LocalInterface> {
-        interfaces::of_this_machine()
+        // Without them the routes decide.
+        links::of_this_machine().unwrap_or_else(|error| {
+            tracing::debug!(%error, "the network interfaces cannot be read");
+            Vec::new()
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use wire::fscc::ioctl::{Interface, InterfaceCapability};
 
-use crate::interfaces::LocalInterface;
+use crate::LocalInterface;
 use crate::settings::{Channels, Settings};
 
 /// A local and a server interface that connections run between.

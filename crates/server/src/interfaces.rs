@@ -1,12 +1,10 @@
 //! The server's addresses as clients learn of them, to open more channels (MS-SMB2 3.3.5.15.11): those of the machine's network
 //! interfaces that a client could reach, and what the operator says about them.
 
-use std::fs;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use if_addrs::{IfOperStatus, get_if_addrs};
+use links::{LocalInterface, SPEED_UNKNOWN};
 use parking_lot::Mutex;
 use wire::fscc::ioctl::{Interface, InterfaceCapability};
 
@@ -16,26 +14,12 @@ use crate::admin::{Advertise, OwnAddresses};
 const KEPT: Duration = Duration::from_secs(1);
 /// Addresses that clients are told: an answer of 64 KiB, which is what Windows clients take, holds 431.
 const ADDRESSES_MAX: usize = 256;
-/// The speed of an interface that does not know its own, as those of virtual machines do not: what their drivers for Windows say.
-const SPEED_UNKNOWN: u64 = 10_000_000_000;
 /// The numbers of advertised addresses that no interface has begin here; the kernel's are small.
 const INDEX_FIRST: u32 = 0x1000_0000;
-/// Where the kernel tells of interfaces.
-const SYSTEM: &str = "/sys/class/net";
-
 /// The machine's interfaces, read anew when what is known is old.
 #[derive(Default)]
 pub(crate) struct Interfaces {
-    known: Mutex<Option<(Instant, Vec<Own>)>>,
-}
-
-/// One address of one of the machine's interfaces that is up.
-#[derive(Clone, Debug)]
-struct Own {
-    index: u32,
-    address: IpAddr,
-    bits_per_second: u64,
-    has_rss: bool,
+    known: Mutex<Option<(Instant, Vec<LocalInterface>)>>,
 }
 
 impl Interfaces {
@@ -51,56 +35,32 @@ impl Interfaces {
 }
 
 /// Reads the machine's interfaces. Where they cannot be read nothing is told, and clients stay with the address they know.
-fn read() -> Vec<Own> {
-    let addresses = get_if_addrs().unwrap_or_else(|error| {
+fn read() -> Vec<LocalInterface> {
+    links::of_this_machine().unwrap_or_else(|error| {
         tracing::warn!(%error, "the network interfaces cannot be read");
         Vec::new()
-    });
-    let own = addresses.into_iter().filter_map(|interface| {
-        let is_up = match interface.oper_status {
-            IfOperStatus::Up | IfOperStatus::Unknown | IfOperStatus::Testing | IfOperStatus::Dormant => true,
-            IfOperStatus::Down | IfOperStatus::NotPresent | IfOperStatus::LowerLayerDown => false,
-        };
-        // "The server MUST NOT include the IP address for a network interface with IfIndex equal to zero."
-        let index = interface.index.filter(|index| *index != 0 && is_up)?;
-        let folder = Path::new(SYSTEM).join(&interface.name);
-        Some(Own { index, address: interface.ip(), bits_per_second: speed(&folder), has_rss: has_rss(&folder) })
-    });
-    own.collect()
-}
-
-/// The link speed, which the kernel tells in Mbit/s, and as -1 where it does not know.
-fn speed(folder: &Path) -> u64 {
-    let told = fs::read_to_string(folder.join("speed")).ok().and_then(|text| text.trim().parse::<u32>().ok());
-    told.filter(|megabits| *megabits > 0 && *megabits < u32::MAX)
-        .map_or(SPEED_UNKNOWN, |speed| u64::from(speed) * 1_000_000)
-}
-
-/// True where there is more than one receive queue.
-fn has_rss(folder: &Path) -> bool {
-    let is_receiving = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("rx-");
-    let queues = fs::read_dir(folder.join("queues")).ok();
-    queues.is_some_and(|queues| queues.flatten().filter(|queue| is_receiving(&queue.file_name())).nth(1).is_some())
+    })
 }
 
 /// The addresses of the machine that clients could reach, and those of the operator, who is right where both speak of one.
-fn choose(own: &[Own], advertise: &Advertise, listening: &[SocketAddr]) -> Vec<Interface> {
+fn choose(own: &[LocalInterface], advertise: &Advertise, listening: &[SocketAddr]) -> Vec<Interface> {
     let mut told: Vec<Interface> = Vec::new();
     for (position, wanted) in advertise.addresses.iter().enumerate() {
         let known = own.iter().find(|known| known.address == wanted.address);
         let index = known.map_or(INDEX_FIRST + position as u32, |known| known.index);
-        let speed = wanted.bits_per_second.or(known.map(|known| known.bits_per_second)).unwrap_or(SPEED_UNKNOWN);
+        let speed = wanted.bits_per_second.or(known.map(|known| known.link_speed)).unwrap_or(SPEED_UNKNOWN);
         told.push(interface(index, wanted.address, speed, wanted.rss));
     }
     match advertise.own {
         OwnAddresses::LeftOut => {}
         OwnAddresses::Told => {
-            let reachable = |own: &&Own| is_listened_to(own.address, listening) && !is_link_local(own.address);
-            let is_new = |own: &&Own| advertise.addresses.iter().all(|wanted| wanted.address != own.address);
+            let reachable =
+                |own: &&LocalInterface| is_listened_to(own.address, listening) && !is_link_local(own.address);
+            let is_new = |own: &&LocalInterface| advertise.addresses.iter().all(|wanted| wanted.address != own.address);
             let (loopback, routed): (Vec<_>, Vec<_>) =
                 own.iter().filter(reachable).filter(is_new).partition(|own| own.address.is_loopback());
             let own = if routed.is_empty() && told.is_empty() { loopback } else { routed };
-            told.extend(own.iter().map(|own| interface(own.index, own.address, own.bits_per_second, own.has_rss)));
+            told.extend(own.iter().map(|own| interface(own.index, own.address, own.link_speed, own.has_rss)));
         }
     }
     told.truncate(ADDRESSES_MAX);
@@ -133,19 +93,20 @@ mod tests {
     use super::*;
     use crate::admin::AdvertisedAddress;
 
-    fn own(index: u32, address: &str) -> Own {
-        Own { index, address: address.parse().unwrap(), bits_per_second: 1_000_000_000, has_rss: false }
+    fn own(index: u32, address: &str) -> LocalInterface {
+        let (name, address) = (format!("link{index}"), address.parse().unwrap());
+        LocalInterface { name, index, address, prefix_bits: 24, link_speed: 1_000_000_000, has_rss: false }
     }
 
-    fn machine() -> Vec<Own> {
+    fn machine() -> Vec<LocalInterface> {
         let addresses = [(1, "127.0.0.1"), (1, "::1"), (2, "192.0.2.1"), (2, "2001:db8::1"), (2, "fe80::1")];
-        let mut own: Vec<Own> = addresses.into_iter().map(|(index, address)| own(index, address)).collect();
-        own.push(Own { has_rss: true, ..self::own(3, "198.51.100.1") });
+        let mut own: Vec<LocalInterface> = addresses.into_iter().map(|(index, address)| own(index, address)).collect();
+        own.push(LocalInterface { has_rss: true, ..self::own(3, "198.51.100.1") });
         own.push(self::own(3, "169.254.1.1"));
         own
     }
 
-    fn told(own: &[Own], advertise: &Advertise, listening: &[&str]) -> Vec<(u32, String, u64, bool)> {
+    fn told(own: &[LocalInterface], advertise: &Advertise, listening: &[&str]) -> Vec<(u32, String, u64, bool)> {
         let listening: Vec<SocketAddr> = listening.iter().map(|address| address.parse().unwrap()).collect();
         let view = |told: &Interface| {
             let has_rss = told.capability.contains(InterfaceCapability::RSS_CAPABLE);
@@ -200,15 +161,8 @@ mod tests {
 
     #[test]
     fn an_endless_list_is_cut() {
-        let own: Vec<Own> =
+        let own: Vec<LocalInterface> =
             (0..1000).map(|last: u32| own(2, &format!("192.0.{}.{}", 2 + last / 250, last % 250))).collect();
         assert_eq!(told(&own, &Advertise::default(), &["0.0.0.0:445"]).len(), ADDRESSES_MAX);
-    }
-
-    #[test]
-    fn this_machine_has_interfaces_with_a_speed() {
-        let own = read();
-        assert!(own.iter().any(|own| own.address.is_loopback()));
-        assert!(own.iter().all(|own| own.index != 0 && own.bits_per_second > 0));
     }
 }

@@ -76,6 +76,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use links::Pacing;
 
 use crate::admin::Estate;
 use crate::attempts::Attempts;
@@ -87,7 +88,7 @@ use crate::open::{Open, OpenId};
 use crate::placement::Placement;
 use crate::pool::Pool;
 use crate::session::{Session, Sessions};
-use crate::shard::Shards;
+use crate::shard::{Listener, Shards};
 use crate::writes::WritePlace;
 
 /// How the server runs; what it serves is its [`Estate`].
@@ -133,9 +134,10 @@ impl Server {
             let listener = TcpListener::bind(address)
                 .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
             listener.set_nonblocking(true)?;
-            listeners.push(listener);
+            listeners.push(Listener { pacing: Pacing::lift(&listener), socket: listener });
         }
-        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
+        let addresses =
+            listeners.iter().map(|listener| listener.socket.local_addr()).collect::<io::Result<Vec<_>>>()?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = if config.shards == 0 { cores } else { config.shards };
         let shared = Arc::new(Shared::new(estate, addresses.clone(), count));

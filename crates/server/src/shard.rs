@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use links::Pacing;
 use lull::Lull;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
@@ -46,6 +47,13 @@ struct Doors {
     next_connection: Arc<AtomicU64>,
 }
 
+/// Where clients connect.
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    /// What accepted connections are to have back that leave the machine.
+    pub(crate) pacing: Pacing,
+}
+
 /// A connection that comes to a shard. It is counted there already.
 struct Arrival {
     stream: TcpStream,
@@ -54,7 +62,7 @@ struct Arrival {
 
 impl Shards {
     /// Starts `count` threads that serve what `listeners` accept.
-    pub(crate) fn start(count: usize, server: &Arc<Shared>, listeners: Vec<TcpListener>) -> io::Result<Self> {
+    pub(crate) fn start(count: usize, server: &Arc<Shared>, listeners: Vec<Listener>) -> io::Result<Self> {
         let (stop, stopped) = watch::channel(None);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
         let doors = Doors { senders, server: Arc::clone(server), next_connection: Arc::new(AtomicU64::new(1)) };
@@ -101,7 +109,7 @@ struct Own {
 }
 
 impl Shard {
-    fn run(self, receiver: mpsc::UnboundedReceiver<Arrival>, accepting: Option<Vec<TcpListener>>) {
+    fn run(self, receiver: mpsc::UnboundedReceiver<Arrival>, accepting: Option<Vec<Listener>>) {
         pin_to_core(self.index);
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -193,8 +201,8 @@ fn end_strangers(connections: &mut Vec<Weak<Connection>>) {
     });
 }
 
-async fn accept(listener: TcpListener, doors: Doors, mut stopped: watch::Receiver<Option<Ending>>) {
-    let listener = match tokio::net::TcpListener::from_std(listener) {
+async fn accept(Listener { socket, pacing }: Listener, doors: Doors, mut stopped: watch::Receiver<Option<Ending>>) {
+    let listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(listener) => listener,
         Err(error) => {
             tracing::error!(%error, "an address cannot be listened on");
@@ -205,7 +213,10 @@ async fn accept(listener: TcpListener, doors: Doors, mut stopped: watch::Receive
         tokio::select! {
             _ = stopped.changed() => return,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => doors.place(stream),
+                Ok((stream, _)) => {
+                    pacing.restore(&stream);
+                    doors.place(stream);
+                }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted; are there descriptors left (ulimit -n)?");
                     tokio::time::sleep(ACCEPT_REST).await;

@@ -16,6 +16,9 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The kernel's name and release.
     pub kernel: String,
+    /// The congestion control of TCP connections that ask for no other. One that paces (bbr) costs what is not Multilane's and stays
+    /// within the machine.
+    pub congestion_control: String,
     /// Programs that wanted to run in the minute before, on average.
     pub load_before: f64,
 }
@@ -34,6 +37,7 @@ impl Machine {
             processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
             memory_bytes: memory.unwrap_or_default() << 10,
             kernel,
+            congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control").trim().to_owned(),
             load_before: load.unwrap_or_default(),
         }
     }

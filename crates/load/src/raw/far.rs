@@ -6,14 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use links::Pacing;
+
 use super::{CONNECTIONS_MAX, Counter, IN_FLIGHT_MAX, Messages, piece, send};
 
 /// Answers everybody who connects, each in a thread, until accepting fails. Whoever comes while [`CONNECTIONS_MAX`] are there is hung up on.
 pub fn serve(listener: &TcpListener) -> io::Error {
+    let pacing = Pacing::lift(listener);
     let here = Arc::new(AtomicUsize::new(0));
     loop {
         let stream = match listener.accept() {
-            Ok((stream, _)) => stream,
+            Ok((stream, _)) => {
+                pacing.restore(&stream);
+                stream
+            }
             // They hung up before it came to them.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) => return error,

@@ -5,6 +5,9 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use links::Pacing;
+use socket2::{Domain, Socket, Type};
+
 use super::{Counter, Reached, Shape, piece, send};
 
 /// How long the far end may say nothing.
@@ -36,7 +39,11 @@ pub fn measure(far: impl ToSocketAddrs, shape: Shape, warmup: Duration, duration
 }
 
 fn connect(far: SocketAddr, shape: Shape) -> io::Result<TcpStream> {
-    let mut stream = TcpStream::connect_timeout(&far, SILENCE_MAX)?;
+    let socket = Socket::new(Domain::for_address(far), Type::STREAM, None)?;
+    let pacing = Pacing::lift(&socket);
+    socket.connect_timeout(&far.into(), SILENCE_MAX)?;
+    let mut stream = TcpStream::from(socket);
+    pacing.restore(&stream);
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     stream.set_write_timeout(Some(SILENCE_MAX))?;

@@ -39,11 +39,12 @@ fn title(report: &Report) -> String {
 fn conditions(report: &Report) -> String {
     let (machine, method) = (&report.machine, &report.method);
     let mut text = format!(
-        "Machine: {} ({}), {:.0} GiB, {}; load average before: {:.1}. {}\n\n",
+        "Machine: {} ({}), {:.0} GiB, {}, TCP with {}; load average before: {:.1}. {}\n\n",
         so_many(machine.cores, "core"),
         machine.processor,
         machine.memory_bytes as f64 / f64::from(1 << 30),
         machine.kernel,
+        machine.congestion_control,
         machine.load_before,
         report.network.description,
     );
@@ -283,6 +284,7 @@ mod tests {
                 processor: "A fast one".to_owned(),
                 memory_bytes: 4 << 30,
                 kernel: "Linux 6".to_owned(),
+                congestion_control: "cubic".to_owned(),
                 load_before: 0.25,
             },
             network: Network { name: "quad".to_owned(), description: "Simulated: four links.".to_owned() },
@@ -333,7 +335,7 @@ mod tests {
         let text = markdown(&report(), "multilane compare --network quad");
         for part in [
             "## Network quad: multilane beside a|b\n\n```\nmultilane compare --network quad\n```\n",
-            "2 cores (A fast one), 4 GiB, Linux 6; load average before: 0.2. Simulated: four links.\n",
+            "2 cores (A fast one), 4 GiB, Linux 6, TCP with cubic; load average before: 0.2. Simulated: four links.\n",
             "- 3 rounds of 0.40 s for each run, after 0.10 s of warm-up; files of 64 MiB; 12 s in all\n",
             "- Something was left out.\n",
             "### multilane, plain\n\n| workload |",

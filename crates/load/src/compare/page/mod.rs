@@ -113,11 +113,12 @@ fn conditions(report: &Report) -> String {
     say(
         "machine",
         format!(
-            "{} cores, {}, {:.0} GiB, {}; load average before: {:.1}",
+            "{} cores, {}, {:.0} GiB, {}, TCP with {}; load average before: {:.1}",
             machine.cores,
             machine.processor,
             machine.memory_bytes as f64 / f64::from(1 << 30),
             machine.kernel,
+            machine.congestion_control,
             machine.load_before,
         ),
     );
