@@ -61,8 +61,6 @@ NOT_RUN = {
     "smb2.zero-data-ioctl": "needs an existing file's name and ranges as arguments",
     "smb2.ioctl-on-stream": "needs an existing file's name as an argument",
     "smb2.secleak": "watches the server's memory by eye while it repeats failed logins",
-    "smb2.lease.rename_wait": "passes here by chance, and always against Samba: while a rename waits for a break it asks for the old name, which is "
-                              "sometimes renamed by then (OBJECT_NAME_NOT_FOUND)",
     "smb2.timestamp_resolution": "expects a file system that keeps whole seconds",
 }
 

@@ -226,3 +226,6 @@ fn message(kind: &NoticeKind, session: &Session) -> Vec<u8> {
     body.encode(&mut message);
     message
 }
+
+#[cfg(test)]
+mod tests;

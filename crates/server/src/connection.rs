@@ -383,6 +383,8 @@ impl Connection {
                 return Ok(true);
             };
             pipeline::process(self, inbox.frame(frame))?;
+            // What the request broke is told before what came after it is answered.
+            pipeline::open_post(self);
             if !self.channels.borrow().is_empty() {
                 inbox.trust();
             }

@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use store::{DirectoryStore, Store};
 use tempfile::TempDir;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::LocalSet;
 use wire::command::read::{ReadRequest, ReadResponse};
-use wire::frame::frame_prefix;
 use wire::header::{HEADER_LENGTH, Header};
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use crate::admin::Signing;
 use crate::outbox::Next;
-use crate::testing::{Peer, server_with};
+use crate::testing::{Peer, framed, next_message, server_with};
 use crate::transport::Transport;
 
 const FILE_BYTES: usize = 3 << 20;
@@ -44,17 +43,6 @@ fn read(peer: &mut Peer, file_id: FileId, offset: usize, length: usize) -> Vec<u
     header.credit_charge = charge;
     message[..HEADER_LENGTH].copy_from_slice(&header.to_bytes());
     peer.message_id += u64::from(charge) - 1;
-    message
-}
-
-fn framed(message: &[u8]) -> Vec<u8> {
-    [&frame_prefix(message.len()).unwrap()[..], message].concat()
-}
-
-async fn answer(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
-    let length = stream.read_u32().await.unwrap() as usize;
-    let mut message = vec![0; length];
-    stream.read_exact(&mut message).await.unwrap();
     message
 }
 
@@ -88,7 +76,7 @@ async fn reads_arrive_whole_and_in_order(
         READS.iter().flat_map(|(offset, length)| framed(&read(&mut peer, file, *offset, *length))).collect();
     theirs.write_all(&requests).await.unwrap();
     for (offset, length) in READS {
-        assert_is_file(&answer(&mut theirs).await, offset, length.min(FILE_BYTES - offset));
+        assert_is_file(&next_message(&mut theirs).await, offset, length.min(FILE_BYTES - offset));
     }
     drop(theirs);
     serving.await.unwrap();
@@ -124,7 +112,7 @@ async fn what_a_file_has_lost_since_its_length_was_promised_is_sent_as_zeros() {
         std::fs::File::options().write(true).open(folder.path().join("file")).unwrap().set_len(300_000).unwrap();
         let serving = tokio::task::spawn_local(Rc::clone(&peer.connection).serve(ours, Vec::new()));
         for offset in [0, 1000] {
-            let message = answer(&mut theirs).await;
+            let message = next_message(&mut theirs).await;
             let data = ReadResponse::decode(&message).unwrap().data;
             assert_eq!(data.len(), 1 << 20);
             let (kept, lost) = data.split_at(300_000 - offset);
@@ -150,7 +138,7 @@ async fn a_client_that_takes_nothing_holds_no_more_than_a_batch() {
         let queued = peer.connection.outbox.borrow().bytes();
         assert!((1 << 19..2 << 20).contains(&queued), "{queued} bytes are queued");
         for _ in 0..40 {
-            assert_is_file(&answer(&mut theirs).await, 0, 1 << 20);
+            assert_is_file(&next_message(&mut theirs).await, 0, 1 << 20);
         }
         drop(theirs);
         serving.await.unwrap();

@@ -10,6 +10,7 @@ use secure::seal::Cipher;
 use secure::sign::{SigningAlgorithm, SigningKey};
 use secure::spnego::Initiator;
 use store::{RamStore, Store};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use wire::codec::utf16_bytes;
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
@@ -509,4 +510,17 @@ impl Peer {
     pub(crate) fn discard(&self) {
         self.connection.outbox.borrow_mut().clear(&self.connection.buffers);
     }
+}
+
+/// A message as it goes through a stream.
+pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
+    [&frame::frame_prefix(message.len()).unwrap()[..], message].concat()
+}
+
+/// The next message that comes out of a stream.
+pub(crate) async fn next_message(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
+    let length = stream.read_u32().await.unwrap() as usize;
+    let mut message = vec![0; length];
+    stream.read_exact(&mut message).await.unwrap();
+    message
 }
