@@ -3,7 +3,7 @@
 mod served;
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -239,21 +239,34 @@ fn share_read_only(served: &Served, folder: &Path) {
     assert!(served.program(&create).stdout(Stdio::null()).status().unwrap().success());
 }
 
-#[test]
-fn a_server_that_stops_in_the_middle_ends_the_run() {
-    let (mut served, share) = Share::with_ram();
+/// How a run of an hour ends whose server gets a signal in the middle.
+fn signalled(signal: &str, session_timeout: Duration) -> Failure {
+    let (served, share) = Share::with_ram();
     let mut mount = Mount::clone(&share.0);
-    mount.settings.session_timeout = Duration::from_secs(2);
+    mount.settings.session_timeout = session_timeout;
     let share = Share(Arc::new(mount));
     let hour = TimeSpan { duration: Duration::from_secs(3600), ..span(vec![target(r"z:\x")]) };
-    let (began, run) = (Instant::now(), thread::spawn(move || run(&share, vec![hour])));
+    let run = thread::spawn(move || run(&share, vec![hour]));
     let is_busy = |served: &Served| {
         let listed = served.program(&["open-files", "--json"]).output().unwrap().stdout;
         String::from_utf8(listed).unwrap().contains('x')
     };
     while !is_busy(&served) {}
-    served.child.kill().unwrap();
-    let failure = run.join().unwrap().unwrap_err();
+    assert!(Command::new("kill").args([signal, &served.child.id().to_string()]).status().unwrap().success());
+    run.join().unwrap().unwrap_err()
+}
+
+#[test]
+fn a_server_that_stops_in_the_middle_ends_the_run() {
+    let began = Instant::now();
+    let failure = signalled("-KILL", Duration::from_secs(2));
     assert!(!failure.what.is_empty() && !failure.remedy.is_empty(), "{failure:?}");
     assert!(began.elapsed() < Duration::from_secs(120), "it ends in bounded time");
+}
+
+#[test]
+fn a_server_that_falls_silent_in_the_middle_ends_the_run() {
+    // The client itself would wait for an answer as long as SessionTimeout, and then look for the server as long again.
+    let failure = signalled("-STOP", Duration::from_secs(30));
+    assert!(failure.what.contains("has not said anything for 10 s"), "{failure:?}");
 }

@@ -52,9 +52,9 @@ impl Mounts {
             }
         }
         let session = Arc::new(session);
-        let (watched, server, lost) = (Arc::clone(&session), mount.server.clone(), Arc::clone(&self.lost));
+        let (watched, watched_mount, lost) = (Arc::clone(&session), Arc::clone(mount), Arc::clone(&self.lost));
         let absence = tokio::spawn(async move {
-            let failure = absence::of(&watched, &server).await;
+            let failure = absence::of(&watched, &watched_mount).await;
             lost.send_replace(Some(failure));
         });
         self.open.push(Open { mount: Arc::clone(mount), session, tree: tree.clone(), absence });
