@@ -161,6 +161,22 @@ fn files_are_made_with_data_in_all_of_their_blocks() {
 }
 
 #[test]
+fn a_file_of_another_length_is_made_anew() {
+    let (_served, share) = Share::with_ram();
+    let pattern = Pattern::Sequential { stride_bytes: BLOCK.into() };
+    let of = |file_bytes| Target { file_bytes: Some(file_bytes), ..target(r"z:\made") };
+    let zeros = Target { pattern, write_percent: 100, write_content: WriteContent::Zeros, ..of(64 << 10) };
+    for (bytes, is_new) in [(48 << 10, true), (128 << 10, true), (64 << 10, false)] {
+        run(&share, vec![span(vec![zeros.clone()])]).unwrap();
+        run(&share, vec![span(vec![of(bytes)])]).unwrap();
+        let content = share.content("made");
+        assert_eq!(content.len() as u64, bytes);
+        let has_data = content.chunks(4096).all(|block| block.iter().any(|byte| *byte != 0));
+        assert_eq!(has_data, is_new, "{bytes} bytes");
+    }
+}
+
+#[test]
 fn threads_that_share_all_targets_count_each_apart() {
     let (_served, share) = Share::with_ram();
     let targets = vec![Target { weight: 3, ..target(r"z:\one") }, target(r"z:\two")];
