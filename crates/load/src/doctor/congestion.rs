@@ -62,8 +62,9 @@ fn evidence(facts: &Facts, name: &str) -> String {
 }
 
 fn pacing(facts: &Facts, evidence: String) -> Finding {
-    let remedy = |card: Option<&&Card>| {
-        let keep = card.map_or_else(String::new, |card| format!("; or, to keep BBR: {}", pacer(card)));
+    let remedy = |unpaced: &[&Card]| {
+        let pacers: Vec<String> = unpaced.iter().map(|card| pacer(card)).collect();
+        let keep = if pacers.is_empty() { String::new() } else { format!("; or, to keep BBR: {}", pacers.join("; ")) };
         format!(
             "{CUBIC} (for good: {CUBIC_FOR_GOOD}){keep}. It counts for new connections; a Linux server needs a look of its own"
         )
@@ -73,7 +74,7 @@ fn pacing(facts: &Facts, evidence: String) -> Finding {
             CHECK,
             "BBR sends by a timer of each connection even within this machine, for all programs that do not choose something else themselves.",
             evidence,
-            remedy(None),
+            remedy(&[]),
         );
     }
     let cards = facts.cards();
@@ -82,7 +83,7 @@ fn pacing(facts: &Facts, evidence: String) -> Finding {
             CHECK,
             "BBR takes much processor time on fast links whose queueing discipline is not fq, and which they have could not be told.",
             evidence,
-            format!("look with `tc qdisc show` (sudo apt install iproute2); where it is not fq: {}", remedy(None)),
+            format!("look with `tc qdisc show` (sudo apt install iproute2); where it is not fq: {}", remedy(&[])),
         );
     }
     let unpaced: Vec<&Card> = cards.into_iter().filter(|card| !is_paced(card)).collect();
@@ -102,14 +103,14 @@ fn pacing(facts: &Facts, evidence: String) -> Finding {
             "BBR sends each 64 KiB by a timer of its connection, as the queueing discipline does not pace for it: \
              that takes much processor time, most of all in virtual machines.",
             evidence,
-            remedy(unpaced.first()),
+            remedy(&unpaced),
         ),
         _ => Finding::note(
             CHECK,
             "BBR sends each 64 KiB by a timer of its connection, as the queueing discipline does not pace for it: \
              that takes some processor time at the speed of the links.",
             evidence,
-            remedy(unpaced.first()),
+            remedy(&unpaced),
         ),
     }
 }

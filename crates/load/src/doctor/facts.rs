@@ -1,8 +1,12 @@
 //! What the rules judge.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use client::{Agreed, Interface, Pair, Protection, Settings};
+
+/// The interface that leads nowhere.
+pub(crate) const LOOPBACK: &str = "lo";
 
 /// All that was seen.
 #[derive(Clone, Debug)]
@@ -94,8 +98,8 @@ pub struct Server {
     pub ways: Vec<Way>,
     /// The names of the interfaces that are used.
     pub used: Vec<String>,
-    /// The largest packet on the way, in bytes; `None` where it could not be told.
-    pub path_mtu: Option<u32>,
+    /// The paths that its channels go, each once; none where it is on this machine.
+    pub paths: Vec<Path>,
     /// From a request to its answer; the median of several.
     pub round_trip: Option<Duration>,
     /// What it tells of its interfaces.
@@ -119,6 +123,17 @@ pub struct Way {
     pub name: String,
     /// The slower side's, in bits per second.
     pub link_speed: u64,
+}
+
+/// A path that a channel goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The interface here.
+    pub interface: String,
+    /// The server's address.
+    pub address: IpAddr,
+    /// The largest packet that gets through, in bytes; `None` where it could not be told.
+    pub packet_bytes: Option<u32>,
 }
 
 /// What a server tells of its interfaces.
@@ -170,7 +185,7 @@ impl Facts {
             Some(server) => server.used.contains(&card.name),
             None => card.is_hardware,
         };
-        self.machine.cards.iter().filter(is_used).filter(|card| card.name != "lo").collect()
+        self.machine.cards.iter().filter(is_used).filter(|card| card.name != LOOPBACK).collect()
     }
 }
 
@@ -183,6 +198,6 @@ impl Server {
 
     /// The server is this machine.
     pub(crate) fn is_local(&self) -> bool {
-        self.used.iter().all(|name| name == "lo")
+        self.used.iter().all(|name| name == LOOPBACK)
     }
 }

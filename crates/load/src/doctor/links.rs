@@ -1,7 +1,7 @@
 //! Links: the size of packets, speed, duplex.
 
 use super::Finding;
-use super::facts::{Card, Facts, Server};
+use super::facts::{Card, Facts, Path, Server};
 use crate::figures;
 
 /// From this speed on, packets of 1,500 bytes cost a core what it could do better.
@@ -28,21 +28,24 @@ pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
 
 fn packets(cards: &[&Card], server: Option<&Server>) -> Finding {
     const CHECK: &str = "mtu";
-    let shown: Vec<String> = cards.iter().map(|card| format!("{} {}", card.name, card.mtu)).collect();
-    let path = server.and_then(|server| server.path_mtu);
-    let told = match (path, server) {
-        (Some(path), _) => format!("; the way to the server {path}"),
-        (None, Some(_)) => "; the way to the server could not be told".into(),
-        (None, None) => String::new(),
-    };
-    let evidence = format!("bytes a packet: {}{told}", shown.join(", "));
+    let paths = server.map_or(&[][..], |server| &server.paths);
+    let mut shown: Vec<String> = cards.iter().map(|card| format!("{} {}", card.name, card.mtu)).collect();
+    shown.extend(paths.iter().map(|Path { interface, address, packet_bytes }| match packet_bytes {
+        Some(bytes) => format!("from {interface} to {address} {bytes}"),
+        None => format!("from {interface} to {address} unknown"),
+    }));
+    let evidence = format!("bytes a packet: {}", shown.join(", "));
     let largest = cards.iter().map(|card| card.mtu).max().unwrap_or(0);
-    if let (Some(path), Some(card)) = (path, cards.iter().find(|card| path.is_some_and(|path| card.mtu > path))) {
+    let remedies: Vec<String> = cards
+        .iter()
+        .filter_map(|card| Some(format!("sudo ip link set dev {} mtu {}", card.name, less_than_card(card, paths)?)))
+        .collect();
+    if !remedies.is_empty() {
         return Finding::problem(
             CHECK,
             "The way to the server takes smaller packets than this machine's card: something between them has jumbo frames off.",
             evidence,
-            format!("switch them on there, or: sudo ip link set dev {} mtu {path}", card.name),
+            format!("switch them on there, or: {}", remedies.join(" && ")),
         );
     }
     if let Some(other) = cards.iter().find(|card| card.mtu != largest) {
@@ -62,6 +65,12 @@ fn packets(cards: &[&Card], server: Option<&Server>) -> Finding {
         ),
         None => Finding::fine(CHECK, "The size of packets fits the links.", evidence),
     }
+}
+
+/// The largest packet of a card's paths, where it is less than the card's.
+fn less_than_card(card: &Card, paths: &[Path]) -> Option<u32> {
+    let of_card = paths.iter().filter(|path| path.interface == card.name);
+    of_card.filter_map(|path| path.packet_bytes).min().filter(|bytes| *bytes < card.mtu)
 }
 
 fn half_duplex(card: &Card) -> Finding {

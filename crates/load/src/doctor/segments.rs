@@ -1,7 +1,7 @@
 //! What TCP itself has learnt of the way: the size of its segments, which `ss` shows. Where the other end takes smaller packets than
 //! this one no router complains: only TCP is told, when it connects.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::tool::ask;
 
@@ -10,9 +10,13 @@ const HEADERS_V4: u32 = 40;
 const HEADERS_V6: u32 = 60;
 const TIMESTAMPS: u32 = 12;
 
-/// The largest packet that this machine's connections to an address send; `None` where there are none, or no `ss`.
-pub(crate) async fn packet_bytes(to: SocketAddr) -> Option<u32> {
-    let shown = ask("ss", &["-Htin", "dst", &to.to_string()]).await.ok()??;
+/// The largest packet that this machine's connections from one address to another send; `None` where there are none, or no `ss`.
+pub(crate) async fn packet_bytes(from: IpAddr, to: SocketAddr) -> Option<u32> {
+    let from = match from {
+        IpAddr::V4(from) => from.to_string(),
+        IpAddr::V6(from) => format!("[{from}]"),
+    };
+    let shown = ask("ss", &["-Htin", "src", &from, "and", "dst", &to.to_string()]).await.ok()??;
     smallest(&shown, if to.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 })
 }
 

@@ -5,17 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::{
-    Connected, Error, Interface, LocalInterface, Network, Pair, Session, Settings, Status, Target, Tcp, pairs,
+    Connected, Counters, Error, Interface, LocalInterface, Network, Pair, Session, Settings, Status, Target, Tcp, pairs,
 };
-use rustix::net::sockopt::{
-    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu, ipv6_mtu, set_ip_mtu_discover, set_ipv6_mtu_discover,
-};
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use super::facts::{Server, Told, Tried, Way};
-use super::{disk, segments};
+use super::facts::{LOOPBACK, Server, Told, Tried, Way};
+use super::{disk, paths};
 
 /// How long an address may take to answer.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -25,12 +22,6 @@ const ADDRESSES_MAX: usize = 64;
 const ECHOES: usize = 21;
 /// All of them together take no longer.
 const ECHOES_TIME: Duration = Duration::from_secs(5);
-/// Datagrams of full size that are sent to find the largest packet, and how long routers have to complain about each.
-const PROBES: usize = 3;
-const COMPLAINT_TIME: Duration = Duration::from_millis(100);
-/// What IP and UDP take of a packet.
-const HEADERS_V4: u32 = 28;
-const HEADERS_V6: u32 = 48;
 /// The end of the names of Azure Files' servers.
 const AZURE: &str = ".file.core.windows.net";
 
@@ -84,13 +75,7 @@ async fn through(
         Err(error) if error.status() == Some(Status::NOT_SUPPORTED) => Told::NotSupported,
         Err(error) => Told::Refused(error.to_string()),
     };
-    let path_mtu = match first {
-        Some(first) if used.iter().any(|name| name != "lo") => {
-            let told = [path_mtu(first).await, segments::packet_bytes(first).await];
-            told.into_iter().flatten().min()
-        }
-        Some(_) | None => None,
-    };
+    let paths = paths::of(&connected, &locals).await;
     let round_trip = round_trip(session).await;
     let written = match tree.filter(|_| questions.may_write) {
         Some(tree) => {
@@ -111,7 +96,7 @@ async fn through(
         is_sealed: connected.is_sealed,
         ways: ways(&locals, &remotes),
         used,
-        path_mtu,
+        paths,
         round_trip,
         told,
         channels: connected.channels.len(),
@@ -147,19 +132,22 @@ pub(crate) async fn round_trip(session: &Session) -> Option<Duration> {
 /// The interfaces that the channels leave by.
 fn used(connected: &Connected, locals: &[LocalInterface]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for channel in &connected.channels {
-        let is_own = |address: IpAddr| address.is_loopback() || locals.iter().any(|local| local.address == address);
-        let name = match locals.iter().find(|local| local.address == channel.local) {
-            // What goes to an address of this machine never leaves it.
-            _ if is_own(channel.remote.ip()) => "lo".to_owned(),
-            Some(local) => local.name.clone(),
-            None => continue,
-        };
-        if !names.contains(&name) {
-            names.push(name);
+    for name in connected.channels.iter().filter_map(|channel| leaves_by(channel, locals)) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
         }
     }
     names
+}
+
+/// The interface that a channel leaves by.
+pub(super) fn leaves_by<'a>(channel: &Counters, locals: &'a [LocalInterface]) -> Option<&'a str> {
+    let is_own = |address: IpAddr| address.is_loopback() || locals.iter().any(|local| local.address == address);
+    match locals.iter().find(|local| local.address == channel.local) {
+        // What goes to an address of this machine never leaves it.
+        _ if is_own(channel.remote.ip()) => Some(LOOPBACK),
+        local => local.map(|local| local.name.as_str()),
+    }
 }
 
 /// The local interfaces on a network with one of the server's, each with the best speed that it has.
@@ -243,31 +231,6 @@ async fn try_one(address: SocketAddr) -> Tried {
     }
 }
 
-/// The largest packet that gets to an address whole, as far as routers tell: datagrams of full size that must not be cut are sent, and
-/// who cannot pass them on complains.
-async fn path_mtu(to: SocketAddr) -> Option<u32> {
-    let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let socket = UdpSocket::bind(any).await.ok()?;
-    socket.connect(to).await.ok()?;
-    let (now, headers): (fn(&UdpSocket) -> Option<u32>, u32) = match to {
-        SocketAddr::V4(_) => {
-            set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO).ok()?;
-            (|socket| ip_mtu(socket).ok(), HEADERS_V4)
-        }
-        SocketAddr::V6(_) => {
-            set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DO).ok()?;
-            (|socket| ipv6_mtu(socket).ok(), HEADERS_V6)
-        }
-    };
-    for _ in 0..PROBES {
-        let bytes = now(&socket)?.saturating_sub(headers).min(u32::from(u16::MAX) - headers);
-        // That nobody listens there, and that it is too long for the way, are both answers.
-        let _ = socket.send(&vec![0; bytes as usize]).await;
-        sleep(COMPLAINT_TIME).await;
-    }
-    now(&socket)
-}
-
 #[cfg(test)]
 mod tests {
     use client::InterfaceCapability;
@@ -319,11 +282,5 @@ mod tests {
         assert!(matches!(try_one(address).await, Tried::Reached(_)));
         drop(listener);
         assert!(matches!(try_one(address).await, Tried::Failed(_)));
-    }
-
-    #[tokio::test]
-    async fn the_way_to_this_machine_takes_large_packets() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        assert!(path_mtu(listener.local_addr().unwrap()).await.unwrap() > 9000);
     }
 }

@@ -64,6 +64,10 @@ fn pair(connections: usize) -> Pair {
     Pair { local: Some(local), remote: interface("10.0.1.1"), address: address("10.0.1.1"), connections }
 }
 
+fn path(interface: &str, packet_bytes: Option<u32>) -> Path {
+    Path { interface: interface.into(), address: address("10.0.1.1"), packet_bytes }
+}
+
 /// Four channels over one card, everything as it should be.
 fn server() -> Server {
     Server {
@@ -82,7 +86,7 @@ fn server() -> Server {
         is_sealed: false,
         ways: vec![Way { name: "eth0".into(), link_speed: 10_000_000_000 }],
         used: vec!["eth0".into()],
-        path_mtu: Some(9000),
+        paths: vec![path("eth0", Some(9000))],
         round_trip: Some(Duration::from_micros(150)),
         told: Told::Interfaces(vec![(interface("10.0.1.1"), Tried::Reached(Duration::from_micros(90)))]),
         pairs: vec![pair(4)],
@@ -264,7 +268,9 @@ fn a_timer_of_each_connection_is_judged_by_the_links_it_has_to_fill() {
 fn slow_links_that_are_fast_together_are_judged_together() {
     let mut machine = with_bbr(&["pfifo_fast"], Some(1_000_000_000));
     machine.cards.push(Card { name: "eth1".into(), ..machine.cards[0].clone() });
-    assert_eq!(judged(&examine(&Facts { machine, server: None }), "congestion").0, Severity::Note);
+    let (severity, said) = judged(&examine(&Facts { machine, server: None }), "congestion");
+    assert_eq!(severity, Severity::Note);
+    assert!(said.contains("dev eth0 root fq") && said.contains("dev eth1 root fq"), "{said}");
 }
 
 #[test]
@@ -331,8 +337,14 @@ fn servers_are_judged_by_table() {
             Problem,
             "PerRssNetworkInterface=2",
         ),
-        ("a way with small packets", |server| server.path_mtu = Some(1500), "mtu", Problem, "dev eth0 mtu 1500"),
-        ("a way that is not told", |server| server.path_mtu = None, "mtu", Ok, ""),
+        (
+            "a way with small packets",
+            |server| server.paths[0].packet_bytes = Some(1500),
+            "mtu",
+            Problem,
+            "dev eth0 mtu 1500",
+        ),
+        ("a way that is not told", |server| server.paths[0].packet_bytes = None, "mtu", Ok, ""),
         (
             "a slower way beside",
             |server| server.ways.push(Way { name: "eth1".into(), link_speed: 5_000_000_000 }),
@@ -377,6 +389,22 @@ fn servers_are_judged_by_table() {
 }
 
 #[test]
+fn each_path_is_judged_by_the_card_that_it_leaves_by() {
+    let of = |paths: &[Path]| {
+        let mut machine = machine();
+        machine.cards = vec![Card { mtu: 1500, ..card("eth0") }, card("eth1")];
+        let used = ["eth0", "eth1"].map(str::to_owned).to_vec();
+        let server = Server { used, paths: paths.to_vec(), ..server() };
+        judged(&examine(&Facts { machine, server: Some(server) }), "mtu")
+    };
+    let slow = path("eth0", Some(1500));
+    let (severity, said) = of(&[slow.clone(), path("eth1", Some(9000))]);
+    assert_eq!(severity, Severity::Note, "the path of another card is no measure: {said}");
+    let (severity, said) = of(&[slow, path("eth1", Some(9000)), path("eth1", Some(4000))]);
+    assert!(severity == Severity::Problem && said.contains("dev eth1 mtu 4000") && !said.contains("eth0"), "{said}");
+}
+
+#[test]
 fn a_ram_disk_tells_what_the_network_gives() {
     let slow = Rates { write: 4e8, read: 1e9 };
     let written = |ram| Some(Written { bytes: 1 << 26, share: slow, ram });
@@ -415,7 +443,7 @@ fn too_few_cores_for_the_links_are_a_problem() {
 
 #[test]
 fn problems_come_first() {
-    let findings = of_server(|server| (server.path_mtu, server.channels) = (Some(1500), 1));
+    let findings = of_server(|server| (server.paths[0].packet_bytes, server.channels) = (Some(1500), 1));
     assert!(findings.windows(2).all(|pair| pair[0].severity <= pair[1].severity), "{findings:#?}");
 }
 
