@@ -1,6 +1,8 @@
 //! A scripted client that caches what its lease allows, as a careful client does: before it uses what it has cached it looks whether the
 //! server has told it anything, it gives up reads at once when it is told so, and writes out what is dirty before it acknowledges.
 
+mod breaks;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,9 +13,7 @@ use tokio::time::{Instant, sleep};
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateResponse, OplockLevel};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
-use wire::command::oplock_break::{
-    LeaseBreak, LeaseBreakFlags, LeaseBreakNotification, OplockBreakNotification, OplockBreakRequest,
-};
+use wire::command::oplock_break::LeaseBreakNotification;
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::write::WriteRequest;
 use wire::context::create::{CreateContextsBuilder, DurableReconnectV2, DurableRequestV2, Lease, LeaseState, name};
@@ -26,8 +26,6 @@ use wire::status::Status;
 use super::history::{Event, Moment, NEVER};
 use super::random::Random;
 use crate::Shared;
-use crate::caching::ACKNOWLEDGE_WITHIN;
-use crate::pipeline;
 use crate::testing::{Answer, Peer, Terms};
 
 const BLOCKS: u64 = 3;
@@ -466,136 +464,6 @@ impl Client {
         }
         Ok(())
     }
-
-    // Breaks.
-
-    fn is_breaking(&self) -> bool {
-        self.opened.as_ref().is_some_and(|opened| opened.breaking.is_some())
-    }
-
-    /// Waits until no break is unanswered.
-    async fn settle(&mut self) -> Result<(), Lost> {
-        let mut pause = Duration::from_millis(1);
-        while self.is_breaking() {
-            if self.temper == Temper::Hangs {
-                return self.hang().await;
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
-            self.attend()?;
-        }
-        Ok(())
-    }
-
-    /// Takes in what has come, and acknowledges what is due.
-    fn attend(&mut self) -> Result<(), Lost> {
-        loop {
-            let Some(peer) = &self.peer else { return Err(Lost) };
-            pipeline::open_post(&peer.connection);
-            let Some(message) = peer.take_frame() else { break };
-            let header = Header::decode(&message).unwrap();
-            if header.message_id == MessageId::UNSOLICITED {
-                self.told(&message);
-            } else if header.status != Status::PENDING {
-                self.answered(Answer { header, message });
-            }
-        }
-        self.acknowledge();
-        Ok(())
-    }
-
-    fn told(&mut self, message: &[u8]) {
-        let Ok(OplockBreakNotification::Lease(told)) = OplockBreakNotification::decode(message) else {
-            panic!("a break of something that nobody has");
-        };
-        match &mut self.early {
-            Some(early) => early.push(told),
-            None => self.heed(&told),
-        }
-    }
-
-    fn heed(&mut self, told: &LeaseBreakNotification) {
-        let LeaseBreakNotification { new_epoch, flags, new_lease_state: left, .. } = *told;
-        let due = match self.temper {
-            Temper::Prompt => Duration::from_millis(self.random.below(20)),
-            Temper::Late => ACKNOWLEDGE_WITHIN - Duration::from_millis(self.random.below(1000) + 1200),
-            Temper::Hangs => Duration::MAX / 4,
-        };
-        let Some(opened) = &mut self.opened else { return };
-        opened.epoch = new_epoch;
-        if !left.contains(READ) {
-            opened.clean.clear();
-        }
-        if flags.contains(LeaseBreakFlags::ACK_REQUIRED) {
-            let due = Instant::now() + due;
-            opened.breaking = Some(Break { due, left, acknowledgement: None, flushed: false });
-        } else {
-            opened.state = left;
-        }
-    }
-
-    fn acknowledge(&mut self) {
-        let Some(Break { due, left, acknowledgement: None, flushed }) =
-            self.opened.as_ref().and_then(|opened| opened.breaking.as_ref())
-        else {
-            return;
-        };
-        if Instant::now() < *due || self.temper == Temper::Hangs {
-            return;
-        }
-        let (left, flushed) = (*left, *flushed);
-        if !flushed && !left.contains(WRITE) {
-            self.flush();
-        }
-        if let Some(breaking) = self.opened.as_mut().and_then(|opened| opened.breaking.as_mut()) {
-            breaking.flushed = true;
-        }
-        if self.flushing.is_empty() {
-            let lease = LeaseBreak { lease_key: self.guid(1), lease_state: left };
-            let id = self.send(Command::OPLOCK_BREAK, |body| OplockBreakRequest::Lease(lease).encode(body));
-            if let Some(breaking) = self.opened.as_mut().and_then(|opened| opened.breaking.as_mut()) {
-                breaking.acknowledgement = Some(id);
-            }
-        }
-    }
-
-    /// Sends what is dirty.
-    fn flush(&mut self) {
-        let Some(opened) = &self.opened else { return };
-        let mut dirty: Vec<_> = opened.dirty.iter().map(|(block, dirty)| (*block, dirty.value)).collect();
-        dirty.sort_unstable();
-        for (block, value) in dirty {
-            if self.flushing.values().all(|flushed| *flushed != block) {
-                let message = self.write_message(block, value);
-                let id = self.send_message(message);
-                self.flushing.insert(id, block);
-            }
-        }
-    }
-
-    fn answered(&mut self, answer: Answer) {
-        let id = answer.header.message_id;
-        if let Some(block) = self.flushing.remove(&id) {
-            let Some(opened) = &mut self.opened else { return };
-            let Some(dirty) = opened.dirty.remove(&block) else { return };
-            assert_eq!(answer.status(), Status::SUCCESS, "a dirty block is written");
-            self.world.events.borrow_mut().extend(dirty.done);
-            return;
-        }
-        if let Some(opened) = &mut self.opened
-            && let Some(breaking) = &opened.breaking
-            && breaking.acknowledgement == Some(id)
-        {
-            assert_eq!(answer.status(), Status::SUCCESS, "an acknowledgement in time");
-            count(&self.world.breaks);
-            opened.state = breaking.left;
-            opened.breaking = None;
-            return;
-        }
-        self.answers.insert(id, answer);
-    }
-
-    // Messages.
 
     async fn ask(&mut self, command: Command, body: impl FnOnce(&mut Vec<u8>)) -> Result<Answer, Lost> {
         let message = self.peer.as_mut().ok_or(Lost)?.message(command, body);

@@ -5,6 +5,8 @@ mod disconnected;
 mod made;
 mod persistent;
 #[cfg(test)]
+mod persistent_tests;
+#[cfg(test)]
 mod race_tests;
 mod record;
 mod records;

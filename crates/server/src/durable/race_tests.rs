@@ -17,9 +17,8 @@ use wire::status::Status;
 
 use super::Claimed;
 use super::persistent::record;
-use super::tests::{
-    GUID, Machine, OTHER_CLIENT, bytes, create, file_id, instance, persistent, persistent_peer, run, v2,
-};
+use super::persistent_tests::{Machine, persistent, persistent_peer};
+use super::tests::{GUID, OTHER_CLIENT, bytes, create, file_id, instance, run, v2};
 use crate::Shared;
 use crate::admin::{Share, Signing};
 use crate::open::{Open, OpenId};
