@@ -72,7 +72,7 @@ fn pacing(facts: &Facts, evidence: String) -> Finding {
     if facts.server.as_ref().is_some_and(|server| server.is_local()) {
         return Finding::note(
             CHECK,
-            "BBR sends by a timer of each connection even within this machine, for all programs that do not choose something else themselves.",
+            "BBR sends by a timer of each connection even within this machine. Multilane's connections are exempt; other programs' are not.",
             evidence,
             remedy(&[]),
         );

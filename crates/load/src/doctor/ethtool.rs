@@ -1,6 +1,6 @@
 //! What `ethtool` tells of a card: rings, queues and offloads, which the kernel shows nowhere else.
 
-use super::facts::{Card, Ring};
+use super::facts::{Card, QueuesMax, Ring};
 use super::tool::{Missing, ask};
 
 const TOOL: &str = "ethtool";
@@ -22,12 +22,12 @@ pub(crate) async fn describe(card: &mut Card) -> Result<(), Missing> {
 }
 
 /// `ethtool -l`: queues that only receive and those that do both.
-fn queues_max(text: &str) -> Option<usize> {
+fn queues_max(text: &str) -> Option<QueuesMax> {
     let (max, _) = halves(text)?;
     let of = |name| value(max, name).map(|count| count as usize);
     match (of("RX"), of("Combined")) {
         (None, None) => None,
-        (receiving, both) => Some(receiving.unwrap_or(0) + both.unwrap_or(0)),
+        (receiving, combined) => Some(QueuesMax { receiving: receiving.unwrap_or(0), combined: combined.unwrap_or(0) }),
     }
 }
 
@@ -64,10 +64,10 @@ mod tests {
     fn queues_are_the_combined_and_those_that_receive() {
         let text = "Channel parameters for eth0:\nPre-set maximums:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\t1\nCombined:\t63\n\
                     Current hardware settings:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\t1\nCombined:\t1\n";
-        assert_eq!(queues_max(text), Some(63));
+        assert_eq!(queues_max(text), Some(QueuesMax { receiving: 0, combined: 63 }));
         let apart =
             "Pre-set maximums:\nRX:\t\t8\nTX:\t\t8\nOther:\t\t0\nCombined:\t0\nCurrent hardware settings:\nRX:\t\t4\n";
-        assert_eq!(queues_max(apart), Some(8));
+        assert_eq!(queues_max(apart), Some(QueuesMax { receiving: 8, combined: 0 }));
         assert_eq!(queues_max("netlink error: Operation not supported\n"), None);
     }
 

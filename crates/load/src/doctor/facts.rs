@@ -58,7 +58,7 @@ pub struct Card {
     /// Receive queues in use.
     pub receive_queues: usize,
     /// Receive queues that it could have; `None` where it does not tell.
-    pub receive_queues_max: Option<usize>,
+    pub receive_queues_max: Option<QueuesMax>,
     /// The receive ring; `None` where it does not tell.
     pub receive_ring: Option<Ring>,
     /// Packets that were lost because there was no room.
@@ -68,6 +68,22 @@ pub struct Card {
     /// The kinds of queueing disciplines that what it sends passes, those of the interfaces below it included; `None` where `tc` does not
     /// tell.
     pub queueing_disciplines: Option<Vec<String>>,
+}
+
+/// Queues that a card could have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuesMax {
+    /// Those that only receive.
+    pub receiving: usize,
+    /// Those that receive and send.
+    pub combined: usize,
+}
+
+impl QueuesMax {
+    /// All that receive.
+    pub fn total(self) -> usize {
+        self.receiving.saturating_add(self.combined)
+    }
 }
 
 /// Packets that a ring holds.

@@ -23,7 +23,7 @@ mod tool;
 
 use serde::Serialize;
 
-pub use self::facts::{Card, Facts, Machine, Path, Rates, Ring, Server, Told, Tried, Way, Written};
+pub use self::facts::{Card, Facts, Machine, Path, QueuesMax, Rates, Ring, Server, Told, Tried, Way, Written};
 pub use self::machine::look_at_machine;
 pub use self::server::{Questions, look_at_server};
 

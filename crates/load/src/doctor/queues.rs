@@ -29,18 +29,22 @@ pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
 fn queues(card: &Card, cores: usize) -> Finding {
     const CHECK: &str = "queues";
     let Card { name, receive_queues: now, receive_queues_max: max, .. } = card;
-    let most = max.map_or_else(|| "it does not tell how many it could have".into(), |max| format!("{max} at most"));
+    let most =
+        max.map_or_else(|| "it does not tell how many it could have".into(), |max| format!("{} at most", max.total()));
     let evidence = format!("{name}: {now} receive queues ({most}), {cores} cores");
     let wanted = cores.min(QUEUES_WANTED);
     if *now >= wanted {
         return Finding::fine(CHECK, "Several cores share what the card receives.", evidence);
     }
     match max {
-        Some(max) if max > now => Finding::problem(
+        Some(max) if max.total() > *now => Finding::problem(
             CHECK,
             "Few cores do all the receiving: the card could have more queues, and without them counts as one without RSS.",
             evidence,
-            format!("sudo ethtool -L {name} combined {}", (*max).min(cores)),
+            match max.combined {
+                0 => format!("sudo ethtool -L {name} rx {}", max.receiving.min(cores)),
+                combined => format!("sudo ethtool -L {name} combined {}", combined.min(cores)),
+            },
         ),
         Some(_) | None => Finding::note(
             CHECK,

@@ -21,7 +21,7 @@ fn card(name: &str) -> Card {
         mtu: 9000,
         link_speed: Some(10_000_000_000),
         receive_queues: 16,
-        receive_queues_max: Some(16),
+        receive_queues_max: Some(QueuesMax { receiving: 0, combined: 16 }),
         receive_ring: Some(Ring { now: 4096, max: 4096 }),
         queueing_disciplines: Some(vec!["mq".into(), "pfifo_fast".into()]),
         ..Card::default()
@@ -133,15 +133,24 @@ fn a_machine_and_a_server_in_order_have_no_problem() {
 fn cards_are_judged_by_table() {
     use Severity::{Note, Ok, Problem};
     type Case = (&'static str, fn(&mut Card), &'static str, Severity, &'static str);
-    let cases: [Case; 15] = [
+    let cases: [Case; 16] = [
         ("jumbo", |_| (), "mtu", Ok, ""),
         ("10 GbE with 1500", |card| card.mtu = 1500, "mtu", Note, "ip link set dev eth0 mtu 9000"),
         ("slow link with 1500", |card| (card.mtu, card.link_speed) = (1500, Some(1_000_000_000)), "mtu", Ok, ""),
         ("half duplex", |card| card.is_half_duplex = true, "duplex", Problem, "autoneg on"),
         ("one queue of 16", |card| card.receive_queues = 1, "queues", Problem, "ethtool -L eth0 combined 16"),
         (
+            "one queue of 8 that only receive",
+            |card| {
+                (card.receive_queues, card.receive_queues_max) = (1, Some(QueuesMax { receiving: 8, combined: 0 }));
+            },
+            "queues",
+            Problem,
+            "ethtool -L eth0 rx 8",
+        ),
+        (
             "one queue and no more",
-            |card| (card.receive_queues, card.receive_queues_max) = (1, Some(1)),
+            |card| (card.receive_queues, card.receive_queues_max) = (1, Some(QueuesMax { receiving: 0, combined: 1 })),
             "queues",
             Note,
             "echo ffff | sudo tee /sys/class/net/eth0/queues/rx-0/rps_cpus",
