@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use store::{Kind, SharePath, Store, fold};
+use store::{Identity, Kind, SharePath, Store, fold};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
 
@@ -143,7 +143,7 @@ impl Watches {
         store: &dyn Store,
         (from, to): (&SharePath, &SharePath),
         file: &FileOpen,
-        replaced: bool,
+        replaced: Option<Identity>,
     ) {
         if self.is_idle() {
             return;
@@ -152,10 +152,10 @@ impl Watches {
         if file.kind == Kind::File {
             file.untold.add(RENAMED_FILE);
         }
-        if replaced {
+        if let Some(replaced) = replaced {
             // The old name goes, and the new one means another file (MS-FSA 2.1.5.15.12).
             self.tell(store, from, Action::REMOVED, filter, None);
-            return self.replaced(store, to);
+            return self.replaced(store, to, replaced);
         }
         let (Some(old), Some(new), Some(parent)) = (from.name(), to.name(), from.parent()) else { return };
         if to.parent().is_some_and(|other| other.is_within(&parent) && parent.is_within(&other)) {
@@ -169,16 +169,16 @@ impl Watches {
     }
 
     /// A file has one more name, which a `replaced` one had or not.
-    pub(crate) fn linked(&self, store: &dyn Store, path: &SharePath, replaced: bool) {
-        if replaced {
-            self.replaced(store, path);
-        } else {
-            self.made(store, path, Kind::File);
+    pub(crate) fn linked(&self, store: &dyn Store, path: &SharePath, replaced: Option<Identity>) {
+        match replaced {
+            Some(replaced) => self.replaced(store, path, replaced),
+            None => self.made(store, path, Kind::File),
         }
     }
 
     /// A name means another file.
-    fn replaced(&self, store: &dyn Store, path: &SharePath) {
+    fn replaced(&self, store: &dyn Store, path: &SharePath, replaced: Identity) {
+        self.own.forget(replaced);
         if let (true, Some(parent), Some(name)) = (self.own.is_listening(), path.parent(), path.name())
             && let Some(parent) = super::identity(store, &parent)
         {

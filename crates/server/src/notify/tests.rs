@@ -4,7 +4,7 @@ mod requests;
 
 use std::sync::Arc;
 
-use store::{DirectoryOptions, DirectoryStore};
+use store::{DirectoryOptions, DirectoryStore, Resolved, SharePath, Store, Use};
 use tokio::task::LocalSet;
 use wire::command::change_notify::{
     ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse, CompletionFilter as Filter,
@@ -448,6 +448,25 @@ async fn what_other_programs_do_is_told_and_what_the_server_does_only_once() {
             (Action::MODIFIED, "foreign"),
         ];
         assert_eq!(all, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_done_to_a_replaced_file_says_nothing_of_the_next_one_with_its_identity() {
+    here(async {
+        let (folder, (mut watcher, root), mut actor) = folder().await;
+        wait(&mut watcher, root, NAMES).await;
+        make(&mut actor, "old").await;
+        make(&mut actor, "new").await;
+        let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
+        let old = store.resolve(&SharePath::parse("old").unwrap(), Use::Metadata).unwrap();
+        let Resolved::Found { node, .. } = old else { panic!("it was just made") };
+        let replaced = node.identity();
+        let server = Arc::clone(&actor.connection.server);
+        assert!(server.files.watches.own.has_touched(replaced));
+        assert_eq!(rename(&mut actor, "new", "old", true).await, Status::SUCCESS);
+        assert!(!server.files.watches.own.has_touched(replaced));
     })
     .await;
 }

@@ -33,13 +33,13 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     }
     // Unlike a rename, a link may be named from the root of the share in so many words.
     let place = Place::find(job, name.strip_prefix('\\').unwrap_or(name), file.kind)?;
-    if place.is_taken() && !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
+    if place.taken().is_some() && !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
     let replace = place.clear(job, &*file.node, flags)?;
     let from = file.path.lock().clone();
     job.store.link(&from, &place.path, file.node.identity(), replace)?;
     breaks::entry_changed(&job.server, &*job.store, &place.path, file.parent_lease);
-    job.server.files.watches.linked(&*job.store, &place.path, place.is_taken());
+    job.server.files.watches.linked(&*job.store, &place.path, place.taken());
     Ok(attributes::archive(&*file.node)?)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Error, Kind, Name, Node, Replace, Resolved, SharePath, Use};
+use store::{Error, Identity, Kind, Name, Node, Replace, Resolved, SharePath, Use};
 use wire::fscc::FileAttributes;
 use wire::fscc::rename::RenameFlags;
 use wire::security::access::{APPEND_DATA, DELETE, DELETE_CHILD, WRITE_DATA};
@@ -49,9 +49,9 @@ impl Place {
         Ok(Place { path, directory, taken })
     }
 
-    /// True where something has the name.
-    pub(super) fn is_taken(&self) -> bool {
-        self.taken.is_some()
+    /// What has the name.
+    pub(super) fn taken(&self) -> Option<Identity> {
+        self.taken.as_ref().map(|node| node.identity())
     }
 
     /// Refuses where something else than `own` has the name and may not be replaced.

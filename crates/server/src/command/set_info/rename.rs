@@ -102,7 +102,8 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     for path in [&from, &place.path] {
         breaks::entry_changed(&job.server, &*job.store, path, file.parent_lease);
     }
-    job.server.files.watches.renamed(&*job.store, (&from, &place.path), file, replace == Replace::Yes);
+    let replaced = place.taken().filter(|_| replace == Replace::Yes);
+    job.server.files.watches.renamed(&*job.store, (&from, &place.path), file, replaced);
     if file.kind == Kind::File {
         attributes::archive(&*file.node)?;
     }
