@@ -29,12 +29,10 @@ pub(super) enum Workers {
 }
 
 impl Workers {
-    /// As many as the profile has threads at once, but no more than there are cores; half of them where all requests are small.
+    /// Starts as many as a profile is to have.
     pub(super) fn start(profile: &Profile) -> io::Result<Self> {
-        let threads = profile.time_spans.iter().map(threads).max().unwrap_or(1);
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let useful = if is_small(profile) { cores / 2 } else { cores };
-        match threads.min(useful) {
+        match count(profile, cores) {
             0 | 1 => Workers::one(),
             count => Builder::new_multi_thread().worker_threads(count).enable_all().build().map(Workers::Several),
         }
@@ -92,6 +90,12 @@ impl Workers {
     }
 }
 
+/// As many as the profile has threads at once, but no more than there are cores, or half of them where all requests are small.
+fn count(profile: &Profile, cores: usize) -> usize {
+    let threads = profile.time_spans.iter().map(threads).max().unwrap_or(1);
+    threads.min(if is_small(profile) { cores / 2 } else { cores })
+}
+
 /// True where every request is a small one.
 fn is_small(profile: &Profile) -> bool {
     profile.time_spans.iter().flat_map(|span| &span.targets).all(|target| target.block_bytes <= SMALL_BLOCK_BYTES)
@@ -101,4 +105,25 @@ fn is_small(profile: &Profile) -> bool {
 fn threads(span: &TimeSpan) -> usize {
     let of_targets = || span.targets.iter().map(|target| target.threads_per_file as usize).sum();
     span.thread_count.map_or_else(of_targets, |count| count as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Target;
+
+    fn profile(blocks: &[u32]) -> Profile {
+        let target = |block| Target { block_bytes: block, threads_per_file: 8, ..Target::new("z:\\file") };
+        let targets = blocks.iter().map(|block| target(*block)).collect();
+        Profile { time_spans: vec![TimeSpan { targets, ..TimeSpan::default() }], ..Profile::default() }
+    }
+
+    #[test]
+    fn small_requests_have_half_of_the_cores_and_others_all() {
+        let counts = |blocks: &[u32]| [2, 6, 64].map(|cores| count(&profile(blocks), cores));
+        assert_eq!(counts(&[4 << 10]), [1, 3, 8]);
+        assert_eq!(counts(&[64 << 10]), [2, 6, 8]);
+        assert_eq!(counts(&[4 << 10, 16 << 10]), [1, 3, 16]);
+        assert_eq!(counts(&[4 << 10, 1 << 20]), [2, 6, 16]);
+    }
 }
