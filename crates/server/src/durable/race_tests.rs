@@ -26,10 +26,10 @@ use crate::testing::{Peer, Terms, server};
 
 /// How often two threads try to meet.
 const MEETINGS: usize = 50_000;
-/// How long they may take.
 /// How often each of them writes a record.
 const RECORDINGS: usize = 200;
 const APPLICATION: Guid = Guid([5; 16]);
+/// How long they may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A persistent open, in its session.

@@ -6,7 +6,7 @@ use store::{Changes, Error, Kind, Metadata, Node, SharePath};
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions};
 use wire::fscc::FileAttributes;
 use wire::security::access::{
-    APPEND_DATA, DELETE, DELETE_CHILD, FILE_GENERIC_WRITE, MAXIMUM_ALLOWED, READ_ATTRIBUTES, SYNCHRONIZE,
+    APPEND_DATA, DELETE, DELETE_CHILD, MAXIMUM_ALLOWED, READ_ATTRIBUTES, SYNCHRONIZE,
     WRITE_ATTRIBUTES, WRITE_DATA, WRITE_EA,
 };
 use wire::status::Status;
@@ -190,7 +190,6 @@ async fn overwrite(
     known: &Metadata,
     path: &SharePath,
 ) -> Result<CreateAction, Refusal> {
-    let _ = FILE_GENERIC_WRITE;
     let (node, whole_file, plan_of_work) = (Arc::clone(&found.node), found.stream.is_none(), Arc::clone(plan));
     let kept = known.attributes & !crate::attributes::SETTABLE;
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
