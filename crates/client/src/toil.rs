@@ -2,6 +2,7 @@
 //! more connections give it nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -13,11 +14,16 @@ const LOOK_BACK: Duration = Duration::from_millis(5);
 /// One part of the time in so many is much: the rest goes into waking, counting and taking answers.
 const PARTS: u32 = 3;
 
+/// So many cores are busy with one thread of the client and one of the server.
+const CORES_FILLED: usize = 2;
+
 /// What sending costs all connections of one session together.
 #[derive(Default)]
 pub(crate) struct Toil {
     /// There is only one thread, which does everything.
     is_alone: bool,
+    /// That thread and one of a server beside it keep all cores of the machine busy.
+    fills_machine: bool,
     is_much: AtomicBool,
     lately: Mutex<Option<Lately>>,
 }
@@ -33,7 +39,9 @@ impl Toil {
     /// Of a session whose tasks go on in the runtime that this is called in.
     pub(crate) fn here() -> Self {
         let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
-        Toil { is_alone: matches!(flavor, Ok(RuntimeFlavor::CurrentThread)), ..Toil::default() }
+        let is_alone = matches!(flavor, Ok(RuntimeFlavor::CurrentThread));
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Toil { is_alone, fills_machine: is_alone && cores <= CORES_FILLED, ..Toil::default() }
     }
 
     /// Does some work that belongs to sending.
@@ -47,9 +55,10 @@ impl Toil {
         done
     }
 
-    /// True where the thread that sends is what limits.
-    pub(crate) fn is_much(&self) -> bool {
-        self.is_much.load(Ordering::Relaxed)
+    /// True where more connections would give a request nothing: the thread that sends it is what limits, or the machine is, which has
+    /// the server's threads, too.
+    pub(crate) fn is_limit(&self, is_sending_data: bool, is_beside_server: bool) -> bool {
+        (is_sending_data && self.is_much.load(Ordering::Relaxed)) || (is_beside_server && self.fills_machine)
     }
 
     fn count(&self, begun: Instant, ended: Instant) {
@@ -77,7 +86,7 @@ mod tests {
             let begun = start + Duration::from_millis(1) * number;
             toil.count(begun, begun + busy);
         }
-        toil.is_much()
+        toil.is_limit(true, false)
     }
 
     #[test]
@@ -92,6 +101,16 @@ mod tests {
         let toil = Toil::default();
         assert!(judged(&toil, 30, Duration::from_micros(900)));
         assert!(!judged(&toil, 60, Duration::from_micros(50)));
+    }
+
+    #[test]
+    fn who_receives_is_limited_only_beside_the_server_on_a_machine_without_a_third_core() {
+        let busy = Toil::default();
+        assert!(judged(&busy, 30, Duration::from_micros(900)));
+        assert!(!busy.is_limit(false, true));
+        let crowded = Toil { fills_machine: true, ..Toil::default() };
+        assert!(crowded.is_limit(false, true) && crowded.is_limit(true, true));
+        assert!(!crowded.is_limit(false, false) && !crowded.is_limit(true, false));
     }
 
     #[test]

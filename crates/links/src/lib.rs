@@ -4,4 +4,4 @@ mod interfaces;
 mod pacing;
 
 pub use interfaces::{LocalInterface, SPEED_UNKNOWN, of_this_machine};
-pub use pacing::Pacing;
+pub use pacing::{Pacing, is_within_machine};

@@ -59,7 +59,8 @@ fn address(told: SocketAddrAny) -> Option<IpAddr> {
     SocketAddr::try_from(told).ok().map(|told| told.ip())
 }
 
-fn is_within_machine(local: IpAddr, peer: IpAddr) -> bool {
+/// True for the two addresses of a connection that never leaves the machine.
+pub fn is_within_machine(local: IpAddr, peer: IpAddr) -> bool {
     // A dual-stack listener sees IPv4 clients behind an IPv6 prefix.
     local == peer || peer.to_canonical().is_loopback()
 }

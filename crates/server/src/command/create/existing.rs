@@ -6,8 +6,8 @@ use store::{Changes, Error, Kind, Metadata, Node, SharePath};
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions};
 use wire::fscc::FileAttributes;
 use wire::security::access::{
-    APPEND_DATA, DELETE, DELETE_CHILD, MAXIMUM_ALLOWED, READ_ATTRIBUTES, SYNCHRONIZE,
-    WRITE_ATTRIBUTES, WRITE_DATA, WRITE_EA,
+    APPEND_DATA, DELETE, DELETE_CHILD, MAXIMUM_ALLOWED, READ_ATTRIBUTES, SYNCHRONIZE, WRITE_ATTRIBUTES, WRITE_DATA,
+    WRITE_EA,
 };
 use wire::status::Status;
 
