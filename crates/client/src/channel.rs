@@ -24,8 +24,6 @@ pub(crate) struct Channel {
     pub(crate) sealed: Option<Guard>,
     pub(crate) local: IpAddr,
     pub(crate) remote: SocketAddr,
-    /// The server is on this machine.
-    pub(crate) stays_within: bool,
     pub(crate) since: Instant,
     /// Bytes that requests in flight move, and their cost.
     work: AtomicU64,
@@ -71,7 +69,6 @@ impl Channel {
             sealed,
             local,
             remote,
-            stays_within: links::is_within_machine(local, remote.ip()),
             since: now,
             work: AtomicU64::new(0),
             answered: AtomicU64::new(0),

@@ -98,6 +98,8 @@ pub(crate) struct Ways {
     /// Session.ChannelSequence.
     pub(crate) sequence: u16,
     pub(crate) channels: Vec<Arc<Channel>>,
+    /// The server is on this machine.
+    pub(crate) is_beside_server: bool,
 }
 
 /// Why an attempt gave no answer.
@@ -213,8 +215,7 @@ impl Shared {
     fn pick(&self, ask: &Ask<'_>) -> Option<Way> {
         let ways = self.ways.load();
         let ways = ways.as_ref()?;
-        let is_beside_server = ways.channels.iter().all(|channel| channel.stays_within);
-        let is_limit = self.toil.is_limit(ask.data.is_some(), is_beside_server);
+        let is_limit = self.toil.is_limit(ask.data.is_some(), ways.is_beside_server);
         let (channel, is_much) = ways.pick(ask.charge(), is_limit)?;
         if is_much {
             self.call.notify_one();

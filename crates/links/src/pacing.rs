@@ -14,7 +14,7 @@ use rustix::net::{SocketAddrAny, getpeername, getsockname};
 const UNPACED: &str = "reno";
 
 /// What paced a socket before that was lifted.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub struct Pacing {
     usual: Option<String>,
 }
@@ -34,18 +34,19 @@ impl Pacing {
 
     /// Has a connection paced as usual that leaves the machine. To be called before anything is sent.
     pub fn restore(&self, connection: impl AsFd) {
-        let (local, peer) = (getsockname(&connection), getpeername(&connection));
-        self.restore_between(connection, local.ok().and_then(address), peer.ok().flatten().and_then(address));
-    }
-
-    fn restore_between(&self, connection: impl AsFd, local: Option<IpAddr>, peer: Option<IpAddr>) {
-        let Some(usual) = &self.usual else { return };
-        let stays = local.zip(peer).is_some_and(|(local, peer)| is_within_machine(local, peer));
-        // A route may have brought a congestion control of its own.
-        let is_lifted = || tcp_congestion(&connection).is_ok_and(|name| name == UNPACED);
-        if !stays && is_lifted() {
-            set(&connection, usual);
+        if let Some(usual) = &self.usual {
+            let (local, peer) = (getsockname(&connection), getpeername(&connection));
+            restore(usual, connection, local.ok().and_then(address), peer.ok().flatten().and_then(address));
         }
+    }
+}
+
+fn restore(usual: &str, connection: impl AsFd, local: Option<IpAddr>, peer: Option<IpAddr>) {
+    let stays = local.zip(peer).is_some_and(|(local, peer)| is_within_machine(local, peer));
+    // A route may have brought a congestion control of its own.
+    let is_lifted = || tcp_congestion(&connection).is_ok_and(|name| name == UNPACED);
+    if !stays && is_lifted() {
+        set(&connection, usual);
     }
 }
 
@@ -90,7 +91,7 @@ mod tests {
     #[test]
     fn a_connection_that_leaves_the_machine_is_paced_as_usual() {
         let (usual, pacing, stream) = accepted(|_| true);
-        pacing.restore_between(&stream, "192.0.2.1".parse().ok(), "192.0.2.2".parse().ok());
+        restore(pacing.usual.as_deref().unwrap(), &stream, "192.0.2.1".parse().ok(), "192.0.2.2".parse().ok());
         assert_eq!(tcp_congestion(&stream).unwrap(), usual);
     }
 
