@@ -6,6 +6,11 @@ pub mod admin;
 mod attempts;
 mod attributes;
 mod breaks;
+// What holds nothing yet charges nothing yet.
+#[cfg_attr(not(test), allow(dead_code))]
+mod budget;
+#[cfg_attr(not(test), allow(dead_code))]
+mod budgets;
 mod buffers;
 mod caching;
 mod chain;
@@ -80,6 +85,7 @@ use links::Pacing;
 
 use crate::admin::Estate;
 use crate::attempts::Attempts;
+use crate::budgets::Budgets;
 use crate::clients::Clients;
 use crate::durable::{Durables, Parting, restore};
 use crate::files::FileTable;
@@ -118,6 +124,7 @@ pub(crate) struct Shared {
     pub(crate) durables: Arc<Durables>,
     pub(crate) pool: Pool,
     pub(crate) attempts: Attempts,
+    pub(crate) budgets: Budgets,
     pub(crate) writes: WritePlace,
     pub(crate) interfaces: Interfaces,
     pub(crate) listening: Vec<SocketAddr>,
@@ -188,6 +195,7 @@ impl Shared {
             durables: Arc::default(),
             pool: Pool::new(),
             attempts: Attempts::new(),
+            budgets: Budgets::new(),
             writes: WritePlace::new(),
             interfaces: Interfaces::default(),
             listening,

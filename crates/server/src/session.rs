@@ -16,6 +16,7 @@ use wire::ids::{Dialect, Guid, SessionId, TreeId};
 use wire::status::Status;
 
 use crate::Shared;
+use crate::budgets::UserBudgets;
 use crate::mailbox::{Letter, Mailbox};
 use crate::open::{Open, OpenId};
 use crate::placement::Placement;
@@ -42,6 +43,9 @@ pub(crate) struct Session {
     /// Session.EncryptData: everything is sealed, both ways.
     pub(crate) seal_required: bool,
     pub(crate) created: Instant,
+    /// What its user may make the server hold.
+    #[cfg_attr(not(test), allow(dead_code))]
+    pub(crate) budgets: Arc<UserBudgets>,
     sealing: Option<Sealing>,
     trees: Mutex<HashMap<TreeId, Arc<Tree>>>,
     next_tree: AtomicU32,
@@ -112,6 +116,7 @@ pub(crate) struct Setup {
     pub(crate) user: Arc<User>,
     pub(crate) signing_required: bool,
     pub(crate) seal_required: bool,
+    pub(crate) budgets: Arc<UserBudgets>,
 }
 
 impl Session {
@@ -132,6 +137,7 @@ impl Session {
             signing_required: setup.signing_required,
             seal_required: setup.seal_required,
             created: Instant::now(),
+            budgets: setup.budgets,
             sealing,
             trees: Mutex::default(),
             next_tree: AtomicU32::new(1),

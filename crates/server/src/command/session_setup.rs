@@ -235,6 +235,7 @@ impl Finished {
         let settings = &estate.settings;
         let asked = request.security_mode.contains(SecurityMode::SIGNING_REQUIRED)
             || negotiation.client_security_mode.contains(SecurityMode::SIGNING_REQUIRED);
+        let budgets = context.server().budgets.of_user(self.user.sid());
         Session::new(Setup {
             id: self.id,
             dialect,
@@ -245,6 +246,7 @@ impl Finished {
             user: self.user.into(),
             signing_required: asked || settings.signing == Signing::Required,
             seal_required: settings.sealing == Sealing::Required,
+            budgets,
         })
         .into()
     }

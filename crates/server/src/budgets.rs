@@ -1,0 +1,72 @@
+//! The budgets of everybody: one of the server, below it one of all strangers and one of each user.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use wire::security::Sid;
+
+use crate::budget::Budget;
+
+/// Bytes that all peers together make the server hold.
+const SERVER_BYTES: u64 = 2 << 30;
+/// Bytes that all who have not signed in make the server hold.
+const STRANGERS_BYTES: u64 = 48 << 20;
+/// Bytes that one user makes the server hold, whatever sessions and connections it has.
+const USER_BYTES: u64 = 192 << 20;
+
+/// The server's budgets.
+pub(crate) struct Budgets {
+    server: Arc<Budget>,
+    strangers: Arc<Budget>,
+    users: Mutex<HashMap<Sid, Weak<UserBudgets>>>,
+}
+
+/// What one user may make the server hold. It lives as long as something of the user's holds it.
+pub(crate) struct UserBudgets {
+    /// Bytes: what waits to be executed or to be sent, listings, whatever is kept for an open.
+    pub(crate) bytes: Arc<Budget>,
+}
+
+impl Budgets {
+    pub(crate) fn new() -> Self {
+        let server = Budget::new(SERVER_BYTES);
+        Budgets { strangers: server.below(STRANGERS_BYTES), server, users: Mutex::default() }
+    }
+
+    /// Bytes held for those who have not signed in.
+    pub(crate) fn strangers(&self) -> &Arc<Budget> {
+        &self.strangers
+    }
+
+    /// The budgets of a user, the same for all of its sessions.
+    pub(crate) fn of_user(&self, user: &Sid) -> Arc<UserBudgets> {
+        let mut users = self.users.lock();
+        if let Some(known) = users.get(user).and_then(Weak::upgrade) {
+            return known;
+        }
+        users.retain(|_, budgets| budgets.strong_count() > 0);
+        let made = Arc::new(UserBudgets { bytes: self.server.below(USER_BYTES) });
+        users.insert(*user, Arc::downgrade(&made));
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_of_a_user_share_what_it_may_hold() {
+        let budgets = Budgets::new();
+        let (first, second) = (budgets.of_user(&Sid::SYSTEM), budgets.of_user(&Sid::SYSTEM));
+        let held = first.bytes.charge(USER_BYTES).unwrap();
+        assert!(second.bytes.charge(1).is_none());
+        assert!(budgets.of_user(&Sid::EVERYONE).bytes.charge(USER_BYTES).is_some());
+        assert!(budgets.strangers().charge(STRANGERS_BYTES).is_some());
+        drop(held);
+        drop((first, second));
+        budgets.of_user(&Sid::NETWORK);
+        assert_eq!(budgets.users.lock().len(), 1, "who holds nothing is forgotten");
+    }
+}
