@@ -1,23 +1,36 @@
 //! Byte-range locks of one stream and the requests that wait for them (MS-FSA 2.1.4.10, 2.1.5.8, 2.1.5.9).
 
-use std::collections::VecDeque;
+mod intervals;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::budget::{Budget, Charge};
 use crate::open::OpenId;
+use intervals::{Interval, Intervals, Reach};
 
-/// The most locks on one stream: a client cannot make the server keep more. Every check looks at them all, 40 bytes each.
+/// The most locks on one stream, those that are waited for among them: a client cannot make the server keep more.
 const LOCKS_MAX: usize = 65_536;
-/// The most requests that wait for locks of one stream. Every release looks at them all.
+/// The most requests that wait for locks of one stream: a release may have to look at them all.
 const WAITERS_MAX: usize = 1_024;
+/// The most of them that are of one open, so that it leaves places to others.
+const WAITERS_OF_OPEN_MAX: usize = 512;
+/// What a lock costs, or a request that waits for one: its places in the trees that find it.
+const LOCK_BYTES: u64 = 256;
+/// What an open's first lock on a stream costs besides.
+const HOLDER_BYTES: u64 = 1_024;
 
 /// How a range is locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LockKind {
-    /// Others may read and lock shared.
-    Shared,
     /// Others may neither read nor write.
     Exclusive,
+    /// Others may read and lock shared.
+    Shared,
 }
 
 /// Why a lock is not given.
@@ -45,292 +58,332 @@ pub(crate) struct RangeLock {
 }
 
 /// Names a waiting request among those of its stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
 /// A place among those who wait: its name, and where the grant is heard.
 pub(crate) type Place = (Ticket, oneshot::Receiver<()>);
 
-/// The locks of one stream, in the order they were taken, and who waits, in the order they came.
+/// Names a lock among those of its stream. Later ones have higher numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct LockId(u64);
+
+/// The locks of one stream, and who waits.
+///
+/// Whoever waits hangs on one lock that stands in the way. Only when that one goes there is anything to look at again: as long as it
+/// is there the answer is the same.
 #[derive(Default)]
 pub(crate) struct RangeLocks {
-    held: Vec<RangeLock>,
-    waiting: VecDeque<Waiter>,
-    tickets: u64,
+    shared: Ranges,
+    exclusive: Ranges,
+    holders: HashMap<OpenId, Holder>,
+    held: usize,
+    waiting: BTreeMap<Ticket, Waiter>,
+    /// Who waits, by the lock in the way.
+    hanging: BTreeSet<(LockId, Ticket)>,
+    last_id: u64,
+}
+
+/// The locks of one kind. Exclusive ones that have bytes do not overlap each other.
+#[derive(Default)]
+struct Ranges {
+    /// Those that have bytes.
+    long: Intervals,
+    /// Those of no bytes.
+    empty: Intervals,
+}
+
+/// What one open has of a stream's locks.
+struct Holder {
+    /// By their range, an exclusive one before a shared one, then the oldest first.
+    by_range: BTreeSet<(u64, u64, LockKind, LockId)>,
+    /// In the order they were taken.
+    by_age: BTreeMap<LockId, RangeLock>,
+    waiting: usize,
+    charge: Charge,
 }
 
 /// A request that waits. Dropped unanswered, it tells that the open was closed.
 struct Waiter {
-    ticket: Ticket,
     wanted: RangeLock,
+    /// The lock that it hangs on.
+    behind: LockId,
     granted: oneshot::Sender<()>,
 }
 
 impl RangeLocks {
-    /// What an open holds.
-    pub(crate) fn of(&self, open: OpenId) -> Vec<RangeLock> {
-        self.held.iter().filter(|held| held.open == open).copied().collect()
+    /// What an open holds, the oldest first.
+    pub(crate) fn of(&self, open: OpenId) -> impl Iterator<Item = RangeLock> {
+        self.holders.get(&open).into_iter().flat_map(|holder| holder.by_age.values().copied())
     }
 
     /// True where nothing is locked and nobody waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.waiting.is_empty()
+        self.held == 0 && self.waiting.is_empty()
     }
 
-    /// Takes a lock, or says why not. Who waits does not stand in the way: an open that holds a shared lock and asks for another must not
-    /// wait for those that wait for the first.
-    pub(crate) fn lock(&mut self, wanted: RangeLock) -> Result<(), LockRefusal> {
+    /// Takes a lock, charged to `budget`, or says why not. Who waits does not stand in the way: an open that holds a shared lock and asks
+    /// for another must not wait for those that wait for the first.
+    pub(crate) fn lock(&mut self, wanted: RangeLock, budget: &Arc<Budget>) -> Result<(), LockRefusal> {
         check_range(wanted.offset, wanted.length)?;
-        if self.held.iter().any(|held| stands_in_the_way(held, &wanted)) {
+        if self.in_the_way(&wanted).is_some() {
             return Err(LockRefusal::Conflict);
         }
-        if self.held.len() >= LOCKS_MAX {
-            return Err(LockRefusal::TooMany);
-        }
-        self.held.push(wanted);
+        self.charge(wanted.open, budget)?;
+        self.take(wanted);
         Ok(())
     }
 
-    /// Waits for a lock that conflicts: the receiver hears of it, or of nothing when the open is closed.
-    pub(crate) fn wait(&mut self, wanted: RangeLock) -> Result<Place, LockRefusal> {
-        if self.waiting.len() >= WAITERS_MAX {
+    /// The same, or takes a place among those who wait: its receiver hears of the lock, or of nothing when the open is closed.
+    pub(crate) fn lock_or_wait(
+        &mut self,
+        wanted: RangeLock,
+        budget: &Arc<Budget>,
+    ) -> Result<Option<Place>, LockRefusal> {
+        check_range(wanted.offset, wanted.length)?;
+        let Some(behind) = self.in_the_way(&wanted) else {
+            self.charge(wanted.open, budget)?;
+            self.take(wanted);
+            return Ok(None);
+        };
+        let of_open = self.holders.get(&wanted.open).map_or(0, |holder| holder.waiting);
+        if self.waiting.len() >= WAITERS_MAX || of_open >= WAITERS_OF_OPEN_MAX {
             return Err(LockRefusal::TooMany);
         }
-        self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        self.charge(wanted.open, budget)?;
+        let ticket = Ticket(self.new_id().0);
         let (granted, receiver) = oneshot::channel();
-        self.waiting.push_back(Waiter { ticket, wanted, granted });
-        Ok((ticket, receiver))
+        self.waiting.insert(ticket, Waiter { wanted, behind, granted });
+        self.hanging.insert((behind, ticket));
+        if let Some(holder) = self.holders.get_mut(&wanted.open) {
+            holder.waiting += 1;
+        }
+        Ok(Some((ticket, receiver)))
     }
 
     /// Waits no longer; false where it is not waiting any more.
     pub(crate) fn stop_waiting(&mut self, ticket: Ticket) -> bool {
-        let before = self.waiting.len();
-        self.waiting.retain(|waiter| waiter.ticket != ticket);
-        self.waiting.len() < before
+        let Some(waiter) = self.waiting.remove(&ticket) else { return false };
+        self.hanging.remove(&(waiter.behind, ticket));
+        self.waits_less(waiter.wanted.open);
+        self.give_back(waiter.wanted.open);
+        true
     }
 
     /// Releases the oldest lock of just this range; of several, an exclusive one first.
     pub(crate) fn unlock(&mut self, open: OpenId, offset: u64, length: u64) -> Result<(), LockRefusal> {
         check_range(offset, length)?;
-        let same = |held: &RangeLock| (held.open, held.offset, held.length) == (open, offset, length);
-        let exclusive = self.held.iter().position(|held| same(held) && held.kind == LockKind::Exclusive);
-        let position = exclusive.or_else(|| self.held.iter().position(same)).ok_or(LockRefusal::NotLocked)?;
-        self.held.remove(position);
-        self.grant_waiting();
+        let holder = self.holders.get(&open).ok_or(LockRefusal::NotLocked)?;
+        let first = (offset, length, LockKind::Exclusive, LockId(0));
+        let &(at, long, kind, id) = holder.by_range.range(first..).next().ok_or(LockRefusal::NotLocked)?;
+        if (at, long) != (offset, length) {
+            return Err(LockRefusal::NotLocked);
+        }
+        self.drop_lock(RangeLock { open, offset, length, kind }, id);
         Ok(())
     }
 
     /// Takes back the newest lock that is just this one: the undoing of [`RangeLocks::lock`].
     pub(crate) fn take_back(&mut self, lock: &RangeLock) {
-        if let Some(position) = self.held.iter().rposition(|held| held == lock) {
-            self.held.remove(position);
-            self.grant_waiting();
+        let Some(holder) = self.holders.get(&lock.open) else { return };
+        let of_range = |id| (lock.offset, lock.length, lock.kind, id);
+        let same = holder.by_range.range(of_range(LockId(0))..=of_range(LockId(u64::MAX)));
+        if let Some(&(.., id)) = same.last() {
+            self.drop_lock(*lock, id);
         }
     }
 
     /// Releases everything an open holds and lets its own requests wait no longer.
     pub(crate) fn release(&mut self, open: OpenId) {
-        self.held.retain(|held| held.open != open);
-        self.waiting.retain(|waiter| waiter.wanted.open != open);
-        self.grant_waiting();
+        let Some(holder) = self.holders.remove(&open) else { return };
+        if holder.waiting > 0 {
+            let hanging = &mut self.hanging;
+            self.waiting.retain(|ticket, waiter| {
+                let stays = waiter.wanted.open != open;
+                if !stays {
+                    hanging.remove(&(waiter.behind, *ticket));
+                }
+                stays
+            });
+        }
+        for kind in [LockKind::Shared, LockKind::Exclusive] {
+            for is_empty in [false, true] {
+                let of_tree = |(_, lock): &(&LockId, &RangeLock)| lock.kind == kind && (lock.length == 0) == is_empty;
+                let gone = || holder.by_age.iter().filter(of_tree).map(|(id, lock)| interval(lock, *id));
+                let count = gone().count();
+                if count > 0 {
+                    self.ranges(kind).tree(is_empty).remove_all(open, gone(), count);
+                }
+            }
+        }
+        self.held -= holder.by_age.len();
+        let freed: BTreeSet<Ticket> = match self.hanging.is_empty() {
+            true => BTreeSet::new(),
+            false => holder.by_age.keys().flat_map(|id| self.unhang(*id)).collect(),
+        };
+        self.grant(freed);
     }
 
     /// True where `open` may read the range: no other open's exclusive lock touches it.
     pub(crate) fn may_read(&self, open: OpenId, offset: u64, length: u64) -> bool {
-        !self
-            .held
-            .iter()
-            .any(|held| touches(held, offset, length) && held.open != open && held.kind == LockKind::Exclusive)
+        touching(offset, length).is_none_or(|reach| self.exclusive.long.find(reach, Some(open)).is_none())
     }
 
     /// True where `open` may write the range: no lock touches it but its own exclusive ones.
     pub(crate) fn may_write(&self, open: OpenId, offset: u64, length: u64) -> bool {
-        !self
-            .held
-            .iter()
-            .any(|held| touches(held, offset, length) && (held.open != open || held.kind == LockKind::Shared))
+        self.may_read(open, offset, length)
+            && touching(offset, length).is_none_or(|reach| self.shared.long.find(reach, None).is_none())
     }
 
-    /// Gives those who wait what nothing stands in the way of any more, the longest waiting first.
-    fn grant_waiting(&mut self) {
-        for waiter in std::mem::take(&mut self.waiting) {
-            match self.lock(waiter.wanted) {
-                Err(_) => self.waiting.push_back(waiter),
-                Ok(()) if waiter.granted.send(()).is_ok() => {}
-                Ok(()) => drop(self.held.pop()),
+    /// A lock that keeps `wanted` from being taken. An exclusive lock lets no other open lock, and its own open lock shared only; a shared
+    /// one lets all lock shared (MS-FSA 2.1.4.10).
+    fn in_the_way(&self, wanted: &RangeLock) -> Option<LockId> {
+        match wanted.kind {
+            LockKind::Shared => self.exclusive.find(wanted, Some(wanted.open)),
+            LockKind::Exclusive => self.exclusive.find(wanted, None).or_else(|| self.shared.find(wanted, None)),
+        }
+    }
+
+    /// Charges one more lock, or one that is waited for, to the open.
+    fn charge(&mut self, open: OpenId, budget: &Arc<Budget>) -> Result<(), LockRefusal> {
+        if self.held + self.waiting.len() >= LOCKS_MAX {
+            return Err(LockRefusal::TooMany);
+        }
+        match self.holders.get_mut(&open) {
+            Some(holder) => match holder.charge.grow(LOCK_BYTES) {
+                true => Ok(()),
+                false => Err(LockRefusal::TooMany),
+            },
+            None => {
+                let charge = budget.charge(HOLDER_BYTES + LOCK_BYTES).ok_or(LockRefusal::TooMany)?;
+                self.holders.insert(open, Holder::new(charge));
+                Ok(())
             }
         }
     }
+
+    /// Gives back what one lock cost.
+    fn give_back(&mut self, open: OpenId) {
+        let Some(holder) = self.holders.get_mut(&open) else { return };
+        if holder.by_age.is_empty() && holder.waiting == 0 {
+            self.holders.remove(&open);
+        } else {
+            holder.charge.shrink_to(holder.charge.units().saturating_sub(LOCK_BYTES));
+        }
+    }
+
+    fn waits_less(&mut self, open: OpenId) {
+        if let Some(holder) = self.holders.get_mut(&open) {
+            holder.waiting -= 1;
+        }
+    }
+
+    /// Takes a lock that is charged and that nothing stands in the way of.
+    fn take(&mut self, lock: RangeLock) {
+        let id = self.new_id();
+        self.ranges(lock.kind).tree(lock.length == 0).insert(interval(&lock, id));
+        self.held += 1;
+        if let Some(holder) = self.holders.get_mut(&lock.open) {
+            holder.by_range.insert((lock.offset, lock.length, lock.kind, id));
+            holder.by_age.insert(id, lock);
+        }
+    }
+
+    /// Lets a lock go, and those have theirs who waited for it alone.
+    fn drop_lock(&mut self, lock: RangeLock, id: LockId) {
+        self.ranges(lock.kind).tree(lock.length == 0).remove(&interval(&lock, id));
+        if let Some(holder) = self.holders.get_mut(&lock.open) {
+            holder.by_range.remove(&(lock.offset, lock.length, lock.kind, id));
+            holder.by_age.remove(&id);
+        }
+        self.held -= 1;
+        self.give_back(lock.open);
+        let freed = self.unhang(id);
+        self.grant(freed);
+    }
+
+    /// Takes those who hang on a lock off it.
+    fn unhang(&mut self, id: LockId) -> BTreeSet<Ticket> {
+        let of_lock = (id, Ticket(0))..=(id, Ticket(u64::MAX));
+        let freed: BTreeSet<Ticket> = self.hanging.range(of_lock).map(|(_, ticket)| *ticket).collect();
+        for ticket in &freed {
+            self.hanging.remove(&(id, *ticket));
+        }
+        freed
+    }
+
+    /// Gives those who hang on nothing what they want, the longest waiting first, or finds what else is in their way.
+    fn grant(&mut self, freed: BTreeSet<Ticket>) {
+        for ticket in freed {
+            let Some(waiter) = self.waiting.get_mut(&ticket) else { continue };
+            let wanted = waiter.wanted;
+            if let Some(behind) = self.in_the_way(&wanted) {
+                self.hanging.insert((behind, ticket));
+                if let Some(waiter) = self.waiting.get_mut(&ticket) {
+                    waiter.behind = behind;
+                }
+                continue;
+            }
+            let Some(waiter) = self.waiting.remove(&ticket) else { continue };
+            self.waits_less(wanted.open);
+            // Who is gone has stopped waiting: it takes nothing, and nobody can hang on that yet.
+            match waiter.granted.send(()) {
+                Ok(()) => self.take(wanted),
+                Err(()) => self.give_back(wanted.open),
+            }
+        }
+    }
+
+    fn ranges(&mut self, kind: LockKind) -> &mut Ranges {
+        match kind {
+            LockKind::Shared => &mut self.shared,
+            LockKind::Exclusive => &mut self.exclusive,
+        }
+    }
+
+    fn new_id(&mut self) -> LockId {
+        self.last_id += 1;
+        LockId(self.last_id)
+    }
+}
+
+impl Holder {
+    fn new(charge: Charge) -> Self {
+        Holder { by_range: BTreeSet::new(), by_age: BTreeMap::new(), waiting: 0, charge }
+    }
+}
+
+impl Ranges {
+    fn tree(&mut self, is_empty: bool) -> &mut Intervals {
+        if is_empty { &mut self.empty } else { &mut self.long }
+    }
+
+    /// One that overlaps the range of `wanted`, not of the open `not_of`. A range of no bytes lies between two bytes: it overlaps a range
+    /// that has bytes on both sides of it, and no other range of no bytes.
+    fn find(&self, wanted: &RangeLock, not_of: Option<OpenId>) -> Option<LockId> {
+        if wanted.length == 0 {
+            let before = wanted.offset.checked_sub(1)?;
+            return self.long.find(Reach { begins_by: before, reaches: wanted.offset }, not_of);
+        }
+        let last = wanted.offset + (wanted.length - 1);
+        let long = self.long.find(Reach { begins_by: last, reaches: wanted.offset }, not_of);
+        long.or_else(|| self.empty.find(Reach { begins_by: last, reaches: wanted.offset.checked_add(1)? }, not_of))
+    }
+}
+
+/// A lock as the trees have it; one of no bytes stands at the byte behind it.
+fn interval(lock: &RangeLock, id: LockId) -> Interval {
+    let last = lock.offset.saturating_add(lock.length.saturating_sub(1));
+    Interval { first: lock.offset, last, id, open: lock.open }
+}
+
+/// What a read or write of the range has to look for: nothing where it has no bytes.
+fn touching(offset: u64, length: u64) -> Option<Reach> {
+    (length != 0).then(|| Reach { begins_by: offset.saturating_add(length - 1), reaches: offset })
 }
 
 /// The last byte of a range must have an offset (MS-FSA 2.1.5.8).
 fn check_range(offset: u64, length: u64) -> Result<(), LockRefusal> {
     let ends = length == 0 || offset.checked_add(length - 1).is_some();
     if ends { Ok(()) } else { Err(LockRefusal::InvalidRange) }
-}
-
-/// An exclusive lock lets no other open lock, and its own open lock shared only; a shared one lets all lock shared (MS-FSA 2.1.4.10).
-fn stands_in_the_way(held: &RangeLock, wanted: &RangeLock) -> bool {
-    let compatible = match (held.kind, wanted.kind) {
-        (LockKind::Shared, LockKind::Shared) => true,
-        (LockKind::Exclusive, LockKind::Shared) => held.open == wanted.open,
-        (LockKind::Shared | LockKind::Exclusive, LockKind::Exclusive) => false,
-    };
-    !compatible && overlaps(held, wanted.offset, wanted.length)
-}
-
-/// Two locked ranges overlap. A range of no bytes lies between two bytes: it overlaps a range that has bytes on both sides of it,
-/// and no other range of no bytes.
-fn overlaps(held: &RangeLock, offset: u64, length: u64) -> bool {
-    if held.length == 0 && length == 0 {
-        return false;
-    }
-    let (held_end, end) = (end(held.offset, held.length), end(offset, length));
-    if length == 0 {
-        return held.offset < offset && u128::from(offset) < held_end;
-    }
-    if held.length == 0 {
-        return offset < held.offset && u128::from(held.offset) < end;
-    }
-    u128::from(held.offset) < end && u128::from(offset) < held_end
-}
-
-/// A read or write touches a locked range.
-fn touches(held: &RangeLock, offset: u64, length: u64) -> bool {
-    length != 0 && held.length != 0 && overlaps(held, offset, length)
-}
-
-fn end(offset: u64, length: u64) -> u128 {
-    u128::from(offset) + u128::from(length)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const A: OpenId = OpenId(1);
-    const B: OpenId = OpenId(2);
-
-    fn shared(open: OpenId, offset: u64, length: u64) -> RangeLock {
-        RangeLock { open, offset, length, kind: LockKind::Shared }
-    }
-
-    fn exclusive(open: OpenId, offset: u64, length: u64) -> RangeLock {
-        RangeLock { open, offset, length, kind: LockKind::Exclusive }
-    }
-
-    #[test]
-    fn exclusive_locks_conflict_even_with_ones_own() {
-        let mut locks = RangeLocks::default();
-        assert_eq!(locks.lock(exclusive(A, 10, 10)), Ok(()));
-        assert_eq!(locks.lock(exclusive(A, 19, 1)), Err(LockRefusal::Conflict));
-        assert_eq!(locks.lock(shared(B, 0, 11)), Err(LockRefusal::Conflict));
-        assert_eq!(locks.lock(exclusive(B, 0, 10)), Ok(()));
-    }
-
-    #[test]
-    fn an_open_locks_shared_what_it_has_locked_exclusively_and_not_the_other_way_round() {
-        let mut locks = RangeLocks::default();
-        locks.lock(exclusive(A, 0, 4)).unwrap();
-        assert_eq!(locks.lock(shared(A, 2, 4)), Ok(()));
-        assert_eq!(locks.lock(exclusive(A, 4, 1)), Err(LockRefusal::Conflict));
-    }
-
-    #[test]
-    fn shared_locks_stack_and_release_one_by_one() {
-        let mut locks = RangeLocks::default();
-        for open in [A, A, B] {
-            assert_eq!(locks.lock(shared(open, 0, 4)), Ok(()));
-        }
-        assert_eq!(locks.unlock(A, 0, 4), Ok(()));
-        assert_eq!(locks.unlock(A, 0, 4), Ok(()));
-        assert_eq!(locks.unlock(A, 0, 4), Err(LockRefusal::NotLocked));
-        assert!(!locks.may_write(A, 0, 4));
-        locks.release(B);
-        assert!(locks.is_empty());
-    }
-
-    #[test]
-    fn of_two_locks_of_a_range_the_exclusive_one_is_released_first() {
-        let mut locks = RangeLocks::default();
-        locks.lock(exclusive(A, 0, 4)).unwrap();
-        locks.lock(shared(A, 0, 4)).unwrap();
-        locks.unlock(A, 0, 4).unwrap();
-        assert!(locks.may_read(B, 0, 4) && !locks.may_write(B, 0, 4));
-    }
-
-    #[test]
-    fn reads_and_writes_meet_locks() {
-        let mut locks = RangeLocks::default();
-        locks.lock(exclusive(A, 10, 10)).unwrap();
-        assert!(locks.may_read(A, 0, 100) && locks.may_write(A, 0, 100));
-        assert!(!locks.may_read(B, 19, 1) && !locks.may_write(B, 0, 11));
-        assert!(locks.may_read(B, 20, 5) && locks.may_read(B, 15, 0));
-        locks.lock(shared(A, 30, 1)).unwrap();
-        assert!(!locks.may_write(A, 30, 1) && locks.may_read(B, 30, 1));
-    }
-
-    #[test]
-    fn a_range_of_no_bytes_conflicts_only_inside_another() {
-        let mut locks = RangeLocks::default();
-        locks.lock(exclusive(A, 10, 10)).unwrap();
-        assert_eq!(locks.lock(exclusive(B, 10, 0)), Ok(()));
-        assert_eq!(locks.lock(exclusive(B, 20, 0)), Ok(()));
-        assert_eq!(locks.lock(exclusive(B, 15, 0)), Err(LockRefusal::Conflict));
-    }
-
-    #[test]
-    fn a_range_past_the_end_of_all_offsets_is_invalid() {
-        let mut locks = RangeLocks::default();
-        assert_eq!(locks.lock(exclusive(A, u64::MAX, 1)), Ok(()));
-        assert_eq!(locks.lock(exclusive(A, u64::MAX, 2)), Err(LockRefusal::InvalidRange));
-        assert_eq!(locks.lock(shared(A, u64::MAX - 1, u64::MAX)), Err(LockRefusal::InvalidRange));
-        assert_eq!(locks.unlock(A, u64::MAX, 2), Err(LockRefusal::InvalidRange));
-    }
-
-    #[test]
-    fn who_waits_is_served_in_the_order_of_coming() {
-        let mut locks = RangeLocks::default();
-        locks.lock(exclusive(A, 0, 10)).unwrap();
-        let (_, mut first) = locks.wait(exclusive(B, 0, 5)).unwrap();
-        let (_, mut second) = locks.wait(exclusive(A, 0, 5)).unwrap();
-        let (_, mut elsewhere) = locks.wait(shared(B, 5, 5)).unwrap();
-        assert!(first.try_recv().is_err());
-        locks.unlock(A, 0, 10).unwrap();
-        assert_eq!((first.try_recv(), elsewhere.try_recv()), (Ok(()), Ok(())));
-        assert!(second.try_recv().is_err());
-        locks.release(B);
-        assert_eq!(second.try_recv(), Ok(()));
-    }
-
-    #[test]
-    fn who_stops_waiting_gets_no_lock() {
-        let mut locks = RangeLocks::default();
-        locks.lock(exclusive(A, 0, 10)).unwrap();
-        let (ticket, _receiver) = locks.wait(exclusive(B, 0, 5)).unwrap();
-        let (_, dropped) = locks.wait(exclusive(B, 0, 5)).unwrap();
-        drop(dropped);
-        assert!(locks.stop_waiting(ticket) && !locks.stop_waiting(ticket));
-        locks.release(A);
-        assert!(locks.is_empty());
-    }
-
-    #[test]
-    fn the_waiters_of_a_closed_open_hear_of_it() {
-        let mut locks = RangeLocks::default();
-        locks.lock(exclusive(A, 0, 10)).unwrap();
-        let (_, mut waiting) = locks.wait(exclusive(B, 0, 5)).unwrap();
-        locks.release(B);
-        assert_eq!(waiting.try_recv(), Err(oneshot::error::TryRecvError::Closed));
-    }
-
-    #[test]
-    fn locks_and_waiters_are_bounded() {
-        let mut locks = RangeLocks { held: vec![exclusive(A, 0, 1); LOCKS_MAX], ..RangeLocks::default() };
-        assert_eq!(locks.lock(exclusive(B, 5, 1)), Err(LockRefusal::TooMany));
-        let receivers: Vec<_> = (0..WAITERS_MAX).map(|_| locks.wait(exclusive(B, 0, 1)).unwrap()).collect();
-        assert_eq!(locks.wait(exclusive(B, 0, 1)).err(), Some(LockRefusal::TooMany));
-        drop(receivers);
-    }
 }

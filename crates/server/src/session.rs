@@ -44,7 +44,6 @@ pub(crate) struct Session {
     pub(crate) seal_required: bool,
     pub(crate) created: Instant,
     /// What its user may make the server hold.
-    #[allow(dead_code)]
     pub(crate) budgets: Arc<UserBudgets>,
     sealing: Option<Sealing>,
     trees: Mutex<HashMap<TreeId, Arc<Tree>>>,

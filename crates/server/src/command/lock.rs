@@ -12,6 +12,7 @@ use wire::security::access::{EXECUTE, READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
 use crate::breaks;
+use crate::budget::Budget;
 use crate::context::{Context, Outcome, Reply};
 use crate::durable::{self, Keeping};
 use crate::lock_sequences::LockSequence;
@@ -20,8 +21,8 @@ use crate::locks::{LockKind, LockRefusal, RangeLock};
 use crate::open::{FileOpen, Open};
 use crate::refusal::Refusal;
 
-/// Elements after which a request lets others of its shard run: each may have to look at every lock of the file.
-const ELEMENTS_IN_A_ROW: usize = 64;
+/// Elements after which a request lets others of its shard run: each unlock may have to look at all who wait.
+const ELEMENTS_IN_A_ROW: usize = 16;
 
 pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outcome {
     let (open, file) = context.file()?;
@@ -32,7 +33,8 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
     if open.granted & (READ_DATA | WRITE_DATA | EXECUTE) == 0 {
         return Err(Status::ACCESS_DENIED.into());
     }
-    let stream = Stream { file, open, name: file.stream_name() };
+    let budget = &context.session()?.budgets.bytes;
+    let stream = Stream { file, open, name: file.stream_name(), budget };
     let sequence = LockSequence { index: request.lock_sequence_index, number: request.lock_sequence_number };
     let remembers = remembers(context, file);
     if remembers && file.lock_sequences.was_done(sequence) {
@@ -69,6 +71,8 @@ struct Stream<'a> {
     file: &'a FileOpen,
     open: &'a Arc<Open>,
     name: String,
+    /// What the locks are charged to.
+    budget: &'a Arc<Budget>,
 }
 
 impl Stream<'_> {
@@ -93,7 +97,7 @@ impl Stream<'_> {
             return self.lock_or_wait(context, wanted).await;
         }
         for (position, (lock, _)) in wanted.iter().enumerate() {
-            if let Err(refusal) = self.file.file.lock(&self.name, *lock) {
+            if let Err(refusal) = self.file.file.lock(&self.name, *lock, self.budget) {
                 for (taken, _) in wanted[..position].iter().rev() {
                     self.file.file.take_back(&self.name, taken);
                 }
@@ -125,7 +129,7 @@ impl Stream<'_> {
     }
 
     async fn lock_or_wait(&self, context: &Context, wanted: RangeLock) -> Result<(), Refusal> {
-        match self.file.file.lock_or_wait(&self.name, wanted).map_err(status_of)? {
+        match self.file.file.lock_or_wait(&self.name, wanted, self.budget).map_err(status_of)? {
             None => Ok(()),
             Some(place) => until_granted(context, LockWait::new(self.open, wanted, place)).await,
         }

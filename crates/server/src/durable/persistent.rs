@@ -70,7 +70,7 @@ pub(super) fn record(open: &Open, file: &FileOpen) -> Record {
     let stream = file.stream_name();
     // Not in the record's own expression: it would stay locked to that one's end, and names are locked after their file's state.
     let path = file.path.lock().as_str().to_owned();
-    let locks = file.file.locks_of(&stream, open.id).into_iter().take(super::record::LOCKS_MAX);
+    let locks = file.file.locks_of(&stream, open.id, super::record::LOCKS_MAX).into_iter();
     let locks = locks.map(|lock| LockedRange {
         offset: lock.offset,
         length: lock.length,
@@ -159,10 +159,11 @@ fn restore_one(server: &Arc<Shared>, record: &Record) -> Result<(), String> {
     let tree = Arc::new(Tree::on(TreeId(0), share, FILE_ALL, true));
     let file = open_file(server, share, record, &line)?;
     server.next_open.fetch_max(record.open.saturating_add(1), Ordering::Relaxed);
+    let budgets = server.budgets.of_user(user.sid());
     for lock in &record.locks {
         let kind = if lock.exclusive { LockKind::Exclusive } else { LockKind::Shared };
         let wanted = RangeLock { open: id, offset: lock.offset, length: lock.length, kind };
-        if file.file.lock(&record.stream, wanted).is_err() {
+        if file.file.lock(&record.stream, wanted, &budgets.bytes).is_err() {
             tracing::warn!(open = record.open, offset = lock.offset, "a byte-range lock of a persistent open is lost");
         }
     }

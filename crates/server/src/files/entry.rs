@@ -13,6 +13,7 @@ use super::now;
 use super::state::FileState;
 use crate::access;
 use crate::breaks::Wait;
+use crate::budget::Budget;
 use crate::caching::{Actor, Granted, Held, LeaseId, Notice, NoticeKind, Operation};
 use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
 use crate::open::OpenId;
@@ -116,16 +117,18 @@ impl FileEntry {
     }
 
     /// Takes a byte-range lock. Refused where the open has left the file: nobody would release it.
-    pub(crate) fn lock(&self, stream: &str, wanted: RangeLock) -> Result<(), LockRefusal> {
-        self.change_locks(stream, wanted.open, |locks| locks.lock(wanted))
+    pub(crate) fn lock(&self, stream: &str, wanted: RangeLock, budget: &Arc<Budget>) -> Result<(), LockRefusal> {
+        self.change_locks(stream, wanted.open, |locks| locks.lock(wanted, budget))
     }
 
     /// The same, or takes a place among those who wait for it.
-    pub(crate) fn lock_or_wait(&self, stream: &str, wanted: RangeLock) -> Result<Option<Place>, LockRefusal> {
-        self.change_locks(stream, wanted.open, |locks| match locks.lock(wanted) {
-            Err(LockRefusal::Conflict) => locks.wait(wanted).map(Some),
-            taken => taken.map(|()| None),
-        })
+    pub(crate) fn lock_or_wait(
+        &self,
+        stream: &str,
+        wanted: RangeLock,
+        budget: &Arc<Budget>,
+    ) -> Result<Option<Place>, LockRefusal> {
+        self.change_locks(stream, wanted.open, |locks| locks.lock_or_wait(wanted, budget))
     }
 
     /// Waits no longer. What was granted unheard is taken back.
@@ -168,9 +171,10 @@ impl FileEntry {
         answer
     }
 
-    /// The byte-range locks of an open.
-    pub(crate) fn locks_of(&self, stream: &str, open: OpenId) -> Vec<RangeLock> {
-        self.state.lock().locks.get(&fold(stream)).map_or(Vec::new(), |locks| locks.of(open))
+    /// The byte-range locks of an open, the oldest first, at most `count_max`.
+    pub(crate) fn locks_of(&self, stream: &str, open: OpenId, count_max: usize) -> Vec<RangeLock> {
+        let state = self.state.lock();
+        state.locks.get(&fold(stream)).map_or(Vec::new(), |locks| locks.of(open).take(count_max).collect())
     }
 
     /// True where some stream has byte-range locks.

@@ -230,7 +230,7 @@ async fn a_closed_file_is_not_locked() {
     // A request that found the open before it was closed.
     let wanted =
         crate::locks::RangeLock { open: open.id, offset: 0, length: 1, kind: crate::locks::LockKind::Exclusive };
-    let refused = open.file().unwrap().file.lock("", wanted);
+    let refused = open.file().unwrap().file.lock("", wanted, &server.budgets.strangers().clone());
     assert_eq!(refused, Err(crate::locks::LockRefusal::Closed));
     assert_eq!(lock(&mut other, second, &[element(0, 1, AT_ONCE)]).await, Status::SUCCESS);
 }
