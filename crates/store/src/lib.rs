@@ -204,6 +204,9 @@ pub struct Space {
     pub free_bytes: u64,
 }
 
+/// Says where appended data goes, told where the data ends ([`Node::append`]).
+pub type ChooseOffset<'a> = &'a mut dyn FnMut(u64) -> Result<u64, Error>;
+
 /// A stream and its stored name.
 pub type NamedNode = (String, Arc<dyn Node>);
 
@@ -298,6 +301,11 @@ pub trait Node: Send + Sync + 'static {
 
     /// Writes all of `data` at `offset`, growing the file. Allocates nothing for a write within a file's length.
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error>;
+
+    /// Writes all of `data` at the end of the data, wherever that is when its turn comes: of several that append at once
+    /// none loses anything. `place` is told the length of the data and says where to write: there, or beyond it. Gives the offset
+    /// behind what was written; where another program grows the file at the same moment, that may be less than where it is.
+    fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error>;
 
     /// Makes data and metadata durable.
     fn sync(&self) -> Result<(), Error>;

@@ -1,9 +1,12 @@
 //! WRITE (MS-SMB2 3.3.5.13), the long way: write-through, refusals, pipes, and stores that keep writers waiting.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::Kind;
+use store::{Error, Kind};
 use wire::command::read::Channel;
 use wire::command::write::{WriteRequest, WriteResponse};
 use wire::security::access;
@@ -12,9 +15,10 @@ use wire::status::Status;
 use crate::breaks;
 use crate::context::{Context, Outcome, Reply};
 use crate::notify;
-use crate::open::Target;
+use crate::open::{FileOpen, Open, Target};
+use crate::refusal::Refusal;
 
-/// An offset that means the end of the file, for opens that may only append (MS-FSA 2.1.5.3).
+/// An offset that means the end of the file (MS-FSA 2.1.5.4).
 const END_OF_FILE: u64 = u64::MAX;
 
 pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outcome {
@@ -41,37 +45,99 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
         return Err(Status::ACCESS_DENIED.into());
     }
     context.require_writable()?;
-    let length = file.node.try_metadata().or_else(|_| file.node.metadata())?.length;
-    let offset = if append_only && request.offset == END_OF_FILE { length } else { request.offset };
-    let end = offset.checked_add(u64::from(count)).ok_or(Status::INVALID_PARAMETER)?;
-    if end > i64::MAX as u64 {
-        return Err(Status::INVALID_PARAMETER.into());
-    }
-    if append_only && offset < length {
-        return Err(Status::ACCESS_DENIED.into());
-    }
+    let write = Write {
+        offset: request.offset,
+        count: u64::from(count),
+        append_only,
+        length_max: context.store()?.facts().file_length_max,
+    };
     if count == 0 {
+        let length = file.node.try_metadata().or_else(|_| file.node.metadata())?.length;
+        write.offset_at(length)?;
         return Ok(Reply::new(WriteResponse::to_bytes(0).to_vec()));
     }
-    if end > context.store()?.facts().file_length_max {
-        return Err(Status::INVALID_PARAMETER.into());
-    }
-    if !file.file.locks_allow(&file.stream_name(), |locks| locks.may_write(open.id, offset, u64::from(count))) {
-        return Err(Status::FILE_LOCK_CONFLICT.into());
+    if !write.appends() {
+        write.admit(open, file, write.offset)?;
     }
     let through = file.writes_through(request.flags);
     let (node, data, held) = (Arc::clone(&file.node), context.message.part(request.data_range()), Arc::clone(open));
-    context
-        .work(move || {
-            node.write_at(&data, offset)?;
-            if let Target::File(file) = &held.target {
-                file.restore_frozen_times();
+    let end = context
+        .work(move || -> Result<u64, Refusal> {
+            let file = held.file()?;
+            let end = if write.appends() {
+                append(file, &data, |length| {
+                    let offset = write.offset_at(length)?;
+                    write.admit(&held, file, offset)?;
+                    Ok(offset)
+                })?
+            } else {
+                node.write_at(&data, write.offset)?;
+                write.offset + write.count
+            };
+            file.restore_frozen_times();
+            if through {
+                node.sync()?;
             }
-            if through { node.sync() } else { Ok(()) }
+            Ok(end)
         })
         .await??;
     breaks::data_changed(context.server(), file);
     file.position.store(end, Ordering::Relaxed);
     notify::wrote(context.server(), open);
     Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()))
+}
+
+/// Where a write goes, and what is asked of that before it is made.
+#[derive(Clone, Copy)]
+struct Write {
+    offset: u64,
+    count: u64,
+    /// The open may add data and change none.
+    append_only: bool,
+    length_max: u64,
+}
+
+impl Write {
+    /// True where only the store can say where the write goes, or whether it may go there.
+    fn appends(&self) -> bool {
+        self.append_only || self.offset == END_OF_FILE
+    }
+
+    /// Where the write goes in data of this length. What may only be added to is not changed (MS-SMB2 3.3.5.13).
+    fn offset_at(&self, length: u64) -> Result<u64, Status> {
+        let offset = if self.offset == END_OF_FILE { length } else { self.offset };
+        if offset.checked_add(self.count).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        if self.append_only && offset < length { Err(Status::ACCESS_DENIED) } else { Ok(offset) }
+    }
+
+    /// The range is one that a file can have, and nobody else has locked it.
+    fn admit(&self, open: &Open, file: &FileOpen, offset: u64) -> Result<(), Status> {
+        let end = offset.checked_add(self.count).ok_or(Status::INVALID_PARAMETER)?;
+        if end > self.length_max.min(i64::MAX as u64) {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        if !file.file.locks_allow(&file.stream_name(), |locks| locks.may_write(open.id, offset, self.count)) {
+            return Err(Status::FILE_LOCK_CONFLICT);
+        }
+        Ok(())
+    }
+}
+
+/// Appends in one step: `offset_at` is told the length that the data have then and says where to write, or why not. Gives the offset
+/// behind what was written.
+pub(crate) fn append(
+    file: &FileOpen,
+    data: &[u8],
+    mut offset_at: impl FnMut(u64) -> Result<u64, Status>,
+) -> Result<u64, Refusal> {
+    let mut refused = None;
+    let appended = file.node.append(data, &mut |length| {
+        offset_at(length).map_err(|status| {
+            refused = Some(status);
+            Error::Denied
+        })
+    });
+    appended.map_err(|error| refused.map_or_else(|| error.into(), Refusal::from))
 }

@@ -1,10 +1,10 @@
 //! Data of an open file of the file system: each function is a few system calls and allocates nothing but its answer.
 
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 
 use rustix::fd::AsFd;
-use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, fstat, ftruncate, seek};
-use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
+use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, fstat, fstatvfs, ftruncate, seek};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, pwritev2};
 
 use crate::Extent;
 use crate::copy::Span;
@@ -13,6 +13,8 @@ use crate::copy::Span;
 const OFFSET_MAX: u64 = i64::MAX as u64;
 /// Zeros to write where the file system cannot make them.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+/// With less than this left a file system may not have room for what is appended.
+const SCARCE_BYTES: u64 = 1 << 20;
 /// The most bytes copied in one call of the kernel, so that a call ends.
 const COPY_STEP_BYTES: u64 = 256 << 20;
 
@@ -71,6 +73,33 @@ pub(super) fn write<Fd: AsFd>(fd: Fd, data: &[u8], offset: u64) -> Result<(), Er
     let mut done = 0;
     while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
         match pwrite(&fd, rest, offset + done as u64) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `data` at the end, wherever that is when the kernel writes it. Where there may not be room for all of it, room
+/// is made first, so that an append that fails for want of it has not happened.
+pub(super) fn append<Fd: AsFd>(fd: Fd, data: &[u8]) -> Result<(), Errno> {
+    let count = data.len() as u64;
+    let held = length(&fd)?;
+    if held.checked_add(count).is_none_or(|end| end > OFFSET_MAX) {
+        return Err(Errno::FBIG);
+    }
+    let system = fstatvfs(&fd)?;
+    if system.f_bavail.saturating_mul(system.f_frsize) < count.saturating_add(SCARCE_BYTES) {
+        match allocate(&fd, FallocateFlags::KEEP_SIZE, held, count) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    let mut done = 0;
+    while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+        match pwritev2(&fd, &[IoSlice::new(rest)], held, ReadWriteFlags::APPEND) {
             Ok(0) => return Err(Errno::NOSPC),
             Ok(count) => done += count,
             Err(Errno::INTR) => {}

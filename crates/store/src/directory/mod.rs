@@ -29,6 +29,7 @@ mod foreign_reader;
 mod keep;
 mod metadata;
 mod names;
+mod neighbours;
 mod node;
 mod quota;
 mod record;

@@ -13,7 +13,8 @@ use crate::directory::file::OpenFile;
 use crate::directory::quota::{Growth, account};
 use crate::directory::{data, entries, extended, metadata, security, streams};
 use crate::{
-    Changes, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry, Use,
+    Changes, ChooseOffset, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry,
+    Use,
 };
 
 /// A byte in so many is looked for to tell whether a range is in memory: files are read ahead, and leave memory, in pieces about as
@@ -85,6 +86,21 @@ fn try_resident(file: &OpenFile, fd: BorrowedFd<'_>, offset: u64, length: usize)
     Ok(length)
 }
 
+/// Appends to a file whose end is held.
+pub(super) fn append(file: &OpenFile, fd: BorrowedFd<'_>, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
+    let held = data::length(fd).map_err(error)?;
+    let offset = place(held)?;
+    let count = data.len() as u64;
+    let end = offset.checked_add(count).ok_or(Error::TooLarge)?;
+    if offset == held {
+        account(&file.volume, file.identity, fd, Growth::Append(count), || data::append(fd, data))?;
+    } else {
+        let growth = Growth::Write { offset, length: count };
+        account(&file.volume, file.identity, fd, growth, || data::write(fd, data, offset))?;
+    }
+    Ok(end)
+}
+
 /// Makes a file durable.
 pub(super) fn sync(file: &OpenFile) -> Result<(), Error> {
     match file.readable() {
@@ -133,6 +149,12 @@ impl Node for FileNode {
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
         let growth = Growth::Write { offset, length: data.len() as u64 };
         self.write(growth, |fd| data::write(fd, data, offset))
+    }
+
+    fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
+        let fd = self.file.writable()?;
+        let _held = self.file.volume.lock_end(self.file.identity);
+        append(&self.file, fd, data, place)
     }
 
     fn sync(&self) -> Result<(), Error> {

@@ -62,6 +62,8 @@ impl Quota {
 pub(super) enum Growth {
     /// Data is written to this range, which may need blocks.
     Write { offset: u64, length: u64 },
+    /// So many bytes are written behind the data.
+    Append(u64),
     /// What of this range lies in the file is made zeros, which may need blocks.
     Zero { offset: u64, length: u64 },
     /// Blocks up to this length are asked for.
@@ -103,6 +105,7 @@ impl Growth {
             Growth::None => return 0,
             Growth::UpTo(end) => return end.saturating_sub(held),
             Growth::Write { offset, length } => (offset, length),
+            Growth::Append(length) => (size, length),
             Growth::Zero { offset, length } => (offset, length.min(size.saturating_sub(offset))),
         };
         let is_dense = held >= size;

@@ -4,6 +4,7 @@
 //! its id, so that it is found again after it was renamed, and not mistaken for a later one with its name.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 use parking_lot::RwLock;
@@ -19,7 +20,8 @@ use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, StreamValue, VALUE_
 use crate::directory::streams::{self, Kept};
 use crate::directory::{data, extended, folder, metadata, node, security, side};
 use crate::{
-    Changes, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry, Use,
+    Changes, ChooseOffset, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry,
+    Use,
 };
 use std::sync::Arc;
 
@@ -82,6 +84,15 @@ impl StreamNode {
         length: impl FnOnce(u64) -> u64,
         edit: impl FnOnce(&mut [u8]),
     ) -> Result<Option<BorrowedFd<'_>>, Error> {
+        self.edit_within(|held| Ok(length(held)), edit)
+    }
+
+    /// The same where the length may be refused.
+    fn edit_within(
+        &self,
+        length: impl FnOnce(u64) -> Result<u64, Error>,
+        edit: impl FnOnce(&mut [u8]),
+    ) -> Result<Option<BorrowedFd<'_>>, Error> {
         self.file.volume.check_writable()?;
         if let Some(fd) = self.side.get() {
             return Ok(Some(fd.as_fd()));
@@ -92,7 +103,7 @@ impl StreamNode {
         let value = self.value(&subject, &mut bytes)?;
         let Body::Here(old) = value.body else { return self.open_side().map(Some) };
         let key = self.key.read();
-        let length = length(old.len() as u64);
+        let length = length(old.len() as u64)?;
         if length <= INLINE_BYTES_MAX as u64 {
             let mut new = [0; INLINE_BYTES_MAX];
             let new = &mut new[..length as usize];
@@ -220,6 +231,28 @@ impl Node for StreamNode {
             Some(fd) => {
                 let growth = Growth::Write { offset, length: count };
                 self.change_side(fd, growth, || data::write(fd, data, offset))
+            }
+        }
+    }
+
+    fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
+        let count = data.len() as u64;
+        let _held = self.file.volume.lock_end(self.file.identity);
+        let range = Cell::new((0, 0));
+        let length = |held: u64| {
+            let offset = place(held)?;
+            let end = offset.checked_add(count).ok_or(Error::TooLarge)?;
+            range.set((offset, end));
+            Ok(end)
+        };
+        let edit = |held: &mut [u8]| range_mut(held, range.get().0, count).copy_from_slice(data);
+        match self.edit_within(length, edit)? {
+            None => Ok(range.get().1),
+            Some(fd) => {
+                self.file.volume.check_writable()?;
+                let end = node::append(&self.file, fd, data, place)?;
+                self.touch();
+                Ok(end)
             }
         }
     }

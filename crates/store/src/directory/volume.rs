@@ -18,11 +18,9 @@ use crate::directory::fence::Fence;
 use crate::directory::folder::{COARSE_TICK, identity, stat};
 use crate::directory::foreign::Foreign;
 use crate::directory::keep::{Keep, RECORD};
+use crate::directory::neighbours::{self, Locks};
 use crate::directory::quota::Quota;
 use crate::{Error, Identity};
-
-/// How many locks the files share for changes of what is kept beside them.
-const FILE_LOCKS: usize = 64;
 
 /// File systems that answer from this machine's memory whatever is cached, by their `statfs` number.
 const LOCAL: [u64; 7] = [EXT4, XFS, BTRFS, F2FS, BCACHEFS, ZFS, OVERLAY];
@@ -64,13 +62,14 @@ pub(super) struct Volume {
     pub(super) foreign: Mutex<Weak<Foreign>>,
     proc: Option<OwnedFd>,
     reads_without_waiting: AtomicBool,
-    file_locks: [Mutex<()>; FILE_LOCKS],
+    locks: &'static Locks,
 }
 
 impl Volume {
     pub(super) fn new(folder: &Path, options: &DirectoryOptions) -> Result<Self, Error> {
         let fence = Fence::new(folder).map_err(error)?;
         let root = stat(fence.root()).map_err(error)?;
+        let root_identity = identity(&root);
         let magic = fstatfs(fence.root()).map_err(error)?.f_type as u64 & 0xFFFF_FFFF;
         let system = fstatvfs(fence.root()).map_err(error)?;
         let never_blocks = MEMORY.contains(&magic);
@@ -78,7 +77,7 @@ impl Volume {
         let proc_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let beside = options.attributes_beside_files || !has_attributes(fence.root());
         Ok(Volume {
-            identity: identity(&root),
+            identity: root_identity,
             read_only: options.read_only || system.f_flag.contains(StatVfsMountFlags::RDONLY),
             never_blocks,
             is_local,
@@ -90,14 +89,23 @@ impl Volume {
             foreign: Mutex::default(),
             proc: open("/proc/self/fd", proc_flags, Mode::empty()).ok(),
             reads_without_waiting: AtomicBool::new(true),
-            file_locks: [const { Mutex::new(()) }; FILE_LOCKS],
+            locks: neighbours::locks(root_identity.volume),
             fence,
         })
     }
 
     /// Keeps others from changing what is kept beside a file.
     pub(super) fn lock_file(&self, file: Identity) -> MutexGuard<'_, ()> {
-        self.file_locks[(file.file % FILE_LOCKS as u64) as usize].lock()
+        self.locks_of(file).beside(file)
+    }
+
+    /// Keeps others from appending to a file.
+    pub(super) fn lock_end(&self, file: Identity) -> MutexGuard<'_, ()> {
+        self.locks_of(file).end(file)
+    }
+
+    fn locks_of(&self, file: Identity) -> &'static Locks {
+        if file.volume == self.identity.volume { self.locks } else { neighbours::locks(file.volume) }
     }
 
     /// Opens a file again for something else. Needs `/proc`.

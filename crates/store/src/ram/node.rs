@@ -9,8 +9,8 @@ use crate::ram::inode::{Extras, Inode};
 use crate::ram::ledger::Charge;
 use crate::ram::pages::Pages;
 use crate::{
-    Changes, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry, Use, copy,
-    fold,
+    Changes, ChooseOffset, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry,
+    Use, copy, fold,
 };
 
 /// What one name of a stream or extended attribute costs besides its data.
@@ -80,6 +80,14 @@ impl Node for RamNode {
         self.data()?.write().write(data, offset)?;
         self.inode.written();
         Ok(())
+    }
+
+    fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
+        let mut pages = self.data()?.write();
+        let offset = place(pages.length())?;
+        pages.write(data, offset)?;
+        self.inode.written();
+        Ok(offset + data.len() as u64)
     }
 
     fn sync(&self) -> Result<(), Error> {

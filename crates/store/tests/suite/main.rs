@@ -3,6 +3,7 @@
 #[macro_use]
 mod common;
 
+mod append;
 mod behaviour;
 mod directory;
 mod extras;

@@ -1,6 +1,7 @@
 //! FSCTL_SRV_COPYCHUNK and FSCTL_SRV_COPYCHUNK_WRITE (MS-SMB2 3.3.5.15.6): the server copies ranges from one file to another, or
 //! within one.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use wire::command::ioctl::IoctlRequest;
@@ -10,9 +11,10 @@ use wire::status::Status;
 
 use super::{Answer, Answered, check_read_locks, check_write_locks, resume_key, signed_range};
 use crate::breaks;
+use crate::command::write;
 use crate::context::Context;
 use crate::notify;
-use crate::open::{FileOpen, Open};
+use crate::open::Open;
 use crate::refusal::{Refusal, status_of};
 
 /// ServerSideCopyMaxNumberofChunks, ServerSideCopyMaxChunkSize and ServerSideCopyMaxDataSize (3.3.3): Windows Server's.
@@ -140,30 +142,44 @@ impl Copy {
         if from.end > available {
             return Err(Status::INVALID_VIEW_SIZE);
         }
-        let offset = self.target_offset(chunk, target)?;
-        let to = signed_range(offset, length).ok_or(Status::INVALID_PARAMETER)?;
-        if to.end > self.length_max {
-            return Err(Status::DISK_FULL);
-        }
         check_read_locks(&self.source, source, &from)?;
-        check_write_locks(&self.target, target, &to)?;
+        if chunk.target_offset == END_OF_FILE || !self.target.may(WRITE_DATA) {
+            return self.append_chunk(chunk);
+        }
+        let to = self.admit(chunk.target_offset, length)?;
         let copied = target.node.copy_from(&*source.node, from.start, to.start, length).map_err(status_of)?;
         // Somebody cut the source meanwhile.
         if copied < length { Err(Status::INVALID_VIEW_SIZE) } else { Ok(()) }
     }
 
-    /// Where a chunk goes: an open that may only append writes nowhere else.
-    fn target_offset(&self, chunk: &Chunk, target: &FileOpen) -> Result<u64, Status> {
+    /// Where a chunk goes is known only when it is written: an open that may only append writes nowhere else.
+    fn append_chunk(&self, chunk: &Chunk) -> Result<(), Status> {
+        let mut data = vec![0; chunk.length as usize];
+        let count = self.source.file()?.node.read_at(&mut data, chunk.source_offset).map_err(status_of)?;
+        if count < data.len() {
+            // Somebody cut the source meanwhile.
+            return Err(Status::INVALID_VIEW_SIZE);
+        }
         let append_only = !self.target.may(WRITE_DATA);
-        if !append_only && chunk.target_offset != END_OF_FILE {
-            return Ok(chunk.target_offset);
+        write::append(self.target.file()?, &data, |length| {
+            let offset = if chunk.target_offset == END_OF_FILE { length } else { chunk.target_offset };
+            if append_only && offset < length {
+                return Err(Status::ACCESS_DENIED);
+            }
+            self.admit(offset, u64::from(chunk.length)).map(|to| to.start)
+        })
+        .map(|_| ())
+        .map_err(|refusal| refusal.status)
+    }
+
+    /// The range of the target, where it may be written.
+    fn admit(&self, offset: u64, length: u64) -> Result<Range<u64>, Status> {
+        let to = signed_range(offset, length).ok_or(Status::INVALID_PARAMETER)?;
+        if to.end > self.length_max {
+            return Err(Status::DISK_FULL);
         }
-        let length = target.node.metadata().map_err(status_of)?.length;
-        match chunk.target_offset {
-            END_OF_FILE => Ok(length),
-            offset if append_only && offset < length => Err(Status::ACCESS_DENIED),
-            offset => Ok(offset),
-        }
+        check_write_locks(&self.target, self.target.file()?, &to)?;
+        Ok(to)
     }
 }
 
