@@ -15,9 +15,11 @@ use tokio::io::{AsyncRead, ReadBuf};
 use wire::ids::SessionId;
 
 use crate::Shared;
+use crate::address::AddressPrefix;
 use crate::buffers::Buffers;
 use crate::command::negotiate::Negotiation;
 use crate::command::session_setup::SetupInProgress;
+use crate::contained::contained;
 use crate::credits::CreditWindow;
 use crate::delivery::Deliveries;
 use crate::durable::Parting;
@@ -46,6 +48,7 @@ const MOVES: Disconnect = Disconnect("it moves to another shard");
 pub(crate) struct Connection {
     pub(crate) id: u64,
     pub(crate) peer: String,
+    pub(crate) address: AddressPrefix,
     pub(crate) local: String,
     pub(crate) shard: usize,
     pub(crate) accepted: Instant,
@@ -94,6 +97,7 @@ impl Connection {
         in_flight.go_on_after(luggage.last_async_id);
         Rc::new(Connection {
             id: origin.id,
+            address: AddressPrefix::of(&origin.peer),
             peer: origin.peer,
             local: origin.local,
             shard: origin.shard,
@@ -207,10 +211,18 @@ impl Connection {
         self.set_tasks(self.tasks.get() + 1);
         let connection = Rc::clone(self);
         tokio::task::spawn_local(async move {
-            task.await;
+            if contained(task).await.is_none() {
+                connection.panicked();
+            }
             connection.set_tasks(connection.tasks.get() - 1);
             connection.wake();
         });
+    }
+
+    /// A bug of ours is not to be anybody else's: this connection ends, the others go on.
+    fn panicked(&self) {
+        tracing::error!(peer = %self.peer, "a panic ends this connection; please report it");
+        self.drop_silently();
     }
 
     /// The channel of a session on this connection, where the session has not ended.
@@ -292,7 +304,13 @@ impl Connection {
             inbox.trust();
         }
         let end = match inbox.put(&self.buffers, &unread) {
-            Ok(()) => poll_fn(|task| self.poll(task, &mut stream, &mut inbox)).await,
+            Ok(()) => match contained(poll_fn(|task| self.poll(task, &mut stream, &mut inbox))).await {
+                Some(end) => end,
+                None => {
+                    self.panicked();
+                    Disconnect("something in it panicked")
+                }
+            },
             Err(_) => Disconnect("a frame has an impossible length"),
         };
         if end == MOVES

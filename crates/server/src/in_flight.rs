@@ -45,6 +45,11 @@ impl InFlight {
         Ok(())
     }
 
+    /// True where the request may be answered late: no more of its chain follows.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.entered.get()
+    }
+
     /// Ends when an interim answer was asked for.
     pub(crate) async fn wait_announced(&self) {
         self.interim.notified().await;

@@ -2,8 +2,8 @@
 //! they share, counters (MS-SMB2 3.3).
 
 mod access;
+mod address;
 pub mod admin;
-mod attempts;
 mod attributes;
 mod breaks;
 // What holds nothing yet charges nothing yet.
@@ -24,6 +24,7 @@ mod clients;
 mod coherence_tests;
 mod command;
 mod connection;
+mod contained;
 mod context;
 mod credits;
 mod delivery;
@@ -47,6 +48,7 @@ mod line;
 mod lock_sequences;
 mod lock_wait;
 mod locks;
+mod login_throttle;
 mod mailbox;
 mod migration;
 mod multichannel;
@@ -84,12 +86,12 @@ use arc_swap::ArcSwap;
 use links::Pacing;
 
 use crate::admin::Estate;
-use crate::attempts::Attempts;
 use crate::budgets::Budgets;
 use crate::clients::Clients;
 use crate::durable::{Durables, Parting, restore};
 use crate::files::FileTable;
 use crate::interfaces::Interfaces;
+use crate::login_throttle::LoginThrottle;
 use crate::open::{Open, OpenId};
 use crate::placement::Placement;
 use crate::pool::Pool;
@@ -123,7 +125,7 @@ pub(crate) struct Shared {
     pub(crate) files: FileTable,
     pub(crate) durables: Arc<Durables>,
     pub(crate) pool: Pool,
-    pub(crate) attempts: Attempts,
+    pub(crate) login_throttle: LoginThrottle,
     pub(crate) budgets: Budgets,
     pub(crate) writes: WritePlace,
     pub(crate) interfaces: Interfaces,
@@ -194,7 +196,7 @@ impl Shared {
             files: FileTable::new(),
             durables: Arc::default(),
             pool: Pool::new(),
-            attempts: Attempts::new(),
+            login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),
             budgets: Budgets::new(),
             writes: WritePlace::new(),
             interfaces: Interfaces::default(),

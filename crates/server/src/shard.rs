@@ -19,6 +19,7 @@ use tokio::task::LocalSet;
 use crate::Shared;
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Ending, Origin};
+use crate::contained::contained;
 use crate::durable::scavenge;
 use crate::migration::Luggage;
 use crate::transport;
@@ -31,6 +32,11 @@ const SIGN_IN_TIME: Duration = Duration::from_secs(45);
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// After an accept failed (no descriptors left) the listener rests.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// How long connections may take to end once they were told to end now.
+const ENDING_TIME: Duration = Duration::from_secs(1);
+/// How often a shard looks whether they have.
+const ENDING_LOOK: Duration = Duration::from_millis(1);
 
 /// All shards.
 pub(crate) struct Shards {
@@ -156,9 +162,12 @@ impl Shard {
                 _ = sweep.tick() => end_strangers(&mut own.connections.borrow_mut()),
             }
         }
-        // Connections that were told to end now do so as soon as they are polled.
-        while own.connections.borrow().iter().any(|connection| connection.strong_count() > 0) {
-            tokio::task::yield_now().await;
+        // Connections that were told to end now do so as soon as they are polled, and what waits in them is cancelled. What waits
+        // nevertheless, for a device that hangs, is dropped with the shard.
+        let until = Instant::now() + ENDING_TIME;
+        while own.connections.borrow().iter().any(|connection| connection.strong_count() > 0) && Instant::now() < until
+        {
+            tokio::time::sleep(ENDING_LOOK).await;
         }
     }
 
@@ -181,8 +190,8 @@ impl Shard {
         }
         let lull = Rc::clone(&own.lull);
         tokio::task::spawn_local(async move {
-            let moves = lull.attend(connection.serve(stream, unread)).await;
-            if let Some((stream, luggage)) = moves {
+            let moves = contained(lull.attend(connection.serve(stream, unread))).await;
+            if let Some((stream, luggage)) = moves.flatten() {
                 doors.forward(stream, luggage);
             }
             doors.server.placement.leave(index);

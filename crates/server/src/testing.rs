@@ -101,6 +101,8 @@ pub(crate) struct Terms {
     pub(crate) password: &'static str,
     /// The session that the new one takes the place of.
     pub(crate) previous_session: SessionId,
+    /// The client's address and port.
+    pub(crate) peer: &'static str,
 }
 
 impl Default for Terms {
@@ -114,6 +116,7 @@ impl Default for Terms {
             user: USER,
             password: PASSWORD,
             previous_session: SessionId(0),
+            peer: "192.0.2.1:50000",
         }
     }
 }
@@ -162,7 +165,7 @@ impl Answer {
 impl Peer {
     /// A connection that has said nothing yet.
     pub(crate) fn connect_as(server: &Arc<Shared>, terms: Terms) -> Peer {
-        let origin = Origin { id: server.new_open_id().0, peer: "peer".into(), local: "local".into(), shard: 0 };
+        let origin = Origin { id: server.new_open_id().0, peer: terms.peer.into(), local: "local".into(), shard: 0 };
         let connection = Connection::new(Luggage::of_new(origin), Arc::clone(server), Rc::new(Buffers::default()));
         Peer {
             terms,

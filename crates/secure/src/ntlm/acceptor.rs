@@ -17,6 +17,8 @@ use crate::{LogonFailure, Role};
 pub(super) const AV_FLAG_MIC: u32 = 0x2;
 /// Length of an NTLMv1 response (2.2.2.6).
 const NTLM1_LENGTH: usize = 24;
+/// The longest message that is taken. Those of real clients have less than 2 KiB: the names in them have at most 256 characters each.
+const MESSAGE_LENGTH_MAX: usize = 8 << 10;
 /// How many keys are tried at least, so that an unknown user costs what a known one does. An account has two.
 const KEYS_TRIED_MIN: usize = 2;
 
@@ -103,6 +105,7 @@ impl Acceptor {
         now: FileTime,
         server_challenge: [u8; 8],
     ) -> Result<Self, LogonFailure> {
+        check_length(negotiate)?;
         let requested = Negotiate::decode(negotiate)?.flags;
         if !requested.contains(Self::REQUIRED) {
             return Err(LogonFailure::Downgraded);
@@ -145,6 +148,7 @@ impl Acceptor {
         authenticate: &[u8],
         lookup: impl FnOnce(&Identity) -> Vec<NtHash>,
     ) -> Result<(Authenticated, SessionSecurity), LogonFailure> {
+        check_length(authenticate)?;
         let message = Authenticate::decode(authenticate)?;
         let response = self.admit(&message)?;
         let identity = identity(&message)?;
@@ -158,6 +162,11 @@ impl Acceptor {
         }
         let security = SessionSecurity::new(Role::Server, message.flags, &session_key);
         Ok((Authenticated { identity, key_index, session_key }, security))
+    }
+
+    /// The user that an AUTHENTICATE_MESSAGE names, which proves nothing yet.
+    pub(crate) fn claimed_user(authenticate: &[u8]) -> Option<String> {
+        Authenticate::decode(authenticate).ok()?.user.decode()
     }
 
     /// The session security of who asks to be nobody: neither a name nor a response (3.2.5.1.2). `None` for who says a name. It proves
@@ -231,6 +240,11 @@ impl Acceptor {
         constant_time::verify_slices_are_equal(&hmac_md5(session_key, &parts), &received)
             .map_err(|_| LogonFailure::BadMic)
     }
+}
+
+/// A begun sign-in keeps its messages, so that they must not be long.
+fn check_length(message: &[u8]) -> Result<(), LogonFailure> {
+    if message.len() > MESSAGE_LENGTH_MAX { Err(LogonFailure::Malformed("message too long")) } else { Ok(()) }
 }
 
 fn target_info(target: &Target, now: FileTime) -> Vec<u8> {

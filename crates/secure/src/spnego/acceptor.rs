@@ -8,6 +8,9 @@ use super::token::{NegState, NegTokenInit, NegTokenResp, TOKEN_LENGTH_MAX, Token
 use crate::LogonFailure;
 use crate::ntlm::{self, Authenticated, Identity, NtHash, SessionSecurity, Target};
 
+/// The longest list of mechanisms that is taken: that of Windows has some 60 bytes.
+const MECH_TYPES_LENGTH_MAX: usize = 1 << 10;
+
 /// What a step needs of the world outside.
 #[derive(Clone, Copy, Debug)]
 pub struct Env<'a> {
@@ -117,6 +120,17 @@ impl Acceptor {
         Acceptor { state: State::Challenged { ntlm, framing }, ..Acceptor::default() }
     }
 
+    /// The user that the client's next token names, where that is the token which has to prove it. Nothing is proven yet.
+    pub fn claimed_user(&self, token: &[u8]) -> Option<String> {
+        match &self.state {
+            State::Challenged { framing: Framing::Raw, .. } => ntlm::Acceptor::claimed_user(token),
+            State::Challenged { framing: Framing::Spnego(_), .. } => {
+                ntlm::Acceptor::claimed_user(response(token).ok()?.response_token?)
+            }
+            State::Start | State::Agreed(_) | State::Finished => None,
+        }
+    }
+
     /// Takes the client's next token. `lookup` is asked once the client says who it is; see
     /// [`ntlm::Acceptor::authenticate`].
     pub fn step(
@@ -156,6 +170,10 @@ impl Acceptor {
         let Token::Init(NegTokenInit { mech_types, mech_token }) = Token::decode(token)? else {
             return Err(LogonFailure::OutOfOrder);
         };
+        // It is kept until the client is known.
+        if mech_types.as_bytes().len() > MECH_TYPES_LENGTH_MAX {
+            return Err(LogonFailure::Malformed("MechTypeList too long"));
+        }
         let (mic, mech_token) = match mech_types.ntlmssp() {
             None => return Err(LogonFailure::NoCommonMechanism),
             Some(0) => (MicDue::WhenSent, mech_token),

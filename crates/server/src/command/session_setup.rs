@@ -5,15 +5,18 @@ mod anonymous_tests;
 mod bind;
 #[cfg(test)]
 mod bind_tests;
+#[cfg(test)]
+mod throttle_tests;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use secure::LogonFailure;
 use secure::kdf::{Derivation, SessionKeys};
 use secure::ntlm::{Authenticated, Identity, NtHash, Target};
 use secure::preauth::PreauthHash;
 use secure::spnego::{Acceptor, Env, Step};
+use tokio::time::Instant;
 use wire::command::negotiate::SecurityMode;
 use wire::command::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use wire::ids::{Dialect, FileTime, SessionId};
@@ -22,12 +25,17 @@ use wire::status::Status;
 use crate::admin::{Anonymous, Estate, Principal, Sealing, Signing};
 use crate::context::{Context, Outcome, Reply};
 use crate::durable::Parting;
+use crate::login_throttle::{Attempt, TooMany};
 use crate::refusal::Refusal;
 use crate::session::{Beginning, Session, Setup};
 use crate::user::User;
 
 /// Sign-ins that one connection may have begun and not finished.
 const SETUPS_MAX: usize = 64;
+/// Bytes of a request that may wait for its turn to be judged; those of real clients have less than 2 KiB.
+const WAITING_BYTES_MAX: usize = 8 << 10;
+/// Characters of a name that the log shows.
+const LOGGED_CHARS_MAX: usize = 64;
 
 /// A sign-in that waits for the client's next token.
 pub(crate) struct SetupInProgress {
@@ -65,9 +73,12 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
         begin(context, &estate)?
     };
     setup.hash(message);
-    let mut named = None;
-    let step = setup.step(request.security_buffer, &estate, &mut named);
-    match step {
+    let named = setup.acceptor.claimed_user(request.security_buffer).filter(|user| !user.is_empty());
+    let attempt = match &named {
+        Some(user) => Some(take_turn(context, user, message.len()).await?),
+        None => None,
+    };
+    match setup.step(request.security_buffer, &estate) {
         Ok(Step::Continue(token)) => {
             context.connection.setups.borrow_mut().insert(id, setup);
             Ok(Reply {
@@ -76,7 +87,9 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
             })
         }
         Ok(Step::Done { token, authenticated }) => {
-            context.server().attempts.succeeded(&authenticated.identity.user);
+            if let Some(attempt) = attempt {
+                context.server().login_throttle.succeeded(attempt, Instant::now().into_std());
+            }
             let principal = principal(&estate, &authenticated.identity).ok_or(Status::LOGON_FAILURE)?;
             let user = User::new(principal, estate.settings.machine_sid);
             let finished = Finished { id, user, authenticated, preauth: setup.preauth };
@@ -94,18 +107,35 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
             Purpose::Begin(_) | Purpose::Bind(_) => Err(Status::LOGON_FAILURE.into()),
         },
         Err(failure) => {
-            let delay = match &named {
-                Some(name) => context.server().attempts.failed(name, Instant::now()),
-                None => Duration::ZERO,
-            };
-            tracing::info!(peer = %context.connection.peer, user = named.as_deref().unwrap_or(""), %failure, "sign-in refused");
-            let status = setup.fail(context, failure);
-            if !delay.is_zero() {
-                tokio::time::sleep(delay).await;
-            }
-            Err(Refusal::from(status))
+            let user = shortened(named.as_deref().unwrap_or(""));
+            tracing::info!(peer = %context.connection.peer, user, %failure, "sign-in refused");
+            Err(setup.fail(context, failure).into())
         }
     }
+}
+
+/// Waits until an attempt to sign in as `user` may be judged. The wait ends with the connection; meanwhile nothing is held but the request.
+async fn take_turn(context: &Context, user: &str, message_bytes: usize) -> Result<Attempt, Refusal> {
+    let (server, connection) = (context.server(), &context.connection);
+    let begun = server.login_throttle.begin(user, connection.address, Instant::now().into_std());
+    let attempt = match begun {
+        Ok(attempt) if attempt.wait.is_zero() => return Ok(attempt),
+        Ok(attempt) if context.in_flight.may_wait() && message_bytes <= WAITING_BYTES_MAX => attempt,
+        Ok(_) | Err(TooMany) => {
+            tracing::info!(peer = %connection.peer, user = shortened(user), "sign-in refused unjudged: too many have failed");
+            return Err(Status::INSUFFICIENT_RESOURCES.into());
+        }
+    };
+    tokio::select! {
+        biased;
+        () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
+        () = tokio::time::sleep(attempt.wait) => Ok(attempt),
+    }
+}
+
+/// A name as the log has it, which strangers choose.
+fn shortened(name: &str) -> &str {
+    name.char_indices().nth(LOGGED_CHARS_MAX).map_or(name, |(end, _)| &name[..end])
 }
 
 /// Finds the sign-in that a request goes on with, or begins one: for a new session, or for one that signs in again.
@@ -164,7 +194,7 @@ impl SetupInProgress {
         SetupInProgress { acceptor, preauth, purpose }
     }
 
-    fn step(&mut self, token: &[u8], estate: &Estate, named: &mut Option<String>) -> Result<Step, LogonFailure> {
+    fn step(&mut self, token: &[u8], estate: &Estate) -> Result<Step, LogonFailure> {
         let mut server_challenge = [0; 8];
         secure::random(&mut server_challenge).map_err(|_| LogonFailure::OutOfOrder)?;
         let name = estate.settings.server_name.to_uppercase();
@@ -176,7 +206,6 @@ impl SetupInProgress {
         };
         let env = Env { target: &target, now: FileTime::from(SystemTime::now()), server_challenge };
         self.acceptor.step(token, &env, |identity| {
-            *named = Some(identity.user.clone());
             let secrets = principal(estate, identity).map(|principal| principal.secrets.as_slice()).unwrap_or_default();
             secrets.iter().map(|secret| NtHash::from_bytes(*secret)).collect()
         })

@@ -7,6 +7,7 @@ mod create;
 mod credits;
 mod data;
 mod deaf;
+mod failing;
 mod framing;
 mod links;
 mod negotiate;

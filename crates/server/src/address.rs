@@ -1,0 +1,46 @@
+//! Where a client comes from, as far as it matters for what its address may do.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// The network that a peer controls: one IPv4 address, or a /64 of IPv6, of which everybody has all addresses who has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AddressPrefix(Option<IpAddr>);
+
+impl AddressPrefix {
+    /// That of a peer as the connection names it. Peers without an address are one.
+    pub(crate) fn of(peer: &str) -> Self {
+        AddressPrefix(peer.parse().ok().map(|peer: SocketAddr| match peer.ip().to_canonical() {
+            IpAddr::V4(address) => IpAddr::V4(address),
+            IpAddr::V6(address) => IpAddr::V6(masked(address, 64)),
+        }))
+    }
+
+    /// The site it belongs to: a /48 of IPv6, which is what providers give to one customer.
+    pub(crate) fn site(self) -> Option<Self> {
+        match self.0 {
+            Some(IpAddr::V6(address)) => Some(AddressPrefix(Some(IpAddr::V6(masked(address, 48))))),
+            Some(IpAddr::V4(_)) | None => None,
+        }
+    }
+}
+
+fn masked(address: Ipv6Addr, bits: u32) -> Ipv6Addr {
+    Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - bits)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_are_one() {
+        let prefix = AddressPrefix::of;
+        assert_eq!(prefix("192.0.2.1:1"), prefix("192.0.2.1:2"));
+        assert_ne!(prefix("192.0.2.1:1"), prefix("192.0.2.2:1"));
+        assert_eq!(prefix("[::ffff:192.0.2.1]:1"), prefix("192.0.2.1:1"));
+        assert_eq!(prefix("[2001:db8::1]:1"), prefix("[2001:db8::ffff:0:0:1]:1"));
+        assert_ne!(prefix("[2001:db8:0:1::1]:1"), prefix("[2001:db8::1]:1"));
+        assert_eq!(prefix("[2001:db8:0:1::1]:1").site(), prefix("[2001:db8::1]:1").site());
+        assert_eq!(prefix("192.0.2.1:1").site(), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! A store with a bug, and one whose device hangs: each harms who asks for it, and nobody else.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use server::admin::Estate;
+use server::{Config, Server};
+use store::{Error, Facts, Identity, NewNode, Node, RamStore, Replace, Resolved, SharePath, Space, Store, Use};
+use wire::codec::utf16_bytes;
+use wire::ids::Command;
+
+use crate::estate;
+use crate::peer::{End, Peer, create};
+
+/// A RAM disk that panics where `panic` is asked for, and hangs where `hang` is, until it is let go.
+struct Failing {
+    disk: RamStore,
+    hanging: SyncSender<()>,
+    let_go: Mutex<Receiver<()>>,
+}
+
+fn is(path: &SharePath, name: &str) -> bool {
+    path.names().any(|part| part == name)
+}
+
+impl Store for Failing {
+    fn facts(&self) -> Facts {
+        Facts { never_blocks: false, ..self.disk.facts() }
+    }
+
+    fn space(&self) -> Result<Space, Error> {
+        self.disk.space()
+    }
+
+    fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
+        if is(path, "hang") {
+            let _ = self.hanging.send(());
+            let _ = self.let_go.lock().recv();
+        }
+        self.disk.resolve(path, usage)
+    }
+
+    fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
+        assert!(!is(path, "panic"), "a bug that a test asked for");
+        if is(path, "hang") { Err(Error::WouldBlock) } else { self.disk.try_resolve(path, usage) }
+    }
+
+    fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        self.disk.create(path, new)
+    }
+
+    fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        self.disk.rename(from, to, expected, replace)
+    }
+
+    fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        self.disk.link(from, to, expected, replace)
+    }
+
+    fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error> {
+        self.disk.remove(path, expected)
+    }
+}
+
+/// A server on such a store; what is told when somebody hangs, and what lets go.
+fn failing() -> (Server, Receiver<()>, SyncSender<()>) {
+    let ((hanging, hangs), (lets_go, let_go)) = (mpsc::sync_channel(1), mpsc::sync_channel(1));
+    let store = Failing { disk: RamStore::new(1 << 20), hanging, let_go: Mutex::new(let_go) };
+    let Estate { mut shares, principals, accounts, settings } = estate();
+    shares[0].store = Arc::new(store);
+    let config = Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 1, opens: None };
+    let server = Server::start(&config, Estate { shares, principals, accounts, settings }).unwrap();
+    (server, hangs, lets_go)
+}
+
+fn ask_for(peer: &mut Peer, name: &str) {
+    let name = utf16_bytes(name);
+    let message = peer.message(Command::CREATE, |body| create(&name).encode(body));
+    peer.send(&message);
+}
+
+#[test]
+fn a_panic_ends_its_connection_alone_and_gives_back_what_that_held() {
+    let (server, _, _) = failing();
+    let address = server.addresses()[0];
+    let mut bystander = Peer::signed_in(address);
+    bystander.write_and_read_back("bystander");
+    for _ in 0..3 {
+        let mut peer = Peer::signed_in(address);
+        peer.open("file");
+        ask_for(&mut peer, "panic");
+        assert_eq!(peer.end(), End::Disconnected);
+    }
+    bystander.write_and_read_back("bystander");
+    // The reset may overtake the end of what lived there.
+    while server.admin().sessions().len() > 1 || server.admin().connections().iter().sum::<usize>() > 1 {
+        std::thread::yield_now();
+    }
+    assert!(server.admin().opens().iter().all(|open| open.path == "bystander"));
+    drop(bystander);
+    server.stop(Duration::ZERO);
+}
+
+#[test]
+fn a_server_stops_though_a_device_hangs() {
+    let (server, hangs, lets_go) = failing();
+    let mut peer = Peer::signed_in(server.addresses()[0]);
+    ask_for(&mut peer, "hang");
+    hangs.recv().unwrap();
+    server.stop(Duration::ZERO);
+    assert_eq!(peer.end(), End::Disconnected);
+    lets_go.send(()).unwrap();
+}
