@@ -40,9 +40,19 @@ impl Wanted {
     }
 }
 
+/// What a name begins with that a file has for a moment, while it is put in the place of another. An id follows.
+pub(super) const DRAFT: &str = ".multilane.";
+/// The bytes of an id in such a name.
+const DRAFT_ID_BYTES: usize = 32;
+
 /// True for names that no client may use.
 pub(super) fn is_reserved(name: &str) -> bool {
-    name.starts_with('.') && fold(name) == fold(RESERVED)
+    name.starts_with('.') && (fold(name) == fold(RESERVED) || is_draft(name))
+}
+
+fn is_draft(name: &str) -> bool {
+    let id = name.get(..DRAFT.len()).filter(|start| fold(start) == fold(DRAFT)).and_then(|_| name.get(DRAFT.len()..));
+    id.is_some_and(|id| id.len() == DRAFT_ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// True where [`to_disk`] changes something.
@@ -138,6 +148,9 @@ mod tests {
             assert!(is_reserved(name));
         }
         assert!(!is_reserved("multilane") && !is_reserved(".multilane2"));
+        let draft = format!("{DRAFT}{:032x}", 7);
+        assert!(is_reserved(&draft) && is_reserved(&draft.to_uppercase()));
+        assert!(!is_reserved(&draft[1..]) && !is_reserved(&draft[..40]) && !is_reserved(".multilane.conf"));
     }
 
     proptest! {

@@ -1,23 +1,24 @@
 //! Renaming and linking (MS-FSA 2.1.5.15.12 and 2.1.5.15.7).
 //!
 //! A rename onto another name of the same file takes that name in whatever case was asked for, and needs no leave to
-//! replace it. A name that is replaced by a directory, or by a link, is gone for a moment before the new one is
-//! there.
+//! replace it. What has a name that is to be replaced keeps it until the new one is there in its place, and keeps it
+//! where that fails: across a mount, with no room or no links left, or without links at all.
 
 use std::sync::Arc;
 
-use rustix::fd::AsRawFd;
-use rustix::fs::{AtFlags, CWD, FileType, OFlags, RenameFlags, linkat, renameat, renameat_with};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fs::{AtFlags, CWD, FileType, OFlags, RenameFlags, linkat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
 use crate::directory::cache::{Did, Held};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
-use crate::directory::folder::Folder;
-use crate::directory::names::Wanted;
+use crate::directory::folder::{Folder, stat_at};
+use crate::directory::keep::Subject;
+use crate::directory::names::{DRAFT, Wanted};
 use crate::directory::volume::Volume;
 use crate::directory::walk::{self, Named};
-use crate::directory::{remove, streams};
+use crate::directory::{remove, side, streams};
 use crate::{Error, Identity, Replace, SharePath};
 
 /// Gives `from` the name `to`.
@@ -75,34 +76,23 @@ pub(super) fn link(
         return Err(Error::IsDirectory);
     }
     let taken = held.find(&to_folder, &wanted, Wait::May)?;
-    let target = taken.as_ref().map(|taken| replaceable(volume, &to_folder, taken, replace)).transpose()?;
-    if let (Some(taken), Some(target)) = (&taken, &target) {
-        if target.own == named.own {
-            let itself =
-                Moving { volume, from: &to_folder, disk: taken, named: target, to: &to_folder, wanted: &wanted };
-            itself.to_free_name()?;
-            note_made(&mut held, &to_folder, Some(taken), &wanted);
-            return Ok(());
-        }
-        remove::unlink(volume, &to_folder, taken, target)?;
-    }
-    let linked = if named.kind == FileType::Symlink {
-        link_target(volume, &from_folder, &disk, &to_folder, &wanted.disk)
-    } else {
-        linkat(&from_folder.fd, &disk, &to_folder.fd, &wanted.disk, AtFlags::empty())
+    let linking = Moving { volume, from: &from_folder, disk: &disk, named: &named, to: &to_folder, wanted: &wanted };
+    let linked = match &taken {
+        None => linking.link_to(to_folder.fd.as_fd(), &wanted.disk).map_err(error),
+        Some(taken) => linking.link_over(taken, replace),
     };
     match linked {
         Ok(()) => note_made(&mut held, &to_folder, taken.as_deref(), &wanted),
         Err(_) => held.forget(to_folder.identity),
     }
-    linked.map_err(error)
+    linked
 }
 
 /// Links what a symbolic link leads to.
-fn link_target(volume: &Volume, folder: &Folder, disk: &[u8], to: &Folder, to_disk: &[u8]) -> Result<(), Errno> {
-    let target = volume.fence.open(&folder.disk_path(disk), OFlags::PATH, Wait::May)?;
+fn link_target(volume: &Volume, path: &[u8], to: BorrowedFd<'_>, to_disk: &[u8]) -> Result<(), Errno> {
+    let target = volume.fence.open(path, OFlags::PATH, Wait::May)?;
     let path = format!("/proc/self/fd/{}", target.as_raw_fd());
-    linkat(CWD, path, &to.fd, to_disk, AtFlags::SYMLINK_FOLLOW)
+    linkat(CWD, path, to, to_disk, AtFlags::SYMLINK_FOLLOW)
 }
 
 fn note_made(held: &mut Held<'_>, folder: &Folder, replaced: Option<&[u8]>, wanted: &Wanted) {
@@ -110,18 +100,6 @@ fn note_made(held: &mut Held<'_>, folder: &Folder, replaced: Option<&[u8]>, want
         held.note(folder, &Did::Removed(replaced));
     }
     held.note(folder, &Did::Made(wanted));
-}
-
-/// What a taken name leads to, where it may be replaced.
-fn replaceable(volume: &Volume, folder: &Folder, taken: &[u8], replace: Replace) -> Result<Named, Error> {
-    match replace {
-        Replace::No => Err(Error::Exists),
-        Replace::Yes => {
-            let target = walk::named(volume, folder, taken)?;
-            check_replaceable(&target, replace)?;
-            Ok(target)
-        }
-    }
 }
 
 fn check_replaceable(target: &Named, replace: Replace) -> Result<(), Error> {
@@ -149,43 +127,142 @@ impl Moving<'_> {
         if same_folder && self.disk == self.wanted.disk {
             return Ok(());
         }
-        let flags = RenameFlags::NOREPLACE;
-        match renameat_with(&self.from.fd, self.disk, &self.to.fd, &self.wanted.disk, flags) {
-            Err(Errno::INVAL) => self.replacing(&self.wanted.disk),
-            answer => answer.map_err(moving),
-        }
+        rename_to_free_name(&self.from.fd, self.disk, &self.to.fd, &self.wanted.disk).map_err(moving)
     }
 
-    /// Over a name that is taken, in whatever case.
+    /// Over a name that is taken, in whatever case. Whatever fails, what has the name is not lost.
     fn over(&self, taken: &[u8], replace: Replace) -> Result<(), Error> {
         let target = walk::named(self.volume, self.to, taken)?;
         let is_own = target.own == self.named.own;
         check_replaceable(&target, if is_own { Replace::Yes } else { replace })?;
-        if self.named.kind == FileType::Directory || is_own {
-            remove::unlink(self.volume, self.to, taken, &target)?;
-            return self.to_free_name();
+        if is_own && self.named.links > 1 {
+            // Both are names of one file: the one that is left has to be spelled as asked.
+            self.spell(taken)?;
+            return unlinkat(&self.from.fd, self.disk, AtFlags::empty()).map_err(error);
         }
         let subject = remove::subject(self.volume, self.to, taken, &target);
         let last = remove::is_last(&target);
         let sides = if last { streams::sides(&subject).unwrap_or_default() } else { Vec::new() };
-        self.replacing(taken)?;
-        if last {
-            remove::bury(self.volume, &subject, &sides, &target);
+        if self.named.kind == FileType::Directory {
+            self.directory_over_file(taken)?;
+        } else {
+            renameat(&self.from.fd, self.disk, &self.to.fd, taken).map_err(moving)?;
         }
-        if taken != self.wanted.disk {
-            let flags = RenameFlags::NOREPLACE;
-            renameat_with(&self.to.fd, taken, &self.to.fd, &self.wanted.disk, flags).map_err(moving)?;
-        }
+        self.replaced(taken, last.then_some((&subject, sides.as_slice(), &target)));
         Ok(())
+    }
+
+    /// A directory takes no file's place in one step: they change places, and then the file goes.
+    fn directory_over_file(&self, taken: &[u8]) -> Result<(), Error> {
+        let exchange = || renameat_with(&self.from.fd, self.disk, &self.to.fd, taken, RenameFlags::EXCHANGE);
+        match exchange() {
+            Err(Errno::INVAL) if !self.is_into_itself() => return self.directory_over_file_aside(taken),
+            answer => answer.map_err(moving)?,
+        }
+        unlinkat(&self.from.fd, self.disk, AtFlags::empty()).map_err(|errno| {
+            let _ = exchange();
+            error(errno)
+        })
+    }
+
+    /// The same where the file system cannot exchange names: the file stands aside meanwhile.
+    fn directory_over_file_aside(&self, taken: &[u8]) -> Result<(), Error> {
+        let draft = draft_name()?;
+        renameat(&self.to.fd, taken, &self.to.fd, &draft).map_err(error)?;
+        let moved = rename_to_free_name(&self.from.fd, self.disk, &self.to.fd, taken);
+        if moved.is_err() {
+            rename_to_free_name(&self.to.fd, draft.as_bytes(), &self.to.fd, taken).map_err(error)?;
+        }
+        moved.map_err(moving)?;
+        unlinkat(&self.to.fd, &draft, AtFlags::empty()).map_err(error)
+    }
+
+    /// Gives the file a further name over one that is taken. Whatever fails, what has the name is not lost.
+    fn link_over(&self, taken: &[u8], replace: Replace) -> Result<(), Error> {
+        let target = walk::named(self.volume, self.to, taken)?;
+        check_replaceable(&target, replace)?;
+        if target.own == self.named.own {
+            return self.spell(taken);
+        }
+        let subject = remove::subject(self.volume, self.to, taken, &target);
+        let last = remove::is_last(&target);
+        let sides = if last { streams::sides(&subject).unwrap_or_default() } else { Vec::new() };
+        let side = if self.to.identity.volume == self.volume.identity.volume {
+            side::folder(self.volume, true).ok().flatten()
+        } else {
+            None
+        };
+        // Beside the share's files a link that a crash leaves behind is in nobody's way.
+        let aside = side.as_ref().map(|side| self.link_through(side.as_fd(), taken));
+        match aside {
+            Some(Err(Error::CrossVolume)) | None => self.link_through(self.to.fd.as_fd(), taken)?,
+            Some(answer) => answer?,
+        }
+        self.replaced(taken, last.then_some((&subject, sides.as_slice(), &target)));
+        Ok(())
+    }
+
+    /// Links to a name in `folder` and renames that.
+    fn link_through(&self, folder: BorrowedFd<'_>, taken: &[u8]) -> Result<(), Error> {
+        let draft = draft_name()?;
+        self.link_to(folder, draft.as_bytes()).map_err(error)?;
+        renameat(folder, &draft, &self.to.fd, taken).map_err(|errno| {
+            let _ = unlinkat(folder, &draft, AtFlags::empty());
+            error(errno)
+        })
+    }
+
+    fn link_to(&self, folder: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+        if self.named.kind == FileType::Symlink {
+            link_target(self.volume, &self.from.disk_path(self.disk), folder, name)
+        } else {
+            linkat(&self.from.fd, self.disk, folder, name, AtFlags::empty())
+        }
+    }
+
+    /// Another file had the name `taken`, and perhaps `lost` its last one. It is spelled as it was asked for, where that can be: in
+    /// its old spelling it is found as well.
+    fn replaced(&self, taken: &[u8], lost: Option<(&Subject<'_>, &[side::Id], &Named)>) {
+        if let Some((subject, sides, target)) = lost {
+            remove::bury(self.volume, subject, sides, target);
+        }
+        let _ = self.spell(taken);
+    }
+
+    /// Spells a name in the new directory as it was asked for.
+    fn spell(&self, taken: &[u8]) -> Result<(), Error> {
+        if taken == self.wanted.disk {
+            return Ok(());
+        }
+        rename_to_free_name(&self.to.fd, taken, &self.to.fd, &self.wanted.disk).map_err(moving)
     }
 
     fn is_into_itself(&self) -> bool {
         let own = self.from.disk_path(self.disk);
         self.to.disk.strip_prefix(own.as_slice()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
     }
+}
 
-    fn replacing(&self, name: &[u8]) -> Result<(), Error> {
-        renameat(&self.from.fd, self.disk, &self.to.fd, name).map_err(moving)
+/// A name for a file that is on its way to another.
+fn draft_name() -> Result<String, Error> {
+    Ok(format!("{DRAFT}{}", side::name(side::new_id()?)))
+}
+
+/// Renames to a name that nothing has.
+fn rename_to_free_name<From: AsFd, To: AsFd>(from: From, disk: &[u8], to: To, wanted: &[u8]) -> Result<(), Errno> {
+    match renameat_with(&from, disk, &to, wanted, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL) => {}
+        answer => return answer,
+    }
+    // The file system cannot look and rename in one step, but it can do so for a link. A directory replaces nothing that holds
+    // something, and neither does what cannot be linked where there are no links.
+    match linkat(&from, disk, &to, wanted, AtFlags::empty()) {
+        Ok(()) => unlinkat(&from, disk, AtFlags::empty()).inspect_err(|_| {
+            let _ = unlinkat(&to, wanted, AtFlags::empty());
+        }),
+        Err(Errno::EXIST) => Err(Errno::EXIST),
+        Err(_) if stat_at(to.as_fd(), wanted).is_ok() => Err(Errno::EXIST),
+        Err(_) => renameat(&from, disk, &to, wanted),
     }
 }
 

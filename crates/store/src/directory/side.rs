@@ -72,6 +72,7 @@ pub(super) fn remove(volume: &Volume, id: Id) {
     }
 }
 
-fn name(id: Id) -> String {
+/// An id as a name.
+pub(super) fn name(id: Id) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -76,15 +76,41 @@ pub(super) fn rename(file: &OpenFile, from: &str, to: &str, replace: Replace) ->
     if taken.is_some() && replace == Replace::No {
         return Err(Error::Exists);
     }
-    if let Some(taken) = taken {
-        erase(&subject, &taken)?;
-    }
     let mut bytes = [0; VALUE_BYTES_MAX];
     let value = load(&subject, &kept.key, &mut bytes)?.ok_or(Error::NotFound)?;
     let (new_key, long_name) = key(to, kept.id);
-    save(&subject, &new_key, &StreamValue { name: long_name, ..value })?;
-    if new_key != kept.key {
-        subject.erase(&kept.key)?;
+    let renamed = StreamValue { name: long_name, ..value };
+    let Some(taken) = taken else {
+        save(&subject, &new_key, &renamed)?;
+        return if new_key == kept.key { Ok(()) } else { subject.erase(&kept.key).map(|_| ()) };
+    };
+    let mut lost = [0; VALUE_BYTES_MAX];
+    let lost = load(&subject, &taken.key, &mut lost)?.ok_or(Error::NotFound)?;
+    move_over(&subject, (&kept.key, &new_key, &renamed), &taken.key).inspect_err(|_| {
+        // What had the name has it again: there was room for it before.
+        if new_key != taken.key && new_key != kept.key {
+            let _ = subject.erase(&new_key);
+        }
+        let _ = save(&subject, &taken.key, &lost);
+    })?;
+    if taken.inline.is_none() {
+        side::remove(subject.volume, taken.id);
+    }
+    Ok(())
+}
+
+/// Moves a stream's value from one key to another in the place of a third, which may be that other.
+fn move_over(
+    subject: &Subject<'_>,
+    (from, to, value): (&str, &str, &StreamValue<'_>),
+    taken: &str,
+) -> Result<(), Error> {
+    if taken != to {
+        subject.erase(taken)?;
+    }
+    save(subject, to, value)?;
+    if from != to {
+        subject.erase(from)?;
     }
     Ok(())
 }

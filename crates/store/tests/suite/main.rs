@@ -10,4 +10,5 @@ mod extras;
 mod fence;
 mod model;
 mod ram;
+mod replace;
 mod watch;
