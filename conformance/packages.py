@@ -23,6 +23,7 @@ PACKAGE_OF = {
     "smbtorture": "samba-testsuite", "fio": "fio", "qemu-system-x86_64": "qemu-system-x86",
     "mount.cifs": "cifs-utils", "cpio": "cpio", "modprobe": "kmod", "busybox": "busybox-static", "xz": "xz-utils",
     "iptables": "iptables", "depmod": "kmod", "gcc": "build-essential",
+    "mkfs.ext4": "e2fsprogs", "fsfreeze": "util-linux", "mount": "mount",
     "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so": "samba-vfs-modules",
 }
 _installing = threading.Lock()

@@ -171,8 +171,9 @@ ECHO_BODY = struct.pack("<HH", 4, 0)
 class Raw:
     """A connection: frames out, frames in, and the next message id."""
 
-    def __init__(self, seconds=SECONDS):
-        self.socket = socket.create_connection((os.environ["SMB_HOST"], int(os.environ["SMB_PORT"])), timeout=seconds)
+    def __init__(self, seconds=SECONDS, source=None):
+        self.socket = socket.create_connection((os.environ["SMB_HOST"], int(os.environ["SMB_PORT"])), timeout=seconds,
+                                               source_address=source and (source, 0))
         self.next_id = 0
         self.session_id = 0
         self.tree_id = 0

@@ -1,0 +1,50 @@
+"""A small ext4 file system in a file, mounted for a share, that can be frozen as a disk is that hangs. Needs root and loop devices."""
+
+import contextlib
+import os
+import subprocess
+
+from conformance import packages
+from conformance.report import Skip
+
+SIZE_MIB = 512
+
+
+class LoopDisk:
+    """The file system at `folder`, kept in the file `image`, which are there already or are made."""
+
+    def __init__(self, folder, image):
+        self.folder, self.image = folder, image
+        self.is_frozen = False
+
+    def mount(self):
+        if os.geteuid() != 0:
+            raise Skip("a file system of its own needs root")
+        packages.need("mkfs.ext4", "fsfreeze", "mount")
+        with open(self.image, "wb") as image:
+            image.truncate(SIZE_MIB << 20)
+        ran(packages.find("mkfs.ext4"), "-q", "-F", str(self.image))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        ran("mount", "-o", "loop", str(self.image), str(self.folder))
+        self.folder.chmod(0o777)
+        return self
+
+    def freeze(self):
+        ran(packages.find("fsfreeze"), "--freeze", str(self.folder))
+        self.is_frozen = True
+
+    def thaw(self):
+        self.is_frozen = False
+        ran(packages.find("fsfreeze"), "--unfreeze", str(self.folder))
+
+    def unmount(self):
+        """Whatever state it is in; a server that still has files there keeps what it has."""
+        for words in ([packages.find("fsfreeze"), "--unfreeze", str(self.folder)], ["umount", "--lazy", str(self.folder)]):
+            with contextlib.suppress(OSError):
+                subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def ran(*words):
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Skip(f"{' '.join(words)}: {done.stderr.strip()}")
