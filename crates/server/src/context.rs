@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use store::Store;
+use store::{Error, Store};
 use wire::ids::{SessionId, TreeId};
 use wire::status::Status;
 
@@ -12,6 +12,7 @@ use crate::Shared;
 use crate::connection::Connection;
 use crate::in_flight::InFlight;
 use crate::open::{FileOpen, Open, OpenId};
+use crate::pool::{Device, Turn};
 use crate::refusal::Refusal;
 use crate::session::{Channel, Session};
 use crate::slice::Slice;
@@ -121,11 +122,40 @@ impl Context {
         if inline { Ok(work()) } else { self.on_pool(work).await }
     }
 
-    /// Runs `work` on the pool.
+    /// How long the data of the open is now.
+    pub(crate) async fn length(&self) -> Result<u64, Refusal> {
+        let (_, file) = self.file()?;
+        let known = match file.node.try_metadata() {
+            Err(Error::WouldBlock) => {
+                let node = Arc::clone(&file.node);
+                self.work(move || node.metadata()).await?
+            }
+            known => known,
+        };
+        Ok(known?.length)
+    }
+
+    /// Whose turn at the pool the request's work takes.
+    fn turn(&self) -> Turn {
+        let store = self.tree.as_ref().and_then(|tree| tree.store());
+        let device = store.map_or(Device::Own, |store| Device::Volume(store.facts().volume));
+        Turn { device, session: self.session_id.0 }
+    }
+
+    /// Runs `work` on the pool, which may wait for the server's own folder.
+    pub(crate) async fn on_own_folder<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let turn = Turn { device: Device::Own, ..self.turn() };
+        self.server().pool.run(turn, work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
+    }
+
+    /// Runs `work` on the pool, which may wait for the share's store.
     pub(crate) async fn on_pool<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        self.server().pool.run(work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
+        self.server().pool.run(self.turn(), work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
     }
 }

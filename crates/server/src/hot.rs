@@ -153,8 +153,8 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
     let file = plain_file(&open, access::WRITE_DATA)?;
     let facts = open.tree.store()?.facts();
     let through = file.writes_through(request.flags);
-    // What lies in memory has no disk to wait for.
-    if (through && !facts.never_blocks) || open.tree.is_read_only() || end > facts.file_length_max {
+    // A buffered write waits where the kernel likes: for memory, for a journal, for a file system that is frozen.
+    if !facts.never_blocks || open.tree.is_read_only() || end > facts.file_length_max {
         return None;
     }
     if !in_turn(&channel, &open, header) {
@@ -166,7 +166,7 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
         false => None,
     };
     // A write that fails here is tried again on the long way, which answers for it.
-    connection.server.writes.write_here(&facts, || file.node.write_at(request.data, request.offset))?.ok()?;
+    file.node.write_at(request.data, request.offset).ok()?;
     if through {
         // Where another volume is mounted below, there is a disk after all.
         file.node.sync().ok()?;

@@ -63,6 +63,8 @@ mod pool;
 mod refusal;
 mod session;
 mod shard;
+#[cfg(test)]
+mod shard_tests;
 mod slice;
 mod socket_table;
 mod standing;
@@ -73,7 +75,6 @@ mod testing;
 mod transport;
 mod tree;
 mod user;
-mod writes;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -97,7 +98,6 @@ use crate::placement::Placement;
 use crate::pool::Pool;
 use crate::session::{Session, Sessions};
 use crate::shard::{Listener, Shards};
-use crate::writes::WritePlace;
 
 /// How the server runs; what it serves is its [`Estate`].
 #[derive(Clone, Debug)]
@@ -127,7 +127,6 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) login_throttle: LoginThrottle,
     pub(crate) budgets: Budgets,
-    pub(crate) writes: WritePlace,
     pub(crate) interfaces: Interfaces,
     pub(crate) listening: Vec<SocketAddr>,
     pub(crate) placement: Placement,
@@ -198,7 +197,6 @@ impl Shared {
             pool: Pool::new(),
             login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),
             budgets: Budgets::new(),
-            writes: WritePlace::new(),
             interfaces: Interfaces::default(),
             listening,
             placement: Placement::new(shards),

@@ -191,14 +191,16 @@ impl Open {
     }
 
     /// True where closing may have to wait for the store.
-    pub(crate) fn close_may_wait(&self) -> bool {
+    pub(crate) fn close_may_wait(&self, server: &Shared) -> bool {
         match &self.target {
             Target::File(file) => {
                 let never_waits = self.tree.store().is_some_and(|store| store.facts().never_blocks);
-                !never_waits
-                    && (file.durability.keeping().is_persistent()
-                        || file.delete_on_close.load(Ordering::Relaxed)
-                        || file.file.is_delete_pending(&file.stream_name()))
+                // The record of a persistent open is in the server's own folder.
+                file.durability.keeping().is_persistent()
+                    || (!never_waits
+                        && ((file.has_written.load(Ordering::Relaxed) && server.files.has_directory_leases())
+                            || file.delete_on_close.load(Ordering::Relaxed)
+                            || file.file.is_delete_pending(&file.stream_name())))
             }
             Target::Pipe(_) => false,
         }

@@ -1,48 +1,202 @@
-//! Threads for work that may wait for a device, shared by all shards (the second law of the hot path).
+//! Threads for work that may wait for a device (the second law of the hot path). Work queues by device and, for each device, by session;
+//! each queue has its turn. A device holds so many threads at most, and of these each session so many, so that a folder that hangs keeps
+//! its own users waiting and nobody else, and one session's backlog nobody of another.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use store::waiting::Discarded;
 use tokio::sync::oneshot;
 
-/// How many pieces of work wait on devices at a time.
-const THREADS_MAX: usize = 32;
+/// Pieces of work that wait on one device at a time.
+const DEVICE_THREADS_MAX: usize = 48;
+/// Of these, the pieces of one session: others of the same folder go on beside one that hangs on a single file.
+const SESSION_THREADS_MAX: usize = 32;
+/// Threads in all: ten devices that hang leave some. Past it each device has one still.
+const THREADS_MAX: usize = 512;
+/// Pieces of work that wait in the queue of one session and device: its connections ask for less, unless it has more than eight that
+/// wait for everything.
+const QUEUED_MAX: usize = 8_192;
+/// A thread above so many that do nothing ends when it had nothing to do for [`IDLE_TIME`].
+const IDLE_THREADS_KEPT: usize = 16;
+const IDLE_TIME: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The pool. Threads start when work comes and stay; they end with the pool.
+/// What a piece of work waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Device {
+    /// The server's own folder: records of opens.
+    Own,
+    /// The volume of a share (`store::Facts::volume`).
+    Volume(u64),
+}
+
+/// Whose turn a piece of work takes: a session's at a device. The server's own work is that of session 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Turn {
+    pub(crate) device: Device,
+    pub(crate) session: u64,
+}
+
+impl Turn {
+    /// What the server does in its own folder.
+    pub(crate) const OWN: Turn = Turn { device: Device::Own, session: 0 };
+
+    /// What the server does of itself with the files of a share.
+    pub(crate) fn of_server(volume: u64) -> Self {
+        Turn { device: Device::Volume(volume), session: 0 }
+    }
+}
+
+/// The pool. Threads start when work comes; they end with the pool, or when there was nothing to do.
 #[derive(Clone)]
 pub(crate) struct Pool(Arc<Inner>);
 
 struct Inner {
-    queue: Mutex<Queue>,
+    state: Mutex<State>,
     ready: Condvar,
     threads_max: usize,
+    /// What waits to be dropped, by volume.
+    discarded: Mutex<HashMap<u64, Vec<Discarded>>>,
     /// Calls whoever does the work by hand.
     #[cfg(feature = "in-memory")]
     called: tokio::sync::Notify,
 }
 
 #[derive(Default)]
-struct Queue {
-    jobs: std::collections::VecDeque<Job>,
+struct State {
+    queues: Queues,
     threads: usize,
     idle: usize,
+    /// Idle threads that have been called and are not awake yet.
+    called: usize,
     closed: bool,
+}
+
+/// Work that has not begun.
+#[derive(Default)]
+struct Queues {
+    devices: HashMap<Device, DeviceQueue>,
+    /// Devices that have work which may begin, in the order of their turns.
+    turns: VecDeque<Device>,
+    running: usize,
+}
+
+#[derive(Default)]
+struct DeviceQueue {
+    sessions: HashMap<u64, SessionQueue>,
+    /// Sessions that have work which may begin, in the order of their turns.
+    turns: VecDeque<u64>,
+    waiting: usize,
+    running: usize,
+    has_turn: bool,
+}
+
+#[derive(Default)]
+struct SessionQueue {
+    jobs: VecDeque<Job>,
+    running: usize,
+    has_turn: bool,
+}
+
+impl Queues {
+    /// How much a session has waiting at a device.
+    fn waiting(&self, turn: Turn) -> usize {
+        let device = self.devices.get(&turn.device);
+        device.and_then(|device| device.sessions.get(&turn.session)).map_or(0, |session| session.jobs.len())
+    }
+
+    /// Pieces of work that could begin now if there were threads, at most.
+    fn may_begin(&self) -> usize {
+        let devices = self.turns.iter().filter_map(|device| self.devices.get(device));
+        devices.map(|device| device.waiting.min(DEVICE_THREADS_MAX - device.running)).sum()
+    }
+
+    fn push(&mut self, turn: Turn, job: Job) {
+        let device = self.devices.entry(turn.device).or_default();
+        device.waiting += 1;
+        device.sessions.entry(turn.session).or_default().jobs.push_back(job);
+        self.give_turn(turn);
+    }
+
+    /// The next piece of work, which begins now, and whose it is. [`Queues::done`] has to be told when it has ended.
+    fn take(&mut self) -> Option<(Turn, Job)> {
+        for _ in 0..self.turns.len() {
+            let device_id = self.turns.pop_front()?;
+            let device = self.devices.get_mut(&device_id)?;
+            if self.running >= THREADS_MAX && device.running > 0 {
+                self.turns.push_back(device_id);
+                continue;
+            }
+            device.has_turn = false;
+            let session_id = device.turns.pop_front()?;
+            let session = device.sessions.get_mut(&session_id)?;
+            session.has_turn = false;
+            let job = session.jobs.pop_front()?;
+            session.running += 1;
+            device.waiting -= 1;
+            device.running += 1;
+            self.running += 1;
+            let turn = Turn { device: device_id, session: session_id };
+            self.give_turn(turn);
+            return Some((turn, job));
+        }
+        None
+    }
+
+    /// A piece of work has ended.
+    fn done(&mut self, turn: Turn) {
+        self.running -= 1;
+        let Some(device) = self.devices.get_mut(&turn.device) else { return };
+        device.running -= 1;
+        if let Some(session) = device.sessions.get_mut(&turn.session) {
+            session.running -= 1;
+            if session.running == 0 && session.jobs.is_empty() {
+                device.sessions.remove(&turn.session);
+            }
+        }
+        if device.sessions.is_empty() {
+            self.devices.remove(&turn.device);
+        } else {
+            self.give_turn(turn);
+        }
+    }
+
+    /// Puts a session and its device at the end of the turns where they have work that may begin, and stand there not yet.
+    fn give_turn(&mut self, turn: Turn) {
+        let Some(device) = self.devices.get_mut(&turn.device) else { return };
+        if let Some(session) = device.sessions.get_mut(&turn.session)
+            && !session.has_turn
+            && !session.jobs.is_empty()
+            && session.running < SESSION_THREADS_MAX
+        {
+            session.has_turn = true;
+            device.turns.push_back(turn.session);
+        }
+        if !device.has_turn && !device.turns.is_empty() && device.running < DEVICE_THREADS_MAX {
+            device.has_turn = true;
+            self.turns.push_back(turn.device);
+        }
+    }
 }
 
 impl Pool {
     /// A pool without threads yet.
     pub(crate) fn new() -> Self {
-        Pool::with_threads(THREADS_MAX)
+        // Each device has one thread at least, whatever the others hold.
+        Pool::with_threads(usize::MAX)
     }
 
     fn with_threads(threads_max: usize) -> Self {
         Pool(Arc::new(Inner {
-            queue: Mutex::default(),
+            state: Mutex::default(),
             ready: Condvar::new(),
             threads_max,
+            discarded: Mutex::default(),
             #[cfg(feature = "in-memory")]
             called: tokio::sync::Notify::new(),
         }))
@@ -57,8 +211,11 @@ impl Pool {
     /// Does the next piece of work here; false where there is none.
     #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn work_once(&self) -> bool {
-        let job = self.0.queue.lock().jobs.pop_front();
-        job.map(|job| job()).is_some()
+        let next = self.0.state.lock().queues.take();
+        let Some((turn, job)) = next else { return false };
+        store::waiting::allow(job);
+        self.0.state.lock().queues.done(turn);
+        true
     }
 
     /// Ends when work has come since it ended last.
@@ -67,59 +224,121 @@ impl Pool {
         self.0.called.notified().await;
     }
 
-    /// Runs `work` on a thread of the pool and gives its answer, or `None` where it panicked or the pool has closed. The queue is
-    /// bounded by the requests that credits let clients have in flight.
-    pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    /// Runs `work` on a thread of the pool when its turn comes and gives its answer, or `None` where it panicked, the pool has closed, or
+    /// too much waits for this turn.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        if self.0.state.lock().queues.waiting(turn) >= QUEUED_MAX {
+            return None;
+        }
+        self.hand_over(turn, work).await.ok()
+    }
+
+    /// The same however much waits for this turn, and begun before the answer is waited for.
+    pub(crate) fn hand_over<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
         let (send, receive) = oneshot::channel();
-        self.submit(Box::new(move || drop(send.send(work()))));
-        receive.await.ok()
+        self.submit(turn, Box::new(move || drop(send.send(work()))));
+        receive
     }
 
     /// Ends the threads once the queue is empty; later work is dropped.
     pub(crate) fn close(&self) {
-        self.0.queue.lock().closed = true;
+        self.0.state.lock().closed = true;
         self.0.ready.notify_all();
     }
 
     /// Runs `job` when its turn comes.
-    pub(crate) fn submit(&self, job: Job) {
-        let mut queue = self.0.queue.lock();
-        if queue.closed {
+    pub(crate) fn submit(&self, turn: Turn, job: Job) {
+        let mut state = self.0.state.lock();
+        if state.closed {
             return;
         }
-        queue.jobs.push_back(job);
-        let start = queue.idle < queue.jobs.len() && queue.threads < self.0.threads_max;
-        queue.threads += usize::from(start);
-        drop(queue);
-        if start {
-            let inner = Arc::clone(&self.0);
-            let spawned = thread::Builder::new().name("multilane-io".into()).spawn(move || inner.work());
-            if spawned.is_err() {
-                self.0.queue.lock().threads -= 1;
-            }
+        state.queues.push(turn, job);
+        if state.idle > state.called {
+            state.called += 1;
+            drop(state);
+            self.0.ready.notify_one();
+        } else if state.queues.may_begin() > state.called && state.threads < self.0.threads_max.min(state.threads_max())
+        {
+            // It counts as one that is idle and has been called.
+            (state.threads, state.idle, state.called) = (state.threads + 1, state.idle + 1, state.called + 1);
+            drop(state);
+            self.start_thread();
+        } else {
+            drop(state);
         }
         #[cfg(feature = "in-memory")]
         self.0.called.notify_one();
-        self.0.ready.notify_one();
+    }
+
+    /// Drops something that belongs to a volume, together with whatever else of it waits to be dropped.
+    pub(crate) fn discard(&self, volume: u64, discarded: Discarded) {
+        let mut waiting = self.0.discarded.lock();
+        let all = waiting.entry(volume).or_default();
+        all.push(discarded);
+        if all.len() == 1 {
+            let inner = Arc::clone(&self.0);
+            self.submit(
+                Turn::of_server(volume),
+                Box::new(move || {
+                    let all = inner.discarded.lock().remove(&volume);
+                    drop(all);
+                }),
+            );
+        }
+    }
+
+    fn start_thread(&self) {
+        let inner = Arc::clone(&self.0);
+        let spawned = thread::Builder::new().name("multilane-io".into()).spawn(move || inner.work());
+        if let Err(error) = spawned {
+            let mut state = self.0.state.lock();
+            (state.threads, state.idle, state.called) =
+                (state.threads - 1, state.idle - 1, state.called.saturating_sub(1));
+            drop(state);
+            tracing::warn!(%error, "no thread could be started for work that waits for a device");
+        }
+    }
+}
+
+impl State {
+    /// Threads that may be.
+    fn threads_max(&self) -> usize {
+        THREADS_MAX + self.queues.devices.len()
     }
 }
 
 impl Inner {
     fn work(&self) {
-        let mut queue = self.queue.lock();
+        let mut state = self.state.lock();
+        (state.idle, state.called) = (state.idle - 1, state.called.saturating_sub(1));
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
-                drop(queue);
+            if let Some((turn, job)) = state.queues.take() {
+                drop(state);
                 // A job that panics loses its own answer (its sender is dropped), never the thread.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
-                queue = self.queue.lock();
-            } else if queue.closed {
-                queue.threads -= 1;
+                state = self.state.lock();
+                state.queues.done(turn);
+            } else if state.closed {
+                state.threads -= 1;
                 return;
             } else {
-                queue.idle += 1;
-                self.ready.wait(&mut queue);
-                queue.idle -= 1;
+                state.idle += 1;
+                let waited = self.ready.wait_for(&mut state, IDLE_TIME);
+                state.idle -= 1;
+                let called = if waited.timed_out() { state.called } else { state.called.saturating_sub(1) };
+                state.called = called.min(state.idle);
+                if waited.timed_out() && state.idle >= IDLE_THREADS_KEPT && state.queues.turns.is_empty() {
+                    state.threads -= 1;
+                    return;
+                }
             }
         }
     }
@@ -129,13 +348,109 @@ impl Inner {
 mod tests {
     use super::*;
 
+    const ONE: Turn = Turn { device: Device::Volume(1), session: 1 };
+
     #[tokio::test]
     async fn work_is_answered_and_a_panic_is_none() {
         let pool = Pool::new();
-        assert_eq!(pool.run(|| 7).await, Some(7));
-        assert_eq!(pool.run(|| -> u8 { std::panic::resume_unwind(Box::new(())) }).await, None);
-        assert_eq!(pool.run(|| 8).await, Some(8));
+        assert_eq!(pool.run(ONE, || 7).await, Some(7));
+        assert_eq!(pool.run(ONE, || -> u8 { std::panic::resume_unwind(Box::new(())) }).await, None);
+        assert_eq!(pool.run(ONE, || 8).await, Some(8));
         pool.close();
-        assert_eq!(pool.run(|| 9).await, None);
+        assert_eq!(pool.run(ONE, || 9).await, None);
+    }
+
+    /// Jobs that end when they are let go.
+    struct Hanging {
+        gate: Arc<(Mutex<bool>, Condvar)>,
+    }
+
+    impl Hanging {
+        fn new() -> Self {
+            Hanging { gate: Arc::default() }
+        }
+
+        fn job(&self) -> Job {
+            let gate = Arc::clone(&self.gate);
+            Box::new(move || {
+                let mut open = gate.0.lock();
+                while !*open {
+                    gate.1.wait(&mut open);
+                }
+            })
+        }
+
+        fn end(&self) {
+            *self.gate.0.lock() = true;
+            self.gate.1.notify_all();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_device_that_hangs_keeps_nobody_elses_work_waiting() {
+        let (pool, hanging) = (Pool::new(), Hanging::new());
+        for device in 1..=3 {
+            for session in 0..200 {
+                pool.submit(Turn { device: Device::Volume(device), session }, hanging.job());
+            }
+        }
+        let other = Turn { device: Device::Volume(4), session: 1 };
+        assert_eq!(pool.run(other, || 1).await, Some(1));
+        let own = Turn { device: Device::Own, session: 1 };
+        assert_eq!(pool.run(own, || 2).await, Some(2));
+        assert!(pool.0.state.lock().threads <= 3 * DEVICE_THREADS_MAX + 2);
+        hanging.end();
+        for device in 1..=3 {
+            assert_eq!(pool.run(Turn { device: Device::Volume(device), session: 7 }, || 3).await, Some(3));
+        }
+        pool.close();
+    }
+
+    #[tokio::test]
+    async fn each_device_has_a_thread_however_many_hang() {
+        let (pool, hanging) = (Pool::new(), Hanging::new());
+        for device in 0..20 {
+            for _ in 0..40 {
+                pool.submit(Turn { device: Device::Volume(device), session: 1 }, hanging.job());
+            }
+        }
+        let other = Turn { device: Device::Volume(99), session: 1 };
+        assert_eq!(pool.run(other, || 1).await, Some(1));
+        hanging.end();
+        pool.close();
+    }
+
+    #[tokio::test]
+    async fn one_session_that_hangs_leaves_threads_for_others_of_its_device() {
+        let (pool, hanging) = (Pool::new(), Hanging::new());
+        (0..200).for_each(|_| pool.submit(ONE, hanging.job()));
+        assert_eq!(pool.run(Turn { session: 2, ..ONE }, || 1).await, Some(1));
+        hanging.end();
+        pool.close();
+    }
+
+    #[test]
+    fn sessions_take_turns() {
+        let (pool, order) = (Pool::by_hand(), Arc::new(Mutex::new(Vec::new())));
+        let add = |session: u64, name: &'static str| {
+            let order = Arc::clone(&order);
+            pool.submit(Turn { session, ..ONE }, Box::new(move || order.lock().push(name)));
+        };
+        ["a1", "a2", "a3"].into_iter().for_each(|name| add(1, name));
+        ["b1", "b2"].into_iter().for_each(|name| add(2, name));
+        add(3, "c1");
+        while pool.work_once() {}
+        assert_eq!(*order.lock(), ["a1", "b1", "c1", "a2", "b2", "a3"]);
+        assert!(pool.0.state.lock().queues.devices.is_empty(), "nothing is remembered of who has no work");
+    }
+
+    #[tokio::test]
+    async fn too_much_of_one_session_is_refused() {
+        let pool = Pool::by_hand();
+        (0..QUEUED_MAX).for_each(|_| pool.submit(ONE, Box::new(|| ())));
+        assert_eq!(pool.run(ONE, || 1).await, None);
+        let other = pool.run(Turn { session: 2, ..ONE }, || 1);
+        let (answer, ()) = tokio::join!(other, async { while pool.work_once() {} });
+        assert_eq!(answer, Some(1));
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use links::Pacing;
 use lull::Lull;
+use store::waiting::{self, Forbidden};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
@@ -117,6 +118,7 @@ struct Own {
 impl Shard {
     fn run(self, receiver: mpsc::UnboundedReceiver<Arrival>, accepting: Option<Vec<Listener>>) {
         pin_to_core(self.index);
+        forbid_waiting(&self.server);
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
@@ -286,6 +288,13 @@ fn address(address: io::Result<SocketAddr>) -> String {
         Ok(known) => SocketAddr::new(known.ip().to_canonical(), known.port()).to_string(),
         Err(_) => "unknown".to_owned(),
     }
+}
+
+/// A shard never waits for a device. What it may not even drop goes to the pool.
+fn forbid_waiting(server: &Arc<Shared>) {
+    waiting::forbid(Forbidden::Told);
+    let pool = server.pool.clone();
+    waiting::discard_to(Box::new(move |volume, discarded| pool.discard(volume, discarded)));
 }
 
 /// Keeps a shard on its core, where the machine lets it.

@@ -10,6 +10,7 @@ mod error;
 mod path;
 mod ram;
 mod time;
+pub mod waiting;
 mod watch;
 
 use std::fmt;
@@ -285,6 +286,11 @@ pub trait Node: Send + Sync + 'static {
 
     /// Makes the data usable as asked. Needed where the node was resolved for less.
     fn prepare(&self, usage: Use) -> Result<(), Error>;
+
+    /// The same without waiting: [`Error::WouldBlock`] where the file has to be opened once more.
+    fn try_prepare(&self, usage: Use) -> Result<(), Error> {
+        self.prepare(usage)
+    }
 
     /// Reads at `offset` into `buffer`; gives the bytes read.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error>;

@@ -15,13 +15,14 @@ pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome 
     let server = Arc::clone(context.server());
     let wants_attributes = request.flags.contains(CloseFlags::POSTQUERY_ATTRIB);
     let tells = server.files.watches.closing_tells(&open);
-    let waits = open.close_may_wait() || tells || (wants_attributes && !is_known(&open));
+    // The record of a persistent open may have to be waited for, whatever the share lies on.
+    let waits = open.close_may_wait(&server) || tells || (wants_attributes && !is_known(&open));
     let close = move || {
         let response = if wants_attributes { with_attributes(&open) } else { CloseResponse::default() };
         open.close(&server);
         response
     };
-    let response = if waits { context.work(close).await? } else { close() };
+    let response = if waits { context.on_pool(close).await? } else { close() };
     let mut body = Vec::new();
     response.encode(&mut body);
     Ok(Reply::new(body))

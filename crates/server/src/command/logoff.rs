@@ -13,9 +13,7 @@ pub(crate) async fn handle(context: &Context) -> Outcome {
     context.connection.channels.borrow_mut().remove(&session.id);
     // "If Open.IsDurable is TRUE", or resilient, it waits for its client like after a lost connection.
     let rest = server.part(&session, Parting::Lost);
-    if !rest.is_empty() {
-        context.on_pool(move || rest.iter().for_each(|open| open.close(&server))).await?;
-    }
+    server.close_all(rest).await;
     let mut body = Vec::new();
     LogoffResponse.encode(&mut body);
     Ok(Reply::new(body))

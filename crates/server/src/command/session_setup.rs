@@ -299,7 +299,8 @@ async fn end_previous(context: &Context, previous: SessionId, user: &User) -> Re
         return Ok(());
     }
     let rest = server.part(&session, Parting::Lost);
-    context.on_pool(move || rest.iter().for_each(|open| open.close(&server))).await
+    server.close_all(rest).await;
+    Ok(())
 }
 
 fn session_flags(session: &Session) -> SessionFlags {

@@ -52,7 +52,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
         length_max: context.store()?.facts().file_length_max,
     };
     if count == 0 {
-        let length = file.node.try_metadata().or_else(|_| file.node.metadata())?.length;
+        let length = context.length().await?;
         write.offset_at(length)?;
         return Ok(Reply::new(WriteResponse::to_bytes(0).to_vec()));
     }

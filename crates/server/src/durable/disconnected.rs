@@ -1,7 +1,7 @@
 //! Opens whose client is lost, until it returns or their time is over (MS-SMB2 3.3.7.1, 3.3.6.2, 3.3.6.4).
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,6 +14,7 @@ use wire::status::Status;
 use super::{Durables, Keeping};
 use crate::Shared;
 use crate::open::{FileOpen, Open, OpenId};
+use crate::pool::Turn;
 use crate::session::{OPENS_MAX, Session};
 
 /// Opens that wait for their clients at a time; past it a lost open closes. As many as one client may have.
@@ -254,11 +255,34 @@ impl Shared {
                 file.file.goes(open.id);
             }
         }
-        if !opens.is_empty() {
+        for (turn, opens) in by_turn(opens) {
             let server = Arc::clone(self);
-            self.pool.submit(Box::new(move || opens.iter().for_each(|open| open.close(&server))));
+            self.pool.submit(turn, Box::new(move || opens.iter().for_each(|open| open.close(&server))));
         }
     }
+
+    /// Closes opens on the pool, those of each volume in a turn of their own, and waits for all of them.
+    pub(crate) async fn close_all(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
+        let mut closing = Vec::new();
+        for (turn, opens) in by_turn(opens) {
+            let server = Arc::clone(self);
+            closing.push(self.pool.hand_over(turn, move || opens.iter().for_each(|open| open.close(&server))));
+        }
+        for closed in closing {
+            // None: the pool has closed.
+            let _ = closed.await;
+        }
+    }
+}
+
+/// Opens by the turn that closing them takes.
+fn by_turn(opens: Vec<Arc<Open>>) -> BTreeMap<Turn, Vec<Arc<Open>>> {
+    let mut sorted: BTreeMap<Turn, Vec<Arc<Open>>> = BTreeMap::new();
+    for open in opens {
+        let turn = open.tree.store().map_or(Turn::OWN, |store| Turn::of_server(store.facts().volume));
+        sorted.entry(turn).or_default().push(open);
+    }
+    sorted
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ pub(super) fn record(open: &Open, file: &FileOpen) -> Record {
 pub(crate) async fn note_change(context: &Context, open: &Arc<Open>) {
     if open.file().is_ok_and(|file| file.durability.keeping().is_persistent()) {
         let (durables, changed) = (Arc::clone(&context.server().durables), Arc::clone(open));
-        let written = context.work(move || durables.write_record(&changed)).await;
+        let written = context.on_own_folder(move || durables.write_record(&changed)).await;
         if let Ok(Err(error)) = written {
             tracing::error!(%error, share = %open.tree.share, "the record of a persistent open is out of date");
         }

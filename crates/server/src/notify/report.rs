@@ -13,6 +13,7 @@ use super::{Change, Watches, name_filter};
 use crate::Shared;
 use crate::files::Removal;
 use crate::open::{FileOpen, Open};
+use crate::pool::Turn;
 
 /// Writes through one open are told of at most this often, and when it closes.
 const WRITES_TOLD_EVERY: Duration = Duration::from_secs(1);
@@ -75,8 +76,9 @@ pub(crate) fn data_changed(server: &Arc<Shared>, open: &Arc<Open>) {
     if open.tree.store().is_some_and(|store| store.facts().never_blocks) {
         return server.files.watches.data_changed(open);
     }
+    let Some(volume) = open.tree.store().map(|store| store.facts().volume) else { return };
     let (watched, open) = (Arc::clone(server), Arc::clone(open));
-    server.pool.submit(Box::new(move || watched.files.watches.data_changed(&open)));
+    server.pool.submit(Turn::of_server(volume), Box::new(move || watched.files.watches.data_changed(&open)));
 }
 
 impl Untold {

@@ -6,6 +6,7 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, Statx};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
+use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::{Folder, file_type, identity, stat};
 use crate::directory::keep::{Place, Subject};
@@ -32,10 +33,10 @@ pub(super) struct OpenFile {
     pub(super) born: i128,
     /// It was opened by a name that begins with a dot.
     pub(super) dotted: bool,
-    fd: OwnedFd,
+    fd: Descriptor,
     reach: Reach,
-    for_read: OnceLock<OwnedFd>,
-    for_write: OnceLock<OwnedFd>,
+    for_read: OnceLock<Descriptor>,
+    for_write: OnceLock<Descriptor>,
 }
 
 impl OpenFile {
@@ -48,7 +49,7 @@ impl OpenFile {
             identity: identity(&stat),
             born: born(&stat),
             dotted,
-            fd,
+            fd: Descriptor::new(volume, fd, reach == Reach::ReadWrite),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
@@ -63,7 +64,7 @@ impl OpenFile {
             identity: folder.identity,
             born: folder.born,
             dotted: folder.path.name().is_some_and(|name| name.starts_with('.')),
-            fd: folder.fd,
+            fd: Descriptor::new(volume, folder.fd, false),
             reach: folder.reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
@@ -73,6 +74,14 @@ impl OpenFile {
     /// True where the kernel answers from this machine's memory for what it knows of an open file.
     pub(super) fn is_local(&self) -> bool {
         self.volume.is_local && self.identity.volume == self.volume.identity.volume
+    }
+
+    /// Notes that `call`, which looks at what is known of the open file, may wait for a device.
+    #[inline]
+    pub(super) fn may_wait_to_look(&self, call: &str) {
+        if !self.is_local() {
+            self.volume.may_wait(call);
+        }
     }
 
     /// The same file once more, for a stream of it.
@@ -90,7 +99,7 @@ impl OpenFile {
             identity: self.identity,
             born: self.born,
             dotted: self.dotted,
-            fd: fcntl_dupfd_cloexec(fd, 0).map_err(error)?,
+            fd: Descriptor::new(&self.volume, fcntl_dupfd_cloexec(fd, 0).map_err(error)?, reach == Reach::ReadWrite),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
@@ -124,6 +133,17 @@ impl OpenFile {
         }
     }
 
+    /// True where it need not be opened again to be used so.
+    pub(super) fn is_prepared(&self, usage: Use) -> bool {
+        match usage {
+            Use::Metadata => true,
+            Use::Read => self.readable().is_some(),
+            Use::ReadWrite => {
+                self.kind == Kind::Directory || self.reach == Reach::ReadWrite || self.for_write.get().is_some()
+            }
+        }
+    }
+
     /// Opens it again where it is to be used for more than before.
     pub(super) fn prepare(&self, usage: Use) -> Result<(), Error> {
         match usage {
@@ -131,7 +151,7 @@ impl OpenFile {
             Use::Read => {
                 if self.readable().is_none() {
                     let fd = self.volume.reopen(self.fd(), OFlags::RDONLY).map_err(opening)?;
-                    let _ = self.for_read.set(fd);
+                    let _ = self.for_read.set(Descriptor::new(&self.volume, fd, false));
                 }
                 Ok(())
             }
@@ -140,7 +160,7 @@ impl OpenFile {
                 self.volume.check_writable()?;
                 if self.reach < Reach::ReadWrite && self.for_write.get().is_none() {
                     let fd = self.volume.reopen(self.fd(), OFlags::RDWR).map_err(opening)?;
-                    let _ = self.for_write.set(fd);
+                    let _ = self.for_write.set(Descriptor::new(&self.volume, fd, true));
                 }
                 Ok(())
             }

@@ -18,6 +18,7 @@
 mod cache;
 mod create;
 mod data;
+mod descriptor;
 mod entries;
 mod errno;
 mod extended;
@@ -95,6 +96,7 @@ impl Store for DirectoryStore {
     }
 
     fn space(&self) -> Result<Space, Error> {
+        self.volume.may_wait("space");
         let system = fstatvfs(self.volume.fence.root()).map_err(error)?;
         let total_bytes = system.f_blocks.saturating_mul(system.f_frsize);
         let free_bytes = system.f_bavail.saturating_mul(system.f_frsize);
@@ -103,6 +105,7 @@ impl Store for DirectoryStore {
     }
 
     fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
+        self.volume.may_wait("resolve");
         walk::resolve(&self.volume, path, usage, Wait::May)
     }
 
@@ -115,22 +118,27 @@ impl Store for DirectoryStore {
     }
 
     fn watch(&self, path: &SharePath, reach: Reach, listener: Arc<dyn Listener>) -> Result<Option<Guard>, Error> {
+        self.volume.may_wait("watch");
         foreign::watch(&self.volume, path, reach, listener).map(Some)
     }
 
     fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        self.volume.may_wait("create");
         create::create(&self.volume, path, new)
     }
 
     fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        self.volume.may_wait("rename");
         rename::rename(&self.volume, from, to, expected, replace)
     }
 
     fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        self.volume.may_wait("link");
         rename::link(&self.volume, from, to, expected, replace)
     }
 
     fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error> {
+        self.volume.may_wait("remove");
         remove::remove(&self.volume, path, expected)
     }
 }

@@ -119,6 +119,7 @@ impl Node for FileNode {
     }
 
     fn metadata(&self) -> Result<Metadata, Error> {
+        self.file.may_wait_to_look("metadata");
         metadata::of(&self.file)
     }
 
@@ -127,14 +128,25 @@ impl Node for FileNode {
     }
 
     fn change(&self, changes: &Changes) -> Result<(), Error> {
+        self.file.volume.may_wait("change");
         metadata::change(&self.file, changes)
     }
 
     fn prepare(&self, usage: Use) -> Result<(), Error> {
+        self.file.volume.may_wait("prepare");
         self.file.prepare(usage)
     }
 
+    fn try_prepare(&self, usage: Use) -> Result<(), Error> {
+        if self.file.volume.never_blocks || self.file.is_prepared(usage) {
+            self.file.prepare(usage)
+        } else {
+            Err(Error::WouldBlock)
+        }
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.file.volume.may_wait("read_at");
         data::read(self.data()?, buffer, offset).map_err(error)
     }
 
@@ -147,38 +159,46 @@ impl Node for FileNode {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
+        self.file.volume.may_wait("write_at");
         let growth = Growth::Write { offset, length: data.len() as u64 };
         self.write(growth, |fd| data::write(fd, data, offset))
     }
 
     fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
+        self.file.volume.may_wait("append");
         let fd = self.file.writable()?;
         let _held = self.file.volume.lock_end(self.file.identity);
         append(&self.file, fd, data, place)
     }
 
     fn sync(&self) -> Result<(), Error> {
+        self.file.volume.may_wait("sync");
         sync(&self.file)
     }
 
     fn set_length(&self, length: u64) -> Result<(), Error> {
+        self.file.volume.may_wait("set_length");
         self.write(Growth::None, |fd| data::set_length(fd, length))
     }
 
     fn reserve(&self, length: u64) -> Result<(), Error> {
+        self.file.volume.may_wait("reserve");
         self.write(Growth::UpTo(length), |fd| data::reserve(fd, length))
     }
 
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
+        self.file.volume.may_wait("zero");
         let growth = if punch { Growth::None } else { Growth::Zero { offset, length } };
         self.write(growth, |fd| data::zero(fd, offset, length, punch))
     }
 
     fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
+        self.file.volume.may_wait("extents");
         data::extents(self.data()?, offset, length, count_max).map_err(error)
     }
 
     fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
+        self.file.volume.may_wait("copy_from");
         let span = Span { source_offset, offset, length };
         let same = self.is_same_data(source);
         if let Some(from) = source.descriptor() {
@@ -208,46 +228,57 @@ impl Node for FileNode {
     }
 
     fn security(&self) -> Result<Option<Vec<u8>>, Error> {
+        self.file.may_wait_to_look("security");
         security::load(&self.file)
     }
 
     fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
+        self.file.volume.may_wait("set_security");
         security::replace(&self.file, descriptor)
     }
 
     fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        self.file.may_wait_to_look("extended");
         extended::all(&self.file)
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        self.file.volume.may_wait("set_extended");
         extended::set(&self.file, name, value)
     }
 
     fn streams(&self) -> Result<Vec<StreamEntry>, Error> {
+        self.file.may_wait_to_look("streams");
         streams::list(&self.file)
     }
 
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
+        self.file.may_wait_to_look("stream");
         streams::open(&self.file, name)
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
+        self.file.volume.may_wait("create_stream");
         streams::create(&self.file, name)
     }
 
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        self.file.volume.may_wait("rename_stream");
         streams::rename(&self.file, from, to, replace)
     }
 
     fn remove_stream(&self, name: &str) -> Result<(), Error> {
+        self.file.volume.may_wait("remove_stream");
         streams::remove(&self.file, name)
     }
 
     fn entries(&self) -> Result<Vec<Entry>, Error> {
+        self.file.volume.may_wait("entries");
         entries::all(&self.file)
     }
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
+        self.file.volume.may_wait("entry_metadata");
         entries::metadata(&self.file, name)
     }
 }

@@ -12,6 +12,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
 
 use crate::copy::{Span, through_memory};
+use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::keep::Subject;
@@ -30,7 +31,7 @@ pub(super) struct StreamNode {
     file: OpenFile,
     id: side::Id,
     key: RwLock<String>,
-    side: OnceLock<OwnedFd>,
+    side: OnceLock<Descriptor>,
 }
 
 impl StreamNode {
@@ -62,7 +63,11 @@ impl StreamNode {
 
     fn open_side(&self) -> Result<BorrowedFd<'_>, Error> {
         let fd = side::open(&self.file.volume, self.id)?;
-        Ok(self.side.get_or_init(|| fd).as_fd())
+        Ok(self.hold_side(fd))
+    }
+
+    fn hold_side(&self, fd: OwnedFd) -> BorrowedFd<'_> {
+        self.side.get_or_init(|| Descriptor::new(&self.file.volume, fd, true)).as_fd()
     }
 
     /// Lets `inline` work on data in the attribute, or gives the side file.
@@ -120,7 +125,7 @@ impl StreamNode {
             }
         }
         let fd = streams::move_out(&subject, &key, &value, old)?;
-        Ok(Some(self.side.get_or_init(|| fd).as_fd()))
+        Ok(Some(self.hold_side(fd)))
     }
 
     /// Changes a side file within the quota.
@@ -175,6 +180,7 @@ impl Node for StreamNode {
     }
 
     fn metadata(&self) -> Result<Metadata, Error> {
+        self.file.may_wait_to_look("metadata");
         let base = metadata::of(&self.file)?;
         let unit = u64::from(self.file.volume.unit_bytes.max(1));
         let (length, allocated) = match self.inline_or_side(|data| data.len() as u64)? {
@@ -192,10 +198,19 @@ impl Node for StreamNode {
     }
 
     fn change(&self, changes: &Changes) -> Result<(), Error> {
+        self.file.volume.may_wait("change");
         metadata::change(&self.file, changes)
     }
 
     fn prepare(&self, usage: Use) -> Result<(), Error> {
+        self.file.volume.may_wait("prepare");
+        match usage {
+            Use::Metadata | Use::Read => Ok(()),
+            Use::ReadWrite => self.file.volume.check_writable(),
+        }
+    }
+
+    fn try_prepare(&self, usage: Use) -> Result<(), Error> {
         match usage {
             Use::Metadata | Use::Read => Ok(()),
             Use::ReadWrite => self.file.volume.check_writable(),
@@ -203,6 +218,7 @@ impl Node for StreamNode {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.file.volume.may_wait("read_at");
         match self.inline_or_side(|data| read_inline(data, buffer, offset))? {
             Ok(count) => Ok(count),
             Err(fd) => data::read(fd, buffer, offset).map_err(error),
@@ -220,6 +236,7 @@ impl Node for StreamNode {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
+        self.file.volume.may_wait("write_at");
         let count = data.len() as u64;
         let end = offset.checked_add(count).ok_or(Error::TooLarge)?;
         if count == 0 {
@@ -236,6 +253,7 @@ impl Node for StreamNode {
     }
 
     fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
+        self.file.volume.may_wait("append");
         let count = data.len() as u64;
         let _held = self.file.volume.lock_end(self.file.identity);
         let range = Cell::new((0, 0));
@@ -258,6 +276,7 @@ impl Node for StreamNode {
     }
 
     fn sync(&self) -> Result<(), Error> {
+        self.file.volume.may_wait("sync");
         if let Some(fd) = self.side()? {
             rustix::fs::fsync(fd).map_err(error)?;
         }
@@ -265,6 +284,7 @@ impl Node for StreamNode {
     }
 
     fn set_length(&self, length: u64) -> Result<(), Error> {
+        self.file.volume.may_wait("set_length");
         match self.edit(|_| length, |_| ())? {
             None => Ok(()),
             Some(fd) => self.change_side(fd, Growth::None, || data::set_length(fd, length)),
@@ -272,6 +292,7 @@ impl Node for StreamNode {
     }
 
     fn reserve(&self, length: u64) -> Result<(), Error> {
+        self.file.volume.may_wait("reserve");
         match self.side()? {
             None => Ok(()),
             Some(fd) => self.change_side(fd, Growth::UpTo(length), || data::reserve(fd, length)),
@@ -279,6 +300,7 @@ impl Node for StreamNode {
     }
 
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
+        self.file.volume.may_wait("zero");
         match self.edit(|held| held, |data| range_mut(data, offset, length).fill(0))? {
             None => Ok(()),
             Some(fd) => {
@@ -289,6 +311,7 @@ impl Node for StreamNode {
     }
 
     fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
+        self.file.volume.may_wait("extents");
         match self.inline_or_side(|data| data.len() as u64)? {
             Ok(held) => {
                 let end = held.min(offset.saturating_add(length));
@@ -300,6 +323,7 @@ impl Node for StreamNode {
     }
 
     fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
+        self.file.volume.may_wait("copy_from");
         through_memory(self, source, Span { source_offset, offset, length }, self.is_same_data(source))
     }
 
@@ -316,38 +340,47 @@ impl Node for StreamNode {
     }
 
     fn security(&self) -> Result<Option<Vec<u8>>, Error> {
+        self.file.may_wait_to_look("security");
         security::load(&self.file)
     }
 
     fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
+        self.file.volume.may_wait("set_security");
         security::replace(&self.file, descriptor)
     }
 
     fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        self.file.may_wait_to_look("extended");
         extended::all(&self.file)
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        self.file.volume.may_wait("set_extended");
         extended::set(&self.file, name, value)
     }
 
     fn streams(&self) -> Result<Vec<StreamEntry>, Error> {
+        self.file.may_wait_to_look("streams");
         streams::list(&self.file)
     }
 
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
+        self.file.may_wait_to_look("stream");
         streams::open(&self.file, name)
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
+        self.file.volume.may_wait("create_stream");
         streams::create(&self.file, name)
     }
 
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        self.file.volume.may_wait("rename_stream");
         streams::rename(&self.file, from, to, replace)
     }
 
     fn remove_stream(&self, name: &str) -> Result<(), Error> {
+        self.file.volume.may_wait("remove_stream");
         streams::remove(&self.file, name)
     }
 

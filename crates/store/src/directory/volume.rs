@@ -20,7 +20,7 @@ use crate::directory::foreign::Foreign;
 use crate::directory::keep::{Keep, RECORD};
 use crate::directory::neighbours::{self, Locks};
 use crate::directory::quota::Quota;
-use crate::{Error, Identity};
+use crate::{Error, Identity, waiting};
 
 /// File systems that answer from this machine's memory whatever is cached, by their `statfs` number.
 const LOCAL: [u64; 7] = [EXT4, XFS, BTRFS, F2FS, BCACHEFS, ZFS, OVERLAY];
@@ -137,6 +137,14 @@ impl Volume {
     pub(super) fn note_reads_wait(&self, volume: u64) {
         if volume == self.identity.volume {
             self.reads_without_waiting.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that `call` may wait for a device, unless the folder is memory.
+    #[inline]
+    pub(super) fn may_wait(&self, call: &str) {
+        if !self.never_blocks {
+            waiting::may_wait(call);
         }
     }
 

@@ -189,7 +189,7 @@ async fn make_persistent(context: &Context, open: &Arc<Open>, timeout: Duration)
     let Target::File(file) = &open.target else { return false };
     file.durability.keep(Keeping::Persistent(timeout));
     let (durables, recorded) = (Arc::clone(&context.server().durables), Arc::clone(open));
-    match context.work(move || durables.write_record(&recorded)).await {
+    match context.on_own_folder(move || durables.write_record(&recorded)).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
             tracing::error!(%error, share = %open.tree.share, "an open cannot be recorded, so it is not persistent");
@@ -342,10 +342,10 @@ async fn close(context: &Context, open: &Arc<Open>) -> Result<(), Refusal> {
         Some(session) => session.remove_open(open.id),
         None => server.durables.take(open.id),
     };
-    match taken {
-        Some(open) => context.on_pool(move || open.close(&server)).await,
-        None => Ok(()),
+    if let Some(open) = taken {
+        server.close_all(vec![open]).await;
     }
+    Ok(())
 }
 
 impl Reconnect {

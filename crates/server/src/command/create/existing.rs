@@ -62,8 +62,11 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     }
     let known = found.base().metadata()?;
     check_attributes(plan, &known)?;
-    let granted = granted(context, plan, &found, &path, &known)?;
-    let maximal = plan.wants_maximal.then(|| maximal(context, &found, &path, &known)).transpose()?;
+    let granted = granted(context, plan, &found, &path, &known).await?;
+    let maximal = match plan.wants_maximal {
+        true => Some(maximal(context, &found, &path, &known).await?),
+        false => None,
+    };
     if plan.overwrites() {
         context.require_writable()?;
     }
@@ -80,7 +83,13 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     };
     let usage = super::usage(granted | overwrite_access(plan));
     if kind != Kind::Directory {
-        found.node.prepare(usage)?;
+        match found.node.try_prepare(usage) {
+            Err(Error::WouldBlock) => {
+                let node = Arc::clone(&found.node);
+                context.work(move || node.prepare(usage)).await??;
+            }
+            prepared => prepared?,
+        }
     }
     let action =
         if plan.overwrites() { overwrite(context, plan, &found, &known, &path).await? } else { CreateAction::OPENED };
@@ -114,7 +123,13 @@ fn check_attributes(plan: &Plan, known: &Metadata) -> Result<(), Status> {
 }
 
 /// The rights of the open: by descriptor, by the directory's DELETE_CHILD, by attributes, by share.
-fn granted(context: &Context, plan: &Plan, found: &Found, path: &SharePath, known: &Metadata) -> Result<u32, Refusal> {
+async fn granted(
+    context: &Context,
+    plan: &Plan,
+    found: &Found,
+    path: &SharePath,
+    known: &Metadata,
+) -> Result<u32, Refusal> {
     let overwriting = match plan.disposition {
         CreateDisposition::SUPERSEDE => DELETE | WRITE_DATA,
         CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF => WRITE_DATA | WRITE_EA | WRITE_ATTRIBUTES,
@@ -127,7 +142,7 @@ fn granted(context: &Context, plan: &Plan, found: &Found, path: &SharePath, know
     let granted = match checked {
         Err(refusal) if refusal.status == Status::ACCESS_DENIED => {
             // Who may delete in a directory may delete what is in it, and see its attributes where the directory may be listed.
-            let lent = lent(context, path, 0)? & needed;
+            let lent = lent(context, path, 0).await? & needed;
             if lent == 0 {
                 return Err(refusal);
             }
@@ -135,7 +150,7 @@ fn granted(context: &Context, plan: &Plan, found: &Found, path: &SharePath, know
         }
         checked => checked?,
     };
-    let lent = if plan.desired & MAXIMUM_ALLOWED != 0 { lent(context, path, granted)? } else { 0 };
+    let lent = if plan.desired & MAXIMUM_ALLOWED != 0 { lent(context, path, granted).await? } else { 0 };
     let granted = granted | lent | (needed & SYNCHRONIZE);
     if granted == 0 {
         return Err(Status::ACCESS_DENIED.into());
@@ -145,11 +160,11 @@ fn granted(context: &Context, plan: &Plan, found: &Found, path: &SharePath, know
 }
 
 /// Everything that could be granted (the MxAc context).
-fn maximal(context: &Context, found: &Found, path: &SharePath, known: &Metadata) -> Result<u32, Refusal> {
+async fn maximal(context: &Context, found: &Found, path: &SharePath, known: &Metadata) -> Result<u32, Refusal> {
     let session = context.session()?;
     let user = session.user.load();
     let granted = access::check_node(&user, &**found.base(), MAXIMUM_ALLOWED)?;
-    let granted = granted | lent(context, path, granted)?;
+    let granted = granted | lent(context, path, granted).await?;
     Ok(within(context, granted, known)?)
 }
 
@@ -162,21 +177,26 @@ fn within(context: &Context, granted: u32, known: &Metadata) -> Result<u32, Stat
 }
 
 /// What the directory lends of what lacks beside `granted` (MS-FSA 2.1.5.1.2.1).
-fn lent(context: &Context, path: &SharePath, granted: u32) -> Result<u32, Refusal> {
+async fn lent(context: &Context, path: &SharePath, granted: u32) -> Result<u32, Refusal> {
     let by = [(DELETE, DELETE_CHILD), (READ_ATTRIBUTES, wire::security::access::READ_DATA)];
     if by.iter().all(|(right, _)| granted & right != 0) {
         return Ok(0);
     }
     let session = context.session()?;
     let user = session.user.load();
-    let Some(parent) = parent(context, path)? else { return Ok(0) };
+    let Some(parent) = parent(context, path).await? else { return Ok(0) };
     let lent = by.into_iter().filter(|(_, by)| access::check_node(&user, &*parent, *by).is_ok());
     Ok(lent.fold(0, |lent, (right, _)| lent | right))
 }
 
-fn parent(context: &Context, path: &SharePath) -> Result<Option<Arc<dyn Node>>, Refusal> {
+async fn parent(context: &Context, path: &SharePath) -> Result<Option<Arc<dyn Node>>, Refusal> {
     let Some(parent) = path.parent() else { return Ok(None) };
-    match context.store()?.resolve(&parent, store::Use::Metadata)? {
+    let store = Arc::clone(context.store()?);
+    let resolved = match store.try_resolve(&parent, store::Use::Metadata) {
+        Err(Error::WouldBlock) => context.work(move || store.resolve(&parent, store::Use::Metadata)).await?,
+        resolved => resolved,
+    };
+    match resolved? {
         store::Resolved::Found { node, .. } => Ok(Some(node)),
         store::Resolved::Missing { .. } => Ok(None),
     }

@@ -288,7 +288,7 @@ fn keep(context: &Context, id: OpenId, target: Target, line: Arc<Line>, granted:
     let tree = Arc::clone(context.tree()?);
     let open = Arc::new(Open::new(id, line, session.user.load_full(), tree, target, granted));
     if let Err(status) = session.add_open(Arc::clone(&open)) {
-        open.close(context.server());
+        context.server().close_on_pool(vec![open]);
         return Err(status.into());
     }
     Ok(open)

@@ -31,7 +31,7 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
     }
     open.require(WRITE_DATA)?;
     context.require_writable()?;
-    let length = file.node.try_metadata().or_else(|_| file.node.metadata())?.length;
+    let length = context.length().await?;
     let mut pages = Vec::new();
     for range in asked.ranges() {
         let range = whole_pages(range.offset, range.length, length).ok_or(Status::INTEGER_OVERFLOW)?;

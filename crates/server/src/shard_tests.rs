@@ -1,0 +1,168 @@
+//! No command waits for a device on its shard: here the thread is marked as one, and the store panics where a call may wait.
+
+use std::sync::Arc;
+
+use store::waiting::{self, Forbidden};
+use store::{DirectoryStore, Store};
+use tempfile::TempDir;
+use tokio::task::LocalSet;
+use wire::Utf16;
+use wire::codec::utf16_bytes;
+use wire::command::close::{CloseFlags, CloseRequest};
+use wire::command::create::{CreateDisposition, CreateOptions, CreateResponse};
+use wire::command::flush::FlushRequest;
+use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
+use wire::command::query_directory::QueryDirectoryRequest;
+use wire::command::query_info::{InfoType, QueryInfoRequest};
+use wire::command::read::ReadRequest;
+use wire::command::set_info::SetInfoRequest;
+use wire::command::write::{WriteFlags, WriteRequest};
+use wire::fscc::FileClass;
+use wire::fscc::file::{Allocation, Basic, EndOfFile};
+use wire::fscc::rename::{Disposition, Rename};
+use wire::fscc::{FileAttributes, FileSystemClass};
+use wire::ids::{Command, FileId};
+use wire::security::SecurityInformation;
+use wire::status::Status;
+
+use crate::admin::Signing;
+use crate::testing::{Peer, server_with};
+
+/// A client of a folder whose file system may wait, on a thread that may not; `None` where temporary files are memory.
+async fn peer() -> Option<(TempDir, Peer)> {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), Default::default()).unwrap());
+    if store.facts().never_blocks {
+        return None;
+    }
+    waiting::forbid(Forbidden::Panics);
+    let server = server_with(Signing::Enabled, store);
+    let pool = server.pool.clone();
+    waiting::discard_to(Box::new(move |volume, discarded| pool.discard(volume, discarded)));
+    Some((folder, Peer::sign_in(&server).await))
+}
+
+async fn expect(peer: &mut Peer, command: Command, body: impl FnOnce(&mut Vec<u8>)) {
+    let status = peer.ask(command, body).await.status();
+    assert_eq!(status, Status::SUCCESS, "{command:?}");
+}
+
+async fn write(peer: &mut Peer, file_id: FileId, flags: WriteFlags) {
+    let data = [7; 10_000];
+    let request = WriteRequest { file_id, data: &data, flags, ..WriteRequest::default() };
+    expect(peer, Command::WRITE, |body| request.encode(body)).await;
+}
+
+async fn list(peer: &mut Peer, directory: FileId) {
+    let pattern = utf16_bytes("*");
+    let request = QueryDirectoryRequest {
+        class: FileClass::ID_BOTH_DIRECTORY,
+        file_id: directory,
+        pattern: Utf16::new(&pattern).unwrap(),
+        output_buffer_length: 65_536,
+        ..QueryDirectoryRequest::default()
+    };
+    expect(peer, Command::QUERY_DIRECTORY, |body| request.encode(body)).await;
+}
+
+#[tokio::test]
+async fn no_command_waits_for_a_device_on_its_shard() {
+    let use_all = async {
+        let Some((_folder, mut peer)) = peer().await else { return };
+        for name in ["file", "file:stream"] {
+            let file = peer.open(name).await;
+            write(&mut peer, file, WriteFlags::NONE).await;
+            write(&mut peer, file, WriteFlags::WRITE_THROUGH).await;
+            let read = ReadRequest { file_id: file, length: 10_000, ..ReadRequest::default() };
+            expect(&mut peer, Command::READ, |body| read.encode(body)).await;
+            let flush = FlushRequest { file_id: file, ..FlushRequest::default() };
+            expect(&mut peer, Command::FLUSH, |body| flush.encode(body)).await;
+            change(&mut peer, file).await;
+            ask(&mut peer, file).await;
+            control(&mut peer, file).await;
+            let close = CloseRequest { flags: CloseFlags::POSTQUERY_ATTRIB, file_id: file };
+            expect(&mut peer, Command::CLOSE, |body| close.encode(body)).await;
+        }
+        for disposition in [CreateDisposition::OVERWRITE_IF, CreateDisposition::SUPERSEDE, CreateDisposition::OPEN] {
+            let answer = peer.create("file", |request| request.disposition = disposition).await;
+            peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
+        }
+        let directory = peer.open_directory("dir").await;
+        let inside = peer.open("dir\\inside").await;
+        list(&mut peer, directory).await;
+        peer.close(directory).await;
+        let mut renamed = Vec::new();
+        Rename::encode("dir\\renamed", false, &mut renamed);
+        assert_eq!(peer.set(inside, FileClass::RENAME, &renamed).await, Status::SUCCESS);
+        let mut deletes = Vec::new();
+        Disposition { delete_pending: true }.encode(&mut deletes);
+        assert_eq!(peer.set(inside, FileClass::DISPOSITION, &deletes).await, Status::SUCCESS);
+        peer.close(inside).await;
+        let answer = peer.create("dir", |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
+        peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
+        let file = peer.open("left open").await;
+        write(&mut peer, file, WriteFlags::NONE).await;
+        peer.disconnect();
+    };
+    LocalSet::new().run_until(use_all).await;
+}
+
+async fn change(peer: &mut Peer, file: FileId) {
+    let (mut basic, mut allocation, mut end_of_file) = (Vec::new(), Vec::new(), Vec::new());
+    Basic { attributes: FileAttributes::NOT_CONTENT_INDEXED, ..Basic::default() }.encode(&mut basic);
+    Allocation { allocation: 1 << 20 }.encode(&mut allocation);
+    EndOfFile { end_of_file: 20_000 }.encode(&mut end_of_file);
+    let sets = [(FileClass::BASIC, basic), (FileClass::ALLOCATION, allocation), (FileClass::END_OF_FILE, end_of_file)];
+    for (class, buffer) in sets {
+        assert_eq!(peer.set(file, class, &buffer).await, Status::SUCCESS, "{class:?}");
+    }
+}
+
+async fn ask(peer: &mut Peer, file: FileId) {
+    for class in [FileClass::ALL, FileClass::EA, FileClass::STREAM, FileClass::NETWORK_OPEN] {
+        assert_eq!(peer.query(file, class, 65_536).await.status(), Status::SUCCESS, "{class:?}");
+    }
+    let security = QueryInfoRequest {
+        info_type: InfoType::SECURITY,
+        additional_information: SecurityInformation::DACL.0,
+        output_buffer_length: 65_536,
+        file_id: file,
+        ..QueryInfoRequest::default()
+    };
+    let answer = peer.ask(Command::QUERY_INFO, |body| security.encode(body)).await;
+    assert_eq!(answer.status(), Status::SUCCESS);
+    let descriptor = wire::command::query_info::QueryInfoResponse::decode(&answer.message).unwrap().output.to_vec();
+    let set = SetInfoRequest {
+        info_type: InfoType::SECURITY,
+        additional_information: SecurityInformation::DACL.0,
+        file_id: file,
+        buffer: &descriptor,
+        ..SetInfoRequest::default()
+    };
+    expect(peer, Command::SET_INFO, |body| set.encode(body)).await;
+    for class in [FileSystemClass::FULL_SIZE, FileSystemClass::VOLUME] {
+        let request = QueryInfoRequest {
+            info_type: InfoType::FILESYSTEM,
+            class: class.into(),
+            output_buffer_length: 65_536,
+            file_id: file,
+            ..QueryInfoRequest::default()
+        };
+        expect(peer, Command::QUERY_INFO, |body| request.encode(body)).await;
+    }
+}
+
+async fn control(peer: &mut Peer, file: FileId) {
+    let zeros: Vec<u8> = [0u64, 4096].iter().flat_map(|number| number.to_le_bytes()).collect();
+    for (ctl_code, input) in [(CtlCode::SET_ZERO_DATA, &zeros[..]), (CtlCode::QUERY_ALLOCATED_RANGES, &zeros[..])] {
+        let request = IoctlRequest {
+            ctl_code,
+            file_id: file,
+            max_output_response: 65_536,
+            flags: IoctlFlags::IS_FSCTL,
+            input,
+            ..IoctlRequest::default()
+        };
+        expect(peer, Command::IOCTL, |body| request.encode(body)).await;
+    }
+}
