@@ -23,27 +23,28 @@ pub struct Error {
     fault: Fault,
     what: String,
     remedy: String,
+    is_busy: bool,
 }
 
 impl Error {
     /// An argument that can never be right.
     pub fn argument(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Error { fault: Fault::Argument, what: what.into(), remedy: remedy.into() }
+        Error { fault: Fault::Argument, what: what.into(), remedy: remedy.into(), is_busy: false }
     }
 
     /// Something named does not exist.
     pub fn missing(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Error { fault: Fault::Missing, what: what.into(), remedy: remedy.into() }
+        Error { fault: Fault::Missing, what: what.into(), remedy: remedy.into(), is_busy: false }
     }
 
     /// Something exists already or is in use.
     pub fn conflict(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Error { fault: Fault::Conflict, what: what.into(), remedy: remedy.into() }
+        Error { fault: Fault::Conflict, what: what.into(), remedy: remedy.into(), is_busy: false }
     }
 
     /// The machine did not do its part.
     pub fn machine(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Error { fault: Fault::Machine, what: what.into(), remedy: remedy.into() }
+        Error { fault: Fault::Machine, what: what.into(), remedy: remedy.into(), is_busy: false }
     }
 
     /// The operating system refused to do `what` with `path`.
@@ -59,6 +60,11 @@ impl Error {
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
         self.fault
+    }
+
+    /// True where another program has held the catalog for too long.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy
     }
 
     /// What happened.
@@ -97,6 +103,7 @@ impl From<rusqlite::Error> for Error {
             }
             _ => "check the data folder and the disk under it",
         };
-        Error::machine(what, remedy)
+        let is_busy = matches!(cause.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
+        Error { is_busy, ..Error::machine(what, remedy) }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::Error;
 
@@ -11,6 +13,8 @@ use crate::Error;
 const OTHERS: u32 = 0o077;
 /// Bytes of a lock file that are read to name its holder.
 const HOLDER_BYTES_MAX: u64 = 20;
+/// How often it is looked whether a lock is free.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A data folder that exists and that nobody but its owner can enter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,12 +112,53 @@ impl DataFolder {
         Ok(Lock { _file: file })
     }
 
-    /// Waits for the turn to open the catalog.
-    pub(crate) fn turn_to_open(&self) -> Result<Lock, Error> {
+    /// Waits for the turn to open the catalog, for so long at most.
+    pub(crate) fn turn_to_open(&self, patience: Duration) -> Result<Lock, Error> {
         let path = self.path.join("catalog.lock");
-        let file = private_file(&path).and_then(|file| file.lock().map(|()| file));
-        Ok(Lock { _file: file.map_err(|e| Error::system("lock", &path, &e))? })
+        let failed = |e: io::Error| Error::system("lock", &path, &e);
+        let file = private_file(&path).map_err(failed)?;
+        let until = Instant::now() + patience;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Lock { _file: file }),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOOK_AGAIN),
+                Err(TryLockError::WouldBlock) => return Err(held(&path)),
+                Err(TryLockError::Error(e)) => return Err(failed(e)),
+            }
+        }
     }
+
+    /// True where a server has kept something here before.
+    pub(crate) fn was_served(&self) -> bool {
+        [self.opens(), self.first_share()].iter().any(|path| path.symlink_metadata().is_ok())
+    }
+}
+
+/// Somebody else holds the lock of the file at `path`.
+pub(crate) fn held(path: &Path) -> Error {
+    let holders = holders(path).map_or(String::new(), |processes| format!(" (process {processes})"));
+    Error::machine(
+        format!("another program has held {} for seconds{holders}", path.display()),
+        "try again, or end that program",
+    )
+}
+
+/// The other processes that have locks on a file, as the kernel tells (`/proc/locks`); `None` where it does not.
+fn holders(path: &Path) -> Option<String> {
+    let inode = format!(":{}", fs::metadata(path).ok()?.ino());
+    let own = std::process::id().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let mut processes: Vec<&str> = locks
+        .lines()
+        .filter_map(|line| {
+            // `1: POSIX  ADVISORY  WRITE 1234 08:01:5678 0 EOF`
+            let words: Vec<&str> = line.split_whitespace().skip_while(|word| *word != "ADVISORY").collect();
+            (words.get(3)?.ends_with(&inode) && words[2] != own).then(|| words[2])
+        })
+        .collect();
+    processes.sort_unstable();
+    processes.dedup();
+    (!processes.is_empty()).then(|| processes.join(", "))
 }
 
 /// Opens a file for reading and writing, making it so that only its owner can.
@@ -165,6 +210,18 @@ mod tests {
         assert_eq!(error.fault(), Fault::Missing);
         assert!(DataFolder::open(&place.path().join("nowhere")).is_err());
         assert!(!place.path().join("nowhere").exists());
+    }
+
+    #[test]
+    fn wait_for_the_catalog_is_bounded_and_names_who_has_it() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = DataFolder::create(&place.path().join("data")).unwrap();
+        let turn = folder.turn_to_open(Duration::ZERO).unwrap();
+        let error = folder.turn_to_open(Duration::ZERO).unwrap_err();
+        assert_eq!(error.fault(), Fault::Machine);
+        assert!(error.what().contains("catalog.lock"), "{error}");
+        drop(turn);
+        assert!(folder.turn_to_open(Duration::ZERO).is_ok());
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod compare;
 mod data;
 mod hints;
 mod live;
+mod log;
 mod output;
 mod raw_end;
 mod remote;
@@ -15,6 +16,7 @@ mod signals;
 mod table;
 mod user;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -25,7 +27,8 @@ use crate::output::Output;
 
 fn main() -> ExitCode {
     run(Arguments::parse()).unwrap_or_else(|error| {
-        eprintln!("error: {}\nhelp: {}", error.what(), error.remedy());
+        // Nobody may be there to read it.
+        let _ = writeln!(io::stderr(), "error: {}\nhelp: {}", error.what(), error.remedy());
         match error.fault() {
             Fault::Argument => ExitCode::from(2),
             Fault::Missing | Fault::Conflict | Fault::Machine => ExitCode::from(1),

@@ -1,7 +1,7 @@
 //! `multilane serve`.
 
 use std::fs;
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use serde::Serialize;
 use server::admin::{Advertise, Anonymous, Estate, OwnAddresses, Sealing, Signing};
 use server::{Config, Server};
 use tracing::{error, info, warn};
-use tracing_subscriber::EnvFilter;
 
 use crate::arguments::{Nobody, Serve, When};
 use crate::data;
 use crate::hints::{self, Hints};
+use crate::log;
 use crate::output::{self, Output};
 use crate::signals::{Wish, Wishes};
 
@@ -37,7 +37,7 @@ struct Ready {
 }
 
 pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), Error> {
-    log_to_standard_error()?;
+    let _log = log::to_standard_error()?;
     let folder = DataFolder::create(path)?;
     let _lock = folder.lock()?;
     let mut catalog = Catalog::open(&folder)?;
@@ -58,7 +58,9 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
         error!(%cause, "the catalog was not read again");
     }
     info!(?listen, data = %folder.path().display(), shares = estate.shares.len(), "serving");
-    announce(&folder, listen, &estate, output)?;
+    if let Err(cause) = announce(&folder, listen, &estate, output) {
+        warn!(%cause, "nobody was told that the server is ready");
+    }
     drop(estate);
     while wishes.next() == Wish::Reload {
         if let Err(cause) = reload(&control, &*server.admin()) {
@@ -69,16 +71,6 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     drop(socket);
     server.stop(PATIENCE);
     info!("ended");
-    Ok(())
-}
-
-fn log_to_standard_error() -> Result<(), Error> {
-    let filter = std::env::var("MULTILANE_LOG").unwrap_or_else(|_| "info".to_owned());
-    let filter = EnvFilter::try_new(&filter).map_err(|cause| {
-        Error::argument(format!("MULTILANE_LOG is not understood: {cause}"), "use a level such as info or debug")
-    })?;
-    let ansi = io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(ansi).init();
     Ok(())
 }
 

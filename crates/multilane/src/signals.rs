@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use load::engine::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
@@ -41,13 +41,18 @@ impl Wishes {
         for signal in [SIGTERM, SIGINT] {
             flag::register_conditional_shutdown(signal, IMPATIENT, Arc::clone(&ending))?;
         }
-        Ok(Wishes { signals: Signals::new([SIGHUP, SIGTERM, SIGINT])?, ending })
+        // SIGUSR1 and SIGUSR2 mean nothing here; left alone they would end the process.
+        Ok(Wishes { signals: Signals::new([SIGHUP, SIGTERM, SIGINT, SIGUSR1, SIGUSR2])?, ending })
     }
 
     /// Waits for the next. Once the end was asked for, asking again ends the process at once.
     pub(crate) fn next(&mut self) -> Wish {
-        if self.signals.forever().next() == Some(SIGHUP) {
-            return Wish::Reload;
+        for signal in self.signals.forever() {
+            match signal {
+                SIGHUP => return Wish::Reload,
+                SIGUSR1 | SIGUSR2 => tracing::info!(signal, "a signal without a meaning was passed over"),
+                _ => break,
+            }
         }
         self.ending.store(true, Ordering::Release);
         Wish::End

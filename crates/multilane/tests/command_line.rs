@@ -118,6 +118,17 @@ impl Drop for Server {
 }
 
 #[test]
+fn signals_without_a_meaning_end_nothing() {
+    let place = Place::with_account();
+    let server = place.serve(&[]);
+    for signal in ["-USR1", "-USR2", "-HUP"] {
+        server.signal(signal);
+    }
+    place.done(&["sessions"]);
+    server.end();
+}
+
+#[test]
 fn first_start_makes_an_account_and_a_share() {
     let place = Place::new();
     let server = place.serve(&[]);

@@ -19,7 +19,7 @@ pub use settings::{Dialect, StoredSettings};
 pub use shares::{NewShare, ShareChanges, ShareRecord, Source};
 pub use users::User;
 
-use crate::{AccountName, DataFolder, Error};
+use crate::{AccountName, DataFolder, Error, folder};
 
 /// How long a program waits for another's change: changes take milliseconds, so longer means that somebody hangs.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -46,17 +46,13 @@ impl Catalog {
     pub fn open(folder: &DataFolder) -> Result<Self, Error> {
         let path = folder.catalog();
         // One program at a time: SQLite does not wait for another that is changing the journal's mode.
-        let turn = folder.turn_to_open()?;
+        let turn = folder.turn_to_open(WAIT_MAX)?;
+        refuse_emptied(folder, &path)?;
         make_private(&path).map_err(|e| Error::system("open the catalog", &path, &e))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&path, flags)?;
-        connection.busy_timeout(WAIT_MAX)?;
-        connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-        connection.pragma_update(None, "synchronous", "full")?;
-        connection.pragma_update(None, "foreign_keys", true)?;
-        connection.pragma_update(None, "trusted_schema", false)?;
-        schema::raise(&mut connection)?;
-        settings::fill(&mut connection)?;
+        let prepared = prepare(&mut connection);
+        prepared.map_err(|error| if error.is_busy() { folder::held(&path) } else { error })?;
         drop(turn);
         Ok(Catalog { connection, folder: folder.path().to_owned() })
     }
@@ -79,6 +75,32 @@ impl Catalog {
         transaction.commit()?;
         Ok(result)
     }
+}
+
+fn prepare(connection: &mut Connection) -> Result<(), Error> {
+    connection.busy_timeout(WAIT_MAX)?;
+    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    schema::raise(connection)?;
+    settings::fill(connection)
+}
+
+/// An empty catalog is a new one to SQLite. Where a server ran before it is one that was lost, and a new one would have other keys.
+fn refuse_emptied(folder: &DataFolder, path: &Path) -> Result<(), Error> {
+    let holds_nothing = |path: &Path| fs::metadata(path).map_or(true, |file| file.len() == 0);
+    let is_emptied = path.exists() && holds_nothing(path) && holds_nothing(&path.with_extension("db-wal"));
+    if !is_emptied || !folder.was_served() {
+        return Ok(());
+    }
+    Err(Error::machine(
+        format!(
+            "the catalog {} is empty, though a server has run here: its accounts, users and shares are lost",
+            path.display()
+        ),
+        "restore catalog.db from a copy, or remove it to begin anew with new keys",
+    ))
 }
 
 /// Makes the file of a new catalog; SQLite gives its other files the same mode. An existing file must not be opened

@@ -51,6 +51,21 @@ fn share(name: &str) -> ShareName {
 }
 
 #[test]
+fn emptied_catalog_is_no_first_start() {
+    let (_place, folder) = place();
+    // What a first start leaves that was cut off before anything was in the catalog is begun again.
+    fs::write(folder.catalog(), "").unwrap();
+    drop(Catalog::open(&folder).unwrap());
+    fs::create_dir(folder.opens()).unwrap();
+    drop(Catalog::open(&folder).unwrap());
+    fs::write(folder.catalog(), "").unwrap();
+    let error = Catalog::open(&folder).unwrap_err();
+    assert!(error.what().contains("is empty") && error.remedy().contains("restore"), "{error}");
+    fs::remove_file(folder.catalog()).unwrap();
+    assert!(Catalog::open(&folder).unwrap().is_new().unwrap());
+}
+
+#[test]
 fn files_are_for_their_owner_only() {
     let (_place, folder) = place();
     let mut catalog = Catalog::open(&folder).unwrap();

@@ -1,8 +1,8 @@
-//! The server's side of the admin socket: one thread, one command at a time.
+//! The server's side of the admin socket: a thread for each command under way, so that none waits for who says nothing.
 
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -21,8 +21,10 @@ use super::{REQUEST_BYTES_MAX, Reply, Request};
 use crate::views::{Interface, OpenFile, Session, Status};
 use crate::{Control, DataFolder, Error};
 
-/// How long one command may keep the next one waiting.
+/// How long a client may take to say what it wants, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Connections at a time. Beyond that the one ends that has been silent for longest.
+const CONNECTIONS_MAX: usize = 32;
 /// The pause after an accept that failed, so that a full file table does not spin the thread.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -49,6 +51,14 @@ struct Desk {
     control: Arc<Mutex<Control>>,
     admin: Arc<dyn Admin>,
     facts: Facts,
+    visitors: Mutex<Vec<Arc<Visitor>>>,
+}
+
+/// One connection.
+struct Visitor {
+    stream: UnixStream,
+    /// It has said what it wants, and waits for the answer.
+    served: AtomicBool,
 }
 
 impl AdminSocket {
@@ -62,7 +72,8 @@ impl AdminSocket {
         let path = folder.socket();
         let listener = bind(&path).map_err(|e| Error::system("open the admin socket", &path, &e))?;
         let ending = Arc::new(AtomicBool::new(false));
-        let (desk, ended) = (Desk { control, admin, facts }, Arc::clone(&ending));
+        let desk = Arc::new(Desk { control, admin, facts, visitors: Mutex::default() });
+        let ended = Arc::clone(&ending);
         let thread = thread::Builder::new().name("admin".to_owned()).spawn(move || desk.serve(&listener, &ended));
         let thread = thread.map_err(|e| Error::machine(format!("no thread for the admin socket: {e}"), "try again"))?;
         Ok(AdminSocket { path, ending, thread: Some(thread) })
@@ -83,34 +94,58 @@ impl Drop for AdminSocket {
 }
 
 impl Desk {
-    fn serve(&self, listener: &UnixListener, ending: &AtomicBool) {
+    fn serve(self: &Arc<Self>, listener: &UnixListener, ending: &AtomicBool) {
         loop {
             let accepted = listener.accept();
             if ending.load(Ordering::Acquire) {
                 return;
             }
-            match accepted {
-                Ok((stream, _)) => {
-                    if let Err(cause) = self.attend(&stream) {
-                        warn!(%cause, "admin socket: a command was not answered");
-                    }
-                }
-                Err(cause) => {
-                    warn!(%cause, "admin socket: no connection accepted");
-                    thread::sleep(PAUSE);
-                }
+            if let Err(cause) = accepted.and_then(|(stream, _)| self.welcome(stream)) {
+                warn!(%cause, "admin socket: a connection was not taken");
+                thread::sleep(PAUSE);
             }
         }
     }
 
+    /// Attends to a connection on a thread of its own.
+    fn welcome(self: &Arc<Self>, stream: UnixStream) -> io::Result<()> {
+        let visitor = Arc::new(Visitor { stream, served: AtomicBool::new(false) });
+        let mut visitors = self.visitors.lock();
+        if visitors.len() >= CONNECTIONS_MAX {
+            let silent = visitors.iter().position(|visitor| !visitor.served.load(Ordering::Acquire));
+            let Some(silent) = silent else { return Err(io::Error::other("too many commands are under way")) };
+            let _ = visitors.remove(silent).stream.shutdown(Shutdown::Both);
+        }
+        visitors.push(Arc::clone(&visitor));
+        drop(visitors);
+        let (desk, attended) = (Arc::clone(self), Arc::clone(&visitor));
+        let spawned = thread::Builder::new().name("admin-command".to_owned()).spawn(move || {
+            if let Err(cause) = desk.attend(&attended) {
+                warn!(%cause, "admin socket: a command was not answered");
+            }
+            desk.forget(&attended);
+        });
+        if spawned.is_err() {
+            self.forget(&visitor);
+        }
+        spawned.map(drop)
+    }
+
+    fn forget(&self, visitor: &Arc<Visitor>) {
+        self.visitors.lock().retain(|known| !Arc::ptr_eq(known, visitor));
+    }
+
     /// Answers request after request of one connection.
-    fn attend(&self, stream: &UnixStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
+    fn attend(&self, visitor: &Visitor) -> io::Result<()> {
+        let stream = &visitor.stream;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut reader = BufReader::new(stream);
+        let mut reader = BufReader::new(Hurried { stream, until: Instant::now() });
         loop {
+            visitor.served.store(false, Ordering::Release);
+            reader.get_mut().until = Instant::now() + PATIENCE;
             let mut line = Vec::new();
             reader.by_ref().take(REQUEST_BYTES_MAX).read_until(b'\n', &mut line)?;
+            visitor.served.store(true, Ordering::Release);
             if line.is_empty() {
                 return Ok(());
             }
@@ -152,6 +187,23 @@ impl Desk {
             connections: self.admin.connections(),
             problems: self.control.lock().problems().to_vec(),
         }
+    }
+}
+
+/// A stream of which all must have come by a moment, however many reads that takes.
+struct Hurried<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl Read for Hurried<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        (&mut &*self.stream).read(into)
     }
 }
 

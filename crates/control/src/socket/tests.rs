@@ -298,6 +298,15 @@ fn nonsense_is_answered_or_cut_off_and_the_next_command_works() {
     assert!(ask::<Status>(&running.folder, &Request::Status).unwrap().is_some());
 }
 
+#[test]
+fn silent_clients_keep_no_command_waiting() {
+    let running = running();
+    let silent: Vec<_> = (0..300).map(|_| UnixStream::connect(running.folder.socket()).unwrap()).collect();
+    // Each of them may take two seconds to say something, and a command does not wait for ten minutes.
+    assert!(ask::<Status>(&running.folder, &Request::Status).unwrap().is_some());
+    drop(silent);
+}
+
 fn ram(name: &str) -> NewShare {
     NewShare {
         name: name.parse().unwrap(),

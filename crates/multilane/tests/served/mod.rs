@@ -22,9 +22,15 @@ impl Served {
 
     /// Starts it with more arguments, with several channels allowed.
     pub(crate) fn with(arguments: &[&str]) -> Self {
+        Served::logging(arguments, Stdio::null())
+    }
+
+    /// The same, with its log at level debug going to `log`.
+    pub(crate) fn logging(arguments: &[&str], log: impl Into<Stdio>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = program(&folder, &[&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        command.env("MULTILANE_LOG", "debug");
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let ready: Value = serde_json::from_str(&line).unwrap();

@@ -1,0 +1,115 @@
+//! How many lines of one kind the log takes: a place in the program may write a burst, and from there on so many a second.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tracing::callsite::Identifier;
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+/// Lines that one place in the program may write at once.
+const BURST: u32 = 200;
+/// From there on it writes one in this time.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// The limit, for all places. Lines of the levels debug and trace are not counted: who asks for them wants them all.
+#[derive(Clone)]
+pub(super) struct Limit(Arc<Inner>);
+
+struct Inner {
+    began: Instant,
+    /// As many as the program has places that log.
+    places: Mutex<HashMap<Identifier, Place>>,
+}
+
+struct Place {
+    name: &'static str,
+    line: u32,
+    /// When the lines written so far are paid for.
+    paid: Duration,
+    left_out: u64,
+}
+
+impl Limit {
+    pub(super) fn new(now: Instant) -> Self {
+        Limit(Arc::new(Inner { began: now, places: Mutex::default() }))
+    }
+
+    /// What was left out since the last time: where it would have come from, and how many lines.
+    pub(super) fn take_left_out(&self) -> Vec<(String, u64)> {
+        let mut places = self.0.places.lock();
+        let places = places.values_mut().filter(|place| place.left_out > 0);
+        places.map(|place| (format!("{}:{}", place.name, place.line), std::mem::take(&mut place.left_out))).collect()
+    }
+
+    fn takes(&self, metadata: &'static Metadata<'static>, now: Instant) -> bool {
+        if *metadata.level() > Level::INFO {
+            return true;
+        }
+        let now = now.saturating_duration_since(self.0.began);
+        let mut places = self.0.places.lock();
+        let place = places.entry(metadata.callsite()).or_insert_with(|| Place {
+            name: metadata.target(),
+            line: metadata.line().unwrap_or(0),
+            paid: Duration::ZERO,
+            left_out: 0,
+        });
+        let paid = place.paid.max(now) + EVERY;
+        let takes = paid <= now + EVERY * BURST;
+        match takes {
+            true => place.paid = paid,
+            false => place.left_out += 1,
+        }
+        takes
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Limit {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
+        self.takes(event.metadata(), Instant::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex as StdMutex;
+
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    /// Remembers where events came from.
+    #[derive(Clone, Default)]
+    struct Seen(Arc<StdMutex<Vec<&'static Metadata<'static>>>>);
+
+    impl<S: Subscriber> Layer<S> for Seen {
+        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+            self.0.lock().unwrap().push(event.metadata());
+        }
+    }
+
+    #[test]
+    fn one_place_fills_no_log_and_takes_nothing_from_another() {
+        let seen = Seen::default();
+        let subscriber = tracing_subscriber::registry().with(seen.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!("one");
+            tracing::info!("other");
+            tracing::debug!("for who wants all");
+        });
+        let seen = seen.0.lock().unwrap();
+        let [one, other, all] = seen[..] else { panic!("three places") };
+        let now = Instant::now();
+        let limit = Limit::new(now);
+        assert_eq!((0..1_000).filter(|_| limit.takes(one, now)).count(), 200);
+        assert!(limit.takes(other, now));
+        assert_eq!((0..1_000).filter(|_| limit.takes(all, now)).count(), 1_000);
+        let left_out = limit.take_left_out();
+        assert!(matches!(&left_out[..], [(_, 800)]), "{left_out:?}");
+        assert!(limit.take_left_out().is_empty());
+        assert_eq!((0..100).filter(|_| limit.takes(one, now + Duration::from_secs(1))).count(), 10);
+    }
+}

@@ -1,0 +1,139 @@
+//! Lines that wait to be written. Who leaves one never waits and never fails.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Bytes of lines that may wait. More are lost.
+const BYTES_MAX: usize = 1 << 20;
+/// The longest line; the rest of it is cut off.
+const LINE_BYTES_MAX: usize = 4 << 10;
+/// The pause after a write that failed, so that a full disk costs nothing.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The queue.
+#[derive(Default)]
+pub(super) struct Queue {
+    inside: Mutex<Inside>,
+    /// Something came, or was written.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Inside {
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+    lost: u64,
+    /// A line is being written.
+    writing: bool,
+}
+
+impl Queue {
+    fn leave(&self, line: &[u8]) {
+        let line = line.get(..LINE_BYTES_MAX).map_or_else(|| line.to_vec(), |start| [start, b"...\n"].concat());
+        let mut inside = self.inside.lock();
+        if inside.bytes + line.len() > BYTES_MAX {
+            inside.lost += 1;
+            return;
+        }
+        inside.bytes += line.len();
+        inside.lines.push_back(line);
+        self.changed.notify_all();
+    }
+
+    /// Writes what comes to `out`, for ever. A line that it does not take is lost.
+    pub(super) fn write_to(&self, mut out: impl Write) {
+        loop {
+            let line = self.next();
+            let written = out.write_all(&line).and_then(|()| out.flush());
+            let mut inside = self.inside.lock();
+            inside.writing = false;
+            inside.lost += u64::from(written.is_err());
+            self.changed.notify_all();
+            drop(inside);
+            if written.is_err() {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    fn next(&self) -> Vec<u8> {
+        let mut inside = self.inside.lock();
+        loop {
+            if let Some(line) = inside.lines.pop_front() {
+                inside.bytes -= line.len();
+                inside.writing = true;
+                return line;
+            }
+            self.changed.wait(&mut inside);
+        }
+    }
+
+    /// Lines that were lost since the last time.
+    pub(super) fn take_lost(&self) -> u64 {
+        std::mem::take(&mut self.inside.lock().lost)
+    }
+
+    /// Waits until all is written, for so long at most.
+    pub(super) fn wait_until_written(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let mut inside = self.inside.lock();
+        while (inside.writing || !inside.lines.is_empty()) && Instant::now() < until {
+            self.changed.wait_until(&mut inside, until);
+        }
+    }
+}
+
+/// What one event writes to.
+pub(super) struct Line<'a>(&'a Queue);
+
+impl Write for Line<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.leave(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A share of the queue for the subscriber.
+#[derive(Clone)]
+pub(super) struct Lines(pub(super) Arc<Queue>);
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_nobody_takes_are_lost_and_counted() {
+        let queue = Queue::default();
+        let line = [b'x'; 1000];
+        (0..2_000).for_each(|_| queue.leave(&line));
+        assert_eq!(queue.take_lost(), 2_000 - (BYTES_MAX / line.len()) as u64);
+        assert_eq!(queue.take_lost(), 0);
+        assert_eq!(queue.next(), line);
+        queue.leave(&line);
+        assert_eq!(queue.take_lost(), 0, "there is room again");
+    }
+
+    #[test]
+    fn a_long_line_is_cut() {
+        let queue = Queue::default();
+        queue.leave(&[b'x'; 100_000]);
+        assert_eq!(queue.next().len(), LINE_BYTES_MAX + 4);
+    }
+}
