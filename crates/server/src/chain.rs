@@ -17,10 +17,11 @@ use crate::command::{self, cancel};
 use crate::connection::{Connection, Disconnect};
 use crate::context::{Context, Outcome, Reply};
 use crate::credits;
-use crate::gate::{self, Meant, Protection};
+use crate::gate::{self, Meant};
 use crate::in_flight::InFlight;
 use crate::open::OpenId;
 use crate::pipeline;
+use crate::proof::{Proof, Sealing};
 use crate::refusal::Refusal;
 use crate::session::Channel;
 use crate::slice::Slice;
@@ -47,9 +48,7 @@ struct Request {
     /// Related, but to nothing.
     is_orphan: bool,
     channel: Option<Rc<Channel>>,
-    /// The session that signed the request, where it has ended or is not bound to this connection (yet): it signs the response.
-    outside: Option<Rc<Channel>>,
-    signed: bool,
+    proof: Proof,
     /// What was found wrong on arrival.
     verdict: Result<(), Status>,
 }
@@ -61,22 +60,27 @@ impl Chain {
         frame: &mut [u8],
         first: Header,
         sealed: Option<&Rc<Channel>>,
+        mut proof_of_first: Option<Proof>,
     ) -> Result<Option<Chain>, Disconnect> {
         let mut requests: Vec<Request> = Vec::with_capacity(1);
         let (mut start, mut header) = (0, first);
         loop {
             let end = end_of(&header, start, frame.len())?;
-            let before = requests.last().map(|request| (request.session_id, request.is_orphan));
+            let place = Place::after(requests.last(), &header, sealed);
+            if header.command != Command::CANCEL {
+                let taken = connection.window.borrow_mut().take(header.message_id, connection.charge(&header));
+                taken.map_err(|_| Disconnect("a message id was used twice or never granted"))?;
+            }
+            let message = &mut frame[start..end];
+            let proof = match (proof_of_first.take(), sealed) {
+                (Some(proof), _) => proof,
+                (None, Some(channel)) => Proof::of_sealed(channel, &header, start == 0)?,
+                (None, None) => Proof::of(connection, &header, place.session_id, message),
+            };
             if header.command == Command::CANCEL {
-                cancel::handle(connection, &header, &mut frame[start..end], sealed);
+                cancel::handle(connection, &header, place.session_id, &proof);
             } else {
-                requests.push(Request::admit(
-                    connection,
-                    (header, start..end),
-                    &mut frame[start..end],
-                    before,
-                    sealed,
-                )?);
+                requests.push(Request::admit(connection, (header, start..end), message, place, proof)?);
             }
             if header.next_command == 0 {
                 break;
@@ -88,6 +92,26 @@ impl Chain {
             return Ok(None);
         }
         Ok(Some(Chain { bytes: Arc::new(frame.to_vec()), requests, sealed: sealed.cloned() }))
+    }
+}
+
+/// What a request is related to.
+struct Place {
+    session_id: SessionId,
+    /// Related, but to nothing: to no request, or to one that is so itself. It is refused (3.3.5.2.7.2).
+    is_orphan: bool,
+}
+
+impl Place {
+    fn after(before: Option<&Request>, header: &Header, sealed: Option<&Rc<Channel>>) -> Self {
+        let related = header.flags.contains(Flags::RELATED_OPERATIONS);
+        let is_orphan = related && before.is_none_or(|before| before.is_orphan);
+        let session_id = match (sealed, before) {
+            (Some(channel), _) => channel.session.id,
+            (None, Some(before)) if related => before.session_id,
+            (None, _) => header.session_id,
+        };
+        Place { session_id, is_orphan }
     }
 }
 
@@ -109,49 +133,31 @@ impl Request {
     fn admit(
         connection: &Connection,
         (header, range): (Header, Range<usize>),
-        message: &mut [u8],
-        before: Option<(SessionId, bool)>,
-        sealed: Option<&Rc<Channel>>,
+        message: &[u8],
+        place: Place,
+        proof: Proof,
     ) -> Result<Request, Disconnect> {
-        let dialect = connection.negotiation.borrow().dialect();
-        let charge = if dialect.is_some_and(|dialect| dialect > Dialect::SMB_2_0_2) { header.credit_charge } else { 1 };
-        let taken = connection.window.borrow_mut().take(header.message_id, charge);
-        taken.map_err(|_| Disconnect("a message id was used twice or never granted"))?;
+        let Place { session_id, is_orphan } = place;
         let row = gate::row(header.command);
-        if dialect.is_none() && header.command != Command::NEGOTIATE {
+        if connection.negotiation.borrow().dialect().is_none() && header.command != Command::NEGOTIATE {
             return Err(Disconnect("a request before NEGOTIATE"));
         }
-        let related = header.flags.contains(Flags::RELATED_OPERATIONS);
-        // What is related to nothing, and what is related to that, is refused (3.3.5.2.7.2).
-        let is_orphan = related && before.is_none_or(|(_, is_orphan)| is_orphan);
-        let session_id = match before {
-            Some((session_id, _)) if related => session_id,
-            Some(_) | None => header.session_id,
-        };
-        let channel = connection.channel(session_id);
         let mut verdict = Ok(());
         if is_orphan || row.is_none() {
             verdict = Err(Status::INVALID_PARAMETER);
         }
-        let large = connection.negotiation.borrow().has_large_mtu();
+        let (large, charge) = (connection.negotiation.borrow().has_large_mtu(), connection.charge(&header));
         if large && row.is_some_and(|row| !credits::covers(charge, row.payload_bytes(message))) {
             verdict = Err(Status::INVALID_PARAMETER);
         }
-        let (mut signed, mut outside) = (false, None);
-        if header.flags.contains(Flags::SIGNED) && sealed.is_none() {
-            match &channel {
-                Some(channel) if channel.verify(message) => signed = true,
-                Some(_) => verdict = Err(Status::ACCESS_DENIED),
-                None => {
-                    outside = connection.outside_channel(session_id).filter(|channel| channel.verify(message));
-                    signed = outside.is_some();
-                }
-            }
+        if matches!(proof, Proof::Forged) {
+            verdict = Err(Status::ACCESS_DENIED);
         }
+        let channel = connection.channel(session_id);
         if let Some(channel) = &channel {
             channel.count_request(range.len());
         }
-        Ok(Request { range, header, session_id, is_orphan, channel, outside, signed, verdict })
+        Ok(Request { range, header, session_id, is_orphan, channel, proof, verdict })
     }
 }
 
@@ -170,7 +176,7 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
     let mut carried = Carried::default();
     let last = chain.requests.len() - 1;
     for (position, request) in chain.requests.iter().enumerate() {
-        let in_flight = InFlight::new(request.header.message_id);
+        let in_flight = InFlight::new(request.header.message_id, request.session_id);
         if !request.is_related() {
             carried = Carried::default();
         }
@@ -235,17 +241,15 @@ impl Request {
         let mut context = Context {
             connection: Rc::clone(connection),
             channel,
-            outside: self.outside.clone(),
+            proof: self.proof.clone(),
             tree: None,
             open: None,
-            sealed: chain.sealed.is_some(),
-            signed: self.signed,
             session_id: self.session_id,
             replay: self.header.flags.contains(Flags::REPLAY_OPERATION),
             in_flight: Rc::clone(in_flight),
             message: Slice::new(&chain.bytes, self.range.clone()),
         };
-        if !row.session {
+        if !row.session.is_needed(&self.header, self.session_id) {
             carried.session = context.channel.is_some();
             carried.tree = tree_before;
             return Ok(context);
@@ -255,19 +259,11 @@ impl Request {
         }
         carried.session = context.channel.is_some();
         let session = &context.channel.as_ref().ok_or(Status::USER_SESSION_DELETED)?.session;
-        let mut protection = Protection {
-            dialect: session.dialect,
-            sealed: context.sealed,
-            signed: self.signed,
-            signing_required: session.signing_required,
-            sealing_required: session.seal_required,
-        };
-        protection.check()?;
+        self.proof.check(session, Sealing::required_where(session.seal_required))?;
         if row.tree {
             let id = if related { tree_before.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
             let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;
-            protection.sealing_required = tree.requires_sealing();
-            protection.check()?;
+            self.proof.check(session, Sealing::required_where(tree.requires_sealing()))?;
             context.tree = Some(tree);
             carried.tree = Some(id);
         } else {
@@ -348,7 +344,7 @@ impl Request {
         };
         let mut interim = std::mem::take(stitch);
         // Clients do not verify it (3.2.5.1.3). With GMAC the message id is the nonce, and the last response needs it.
-        let signer = self.signer(chain).filter(|channel| channel.facts.signing != SigningAlgorithm::AesGmac);
+        let signer = self.signer().filter(|channel| channel.facts.signing != SigningAlgorithm::AesGmac);
         interim.push(&header, ErrorResponse::to_bytes().to_vec(), signer);
         pipeline::queue(connection, interim.length(), chain.sealed.as_deref(), |messages| interim.write(messages));
         connection.wake();
@@ -372,13 +368,13 @@ impl Request {
                 header.status = reply.status;
                 self.apply(&mut header, &reply);
                 let made = self.header.command == Command::SESSION_SETUP && reply.status == Status::SUCCESS;
-                let signer = if made { connection.channel(header.session_id) } else { self.signer(chain) };
+                let signer = if made { connection.channel(header.session_id) } else { self.signer() };
                 stitch.push(&header, reply.body, signer.filter(|_| chain.sealed.is_none()));
             }
             Err(refusal) => {
                 header.status = refusal.status;
                 let dialect = connection.negotiation.borrow().dialect();
-                stitch.push(&header, error_body(&refusal, dialect), self.signer(chain));
+                stitch.push(&header, error_body(&refusal, dialect), self.signer());
             }
         }
     }
@@ -407,11 +403,9 @@ impl Request {
         }
     }
 
-    /// Who signs the response: the request's own channel, where the request was signed or signing is required (3.3.4.1.1); or
-    /// what signed it from outside.
-    fn signer(&self, chain: &Chain) -> Option<Rc<Channel>> {
-        let channel = self.channel.as_ref().or(self.outside.as_ref()).filter(|_| chain.sealed.is_none())?;
-        (self.signed || channel.session.signing_required).then(|| Rc::clone(channel))
+    /// Who signs the response.
+    fn signer(&self) -> Option<Rc<Channel>> {
+        self.proof.signer(self.channel.as_ref()).cloned()
     }
 
     /// What the bytes of a response change: the pre-auth hash of what is being set up.

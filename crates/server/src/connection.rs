@@ -12,7 +12,8 @@ use std::time::Instant;
 
 use secure::sign::SigningAlgorithm;
 use tokio::io::{AsyncRead, ReadBuf};
-use wire::ids::SessionId;
+use wire::header::Header;
+use wire::ids::{Dialect, SessionId};
 
 use crate::Shared;
 use crate::address::AddressPrefix;
@@ -230,14 +231,20 @@ impl Connection {
         self.channels.borrow().get(&id).filter(|channel| !channel.session.has_ended()).cloned()
     }
 
-    /// What a session speaks with that has ended, or is not bound to this connection (yet): then Session.SigningKey. Its requests are
-    /// refused, and clients want that signed.
-    pub(crate) fn outside_channel(&self, id: SessionId) -> Option<Rc<Channel>> {
-        if let Some(ended) = self.channels.borrow().get(&id) {
-            return Some(Rc::clone(ended));
-        }
-        let session = self.server.sessions.find(id)?;
-        Some(Channel::unlisted(&session, self.channel_facts(session.signing)).into())
+    /// The same, also where the session has ended on another connection: its requests here are refused, and clients want that signed.
+    pub(crate) fn channel_even_ended(&self, id: SessionId) -> Option<Rc<Channel>> {
+        self.channels.borrow().get(&id).cloned()
+    }
+
+    /// What a session speaks with, in the legs of a bind, that is to be bound to this connection: Session.SigningKey.
+    pub(crate) fn binding_channel(&self, session: &Arc<Session>) -> Channel {
+        Channel::unlisted(session, self.channel_facts(session.signing))
+    }
+
+    /// How many message ids a request uses up; 0 counts as 1. Dialect 2.0.2 has no such field.
+    pub(crate) fn charge(&self, header: &Header) -> u16 {
+        let dialect = self.negotiation.borrow().dialect();
+        if dialect.is_some_and(|dialect| dialect > Dialect::SMB_2_0_2) { header.credit_charge } else { 1 }
     }
 
     /// What is told to the client of `session` may be told here: its user has just signed in.

@@ -13,6 +13,7 @@ use crate::connection::Connection;
 use crate::in_flight::InFlight;
 use crate::open::{FileOpen, Open, OpenId};
 use crate::pool::{Device, Turn};
+use crate::proof::Proof;
 use crate::refusal::Refusal;
 use crate::session::{Channel, Session};
 use crate::slice::Slice;
@@ -52,14 +53,10 @@ pub(crate) type Outcome = Result<Reply, Refusal>;
 pub(crate) struct Context {
     pub(crate) connection: Rc<Connection>,
     pub(crate) channel: Option<Rc<Channel>>,
-    /// The session that signed the request, where it is not bound to this connection (yet).
-    pub(crate) outside: Option<Rc<Channel>>,
+    /// Whose key opened or verified the request.
+    pub(crate) proof: Proof,
     pub(crate) tree: Option<Arc<Tree>>,
     pub(crate) open: Option<Arc<Open>>,
-    /// The request came sealed.
-    pub(crate) sealed: bool,
-    /// The request was signed, and the signature was right.
-    pub(crate) signed: bool,
     /// SessionId of the header, for the commands that come before there is a session.
     pub(crate) session_id: SessionId,
     /// The client sends the request again, because it got no answer (SMB2_FLAGS_REPLAY_OPERATION).

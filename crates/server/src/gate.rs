@@ -2,14 +2,14 @@
 //! (MS-SMB2 3.3.5.2.9, 3.3.5.2.11 and the first lines of each 3.3.5.x).
 
 use wire::codec::Reader;
-use wire::ids::{Command, Dialect, FileId};
-use wire::status::Status;
+use wire::header::{Flags, Header};
+use wire::ids::{Command, FileId, SessionId};
 
 use crate::open::OpenId;
 
 /// One command's needs.
 pub(crate) struct Row {
-    pub(crate) session: bool,
+    pub(crate) session: Session,
     pub(crate) tree: bool,
     /// Where its FileId stands, in bytes from the start of the message.
     pub(crate) file_id: Option<usize>,
@@ -18,12 +18,34 @@ pub(crate) struct Row {
     asked_length: Option<usize>,
 }
 
+/// Whether a command is carried out in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Session {
+    Needed,
+    /// It makes one, or has none.
+    NotNeeded,
+    /// Where its header names one, or it is signed (3.3.5.17).
+    WhereNamed,
+}
+
+impl Session {
+    /// True where a request with this header, which means `session`, needs one.
+    pub(crate) fn is_needed(self, header: &Header, session: SessionId) -> bool {
+        match self {
+            Session::Needed => true,
+            Session::NotNeeded => false,
+            Session::WhereNamed => session != SessionId(0) || header.flags.contains(Flags::SIGNED),
+        }
+    }
+}
+
 /// The row of a command; `None` for one that clients may not send.
 pub(crate) fn row(command: Command) -> Option<Row> {
-    let none = Row { session: true, tree: true, file_id: None, sent_length: None, asked_length: None };
+    let none = Row { session: Session::Needed, tree: true, file_id: None, sent_length: None, asked_length: None };
     let on_open = |offset| Row { file_id: Some(offset), ..none };
     Some(match command {
-        Command::NEGOTIATE | Command::SESSION_SETUP | Command::ECHO => Row { session: false, tree: false, ..none },
+        Command::NEGOTIATE | Command::SESSION_SETUP => Row { session: Session::NotNeeded, tree: false, ..none },
+        Command::ECHO => Row { session: Session::WhereNamed, tree: false, ..none },
         Command::LOGOFF | Command::TREE_CONNECT | Command::OPLOCK_BREAK => Row { tree: false, ..none },
         Command::TREE_DISCONNECT | Command::CREATE => none,
         Command::CLOSE | Command::FLUSH | Command::LOCK => on_open(72),
@@ -61,34 +83,13 @@ pub(crate) enum Meant {
     Unknown,
 }
 
-/// Reads the FileId of a request. `None` where the message is too short to have one.
+/// Reads the FileId of a request. `None` where the message is too short to have one. What a related request has there counts for nothing:
+/// "the values used for FileId, SessionId, and TreeId MUST be the ones used in processing the previous operation" (3.3.5.2.7.2).
 pub(crate) fn meant_open(message: &[u8], offset: usize, related: bool) -> Option<Meant> {
     let file_id = FileId::decode(&mut Reader::at(message, offset)).ok()?;
-    Some(match (file_id == FileId::ANY, related) {
-        (true, true) => Meant::Related,
-        (true, false) => Meant::Nothing,
-        (false, _) => OpenId::from_file_id(file_id).map_or(Meant::Unknown, Meant::Open),
+    Some(match file_id {
+        _ if related => Meant::Related,
+        FileId::ANY => Meant::Nothing,
+        named => OpenId::from_file_id(named).map_or(Meant::Unknown, Meant::Open),
     })
-}
-
-/// Whether an unprotected request is let through (3.3.5.2.4, 3.3.5.2.5).
-pub(crate) struct Protection {
-    pub(crate) dialect: Dialect,
-    pub(crate) sealed: bool,
-    pub(crate) signed: bool,
-    pub(crate) signing_required: bool,
-    pub(crate) sealing_required: bool,
-}
-
-impl Protection {
-    pub(crate) fn check(&self) -> Result<(), Status> {
-        let seals = self.dialect >= Dialect::SMB_3_0;
-        if self.sealing_required && seals && !self.sealed {
-            return Err(Status::ACCESS_DENIED);
-        }
-        if self.signing_required && !self.sealed && !self.signed {
-            return Err(Status::ACCESS_DENIED);
-        }
-        Ok(())
-    }
 }

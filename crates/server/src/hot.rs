@@ -19,9 +19,9 @@ use crate::breaks;
 use crate::channel_sequence::Step;
 use crate::connection::Connection;
 use crate::credits;
-use crate::gate::Protection;
 use crate::notify;
 use crate::open::{FileOpen, Open, OpenId};
+use crate::proof::{Proof, Sealing};
 use crate::session::Channel;
 
 /// READ and WRITE responses have this much before their data.
@@ -29,34 +29,35 @@ const RESPONSE_BYTES: usize = HEADER_LENGTH + 16;
 /// From here on a READ's data goes from the page cache to the socket (sendfile): below it the calls cost more than the copies.
 const SEND_FILE_BYTES_MIN: usize = 32 << 10;
 
-/// Answers a lone READ or WRITE if nothing stands in the way. False: nothing was changed, take the long way.
-pub(crate) fn answer(
-    connection: &Rc<Connection>,
-    message: &mut [u8],
-    header: &Header,
-    sealed: Option<&Rc<Channel>>,
-) -> bool {
+/// True for what may be answered here, if it stands alone.
+pub(crate) fn is_meant(header: &Header) -> bool {
+    let plain = !header.flags.intersects(Flags::RELATED_OPERATIONS | Flags::ASYNC_COMMAND);
+    plain && matches!(header.command, Command::READ | Command::WRITE)
+}
+
+/// Answers a lone READ or WRITE whose message id is good, if nothing stands in the way. False: nothing was changed, take the long
+/// way.
+pub(crate) fn answer(connection: &Rc<Connection>, message: &mut [u8], header: &Header, proof: &Proof) -> bool {
     match header.command {
-        Command::READ => read(connection, message, header, sealed).is_some(),
-        Command::WRITE => write(connection, message, header, sealed).is_some(),
+        Command::READ => read(connection, message, header, proof).is_some(),
+        Command::WRITE => write(connection, message, header, proof).is_some(),
         _ => false,
     }
 }
 
-fn read(connection: &Connection, message: &mut [u8], header: &Header, sealed: Option<&Rc<Channel>>) -> Option<()> {
-    let channel = channel(connection, header, sealed)?;
-    let signed = verified(&channel, message, header, sealed)?;
+fn read(connection: &Connection, message: &mut [u8], header: &Header, proof: &Proof) -> Option<()> {
+    let channel = connection.channel(header.session_id)?;
     let request = ReadRequest::decode(message).ok()?;
     let length = request.length as usize;
     if length == 0 || request.channel != read::Channel::NONE || !covered(connection, header, length) {
         return None;
     }
-    let open = find(&channel, header, request.file_id, sealed.is_some(), signed)?;
+    let open = find(&channel, header, request.file_id, proof)?;
     let file = plain_file(&open, access::READ_DATA | access::EXECUTE)?;
     if !in_turn(&channel, &open, header) {
         return None;
     }
-    let shield = Shield::of(&channel, sealed.is_some(), signed);
+    let shield = Shield::of(&channel, proof);
     let count = match Way::of(&request, file, shield) {
         Way::AsFile(count) => queue_file(connection, &channel, header, &request, file, count)?,
         Way::Copied => queue_data(connection, &channel, header, &request, file, shield)?,
@@ -138,9 +139,8 @@ fn queue_data(
     Some(count)
 }
 
-fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: Option<&Rc<Channel>>) -> Option<()> {
-    let channel = channel(connection, header, sealed)?;
-    let signed = verified(&channel, message, header, sealed)?;
+fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &Proof) -> Option<()> {
+    let channel = connection.channel(header.session_id)?;
     let request = WriteRequest::decode(message).ok()?;
     if request.data.is_empty()
         || request.channel != read::Channel::NONE
@@ -149,7 +149,7 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
         return None;
     }
     let end = request.offset.checked_add(request.data.len() as u64)?;
-    let open = find(&channel, header, request.file_id, sealed.is_some(), signed)?;
+    let open = find(&channel, header, request.file_id, proof)?;
     let file = plain_file(&open, access::WRITE_DATA)?;
     let facts = open.tree.store()?.facts();
     let through = file.writes_through(request.flags);
@@ -174,7 +174,7 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
     breaks::data_changed(&connection.server, file);
     let credits = take_credits(connection, header)?;
     let body = WriteResponse::to_bytes(request.data.len() as u32);
-    let shield = Shield::of(&channel, sealed.is_some(), signed);
+    let shield = Shield::of(&channel, proof);
     let prefix = PREFIX_LENGTH + shield.room();
     let mut outbox = connection.outbox.borrow_mut();
     let reply = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES);
@@ -187,34 +187,6 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, sealed: O
     Some(())
 }
 
-/// The session's channel, where nothing is compounded and the message id is good.
-fn channel(connection: &Connection, header: &Header, sealed: Option<&Rc<Channel>>) -> Option<Rc<Channel>> {
-    let plain = !header.flags.intersects(Flags::RELATED_OPERATIONS | Flags::ASYNC_COMMAND);
-    let in_window = connection.window.borrow().allows(header.message_id, charge(connection, header));
-    if !plain || !in_window {
-        return None;
-    }
-    match sealed {
-        Some(channel) if channel.session.id == header.session_id && !channel.session.has_ended() => {
-            Some(Rc::clone(channel))
-        }
-        Some(_) => None,
-        None => connection.channel(header.session_id),
-    }
-}
-
-/// Whether the request was signed; `None` where its signature is wrong.
-fn verified(channel: &Channel, message: &mut [u8], header: &Header, sealed: Option<&Rc<Channel>>) -> Option<bool> {
-    if sealed.is_some() || !header.flags.contains(Flags::SIGNED) {
-        return Some(false);
-    }
-    channel.verify(message).then_some(true)
-}
-
-fn charge(connection: &Connection, header: &Header) -> u16 {
-    if connection.negotiation.borrow().dialect() == Some(Dialect::SMB_2_0_2) { 1 } else { header.credit_charge }
-}
-
 fn covered(connection: &Connection, header: &Header, bytes: usize) -> bool {
     let negotiation = connection.negotiation.borrow();
     let fits = bytes <= negotiation.payload_bytes_max() as usize;
@@ -222,17 +194,11 @@ fn covered(connection: &Connection, header: &Header, bytes: usize) -> bool {
 }
 
 /// The open, where the request may reach it.
-fn find(channel: &Channel, header: &Header, file_id: FileId, sealed: bool, signed: bool) -> Option<Arc<Open>> {
+fn find(channel: &Channel, header: &Header, file_id: FileId, proof: &Proof) -> Option<Arc<Open>> {
     let session = &channel.session;
     let open = session.open(OpenId::from_file_id(file_id)?)?;
-    let protection = Protection {
-        dialect: session.dialect,
-        sealed,
-        signed,
-        signing_required: session.signing_required,
-        sealing_required: session.seal_required || open.tree.requires_sealing(),
-    };
-    let reachable = protection.check().is_ok() && open.tree.id == header.tree_id();
+    let sealing = Sealing::required_where(session.seal_required || open.tree.requires_sealing());
+    let reachable = proof.check(session, sealing).is_ok() && open.tree.id == header.tree_id();
     reachable.then_some(open)
 }
 
@@ -259,7 +225,7 @@ fn session_counts(channel: &Channel) -> bool {
 }
 
 fn take_credits(connection: &Connection, header: &Header) -> Option<u16> {
-    let charge = charge(connection, header);
+    let charge = connection.charge(header);
     let mut window = connection.window.borrow_mut();
     window.take(header.message_id, charge).ok()?;
     Some(window.grant(header.credits))
@@ -274,10 +240,10 @@ enum Shield {
 }
 
 impl Shield {
-    fn of(channel: &Channel, request_sealed: bool, request_signed: bool) -> Self {
-        if request_sealed {
+    fn of(channel: &Rc<Channel>, proof: &Proof) -> Self {
+        if proof.seals(&channel.session) {
             Shield::Sealed
-        } else if request_signed || channel.session.signing_required {
+        } else if proof.signer(Some(channel)).is_some() {
             Shield::Signed
         } else {
             Shield::None

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use secure::sign::SigningAlgorithm;
 use store::{DirectoryStore, Store};
 use wire::command::read::ReadRequest;
 use wire::command::write::WriteRequest;
@@ -11,7 +12,7 @@ use wire::status::Status;
 
 use crate::admin::Signing;
 use crate::outbox::Next;
-use crate::testing::{Peer, server, server_with};
+use crate::testing::{Peer, Terms, server, server_with};
 
 /// Requests of each kind in one measurement.
 const REQUESTS: usize = 64;
@@ -70,8 +71,11 @@ async fn plain_reads_and_writes_on_a_ram_disk_allocate_nothing() {
 
 #[tokio::test]
 async fn signed_reads_and_writes_on_a_ram_disk_allocate_nothing() {
-    let mut peer = Peer::sign_in(&server(Signing::Required)).await;
-    write_and_read(&mut peer, 65_536, allocations).await;
+    for signing in [SigningAlgorithm::AesCmac, SigningAlgorithm::AesGmac] {
+        let terms = Terms { signing: Some(signing), ..Terms::default() };
+        let mut peer = Peer::sign_in_as(&server(Signing::Required), terms).await;
+        write_and_read(&mut peer, 65_536, allocations).await;
+    }
 }
 
 #[tokio::test]

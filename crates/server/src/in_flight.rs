@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tokio::sync::Notify;
-use wire::ids::{AsyncId, MessageId};
+use wire::ids::{AsyncId, MessageId, SessionId};
 use wire::status::Status;
 
 /// One request that has not been answered.
 pub(crate) struct InFlight {
     pub(crate) message_id: MessageId,
+    /// The session that its header names: only that one cancels it.
+    session_id: SessionId,
     /// Set once an interim answer has gone out.
     pub(crate) async_id: Cell<Option<AsyncId>>,
     /// It stands in the table: it may be answered late.
@@ -23,9 +25,10 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    pub(crate) fn new(message_id: MessageId) -> Rc<Self> {
+    pub(crate) fn new(message_id: MessageId, session_id: SessionId) -> Rc<Self> {
         Rc::new(InFlight {
             message_id,
+            session_id,
             async_id: Cell::new(None),
             entered: Cell::new(false),
             cancelled: Cell::new(false),
@@ -119,14 +122,15 @@ impl InFlightTable {
         id
     }
 
-    /// Cancels the request that has `async_id`, or else `message_id` (MS-SMB2 3.3.5.16). Nothing where it is answered already.
-    pub(crate) fn cancel(&self, async_id: Option<AsyncId>, message_id: MessageId) {
+    /// Cancels the request of `session` that has `async_id`, or else `message_id` (MS-SMB2 3.3.5.16). Nothing where it is answered already, or
+    /// another session's.
+    pub(crate) fn cancel(&self, session: SessionId, async_id: Option<AsyncId>, message_id: MessageId) {
         let waiting = self.waiting.borrow();
         let found = match async_id {
             Some(id) => waiting.values().find(|request| request.async_id.get() == Some(id)),
             None => waiting.get(&message_id),
         };
-        if let Some(request) = found {
+        if let Some(request) = found.filter(|request| request.session_id == session) {
             request.cancel();
         }
     }

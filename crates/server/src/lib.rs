@@ -60,6 +60,9 @@ mod pipe;
 mod pipeline;
 mod placement;
 mod pool;
+mod proof;
+#[cfg(test)]
+mod proof_tests;
 mod refusal;
 mod session;
 mod shard;

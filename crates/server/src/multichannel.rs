@@ -1,6 +1,7 @@
 //! Who may use several connections at once: off by default, on per storage account, in 3.1.1 only. NEGOTIATE comes before the user is
-//! known, so that what it offers is a guess; what counts is the account of the session.
+//! known, so that it offers to all what some account has; what counts is the account of the session.
 
+use wire::command::negotiate::Capabilities;
 use wire::ids::Dialect;
 
 use crate::admin::{Account, Estate, Multichannel};
@@ -11,12 +12,10 @@ pub(crate) fn is_anywhere(estate: &Estate) -> bool {
     estate.accounts.iter().any(is_on)
 }
 
-/// True where NEGOTIATE offers it to a client that calls the server by `name`: the account that the name's first label names has it on, or any
-/// account where it names none.
-pub(crate) fn is_offered(estate: &Estate, dialect: Dialect, name: Option<&str>) -> bool {
-    let label = name.and_then(|name| name.split('.').next()).map(store::fold);
-    let named = estate.accounts.iter().find(|account| Some(store::fold(&account.name)) == label);
-    dialect == Dialect::SMB_3_1_1 && named.map_or_else(|| is_anywhere(estate), is_on)
+/// True where NEGOTIATE offers it to a client with these capabilities (3.3.5.4). It is the same whatever name the client calls the server by,
+/// or strangers could find out which accounts there are.
+pub(crate) fn is_offered(estate: &Estate, dialect: Dialect, client: Capabilities) -> bool {
+    dialect == Dialect::SMB_3_1_1 && client.contains(Capabilities::MULTI_CHANNEL) && is_anywhere(estate)
 }
 
 /// True where the session may have more than one channel.
@@ -46,19 +45,17 @@ mod tests {
     }
 
     #[test]
-    fn the_name_that_a_client_uses_says_which_account_is_meant() {
+    fn who_asks_is_offered_what_some_account_has() {
         let mixed = estate(&[("fast", Multichannel::On), ("slow", Multichannel::Off)]);
-        let is_offered = |name| is_offered(&mixed, Dialect::SMB_3_1_1, name);
-        assert!(is_offered(Some("fast")) && is_offered(Some("FAST.files.example.net")));
-        assert!(!is_offered(Some("slow")) && !is_offered(Some("Slow.files.example.net")));
-        assert!(is_offered(None) && is_offered(Some("192.0.2.7")) && is_offered(Some("")));
-        assert!(!super::is_offered(&mixed, Dialect::SMB_3_0_2, Some("fast")));
+        assert!(is_offered(&mixed, Dialect::SMB_3_1_1, Capabilities::MULTI_CHANNEL | Capabilities::LEASING));
+        assert!(!is_offered(&mixed, Dialect::SMB_3_1_1, Capabilities::LEASING));
+        assert!(!is_offered(&mixed, Dialect::SMB_3_0_2, Capabilities::MULTI_CHANNEL));
     }
 
     #[test]
     fn nobody_is_offered_what_no_account_has() {
         let off = estate(&[("slow", Multichannel::Off)]);
-        assert!(!is_anywhere(&off) && !is_offered(&off, Dialect::SMB_3_1_1, None));
+        assert!(!is_anywhere(&off) && !is_offered(&off, Dialect::SMB_3_1_1, Capabilities::MULTI_CHANNEL));
         assert!(!is_anywhere(&estate(&[])));
     }
 }

@@ -15,6 +15,7 @@ use crate::chain::{self, Chain};
 use crate::command::negotiate;
 use crate::connection::{Connection, Disconnect, Ending};
 use crate::hot;
+use crate::proof::Proof;
 use crate::session::Channel;
 
 /// Deals with one frame. Replies are queued now, or later by a task of the connection.
@@ -46,16 +47,34 @@ fn messages(connection: &Rc<Connection>, frame: &mut [u8], sealed: Option<&Rc<Ch
     if first.is_response() {
         return Err(Disconnect("a client sent a response"));
     }
-    if first.next_command == 0 && hot::answer(connection, frame, &first, sealed) {
-        return Ok(());
-    }
-    let Some(chain) = Chain::admit(connection, frame, first, sealed)? else { return Ok(()) };
+    let Some(chain) = admit(connection, frame, first, sealed)? else { return Ok(()) };
     let mut task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(chain::run(Rc::clone(connection), chain));
     match task.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
         Poll::Ready(()) => {}
         Poll::Pending => connection.spawn(task),
     }
     Ok(())
+}
+
+/// What is left to be run: nothing where a lone READ or WRITE was answered at once. What a lone request proves is found once for both ways.
+fn admit(
+    connection: &Rc<Connection>,
+    frame: &mut [u8],
+    first: Header,
+    sealed: Option<&Rc<Channel>>,
+) -> Result<Option<Chain>, Disconnect> {
+    let is_lone = first.next_command == 0 && hot::is_meant(&first);
+    if !is_lone || !connection.window.borrow().allows(first.message_id, connection.charge(&first)) {
+        return Chain::admit(connection, frame, first, sealed, None);
+    }
+    let proof = match sealed {
+        Some(channel) => Proof::of_sealed(channel, &first, true)?,
+        None => Proof::of(connection, &first, first.session_id, frame),
+    };
+    if hot::answer(connection, frame, &first, &proof) {
+        return Ok(None);
+    }
+    Chain::admit(connection, frame, first, sealed, Some(proof))
 }
 
 /// An SMB1 NEGOTIATE that offers SMB2 (MS-SMB2 3.3.5.3.1). Any other SMB1 message ends the connection.

@@ -12,7 +12,7 @@ use secure::Role;
 use secure::kdf::SessionKeys;
 use secure::seal::{Cipher, NonceRange, NonceSpace, Opener, Sealer};
 use secure::sign::{SigningAlgorithm, SigningKey};
-use wire::ids::{Dialect, Guid, SessionId, TreeId};
+use wire::ids::{Dialect, Guid, MessageId, SessionId, TreeId};
 use wire::status::Status;
 
 use crate::Shared;
@@ -51,6 +51,14 @@ pub(crate) struct Session {
     opens: Mutex<HashMap<OpenId, Arc<Open>>>,
     channels: Mutex<Channels>,
     ended: AtomicBool,
+    bind_nonces: Mutex<BindNonces>,
+}
+
+/// Message ids that a session which signs with GMAC, where they are the nonces, has not used with its signing key and never will: those
+/// before the one that its sign-in ended with.
+struct BindNonces {
+    next: u64,
+    end: u64,
 }
 
 /// Session.ChannelList.
@@ -116,6 +124,8 @@ pub(crate) struct Setup {
     pub(crate) signing_required: bool,
     pub(crate) seal_required: bool,
     pub(crate) budgets: Arc<UserBudgets>,
+    /// The message id of the first response that its key signs.
+    pub(crate) first_signed: MessageId,
 }
 
 impl Session {
@@ -143,6 +153,23 @@ impl Session {
             opens: Mutex::default(),
             channels: Mutex::default(),
             ended: AtomicBool::new(false),
+            bind_nonces: Mutex::new(BindNonces { next: 0, end: setup.first_signed.0 }),
+        }
+    }
+
+    /// True where the leg of a bind with this message id may be answered under the session's own signing key, which its first channel signs
+    /// with, too. With GMAC a message id does for one answer, or whoever sees two of them can sign.
+    pub(crate) fn may_answer_bind(&self, id: MessageId) -> bool {
+        match self.signing {
+            SigningAlgorithm::AesCmac | SigningAlgorithm::HmacSha256 => true,
+            SigningAlgorithm::AesGmac => {
+                let mut nonces = self.bind_nonces.lock();
+                let is_unused = (nonces.next..nonces.end).contains(&id.0);
+                if is_unused {
+                    nonces.next = id.0 + 1;
+                }
+                is_unused
+            }
         }
     }
 

@@ -112,7 +112,7 @@ impl Default for Terms {
             client: Guid([9; 16]),
             capabilities: Capabilities::MULTI_CHANNEL | Capabilities::LARGE_MTU,
             cipher: Some(Cipher::Aes128Gcm),
-            signing: Some(SigningAlgorithm::AesGmac),
+            signing: Some(SigningAlgorithm::AesCmac),
             user: USER,
             password: PASSWORD,
             previous_session: SessionId(0),

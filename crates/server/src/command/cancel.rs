@@ -1,20 +1,16 @@
 //! CANCEL (MS-SMB2 3.3.5.16): no answer of its own, no credits.
 
-use std::rc::Rc;
-
-use wire::header::{Flags, Header, Route};
+use wire::header::{Header, Route};
+use wire::ids::SessionId;
 
 use crate::connection::Connection;
-use crate::session::Channel;
+use crate::proof::{Proof, Sealing};
 
-/// Cancels what the request names, where it is there and the request is protected as it must be.
-pub(crate) fn handle(connection: &Connection, header: &Header, message: &mut [u8], sealed: Option<&Rc<Channel>>) {
-    if let Some(channel) = connection.channel(header.session_id)
-        && sealed.is_none()
-    {
-        let signed = header.flags.contains(Flags::SIGNED);
-        let required = channel.session.signing_required;
-        if (signed && !channel.verify(message)) || (required && !signed) || channel.session.seal_required {
+/// Cancels what the request names, where that is there, of the same session, and the request is protected as it must be.
+pub(crate) fn handle(connection: &Connection, header: &Header, session_id: SessionId, proof: &Proof) {
+    if let Some(channel) = connection.channel_even_ended(session_id) {
+        let session = &channel.session;
+        if proof.check(session, Sealing::required_where(session.seal_required)).is_err() {
             return;
         }
     }
@@ -22,5 +18,5 @@ pub(crate) fn handle(connection: &Connection, header: &Header, message: &mut [u8
         Route::Async(id) => Some(id),
         Route::Sync { .. } => None,
     };
-    connection.in_flight.cancel(async_id, header.message_id);
+    connection.in_flight.cancel(session_id, async_id, header.message_id);
 }

@@ -16,7 +16,7 @@ use wire::list::U16List;
 use wire::smb1;
 use wire::status::Status;
 
-use crate::admin::{Estate, Settings, Signing};
+use crate::admin::{Settings, Signing};
 use crate::connection::{Connection, Disconnect};
 use crate::context::{Context, Outcome, Reply};
 use crate::multichannel;
@@ -28,9 +28,13 @@ const LARGE_PAYLOAD_BYTES: u32 = 8 << 20;
 const SMALL_PAYLOAD_BYTES: u32 = 64 << 10;
 /// Ciphers in the order we like them.
 const CIPHERS: [Cipher; 4] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Aes128Ccm, Cipher::Aes256Ccm];
-/// Signing algorithms in the order we like them.
+/// Signing algorithms in the order we like them, for connections that have their sessions to themselves.
 const SIGNING: [SigningAlgorithm; 3] =
     [SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac, SigningAlgorithm::HmacSha256];
+/// The same where sessions may have several channels. GMAC's nonce is the message id, and the session's key signs the legs of each bind, too,
+/// whose message ids are those of the legs before (docs/decisions/0001).
+const SIGNING_ON_CHANNELS: [SigningAlgorithm; 3] =
+    [SigningAlgorithm::AesCmac, SigningAlgorithm::HmacSha256, SigningAlgorithm::AesGmac];
 /// Dialects, newest first.
 const DIALECTS: [Dialect; 5] =
     [Dialect::SMB_3_1_1, Dialect::SMB_3_0_2, Dialect::SMB_3_0, Dialect::SMB_2_1, Dialect::SMB_2_0_2];
@@ -120,21 +124,26 @@ pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
     }
     let estate = context.server().estate.load();
     let dialect = choose_dialect(&request, &estate.settings).ok_or(Status::NOT_SUPPORTED)?;
+    let channels = multichannel::is_offered(&estate, dialect, request.capabilities);
     let offered = match dialect {
-        Dialect::SMB_3_1_1 => Some(Offered::read(&request.contexts)?),
+        Dialect::SMB_3_1_1 => {
+            Some(Offered::read(&request.contexts, if channels { SIGNING_ON_CHANNELS } else { SIGNING })?)
+        }
         _ => None,
     };
+    let signing = offered.as_ref().and_then(|offered| offered.signing);
     let mut negotiation = Negotiation {
         dialect: Some(dialect),
         client_guid: request.client_guid,
         client_capabilities: request.capabilities,
         client_security_mode: request.security_mode,
         client_dialects: kept(&request),
-        server_capabilities: capabilities(&estate, dialect, &request)
+        server_capabilities: capabilities(dialect, request.capabilities)
+            | several_channels(channels, signing)
             | persistence(context.server().durables.keeps_records(), dialect, request.capabilities),
         server_security_mode: security_mode(&estate.settings),
         cipher: offered.as_ref().map_or_else(|| older_cipher(dialect, request.capabilities), |offered| offered.cipher),
-        signing: offered.as_ref().and_then(|offered| offered.signing),
+        signing,
         ..Negotiation::default()
     };
     negotiation.hash(message);
@@ -184,35 +193,31 @@ fn choose_dialect(request: &NegotiateRequest<'_>, settings: &Settings) -> Option
     DIALECTS.into_iter().find(|dialect| dialect.0 >= settings.dialect_min && request.dialects.contains(*dialect))
 }
 
-fn capabilities(estate: &Estate, dialect: Dialect, request: &NegotiateRequest<'_>) -> Capabilities {
+/// What the dialect has, and of that only what the client asked for where 3.3.5.4 says so.
+fn capabilities(dialect: Dialect, client: Capabilities) -> Capabilities {
     let mut capabilities = Capabilities::NONE;
     if dialect >= Dialect::SMB_2_1 {
         capabilities |= Capabilities::LARGE_MTU | Capabilities::LEASING;
     }
-    if dialect >= Dialect::SMB_3_0 {
+    if dialect >= Dialect::SMB_3_0 && client.contains(Capabilities::DIRECTORY_LEASING) {
         capabilities |= Capabilities::DIRECTORY_LEASING;
     }
-    if older_cipher(dialect, request.capabilities).is_some() {
+    if older_cipher(dialect, client).is_some() {
         capabilities |= Capabilities::ENCRYPTION;
     }
-    let name = server_name(request);
-    let asked = request.capabilities.contains(Capabilities::MULTI_CHANNEL);
-    if asked && multichannel::is_offered(estate, dialect, name.as_deref()) {
-        capabilities |= Capabilities::MULTI_CHANNEL;
-    }
     capabilities
+}
+
+/// MULTI_CHANNEL, but not to a client that can sign with GMAC alone: its sessions have one channel.
+fn several_channels(offered: bool, signing: Option<SigningAlgorithm>) -> Capabilities {
+    let granted = offered && signing != Some(SigningAlgorithm::AesGmac);
+    if granted { Capabilities::MULTI_CHANNEL } else { Capabilities::NONE }
 }
 
 /// PERSISTENT_HANDLES where both sides have them (3.3.5.4).
 fn persistence(keeps_records: bool, dialect: Dialect, client: Capabilities) -> Capabilities {
     let granted = keeps_records && dialect >= Dialect::SMB_3_0 && client.contains(Capabilities::PERSISTENT_HANDLES);
     if granted { Capabilities::PERSISTENT_HANDLES } else { Capabilities::NONE }
-}
-
-/// The name by which a 3.1.1 client calls the server (2.2.3.1.4), where it tells one.
-fn server_name(request: &NegotiateRequest<'_>) -> Option<String> {
-    let data = request.contexts.find(ContextType::NETNAME_NEGOTIATE_CONTEXT_ID)?;
-    contexts::Netname::decode(data).ok()?.name.decode()
 }
 
 /// 3.0 and 3.0.2 know one cipher, asked for by a capability bit.
@@ -238,7 +243,7 @@ struct Offered {
 
 impl Offered {
     /// Judges the contexts (3.3.5.4): one PREAUTH context with SHA-512; none of the others twice; unknown ones ignored.
-    fn read(list: &NegotiateContexts<'_>) -> Result<Self, Refusal> {
+    fn read(list: &NegotiateContexts<'_>, signing: [SigningAlgorithm; 3]) -> Result<Self, Refusal> {
         let single = [
             ContextType::PREAUTH_INTEGRITY_CAPABILITIES,
             ContextType::ENCRYPTION_CAPABILITIES,
@@ -271,7 +276,7 @@ impl Offered {
                 return Err(Status::INVALID_PARAMETER.into());
             }
             offered.signing =
-                SIGNING.into_iter().find(|ours| algorithms.contains(contexts::SigningAlgorithm(ours.to_wire())));
+                signing.into_iter().find(|ours| algorithms.contains(contexts::SigningAlgorithm(ours.to_wire())));
         }
         if let Some(data) = list.find(ContextType::COMPRESSION_CAPABILITIES) {
             let compression = contexts::CompressionCapabilities::decode(data)?;

@@ -157,7 +157,7 @@ fn begin(context: &Context, estate: &Estate) -> Result<(SessionId, SetupInProgre
             let beginning = Beginning::of(context.server());
             (beginning.id(), Purpose::Begin(beginning))
         }
-        (_, Some(channel)) if channel.session.signing_required && !context.signed && !context.sealed => {
+        (_, Some(channel)) if channel.session.signing_required && !context.proof.is_of(&channel.session) => {
             return Err(Status::ACCESS_DENIED);
         }
         (id, Some(_)) => (id, Purpose::Renew),
@@ -276,6 +276,7 @@ impl Finished {
             signing_required: asked || settings.signing == Signing::Required,
             seal_required: settings.sealing == Sealing::Required,
             budgets,
+            first_signed: context.in_flight.message_id,
         })
         .into()
     }

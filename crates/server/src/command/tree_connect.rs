@@ -13,7 +13,7 @@ const READ_ONLY_ACCESS: u32 = access::FILE_GENERIC_READ | access::FILE_GENERIC_E
 
 pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outcome {
     let session = context.session()?;
-    if session.dialect == Dialect::SMB_3_1_1 && !context.signed && !context.sealed {
+    if session.dialect == Dialect::SMB_3_1_1 && !context.proof.is_of(session) {
         // Somebody on the way may have changed the negotiation: this is where it would come out (3.3.5.7).
         context.connection.drop_silently();
         return Err(Status::ACCESS_DENIED.into());

@@ -57,8 +57,7 @@ fn judge(context: &Context, estate: &Estate, message: &[u8]) -> Result<Arc<Sessi
     if context.channel.is_some() || !multichannel::is_for(estate, &session) {
         return Err(Status::REQUEST_NOT_ACCEPTED);
     }
-    let verified = context.outside.as_ref().is_some_and(|channel| Arc::ptr_eq(&channel.session, &session));
-    if verified { Ok(session) } else { Err(Status::ACCESS_DENIED) }
+    if context.proof.binds(&session) { Ok(session) } else { Err(Status::ACCESS_DENIED) }
 }
 
 /// The session that is meant (GlobalSessionTable).
@@ -72,12 +71,14 @@ fn find(context: &Context, is_signed: bool) -> Result<Arc<Session>, Status> {
     }
 }
 
-/// A session's channels sign with GMAC all or none.
+/// GMAC and others do not mix in one session. One that signs with GMAC has one channel: the legs of its binds would need message ids as
+/// nonces that its key has used (docs/decisions/0001).
 fn check_gmac(of_session: SigningAlgorithm, of_connection: SigningAlgorithm) -> Result<(), Status> {
     match (is_gmac(of_session), is_gmac(of_connection)) {
         (true, false) => Err(Status::REQUEST_OUT_OF_SEQUENCE),
         (false, true) => Err(Status::NOT_SUPPORTED),
-        (true, true) | (false, false) => Ok(()),
+        (true, true) => Err(Status::REQUEST_NOT_ACCEPTED),
+        (false, false) => Ok(()),
     }
 }
 
