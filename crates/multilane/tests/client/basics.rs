@@ -85,7 +85,7 @@ fn a_session_tells_what_was_agreed_on_without_a_share() {
         let links = Links::new(3, 1, server(3, Multichannel::On, Sealing::Enabled));
         let session = session(&links, Settings::default()).await;
         let agreed = session.agreed().unwrap();
-        assert_eq!((agreed.signing, agreed.cipher), (SigningAlgorithm::AesGmac, Some(Cipher::Aes128Gcm)));
+        assert_eq!((agreed.signing, agreed.cipher), (SigningAlgorithm::AesCmac, Some(Cipher::Aes128Gcm)));
         assert!(agreed.has_multichannel && agreed.read_bytes_max >= 1 << 20);
         session.echo().await.unwrap();
         assert_eq!(session.interfaces().await.unwrap().len(), 3);
