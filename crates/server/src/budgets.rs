@@ -14,6 +14,8 @@ const SERVER_BYTES: u64 = 2 << 30;
 const STRANGERS_BYTES: u64 = 48 << 20;
 /// Bytes that one user makes the server hold, whatever sessions and connections it has.
 const USER_BYTES: u64 = 192 << 20;
+/// Bytes of names that one user's listings hold: those that find no room go on without.
+const LISTINGS_BYTES: u64 = 32 << 20;
 
 /// The server's budgets.
 pub(crate) struct Budgets {
@@ -26,6 +28,8 @@ pub(crate) struct Budgets {
 pub(crate) struct UserBudgets {
     /// Bytes: what waits to be executed or to be sent, listings, whatever is kept for an open.
     pub(crate) bytes: Arc<Budget>,
+    /// The part of them that names of listings may take.
+    pub(crate) listings: Arc<Budget>,
 }
 
 impl Budgets {
@@ -46,7 +50,8 @@ impl Budgets {
             return known;
         }
         users.retain(|_, budgets| budgets.strong_count() > 0);
-        let made = Arc::new(UserBudgets { bytes: self.server.below(USER_BYTES) });
+        let bytes = self.server.below(USER_BYTES);
+        let made = Arc::new(UserBudgets { listings: bytes.below(LISTINGS_BYTES), bytes });
         users.insert(*user, Arc::downgrade(&made));
         made
     }

@@ -1,25 +1,91 @@
-//! Where a QUERY_DIRECTORY stands on one open: the names that matched when the scan began, and which of them are left
-//! (MS-FSA 2.1.5.6.3).
+//! Where a QUERY_DIRECTORY stands on one open (MS-FSA 2.1.5.6.3).
+//!
+//! A directory of up to [`SORTED_NAMES_MAX`] names is read when its listing begins, and told in the order of NTFS: by name, in upper
+//! case. A larger one is told in the order of its file system, piece by piece, and nothing of it is kept between two requests but
+//! the place. So is a small one whose names the user's budget has no room for.
 
-use store::{Error, Metadata, Name, Resolved, SharePath, Store, Use, fold};
+use std::ops::ControlFlow;
+use std::sync::{Arc, OnceLock};
+
+use store::{Cursor, Error, Metadata, Name, Resolved, SharePath, Store, Use, fold};
+use tokio::sync::{Mutex, OwnedMutexGuard, TryLockError};
 use wire::fscc::pattern::{Pattern, has_wildcards};
 use wire::status::Status;
 
+use crate::budget::Charge;
+use crate::budgets::UserBudgets;
 use crate::open::FileOpen;
 use crate::refusal::Refusal;
 
-/// Names that a scan holds at a time; those of a larger directory are read again when these have been told.
-const HELD_NAMES_MAX: usize = 65_536;
+/// The most names of a directory that is told in order.
+const SORTED_NAMES_MAX: usize = 4_096;
+/// The most looks at its directory that such a one takes: there may be many names in it that are not shown.
+const SORTED_PIECES_MAX: usize = 64;
+/// What a listing costs besides its pattern and names.
+const LISTING_BYTES: u64 = 384;
+/// What a name that is held costs besides its letters.
+const NAME_BYTES: u64 = 48;
+/// What a look at a directory costs that shows nothing, in names.
+const PIECE_COST: usize = 256;
 
-/// A scan of one directory. Its names are a snapshot, so that what is made and removed meanwhile moves nothing; what is known of them
-/// is looked up when they are told.
+/// The listing of one open. Requests on it are answered one after the other, in the order of their coming.
+#[derive(Default)]
+pub(crate) struct Listing(OnceLock<Arc<Mutex<Option<Enumeration>>>>);
+
+/// The turn of one request.
+pub(crate) type Turn = OwnedMutexGuard<Option<Enumeration>>;
+
+impl Listing {
+    /// Waits for those who came before.
+    pub(crate) async fn turn(&self) -> Turn {
+        Arc::clone(self.0.get_or_init(Arc::default)).lock_owned().await
+    }
+
+    /// The same where nobody came before.
+    pub(crate) fn try_turn(&self) -> Result<Turn, TryLockError> {
+        Arc::clone(self.0.get_or_init(Arc::default)).try_lock_owned()
+    }
+}
+
+/// A scan of one directory. What is known of the names is looked up when they are told.
 pub(crate) struct Enumeration {
     text: String,
     pattern: Pattern,
-    /// What has not been told, the next one last.
-    left: Vec<Listed>,
-    /// The last name that was told or is held, folded, where more follow it.
-    more_after: Option<String>,
+    /// `.` and `..`, where they match and have not been told, the next one last.
+    special: Vec<Listed>,
+    source: Source,
+    _charge: Charge,
+}
+
+/// Where the names come from.
+enum Source {
+    /// Nothing has been read.
+    Unread,
+    /// Names in order, the next one last.
+    Held { left: Vec<Listed>, charge: Charge },
+    /// The directory itself.
+    Streamed(Cursor),
+    /// There are no more.
+    Ended,
+}
+
+/// How far a request may go on without a pause.
+pub(crate) struct Slice {
+    /// Names that are looked at.
+    pub(crate) names: usize,
+    /// Names of which more than that is looked up.
+    pub(crate) lookups: usize,
+}
+
+/// Why no more names were told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The last one was not taken.
+    NotTaken,
+    /// The slice is used up.
+    Paused,
+    /// There are no more.
+    Ended,
 }
 
 /// One line of a listing.
@@ -33,20 +99,24 @@ pub(crate) enum Listed {
     Name(Name),
 }
 
+/// Takes a name, or leaves it to be the next one.
+type Take<'a> = &'a mut dyn FnMut(&Listed, &mut Slice) -> ControlFlow<()>;
+
 impl Enumeration {
-    /// Lists what `text` means in the directory of `file`, all of it where `text` is empty. May wait for the store.
-    pub(crate) fn start(store: &dyn Store, file: &FileOpen, text: &str) -> Result<Self, Refusal> {
+    /// Begins to list what `text` means, everything where it is empty.
+    pub(crate) fn new(text: &str, budgets: &UserBudgets) -> Result<Self, Refusal> {
         let text = if text.is_empty() { "*" } else { text };
         let pattern = pattern(text)?;
-        let mut scan = Enumeration { text: text.to_owned(), pattern, left: Vec::new(), more_after: None };
-        let found = names(store, file, &scan.pattern, text)?;
-        scan.hold(found, HELD_NAMES_MAX);
-        for special in [Listed::Above, Listed::Itself] {
-            if scan.pattern.matches(special.name(), upper) {
-                scan.left.push(special);
-            }
+        // Stars in a row mean no more than one, and there may be any number of them.
+        let mut kept = text.to_owned();
+        while kept.contains("**") {
+            kept = kept.replace("**", "*");
         }
-        Ok(scan)
+        let bytes = LISTING_BYTES + 5 * kept.len() as u64;
+        let charge = budgets.bytes.charge(bytes).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        let mut special = vec![Listed::Above, Listed::Itself];
+        special.retain(|listed| pattern.matches(listed.name(), upper));
+        Ok(Enumeration { text: kept, pattern, special, source: Source::Unread, _charge: charge })
     }
 
     /// The pattern it was started with.
@@ -54,32 +124,125 @@ impl Enumeration {
         &self.text
     }
 
-    /// The next name. May wait for the store.
-    pub(crate) fn next(&mut self, store: &dyn Store, file: &FileOpen) -> Result<Option<&Listed>, Refusal> {
-        if self.left.is_empty()
-            && let Some(after) = self.more_after.take()
-        {
-            let mut found = names(store, file, &self.pattern, &self.text)?;
-            found.retain(|name| fold(name.as_str()) > after);
-            self.hold(found, HELD_NAMES_MAX);
+    /// True where a directory has been read, or need not be.
+    pub(crate) fn is_under_way(&self) -> bool {
+        !matches!(self.source, Source::Unread)
+    }
+
+    /// Tells names until one is not taken, the slice is used up, or there are no more. May wait for the store.
+    pub(crate) fn advance(
+        &mut self,
+        (store, file): (&dyn Store, &FileOpen),
+        budgets: &UserBudgets,
+        slice: &mut Slice,
+        take: Take<'_>,
+    ) -> Result<Stop, Refusal> {
+        while let Some(listed) = self.special.last() {
+            if take(listed, slice).is_break() {
+                return Ok(Stop::NotTaken);
+            }
+            self.special.pop();
         }
-        Ok(self.left.last())
+        if let Source::Unread = self.source {
+            self.source = self.begin(store, file, budgets, slice)?;
+        }
+        let stop = match &mut self.source {
+            Source::Unread | Source::Ended => Stop::Ended,
+            Source::Held { left, charge } => tell_held(left, charge, slice, take),
+            Source::Streamed(cursor) => tell_streamed(file, &self.pattern, cursor, slice, take)?,
+        };
+        if stop == Stop::Ended {
+            self.source = Source::Ended;
+        }
+        Ok(stop)
     }
 
-    /// Goes on behind the next name.
-    pub(crate) fn advance(&mut self) {
-        self.left.pop();
-    }
-
-    /// Takes the first `count_max` of what was found, in the order of NTFS: by name, in upper case.
-    fn hold(&mut self, mut found: Vec<Name>, count_max: usize) {
+    /// Reads as many names as are told in order. One that is asked for by its whole name is looked up: clients do so for every file
+    /// they open.
+    fn begin(
+        &self,
+        store: &dyn Store,
+        file: &FileOpen,
+        budgets: &UserBudgets,
+        slice: &mut Slice,
+    ) -> Result<Source, Refusal> {
+        let mut found = Vec::new();
+        let known = if has_wildcards(&self.text) { None } else { one_name(store, file, &self.text)? };
+        match known {
+            Some(name) => found.extend(name),
+            None => {
+                let mut count = 0;
+                let mut cursor = Cursor::default();
+                let mut look = |entry: store::Entry| {
+                    count += 1;
+                    if self.pattern.matches(entry.name.as_str(), upper) {
+                        found.push(entry.name);
+                    }
+                    if count <= SORTED_NAMES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                };
+                let mut pieces = 0;
+                while file.node.list(&mut cursor, &mut look)? {
+                    pieces += 1;
+                    if pieces > SORTED_PIECES_MAX {
+                        return Ok(Source::Streamed(Cursor::default()));
+                    }
+                }
+                if count > SORTED_NAMES_MAX {
+                    return Ok(Source::Streamed(Cursor::default()));
+                }
+                slice.names = slice.names.saturating_sub(count);
+            }
+        }
+        let bytes = found.iter().map(|name| NAME_BYTES + name.as_str().len() as u64).sum();
+        let Some(charge) = budgets.listings.charge(bytes) else { return Ok(Source::Streamed(Cursor::default())) };
         found.sort_by_cached_key(|name| fold(name.as_str()));
-        if found.len() > count_max {
-            found.truncate(count_max);
-            self.more_after = found.last().map(|name| fold(name.as_str()));
-        }
-        self.left = found.into_iter().rev().map(Listed::Name).collect();
+        Ok(Source::Held { left: found.into_iter().rev().map(Listed::Name).collect(), charge })
     }
+}
+
+fn tell_held(left: &mut Vec<Listed>, charge: &mut Charge, slice: &mut Slice, take: Take<'_>) -> Stop {
+    while let Some(listed) = left.last() {
+        if take(listed, slice).is_break() {
+            return Stop::NotTaken;
+        }
+        charge.shrink_to(charge.units().saturating_sub(NAME_BYTES + listed.name().len() as u64));
+        left.pop();
+    }
+    Stop::Ended
+}
+
+fn tell_streamed(
+    file: &FileOpen,
+    pattern: &Pattern,
+    cursor: &mut Cursor,
+    slice: &mut Slice,
+    take: Take<'_>,
+) -> Result<Stop, Error> {
+    let mut stop = Stop::Ended;
+    let mut more = true;
+    while more && stop == Stop::Ended {
+        let mut look = |entry: store::Entry| {
+            if slice.names == 0 {
+                stop = Stop::Paused;
+                return ControlFlow::Break(());
+            }
+            slice.names -= 1;
+            if !pattern.matches(entry.name.as_str(), upper) {
+                return ControlFlow::Continue(());
+            }
+            let taken = take(&Listed::Name(entry.name), slice);
+            if taken.is_break() {
+                stop = Stop::NotTaken;
+            }
+            taken
+        };
+        more = file.node.list(cursor, &mut look)?;
+        slice.names = slice.names.saturating_sub(PIECE_COST);
+        if more && slice.names == 0 && stop == Stop::Ended {
+            stop = Stop::Paused;
+        }
+    }
+    Ok(stop)
 }
 
 impl Listed {
@@ -119,27 +282,16 @@ fn pattern(text: &str) -> Result<Pattern, Status> {
     Pattern::new(text, upper).ok_or(Status::OBJECT_NAME_INVALID)
 }
 
-/// The names that match, in no order. One that is asked for by its whole name is looked up: clients do so for every file they open.
-fn names(store: &dyn Store, file: &FileOpen, pattern: &Pattern, text: &str) -> Result<Vec<Name>, Error> {
-    if !has_wildcards(text) {
-        let Ok(name) = Name::new(text) else { return Ok(Vec::new()) };
-        let path = file.path.lock().join(&name);
-        match store.resolve(&path, Use::Metadata) {
-            Ok(Resolved::Found { path, .. }) => {
-                return Ok(path.name().map(Name::new).transpose()?.into_iter().collect());
-            }
-            Ok(Resolved::Missing { .. }) => return Ok(Vec::new()),
-            // The directory is not where it was: another program moved it.
-            Err(_) => {}
-        }
+/// What has the name `text`; `Some(None)`: nothing has. `None` where the directory has to be asked, which is not where it was: another
+/// program moved it.
+fn one_name(store: &dyn Store, file: &FileOpen, text: &str) -> Result<Option<Option<Name>>, Error> {
+    let Ok(name) = Name::new(text) else { return Ok(Some(None)) };
+    let path = file.path.lock().join(&name);
+    match store.resolve(&path, Use::Metadata) {
+        Ok(Resolved::Found { path, .. }) => path.name().map(Name::new).transpose().map(Some),
+        Ok(Resolved::Missing { .. }) => Ok(Some(None)),
+        Err(_) => Ok(None),
     }
-    let entries = file.node.entries()?;
-    let all = pattern.matches_everything();
-    Ok(entries
-        .into_iter()
-        .map(|entry| entry.name)
-        .filter(|name| all || pattern.matches(name.as_str(), upper))
-        .collect())
 }
 
 fn above(store: &dyn Store, file: &FileOpen) -> Result<Metadata, Error> {
@@ -175,16 +327,13 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_too_many_are_held_in_parts() {
-        let pattern = pattern("*").unwrap();
-        let mut scan = Enumeration { text: "*".into(), pattern, left: Vec::new(), more_after: None };
-        let found = ["c", "B", "a"].map(|name| Name::new(name).unwrap());
-        scan.hold(found.to_vec(), 2);
-        assert_eq!(scan.left.iter().rev().map(Listed::name).collect::<Vec<_>>(), ["a", "B"]);
-        assert_eq!(scan.more_after.as_deref(), Some("B"));
-        scan.more_after = None;
-        scan.hold(found.to_vec(), 3);
-        assert_eq!((scan.left.len(), scan.more_after), (3, None));
+    fn a_pattern_of_many_stars_is_kept_short() {
+        let budgets = crate::budgets::Budgets::new().of_user(&wire::security::Sid::EVERYONE);
+        let scan = Enumeration::new(&format!("a{}b", "*".repeat(60_000)), &budgets).unwrap();
+        assert_eq!(scan.pattern(), "a*b");
+        assert_eq!(budgets.bytes.used(), LISTING_BYTES + 15);
+        drop(scan);
+        assert_eq!(budgets.bytes.used(), 0);
     }
 
     #[test]

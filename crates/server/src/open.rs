@@ -16,7 +16,7 @@ use crate::breaks;
 use crate::caching::{Actor, LeaseId};
 use crate::channel_sequence::ChannelSequence;
 use crate::durable::Durability;
-use crate::enumeration::Enumeration;
+use crate::enumeration::Listing;
 use crate::files::{FileEntry, Removal};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
@@ -83,7 +83,7 @@ pub(crate) struct FileOpen {
     /// The extended attribute that QUERY_INFO tells next (Open.CurrentEaIndex less one).
     pub(crate) ea_position: AtomicUsize,
     /// Where QUERY_DIRECTORY stands.
-    pub(crate) enumeration: Mutex<Option<Enumeration>>,
+    pub(crate) listing: Listing,
     /// Whose caching its operations leave alone.
     pub(crate) actor: Actor,
     /// The lease of the directory it stands in, where its client named one.

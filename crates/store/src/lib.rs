@@ -14,6 +14,7 @@ pub mod waiting;
 mod watch;
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -149,6 +150,18 @@ pub struct Entry {
     /// Its identity as the directory tells it; [`Node::entry_metadata`] has the rest.
     pub file: u64,
 }
+
+/// How far a directory has been listed: at its beginning, or behind a name. It means something to the node that it came from alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// Where the file system goes on.
+    offset: u64,
+    /// The last name that was taken, folded, where names are in order.
+    after: Option<Box<str>>,
+}
+
+/// Takes a name of a listing, or leaves it to be the next one.
+pub type Take<'a> = &'a mut dyn FnMut(Entry) -> ControlFlow<()>;
 
 /// One named stream of a file or directory, the unnamed data stream not among them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -370,8 +383,15 @@ pub trait Node: Send + Sync + 'static {
     /// Removes a named stream. Nodes of it that are open keep working, or give [`Error::Gone`].
     fn remove_stream(&self, name: &str) -> Result<(), Error>;
 
-    /// All names in this directory, `.` and `..` not among them, in no order. [`Error::NotDirectory`] otherwise.
-    fn entries(&self) -> Result<Vec<Entry>, Error>;
+    /// Shows `take` the names in this directory from the cursor on, `.` and `..` not among them, in no order: at most some thousand of
+    /// them, and none after one that it does not take. The cursor then stands behind the last one taken. False where there are no more.
+    ///
+    /// Whatever is made and removed between two calls, no name is shown twice, and none that stays is left out, as far as the file
+    /// system keeps to what POSIX says of `seekdir`. [`Error::NotDirectory`] for what is no directory.
+    fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error>;
+
+    /// True where [`Node::list`] has nothing to show.
+    fn is_empty(&self) -> Result<bool, Error>;
 
     /// Metadata of a name in this directory; [`Error::NotFound`] where it has gone since.
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error>;

@@ -23,6 +23,7 @@ use crate::caching::{Actor, Granted, LeaseId, Wanted};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::create::usage;
 use crate::context::Context;
+use crate::enumeration::Listing;
 use crate::files::{Entering, Entry};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
@@ -238,7 +239,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         position: AtomicU64::new(0),
         mode: AtomicU32::new(record.mode),
         ea_position: AtomicUsize::new(0),
-        enumeration: Mutex::new(None),
+        listing: Listing::default(),
         frozen_times: Mutex::default(),
         actor: Actor { open: OpenId(record.open), lease: wanted.lease() },
         parent_lease: None,

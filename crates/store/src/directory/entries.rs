@@ -1,49 +1,97 @@
 //! What a directory lists: files, directories, and symbolic links that lead to one of them inside the share.
 
+use std::cell::Cell;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use rustix::fd::{AsRawFd, BorrowedFd};
-use rustix::fs::{FileType, Mode, OFlags, openat};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom, openat, seek};
+use rustix::io::Errno;
 
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::{OpenFile, born, kind};
-use crate::directory::folder::{Listed, each_name, file_type, identity, stat, stat_at};
+use crate::directory::folder::{Listed, SCAN_BUFFER_BYTES, file_type, identity, stat, stat_at};
 use crate::directory::keep::{Place, Subject};
 use crate::directory::names::{is_reserved, to_disk, to_name};
 use crate::directory::volume::Volume;
 use crate::directory::{metadata, walk};
-use crate::{Entry, Error, Kind, Metadata, Name, Use};
+use crate::{Cursor, Entry, Error, Kind, Metadata, Name, Take, Use};
 
-/// All names.
-pub(super) fn all(file: &OpenFile) -> Result<Vec<Entry>, Error> {
+/// Names from the cursor on, as many as the kernel tells in one go. The position of the open's own descriptor goes with the cursor: file
+/// systems that cannot find an offset again, where names came and went before it, know their place by that.
+pub(super) fn list(file: &OpenFile, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
     let directory = directory(file)?;
+    let _alone = file.listing.lock();
+    piece(file, directory, cursor, take)
+}
+
+/// True where there is nothing to show.
+pub(super) fn is_empty(file: &OpenFile) -> Result<bool, Error> {
+    let directory = directory(file)?;
+    // Not the descriptor that a listing stands in.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fresh = openat(directory, c".", flags, Mode::empty()).map_err(error)?;
-    let mut entries = Vec::new();
-    let mut links = Vec::new();
-    let take = |listed: Listed<'_>| {
-        let Some(name) = to_name(listed.name).filter(|name| !is_reserved(name.as_str())) else { return };
-        let kind = match listed.kind {
-            FileType::Unknown => stat_at(directory, listed.name).map_or(FileType::Unknown, |stat| file_type(&stat)),
-            known => known,
-        };
-        match kind {
-            FileType::RegularFile | FileType::Directory => entries.push(Entry { name, file: listed.file }),
-            FileType::Symlink => links.push((listed.name.to_vec(), name)),
-            _ => {}
-        }
+    let is_empty = Cell::new(true);
+    let mut found = |_| {
+        is_empty.set(false);
+        ControlFlow::Break(())
     };
-    each_name(&fresh, take).map_err(error)?;
-    if !links.is_empty() {
-        let path = file.volume.path_of(directory);
-        let shown = links.into_iter().filter_map(|(disk, name)| {
-            let file = target(&file.volume, path.as_deref()?, &disk)?;
-            Some(Entry { name, file })
-        });
-        entries.extend(shown);
+    let mut cursor = Cursor::default();
+    while piece(file, fresh.as_fd(), &mut cursor, &mut found)? && is_empty.get() {}
+    Ok(is_empty.get())
+}
+
+/// Lists `directory`, which is `file` opened for reading.
+fn piece(file: &OpenFile, directory: BorrowedFd<'_>, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
+    seek(directory, SeekFrom::Start(cursor.offset)).map_err(error)?;
+    let mut buffer = Vec::with_capacity(SCAN_BUFFER_BYTES);
+    let mut raw = RawDir::new(directory, buffer.spare_capacity_mut());
+    let mut path = None;
+    let mut is_first = true;
+    while is_first || !raw.is_buffer_empty() {
+        let entry = match raw.next() {
+            None | Some(Err(Errno::NOENT)) => return Ok(false),
+            Some(Err(Errno::INTR)) => continue,
+            Some(Err(errno)) => return Err(error(errno)),
+            Some(Ok(entry)) => entry,
+        };
+        is_first = false;
+        let listed = Listed { name: entry.file_name().to_bytes(), file: entry.ino(), kind: entry.file_type() };
+        if let Some(entry) = shown(file, directory, &listed, &mut path)
+            && take(entry).is_break()
+        {
+            seek(directory, SeekFrom::Start(cursor.offset)).map_err(error)?;
+            return Ok(true);
+        }
+        cursor.offset = entry.next_entry_cookie();
     }
-    Ok(entries)
+    Ok(true)
+}
+
+/// A name as clients see it, where they do. `path` is the directory's, found once where a link has to be followed.
+fn shown(
+    file: &OpenFile,
+    directory: BorrowedFd<'_>,
+    listed: &Listed<'_>,
+    path: &mut Option<Option<Vec<u8>>>,
+) -> Option<Entry> {
+    if matches!(listed.name, b"." | b"..") {
+        return None;
+    }
+    let name = to_name(listed.name).filter(|name| !is_reserved(name.as_str()))?;
+    let kind = match listed.kind {
+        FileType::Unknown => stat_at(directory, listed.name).map_or(FileType::Unknown, |stat| file_type(&stat)),
+        known => known,
+    };
+    match kind {
+        FileType::RegularFile | FileType::Directory => Some(Entry { name, file: listed.file }),
+        FileType::Symlink => {
+            let path = path.get_or_insert_with(|| file.volume.path_of(directory)).as_deref()?;
+            Some(Entry { name, file: target(&file.volume, path, listed.name)? })
+        }
+        _ => None,
+    }
 }
 
 /// Metadata of one name.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, Statx};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -37,6 +38,8 @@ pub(super) struct OpenFile {
     reach: Reach,
     for_read: OnceLock<Descriptor>,
     for_write: OnceLock<Descriptor>,
+    /// Held by whoever moves a directory's position.
+    pub(super) listing: Mutex<()>,
 }
 
 impl OpenFile {
@@ -53,6 +56,7 @@ impl OpenFile {
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
+            listing: Mutex::new(()),
         })
     }
 
@@ -68,6 +72,7 @@ impl OpenFile {
             reach: folder.reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
+            listing: Mutex::new(()),
         }
     }
 
@@ -103,6 +108,7 @@ impl OpenFile {
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
+            listing: Mutex::new(()),
         })
     }
 

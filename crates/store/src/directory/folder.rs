@@ -10,7 +10,7 @@ use crate::directory::file::{Reach, born};
 use crate::{Identity, SharePath};
 
 /// What one `getdents` fills.
-const SCAN_BUFFER_BYTES: usize = 32 * 1024;
+pub(super) const SCAN_BUFFER_BYTES: usize = 32 * 1024;
 
 /// How coarse the coarsest times of change are: FAT counts in two seconds.
 pub(super) const COARSE_TICK: Duration = Duration::from_millis(2500);

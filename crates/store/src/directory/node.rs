@@ -13,8 +13,8 @@ use crate::directory::file::OpenFile;
 use crate::directory::quota::{Growth, account};
 use crate::directory::{data, entries, extended, metadata, security, streams};
 use crate::{
-    Changes, ChooseOffset, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry,
-    Use,
+    Changes, ChooseOffset, Cursor, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace,
+    StreamEntry, Take, Use,
 };
 
 /// A byte in so many is looked for to tell whether a range is in memory: files are read ahead, and leave memory, in pieces about as
@@ -272,9 +272,14 @@ impl Node for FileNode {
         streams::remove(&self.file, name)
     }
 
-    fn entries(&self) -> Result<Vec<Entry>, Error> {
-        self.file.volume.may_wait("entries");
-        entries::all(&self.file)
+    fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
+        self.file.volume.may_wait("list");
+        entries::list(&self.file, cursor, take)
+    }
+
+    fn is_empty(&self) -> Result<bool, Error> {
+        self.file.volume.may_wait("is_empty");
+        entries::is_empty(&self.file)
     }
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {

@@ -21,8 +21,8 @@ use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, StreamValue, VALUE_
 use crate::directory::streams::{self, Kept};
 use crate::directory::{data, extended, folder, metadata, node, security, side};
 use crate::{
-    Changes, ChooseOffset, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry,
-    Use,
+    Changes, ChooseOffset, Cursor, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace,
+    StreamEntry, Take, Use,
 };
 use std::sync::Arc;
 
@@ -384,7 +384,11 @@ impl Node for StreamNode {
         streams::remove(&self.file, name)
     }
 
-    fn entries(&self) -> Result<Vec<Entry>, Error> {
+    fn list(&self, _cursor: &mut Cursor, _take: Take<'_>) -> Result<bool, Error> {
+        Err(Error::NotDirectory)
+    }
+
+    fn is_empty(&self) -> Result<bool, Error> {
         Err(Error::NotDirectory)
     }
 

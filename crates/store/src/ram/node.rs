@@ -1,6 +1,7 @@
 //! An open file, directory or stream of a RAM disk.
 
 use std::any::Any;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -9,12 +10,15 @@ use crate::ram::inode::{Extras, Inode};
 use crate::ram::ledger::Charge;
 use crate::ram::pages::Pages;
 use crate::{
-    Changes, ChooseOffset, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, StreamEntry,
-    Use, copy, fold,
+    Changes, ChooseOffset, Cursor, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace,
+    StreamEntry, Take, Use, copy, fold,
 };
 
 /// What one name of a stream or extended attribute costs besides its data.
 const EXTRA_BYTES: u64 = 256;
+
+/// The most names that are shown in one go.
+const PIECE_NAMES: usize = 1_024;
 
 /// A node; it keeps the file alive, whatever becomes of its names.
 pub(super) struct RamNode {
@@ -30,6 +34,18 @@ impl RamNode {
 
     fn open_stream(&self, data: &Arc<RwLock<Pages>>) -> Arc<dyn Node> {
         Arc::new(RamNode { inode: Arc::clone(&self.inode), data: Arc::clone(data), kind: Kind::Stream })
+    }
+
+    /// The next names in order, each with its folded form.
+    fn piece(&self, cursor: &Cursor) -> Result<Vec<(Box<str>, Entry)>, Error> {
+        if self.kind != Kind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        let names = self.inode.names.read();
+        let from = cursor.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let left = names.children.range::<str, _>((from, Bound::Unbounded));
+        let entry = |child: &super::Child| Entry { name: child.name.clone(), file: child.inode.identity.file };
+        Ok(left.take(PIECE_NAMES).map(|(folded, child)| (folded.as_str().into(), entry(child))).collect())
     }
 
     /// The data, where there is any.
@@ -230,13 +246,22 @@ impl Node for RamNode {
         Ok(())
     }
 
-    fn entries(&self) -> Result<Vec<Entry>, Error> {
-        match self.kind {
-            Kind::Directory => {
-                let names = self.inode.names.read();
-                let entry = |child: &super::Child| Entry { name: child.name.clone(), file: child.inode.identity.file };
-                Ok(names.children.values().map(entry).collect())
+    fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
+        // Whoever takes a name may ask for more of it, which locks the names once more.
+        let piece = self.piece(cursor)?;
+        let more = piece.len() == PIECE_NAMES;
+        for (folded, entry) in piece {
+            if take(entry).is_break() {
+                return Ok(true);
             }
+            cursor.after = Some(folded);
+        }
+        Ok(more)
+    }
+
+    fn is_empty(&self) -> Result<bool, Error> {
+        match self.kind {
+            Kind::Directory => Ok(self.inode.names.read().children.is_empty()),
             Kind::File | Kind::Stream => Err(Error::NotDirectory),
         }
     }

@@ -1,7 +1,9 @@
 //! What every store does, whatever is behind it.
 
+use std::ops::ControlFlow;
+
 use crate::common::*;
-use store::{Changes, Error, Extent, Kind, NewNode, Replace, Resolved, Time, Use};
+use store::{Changes, Cursor, Error, Extent, Kind, NewNode, Replace, Resolved, Time, Use};
 
 behaviours! {
     a_new_file_is_found_in_any_case
@@ -23,6 +25,8 @@ behaviours! {
     times_of_every_era_come_back
     writing_moves_the_times
     entries_are_listed_with_their_metadata
+    a_listing_goes_on_behind_what_was_taken_whatever_comes_and_goes
+    what_is_not_taken_is_the_next_one
     a_rename_keeps_the_file
     a_rename_changes_case_alone
     a_rename_does_not_take_a_taken_name
@@ -55,7 +59,7 @@ fn a_missing_name_gives_its_directory(disk: &Disk) {
         Resolved::Missing { parent, path } => {
             assert_eq!(path.as_str(), "Folder\\New");
             assert_eq!(parent.identity(), made.identity());
-            assert!(parent.entries().unwrap().is_empty());
+            assert!(parent.is_empty().unwrap());
         }
         found @ Resolved::Found { .. } => panic!("{found:?}"),
     }
@@ -153,7 +157,7 @@ fn directories_hold_no_data(disk: &Disk) {
     assert_eq!(folder.write_at(b"x", 0), Err(Error::IsDirectory));
     assert_eq!(folder.set_length(0), Err(Error::IsDirectory));
     let file = disk.file("file", b"");
-    assert_eq!(file.entries().err(), Some(Error::NotDirectory));
+    assert_eq!(entries(&*file).err(), Some(Error::NotDirectory));
     assert_eq!(entry_metadata(&*file, "x").err(), Some(Error::NotDirectory));
 }
 
@@ -289,12 +293,73 @@ fn entries_are_listed_with_their_metadata(disk: &Disk) {
     file.change(&Changes { attributes: Some(0x3), ..Changes::default() }).unwrap();
     assert_eq!(disk.names(""), ["File", "Folder"]);
     let root = disk.node("");
-    for entry in root.entries().unwrap() {
+    for entry in entries(&*root).unwrap() {
         let known = root.entry_metadata(&entry.name).unwrap();
         assert_eq!(known.identity.file, entry.file);
         assert_eq!(known, disk.node(entry.name.as_str()).metadata().unwrap());
     }
     assert_eq!(entry_metadata(&*root, "none").err(), Some(Error::NotFound));
+}
+
+fn a_listing_goes_on_behind_what_was_taken_whatever_comes_and_goes(disk: &Disk) {
+    let folder = disk.directory("folder");
+    let name = |number: usize| format!("folder\\name-{number:04}");
+    for number in 0..1_500 {
+        disk.file(&name(number), b"");
+    }
+    let (mut cursor, mut told, mut round) = (Cursor::default(), Vec::new(), 0);
+    loop {
+        let mut left = 1 + round % 90;
+        let more = folder.list(&mut cursor, &mut |entry| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            told.push(entry.name.as_str().to_owned());
+            ControlFlow::Continue(())
+        });
+        if !more.unwrap() {
+            break;
+        }
+        // Every third name goes, told or not, and others come.
+        disk.store.remove(&path(&name(3 * round)), disk.node(&name(3 * round)).identity()).unwrap();
+        disk.file(&format!("folder\\new-{round}"), b"");
+        assert!(!folder.is_empty().unwrap());
+        round += 1;
+    }
+    told.sort();
+    let count = told.len();
+    told.dedup();
+    assert_eq!(told.len(), count, "none is told twice");
+    let stays = |number: &usize| !number.is_multiple_of(3) || *number >= 3 * round;
+    for number in (0..1_500).filter(stays) {
+        let (_, stayed) = name(number).rsplit_once('\\').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        assert!(told.binary_search(&stayed).is_ok(), "{stayed} was left out");
+    }
+}
+
+fn what_is_not_taken_is_the_next_one(disk: &Disk) {
+    for name in ["a", "b", "c"] {
+        disk.file(name, b"");
+    }
+    let root = disk.node("");
+    let mut cursor = Cursor::default();
+    let mut next = |takes: bool| {
+        let mut shown = Vec::new();
+        let more = root.list(&mut cursor, &mut |entry| {
+            let is_second = !shown.is_empty();
+            shown.push(entry.name.as_str().to_owned());
+            if takes && !is_second { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        (more.unwrap(), shown)
+    };
+    let (_, first) = next(false);
+    let (_, again) = next(true);
+    assert_eq!(first[0], again[0]);
+    let (_, second) = next(true);
+    assert_eq!(second[0], again[1]);
+    assert_eq!(disk.directory("empty").is_empty(), Ok(true));
+    assert_eq!(disk.node("a").is_empty(), Err(Error::NotDirectory));
 }
 
 fn a_rename_keeps_the_file(disk: &Disk) {
@@ -433,7 +498,7 @@ fn a_removed_file_stays_usable_while_open(disk: &Disk) {
     assert_ne!(next.identity(), file.identity());
     let folder = disk.directory("folder");
     disk.remove("folder").unwrap();
-    assert!(folder.entries().unwrap().is_empty());
+    assert!(folder.is_empty().unwrap());
 }
 
 fn deep_trees_are_walked(disk: &Disk) {

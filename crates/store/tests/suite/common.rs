@@ -1,11 +1,12 @@
 //! The stores that every test runs against, and short ways to use them.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use store::{
-    DirectoryOptions, DirectoryStore, Error, Kind, Metadata, Name, NewNode, Node, RamStore, Replace, Resolved,
-    SharePath, Store, Use,
+    Cursor, DirectoryOptions, DirectoryStore, Entry, Error, Kind, Metadata, Name, NewNode, Node, RamStore, Replace,
+    Resolved, SharePath, Store, Use,
 };
 use tempfile::TempDir;
 
@@ -61,6 +62,17 @@ pub(crate) fn new(kind: Kind) -> NewNode<'static> {
     NewNode { kind, attributes: if kind == Kind::File { 0x20 } else { 0 }, security: None }
 }
 
+/// All that a directory lists.
+pub(crate) fn entries(node: &dyn Node) -> Result<Vec<Entry>, Error> {
+    let (mut cursor, mut all) = (Cursor::default(), Vec::new());
+    let mut take = |entry| {
+        all.push(entry);
+        ControlFlow::Continue(())
+    };
+    while node.list(&mut cursor, &mut take)? {}
+    Ok(all)
+}
+
 impl Disk {
     pub(crate) fn folder(&self) -> &Path {
         self.folder.as_ref().unwrap().path()
@@ -97,7 +109,7 @@ impl Disk {
     }
 
     pub(crate) fn names(&self, text: &str) -> Vec<String> {
-        let entries = self.node(text).entries().unwrap();
+        let entries = entries(&*self.node(text)).unwrap();
         let mut names: Vec<String> = entries.iter().map(|entry| entry.name.as_str().to_owned()).collect();
         names.sort();
         names

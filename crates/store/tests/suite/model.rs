@@ -320,7 +320,7 @@ fn compare(node: &dyn Node, wanted: &ModelNode, what: &str) {
 }
 
 fn list(disk: &Disk, model: &Model, name: &str, what: &str) {
-    let listed = directory_of(disk, name).and_then(|node| node.entries());
+    let listed = directory_of(disk, name).and_then(|node| entries(&*node));
     let wanted = match name {
         "" => Ok(()),
         _ => model.find(name).and_then(|_| model.check_directory(name)),

@@ -21,6 +21,7 @@ use crate::breaks::{self, Wait};
 use crate::caching::{Granted, Operation};
 use crate::channel_sequence::ChannelSequence;
 use crate::context::{Context, Outcome, Reply};
+use crate::enumeration::Listing;
 use crate::files::{Entering, Entry, FileEntry, Removal};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
@@ -266,7 +267,7 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: du
         position: AtomicU64::new(0),
         mode: AtomicU32::new(plan.mode()),
         ea_position: AtomicUsize::new(0),
-        enumeration: Mutex::new(None),
+        listing: Listing::default(),
         actor: plan.actor(id),
         parent_lease: plan.parent_lease,
         has_written: AtomicBool::new(false),

@@ -3,7 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use store::{Kind, Metadata, Resolved, Store, Use};
 use wire::command::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
@@ -16,14 +18,22 @@ use wire::status::Status;
 
 use crate::access::check_node;
 use crate::attributes;
+use crate::budgets::UserBudgets;
 use crate::context::{Context, Outcome, Reply};
-use crate::enumeration::{Enumeration, Listed};
+use crate::enumeration::{Enumeration, Listed, Slice, Stop};
 use crate::open::{FileOpen, Open};
 use crate::refusal::Refusal;
 
-/// The most bytes of entries in one answer, whatever the client takes: a shard or a thread of the pool is held up no longer than these
-/// take.
+/// The most bytes of entries in one answer, whatever the client takes.
 const LISTING_BYTES_MAX: usize = 256 << 10;
+/// Names that a thread looks at before it does other work.
+const SLICE_NAMES: usize = 16_384;
+/// Names that it looks more up of, before it answers with those it has.
+const SLICE_LOOKUPS: usize = 1_024;
+/// What a check of a file's security descriptor costs besides, in such names.
+const ACCESS_LOOKUPS: usize = 4;
+/// Names that a shard looks at, where the store never waits, before it leaves the rest to the pool.
+const SHORT_SLICE: usize = 128;
 /// Bytes of a response's body before its entries.
 const BODY_BYTES: usize = 8;
 
@@ -40,93 +50,153 @@ pub(crate) async fn handle(context: &Context, request: QueryDirectoryRequest<'_>
     let query = Query {
         open: Arc::clone(open),
         store: Arc::clone(context.store()?),
+        budgets: Arc::clone(&context.session()?.budgets),
         class: request.class,
         flags: request.flags,
         pattern: request.pattern.decode().ok_or(Status::OBJECT_NAME_INVALID)?,
+        least_bytes,
         room_bytes: (request.output_buffer_length as usize).min(LISTING_BYTES_MAX),
     };
     if query.room_bytes < least_bytes {
         return Err(Status::INFO_LENGTH_MISMATCH.into());
     }
-    if query.is_short()
-        && let Some(mut place) = file.enumeration.try_lock()
-    {
-        return query.answer(file, &mut place);
+    let given_up = GivenUp::default();
+    tokio::select! {
+        biased;
+        outcome = answer(context, file, query, &given_up) => outcome,
+        () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
     }
-    context
-        .on_pool(move || {
-            let file = query.open.file()?;
-            // Requests on one open are answered one after the other.
-            query.answer(file, &mut file.enumeration.lock())
-        })
-        .await?
 }
 
-/// One request, ready to be answered where the store may be waited for.
+/// Answers in slices, so that no thread is held up for long by a directory of which little matches.
+async fn answer(context: &Context, file: &FileOpen, query: Query, given_up: &GivenUp) -> Outcome {
+    let mut turn = match file.listing.try_turn() {
+        Ok(turn) => turn,
+        Err(_) => file.listing.turn().await,
+    };
+    let first = query.begin(&mut turn)?;
+    let query = Arc::new(query);
+    let mut is_short = query.is_short(&turn);
+    loop {
+        let step = if is_short {
+            query.advance(&mut turn, first, Slice { names: SHORT_SLICE, lookups: SHORT_SLICE })?
+        } else {
+            let (asked, given_up) = (Arc::clone(&query), Arc::clone(&given_up.0));
+            let work = move || {
+                if given_up.load(Ordering::Relaxed) || asked.open.is_closed() {
+                    return Err(Status::FILE_CLOSED.into());
+                }
+                let slice = Slice { names: SLICE_NAMES, lookups: SLICE_LOOKUPS };
+                asked.advance(&mut turn, first, slice).map(|step| (step, turn))
+            };
+            let (step, back) = context.on_pool(work).await??;
+            turn = back;
+            step
+        };
+        match step {
+            Some(reply) => return Ok(reply),
+            None => is_short = false,
+        }
+    }
+}
+
+/// Nobody waits for the answer any more, once this is dropped: the work is not begun, or not gone on with.
+#[derive(Default)]
+struct GivenUp(Arc<AtomicBool>);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One request.
 struct Query {
     open: Arc<Open>,
     store: Arc<dyn Store>,
+    budgets: Arc<UserBudgets>,
     class: FileClass,
     flags: QueryDirectoryFlags,
     pattern: String,
+    /// Bytes of an entry without its name.
+    least_bytes: usize,
     room_bytes: usize,
 }
 
 impl Query {
-    /// True where the store never waits and no directory has to be read: the scan goes on, or looks for one name.
-    fn is_short(&self) -> bool {
-        let anew = self.flags.intersects(QueryDirectoryFlags::REOPEN | QueryDirectoryFlags::RESTART_SCANS);
-        let goes_on = || {
-            let file = self.open.file().ok();
-            file.and_then(|file| file.enumeration.try_lock()).is_some_and(|place| place.is_some())
-        };
-        let one_name = !self.pattern.is_empty() && !has_wildcards(&self.pattern);
-        self.store.facts().never_blocks && (one_name || (!anew && goes_on()))
-    }
-
-    fn answer(&self, file: &FileOpen, place: &mut Option<Enumeration>) -> Outcome {
+    /// Goes on where the listing stands, or begins it anew; true where it is the open's first.
+    fn begin(&self, place: &mut Option<Enumeration>) -> Result<bool, Refusal> {
         if self.flags.contains(QueryDirectoryFlags::REOPEN) {
             *place = None;
         }
         let first = place.is_none();
         let scan = match place.take() {
             Some(scan) if !self.flags.contains(QueryDirectoryFlags::RESTART_SCANS) => scan,
-            Some(scan) if self.pattern.is_empty() => Enumeration::start(&*self.store, file, scan.pattern())?,
-            Some(_) | None => Enumeration::start(&*self.store, file, &self.pattern)?,
+            Some(scan) if self.pattern.is_empty() => Enumeration::new(scan.pattern(), &self.budgets)?,
+            Some(_) | None => Enumeration::new(&self.pattern, &self.budgets)?,
         };
-        let scan = place.insert(scan);
-        match self.fill(file, scan)? {
-            Some(reply) => Ok(reply),
-            None if first => Err(Status::NO_SUCH_FILE.into()),
-            None => Err(Status::NO_MORE_FILES.into()),
+        *place = Some(scan);
+        Ok(first)
+    }
+
+    /// True where the store never waits and there is little to do: the listing goes on with a few entries, or looks for one name.
+    fn is_short(&self, place: &Option<Enumeration>) -> bool {
+        let Some(scan) = place else { return false };
+        let is_few = self.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY)
+            || self.room_bytes / self.least_bytes <= SHORT_SLICE;
+        self.store.facts().never_blocks && (!has_wildcards(scan.pattern()) || (is_few && scan.is_under_way()))
+    }
+
+    /// One slice; `None` where it was used up and there is nothing to answer yet.
+    fn advance(&self, place: &mut Option<Enumeration>, first: bool, slice: Slice) -> Result<Option<Reply>, Refusal> {
+        let file = self.open.file()?;
+        let scan = place.as_mut().ok_or(Status::FILE_CLOSED)?;
+        match self.fill(file, scan, slice)? {
+            (Some(reply), _) => Ok(Some(reply)),
+            (None, Stop::Paused | Stop::NotTaken) => Ok(None),
+            (None, Stop::Ended) if first => Err(Status::NO_SUCH_FILE.into()),
+            (None, Stop::Ended) => Err(Status::NO_MORE_FILES.into()),
         }
     }
 
-    /// As many entries as there is room for; `None` where none is left.
-    fn fill(&self, file: &FileOpen, scan: &mut Enumeration) -> Result<Option<Reply>, Refusal> {
+    /// As many entries as there is room for, and as the slice is long; `None` where there was none.
+    fn fill(
+        &self,
+        file: &FileOpen,
+        scan: &mut Enumeration,
+        mut slice: Slice,
+    ) -> Result<(Option<Reply>, Stop), Refusal> {
         let single = self.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY);
         let mut body = vec![0; BODY_BYTES];
         let mut writer = self.writer(&mut body, self.room_bytes)?;
-        while let Some(listed) = scan.next(&*self.store, file)? {
-            let known = self.metadata(file, listed).filter(|_| self.may_be_seen(file, listed));
-            let Some(known) = known else {
-                scan.advance();
-                continue;
-            };
+        let mut cut = None;
+        let mut take = |listed: &Listed, slice: &mut Slice| {
+            if slice.lookups == 0 || (single && !writer.is_empty()) {
+                return ControlFlow::Break(());
+            }
+            let Some(known) = self.known(file, listed, slice) else { return ControlFlow::Continue(()) };
             let entry = entry(listed.name(), known.as_ref());
-            if !writer.push(&entry) {
-                if writer.is_empty() {
-                    return self.cut(&entry).map(Some);
-                }
-                break;
+            if writer.push(&entry) {
+                return ControlFlow::Continue(());
             }
-            scan.advance();
-            if single {
-                break;
+            if writer.is_empty() {
+                cut = Some(self.cut(&entry));
             }
-        }
-        let empty = writer.is_empty();
-        Ok((!empty).then(|| reply(Status::SUCCESS, body)))
+            ControlFlow::Break(())
+        };
+        let stop = scan.advance((&*self.store, file), &self.budgets, &mut slice, &mut take)?;
+        let is_empty = writer.is_empty();
+        let reply = match cut {
+            Some(cut) => Some(cut?),
+            None => (!is_empty).then(|| reply(Status::SUCCESS, body)),
+        };
+        Ok((reply, stop))
+    }
+
+    /// What the class needs to know of a name; `None` where it has gone, or is not shown to this user.
+    fn known(&self, file: &FileOpen, listed: &Listed, slice: &mut Slice) -> Option<Option<Metadata>> {
+        let known = self.metadata(file, listed, slice)?;
+        self.may_be_seen(file, listed, slice).then_some(known)
     }
 
     /// The one entry for which there is no room: all but the end of its name. It is still the next one.
@@ -142,11 +212,12 @@ impl Query {
     }
 
     /// False for what access-based enumeration leaves out: what the reader was not granted GENERIC_READ to.
-    fn may_be_seen(&self, file: &FileOpen, listed: &Listed) -> bool {
+    fn may_be_seen(&self, file: &FileOpen, listed: &Listed, slice: &mut Slice) -> bool {
         let Listed::Name(name) = listed else { return true };
         if !self.open.tree.lists_by_access() || self.open.user.has_full_control() {
             return true;
         }
+        slice.lookups = slice.lookups.saturating_sub(ACCESS_LOOKUPS);
         let path = file.path.lock().join(name);
         match self.store.resolve(&path, Use::Metadata) {
             Ok(Resolved::Found { node, .. }) => check_node(&self.open.user, &*node, access::FILE_GENERIC_READ).is_ok(),
@@ -155,10 +226,11 @@ impl Query {
     }
 
     /// What the class needs to know of a name: for names alone nothing. `None`: it has gone.
-    fn metadata(&self, file: &FileOpen, listed: &Listed) -> Option<Option<Metadata>> {
+    fn metadata(&self, file: &FileOpen, listed: &Listed, slice: &mut Slice) -> Option<Option<Metadata>> {
         if self.class == FileClass::NAMES {
             return Some(None);
         }
+        slice.lookups -= 1;
         listed.metadata(&*self.store, file).map(Some)
     }
 }

@@ -1,5 +1,8 @@
 //! QUERY_DIRECTORY as clients see it.
 
+use std::sync::Arc;
+
+use store::{Kind, NewNode, RamStore, Resolved, SharePath, Store, Use};
 use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
@@ -12,8 +15,11 @@ use wire::security::access::READ_ATTRIBUTES;
 use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
+use crate::Shared;
 use crate::admin::Signing;
-use crate::testing::{Answer, Peer, server};
+use crate::budgets::UserBudgets;
+use crate::pool::Pool;
+use crate::testing::{Answer, Peer, server, server_with};
 
 const PLAIN: QueryDirectoryFlags = QueryDirectoryFlags::NONE;
 const ROOM: u32 = 65_536;
@@ -176,4 +182,181 @@ async fn only_directories_that_may_be_listed_are_listed() {
     assert_eq!(status(&mut peer, blind, PLAIN, "*").await, Status::ACCESS_DENIED);
     let answer = query(&mut peer, directory, FileClass::BASIC, PLAIN, "*", ROOM).await;
     assert_eq!(answer.status(), Status::INVALID_INFO_CLASS);
+}
+
+/// A server whose share has a directory `dir` with so many files, and a client that has it open.
+async fn large_directory(count: usize) -> (Arc<Shared>, Peer, FileId) {
+    let store = RamStore::new(256 << 20);
+    let new = |kind| NewNode { kind, attributes: 0, security: None };
+    store.create(&SharePath::parse("dir").unwrap(), new(Kind::Directory)).unwrap();
+    for number in 0..count {
+        store.create(&SharePath::parse(&format!("dir\\name-{number:06}")).unwrap(), new(Kind::File)).unwrap();
+    }
+    let server = server_with(Signing::Enabled, Arc::new(store));
+    let mut peer = Peer::sign_in(&server).await;
+    let directory = peer.open_directory("dir").await;
+    (server, peer, directory)
+}
+
+fn budgets(server: &Arc<Shared>, peer: &Peer) -> Arc<UserBudgets> {
+    Arc::clone(&server.sessions.find(peer.session_id).unwrap().budgets)
+}
+
+/// All names that are left.
+async fn rest(peer: &mut Peer, directory: FileId, pattern: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    loop {
+        let answer = query(peer, directory, FileClass::NAMES, PLAIN, pattern, ROOM).await;
+        if answer.status() == Status::NO_MORE_FILES {
+            return all;
+        }
+        assert_eq!(answer.status(), Status::SUCCESS);
+        let output = QueryDirectoryResponse::decode(&answer.message).unwrap().output;
+        all.extend(entries(FileClass::NAMES, output).map(|entry| entry.unwrap().name.decode().unwrap()));
+    }
+}
+
+fn numbered(numbers: impl Iterator<Item = usize>) -> Vec<String> {
+    numbers.map(|number| format!("name-{number:06}")).collect()
+}
+
+#[tokio::test]
+async fn of_a_large_directory_nothing_is_held_but_the_place() {
+    let (server, mut peer, directory) = large_directory(6_000).await;
+    let budgets = budgets(&server, &peer);
+    let before = budgets.bytes.used();
+    let first = names(&mut peer, directory, PLAIN, "*").await;
+    assert!(first.len() > 100 && first.len() < 4_000);
+    assert_eq!(budgets.listings.used(), 0);
+    assert!(budgets.bytes.used() - before < 1_000);
+    let mut all = [first, rest(&mut peer, directory, "*").await].concat();
+    all.sort();
+    assert_eq!(all[2..], numbered(0..6_000));
+    peer.close(directory).await;
+    assert_eq!(budgets.bytes.used(), before);
+}
+
+#[tokio::test]
+async fn names_that_are_held_are_charged_until_they_are_told() {
+    let (server, mut peer, directory) = large_directory(3_000).await;
+    let budgets = budgets(&server, &peer);
+    let first = names(&mut peer, directory, PLAIN, "*").await;
+    let held = (3_002 - first.len() as u64) * (48 + 11);
+    assert_eq!(budgets.listings.used(), held);
+    let all = [first, rest(&mut peer, directory, "*").await].concat();
+    assert_eq!(all[2..], numbered(0..3_000));
+    assert_eq!(budgets.listings.used(), 0);
+}
+
+#[tokio::test]
+async fn names_for_which_the_budget_has_no_room_are_told_all_the_same() {
+    let (server, mut peer, directory) = large_directory(3_000).await;
+    let budgets = budgets(&server, &peer);
+    let _taken = budgets.listings.charge(32 << 20).unwrap();
+    let mut all = rest(&mut peer, directory, "*").await;
+    all.sort();
+    assert_eq!(all[2..], numbered(0..3_000));
+}
+
+#[tokio::test]
+async fn a_large_directory_is_listed_whole_while_names_come_and_go() {
+    let (server, mut peer, directory) = large_directory(6_000).await;
+    let store = Arc::clone(&server.estate.load().shares[0].store);
+    let path = |name: &str| SharePath::parse(&format!("dir\\{name}")).unwrap();
+    let mut told = names(&mut peer, directory, PLAIN, "*").await;
+    let last = told.last().unwrap().clone();
+    for gone in ["name-000000", last.as_str(), "name-005000"] {
+        let Ok(Resolved::Found { node, .. }) = store.resolve(&path(gone), Use::Metadata) else { unreachable!() };
+        store.remove(&path(gone), node.identity()).unwrap();
+    }
+    let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+    for made in ["a-early", "name-000000b", "z-late"] {
+        store.create(&path(made), new).unwrap();
+    }
+    told.extend(rest(&mut peer, directory, "*").await);
+    let count = told.len();
+    told.sort();
+    told.dedup();
+    assert_eq!(told.len(), count, "none is told twice");
+    for stayed in numbered((1..6_000).filter(|number| *number != 5_000)) {
+        assert!(told.binary_search(&stayed).is_ok(), "{stayed}");
+    }
+}
+
+/// A large directory whose listing waits for a pool that works when it is told to.
+async fn by_hand(pattern: &str) -> (Arc<Shared>, Peer, FileId) {
+    let (mut server, peer, _) = large_directory(40_000).await;
+    drop(peer);
+    let shared = Arc::get_mut(&mut server).expect("nobody is connected");
+    shared.pool = Pool::by_hand();
+    let mut peer = Peer::sign_in(&server).await;
+    let file_id = peer.open_directory("dir").await;
+    let pattern = utf16_bytes(pattern);
+    let request = QueryDirectoryRequest {
+        class: FileClass::NAMES,
+        file_id,
+        pattern: Utf16::new(&pattern).unwrap(),
+        output_buffer_length: ROOM,
+        ..QueryDirectoryRequest::default()
+    };
+    let mut message = peer.message(Command::QUERY_DIRECTORY, |body| request.encode(body));
+    peer.process(&mut message).unwrap();
+    (server, peer, file_id)
+}
+
+#[tokio::test]
+async fn a_pattern_that_little_fits_is_looked_for_in_slices() {
+    let test = async {
+        let (server, peer, _) = by_hand("*-039999").await;
+        let mut slices = 0;
+        let answer = loop {
+            tokio::task::yield_now().await;
+            slices += usize::from(server.pool.work_once());
+            if let Some(frame) = peer.take_frame() {
+                break frame;
+            }
+            assert!(slices < 100);
+        };
+        drop(answer);
+        assert!(slices > 2, "{slices}");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_listing_that_nobody_waits_for_any_more_does_nothing() {
+    let test = async {
+        let (server, peer, _) = by_hand("*").await;
+        let open = server.sessions.find(peer.session_id).unwrap().opens().pop().unwrap();
+        peer.connection.in_flight.cancel_all();
+        assert_eq!(peer.receive().await.status(), Status::CANCELLED);
+        assert!(server.pool.work_once());
+        let turn = open.file().unwrap().listing.try_turn().unwrap();
+        assert!(turn.as_ref().is_some_and(|scan| !scan.is_under_way()), "nothing was read");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn requests_on_one_open_wait_for_each_other_and_hold_no_thread_meanwhile() {
+    let test = async {
+        let (server, mut peer, file_id) = by_hand("*").await;
+        for _ in 0..3 {
+            let request = QueryDirectoryRequest {
+                class: FileClass::NAMES,
+                file_id,
+                output_buffer_length: ROOM,
+                ..Default::default()
+            };
+            let mut message = peer.message(Command::QUERY_DIRECTORY, |body| request.encode(body));
+            peer.process(&mut message).unwrap();
+        }
+        for _ in 0..4 {
+            assert!(server.pool.work_once());
+            assert!(!server.pool.work_once(), "the next one has not begun");
+            assert_eq!(peer.receive().await.status(), Status::SUCCESS);
+            tokio::task::yield_now().await;
+        }
+    };
+    LocalSet::new().run_until(test).await;
 }

@@ -72,7 +72,7 @@ fn check_deletable(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
     if (read_only && !ignores) || (file.stream.is_none() && file.path.lock().is_root()) {
         return Err(Status::CANNOT_DELETE.into());
     }
-    if file.kind == Kind::Directory && !file.node.entries()?.is_empty() {
+    if file.kind == Kind::Directory && !file.node.is_empty()? {
         return Err(Status::DIRECTORY_NOT_EMPTY.into());
     }
     Ok(())
