@@ -42,10 +42,22 @@ def command(script, folder, files=()):
 
 def worker():
     """The program that works in a guest as a run tells it to, built for it."""
+    return compiled("worker")
+
+
+def compiled(name):
+    """A program of kernel-guest/, built for the guest."""
     packages.need("gcc")
-    program = packages.cache("bin") / "guest-worker"
-    packages.build(["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", str(program), "worker.c"], FILES)
+    program = packages.cache("bin") / f"guest-{name}"
+    packages.build(["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", str(program), f"{name}.c"], FILES)
     return program
+
+
+def with_libraries(program):
+    """What to put into a guest so that this program of the machine's runs there: places and files."""
+    linked = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+    libraries = re.findall(r"(/\S+\.so\S*)", linked)
+    return {f"bin/{os.path.basename(program)}": program, **{library.lstrip("/"): library for library in libraries}}
 
 
 def built():
@@ -95,19 +107,16 @@ def guest_root(kernel, root):
 
 
 def add_program(root, path):
-    shutil.copy(path, root / "bin" / os.path.basename(path))
-    linked = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
-    for library in re.findall(r"(/\S+\.so\S*)", linked):
-        place = root / library.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(library, place)
+    for place, source in with_libraries(path).items():
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, root / place)
 
 
-def add_modules(root, kernel):
+def add_modules(root, kernel, modules=MODULES):
     version = next((kernel / "lib/modules").iterdir()).name
     modprobe, depmod = packages.find("modprobe"), packages.find("depmod")
     subprocess.run([depmod, "-b", str(kernel), version], check=True)
-    for module in MODULES:
+    for module in modules:
         told = subprocess.run([modprobe, "-d", str(kernel), "-S", version, "--show-depends", module],
                               capture_output=True, text=True).stdout
         for path in re.findall(r"^insmod (\S+)", told, re.MULTILINE):

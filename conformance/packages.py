@@ -23,7 +23,7 @@ PACKAGE_OF = {
     "smbtorture": "samba-testsuite", "fio": "fio", "qemu-system-x86_64": "qemu-system-x86",
     "mount.cifs": "cifs-utils", "cpio": "cpio", "modprobe": "kmod", "busybox": "busybox-static", "xz": "xz-utils",
     "iptables": "iptables", "depmod": "kmod", "gcc": "build-essential",
-    "mkfs.ext4": "e2fsprogs", "fsfreeze": "util-linux", "mount": "mount",
+    "linux.uml": "user-mode-linux", "mkfs.ext4": "e2fsprogs", "fsfreeze": "util-linux", "mount": "mount",
     "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so": "samba-vfs-modules",
 }
 _installing = threading.Lock()
@@ -98,6 +98,18 @@ def rust_program(folder, name):
     target = cache("target") / folder
     build(["cargo", "build", "--release", "--quiet", "--locked", "--target-dir", str(target)], HERE / folder)
     return str(target / "release" / name)
+
+
+def crate_program(crate, version, name):
+    """Builds a program of a crate of crates.io, once, and returns its path."""
+    if not shutil.which("cargo"):
+        raise Skip("needs Cargo")
+    root = cache("crates") / f"{crate}-{version}"
+    program = root / "bin" / name
+    if not program.exists():
+        build(["cargo", "install", "--quiet", "--locked", "--root", str(root), "--target-dir", str(cache("target") / crate), "--version",
+               version, crate], HERE)
+    return str(program)
 
 
 def build(argv, folder):

@@ -82,7 +82,7 @@ class Report:
             outcome, detail = "fail", f"{type(error).__name__}: {error}"
         self.add(suite, name, outcome, time.monotonic() - began, detail)
 
-    def absorb(self, suite, argv, timeout_seconds, env=None, cwd=None):
+    def absorb(self, suite, argv, timeout_seconds, env=None, cwd=None, lines_kept=PRINTED_LINES):
         """Runs a client program that prints `ok NAME`, `not ok NAME - WHY` or `skip NAME - WHY` lines.
 
         The program's exit is a check of its own, so that a client which dies early is not a quiet pass.
@@ -108,13 +108,13 @@ class Report:
             if process.poll() is None and time.monotonic() - began < timeout_seconds:
                 ended(process)
         code = process.wait()
-        printed = "".join(other[-PRINTED_LINES:])
+        printed = "".join(other[-lines_kept:])
         elapsed = time.monotonic() - began
         if code != 0:
             limit = f" (limit {timeout_seconds} s)" if elapsed >= timeout_seconds else ""
-            self.add(suite, "the client ran to its end", "fail", elapsed, f"exit {code}{limit}\n{printed}")
+            self.add(suite, "the client ran to its end", "fail", elapsed, f"exit {code}{limit}\n{last_lines(printed)}")
         elif seen == 0:
-            self.add(suite, "the client ran to its end", "fail", elapsed, f"it reported no check\n{printed}")
+            self.add(suite, "the client ran to its end", "fail", elapsed, f"it reported no check\n{last_lines(printed)}")
         return printed
 
     def note(self, text):
@@ -153,6 +153,10 @@ class Report:
             "passed": self.count("pass"), "failed": self.count("fail"),
             "skipped": self.count("skip"), "known": self.count("known"),
         }, indent=1)
+
+
+def last_lines(printed):
+    return "\n".join(printed.splitlines()[-PRINTED_LINES:])
 
 
 def ended(process):

@@ -17,7 +17,11 @@ parts of the test, in their order:
   unit         every crate's own tests
   build        the release build
   fuzz         each fuzz target for a few seconds
-  conformance  foreign clients and suites against the built server";
+  conformance  foreign clients and suites against the built server
+and, where they are named only:
+  bounds       what peers can make the built server hold
+  kernel-hour  the kernel's client and fsx for an hour
+  soak         an hour of work with cuts, attacks and a disk that hangs";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

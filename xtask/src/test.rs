@@ -18,11 +18,20 @@ pub(crate) enum Part {
     Build,
     Fuzz,
     Conformance,
+    Bounds,
+    KernelHour,
+    Soak,
 }
 
-/// All parts, in the order they run: what is quick and says most comes first.
+/// What the whole test is, in the order it runs: what is quick and says most comes first.
 pub(crate) const PARTS: [Part; 7] =
     [Part::Edges, Part::Fmt, Part::Clippy, Part::Unit, Part::Build, Part::Fuzz, Part::Conformance];
+
+/// What takes so long that it runs only where it is named.
+pub(crate) const LONG_PARTS: [Part; 3] = [Part::Bounds, Part::KernelHour, Part::Soak];
+
+/// Minutes that a long part works.
+const LONG_MINUTES: &str = "60";
 
 impl Part {
     fn name(self) -> &'static str {
@@ -34,6 +43,9 @@ impl Part {
             Self::Build => "build",
             Self::Fuzz => "fuzz",
             Self::Conformance => "conformance",
+            Self::Bounds => "bounds",
+            Self::KernelHour => "kernel-hour",
+            Self::Soak => "soak",
         }
     }
 
@@ -48,16 +60,20 @@ impl Part {
             Self::Build => run::one(cargo(&["build", "--release", "--locked"])),
             Self::Fuzz => fuzz(),
             Self::Conformance => run::counted(python(&["-m", "conformance.run"]), run::summary),
+            Self::Bounds => run::one(python(&["-m", "conformance.bench.bounds"])),
+            Self::KernelHour => long("conformance.kernel_fsx"),
+            Self::Soak => long("conformance.soak"),
         }
     }
 }
 
 /// The parts named in a list with commas, in the order they run, or the name that is none.
 pub(crate) fn chosen(names: &str) -> Result<Vec<Part>, String> {
-    if let Some(unknown) = names.split(',').find(|name| PARTS.iter().all(|part| part.name() != *name)) {
+    let all = || PARTS.into_iter().chain(LONG_PARTS);
+    if let Some(unknown) = names.split(',').find(|name| all().all(|part| part.name() != *name)) {
         return Err(unknown.to_owned());
     }
-    Ok(PARTS.into_iter().filter(|part| names.split(',').any(|name| name == part.name())).collect())
+    Ok(all().filter(|part| names.split(',').any(|name| name == part.name())).collect())
 }
 
 /// Runs these parts, all of them even after a failure, and prints the sum.
@@ -105,6 +121,11 @@ fn fuzz() -> Tally {
     total
 }
 
+/// A suite that works as long as it is told to.
+fn long(module: &str) -> Tally {
+    run::counted(python(&["-m", module, "--minutes", LONG_MINUTES]), run::summary)
+}
+
 fn cargo(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(words).current_dir(root());
@@ -131,6 +152,12 @@ mod tests {
     #[test]
     fn chosen_parts_keep_their_order() {
         assert_eq!(chosen("conformance,unit"), Ok(vec![Part::Unit, Part::Conformance]));
+    }
+
+    #[test]
+    fn long_parts_run_only_where_they_are_named() {
+        assert!(LONG_PARTS.iter().all(|part| !PARTS.contains(part)));
+        assert_eq!(chosen("soak,build"), Ok(vec![Part::Build, Part::Soak]));
     }
 
     #[test]
