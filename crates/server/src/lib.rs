@@ -35,6 +35,8 @@ mod failover_tests;
 #[cfg(test)]
 mod file_tests;
 mod files;
+#[cfg(test)]
+mod folder_tests;
 mod gate;
 mod hot;
 #[cfg(test)]

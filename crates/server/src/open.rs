@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use store::{Kind, Node, SharePath};
+use store::{Error, Kind, Node, SharePath, Store};
 use wire::command::create::CreateOptions;
 use wire::command::write::WriteFlags;
 use wire::ids::FileId;
@@ -151,11 +151,16 @@ impl Open {
         if self.may(access) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
     }
 
-    /// Ends the open: leaves the file's table entry and removes what was to go with its last open. May wait for the store. Only the first
-    /// call does anything.
+    /// Ends the open where nobody is there to be told what became of it: the log is.
     pub(crate) fn close(&self, server: &Arc<Shared>) {
+        let _ = self.close_for_client(server);
+    }
+
+    /// Ends the open: leaves the file's table entry and removes what was to go with its last open. May wait for the store. Only the first
+    /// call does anything. Fails where that is still there, which is then in the log.
+    pub(crate) fn close_for_client(&self, server: &Arc<Shared>) -> Result<(), Error> {
         if self.closed.swap(true, Ordering::SeqCst) {
-            return;
+            return Ok(());
         }
         match &self.target {
             Target::File(file) => {
@@ -169,12 +174,17 @@ impl Open {
                 }
                 files.watches.closed(self, file);
                 let removal = files.leave(&file.file, self.id, file.delete_on_close.load(Ordering::Relaxed));
-                if removal != Removal::Nothing {
-                    file.remove(server, &self.tree, &removal);
-                    files.removed(&file.file, &removal);
+                if removal == Removal::Nothing {
+                    return Ok(());
                 }
+                let removed = file.remove(server, &self.tree, &removal);
+                files.removed(&file.file, &removal);
+                removed
             }
-            Target::Pipe(pipe) => pipe.close(),
+            Target::Pipe(pipe) => {
+                pipe.close();
+                Ok(())
+            }
         }
     }
 
@@ -253,21 +263,61 @@ impl FileOpen {
         }
     }
 
-    fn remove(&self, server: &Arc<Shared>, tree: &Tree, removal: &Removal) {
-        let Some(store) = tree.store() else { return };
+    /// Where the file may stand now, wherever it was opened: as the kernel tells it, in its own share and in others over the
+    /// same folder.
+    pub(crate) fn whereabouts(&self, server: &Shared, own: &Arc<dyn Store>) -> Vec<(Arc<dyn Store>, SharePath)> {
+        let Some(place) = self.base().place() else { return Vec::new() };
+        let configuration = server.estate.load();
+        let others = configuration.shares.iter().filter(|share| !share.read_only && !Arc::ptr_eq(&share.store, own));
+        let stores = std::iter::once(own).chain(others.map(|share| &share.store));
+        stores.filter_map(|store| Some((Arc::clone(store), store.path_at(&place)?))).collect()
+    }
+
+    /// Removes the file's name, wherever it has moved to. Gives what it was.
+    fn remove_file(
+        &self,
+        server: &Shared,
+        store: &Arc<dyn Store>,
+        path: SharePath,
+    ) -> Result<(Arc<dyn Store>, SharePath), Error> {
+        let identity = self.node.identity();
+        let gone = match store.remove(&path, identity) {
+            Err(gone @ (Error::NotFound | Error::PathNotFound)) => gone,
+            answer => return answer.map(|()| (Arc::clone(store), path)),
+        };
+        for (store, path) in self.whereabouts(server, store) {
+            match store.remove(&path, identity) {
+                Err(Error::NotFound | Error::PathNotFound) => {}
+                answer => return answer.map(|()| (store, path)),
+            }
+        }
+        Err(gone)
+    }
+
+    fn remove(&self, server: &Arc<Shared>, tree: &Tree, removal: &Removal) -> Result<(), Error> {
+        let Some(store) = tree.store() else { return Ok(()) };
         let path = self.path.lock().clone();
         let removed = match removal {
-            Removal::Nothing => Ok(()),
-            Removal::File => store.remove(&path, self.node.identity()),
-            Removal::Stream(name) => self.base().remove_stream(name),
+            Removal::Nothing => return Ok(()),
+            Removal::File => self.remove_file(server, store, path),
+            Removal::Stream(name) => self.base().remove_stream(name).map(|()| (Arc::clone(store), path)),
         };
-        let removed = removed.map(|()| {
-            server.files.watches.removed(&**store, &path, self, removal);
-            breaks::entry_changed(server, &**store, &path, self.parent_lease);
+        let removed = removed.map(|(store, path)| {
+            server.files.watches.removed(&*store, &path, self, removal);
+            breaks::entry_changed(server, &*store, &path, self.parent_lease);
         });
-        if let Err(error) = removed {
-            // A directory that was filled meanwhile stays (MS-FSA 2.1.5.5), and so does what another program took away.
-            tracing::debug!(%error, share = %tree.share, "delete on close did nothing");
+        match removed {
+            Ok(()) => Ok(()),
+            // A directory that was filled meanwhile stays (MS-FSA 2.1.5.5), and what another program took away is gone.
+            Err(error @ (Error::NotEmpty | Error::NotFound | Error::PathNotFound | Error::Gone)) => {
+                tracing::debug!(%error, share = %tree.share, "delete on close did nothing");
+                Ok(())
+            }
+            Err(error) => {
+                let path = self.name();
+                tracing::warn!(%error, share = %tree.share, path, "what was to be deleted on close is still there");
+                Err(error)
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ mod watch;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use directory::{DirectoryOptions, DirectoryStore};
@@ -255,6 +256,23 @@ pub trait Store: Send + Sync + 'static {
         paths.into_iter().rev().map_while(identity).collect()
     }
 
+    /// Which directories the root lies in: the root itself first, then outwards. Tells whether two stores have files in common.
+    fn above(&self) -> Vec<Identity> {
+        self.lineage(&SharePath::root())
+    }
+
+    /// Where `path` is on this machine now; `None` where it is in memory or cannot be told.
+    fn place_of(&self, path: &SharePath) -> Option<PathBuf> {
+        let _ = path;
+        None
+    }
+
+    /// The path of what is at a place of this machine now; `None` where that is not below the root.
+    fn path_at(&self, place: &Path) -> Option<SharePath> {
+        let _ = place;
+        None
+    }
+
     /// Tells `listener`, a little later and on a thread of the store's own, what changes in the directory `path` until the guard is
     /// dropped: what other programs do, and what is done through this store too. `None` where no other program can do anything.
     fn watch(&self, path: &SharePath, reach: Reach, listener: Arc<dyn Listener>) -> Result<Option<Guard>, Error> {
@@ -350,6 +368,12 @@ pub trait Node: Send + Sync + 'static {
 
     /// The descriptor behind the data, for sendfile and copy_file_range; `None` where there is none.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Where it is on this machine now, whoever moved it there; `None` where it is in memory or cannot be told. Where it is gone, the
+    /// answer leads nowhere, or to something else.
+    fn place(&self) -> Option<PathBuf> {
         None
     }
 

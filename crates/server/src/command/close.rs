@@ -19,10 +19,10 @@ pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome 
     let waits = open.close_may_wait(&server) || tells || (wants_attributes && !is_known(&open));
     let close = move || {
         let response = if wants_attributes { with_attributes(&open) } else { CloseResponse::default() };
-        open.close(&server);
-        response
+        open.close_for_client(&server).map(|()| response)
     };
-    let response = if waits { context.on_pool(close).await? } else { close() };
+    // The open is closed in any case; whoever wanted its file deleted hears that it is not.
+    let response = if waits { context.on_pool(close).await? } else { close() }?;
     let mut body = Vec::new();
     response.encode(&mut body);
     Ok(Reply::new(body))

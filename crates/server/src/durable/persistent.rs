@@ -203,7 +203,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         access: record.granted,
         share: record.asked.1,
         names: &names,
-        share_name: &share.name.as_str().into(),
+        store: &share.store,
         line,
         is_directory: false,
         overwrites: false,

@@ -66,8 +66,8 @@ fn an_open_is_recorded_while_its_file_is_renamed() {
         beside_each_other(
             move || (0..MEETINGS).for_each(|_| drop(record(&recorded, recorded.file().unwrap()))),
             move || {
-                let name = SharePath::parse("file").unwrap();
-                (0..MEETINGS).for_each(|_| renamed.file().unwrap().file.renamed(&name, &name));
+                let (name, store) = (SharePath::parse("file").unwrap(), renamed.tree.store().unwrap());
+                (0..MEETINGS).for_each(|_| renamed.file().unwrap().file.renamed(store, &name, &name));
             },
         );
     });

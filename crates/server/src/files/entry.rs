@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use store::{Identity, SharePath, fold};
+use store::{Identity, SharePath, Store, fold};
 use wire::command::create::OplockLevel;
 use wire::context::lease::LeaseState;
 use wire::status::Status;
@@ -63,12 +63,28 @@ impl FileEntry {
         self.state.lock().is_delete_pending(&fold(stream))
     }
 
-    /// Gives every open of the name `from` the name `to`.
-    pub(crate) fn renamed(&self, from: &SharePath, to: &SharePath) {
+    /// Gives every open of the name `from` in `store` the name `to`, through whatever share it was opened. May wait for stores.
+    pub(crate) fn renamed(&self, store: &Arc<dyn Store>, from: &SharePath, to: &SharePath) {
+        let mut elsewhere = Vec::new();
         for claim in &self.state.lock().claims {
             let mut name = claim.names.lock();
-            if *name == *from {
+            if !Arc::ptr_eq(&claim.store, store) {
+                elsewhere.push((Arc::clone(&claim.store), Arc::clone(&claim.names)));
+            } else if *name == *from {
                 *name = to.clone();
+            }
+        }
+        if elsewhere.is_empty() {
+            return;
+        }
+        let (Some(old), Some(new)) = (store.place_of(from), store.place_of(to)) else { return };
+        for (other, names) in elsewhere {
+            // What leaves the other share's folder has no name there any more, and is found by what it is (`open.rs`).
+            if let (Some(old), Some(new)) = (other.path_at(&old), other.path_at(&new)) {
+                let mut name = names.lock();
+                if *name == old {
+                    *name = new;
+                }
             }
         }
     }

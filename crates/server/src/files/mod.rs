@@ -2,6 +2,7 @@
 //! (MS-FSA 2.1.1.4 and following). Decided and changed in one place, in one step, under a short lock that is never held across
 //! a call to the store.
 
+mod below;
 mod entry;
 mod state;
 #[cfg(test)]
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
-use store::{Identity, SharePath, fold};
+use store::{Identity, SharePath, Store, fold};
 use wire::status::Status;
 
 use crate::breaks::Wait;
@@ -52,7 +53,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) share: u32,
     /// Where the open's path stands; rename changes it for all opens of a name.
     pub(crate) names: &'a Arc<Mutex<SharePath>>,
-    pub(crate) share_name: &'a Arc<str>,
+    /// The store of its share.
+    pub(crate) store: &'a Arc<dyn Store>,
     /// Whose it is.
     pub(crate) line: &'a Arc<Line>,
     pub(crate) is_directory: bool,
@@ -192,20 +194,6 @@ impl FileTable {
         }
         state.wake();
         self.retire_if_unused(file, state);
-    }
-
-    /// The files that an open of `share_name` below `directory` is of.
-    pub(crate) fn opens_below(&self, share_name: &str, directory: &SharePath) -> Vec<Arc<FileEntry>> {
-        let of_part = |part: &Mutex<HashMap<Identity, Arc<FileEntry>>>| {
-            let files: Vec<_> = part.lock().values().cloned().collect();
-            files.into_iter().filter(|file| file.state.lock().has_open_below(share_name, directory))
-        };
-        self.parts.iter().flat_map(of_part).collect()
-    }
-
-    /// True where an open of `share_name` lies below `directory`.
-    pub(crate) fn has_opens_below(&self, share_name: &str, directory: &SharePath) -> bool {
-        !self.opens_below(share_name, directory).is_empty()
     }
 
     fn part(&self, identity: Identity) -> &Mutex<HashMap<Identity, Arc<FileEntry>>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use store::{SharePath, fold};
+use store::{SharePath, Store, fold};
 use tokio::sync::oneshot;
 use wire::security::access::{READ_ATTRIBUTES, READ_CONTROL, SYNCHRONIZE, WRITE_ATTRIBUTES};
 use wire::status::Status;
@@ -44,7 +44,7 @@ pub(super) struct Claim {
     pub(super) access: u32,
     pub(super) share: u32,
     pub(super) names: Arc<Mutex<SharePath>>,
-    pub(super) share_name: Arc<str>,
+    pub(super) store: Arc<dyn Store>,
     pub(super) lease: Option<LeaseId>,
     /// Nobody has the open any more: it closes soon.
     pub(super) is_going: bool,
@@ -93,7 +93,7 @@ impl FileState {
             access: entry.access,
             share: entry.share,
             names: Arc::clone(entry.names),
-            share_name: Arc::clone(entry.share_name),
+            store: Arc::clone(entry.store),
             lease: actor.lease,
             is_going: false,
         });
@@ -222,13 +222,6 @@ impl FileState {
     pub(super) fn is_going(&self, stream: &str) -> bool {
         let whole = self.pending_deletes.iter().any(String::is_empty);
         self.claims.iter().all(|claim| !whole && claim.stream != stream)
-    }
-
-    pub(super) fn has_open_below(&self, share_name: &str, directory: &SharePath) -> bool {
-        self.claims.iter().any(|claim| {
-            let name = claim.names.lock();
-            *claim.share_name == *share_name && *name != *directory && name.is_within(directory)
-        })
     }
 }
 

@@ -17,18 +17,29 @@ fn enter_wanting(
     table: &FileTable,
     open: u64,
     stream: &str,
+    modes: (u32, u32),
+    wanted: &Wanted,
+) -> Result<Arc<FileEntry>, Status> {
+    let store: Arc<dyn Store> = Arc::new(store::RamStore::new(0));
+    enter_through(table, &store, open, stream, modes, wanted)
+}
+
+fn enter_through(
+    table: &FileTable,
+    store: &Arc<dyn Store>,
+    open: u64,
+    stream: &str,
     (access, share): (u32, u32),
     wanted: &Wanted,
 ) -> Result<Arc<FileEntry>, Status> {
     let names = Arc::new(Mutex::new(SharePath::parse("a").unwrap()));
-    let share_name = "s".into();
     let entry = Entry {
         open: OpenId(open),
         stream,
         access,
         share,
         names: &names,
-        share_name: &share_name,
+        store,
         line: &Line::down(),
         is_directory: false,
         overwrites: false,
@@ -125,10 +136,12 @@ fn a_file_that_went_leaves_nothing_to_the_next_of_its_number() {
 #[test]
 fn opens_below_a_directory_are_seen() {
     let table = FileTable::new();
-    enter(&table, 1, "", READ, ALL).ok().unwrap();
-    assert!(table.has_opens_below("s", &SharePath::root()));
-    assert!(!table.has_opens_below("s", &SharePath::parse("a").unwrap()));
-    assert!(!table.has_opens_below("t", &SharePath::root()));
+    let stores: [Arc<dyn Store>; 2] = [0, 0].map(|bytes| Arc::new(store::RamStore::new(bytes)) as Arc<dyn Store>);
+    enter_through(&table, &stores[0], 1, "", (READ, ALL), &Wanted::Nothing).ok().unwrap();
+    let root = |store: &Arc<dyn Store>| store.lineage(&SharePath::root())[0];
+    assert!(table.has_opens_below(&stores[0], &SharePath::root(), root(&stores[0])));
+    assert!(!table.has_opens_below(&stores[0], &SharePath::parse("a").unwrap(), FILE));
+    assert!(!table.has_opens_below(&stores[1], &SharePath::root(), root(&stores[1])));
 }
 
 #[test]

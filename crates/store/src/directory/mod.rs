@@ -44,7 +44,9 @@ mod streams;
 mod volume;
 mod walk;
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::fstatvfs;
@@ -115,6 +117,29 @@ impl Store for DirectoryStore {
             (false, true) => walk::resolve(&self.volume, path, usage, Wait::Never),
             (false, false) => Err(Error::WouldBlock),
         }
+    }
+
+    fn above(&self) -> Vec<Identity> {
+        self.volume.above()
+    }
+
+    fn place_of(&self, path: &SharePath) -> Option<PathBuf> {
+        let mut place = self.volume.place_of(self.volume.fence.root())?;
+        for name in path.names() {
+            place.push(b'/');
+            place.extend_from_slice(&names::to_disk(name));
+        }
+        Some(PathBuf::from(OsString::from_vec(place)))
+    }
+
+    fn path_at(&self, place: &Path) -> Option<SharePath> {
+        let below = self.volume.below_root(place.as_os_str().as_bytes())?;
+        let mut path = SharePath::root();
+        below
+            .split(|byte| *byte == b'/')
+            .filter(|name| !name.is_empty())
+            .for_each(|name| path.push(&names::to_shown(name)));
+        Some(path)
     }
 
     fn watch(&self, path: &SharePath, reach: Reach, listener: Arc<dyn Listener>) -> Result<Option<Guard>, Error> {

@@ -1,6 +1,9 @@
 //! An open file or directory as the server uses it.
 
 use std::any::Any;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fd::BorrowedFd;
@@ -221,6 +224,10 @@ impl Node for FileNode {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.data().ok()
+    }
+
+    fn place(&self) -> Option<PathBuf> {
+        self.file.volume.place_of(self.file.fd()).map(|place| PathBuf::from(OsString::from_vec(place)))
     }
 
     fn as_any(&self) -> &dyn Any {

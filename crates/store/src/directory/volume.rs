@@ -37,6 +37,9 @@ const OVERLAY: u64 = 0x794C_7630;
 /// The longest file on ext4 with 4-KiB blocks.
 const EXT4_LENGTH_MAX: u64 = (16 << 40) - 4096;
 
+/// A path has at most 4095 bytes, so nothing lies deeper.
+const DEPTH_MAX: usize = 2048;
+
 /// Allocation units are told to clients as some number of 512-byte sectors.
 const UNIT_BYTES_MIN: u32 = 512;
 const UNIT_BYTES_MAX: u32 = 1 << 20;
@@ -116,16 +119,41 @@ impl Volume {
 
     /// Where an open directory is now, as a path from the root; `None` where it is not below the root any more.
     pub(super) fn path_of(&self, directory: BorrowedFd<'_>) -> Option<Vec<u8>> {
-        let proc = self.proc.as_ref()?;
-        let root = readlinkat(proc, DecInt::from_fd(self.fence.root()), Vec::new()).ok()?;
-        let path = readlinkat(proc, DecInt::from_fd(directory), Vec::new()).ok()?;
-        let root = root.as_bytes().strip_suffix(b"/").unwrap_or(root.as_bytes());
-        let below = path.as_bytes().strip_prefix(root)?;
-        match below {
+        self.below_root(&self.place_of(directory)?)
+    }
+
+    /// Where an open file or directory is on this machine now, as well as the kernel can tell.
+    pub(super) fn place_of(&self, file: BorrowedFd<'_>) -> Option<Vec<u8>> {
+        let link = readlinkat(self.proc.as_ref()?, DecInt::from_fd(file), Vec::new()).ok()?;
+        Some(link.into_bytes())
+    }
+
+    /// The path from the root of a place below it.
+    pub(super) fn below_root(&self, place: &[u8]) -> Option<Vec<u8>> {
+        let root = self.place_of(self.fence.root())?;
+        let root = root.strip_suffix(b"/").unwrap_or(&root);
+        match place.strip_prefix(root)? {
             [] => Some(Vec::new()),
             [b'/', rest @ ..] => Some(rest.to_vec()),
             _ => None,
         }
+    }
+
+    /// The root and the directories that it lies in, outwards.
+    pub(super) fn above(&self) -> Vec<Identity> {
+        let mut found = vec![self.identity];
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut above = openat(self.fence.root(), "..", flags, Mode::empty());
+        while let Ok(directory) = above {
+            let Ok(stat) = stat(&directory) else { break };
+            // The root of everything lies in itself.
+            if found.last() == Some(&identity(&stat)) || found.len() > DEPTH_MAX {
+                break;
+            }
+            found.push(identity(&stat));
+            above = openat(&directory, "..", flags, Mode::empty());
+        }
+        found
     }
 
     /// True until the file system has refused to read without waiting.

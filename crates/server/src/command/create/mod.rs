@@ -172,7 +172,7 @@ impl<'a> Entered<'a> {
     fn try_enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Attempt<'a>, Refusal> {
         let id = context.server().new_open_id();
         let path = Arc::new(Mutex::new(found.path.clone()));
-        let share_name = &context.tree()?.share;
+        let store = context.store()?;
         let line = Line::to(context.session()?);
         // Directories have no oplocks, and leases of version 2 alone, which cache no writes (MS-SMB2 3.3.5.9.11).
         let wanted = if found.node.kind() == Kind::Directory { plan.wanted.of_directory() } else { plan.wanted };
@@ -182,7 +182,7 @@ impl<'a> Entered<'a> {
             access: found.access,
             share: plan.share_access,
             names: &path,
-            share_name,
+            store,
             line: &line,
             is_directory: found.node.kind() == Kind::Directory,
             overwrites: found.overwrites,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Kind, Replace, Resolved, SharePath, Use};
+use store::{Error, Kind, Replace, Resolved, SharePath, Use};
 use wire::fscc::FileClass;
 use wire::fscc::rename::{Rename, RenameFlags};
 use wire::security::access::DELETE;
@@ -12,6 +12,7 @@ use super::place::Place;
 use super::{Job, change, require_length, stream};
 use crate::caching::Operation;
 use crate::context::Context;
+use crate::open::FileOpen;
 use crate::refusal::Refusal;
 use crate::{attributes, breaks};
 
@@ -61,8 +62,13 @@ async fn close_what_is_below(context: &Context) -> Result<(), Refusal> {
     if file.kind != Kind::Directory {
         return Ok(());
     }
-    let path = file.path.lock().clone();
-    for entry in context.server().files.opens_below(&open.tree.share, &path) {
+    let (server, store, held) = (Arc::clone(context.server()), Arc::clone(context.store()?), Arc::clone(open));
+    let below = context.work(move || -> Result<_, Status> {
+        let file = held.file()?;
+        let path = file.path.lock().clone();
+        Ok(server.files.opens_below(&store, &path, file.node.identity()))
+    });
+    for entry in below.await?? {
         breaks::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await?;
     }
     Ok(())
@@ -90,15 +96,18 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     if place.path == from {
         return Ok(());
     }
-    if file.kind == Kind::Directory && job.server.files.has_opens_below(&job.open.tree.share, &from) {
+    if file.kind == Kind::Directory && job.server.files.has_opens_below(&job.store, &from, file.node.identity()) {
         return Err(Status::ACCESS_DENIED.into());
     }
     if file.file.has_open_streams() {
         return Err(Status::ACCESS_DENIED.into());
     }
     let replace = place.clear(job, &*file.node, flags)?;
-    job.store.rename(&from, &place.path, file.node.identity(), replace)?;
-    file.file.renamed(&from, &place.path);
+    let from = match job.store.rename(&from, &place.path, file.node.identity(), replace) {
+        Err(gone @ (Error::NotFound | Error::PathNotFound)) => moved(job, file, &place.path, replace).ok_or(gone)??,
+        answer => answer.map(|()| from)?,
+    };
+    file.file.renamed(&job.store, &from, &place.path);
     for path in [&from, &place.path] {
         breaks::entry_changed(&job.server, &*job.store, path, file.parent_lease);
     }
@@ -108,6 +117,24 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
         attributes::archive(&*file.node)?;
     }
     Ok(())
+}
+
+/// Renames a file that stands somewhere else than it was opened: another program moved it, or another share of the folder. Gives
+/// where it stood; `None` where it is in no share any more.
+fn moved(job: &Job, file: &FileOpen, to: &SharePath, replace: Replace) -> Option<Result<SharePath, Error>> {
+    let identity = file.node.identity();
+    for (store, from) in file.whereabouts(&job.server, &job.store) {
+        let to = match Arc::ptr_eq(&store, &job.store) {
+            true => Some(to.clone()),
+            false => job.store.place_of(to).and_then(|place| store.path_at(&place)),
+        };
+        let Some(to) = to else { continue };
+        match store.rename(&from, &to, identity, replace) {
+            Err(Error::NotFound | Error::PathNotFound) => {}
+            answer => return Some(answer.map(|()| file.path.lock().clone())),
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -1,0 +1,87 @@
+//! Which opens are below a directory, through whatever share: shares may be over one folder, or over folders that lie in each other,
+//! and then a path says nothing about another share's files. What a directory is says it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use store::{Identity, SharePath, Store};
+
+use super::{FileEntry, FileTable};
+
+impl FileTable {
+    /// The files that have an open below the directory `identity`, which has the path `directory` in `store`. May wait for stores.
+    pub(crate) fn opens_below(
+        &self,
+        store: &Arc<dyn Store>,
+        directory: &SharePath,
+        identity: Identity,
+    ) -> Vec<Arc<FileEntry>> {
+        let mut below = Vec::new();
+        let mut others = Others::new(store, identity);
+        for part in &self.parts {
+            let files: Vec<_> = part.lock().values().cloned().collect();
+            for file in files {
+                // Stores are asked later: nobody waits for a store under a file's lock.
+                let mut elsewhere = Vec::new();
+                let here = file.state.lock().claims.iter().any(|claim| {
+                    let name = claim.names.lock();
+                    if !Arc::ptr_eq(&claim.store, store) {
+                        elsewhere.push((Arc::clone(&claim.store), name.clone()));
+                        return false;
+                    }
+                    *name != *directory && name.is_within(directory)
+                });
+                if here || elsewhere.iter().any(|(other, path)| others.is_below(other, path)) {
+                    below.push(file);
+                }
+            }
+        }
+        below
+    }
+
+    /// True where an open lies below the directory.
+    pub(crate) fn has_opens_below(&self, store: &Arc<dyn Store>, directory: &SharePath, identity: Identity) -> bool {
+        !self.opens_below(store, directory, identity).is_empty()
+    }
+}
+
+/// What is known of other shares' stores while one directory is asked for.
+struct Others<'a> {
+    own: &'a Arc<dyn Store>,
+    directory: Identity,
+    /// By the store's address.
+    stores: HashMap<*const (), Other>,
+}
+
+struct Other {
+    /// It has files in common with our own store.
+    overlaps: bool,
+    /// Its root lies below the directory.
+    is_below: bool,
+    /// Whether a directory of it is the one asked for, or lies below that.
+    paths: HashMap<SharePath, bool>,
+}
+
+impl<'a> Others<'a> {
+    fn new(own: &'a Arc<dyn Store>, directory: Identity) -> Self {
+        Others { own, directory, stores: HashMap::new() }
+    }
+
+    fn is_below(&mut self, store: &Arc<dyn Store>, path: &SharePath) -> bool {
+        let other = self.stores.entry(Arc::as_ptr(store).cast()).or_insert_with(|| {
+            let (own, other) = (self.own.above(), store.above());
+            let has_root_of =
+                |above: &[Identity], below: &[Identity]| above.first().is_some_and(|root| below.contains(root));
+            Other {
+                overlaps: has_root_of(&own, &other) || has_root_of(&other, &own),
+                is_below: other.iter().skip(1).any(|above| *above == self.directory),
+                paths: HashMap::new(),
+            }
+        });
+        if !other.overlaps || other.is_below {
+            return other.is_below;
+        }
+        let Some(parent) = path.parent() else { return false };
+        *other.paths.entry(parent).or_insert_with_key(|parent| store.lineage(parent).contains(&self.directory))
+    }
+}
