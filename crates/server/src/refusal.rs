@@ -33,6 +33,14 @@ impl From<Malformed> for Refusal {
     }
 }
 
+/// The fault is this machine's: nothing is said against the client, and what it has stays.
+impl From<secure::RandomFault> for Refusal {
+    fn from(fault: secure::RandomFault) -> Self {
+        tracing::error!(%fault, "a client was refused");
+        Status::INSUFFICIENT_RESOURCES.into()
+    }
+}
+
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         if let Error::Io(number) = error {
@@ -63,5 +71,15 @@ pub(crate) fn status_of(error: Error) -> Status {
         Error::Invalid => Status::INVALID_PARAMETER,
         Error::Gone => Status::FILE_INVALID,
         Error::Io(_) => Status::UNEXPECTED_IO_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_randomness_is_not_the_clients_fault() {
+        assert_eq!(Refusal::from(secure::RandomFault), Status::INSUFFICIENT_RESOURCES.into());
     }
 }

@@ -271,6 +271,19 @@ impl Peer {
         self.authenticate(flags).await.0.status()
     }
 
+    /// The last token of a sign-in whose first one, of `initiator`, was answered with `answer`.
+    pub(crate) fn last_token(&self, initiator: &mut Initiator, answer: &Answer) -> Vec<u8> {
+        let challenge = SessionSetupResponse::decode(&answer.message).unwrap().security_buffer.to_vec();
+        let credentials = Credentials {
+            domain: String::new(),
+            user: self.terms.user.into(),
+            workstation: String::new(),
+            nt_hash: NtHash::from_password(self.terms.password),
+        };
+        let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16] };
+        initiator.answer(&challenge, &credentials, FileTime(1), &fresh).unwrap()
+    }
+
     /// Asks to be nobody: with a token without a name and without a response (MS-NLMP 3.2.5.1.2).
     pub(crate) async fn ask_to_be_nobody(&mut self, flags: SessionSetupFlags) -> Answer {
         self.preauth = self.negotiated.clone();
@@ -315,20 +328,12 @@ impl Peer {
         }
         self.session_id = answer.header.session_id;
         self.preauth.update(&answer.message);
-        let challenge = SessionSetupResponse::decode(&answer.message).unwrap().security_buffer.to_vec();
-        let credentials = Credentials {
-            domain: String::new(),
-            user: self.terms.user.into(),
-            workstation: String::new(),
-            nt_hash: NtHash::from_password(self.terms.password),
-        };
-        let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16] };
-        let token = initiator.answer(&challenge, &credentials, FileTime(1), &fresh).unwrap();
+        let token = self.last_token(&mut initiator, &answer);
         let answer = self.send_token(flags, &token).await;
         (answer, initiator.session_key().map(|key| key.to_vec()))
     }
 
-    async fn send_token(&mut self, flags: SessionSetupFlags, token: &[u8]) -> Answer {
+    pub(crate) async fn send_token(&mut self, flags: SessionSetupFlags, token: &[u8]) -> Answer {
         let request = SessionSetupRequest {
             flags,
             security_buffer: token,

@@ -53,6 +53,11 @@ impl User {
         }
     }
 
+    /// True where both are the same principal, whatever is left of its rights.
+    pub(crate) fn is_same(&self, other: &User) -> bool {
+        self.name == other.name && self.account == other.account
+    }
+
     /// True where it may use a share: one of its own account.
     pub(crate) fn may_use(&self, share: &Share) -> bool {
         !self.is_anonymous && self.account == share.account

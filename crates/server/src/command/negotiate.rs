@@ -316,7 +316,7 @@ fn response(
     offered: Option<&Offered>,
 ) -> Result<Vec<u8>, Refusal> {
     let mut salt = [0; SALT_BYTES];
-    secure::random(&mut salt).map_err(|_| Status::INSUFFICIENT_RESOURCES)?;
+    secure::random(&mut salt)?;
     let builder = offered.map(|offered| offered.answer(&salt)).unwrap_or_default();
     let large = dialect >= Dialect::SMB_2_1 && dialect != Dialect::WILDCARD;
     let payload = if large { LARGE_PAYLOAD_BYTES } else { SMALL_PAYLOAD_BYTES };

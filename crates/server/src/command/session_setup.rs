@@ -48,8 +48,8 @@ pub(crate) struct SetupInProgress {
 enum Purpose {
     /// A new session.
     Begin(Beginning),
-    /// The session goes on, with what its user may do now.
-    Renew,
+    /// The session goes on, with what its user may do now. Where the first leg was proven to be the session's, the others are, too.
+    Renew { is_proven: bool },
     /// One more channel of a session.
     Bind(Arc<Session>),
 }
@@ -67,6 +67,8 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     if estate.settings.sealing == Sealing::Required && context.connection.negotiation.borrow().cipher.is_none() {
         return Err(Status::ACCESS_DENIED.into());
     }
+    let mut server_challenge = [0; 8];
+    secure::random(&mut server_challenge)?;
     let (id, mut setup) = if asks_to_bind(&request, context.session_id) {
         (context.session_id, bind::begin(context, &estate, message)?)
     } else {
@@ -78,7 +80,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
         Some(user) => Some(take_turn(context, user, message.len()).await?),
         None => None,
     };
-    match setup.step(request.security_buffer, &estate) {
+    match setup.step(request.security_buffer, &estate, server_challenge) {
         Ok(Step::Continue(token)) => {
             context.connection.setups.borrow_mut().insert(id, setup);
             Ok(Reply {
@@ -95,12 +97,12 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
             let finished = Finished { id, user, authenticated, preauth: setup.preauth };
             match setup.purpose {
                 Purpose::Begin(_beginning) => finished.establish(context, &request, &estate, &token).await,
-                Purpose::Renew => renew(context, finished.user, &token),
+                Purpose::Renew { .. } => renew(context, finished.user, &token),
                 Purpose::Bind(session) => finished.bind(context, &session, &estate, &token),
             }
         }
         Ok(Step::Nobody { token }) => match setup.purpose {
-            Purpose::Renew => {
+            Purpose::Renew { .. } => {
                 let user = context.session()?.user.load().anonymous();
                 renew(context, user, &token)
             }
@@ -144,7 +146,8 @@ fn begin(context: &Context, estate: &Estate) -> Result<(SessionId, SetupInProgre
     let mut setups = connection.setups.borrow_mut();
     match setups.get(&context.session_id).map(|setup| &setup.purpose) {
         Some(Purpose::Bind(_)) => return Err(Status::USER_SESSION_DELETED),
-        Some(Purpose::Begin(_) | Purpose::Renew) | None => {}
+        Some(Purpose::Renew { is_proven }) => check_leg(context, *is_proven)?,
+        Some(Purpose::Begin(_)) | None => {}
     }
     if let Some(setup) = setups.remove(&context.session_id) {
         return Ok((context.session_id, setup));
@@ -157,17 +160,25 @@ fn begin(context: &Context, estate: &Estate) -> Result<(SessionId, SetupInProgre
             let beginning = Beginning::of(context.server());
             (beginning.id(), Purpose::Begin(beginning))
         }
-        (_, Some(channel)) if channel.session.signing_required && !context.proof.is_of(&channel.session) => {
-            return Err(Status::ACCESS_DENIED);
+        (id, Some(channel)) => {
+            check_leg(context, false)?;
+            (id, Purpose::Renew { is_proven: context.proof.is_of(&channel.session) })
         }
-        (id, Some(_)) => (id, Purpose::Renew),
         (_, None) => return Err(Status::USER_SESSION_DELETED),
     };
     let acceptor = match (&purpose, estate.settings.anonymous) {
-        (Purpose::Renew, Anonymous::Reauthentication) => Acceptor::letting_nobody_in(),
-        (Purpose::Renew, Anonymous::Refused) | (Purpose::Begin(_) | Purpose::Bind(_), _) => Acceptor::new(),
+        (Purpose::Renew { .. }, Anonymous::Reauthentication) => Acceptor::letting_nobody_in(),
+        (Purpose::Renew { .. }, Anonymous::Refused) | (Purpose::Begin(_) | Purpose::Bind(_), _) => Acceptor::new(),
     };
     Ok((id, SetupInProgress::new(context, purpose, acceptor)))
+}
+
+/// Refuses a leg of signing in again that its session did not sign or seal (3.3.5.2.4), where the session wants that or did it with the first
+/// leg: what somebody else sends neither ends the session nor what its client has begun.
+fn check_leg(context: &Context, was_proven: bool) -> Result<(), Status> {
+    let session = &context.channel.as_ref().ok_or(Status::USER_SESSION_DELETED)?.session;
+    let is_due = was_proven || session.signing_required || session.seal_required;
+    if is_due && !context.proof.is_of(session) { Err(Status::ACCESS_DENIED) } else { Ok(()) }
 }
 
 /// True where a session is to be bound to this connection. Without a session the flag means nothing (3.3.5.5).
@@ -176,14 +187,16 @@ fn asks_to_bind(request: &SessionSetupRequest<'_>, id: SessionId) -> bool {
 }
 
 impl SetupInProgress {
-    /// A session that does not sign in again ends (3.3.5.5.3); one that was to be bound goes on with the channels it has. Gives what the
+    /// A session that does not sign in again ends (3.3.5.5.3), unless it may be somebody else who failed for it; one that was to be bound goes on with the channels it has. Gives what the
     /// client is told.
     fn fail(self, context: &Context, failure: LogonFailure) -> Status {
         match (self.purpose, &context.channel, failure) {
-            (Purpose::Renew, Some(channel), _) => context.server().end_session(&channel.session, Parting::Expelled),
+            (Purpose::Renew { .. }, Some(channel), _) if context.proof.is_of(&channel.session) => {
+                context.server().end_session(&channel.session, Parting::Expelled)
+            }
             // Nobody is another user than the session's.
             (Purpose::Bind(_), _, LogonFailure::Anonymous) => return Status::NOT_SUPPORTED,
-            (Purpose::Renew, None, _) | (Purpose::Begin(_) | Purpose::Bind(_), _, _) => {}
+            (Purpose::Renew { .. }, _, _) | (Purpose::Begin(_) | Purpose::Bind(_), _, _) => {}
         }
         status_of(failure)
     }
@@ -194,9 +207,7 @@ impl SetupInProgress {
         SetupInProgress { acceptor, preauth, purpose }
     }
 
-    fn step(&mut self, token: &[u8], estate: &Estate) -> Result<Step, LogonFailure> {
-        let mut server_challenge = [0; 8];
-        secure::random(&mut server_challenge).map_err(|_| LogonFailure::OutOfOrder)?;
+    fn step(&mut self, token: &[u8], estate: &Estate, server_challenge: [u8; 8]) -> Result<Step, LogonFailure> {
         let name = estate.settings.server_name.to_uppercase();
         let target = Target {
             netbios_computer: name.clone(),
@@ -282,9 +293,13 @@ impl Finished {
     }
 }
 
-/// Signs in again (3.3.5.5.2): keys stay, and so does what they protect; what the user may do is renewed.
+/// Signs in again (3.3.5.5.2): keys stay, and so does what they protect; what the user may do is renewed. Somebody else gets a session of
+/// another's with all that it has open as little as by a bind, and is told the same (3.3.5.5); the session goes on as it was.
 fn renew(context: &Context, user: User, token: &[u8]) -> Outcome {
     let session = context.session()?;
+    if !session.user.load().is_same(&user) {
+        return Err(Status::NOT_SUPPORTED.into());
+    }
     tracing::info!(peer = %context.connection.peer, session = session.id.0, user = %user.name, anonymous = user.is_anonymous, "signed in again");
     session.user.store(user.into());
     context.connection.introduce(session);

@@ -22,7 +22,7 @@ pub(super) fn begin(context: &Context, estate: &Estate, message: &[u8]) -> Resul
     let mut setups = context.connection.setups.borrow_mut();
     match setups.get(&id).map(|setup| &setup.purpose) {
         Some(Purpose::Bind(bound)) if Arc::ptr_eq(bound, &session) => {}
-        Some(Purpose::Bind(_) | Purpose::Begin(_) | Purpose::Renew) => return Err(Status::REQUEST_NOT_ACCEPTED),
+        Some(Purpose::Bind(_) | Purpose::Begin(_) | Purpose::Renew { .. }) => return Err(Status::REQUEST_NOT_ACCEPTED),
         None if setups.len() >= SETUPS_MAX => return Err(Status::INSUFFICIENT_RESOURCES),
         None => {}
     }

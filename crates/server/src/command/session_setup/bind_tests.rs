@@ -16,7 +16,7 @@ use wire::status::Status;
 use crate::Shared;
 use crate::admin::{Admin, CHANNELS_DEFAULT, Multichannel, Signing};
 use crate::pipeline;
-use crate::testing::{OTHER_USER, Peer, Terms, server};
+use crate::testing::{OTHER_USER, Peer, Terms, USER, server};
 
 /// A connection that has negotiated `terms`.
 async fn negotiated(server: &Arc<Shared>, terms: Terms) -> Peer {
@@ -375,4 +375,56 @@ async fn a_storm_of_bad_binds_leaves_nothing_behind() {
     }
     assert!(attacker.connection.setups.borrow().is_empty());
     assert_unharmed(&server, &mut first, file).await;
+}
+
+#[tokio::test]
+async fn every_leg_of_signing_in_again_is_proven() {
+    for signing in [Signing::Required, Signing::Enabled] {
+        let server = server(signing);
+        let mut peer = Peer::sign_in(&server).await;
+        let file = peer.open("file").await;
+        let (mut initiator, token) = secure::spnego::Initiator::begin();
+        let begun = peer.send_token(SessionSetupFlags::NONE, &token).await;
+        assert_eq!(begun.status(), Status::MORE_PROCESSING_REQUIRED);
+        let token = peer.last_token(&mut initiator, &begun);
+        let key = peer.signing_key.take();
+        for sent in [&token[..], b"nonsense"] {
+            let answer = peer.send_token(SessionSetupFlags::NONE, sent).await;
+            assert_eq!(answer.status(), Status::ACCESS_DENIED);
+        }
+        peer.signing_key = key;
+        assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
+        assert_eq!(
+            peer.send_token(SessionSetupFlags::NONE, &token).await.status(),
+            Status::SUCCESS,
+            "nothing was lost"
+        );
+    }
+}
+
+#[tokio::test]
+async fn another_user_does_not_get_a_session_by_signing_in_again() {
+    let server = server(Signing::Required);
+    let mut peer = Peer::sign_in(&server).await;
+    let file = peer.open("file").await;
+    peer.terms.user = OTHER_USER;
+    assert_eq!(peer.sign_in_again(SessionSetupFlags::NONE).await, Status::NOT_SUPPORTED);
+    assert_eq!(server.sessions.find(peer.session_id).unwrap().user.load().name, USER);
+    assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn who_fails_to_sign_in_again_unproven_ends_no_session() {
+    tokio::task::LocalSet::new().run_until(fail_unproven()).await;
+}
+
+async fn fail_unproven() {
+    let server = server(Signing::Enabled);
+    let mut peer = Peer::sign_in(&server).await;
+    let file = peer.open("file").await;
+    let key = peer.signing_key.take();
+    peer.terms.password = "wrong";
+    assert_eq!(peer.sign_in_again(SessionSetupFlags::NONE).await, Status::LOGON_FAILURE);
+    peer.signing_key = key;
+    assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
 }
