@@ -6,6 +6,9 @@
 //! [`OURS_AGE_MAX`] has passed, for another program's change may have gone unseen just before ours. A name asked for
 //! in its stored case is always looked up by the kernel and needs no listing.
 //!
+//! Of a large directory only a digest of each name is held, with the place where the directory has it: enough to say at once that there
+//! is no such name, and to look in one place where there is.
+//!
 //! A directory's own changes through one store happen one at a time, under the lock of the directory's shard: this is
 //! what keeps two names that differ in case only from being made at once.
 
@@ -16,11 +19,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, MutexGuard};
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
-use crate::directory::folder::{Folder, Listed, Stamp, each_name};
+use crate::directory::folder::{Folder, Listed, Stamp, each_name, names_from};
 use crate::directory::names::{self, Wanted};
 use crate::{Error, Identity, fold};
 
@@ -28,6 +32,12 @@ use crate::{Error, Identity, fold};
 const NAMES_MAX: usize = 1 << 19;
 /// The part of them that one directory may have; larger directories are read through each time.
 const LISTING_SHARE: usize = 2;
+/// The part of them that one directory may have whole; of a larger one digests are held.
+const WHOLE_SHARE: usize = 8;
+/// Digests that take as much memory as a name.
+const DIGESTS_A_NAME: usize = 5;
+/// Where a name is of which only its digest is known.
+const SOMEWHERE: u64 = u64::MAX;
 /// What a listing costs besides its names, in names.
 const LISTING_COST: usize = 4;
 /// How many locks the directories share.
@@ -57,9 +67,25 @@ struct Listing {
     /// When it was last known to be right beyond doubt.
     sure_at: Instant,
     cost: Duration,
-    /// `None` where there are too many.
-    names: Option<HashMap<Box<str>, Stored>>,
-    weight: usize,
+    names: Names,
+}
+
+enum Names {
+    /// By their folded form.
+    Whole(HashMap<Box<str>, Stored>),
+    /// Only what they digest to.
+    Digests(Digests),
+    /// There are more than are held.
+    TooMany,
+}
+
+/// Names of a large directory: where each of them is, by a digest of its folded form. A digest may stand for a name that has gone or, as
+/// good as never, for another one; what has none is not there.
+#[derive(Default)]
+struct Digests {
+    places: HashMap<u64, u64>,
+    /// How often the digests are there that are there more than once.
+    repeated: HashMap<u64, usize>,
 }
 
 /// What is stored under one folded name.
@@ -68,6 +94,9 @@ enum Stored {
     /// Names that differ in case only, made by other programs.
     Several(Vec<Box<[u8]>>),
 }
+
+/// A stored name, and where its directory has it.
+type Spot = (Vec<u8>, u64);
 
 /// One or two directories held for changes.
 pub(super) struct Held<'a> {
@@ -118,6 +147,10 @@ impl Cache {
         (self.hasher.hash_one(directory) % SHARDS as u64) as usize
     }
 
+    fn digests_max(&self) -> usize {
+        self.names_max / LISTING_SHARE * DIGESTS_A_NAME
+    }
+
     fn make_room(&self, shard: &mut Shard, keep: Identity, own: usize) {
         if self.names.load(Ordering::Relaxed) <= self.names_max {
             return;
@@ -135,7 +168,7 @@ impl Cache {
 
     /// Counts a listing off; false, for `retain`.
     fn dropped(&self, listing: &Listing) -> bool {
-        self.names.fetch_sub(listing.weight, Ordering::Relaxed);
+        self.names.fetch_sub(listing.weight(), Ordering::Relaxed);
         false
     }
 }
@@ -151,21 +184,53 @@ impl Held<'_> {
         if !valid && !self.is_too_large(folder.identity) && !self.read(folder)? {
             return Ok(None);
         }
-        let listing = self.shard(folder.identity).get(&folder.identity);
-        match listing.and_then(|listing| listing.names.as_ref()) {
-            Some(names) => Ok(names.get(wanted.folded.as_str()).map(|stored| stored.best(&wanted.disk).to_vec())),
+        let digest = self.cache.hasher.hash_one(&wanted.folded);
+        let place = match self.shard(folder.identity).get(&folder.identity).map(|listing| &listing.names) {
+            Some(Names::Whole(names)) => {
+                return Ok(names.get(wanted.folded.as_str()).map(|stored| stored.best(&wanted.disk).to_vec()));
+            }
+            Some(Names::Digests(digests)) => match digests.find(digest) {
+                Some(place) => Some(place),
+                None => return Ok(None),
+            },
+            Some(Names::TooMany) | None => None,
+        };
+        if wait == Wait::Never {
+            return Err(Error::WouldBlock);
+        }
+        match place {
+            Some(place) => self.find_at(folder, wanted, digest, place),
             None => {
                 let (best, count) = search(folder, wanted)?;
-                if count < self.cache.names_max / LISTING_SHARE {
+                if count < self.cache.digests_max() {
                     self.forget(folder.identity);
                 }
-                Ok(best)
+                Ok(best.map(|(name, _)| name))
             }
         }
     }
 
+    /// A name that is in a large directory, most likely where its digest says.
+    fn find_at(&mut self, folder: &Folder, wanted: &Wanted, digest: u64, place: u64) -> Result<Option<Vec<u8>>, Error> {
+        if place != SOMEWHERE {
+            let mut best = None;
+            names_from(folder.fd.as_fd(), place, |entry| wanted.compare(&entry, &mut best)).map_err(error)?;
+            if let Some((name, _)) = best {
+                return Ok(Some(name));
+            }
+        }
+        let (best, _) = search(folder, wanted)?;
+        let Some((name, place)) = best else { return Ok(None) };
+        if let Some(Names::Digests(digests)) =
+            self.shard(folder.identity).get_mut(&folder.identity).map(|listing| &mut listing.names)
+        {
+            digests.places.insert(digest, place);
+        }
+        Ok(Some(name))
+    }
+
     fn is_too_large(&mut self, directory: Identity) -> bool {
-        self.shard(directory).get(&directory).is_some_and(|listing| listing.names.is_none())
+        self.shard(directory).get(&directory).is_some_and(|listing| matches!(listing.names, Names::TooMany))
     }
 
     /// True where the listing may be believed.
@@ -180,14 +245,13 @@ impl Held<'_> {
     /// Notes our own change of a directory whose listing was valid before it.
     pub(super) fn note(&mut self, folder: &Folder, did: &Did<'_>) {
         let Ok(stamp) = folder.stamp_now() else { return self.forget(folder.identity) };
-        let count = match self.shard(folder.identity).get_mut(&folder.identity) {
-            Some(listing) => listing.note(did, stamp),
-            None => return,
-        };
-        match did {
-            Did::Made(_) => self.cache.names.fetch_add(count, Ordering::Relaxed),
-            Did::Removed(_) => self.cache.names.fetch_sub(count, Ordering::Relaxed),
-        };
+        let hasher = self.cache.hasher.clone();
+        let Some(listing) = self.shard(folder.identity).get_mut(&folder.identity) else { return };
+        let before = listing.weight();
+        listing.note(did, stamp, &hasher);
+        let after = listing.weight();
+        self.cache.names.fetch_add(after, Ordering::Relaxed);
+        self.cache.names.fetch_sub(before, Ordering::Relaxed);
     }
 
     /// Forgets a listing.
@@ -200,13 +264,12 @@ impl Held<'_> {
     /// Reads the directory. False where it cannot be read.
     fn read(&mut self, folder: &Folder) -> Result<bool, Error> {
         self.forget(folder.identity);
-        let names_max = self.cache.names_max / LISTING_SHARE;
-        let listing = match Listing::read(folder, self.cache.tick, names_max) {
+        let listing = match Listing::read(folder, self.cache) {
             Ok(listing) => listing,
             Err(Errno::ACCESS | Errno::PERM) => return Ok(false),
             Err(errno) => return Err(error(errno)),
         };
-        self.cache.names.fetch_add(listing.weight, Ordering::Relaxed);
+        self.cache.names.fetch_add(listing.weight(), Ordering::Relaxed);
         let own = self.cache.index(folder.identity);
         let cache = self.cache;
         let shard = self.shard(folder.identity);
@@ -225,47 +288,111 @@ impl Held<'_> {
 }
 
 impl Listing {
-    fn read(folder: &Folder, tick: Duration, names_max: usize) -> Result<Self, Errno> {
+    fn read(folder: &Folder, cache: &Cache) -> Result<Self, Errno> {
         let sure_at = Instant::now();
         let stamp = folder.stamp_now()?;
-        let settled = stamp.is_older_than(tick, SystemTime::now());
-        let mut names = HashMap::new();
-        let mut count = 0;
-        each_name(&folder.fd, |entry| {
-            count += 1;
-            if count <= names_max {
-                insert(&mut names, entry.name);
+        let settled = stamp.is_older_than(cache.tick, SystemTime::now());
+        let names = Names::read(folder, cache)?;
+        Ok(Listing { stamp, settled, ours: false, sure_at, cost: sure_at.elapsed(), names })
+    }
+
+    fn weight(&self) -> usize {
+        LISTING_COST
+            + match &self.names {
+                Names::Whole(names) => names.len(),
+                Names::Digests(digests) => digests.places.len().div_ceil(DIGESTS_A_NAME),
+                Names::TooMany => 0,
             }
-        })?;
-        let whole = count <= names_max;
-        let weight = LISTING_COST + if whole { count } else { 0 };
-        let names = whole.then_some(names);
-        Ok(Listing { stamp, settled, ours: false, sure_at, cost: sure_at.elapsed(), names, weight })
     }
 
     fn is_trusted(&self) -> bool {
         let age_max = OURS_AGE_MAX.max(self.cost.saturating_mul(SCAN_SHARE));
-        self.names.is_some() && (self.settled || (self.ours && self.sure_at.elapsed() < age_max))
+        let is_known = !matches!(self.names, Names::TooMany);
+        is_known && (self.settled || (self.ours && self.sure_at.elapsed() < age_max))
     }
 
-    /// Brings the listing up to date; gives by how many names its weight changed.
-    fn note(&mut self, did: &Did<'_>, stamp: Stamp) -> usize {
+    /// Brings the listing up to date.
+    fn note(&mut self, did: &Did<'_>, stamp: Stamp, hasher: &RandomState) {
         if self.settled {
             self.sure_at = Instant::now();
         }
         (self.stamp, self.settled, self.ours) = (stamp, false, true);
-        let Some(names) = &mut self.names else { return 0 };
-        match did {
-            Did::Made(wanted) => {
-                let more = usize::from(insert(names, &wanted.disk));
-                self.weight += more;
-                more
+        match (&mut self.names, did) {
+            (Names::Whole(names), Did::Made(wanted)) => insert(names, &wanted.disk),
+            (Names::Whole(names), Did::Removed(disk)) => remove(names, disk),
+            (Names::Digests(digests), Did::Made(wanted)) => digests.insert(digest(hasher, &wanted.disk), SOMEWHERE),
+            (Names::Digests(digests), Did::Removed(disk)) => digests.remove(digest(hasher, disk)),
+            (Names::TooMany, _) => {}
+        }
+    }
+}
+
+impl Names {
+    /// Reads the names whole as long as they are few, then once more as digests.
+    fn read(folder: &Folder, cache: &Cache) -> Result<Self, Errno> {
+        let whole_max = cache.names_max / WHOLE_SHARE;
+        let (mut names, mut count, mut at) = (HashMap::new(), 0, Some(0));
+        while let Some(place) = at {
+            at = names_from(folder.fd.as_fd(), place, |entry| {
+                count += 1;
+                insert(&mut names, entry.name);
+            })?;
+            if count > whole_max {
+                drop(names);
+                return Names::read_digests(folder, cache);
             }
-            Did::Removed(disk) => {
-                let gone = usize::from(remove(names, disk));
-                self.weight -= gone;
-                gone
+        }
+        Ok(Names::Whole(names))
+    }
+
+    fn read_digests(folder: &Folder, cache: &Cache) -> Result<Self, Errno> {
+        let mut digests = Digests::default();
+        let mut at = Some(0);
+        while let Some(place) = at {
+            at = names_from(folder.fd.as_fd(), place, |entry| {
+                digests.insert(digest(&cache.hasher, entry.name), entry.at);
+            })?;
+            if digests.places.len() > cache.digests_max() {
+                return Ok(Names::TooMany);
             }
+        }
+        Ok(Names::Digests(digests))
+    }
+}
+
+impl Digests {
+    /// Where a name may be; `None`: there is none.
+    fn find(&self, digest: u64) -> Option<u64> {
+        let place = *self.places.get(&digest)?;
+        Some(if self.repeated.contains_key(&digest) { SOMEWHERE } else { place })
+    }
+
+    fn insert(&mut self, digest: u64, at: u64) {
+        if self.places.insert(digest, at).is_some() {
+            *self.repeated.entry(digest).or_insert(1) += 1;
+        }
+    }
+
+    fn remove(&mut self, digest: u64) {
+        match self.repeated.get_mut(&digest) {
+            None => drop(self.places.remove(&digest)),
+            Some(2) => drop(self.repeated.remove(&digest)),
+            Some(count) => *count -= 1,
+        }
+    }
+}
+
+/// What a stored name digests to, whatever its case.
+fn digest(hasher: &RandomState, disk: &[u8]) -> u64 {
+    hasher.hash_one(fold(&names::to_shown(disk)))
+}
+
+impl Wanted {
+    /// Takes an entry that is the wanted one, in another case as long as there is none in the same.
+    fn compare(&self, entry: &Listed<'_>, best: &mut Option<Spot>) {
+        let fits = entry.name == self.disk || fold(&names::to_shown(entry.name)) == self.folded;
+        if fits && best.as_ref().is_none_or(|(name, _)| *name != self.disk) {
+            *best = Some((entry.name.to_vec(), entry.at));
         }
     }
 }
@@ -281,57 +408,45 @@ impl Stored {
     }
 }
 
-/// Adds a stored name; false where it was there.
-fn insert(names: &mut HashMap<Box<str>, Stored>, disk: &[u8]) -> bool {
+/// Adds a stored name.
+fn insert(names: &mut HashMap<Box<str>, Stored>, disk: &[u8]) {
     let folded = fold(&names::to_shown(disk)).into_boxed_str();
     match names.get_mut(&folded) {
         None => {
             names.insert(folded, Stored::One(disk.into()));
-            true
         }
-        Some(Stored::One(first)) if **first == *disk => false,
+        Some(Stored::One(first)) if **first == *disk => {}
         Some(Stored::One(first)) => {
             let mut all = vec![std::mem::take(first), disk.into()];
             all.sort();
             names.insert(folded, Stored::Several(all));
-            true
         }
-        Some(Stored::Several(all)) if all.iter().any(|name| **name == *disk) => false,
-        Some(Stored::Several(all)) => {
-            all.push(disk.into());
-            true
-        }
+        Some(Stored::Several(all)) if all.iter().any(|name| **name == *disk) => {}
+        Some(Stored::Several(all)) => all.push(disk.into()),
     }
 }
 
-/// Removes a stored name; false where it was not there.
-fn remove(names: &mut HashMap<Box<str>, Stored>, disk: &[u8]) -> bool {
+/// Removes a stored name.
+fn remove(names: &mut HashMap<Box<str>, Stored>, disk: &[u8]) {
     let folded = fold(&names::to_shown(disk));
     match names.get_mut(folded.as_str()) {
-        None => false,
-        Some(Stored::One(_)) => names.remove(folded.as_str()).is_some(),
+        None => {}
+        Some(Stored::One(_)) => drop(names.remove(folded.as_str())),
         Some(Stored::Several(all)) => {
-            let before = all.len();
             all.retain(|name| **name != *disk);
-            let gone = all.len() < before;
             if all.is_empty() {
                 names.remove(folded.as_str());
             }
-            gone
         }
     }
 }
 
-/// Looks through a directory that is too large to be held; gives how many names it has too.
-fn search(folder: &Folder, wanted: &Wanted) -> Result<(Option<Vec<u8>>, usize), Error> {
-    let mut best: Option<Vec<u8>> = None;
-    let mut count = 0;
+/// Looks through a whole directory: what it has, and where, and how many names there are.
+fn search(folder: &Folder, wanted: &Wanted) -> Result<(Option<Spot>, usize), Error> {
+    let (mut best, mut count) = (None, 0);
     let look = |entry: Listed<'_>| {
         count += 1;
-        let fits = entry.name == wanted.disk || fold(&names::to_shown(entry.name)) == wanted.folded;
-        if fits && best.as_deref() != Some(&wanted.disk) {
-            best = Some(entry.name.to_vec());
-        }
+        wanted.compare(&entry, &mut best);
     };
     each_name(&folder.fd, look).map_err(error)?;
     Ok((best, count))
@@ -373,7 +488,7 @@ mod tests {
             assert!(cache.names.load(Ordering::Relaxed) <= 100);
         }
         let held: usize =
-            cache.shards.iter().map(|shard| shard.lock().values().map(|listing| listing.weight).sum::<usize>()).sum();
+            cache.shards.iter().map(|shard| shard.lock().values().map(Listing::weight).sum::<usize>()).sum();
         assert_eq!(held, cache.names.load(Ordering::Relaxed));
     }
 
@@ -383,7 +498,7 @@ mod tests {
         for name in 0..80 {
             fs::write(place.path().join(format!("name{name}")), "").unwrap();
         }
-        let cache = Cache::with_room(TICK, 100);
+        let cache = Cache::with_room(TICK, 20);
         let folder = folder(place.path());
         for _ in 0..2 {
             assert_eq!(find(&cache, &folder, "NAME77").as_deref(), Some(b"name77".as_slice()));
@@ -396,6 +511,37 @@ mod tests {
         assert_eq!(find(&cache, &folder, "NAME7").as_deref(), Some(b"name7".as_slice()));
         assert_eq!(find(&cache, &folder, "NAME77"), None);
         assert!(cache.names.load(Ordering::Relaxed) > LISTING_COST);
+    }
+
+    #[test]
+    fn of_a_large_directory_digests_tell_what_is_not_there_and_where_the_rest_is() {
+        let place = tempfile::tempdir().unwrap();
+        for name in (0..80).map(|number| format!("name{number}")).chain(["both".into(), "BOTH".into()]) {
+            fs::write(place.path().join(name), "").unwrap();
+        }
+        let cache = Cache::with_room(Duration::ZERO, 100);
+        let opened = folder(place.path());
+        assert_eq!(find(&cache, &opened, "NAME77").as_deref(), Some(b"name77".as_slice()));
+        assert_eq!(cache.names.load(Ordering::Relaxed), LISTING_COST + 81_usize.div_ceil(DIGESTS_A_NAME));
+        let at_once = |name| cache.hold(opened.identity).find(&opened, &Wanted::new(name), Wait::Never);
+        assert_eq!(at_once("none"), Ok(None));
+        assert_eq!(at_once("NAME77"), Err(Error::WouldBlock), "the directory has to be looked at");
+        assert_eq!(find(&cache, &opened, "Both").map(|name| name.to_ascii_lowercase()), Some(b"both".to_vec()));
+        assert_eq!(find(&cache, &opened, "BOTH").as_deref(), Some(b"BOTH".as_slice()));
+        let note = |did: &Did<'_>| cache.hold(opened.identity).note(&opened, did);
+        fs::write(place.path().join("new"), "").unwrap();
+        note(&Did::Made(&Wanted::new("new")));
+        for _ in 0..2 {
+            assert_eq!(find(&cache, &opened, "NEW").as_deref(), Some(b"new".as_slice()));
+        }
+        for (gone, left) in [("BOTH", Some(b"both".as_slice())), ("both", None)] {
+            fs::remove_file(place.path().join(gone)).unwrap();
+            note(&Did::Removed(gone.as_bytes()));
+            assert_eq!(find(&cache, &opened, "Both").as_deref(), left);
+        }
+        assert_eq!(at_once("both"), Ok(None));
+        let held = cache.shards.iter().map(|shard| shard.lock().values().map(Listing::weight).sum::<usize>());
+        assert_eq!(held.sum::<usize>(), cache.names.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -57,7 +57,8 @@ fn piece(file: &OpenFile, directory: BorrowedFd<'_>, cursor: &mut Cursor, take: 
             Some(Ok(entry)) => entry,
         };
         is_first = false;
-        let listed = Listed { name: entry.file_name().to_bytes(), file: entry.ino(), kind: entry.file_type() };
+        let (file_number, kind, at) = (entry.ino(), entry.file_type(), cursor.offset);
+        let listed = Listed { name: entry.file_name().to_bytes(), file: file_number, kind, at };
         if let Some(entry) = shown(file, directory, &listed, &mut path)
             && take(entry).is_break()
         {

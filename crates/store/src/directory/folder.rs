@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, RawDir, SeekFrom, Statx, StatxFlags, seek, statx};
 use rustix::io::Errno;
 
@@ -42,6 +42,8 @@ pub(super) struct Listed<'a> {
     pub(super) name: &'a [u8],
     pub(super) file: u64,
     pub(super) kind: FileType,
+    /// Where the directory has it: what is read from there on begins with it.
+    pub(super) at: u64,
 }
 
 impl Folder {
@@ -128,20 +130,36 @@ pub(super) fn file_type(stat: &Statx) -> FileType {
 
 /// Calls `each` with every name of a directory but `.` and `..`, from the beginning.
 pub(super) fn each_name<Fd: AsFd>(directory: Fd, mut each: impl FnMut(Listed<'_>)) -> Result<(), Errno> {
-    seek(&directory, SeekFrom::Start(0))?;
-    let mut buffer = Vec::with_capacity(SCAN_BUFFER_BYTES);
-    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
-    while let Some(entry) = entries.next() {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(Errno::INTR) => continue,
-            Err(Errno::NOENT) => break,
-            Err(errno) => return Err(errno),
-        };
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            each(Listed { name, file: entry.ino(), kind: entry.file_type() });
-        }
+    let mut at = 0;
+    while let Some(next) = names_from(directory.as_fd(), at, &mut each)? {
+        at = next;
     }
     Ok(())
+}
+
+/// Calls `each` with the names that the kernel tells in one go from a place on; gives the place behind them, `None` at the end.
+pub(super) fn names_from(
+    directory: BorrowedFd<'_>,
+    mut at: u64,
+    mut each: impl FnMut(Listed<'_>),
+) -> Result<Option<u64>, Errno> {
+    seek(directory, SeekFrom::Start(at))?;
+    let mut buffer = Vec::with_capacity(SCAN_BUFFER_BYTES);
+    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
+    let mut is_first = true;
+    while is_first || !entries.is_buffer_empty() {
+        let entry = match entries.next() {
+            None | Some(Err(Errno::NOENT)) => return Ok(None),
+            Some(Err(Errno::INTR)) => continue,
+            Some(Err(errno)) => return Err(errno),
+            Some(Ok(entry)) => entry,
+        };
+        is_first = false;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            each(Listed { name, file: entry.ino(), kind: entry.file_type(), at });
+        }
+        at = entry.next_entry_cookie();
+    }
+    Ok(Some(at))
 }
