@@ -1,5 +1,8 @@
 //! Security descriptors: kept as they are, in an attribute, or, where that has no room for one, in a side file.
 
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+
 use crate::Error;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
@@ -9,22 +12,39 @@ use crate::directory::{data, side};
 /// The longest security descriptor. An ACL has at most 64 KiB (MS-DTYP 2.4.5), and a descriptor two of them.
 const DESCRIPTOR_BYTES_MAX: u64 = 256 * 1024;
 
-/// The stored descriptor.
+/// How often a descriptor is looked for while others replace it.
+const LOOKS_MAX: usize = 8;
+
+/// The stored descriptor; `None` where there never was one. One that there is and that cannot be had is an error.
 pub(super) fn load(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
     let subject = file.subject();
-    if let Some(descriptor) = subject.load_all(SECURITY)? {
-        return Ok(Some(descriptor));
+    for _ in 0..LOOKS_MAX {
+        if let Some(descriptor) = subject.load_all(SECURITY)? {
+            return Ok(Some(descriptor));
+        }
+        let mut id = [0; 16];
+        match subject.load(SECURITY_SIDE, &mut id) {
+            // Between the two looks it may have moved from a side file into the attribute.
+            Ok(None) => return subject.load_all(SECURITY),
+            Ok(Some(length)) if length == id.len() => {}
+            Ok(Some(_)) | Err(Error::TooLarge) => break,
+            Err(error) => return Err(error),
+        }
+        match side::open(&file.volume, id) {
+            // It may have been replaced just now.
+            Err(Error::Gone) => {}
+            opened => return load_side(&opened?).map(Some),
+        }
     }
-    let Some(id) = side_id(&subject)? else { return Ok(None) };
-    let fd = match side::open(&file.volume, id) {
-        Err(Error::Gone) => return Ok(None),
-        answer => answer?,
-    };
-    let length = data::length(&fd).map_err(error)?.min(DESCRIPTOR_BYTES_MAX);
+    Err(Error::Io(Errno::IO.raw_os_error()))
+}
+
+fn load_side(fd: &OwnedFd) -> Result<Vec<u8>, Error> {
+    let length = data::length(fd).map_err(error)?.min(DESCRIPTOR_BYTES_MAX);
     let mut descriptor = vec![0; usize::try_from(length).unwrap_or(0)];
-    let count = data::read(&fd, &mut descriptor, 0).map_err(error)?;
+    let count = data::read(fd, &mut descriptor, 0).map_err(error)?;
     descriptor.truncate(count);
-    Ok(Some(descriptor))
+    Ok(descriptor)
 }
 
 /// Stores the descriptor of a new file.
