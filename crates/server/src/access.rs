@@ -1,16 +1,6 @@
-//! Who may do what: share modes (MS-FSA 2.1.5.1.2.2), rights by security descriptor (MS-DTYP 2.5.3.2), and the descriptors of files that
-//! have none of their own.
+//! Share modes (MS-FSA 2.1.5.1.2.2): which opens of one file can be at the same time.
 
-use store::{Kind, Node};
-use wire::security::access::{
-    APPEND_DATA, DELETE, EXECUTE, FILE_ALL, GenericMapping, MAXIMUM_ALLOWED, READ_DATA, WRITE_DATA,
-};
-use wire::security::evaluate::{self, Privileges, Token};
-use wire::security::inherit::{self, Creator, ObjectKind};
-use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
-use wire::status::Status;
-
-use crate::user::User;
+use wire::security::access::{APPEND_DATA, DELETE, EXECUTE, READ_DATA, WRITE_DATA};
 
 /// Rights that take part in share modes.
 const SHARED_READ: u32 = READ_DATA | EXECUTE;
@@ -39,91 +29,6 @@ pub(crate) fn takes_part(access: u32) -> bool {
 fn unshared(access: u32, share: u32) -> bool {
     let needs = [(SHARED_READ, SHARE_READ), (SHARED_WRITE, SHARE_WRITE), (DELETE, SHARE_DELETE)];
     needs.into_iter().any(|(rights, bit)| access & rights != 0 && share & bit == 0)
-}
-
-/// The rights that `user` gets on a node whose descriptor is `descriptor`: all of `desired`, or with MAXIMUM_ALLOWED all there are.
-pub(crate) fn check(user: &User, descriptor: &SecurityDescriptor, desired: u32) -> Result<u32, Status> {
-    let token = Token { sids: &user.sids, privileges: privileges(user) };
-    evaluate::check(descriptor, &token, desired, &GenericMapping::FILE).map_err(|refusal| match refusal {
-        evaluate::Refusal::AccessDenied => Status::ACCESS_DENIED,
-        evaluate::Refusal::PrivilegeNotHeld => Status::PRIVILEGE_NOT_HELD,
-    })
-}
-
-fn privileges(user: &User) -> Privileges {
-    if user.has_full_control() { Privileges::SECURITY | Privileges::TAKE_OWNERSHIP } else { Privileges::NONE }
-}
-
-/// The same for a node, whose descriptor is read only where it matters: it does not bind the holder of an account's key.
-pub(crate) fn check_node(user: &User, node: &dyn Node, desired: u32) -> Result<u32, crate::refusal::Refusal> {
-    if user.is_anonymous {
-        // Whatever the descriptor grants the ANONYMOUS user: no share is nobody's to use.
-        return Err(Status::ACCESS_DENIED.into());
-    }
-    if user.has_full_control() {
-        let wanted = GenericMapping::FILE.map(desired);
-        let maximum = if desired & MAXIMUM_ALLOWED != 0 { FILE_ALL } else { 0 };
-        return Ok((wanted & !MAXIMUM_ALLOWED) | maximum);
-    }
-    let descriptor = descriptor(node)?;
-    Ok(check(user, &descriptor, desired)?)
-}
-
-/// A node's descriptor: the stored one, or the default.
-pub(crate) fn descriptor(node: &dyn Node) -> Result<SecurityDescriptor, store::Error> {
-    let stored = node.security()?;
-    let decoded = stored.and_then(|bytes| match SecurityDescriptor::decode(&bytes) {
-        Ok(descriptor) => Some(descriptor),
-        Err(malformed) => {
-            tracing::warn!(%malformed, "a stored security descriptor is damaged; the default stands in for it");
-            None
-        }
-    });
-    Ok(decoded.unwrap_or_else(|| default_descriptor(node.kind())))
-}
-
-/// The descriptor of what was never given one: who may use the share may do everything, and so below it.
-pub(crate) fn default_descriptor(kind: Kind) -> SecurityDescriptor {
-    let flags = match kind {
-        Kind::Directory => AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT,
-        Kind::File | Kind::Stream => AceFlags::NONE,
-    };
-    let who = [Sid::BUILTIN_ADMINISTRATORS, Sid::SYSTEM, Sid::AUTHENTICATED_USERS];
-    SecurityDescriptor {
-        control: Control::DACL_PRESENT,
-        owner: Some(Sid::BUILTIN_ADMINISTRATORS),
-        group: Some(Sid::BUILTIN_USERS),
-        sacl: None,
-        dacl: Some(Acl { aces: who.into_iter().map(|sid| Ace::allow(sid, FILE_ALL, flags)).collect() }),
-    }
-}
-
-/// The descriptor to store with a new node, from its directory's and from what the creator asks for; `None` where the default
-/// says the same.
-pub(crate) fn descriptor_of_new(
-    user: &User,
-    parent: &dyn Node,
-    asked: Option<&SecurityDescriptor>,
-    kind: Kind,
-) -> Result<Option<Vec<u8>>, crate::refusal::Refusal> {
-    let stored = parent.security()?;
-    if user.has_full_control() && asked.is_none() && stored.is_none() {
-        return Ok(None);
-    }
-    let parent = descriptor(parent)?;
-    let object = match kind {
-        Kind::Directory => ObjectKind::Container,
-        Kind::File | Kind::Stream => ObjectKind::Leaf,
-    };
-    let creator = Creator { owner: *user.sid(), group: *user.group(), default_dacl: Some(default_dacl(user)) };
-    let made = inherit::create(Some(&parent), asked, object, &creator, &GenericMapping::FILE);
-    Ok(Some(made.encode().ok_or(Status::INVALID_SECURITY_DESCR)?))
-}
-
-/// A token's default DACL: the owner and the system.
-fn default_dacl(user: &User) -> Acl {
-    let who = [*user.sid(), Sid::SYSTEM];
-    Acl { aces: who.into_iter().map(|sid| Ace::allow(sid, FILE_ALL, AceFlags::NONE)).collect() }
 }
 
 #[cfg(test)]

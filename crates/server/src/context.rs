@@ -4,12 +4,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use store::{Error, Store};
+use store::{Error, Node, SharePath, Store};
 use wire::ids::{SessionId, TreeId};
 use wire::status::Status;
 
 use crate::Shared;
 use crate::connection::Connection;
+use crate::descriptors::Descriptor;
 use crate::in_flight::InFlight;
 use crate::open::{FileOpen, Open, OpenId};
 use crate::pool::{Device, Turn};
@@ -108,6 +109,11 @@ impl Context {
         let tree = self.tree()?;
         let read_only = tree.is_read_only() || tree.store().is_some_and(|store| store.facts().read_only);
         if read_only { Err(Status::MEDIA_WRITE_PROTECTED.into()) } else { Ok(()) }
+    }
+
+    /// The descriptor of `node`, which the share has at `path`.
+    pub(crate) fn descriptor(&self, node: &dyn Node, path: &SharePath) -> Result<Descriptor, Refusal> {
+        Ok(self.server().descriptors.read(node, &self.tree()?.share, path)?)
     }
 
     /// Runs `work`, which may wait for the share's store: here where the store never waits, else on the pool.

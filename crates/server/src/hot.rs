@@ -211,7 +211,7 @@ fn plain_file(open: &Open, access: u32) -> Option<&FileOpen> {
         }
         Kind::Directory => false,
     };
-    (plain && open.granted & access != 0).then_some(file)
+    (plain && open.granted.has_any(access)).then_some(file)
 }
 
 /// True where the client has not changed channels since it last used the open (3.3.5.2.10).

@@ -5,6 +5,9 @@ mod access;
 mod address;
 pub mod admin;
 mod attributes;
+mod authorization;
+#[cfg(test)]
+mod authorization_tests;
 mod breaks;
 // What holds nothing yet charges nothing yet.
 #[cfg_attr(not(test), allow(dead_code))]
@@ -28,6 +31,7 @@ mod contained;
 mod context;
 mod credits;
 mod delivery;
+mod descriptors;
 mod durable;
 mod enumeration;
 #[cfg(test)]
@@ -94,6 +98,7 @@ use links::Pacing;
 use crate::admin::Estate;
 use crate::budgets::Budgets;
 use crate::clients::Clients;
+use crate::descriptors::Descriptors;
 use crate::durable::{Durables, Parting, restore};
 use crate::files::FileTable;
 use crate::interfaces::Interfaces;
@@ -128,6 +133,7 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     pub(crate) clients: Clients,
     pub(crate) files: FileTable,
+    pub(crate) descriptors: Descriptors,
     pub(crate) durables: Arc<Durables>,
     pub(crate) pool: Pool,
     pub(crate) login_throttle: LoginThrottle,
@@ -198,6 +204,7 @@ impl Shared {
             sessions: Sessions::new(),
             clients: Clients::default(),
             files: FileTable::new(),
+            descriptors: Descriptors::default(),
             durables: Arc::default(),
             pool: Pool::new(),
             login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),

@@ -12,6 +12,7 @@ use wire::ids::FileId;
 use wire::status::Status;
 
 use crate::Shared;
+use crate::authorization::GrantedAccess;
 use crate::breaks;
 use crate::caching::{Actor, LeaseId};
 use crate::channel_sequence::ChannelSequence;
@@ -49,8 +50,7 @@ pub(crate) struct Open {
     pub(crate) user: Arc<User>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) target: Target,
-    /// GrantedAccess, generic bits mapped.
-    pub(crate) granted: u32,
+    pub(crate) granted: GrantedAccess,
     pub(crate) opened: Instant,
     closed: AtomicBool,
 }
@@ -120,7 +120,7 @@ impl Open {
         user: Arc<User>,
         tree: Arc<Tree>,
         target: Target,
-        granted: u32,
+        granted: GrantedAccess,
     ) -> Self {
         Open { id, line, user, tree, target, granted, opened: Instant::now(), closed: AtomicBool::new(false) }
     }
@@ -143,7 +143,7 @@ impl Open {
 
     /// True when every bit of `access` was granted.
     pub(crate) fn may(&self, access: u32) -> bool {
-        self.granted & access == access
+        self.granted.has(access)
     }
 
     /// Refuses where not every bit of `access` was granted.

@@ -126,7 +126,7 @@ fn view_open(open: &Open) -> OpenView {
         user: open.user.name.clone(),
         share: open.tree.share.to_string(),
         path,
-        access: open.granted,
+        access: open.granted.bits(),
         open_seconds: open.opened.elapsed().as_secs(),
     }
 }

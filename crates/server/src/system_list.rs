@@ -1,7 +1,7 @@
 //! A SACL holds more than what is audited: integrity labels, resource attributes and central policies are asked for and set by
 //! themselves (MS-DTYP 2.4.7, MS-FSA 2.1.5.14.1).
 
-use wire::security::{Ace, AceKind, Acl, SecurityInformation};
+use wire::security::{Ace, AceKind, Acl, Control, SecurityInformation};
 
 /// The parts of a descriptor that stand in its SACL.
 const PARTS: SecurityInformation = SecurityInformation::SACL
@@ -11,6 +11,13 @@ const PARTS: SecurityInformation = SecurityInformation::SACL
 /// What a backup asks for.
 const ALL: SecurityInformation =
     PARTS.union(SecurityInformation::OWNER).union(SecurityInformation::GROUP).union(SecurityInformation::DACL);
+
+/// The control bits of a descriptor that speak of its SACL.
+pub(crate) const CONTROL: Control = Control::SACL_PRESENT
+    .union(Control::SACL_DEFAULTED)
+    .union(Control::SACL_AUTO_INHERIT_REQ)
+    .union(Control::SACL_AUTO_INHERITED)
+    .union(Control::SACL_PROTECTED);
 
 /// BACKUP spelled out.
 pub(crate) fn with_backup(which: SecurityInformation) -> SecurityInformation {

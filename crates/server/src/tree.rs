@@ -5,8 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use store::Store;
 use wire::ids::TreeId;
+use wire::security::access;
 
 use crate::admin;
+
+/// What a share that may only be read leaves of all rights.
+pub(crate) const READ_ONLY_ACCESS: u32 = access::FILE_GENERIC_READ | access::FILE_GENERIC_EXECUTE;
 
 /// What a tree leads to.
 pub(crate) enum Place {
@@ -22,8 +26,8 @@ pub(crate) struct Tree {
     pub(crate) place: Place,
     /// The share's name as configured.
     pub(crate) share: Arc<str>,
-    /// The most access an open of this tree may have.
-    pub(crate) access_max: u32,
+    /// The most access an open of this tree may have, as its client was told.
+    access_max: u32,
     /// Its opens may be persistent (Share.IsCA), frozen when the tree is made.
     pub(crate) is_continuous: bool,
     read_only: AtomicBool,
@@ -58,6 +62,11 @@ impl Tree {
             seal_required: AtomicBool::new(false),
             access_based: AtomicBool::new(false),
         }
+    }
+
+    /// The most access an open of this tree may have now.
+    pub(crate) fn access_max(&self) -> u32 {
+        if self.is_read_only() { self.access_max & READ_ONLY_ACCESS } else { self.access_max }
     }
 
     /// True where nothing may be changed.

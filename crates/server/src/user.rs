@@ -73,6 +73,11 @@ impl User {
         &self.sids[1]
     }
 
+    /// True where it may make `owner` the owner of a file: itself or a group it is in, and with an account's key anybody.
+    pub(crate) fn may_own_as(&self, owner: &Sid) -> bool {
+        self.has_full_control() || self.sids.contains(owner)
+    }
+
     /// True where security descriptors do not bind it: the holder of an account's key.
     pub(crate) fn has_full_control(&self) -> bool {
         self.kind == PrincipalKind::Account

@@ -44,20 +44,18 @@ impl SharePath {
         SharePath::default()
     }
 
-    /// Checks every name of `text`, which separates with `\`. A leading or doubled separator is
-    /// [`Error::NameInvalid`]; a single trailing one is passed over.
+    /// Checks every name of `text`, which separates with `\`. A leading separator is [`Error::NameInvalid`]; doubled and
+    /// trailing ones are passed over (MS-FSA 2.1.5.1 phase 3).
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let text = text.strip_suffix('\\').unwrap_or(text);
-        if text.is_empty() {
-            return Ok(SharePath::root());
-        }
-        if text.encode_utf16().count() > PATH_UNITS_MAX {
+        if text.starts_with('\\') || text.encode_utf16().count() > PATH_UNITS_MAX {
             return Err(Error::NameInvalid);
         }
-        for name in text.split('\\') {
+        let mut path = SharePath(String::with_capacity(text.len()));
+        for name in text.split('\\').filter(|name| !name.is_empty()) {
             Name::new(name)?;
+            path.push(name);
         }
-        Ok(SharePath(text.to_owned()))
+        Ok(path)
     }
 
     /// The text, separated with `\`.
@@ -169,7 +167,8 @@ mod tests {
         assert_eq!(SharePath::root().join(&Name::new("x").unwrap()).as_str(), "x");
         assert!(path.is_within(&SharePath::parse("A\\b").unwrap()));
         assert!(!path.is_within(&SharePath::parse("A\\bb").unwrap()));
-        for bad in ["\\a", "a\\\\b", "a\\..\\b", ".."] {
+        assert_eq!(SharePath::parse("a\\\\b\\\\\\c\\\\").unwrap().as_str(), "a\\b\\c");
+        for bad in ["\\a", "\\\\a", "a\\..\\b", ".."] {
             assert!(SharePath::parse(bad).is_err(), "{bad:?}");
         }
     }

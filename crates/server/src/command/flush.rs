@@ -13,7 +13,7 @@ use crate::open::Target;
 pub(crate) async fn handle(context: &Context) -> Outcome {
     let open = context.open()?;
     if let Target::File(file) = &open.target {
-        if open.granted & (access::WRITE_DATA | access::APPEND_DATA) == 0 {
+        if !open.granted.has_any(access::WRITE_DATA | access::APPEND_DATA) {
             return Err(Status::ACCESS_DENIED.into());
         }
         let node = Arc::clone(&file.node);

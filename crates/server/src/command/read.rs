@@ -30,7 +30,7 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
     if file.kind == Kind::Directory {
         return Err(Status::INVALID_DEVICE_REQUEST.into());
     }
-    if open.granted & (access::READ_DATA | access::EXECUTE) == 0 {
+    if !open.granted.has_any(access::READ_DATA | access::EXECUTE) {
         return Err(Status::ACCESS_DENIED.into());
     }
     if request.offset.checked_add(u64::from(request.length)).is_none_or(|end| end > i64::MAX as u64) {

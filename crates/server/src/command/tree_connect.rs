@@ -6,10 +6,7 @@ use wire::security::access;
 use wire::status::Status;
 
 use crate::context::{Context, Outcome, Reply};
-use crate::tree::Tree;
-
-/// What a share that may only be read leaves of all rights.
-const READ_ONLY_ACCESS: u32 = access::FILE_GENERIC_READ | access::FILE_GENERIC_EXECUTE;
+use crate::tree::{READ_ONLY_ACCESS, Tree};
 
 pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outcome {
     let session = context.session()?;
@@ -55,7 +52,7 @@ fn reply(tree: &Tree, share_type: ShareType, share_flags: ShareFlags) -> Reply {
     let capabilities =
         if tree.is_continuous { ShareCapabilities::CONTINUOUS_AVAILABILITY } else { ShareCapabilities::NONE };
     let response =
-        TreeConnectResponse { share_type, share_flags, capabilities, maximal_access: tree.access_max.into() };
+        TreeConnectResponse { share_type, share_flags, capabilities, maximal_access: tree.access_max().into() };
     let mut body = Vec::new();
     response.encode(&mut body);
     Reply { tree: Some(tree.id), ..Reply::new(body) }

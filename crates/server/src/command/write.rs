@@ -40,7 +40,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
     if file.kind == Kind::Directory {
         return Err(Status::INVALID_DEVICE_REQUEST.into());
     }
-    let append_only = open.granted & access::WRITE_DATA == 0;
+    let append_only = !open.may(access::WRITE_DATA);
     if append_only && !open.may(access::APPEND_DATA) {
         return Err(Status::ACCESS_DENIED.into());
     }

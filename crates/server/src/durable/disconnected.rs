@@ -311,7 +311,14 @@ mod tests {
         let keep = |user: usize| {
             let target = Target::Pipe(Box::new(Pipe::open("srvsvc").unwrap()));
             let (user, tree) = (Arc::clone(&users[user]), Arc::clone(&tree));
-            let open = Arc::new(Open::new(server.new_open_id(), Line::down(), user, tree, target, 0));
+            let open = Arc::new(Open::new(
+                server.new_open_id(),
+                Line::down(),
+                user,
+                tree,
+                target,
+                crate::authorization::GrantedAccess::recorded(0),
+            ));
             server.durables.insert(&open, keeping, until).then_some(open.id)
         };
         let kept: Vec<_> = (0..WAITING_OF_USER_MAX).map(|_| keep(0).unwrap()).collect();

@@ -19,6 +19,7 @@ use super::records::Records;
 use super::{Durability, Durables, Keeping, Making};
 use crate::Shared;
 use crate::admin::Share;
+use crate::authorization::GrantedAccess;
 use crate::caching::{Actor, Granted, LeaseId, Wanted};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::create::usage;
@@ -92,7 +93,7 @@ pub(super) fn record(open: &Open, file: &FileOpen) -> Record {
         path,
         stream,
         file: file.node.identity().file,
-        granted: open.granted,
+        granted: open.granted.bits(),
         asked: making.asked,
         options: file.options,
         mode: file.mode.load(Ordering::Relaxed),
@@ -169,7 +170,14 @@ fn restore_one(server: &Arc<Shared>, record: &Record) -> Result<(), String> {
         }
     }
     let keeping = file.durability.keeping();
-    let open = Arc::new(Open::new(id, line, user.into(), tree, Target::File(Arc::new(file)), record.granted));
+    let open = Arc::new(Open::new(
+        id,
+        line,
+        user.into(),
+        tree,
+        Target::File(Arc::new(file)),
+        GrantedAccess::recorded(record.granted),
+    ));
     if !server.durables.insert(&open, keeping, Instant::now() + keeping.timeout()) {
         open.close(server);
         return Err("too many opens wait for their clients".to_owned());

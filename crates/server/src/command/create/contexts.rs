@@ -7,11 +7,29 @@ use wire::status::Status;
 use super::plan::Plan;
 use crate::caching::Granted;
 
+/// The answer to a question for maximal access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Maximal {
+    /// What the user could be granted.
+    Access(u32),
+    /// The client knows the file as it is now.
+    Known,
+}
+
 /// The contexts, to which more may be added.
-pub(super) fn answer(plan: &Plan, known: &Metadata, maximal: Option<u32>, caching: Granted) -> CreateContextsBuilder {
+pub(super) fn answer(
+    plan: &Plan,
+    known: &Metadata,
+    maximal: Option<Maximal>,
+    caching: Granted,
+) -> CreateContextsBuilder {
     let mut builder = CreateContextsBuilder::new();
-    if let Some(access) = maximal {
-        let mut data = Status::SUCCESS.0.to_le_bytes().to_vec();
+    if let Some(maximal) = maximal {
+        let (status, access) = match maximal {
+            Maximal::Access(access) => (Status::SUCCESS, access),
+            Maximal::Known => (Status::NONE_MAPPED, 0),
+        };
+        let mut data = status.0.to_le_bytes().to_vec();
         data.extend_from_slice(&access.to_le_bytes());
         builder.add(name::QUERY_MAXIMAL_ACCESS, &data);
     }

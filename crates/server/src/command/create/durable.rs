@@ -15,8 +15,8 @@ use wire::ids::{Dialect, Guid};
 use wire::security::access::{APPEND_DATA, DELETE, EXECUTE, FILE_GENERIC_READ, READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use crate::access;
 use crate::attributes;
+use crate::authorization::{GrantedAccess, Request, Way, authorize};
 use crate::caching::{Granted, Held};
 use crate::context::{Context, Outcome, Reply};
 use crate::durable::{Claimed, Durability, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX};
@@ -164,7 +164,7 @@ impl Wish {
         context.server().durables.note_instance(open);
         let keeps = file.kind != Kind::Directory && file.file.caching_of(open.id).keeps();
         if let Some(second) = &self.second {
-            if file.kind != Kind::Directory && open.granted & REPLAY_ACCESS != 0 {
+            if file.kind != Kind::Directory && open.granted.has_any(REPLAY_ACCESS) {
                 file.durability.allow_replay();
             }
             let persistent = second.flags.contains(DurableFlags::PERSISTENT) && self.may_persist(context, file);
@@ -291,15 +291,13 @@ async fn meet_persistent(
         let in_the_way = durables.waits_on(share, &name);
         return if in_the_way { Err(Status::FILE_NOT_AVAILABLE.into()) } else { Ok(None) };
     };
-    if open.user.sid() != context.session()?.user.load().sid() {
-        return Err(Status::ACCESS_DENIED.into());
-    }
+    let granted = granted_again(context, &open)?;
     let file = open.file()?;
     let making = file.durability.making();
     if making.asked != (request.desired_access.0, request.share_access.0, request.options.0) {
         return Err(Status::CONTEXT_MISMATCH.into());
     }
-    let open = hand_over(context, &open)?;
+    let open = hand_over(context, &open, granted)?;
     let mut contexts = lease_context(open.file()?, open.id);
     contexts.add(name::DURABLE_HANDLE_REQUEST_V2, &response(open.file()?).to_bytes());
     let reply = answer(context, &open, (level(&open)?, making.action), &contexts).await?;
@@ -328,7 +326,11 @@ async fn end_former_instance(
         {
             return Err(Status::FILE_FORCED_CLOSED.into());
         }
-        if access::check_node(&user, &**file.base(), FILE_GENERIC_READ).is_ok() {
+        let path = file.path.lock().clone();
+        let way = Way::Look { own: &|| context.descriptor(&**file.base(), &path) };
+        let share_max = context.tree()?.access_max();
+        let look = Request { user: &user, share_max, desired: FILE_GENERIC_READ, deletes_on_close: false, way };
+        if authorize(&look).is_ok() {
             close(context, &open).await?;
         }
     }
@@ -367,10 +369,8 @@ impl Reconnect {
         if claims_persistence && !file.durability.keeping().is_persistent() {
             return Err(Status::INVALID_PARAMETER.into());
         }
-        if open.user.sid() != context.session()?.user.load().sid() {
-            return Err(Status::ACCESS_DENIED.into());
-        }
-        let open = hand_over(context, &open)?;
+        let granted = granted_again(context, &open)?;
+        let open = hand_over(context, &open, granted)?;
         tracing::debug!(open = open.id.0, user = %open.user.name, share = %open.tree.share, "an open was reclaimed");
         answer(context, &open, (level(&open)?, CreateAction::OPENED), &lease_context(open.file()?, open.id)).await
     }
@@ -408,13 +408,21 @@ impl Reconnect {
     }
 }
 
+/// What the user of this session has of an open that was lost: all of it, where it is its own.
+fn granted_again(context: &Context, lost: &Open) -> Result<GrantedAccess, Refusal> {
+    let user = context.session()?.user.load();
+    let way = Way::Again { owner: lost.user.sid(), granted: lost.granted };
+    let share_max = context.tree()?.access_max();
+    authorize(&Request { user: &user, share_max, desired: 0, deletes_on_close: false, way })
+}
+
 /// Makes the open of a lost client one of this session: "set Open.Connection, Open.Session, Open.TreeConnect" (3.3.5.9.7).
-fn hand_over(context: &Context, lost: &Arc<Open>) -> Result<Arc<Open>, Refusal> {
+fn hand_over(context: &Context, lost: &Arc<Open>, granted: GrantedAccess) -> Result<Arc<Open>, Refusal> {
     let (session, tree) = (context.session()?, context.tree()?);
     let Target::File(file) = &lost.target else { return Err(Status::OBJECT_NAME_NOT_FOUND.into()) };
     let target = Target::File(Arc::clone(file));
     let user = session.user.load_full();
-    let open = Open::new(lost.id, Arc::clone(&lost.line), user, Arc::clone(tree), target, lost.granted);
+    let open = Open::new(lost.id, Arc::clone(&lost.line), user, Arc::clone(tree), target, granted);
     let (open, durables) = (Arc::new(open), &context.server().durables);
     durables.reclaim(lost, session)?;
     if let Err(status) = session.add_open(Arc::clone(&open)) {

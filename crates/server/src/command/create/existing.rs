@@ -1,20 +1,20 @@
 //! CREATE of a name that exists (MS-FSA 2.1.5.1.2).
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use store::{Changes, Error, Kind, Metadata, Node, SharePath};
+use store::{Changes, Error, Kind, Metadata, Node, Resolved, SharePath, Use};
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions};
 use wire::fscc::FileAttributes;
-use wire::security::access::{
-    APPEND_DATA, DELETE, DELETE_CHILD, MAXIMUM_ALLOWED, READ_ATTRIBUTES, SYNCHRONIZE, WRITE_ATTRIBUTES, WRITE_DATA,
-    WRITE_EA,
-};
+use wire::security::access::{APPEND_DATA, DELETE, MAXIMUM_ALLOWED, WRITE_ATTRIBUTES, WRITE_DATA, WRITE_EA};
 use wire::status::Status;
 
+use super::contexts::Maximal;
 use super::plan::{GUARDED, Plan};
-use super::{Attempt, Entered, Entrant, Opened, Step, check_kind};
-use crate::access;
+use super::{Attempt, Entered, Entrant, Opened, Step, check_kind, check_trailing_separator};
+use crate::authorization::{Existing, GrantedAccess, Request, Way, authorize};
 use crate::context::Context;
+use crate::descriptors::Descriptor;
 use crate::refusal::Refusal;
 
 /// What READONLY withholds.
@@ -35,7 +35,7 @@ pub(super) async fn open(
         Some((stored, stream)) => {
             open_node(context, plan, Found { node: stream, stream: Some((node, stored)) }, path).await
         }
-        None => super::new::make_stream(context, plan, node, name, path).await,
+        None => super::new::make_stream(context, plan, node, path, None).await,
     }
 }
 
@@ -60,18 +60,17 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     if plan.overwrites() && kind == Kind::Directory {
         return Err(Status::INVALID_PARAMETER.into());
     }
+    check_trailing_separator(plan, kind)?;
     let known = found.base().metadata()?;
     check_attributes(plan, &known)?;
-    let granted = granted(context, plan, &found, &path, &known).await?;
-    let maximal = match plan.wants_maximal {
-        true => Some(maximal(context, &found, &path, &known).await?),
-        false => None,
-    };
+    let asked = Asked { implied: implied(plan, found.stream.is_some()), ..Asked::by(plan) };
     if plan.overwrites() {
         context.require_writable()?;
     }
+    let granted = authorized(context, asked, &**found.base(), &path, &known).await?;
+    let maximal = maximal(context, plan, &**found.base(), &path, &known).await?;
     let stream = found.stream.as_ref().map_or("", |(_, name)| name.as_str());
-    let access = granted | overwrite_access(plan);
+    let access = granted.bits() | overwrite_access(plan);
     let overwrites = plan.overwrites();
     let entrant = Entrant { node: &*found.node, stream, access, overwrites, path: &path };
     let entered = match Entered::try_enter(context, plan, entrant)? {
@@ -81,7 +80,7 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
             return Ok(Step::Waited(wait.end_for(context).await?));
         }
     };
-    let usage = super::usage(granted | overwrite_access(plan));
+    let usage = super::usage(access);
     if kind != Kind::Directory {
         match found.node.try_prepare(usage) {
             Err(Error::WouldBlock) => {
@@ -122,83 +121,104 @@ fn check_attributes(plan: &Plan, known: &Metadata) -> Result<(), Status> {
     Ok(())
 }
 
-/// The rights of the open: by descriptor, by the directory's DELETE_CHILD, by attributes, by share.
-async fn granted(
+/// What a CREATE wants of a file that exists.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) desired: u32,
+    pub(super) implied: u32,
+    pub(super) deletes_on_close: bool,
+}
+
+impl Asked {
+    pub(super) fn by(plan: &Plan) -> Self {
+        let deletes_on_close = plan.options.contains(CreateOptions::DELETE_ON_CLOSE);
+        Asked { desired: plan.desired, implied: 0, deletes_on_close }
+    }
+
+    /// Everything that could be granted.
+    const ALL: Asked = Asked { desired: MAXIMUM_ALLOWED, implied: 0, deletes_on_close: false };
+}
+
+/// The rights that emptying a file or stream needs. The file stays one and the same, under all its names, so that superseding it
+/// needs WRITE_DATA, too, besides what MS-FSA says.
+fn implied(plan: &Plan, is_stream: bool) -> u32 {
+    let of_file = if is_stream { 0 } else { WRITE_EA | WRITE_ATTRIBUTES };
+    match plan.disposition {
+        CreateDisposition::SUPERSEDE => DELETE | WRITE_DATA | of_file,
+        CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF => WRITE_DATA | of_file,
+        _ => 0,
+    }
+}
+
+/// What the open is granted of `base`, which stands at `path`: for a stream the file that has it.
+pub(super) async fn authorized(
     context: &Context,
-    plan: &Plan,
-    found: &Found,
+    asked: Asked,
+    base: &dyn Node,
     path: &SharePath,
     known: &Metadata,
-) -> Result<u32, Refusal> {
-    let overwriting = match plan.disposition {
-        CreateDisposition::SUPERSEDE => DELETE | WRITE_DATA,
-        CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF => WRITE_DATA | WRITE_EA | WRITE_ATTRIBUTES,
-        _ => 0,
-    };
-    let session = context.session()?;
-    let user = session.user.load();
-    let needed = plan.desired | overwriting;
-    let checked = access::check_node(&user, &**found.base(), needed & !SYNCHRONIZE);
-    let granted = match checked {
-        Err(refusal) if refusal.status == Status::ACCESS_DENIED => {
-            // Who may delete in a directory may delete what is in it, and see its attributes where the directory may be listed.
-            let lent = lent(context, path, 0).await? & needed;
-            if lent == 0 {
-                return Err(refusal);
-            }
-            lent | access::check_node(&user, &**found.base(), needed & !lent & !SYNCHRONIZE)?
+) -> Result<GrantedAccess, Refusal> {
+    let user = context.session()?.user.load_full();
+    let is_read_only = known.attributes & FileAttributes::READONLY.0 != 0 && known.kind != Kind::Directory;
+    let own = || context.descriptor(base, path);
+    // The directory counts for few, and is looked for only then: here where it is in memory, else on the pool.
+    let (waits, mut waited) = (Cell::new(false), None);
+    loop {
+        let directory = || match &waited {
+            Some(descriptor) => Ok(Option::clone(descriptor)),
+            None => try_directory(context, path).inspect_err(|refusal| waits.set(refusal.status == Status::RETRY)),
+        };
+        let decided = authorize(&Request {
+            user: &user,
+            share_max: context.tree()?.access_max(),
+            desired: asked.desired,
+            deletes_on_close: asked.deletes_on_close,
+            way: Way::Existing(Existing { own: &own, directory: &directory, implied: asked.implied, is_read_only }),
+        });
+        if !waits.take() {
+            return decided;
         }
-        checked => checked?,
-    };
-    let lent = if plan.desired & MAXIMUM_ALLOWED != 0 { lent(context, path, granted).await? } else { 0 };
-    let granted = granted | lent | (needed & SYNCHRONIZE);
-    if granted == 0 {
-        return Err(Status::ACCESS_DENIED.into());
+        waited = Some(directory_descriptor(context, path).await?);
     }
-    let given = if plan.desired & MAXIMUM_ALLOWED != 0 { granted } else { granted & (plan.desired | SYNCHRONIZE) };
-    Ok(within(context, given, known)?)
 }
 
-/// Everything that could be granted (the MxAc context).
-async fn maximal(context: &Context, found: &Found, path: &SharePath, known: &Metadata) -> Result<u32, Refusal> {
-    let session = context.session()?;
-    let user = session.user.load();
-    let granted = access::check_node(&user, &**found.base(), MAXIMUM_ALLOWED)?;
-    let granted = granted | lent(context, path, granted).await?;
-    Ok(within(context, granted, known)?)
-}
-
-/// What the share and the file's attributes leave of a grant.
-fn within(context: &Context, granted: u32, known: &Metadata) -> Result<u32, Status> {
-    let read_only = known.attributes & FileAttributes::READONLY.0 != 0 && known.kind != Kind::Directory;
-    let withheld = if read_only { CHANGES_DATA } else { 0 };
-    let share = context.tree().map_err(|refusal| refusal.status)?.access_max;
-    Ok(granted & !withheld & (share | wire::security::access::ACCESS_SYSTEM_SECURITY))
-}
-
-/// What the directory lends of what lacks beside `granted` (MS-FSA 2.1.5.1.2.1).
-async fn lent(context: &Context, path: &SharePath, granted: u32) -> Result<u32, Refusal> {
-    let by = [(DELETE, DELETE_CHILD), (READ_ATTRIBUTES, wire::security::access::READ_DATA)];
-    if by.iter().all(|(right, _)| granted & right != 0) {
-        return Ok(0);
+/// The descriptor of the directory that has the name: RETRY where it would have to be waited for.
+fn try_directory(context: &Context, path: &SharePath) -> Result<Option<Descriptor>, Refusal> {
+    let Some(above) = path.parent() else { return Ok(None) };
+    match context.store()?.try_resolve(&above, Use::Metadata)? {
+        Resolved::Found { node, .. } => context.descriptor(&*node, &above).map(Some),
+        Resolved::Missing { .. } => Ok(None),
     }
-    let session = context.session()?;
-    let user = session.user.load();
-    let Some(parent) = parent(context, path).await? else { return Ok(0) };
-    let lent = by.into_iter().filter(|(_, by)| access::check_node(&user, &*parent, *by).is_ok());
-    Ok(lent.fold(0, |lent, (right, _)| lent | right))
 }
 
-async fn parent(context: &Context, path: &SharePath) -> Result<Option<Arc<dyn Node>>, Refusal> {
-    let Some(parent) = path.parent() else { return Ok(None) };
-    let store = Arc::clone(context.store()?);
-    let resolved = match store.try_resolve(&parent, store::Use::Metadata) {
-        Err(Error::WouldBlock) => context.work(move || store.resolve(&parent, store::Use::Metadata)).await?,
-        resolved => resolved,
+/// The same, waited for.
+async fn directory_descriptor(context: &Context, path: &SharePath) -> Result<Option<Descriptor>, Refusal> {
+    let Some(above) = path.parent() else { return Ok(None) };
+    let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
+    let share = Arc::clone(&context.tree()?.share);
+    let read = move || match store.resolve(&above, Use::Metadata)? {
+        Resolved::Found { node, .. } => server.descriptors.read(&*node, &share, &above).map(Some),
+        Resolved::Missing { .. } => Ok::<_, Error>(None),
     };
-    match resolved? {
-        store::Resolved::Found { node, .. } => Ok(Some(node)),
-        store::Resolved::Missing { .. } => Ok(None),
+    Ok(context.work(read).await??)
+}
+
+/// MxAc, where it was asked for (MS-SMB2 3.3.5.9.5). Who knows the file as it is gets nothing told.
+pub(super) async fn maximal(
+    context: &Context,
+    plan: &Plan,
+    base: &dyn Node,
+    path: &SharePath,
+    known: &Metadata,
+) -> Result<Option<Maximal>, Refusal> {
+    match plan.maximal {
+        None => Ok(None),
+        Some(Some(change)) if change == known.change => Ok(Some(Maximal::Known)),
+        Some(_) => match authorized(context, Asked::ALL, base, path, known).await {
+            Ok(granted) => Ok(Some(Maximal::Access(granted.bits()))),
+            Err(refusal) if refusal.status == Status::ACCESS_DENIED => Ok(Some(Maximal::Access(0))),
+            Err(refusal) => Err(refusal),
+        },
     }
 }
 

@@ -17,6 +17,7 @@ use wire::ids::FileTime;
 use wire::status::Status;
 
 use crate::attributes;
+use crate::authorization::GrantedAccess;
 use crate::breaks::{self, Wait};
 use crate::caching::{Granted, Operation};
 use crate::channel_sequence::ChannelSequence;
@@ -43,9 +44,9 @@ struct Opened {
     node: Arc<dyn Node>,
     /// For a stream: the file it belongs to, and the stream's stored name.
     stream: Option<(Arc<dyn Node>, String)>,
-    granted: u32,
-    /// What the descriptor would grant at most (MxAc), where it was asked for.
-    maximal: Option<u32>,
+    granted: GrantedAccess,
+    /// MxAc, where it was asked for.
+    maximal: Option<contexts::Maximal>,
     action: CreateAction,
 }
 
@@ -284,7 +285,13 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: du
 }
 
 /// Gives the open to the session. Where that has ended meanwhile, the open is closed again.
-fn keep(context: &Context, id: OpenId, target: Target, line: Arc<Line>, granted: u32) -> Result<Arc<Open>, Refusal> {
+fn keep(
+    context: &Context,
+    id: OpenId,
+    target: Target,
+    line: Arc<Line>,
+    granted: GrantedAccess,
+) -> Result<Arc<Open>, Refusal> {
     let session = context.session()?;
     let tree = Arc::clone(context.tree()?);
     let open = Arc::new(Open::new(id, line, session.user.load_full(), tree, target, granted));
@@ -337,7 +344,7 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
     let name = request.name.decode().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let pipe = Pipe::open(&name).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let id = context.server().new_open_id();
-    let granted = wire::security::access::FILE_ALL;
+    let granted = GrantedAccess::OF_PIPE;
     let line = Line::to(context.session()?);
     let open = keep(context, id, Target::Pipe(Box::new(pipe)), line, granted)?;
     let response = CreateResponse {
@@ -375,4 +382,10 @@ fn check_kind(plan: &Plan, kind: Kind) -> Result<(), Status> {
         }
         Kind::Directory | Kind::File | Kind::Stream => Ok(()),
     }
+}
+
+/// A separator behind the name means a directory (MS-FSA 2.1.5.1 phase 7).
+fn check_trailing_separator(plan: &Plan, kind: Kind) -> Result<(), Status> {
+    let wrong = plan.ends_in_separator && (kind != Kind::Directory || plan.stream.is_some());
+    if wrong { Err(Status::OBJECT_NAME_INVALID) } else { Ok(()) }
 }

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use store::{Error, Kind, NewNode, Node, SharePath};
+use store::{Error, Kind, Metadata, NewNode, Node, SharePath};
 use wire::command::create::{CreateAction, CreateOptions};
 use wire::fscc::FileAttributes;
-use wire::security::access::{APPEND_DATA, FILE_ALL, MAXIMUM_ALLOWED, WRITE_DATA};
+use wire::security::access::{APPEND_DATA, WRITE_DATA};
 use wire::status::Status;
 
+use super::existing::{Asked, authorized, maximal};
 use super::plan::Plan;
-use super::{Entered, Entrant, Opened, Step};
-use crate::access;
+use super::{Entered, Entrant, Opened, Step, check_trailing_separator};
+use crate::authorization::{GrantedAccess, Request, Way, authorize};
 use crate::breaks;
 use crate::context::Context;
+use crate::descriptors;
 use crate::refusal::Refusal;
 
 /// Makes what was missing.
@@ -28,19 +30,32 @@ pub(super) async fn make(
     let directory = plan.makes_directory();
     let kind = if directory { Kind::Directory } else { Kind::File };
     let user = context.session()?.user.load_full();
-    access::check_node(&user, &*parent, if directory { APPEND_DATA } else { WRITE_DATA })?;
+    check_trailing_separator(plan, kind)?;
     context.require_writable()?;
+    let above = path.parent().unwrap_or_default();
+    let granted = authorize(&Request {
+        user: &user,
+        share_max: context.tree()?.access_max(),
+        desired: plan.desired,
+        deletes_on_close: plan.options.contains(CreateOptions::DELETE_ON_CLOSE),
+        way: Way::New { directory: &|| context.descriptor(&*parent, &above), kind },
+    })?;
+    if let Some(asked) = &plan.security {
+        descriptors::check_asked(&user, asked)?;
+    }
     let read_only = plan.attributes & FileAttributes::READONLY.0 != 0;
     if read_only && plan.options.contains(CreateOptions::DELETE_ON_CLOSE) {
         return Err(Status::CANNOT_DELETE.into());
     }
     let store = Arc::clone(context.store()?);
     let (work_path, work_plan, maker) = (path.clone(), Arc::clone(plan), Arc::clone(&user));
+    let share = Arc::clone(&context.tree()?.share);
     let server = Arc::clone(context.server());
     let directory_identity = parent.identity();
     let made = context
         .work(move || {
-            let security = access::descriptor_of_new(&maker, &*parent, work_plan.security.as_ref(), kind)?;
+            let passed_on = server.descriptors.read(&*parent, &share, &above)?;
+            let security = descriptors::of_new(&maker, passed_on, work_plan.security.as_ref(), kind)?;
             let archive = if directory { 0 } else { FileAttributes::ARCHIVE.0 };
             let attributes = work_plan.attributes | archive;
             let new = NewNode { kind, attributes, security: security.as_deref() };
@@ -58,12 +73,11 @@ pub(super) async fn make(
         made => made?,
     };
     breaks::entry_of_changed(context.server(), directory_identity, plan.parent_lease);
-    if let Some(name) = &plan.stream {
-        return make_stream(context, plan, node, name, path).await;
+    if plan.stream.is_some() {
+        return make_stream(context, plan, node, path, Some(granted)).await;
     }
-    let granted = granted_to_maker(context, plan)?;
-    let maximal = plan.wants_maximal.then(|| access::check_node(&user, &*node, MAXIMUM_ALLOWED)).transpose()?;
-    let entrant = Entrant { node: &*node, stream: "", access: granted, overwrites: false, path: &path };
+    let maximal = maximal(context, plan, &*node, &path, &node.metadata()?).await?;
+    let entrant = Entrant { node: &*node, stream: "", access: granted.bits(), overwrites: false, path: &path };
     let entered = match Entered::enter(context, plan, entrant).await {
         Err(refusal) if refusal.status == Status::DELETE_PENDING => return Ok(Step::Raced),
         entered => entered?,
@@ -78,22 +92,30 @@ pub(super) async fn make(
     }))
 }
 
-/// Makes a named stream of a file that exists.
+/// Makes the named stream of a file: of one that this CREATE made and was `granted` something of, or of one that there was. That
+/// grants what its descriptor grants, and has to grant WRITE_DATA (MS-FSA 2.1.5.1.2, "Stream not found").
 pub(super) async fn make_stream(
     context: &Context,
     plan: &Arc<Plan>,
     base: Arc<dyn Node>,
-    name: &str,
     path: SharePath,
+    granted: Option<GrantedAccess>,
 ) -> Result<Step, Refusal> {
+    let name = plan.stream.as_deref().unwrap_or_default();
     if plan.needs_existing() {
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
-    let user = context.session()?.user.load_full();
-    access::check_node(&user, &*base, WRITE_DATA)?;
+    let known = base.metadata()?;
+    let granted = match granted {
+        Some(granted) => granted,
+        None => {
+            check_attributes(plan, &known)?;
+            authorized(context, Asked { implied: WRITE_DATA, ..Asked::by(plan) }, &*base, &path, &known).await?
+        }
+    };
     context.require_writable()?;
-    let granted = granted_to_maker(context, plan)?;
-    let entrant = Entrant { node: &*base, stream: name, access: granted, overwrites: false, path: &path };
+    let maximal = maximal(context, plan, &*base, &path, &known).await?;
+    let entrant = Entrant { node: &*base, stream: name, access: granted.bits(), overwrites: false, path: &path };
     let entered = Entered::enter(context, plan, entrant).await?;
     let (maker, stream) = (Arc::clone(&base), name.to_owned());
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
@@ -105,16 +127,20 @@ pub(super) async fn make_stream(
         Err(Error::Exists) => return Ok(Step::Raced),
         made => made?,
     };
-    let maximal = plan.wants_maximal.then(|| access::check_node(&user, &*base, MAXIMUM_ALLOWED)).transpose()?;
     let stream = Some((base, name.to_owned()));
     Ok(Step::Opened(Opened { kept: entered.keep(), node, stream, granted, maximal, action: CreateAction::CREATED }))
 }
 
-/// Who makes a file gets what was asked for, whatever the descriptor says (MS-FSA 2.1.5.1.1).
-fn granted_to_maker(context: &Context, plan: &Plan) -> Result<u32, Refusal> {
-    let all = if plan.desired & MAXIMUM_ALLOWED != 0 { FILE_ALL } else { 0 };
-    Ok(((plan.desired & !MAXIMUM_ALLOWED) | all)
-        & (context.tree()?.access_max | wire::security::access::ACCESS_SYSTEM_SECURITY))
+/// What READONLY says to one more stream (MS-FSA 2.1.5.1.2.1).
+fn check_attributes(plan: &Plan, known: &Metadata) -> Result<(), Status> {
+    if known.attributes & FileAttributes::READONLY.0 == 0 {
+        return Ok(());
+    }
+    if plan.options.contains(CreateOptions::DELETE_ON_CLOSE) {
+        return Err(Status::CANNOT_DELETE);
+    }
+    let changes = plan.desired & (WRITE_DATA | APPEND_DATA) != 0;
+    if changes && known.kind != Kind::Directory { Err(Status::ACCESS_DENIED) } else { Ok(()) }
 }
 
 /// Gives a new or emptied file its extended attributes and its reserved space.

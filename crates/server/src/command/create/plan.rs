@@ -1,7 +1,7 @@
 //! What a CREATE asks for, checked as far as it can be without looking at the store (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1, first
 //! checks).
 
-use store::{SharePath, Use};
+use store::{SharePath, Time, Use};
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, OplockLevel};
 use wire::context::create::{CreateContexts, DurableRequestV2, name};
 use wire::context::lease::{Lease, LeaseFlags};
@@ -12,6 +12,7 @@ use wire::security::access::{self, GenericMapping, MAXIMUM_ALLOWED};
 use wire::status::Status;
 
 use crate::attributes;
+use crate::authorization::check_share;
 use crate::caching::{Actor, LeaseId, Wanted};
 use crate::connection::Connection;
 use crate::open::OpenId;
@@ -31,8 +32,15 @@ const OPTIONS_UNSUPPORTED: u32 =
     CreateOptions::CREATE_TREE_CONNECTION.0 | CreateOptions::OPEN_BY_FILE_ID.0 | CreateOptions::RESERVE_OPFILTER.0;
 /// Options above these do not exist.
 const OPTIONS_KNOWN: u32 = 0x00FF_FFFF;
-/// Attributes a CREATE may name at all: those of volumes and devices not.
-const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7;
+/// Attributes a CREATE may name at all: those of volumes and devices not. Those that are not kept are passed over (MS-FSCC 2.6):
+/// integrity streams and what there is for files that lie elsewhere.
+const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7
+    | FileAttributes::INTEGRITY_STREAM.0
+    | FileAttributes::NO_SCRUB_DATA.0
+    | FileAttributes::RECALL_ON_OPEN.0
+    | FileAttributes::PINNED.0
+    | FileAttributes::UNPINNED.0
+    | FileAttributes::RECALL_ON_DATA_ACCESS.0;
 /// Bytes of SMB2_CREATE_DURABLE_HANDLE_REQUEST (MS-SMB2 2.2.13.2.3).
 const DURABLE_REQUEST_BYTES: usize = 16;
 /// The shortest name of a create context.
@@ -79,6 +87,8 @@ pub(super) struct Plan {
     pub(super) stream: Option<String>,
     /// The unnamed data was meant by its name, `::$DATA`: no directory has it.
     pub(super) names_data: bool,
+    /// A separator stood behind the name: a directory is meant.
+    pub(super) ends_in_separator: bool,
     pub(super) disposition: CreateDisposition,
     pub(super) options: CreateOptions,
     /// DesiredAccess, generic bits mapped.
@@ -90,7 +100,8 @@ pub(super) struct Plan {
     pub(super) security: Option<SecurityDescriptor>,
     pub(super) extended: Vec<(String, Vec<u8>)>,
     pub(super) allocation: Option<u64>,
-    pub(super) wants_maximal: bool,
+    /// MxAc: what was asked for, with the change time of the file that the client knows.
+    pub(super) maximal: Option<Option<Time>>,
     pub(super) wants_disk_id: bool,
     pub(super) wanted: Wanted,
     /// The lease of the directory, where the client named one.
@@ -102,22 +113,16 @@ impl Plan {
         // A reconnect says nothing but which open it means: it comes before what else a request must say.
         check_contexts(&request.contexts)?;
         check_fields(request)?;
-        let Named { path, stream, names_data } = Named::read(request)?;
+        let Named { path, stream, names_data, ends_in_separator } = Named::read(request)?;
         let desired = GenericMapping::FILE.map(request.desired_access.0);
-        let beyond = desired & !(tree.access_max | MAXIMUM_ALLOWED | access::ACCESS_SYSTEM_SECURITY);
-        if beyond != 0 {
-            return Err(Status::ACCESS_DENIED.into());
-        }
-        if request.options.contains(CreateOptions::DELETE_ON_CLOSE) && desired & (access::DELETE | MAXIMUM_ALLOWED) == 0
-        {
-            return Err(Status::ACCESS_DENIED.into());
-        }
+        check_share(tree.access_max(), desired, request.options.contains(CreateOptions::DELETE_ON_CLOSE))?;
         let contexts = &request.contexts;
         let (wanted, parent_lease) = client.wanted(request)?;
         Ok(Plan {
             path,
             stream,
             names_data,
+            ends_in_separator,
             disposition: request.disposition,
             options: request.options,
             desired,
@@ -127,7 +132,7 @@ impl Plan {
             security: security(contexts)?,
             extended: extended(contexts)?,
             allocation: allocation(contexts)?,
-            wants_maximal: contexts.find(name::QUERY_MAXIMAL_ACCESS).is_some(),
+            maximal: contexts.find(name::QUERY_MAXIMAL_ACCESS).map(timestamp),
             wants_disk_id: contexts.find(name::QUERY_ON_DISK_ID).is_some(),
             wanted,
             parent_lease,
@@ -223,6 +228,7 @@ struct Named {
     path: SharePath,
     stream: Option<String>,
     names_data: bool,
+    ends_in_separator: bool,
 }
 
 impl Named {
@@ -231,18 +237,25 @@ impl Named {
         if name.starts_with('\\') {
             return Err(Status::INVALID_PARAMETER.into());
         }
+        let ends_in_separator = name.ends_with('\\');
+        if name == "." || ends_in_separator && request.options.contains(CreateOptions::NON_DIRECTORY_FILE) {
+            return Err(Status::OBJECT_NAME_INVALID.into());
+        }
         let name = without_dots(name)?;
         let (directory, last) = match name.rsplit_once('\\') {
             Some((directory, last)) => (Some(directory), last),
             None => (None, name.as_str()),
         };
         let Some((file, stream)) = last.split_once(':') else {
-            return Ok(Named { path: SharePath::parse(&name)?, stream: None, names_data: false });
+            return Ok(Named { path: SharePath::parse(&name)?, stream: None, names_data: false, ends_in_separator });
         };
+        if file.is_empty() && directory.is_some() {
+            return Err(Status::OBJECT_NAME_INVALID.into());
+        }
         let path = directory.map_or_else(|| file.to_owned(), |directory| format!("{directory}\\{file}"));
         let path = SharePath::parse(&path)?;
         let (stream, names_data) = stream_name(stream, request)?;
-        Ok(Named { path, stream, names_data })
+        Ok(Named { path, stream, names_data, ends_in_separator })
     }
 }
 
@@ -321,6 +334,11 @@ fn extended(contexts: &CreateContexts<'_>) -> Result<Vec<(String, Vec<u8>)>, Ref
         list.push((name.to_owned(), ea.value.to_vec()));
     }
     Ok(list)
+}
+
+/// The timestamp of an MxAc context, where it has one (MS-SMB2 2.2.13.2.5).
+fn timestamp(data: &[u8]) -> Option<Time> {
+    data.first_chunk().map(|bytes| Time(u64::from_le_bytes(*bytes)))
 }
 
 fn allocation(contexts: &CreateContexts<'_>) -> Result<Option<u64>, Refusal> {

@@ -104,7 +104,7 @@ fn check_access(source: &Open, target: &Open, kind: Target) -> Result<(), Status
         Target::WriteSuffices => true,
     };
     let allowed =
-        source.granted & (READ_DATA | EXECUTE) != 0 && target.granted & (WRITE_DATA | APPEND_DATA) != 0 && readable;
+        source.granted.has_any(READ_DATA | EXECUTE) && target.granted.has_any(WRITE_DATA | APPEND_DATA) && readable;
     if allowed { Ok(()) } else { Err(Status::ACCESS_DENIED) }
 }
 

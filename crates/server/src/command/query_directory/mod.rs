@@ -16,8 +16,9 @@ use wire::ids::FileTime;
 use wire::security::access;
 use wire::status::Status;
 
-use crate::access::check_node;
+use crate::Shared;
 use crate::attributes;
+use crate::authorization::{Request, Way, authorize};
 use crate::budgets::UserBudgets;
 use crate::context::{Context, Outcome, Reply};
 use crate::enumeration::{Enumeration, Listed, Slice, Stop};
@@ -48,6 +49,7 @@ pub(crate) async fn handle(context: &Context, request: QueryDirectoryRequest<'_>
     open.require(access::READ_DATA)?;
     let least_bytes = fixed_length(request.class).ok_or(Status::INVALID_INFO_CLASS)?;
     let query = Query {
+        server: Arc::clone(context.server()),
         open: Arc::clone(open),
         store: Arc::clone(context.store()?),
         budgets: Arc::clone(&context.session()?.budgets),
@@ -112,6 +114,7 @@ impl Drop for GivenUp {
 
 /// One request.
 struct Query {
+    server: Arc<Shared>,
     open: Arc<Open>,
     store: Arc<dyn Store>,
     budgets: Arc<UserBudgets>,
@@ -220,7 +223,17 @@ impl Query {
         slice.lookups = slice.lookups.saturating_sub(ACCESS_LOOKUPS);
         let path = file.path.lock().join(name);
         match self.store.resolve(&path, Use::Metadata) {
-            Ok(Resolved::Found { node, .. }) => check_node(&self.open.user, &*node, access::FILE_GENERIC_READ).is_ok(),
+            Ok(Resolved::Found { node, path }) => {
+                let own = || Ok(self.server.descriptors.read(&*node, &self.open.tree.share, &path)?);
+                let request = Request {
+                    user: &self.open.user,
+                    share_max: self.open.tree.access_max(),
+                    desired: access::FILE_GENERIC_READ,
+                    deletes_on_close: false,
+                    way: Way::Look { own: &own },
+                };
+                authorize(&request).is_ok()
+            }
             Ok(Resolved::Missing { .. }) | Err(_) => false,
         }
     }

@@ -43,7 +43,7 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
         open.require(READ_ATTRIBUTES)?;
     }
     match class {
-        FileClass::ACCESS => Ok(room.reply(|out| Access { access: open.granted }.encode(out))),
+        FileClass::ACCESS => Ok(room.reply(|out| Access { access: open.granted.bits() }.encode(out))),
         FileClass::POSITION => Ok(room.reply(|out| position(file).encode(out))),
         FileClass::MODE => Ok(room.reply(|out| mode(file).encode(out))),
         FileClass::ALIGNMENT => Ok(room.reply(|out| Alignment::default().encode(out))),
@@ -184,7 +184,7 @@ impl Known {
             standard: self.standard(file),
             internal: Internal { file_id: self.metadata.identity.file },
             ea: Ea { ea_size: self.ea_bytes },
-            access: Access { access: open.granted },
+            access: Access { access: open.granted.bits() },
             position: position(file),
             mode: mode(file),
             alignment: Alignment::default(),

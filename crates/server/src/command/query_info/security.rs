@@ -8,8 +8,8 @@ use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
 use super::Room;
-use crate::access;
 use crate::context::{Context, Outcome};
+use crate::descriptors;
 use crate::open::Target;
 use crate::refusal::Refusal;
 use crate::system_list;
@@ -21,9 +21,16 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
     let descriptor = match &open.target {
         Target::File(_) => {
             let held = Arc::clone(open);
-            context.work(move || Ok::<_, Refusal>(access::descriptor(&**held.file()?.base())?)).await??
+            let server = Arc::clone(context.server());
+            let read = move || {
+                let file = held.file()?;
+                let path = file.path.lock().clone();
+                let descriptor = server.descriptors.read(&**file.base(), &held.tree.share, &path)?;
+                Ok::<_, Refusal>(descriptor.into_effective())
+            };
+            context.work(read).await??
         }
-        Target::Pipe(_) => access::default_descriptor(store::Kind::File),
+        Target::Pipe(_) => descriptors::default_descriptor(store::Kind::File),
     };
     let bytes = selected(&descriptor, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?;
     let room = Room::of(request);

@@ -14,15 +14,17 @@ mod tests;
 
 use std::sync::Arc;
 
-use store::Store;
+use store::{Node, SharePath, Store};
 use wire::command::set_info::{InfoType, SetInfoRequest, SetInfoResponse};
 use wire::fscc::file::{Mode, ModeFlags, Position};
 use wire::fscc::{FileClass, FileSystemClass};
 use wire::status::Status;
 
 use crate::Shared;
+use crate::authorization::{GrantedAccess, Request, Way, authorize};
 use crate::breaks;
 use crate::context::{Context, Outcome, Reply};
+use crate::descriptors::Descriptor;
 use crate::durable;
 use crate::open::{FileOpen, Open, Target};
 use crate::refusal::Refusal;
@@ -167,6 +169,17 @@ impl Job {
 
     fn file(&self) -> Result<&FileOpen, Status> {
         self.open.file()
+    }
+
+    /// The descriptor of `node`, which the share has at `path`.
+    fn descriptor(&self, node: &dyn Node, path: &SharePath) -> Result<Descriptor, Refusal> {
+        Ok(self.server.descriptors.read(node, &self.open.tree.share, path)?)
+    }
+
+    /// Refuses where the user may not come that way.
+    fn authorize(&self, way: Way<'_>) -> Result<GrantedAccess, Refusal> {
+        let share_max = self.open.tree.access_max();
+        authorize(&Request { user: &self.user, share_max, desired: 0, deletes_on_close: false, way })
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use store::{Error, Identity, Kind, Name, Node, Replace, Resolved, SharePath, Use};
 use wire::fscc::FileAttributes;
 use wire::fscc::rename::RenameFlags;
-use wire::security::access::{APPEND_DATA, DELETE, DELETE_CHILD, WRITE_DATA};
+use wire::security::access::{APPEND_DATA, WRITE_DATA};
 use wire::status::Status;
 
 use super::Job;
-use crate::access;
+use crate::authorization::Way;
 use crate::refusal::Refusal;
 
 /// FILE_SHARE_READ and FILE_SHARE_WRITE: how the directory of a new name is opened, so that who has it open to delete it is in the
@@ -40,7 +40,8 @@ impl Place {
         if files.find(directory.identity()).is_some_and(|entry| entry.conflicts_with("", (right, DIRECTORY_SHARE))) {
             return Err(Status::SHARING_VIOLATION.into());
         }
-        access::check_node(&job.user, &*directory, right)?;
+        let above = &path;
+        job.authorize(Way::Name { directory: &|| job.descriptor(&*directory, above), kind })?;
         let path = path.join(&Name::new(last)?);
         let taken = match job.store.resolve(&path, Use::Metadata)? {
             Resolved::Found { node, .. } => Some(node),
@@ -75,9 +76,11 @@ impl Place {
                 return Err(Status::ACCESS_DENIED.into());
             }
         }
-        if access::check_node(&job.user, &**taken, DELETE).is_err() {
-            access::check_node(&job.user, &*self.directory, DELETE_CHILD)?;
-        }
+        let above = self.path.parent().unwrap_or_default();
+        job.authorize(Way::Replace {
+            taken: &|| job.descriptor(&**taken, &self.path),
+            directory: &|| job.descriptor(&*self.directory, &above),
+        })?;
         Ok(Replace::Yes)
     }
 }

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::open::Target;
 use crate::refusal::Refusal;
 use crate::user::User;
-use crate::{access, attributes, breaks, system_list};
+use crate::{attributes, breaks, system_list};
 
 pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Result<(), Refusal> {
     let open = context.open()?;
@@ -28,7 +28,7 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
     change(context, move |job| {
         let file = job.file()?;
         let base = file.base();
-        let old = access::descriptor(&**base)?;
+        let old = job.descriptor(&**base, &file.path.lock().clone())?.into_effective();
         check_owner(&job.user, &old, &asked, which)?;
         let new = combined(&old, &asked, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?;
         base.set_security(&new)?;
@@ -55,7 +55,7 @@ fn needed_access(which: SecurityInformation) -> u32 {
     rights.into_iter().filter(|(part, _)| which.contains(*part)).fold(0, |needed, (_, right)| needed | right)
 }
 
-/// A user may give a file to itself and to its groups; who holds an account's key may give it to anybody.
+/// A user may give a file to itself and to its groups, and leave the owner there is; who holds an account's key may give it to anybody.
 fn check_owner(
     user: &User,
     old: &SecurityDescriptor,
@@ -63,10 +63,10 @@ fn check_owner(
     which: SecurityInformation,
 ) -> Result<(), Status> {
     if !system_list::with_backup(which).contains(SecurityInformation::OWNER) {
-        return Ok(());
+        return if old.owner.is_some() { Ok(()) } else { Err(Status::INVALID_OWNER) };
     }
     let owner = asked.owner.ok_or(Status::INVALID_OWNER)?;
-    let allowed = user.sids.contains(&owner) || old.owner == Some(owner) || user.has_full_control();
+    let allowed = user.may_own_as(&owner) || old.owner == Some(owner);
     if allowed { Ok(()) } else { Err(Status::INVALID_OWNER) }
 }
 

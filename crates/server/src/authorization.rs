@@ -1,0 +1,190 @@
+//! Authorization: what a user may do with a file, directory or stream, whichever way it comes to it (MS-FSA 2.1.5.1).
+//!
+//! [`authorize`] is the one place that decides. It gives a [`GrantedAccess`], and what is done later (delete on close, another
+//! descriptor, another owner, attributes, a rename) asks that value alone.
+
+use store::Kind;
+use wire::security::Sid;
+use wire::security::access::{
+    ACCESS_SYSTEM_SECURITY, APPEND_DATA, DELETE, DELETE_CHILD, FILE_ALL, MAXIMUM_ALLOWED, READ_ATTRIBUTES, READ_DATA,
+    SYNCHRONIZE, WRITE_DATA,
+};
+use wire::status::Status;
+
+use crate::descriptors::Descriptor;
+use crate::refusal::Refusal;
+use crate::user::User;
+
+/// What READONLY withholds of a file (MS-FSA 2.1.5.1.2.1).
+const CHANGES_DATA: u32 = WRITE_DATA | APPEND_DATA | DELETE_CHILD;
+
+/// Open.GrantedAccess: rights that [`authorize`] granted, generic bits mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GrantedAccess(u32);
+
+impl GrantedAccess {
+    /// What everybody has of a pipe that it may open.
+    pub(crate) const OF_PIPE: GrantedAccess = GrantedAccess(FILE_ALL);
+
+    /// What the record of a persistent open says was granted.
+    pub(crate) fn recorded(bits: u32) -> Self {
+        GrantedAccess(bits)
+    }
+
+    /// The access mask.
+    pub(crate) fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// True where every right of `access` was granted.
+    pub(crate) fn has(self, access: u32) -> bool {
+        self.0 & access == access
+    }
+
+    /// True where some right of `access` was granted.
+    pub(crate) fn has_any(self, access: u32) -> bool {
+        self.0 & access != 0
+    }
+}
+
+/// Reads a descriptor. It is called only where the descriptor counts: it does not bind the holder of an account's key.
+pub(crate) type Read<'a> = &'a dyn Fn() -> Result<Descriptor, Refusal>;
+
+/// Who wants what.
+pub(crate) struct Request<'a> {
+    pub(crate) user: &'a User,
+    /// The most that an open of the share may have (TreeConnect.MaximalAccess).
+    pub(crate) share_max: u32,
+    /// DesiredAccess, generic bits mapped.
+    pub(crate) desired: u32,
+    /// FILE_DELETE_ON_CLOSE.
+    pub(crate) deletes_on_close: bool,
+    pub(crate) way: Way<'a>,
+}
+
+/// The way to a file.
+pub(crate) enum Way<'a> {
+    /// What exists is opened or emptied, or gets one more stream (MS-FSA 2.1.5.1.2).
+    Existing(Existing<'a>),
+    /// A file or directory is made, with or without a stream of its own (MS-FSA 2.1.5.1.1).
+    New { directory: Read<'a>, kind: Kind },
+    /// A file or directory is to have a name there (MS-FSA 2.1.5.15.7, 2.1.5.15.12).
+    Name { directory: Read<'a>, kind: Kind },
+    /// The name is taken, and what has it goes (MS-FSA 2.1.5.15.12).
+    Replace { taken: Read<'a>, directory: Read<'a> },
+    /// It is shown in a listing, or stands in somebody's way.
+    Look { own: Read<'a> },
+    /// An open whose client was lost is taken up by its user (MS-SMB2 3.3.5.9.7, 3.3.5.9.12).
+    Again { owner: &'a Sid, granted: GrantedAccess },
+}
+
+/// What exists.
+pub(crate) struct Existing<'a> {
+    /// The descriptor of the file or directory; of a stream, that of the file which has it.
+    pub(crate) own: Read<'a>,
+    /// The descriptor of the directory that has the name; `None` for a share's root.
+    pub(crate) directory: &'a dyn Fn() -> Result<Option<Descriptor>, Refusal>,
+    /// Rights that the disposition needs and the open does not get for that.
+    pub(crate) implied: u32,
+    /// The file has the attribute READONLY.
+    pub(crate) is_read_only: bool,
+}
+
+/// Decides: what is granted, or why nothing is.
+pub(crate) fn authorize(request: &Request<'_>) -> Result<GrantedAccess, Refusal> {
+    if request.user.is_anonymous {
+        // Whatever a descriptor grants the ANONYMOUS user: no share is nobody's to use.
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    check_share(request.share_max, request.desired, request.deletes_on_close)?;
+    if request.desired & ACCESS_SYSTEM_SECURITY != 0 && !request.user.has_full_control() {
+        // SeSecurityPrivilege. The documents say ACCESS_DENIED (MS-FSA 2.1.5.1.1), Windows names what is missing.
+        return Err(Status::PRIVILEGE_NOT_HELD.into());
+    }
+    let granted = match &request.way {
+        Way::Existing(existing) => of_existing(request, existing)?,
+        Way::New { directory, kind } => {
+            require(request.user, directory, right_to_add(*kind))?;
+            // Who makes it gets what was asked for, whatever its descriptor will say.
+            within(request, all_of(request.desired))
+        }
+        Way::Name { directory, kind } => require(request.user, directory, right_to_add(*kind))?,
+        Way::Replace { taken, directory } => match require(request.user, taken, DELETE) {
+            Err(refusal) if refusal.status == Status::ACCESS_DENIED => require(request.user, directory, DELETE_CHILD)?,
+            granted => granted?,
+        },
+        Way::Look { own } => require(request.user, own, request.desired)?,
+        Way::Again { owner, granted } if *owner == request.user.sid() => granted.bits(),
+        Way::Again { .. } => return Err(Status::ACCESS_DENIED.into()),
+    };
+    if granted == 0 || request.deletes_on_close && granted & DELETE == 0 {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    Ok(GrantedAccess(granted))
+}
+
+/// What can be said before the file is looked for: nothing is granted that the share does not allow, and what goes with its open
+/// needs DELETE (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1 phase 1).
+pub(crate) fn check_share(share_max: u32, desired: u32, deletes_on_close: bool) -> Result<(), Status> {
+    let beyond = desired & !(share_max | MAXIMUM_ALLOWED | ACCESS_SYSTEM_SECURITY) != 0;
+    let keeps = desired & (DELETE | MAXIMUM_ALLOWED) == 0 || share_max & DELETE == 0;
+    if beyond || deletes_on_close && keeps { Err(Status::ACCESS_DENIED) } else { Ok(()) }
+}
+
+/// The algorithm of MS-FSA 2.1.5.1.2.1.
+fn of_existing(request: &Request<'_>, existing: &Existing<'_>) -> Result<u32, Refusal> {
+    let needed = request.desired & !MAXIMUM_ALLOWED | existing.implied;
+    let wanted = all_of(request.desired) | existing.implied;
+    let granted = if request.user.has_full_control() {
+        wanted
+    } else {
+        // Nothing can be waited for through the protocol, so that nobody need say who may.
+        let own = (existing.own)()?.grants(request.user, wanted) | needed & SYNCHRONIZE;
+        own | lent(request.user, existing, wanted & !own)?
+    };
+    if needed & !granted != 0 {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    let given = if request.desired & MAXIMUM_ALLOWED != 0 { granted } else { request.desired };
+    let withheld = if existing.is_read_only { CHANGES_DATA } else { 0 };
+    Ok(within(request, given & !withheld))
+}
+
+/// What the directory lends of what is missing: who may delete in it may delete what is in it, and who may list it may see the
+/// attributes of that.
+fn lent(user: &User, existing: &Existing<'_>, missing: u32) -> Result<u32, Refusal> {
+    if missing & (DELETE | READ_ATTRIBUTES) == 0 {
+        return Ok(0);
+    }
+    let Some(directory) = (existing.directory)()? else { return Ok(0) };
+    let by = [(DELETE, DELETE_CHILD), (READ_ATTRIBUTES, READ_DATA)];
+    let lent = by.into_iter().filter(|(_, by)| directory.grants(user, *by) != 0);
+    Ok(missing & lent.fold(0, |lent, (right, _)| lent | right))
+}
+
+/// Refuses where not all of `access` is granted by a descriptor.
+fn require(user: &User, descriptor: &Read<'_>, access: u32) -> Result<u32, Refusal> {
+    if user.has_full_control() || descriptor()?.grants(user, access) == access {
+        Ok(access)
+    } else {
+        Err(Status::ACCESS_DENIED.into())
+    }
+}
+
+/// The right to make a name in a directory.
+fn right_to_add(kind: Kind) -> u32 {
+    match kind {
+        Kind::Directory => APPEND_DATA,
+        Kind::File | Kind::Stream => WRITE_DATA,
+    }
+}
+
+/// DesiredAccess with MAXIMUM_ALLOWED spelled out.
+fn all_of(desired: u32) -> u32 {
+    let all = if desired & MAXIMUM_ALLOWED != 0 { FILE_ALL } else { 0 };
+    desired & !MAXIMUM_ALLOWED | all
+}
+
+fn within(request: &Request<'_>, granted: u32) -> u32 {
+    granted & (request.share_max | ACCESS_SYSTEM_SECURITY)
+}

@@ -1,0 +1,171 @@
+//! The security descriptors of files: as they are read, what stands in for one that there is not or that cannot be used, and what
+//! new files get (MS-DTYP 2.5.3).
+
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
+use store::{Error, Identity, Kind, Node, SharePath};
+use wire::security::access::{FILE_ALL, GenericMapping, MAXIMUM_ALLOWED};
+use wire::security::evaluate::{self, Privileges, Token};
+use wire::security::inherit::{self, Creator, ObjectKind};
+use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, SecurityInformation, Sid};
+use wire::status::Status;
+
+use crate::system_list;
+use crate::user::User;
+
+/// Files whose descriptor cannot be used are told of once each, and so many at most: a folder full of them must not fill the log.
+const TOLD_MAX: usize = 1024;
+/// What a user without SeSecurityPrivilege may say of a SACL.
+const FREE_OF_PRIVILEGE: SecurityInformation = SecurityInformation::LABEL.union(SecurityInformation::ATTRIBUTE);
+
+/// A file's descriptor as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Descriptor {
+    /// It has this one.
+    Stored(SecurityDescriptor),
+    /// It was never given one.
+    Missing(Kind),
+    /// It has one that is damaged or cannot be read.
+    Unusable,
+}
+
+impl Descriptor {
+    /// Those rights of `searched` that `user` has by it. Only the holder of an account's key, whom no descriptor binds, comes at a
+    /// file whose descriptor cannot be used.
+    pub(crate) fn grants(&self, user: &User, searched: u32) -> u32 {
+        let token = Token { sids: &user.sids, privileges: Privileges::NONE };
+        let granted = |descriptor| {
+            // Each right is asked for by itself (MS-FSA 2.1.5.1.2.1), which is what MAXIMUM_ALLOWED does.
+            evaluate::check(descriptor, &token, MAXIMUM_ALLOWED, &GenericMapping::FILE).unwrap_or(0) & searched
+        };
+        match self {
+            Descriptor::Stored(descriptor) => granted(descriptor),
+            Descriptor::Missing(kind) => granted(&default_descriptor(*kind)),
+            Descriptor::Unusable => 0,
+        }
+    }
+
+    /// The descriptor that counts. In the place of one that cannot be used stands one that grants nothing, so that another can be set.
+    pub(crate) fn into_effective(self) -> SecurityDescriptor {
+        match self {
+            Descriptor::Stored(descriptor) => descriptor,
+            Descriptor::Missing(kind) => default_descriptor(kind),
+            Descriptor::Unusable => SecurityDescriptor {
+                control: Control::DACL_PRESENT | Control::DACL_PROTECTED,
+                owner: Some(Sid::BUILTIN_ADMINISTRATORS),
+                group: Some(Sid::BUILTIN_USERS),
+                sacl: None,
+                dacl: Some(Acl::default()),
+            },
+        }
+    }
+}
+
+/// Reads descriptors, and remembers which of those that cannot be used the log has told of.
+#[derive(Default)]
+pub(crate) struct Descriptors {
+    told: Mutex<HashSet<Identity>>,
+}
+
+impl Descriptors {
+    /// The descriptor of `node`, which `share` has at `path`. May wait for the store. Fails only where the file has gone or where the
+    /// answer would have to be waited for and may not.
+    pub(crate) fn read(&self, node: &dyn Node, share: &str, path: &SharePath) -> Result<Descriptor, Error> {
+        let why = match node.security() {
+            Ok(None) => return Ok(Descriptor::Missing(node.kind())),
+            Ok(Some(bytes)) => match SecurityDescriptor::decode(&bytes) {
+                Ok(descriptor) => return Ok(Descriptor::Stored(descriptor)),
+                Err(malformed) => malformed.to_string(),
+            },
+            Err(error @ (Error::WouldBlock | Error::Gone)) => return Err(error),
+            Err(error) => error.to_string(),
+        };
+        self.tell(node.identity(), share, path, &why);
+        Ok(Descriptor::Unusable)
+    }
+
+    fn tell(&self, file: Identity, share: &str, path: &SharePath, why: &str) {
+        let mut told = self.told.lock();
+        if told.len() >= TOLD_MAX || !told.insert(file) {
+            return;
+        }
+        let is_last = told.len() == TOLD_MAX;
+        drop(told);
+        tracing::warn!(%share, ?path, %why, "a security descriptor cannot be used: it grants nothing to users");
+        if is_last {
+            tracing::warn!("files with such descriptors are not told of any more: there are too many");
+        }
+    }
+}
+
+/// The descriptor of what was never given one: who may use the share may do everything, and so below it.
+pub(crate) fn default_descriptor(kind: Kind) -> SecurityDescriptor {
+    let flags = match kind {
+        Kind::Directory => AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT,
+        Kind::File | Kind::Stream => AceFlags::NONE,
+    };
+    let who = [Sid::BUILTIN_ADMINISTRATORS, Sid::SYSTEM, Sid::AUTHENTICATED_USERS];
+    SecurityDescriptor {
+        control: Control::DACL_PRESENT,
+        owner: Some(Sid::BUILTIN_ADMINISTRATORS),
+        group: Some(Sid::BUILTIN_USERS),
+        sacl: None,
+        dacl: Some(Acl { aces: who.into_iter().map(|sid| Ace::allow(sid, FILE_ALL, flags)).collect() }),
+    }
+}
+
+/// Refuses a descriptor for a new file that its maker may not give it: another's, or one that says what is audited.
+pub(crate) fn check_asked(user: &User, asked: &SecurityDescriptor) -> Result<(), Status> {
+    if user.has_full_control() {
+        return Ok(());
+    }
+    let mut entries = asked.sacl.iter().flat_map(|list| &list.aces);
+    if entries.any(|ace| !system_list::belongs(ace.kind, FREE_OF_PRIVILEGE)) {
+        return Err(Status::PRIVILEGE_NOT_HELD);
+    }
+    match asked.owner {
+        Some(owner) if !user.may_own_as(&owner) => Err(Status::INVALID_OWNER),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The descriptor to store with a new file, from its directory's and from what its maker asks for; `None` where the default says
+/// the same.
+pub(crate) fn of_new(
+    user: &User,
+    directory: Descriptor,
+    asked: Option<&SecurityDescriptor>,
+    kind: Kind,
+) -> Result<Option<Vec<u8>>, Status> {
+    if user.has_full_control() && asked.is_none() && matches!(directory, Descriptor::Missing(_)) {
+        return Ok(None);
+    }
+    let object = match kind {
+        Kind::Directory => ObjectKind::Container,
+        Kind::File | Kind::Stream => ObjectKind::Leaf,
+    };
+    let creator = Creator { owner: *user.sid(), group: *user.group(), default_dacl: Some(default_dacl(user)) };
+    let parent = directory.into_effective();
+    let make = |asked: Option<&SecurityDescriptor>| {
+        inherit::create(Some(&parent), asked, object, &creator, &GenericMapping::FILE)
+    };
+    let mut made = make(asked);
+    if let Some(asked) = asked.filter(|_| !user.has_full_control()) {
+        // What is audited is passed on, whatever the maker says of it.
+        let passed_on = make(None);
+        made.sacl = match &asked.sacl {
+            Some(list) => system_list::replaced(passed_on.sacl.as_ref(), Some(list), FREE_OF_PRIVILEGE),
+            None => passed_on.sacl,
+        };
+        let of_sacl = system_list::CONTROL;
+        made.control = made.control.without(of_sacl) | (passed_on.control & of_sacl);
+    }
+    made.encode().map(Some).ok_or(Status::INVALID_SECURITY_DESCR)
+}
+
+/// A token's default DACL: the owner and the system.
+fn default_dacl(user: &User) -> Acl {
+    let who = [*user.sid(), Sid::SYSTEM];
+    Acl { aces: who.into_iter().map(|sid| Ace::allow(sid, FILE_ALL, AceFlags::NONE)).collect() }
+}
