@@ -1,14 +1,31 @@
 //! What peers make the server hold is charged to a budget before it is held, and given back when it is let go. A budget stands below
 //! others (a connection's below its user's, that below the server's): a charge is taken from all of them or from none.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+
+use parking_lot::Mutex;
+
+/// How many of those who wait are woken when something was given back. Each that gets what it waits for wakes others when it gives that
+/// back; all at once would be a crowd of which most find nothing.
+const WOKEN_AT_ONCE: usize = 8;
 
 /// A number of units that may be held at a time: bytes, or things.
 pub(crate) struct Budget {
     limit: u64,
     used: AtomicU64,
     above: Option<Arc<Budget>>,
+    waiting: AtomicUsize,
+    waiters: Mutex<VecDeque<Weak<Waiter>>>,
+}
+
+/// Somebody who may wait for a budget. It stands in one queue at a time.
+#[derive(Default)]
+pub(crate) struct Waiter {
+    waker: Mutex<Option<Waker>>,
+    queued: AtomicBool,
 }
 
 /// Units that are held. They go back when it is dropped.
@@ -21,17 +38,53 @@ pub(crate) struct Charge {
 impl Budget {
     /// A budget of `limit` units below no other.
     pub(crate) fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Budget { limit, used: AtomicU64::new(0), above: None })
+        Arc::new(Budget::made(limit, None))
     }
 
     /// A budget of `limit` units, each of which is charged to this one, too.
     pub(crate) fn below(self: &Arc<Self>, limit: u64) -> Arc<Self> {
-        Arc::new(Budget { limit, used: AtomicU64::new(0), above: Some(Arc::clone(self)) })
+        Arc::new(Budget::made(limit, Some(Arc::clone(self))))
+    }
+
+    fn made(limit: u64, above: Option<Arc<Budget>>) -> Self {
+        let (waiting, waiters) = (AtomicUsize::new(0), Mutex::default());
+        Budget { limit, used: AtomicU64::new(0), above, waiting, waiters }
     }
 
     /// Holds `units`; `None` where this budget or one above it has not so many left.
     pub(crate) fn charge(self: &Arc<Self>, units: u64) -> Option<Charge> {
-        self.take(units).then(|| Charge { budget: Arc::clone(self), units })
+        self.charge_leaving(units, 0)
+    }
+
+    /// Holds `units` where at least `leaving` are left for others then, here and above.
+    pub(crate) fn charge_leaving(self: &Arc<Self>, units: u64, leaving: u64) -> Option<Charge> {
+        self.take(units, leaving).then(|| Charge { budget: Arc::clone(self), units })
+    }
+
+    /// Holds `units`, whatever the limit: for what is held already.
+    pub(crate) fn overdraw(self: &Arc<Self>, units: u64) -> Charge {
+        self.take_anyway(units);
+        Charge { budget: Arc::clone(self), units }
+    }
+
+    /// True where so many are left, here and above.
+    pub(crate) fn has_left(&self, units: u64) -> bool {
+        let here = self.used().checked_add(units).is_some_and(|sum| sum <= self.limit);
+        here && self.above.as_ref().is_none_or(|above| above.has_left(units))
+    }
+
+    /// Wakes `waker` when something was given back here. What is waited for may have been given back just before: look again.
+    pub(crate) fn wait(&self, waiter: &Arc<Waiter>, waker: &Waker) {
+        let mut known = waiter.waker.lock();
+        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *known = Some(waker.clone());
+        }
+        drop(known);
+        if !waiter.queued.swap(true, Ordering::SeqCst) {
+            let mut waiters = self.waiters.lock();
+            waiters.push_back(Arc::downgrade(waiter));
+            self.waiting.store(waiters.len(), Ordering::SeqCst);
+        }
     }
 
     /// Units held now.
@@ -39,24 +92,52 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
-    fn take(&self, units: u64) -> bool {
-        let fits = |used: u64| used.checked_add(units).filter(|sum| *sum <= self.limit);
+    fn take(&self, units: u64, leaving: u64) -> bool {
+        let most = self.limit.saturating_sub(leaving);
+        let fits = |used: u64| used.checked_add(units).filter(|sum| *sum <= most);
         // Only the sum counts, and nothing else is read or written by it: no order is needed.
         if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
             return false;
         }
-        let taken = self.above.as_ref().is_none_or(|above| above.take(units));
+        let taken = self.above.as_ref().is_none_or(|above| above.take(units, leaving));
         if !taken {
             self.used.fetch_sub(units, Ordering::Relaxed);
         }
         taken
     }
 
+    fn take_anyway(&self, units: u64) {
+        self.used.fetch_add(units, Ordering::Relaxed);
+        if let Some(above) = &self.above {
+            above.take_anyway(units);
+        }
+    }
+
     fn give_back(&self, units: u64) {
-        self.used.fetch_sub(units, Ordering::Relaxed);
+        // Ordered with the look at who waits: who came before it is woken, who comes after it sees what was given back.
+        self.used.fetch_sub(units, Ordering::SeqCst);
+        if units > 0 && self.waiting.load(Ordering::SeqCst) > 0 {
+            self.wake_some();
+        }
         if let Some(above) = &self.above {
             above.give_back(units);
         }
+    }
+
+    fn wake_some(&self) {
+        let mut waiters = self.waiters.lock();
+        let mut woken = 0;
+        while woken < WOKEN_AT_ONCE
+            && let Some(waiter) = waiters.pop_front()
+        {
+            let Some(waiter) = waiter.upgrade() else { continue };
+            waiter.queued.store(false, Ordering::SeqCst);
+            if let Some(waker) = waiter.waker.lock().take() {
+                waker.wake();
+            }
+            woken += 1;
+        }
+        self.waiting.store(waiters.len(), Ordering::SeqCst);
     }
 }
 
@@ -69,15 +150,24 @@ impl Charge {
     /// Holds `units` more; false, and nothing is changed, where there are not so many left.
     #[must_use]
     pub(crate) fn grow(&mut self, units: u64) -> bool {
-        let taken = self.budget.take(units);
+        let taken = self.budget.take(units, 0);
         self.units += if taken { units } else { 0 };
         taken
+    }
+
+    /// Holds just `units`, whatever the limit: for what is held already.
+    pub(crate) fn set(&mut self, units: u64) {
+        self.shrink_to(units);
+        self.budget.take_anyway(units - self.units);
+        self.units = units;
     }
 
     /// Gives back all but `units`, where more are held.
     pub(crate) fn shrink_to(&mut self, units: u64) {
         let surplus = self.units.saturating_sub(units);
-        self.budget.give_back(surplus);
+        if surplus > 0 {
+            self.budget.give_back(surplus);
+        }
         self.units -= surplus;
     }
 }
@@ -117,5 +207,47 @@ mod tests {
         charge.shrink_to(7);
         assert_eq!(charge.units(), 3);
         assert!(budget.charge(u64::MAX).is_none());
+        charge.set(12);
+        assert_eq!((budget.used(), budget.has_left(0)), (12, false), "what is held is counted, whatever the limit");
+        charge.set(1);
+        assert_eq!(budget.used(), 1);
+    }
+
+    #[test]
+    fn who_takes_much_leaves_something_to_others() {
+        let user = Budget::new(10);
+        let one = user.below(u64::MAX);
+        let held = one.charge_leaving(6, 4).unwrap();
+        assert!(one.charge_leaving(1, 4).is_none());
+        assert!(user.has_left(4) && !user.has_left(5));
+        drop(held);
+        assert_eq!(user.used(), 0);
+    }
+
+    struct Told(AtomicUsize);
+
+    impl std::task::Wake for Told {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn who_waits_is_woken_a_few_at_a_time_and_who_is_gone_is_passed_over() {
+        let budget = Budget::new(10);
+        let told = Arc::new(Told(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&told));
+        let mut charge = budget.charge(10).unwrap();
+        let waiters: Vec<_> = (0..WOKEN_AT_ONCE + 2).map(|_| Arc::new(Waiter::default())).collect();
+        let gone: Vec<_> = (0..5).map(|_| Arc::new(Waiter::default())).collect();
+        for waiter in gone.iter().chain(&waiters).chain(&waiters) {
+            budget.wait(waiter, &waker);
+        }
+        drop(gone);
+        charge.shrink_to(9);
+        assert_eq!(told.0.load(Ordering::SeqCst), WOKEN_AT_ONCE);
+        charge.shrink_to(8);
+        charge.shrink_to(7);
+        assert_eq!(told.0.load(Ordering::SeqCst), waiters.len());
     }
 }

@@ -1,50 +1,138 @@
 //! The data path's memory: buffers of three sizes, kept by each shard and lent to connections that are busy.
 //!
 //! A connection holds a buffer only while bytes are in it, so an idle connection costs none. Buffers are filled with
-//! zeros once, when they are made, and reused ever after.
+//! zeros once, when they are made, and reused ever after. Each is a mapping of its own: what is not kept goes back to the
+//! system at once, which a heap shared by many threads does not promise.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use memmap2::MmapMut;
 
 /// Holds many small requests, or many small replies.
-const SMALL_BYTES: usize = 128 << 10;
+pub(crate) const SMALL_BYTES: usize = 128 << 10;
 /// Holds a 1-MiB payload with its headers.
 const LARGE_BYTES: usize = (1 << 20) + (16 << 10);
 /// Holds the largest frame there is (see `FRAME_BYTES_MAX`).
 const HUGE_BYTES: usize = FRAME_BYTES_MAX + 4;
 /// The largest frame a client may send: 8 MiB of payload and 64 KiB for everything around it.
-pub(crate) const FRAME_BYTES_MAX: usize = (8 << 20) + (64 << 10);
+pub(crate) const FRAME_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (64 << 10);
+/// The most that a READ, a WRITE or a query carries.
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 8 << 20;
 
 const SIZES: [usize; 3] = [SMALL_BYTES, LARGE_BYTES, HUGE_BYTES];
 /// How many free buffers of each size a shard keeps: 8, 16 and 32 MiB at most.
 const KEPT: [usize; 3] = [64, 16, 4];
 
-/// A lent buffer: always one of three sizes.
-pub(crate) type Buffer = Box<[u8]>;
+/// A lent buffer: one of three sizes, unless nothing else would do.
+pub(crate) struct Buffer(Memory);
+
+enum Memory {
+    Mapped(MmapMut),
+    Heap(Box<[u8]>),
+}
 
 /// The free buffers of one shard.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    free: [RefCell<Vec<Buffer>>; 3],
+    free: [Free; 3],
+}
+
+/// The free buffers of one size.
+#[derive(Default)]
+struct Free {
+    buffers: RefCell<Vec<Buffer>>,
+    /// The fewest there were since [`Buffers::trim`].
+    fewest: Cell<usize>,
 }
 
 impl Buffers {
+    /// The size of what [`Buffers::lend`] gives for `bytes`.
+    pub(crate) fn size(bytes: usize) -> usize {
+        SIZES.into_iter().find(|size| *size >= bytes).unwrap_or(bytes)
+    }
+
     /// A buffer of at least `bytes`, which is at most [`HUGE_BYTES`] (more gives one of just that size, never kept).
     pub(crate) fn lend(&self, bytes: usize) -> Buffer {
         match SIZES.iter().zip(&self.free).find(|(size, _)| **size >= bytes) {
-            Some((size, free)) => free.borrow_mut().pop().unwrap_or_else(|| vec![0; *size].into_boxed_slice()),
-            None => vec![0; bytes].into_boxed_slice(),
+            Some((size, free)) => free.take().unwrap_or_else(|| Buffer::new(*size)),
+            None => Buffer::new(bytes),
         }
     }
 
     /// Takes a buffer back.
     pub(crate) fn give_back(&self, buffer: Buffer) {
         for ((size, free), kept) in SIZES.iter().zip(&self.free).zip(KEPT) {
-            let mut free = free.borrow_mut();
+            let mut free = free.buffers.borrow_mut();
             if *size == buffer.len() && free.len() < kept {
                 free.push(buffer);
                 return;
             }
         }
+    }
+
+    /// Gives to the system what was free ever since it was called last.
+    pub(crate) fn trim(&self) {
+        for free in &self.free {
+            let mut buffers = free.buffers.borrow_mut();
+            let unused = free.fewest.get().min(buffers.len());
+            // Those at the front were not lent for the longest time.
+            buffers.drain(..unused);
+            free.fewest.set(buffers.len());
+        }
+    }
+}
+
+impl Free {
+    fn take(&self) -> Option<Buffer> {
+        let mut buffers = self.buffers.borrow_mut();
+        let taken = buffers.pop();
+        self.fewest.set(self.fewest.get().min(buffers.len()));
+        taken
+    }
+}
+
+impl Buffer {
+    /// Zeros of any length.
+    pub(crate) fn new(bytes: usize) -> Self {
+        match MmapMut::map_anon(bytes) {
+            Ok(mapped) => Buffer(Memory::Mapped(mapped)),
+            // The system limits how many mappings there are.
+            Err(_) => vec![0; bytes].into(),
+        }
+    }
+}
+
+impl From<Vec<u8>> for Buffer {
+    fn from(bytes: Vec<u8>) -> Self {
+        Buffer(Memory::Heap(bytes.into_boxed_slice()))
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Memory::Mapped(mapped) => mapped,
+            Memory::Heap(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Memory::Mapped(mapped) => mapped,
+            Memory::Heap(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a buffer of {} bytes", self.len())
     }
 }
 
@@ -69,5 +157,22 @@ mod tests {
         assert_eq!(buffers.lend(SMALL_BYTES + 1).len(), LARGE_BYTES);
         assert_eq!(buffers.lend(HUGE_BYTES).len(), HUGE_BYTES);
         assert_eq!(buffers.lend(HUGE_BYTES + 1).len(), HUGE_BYTES + 1);
+        assert_eq!(Buffers::size(1), SMALL_BYTES);
+        assert_eq!(Buffers::size(HUGE_BYTES + 1), HUGE_BYTES + 1);
+    }
+
+    #[test]
+    fn what_is_not_used_for_a_while_goes_back_to_the_system() {
+        let buffers = Buffers::default();
+        let lent: Vec<_> = (0..3).map(|_| buffers.lend(1)).collect();
+        lent.into_iter().for_each(|buffer| buffers.give_back(buffer));
+        let free = || buffers.free[0].buffers.borrow().len();
+        buffers.trim();
+        assert_eq!(free(), 3, "they were used just now");
+        buffers.give_back(buffers.lend(1));
+        buffers.trim();
+        assert_eq!(free(), 1, "one was used meanwhile");
+        buffers.trim();
+        assert_eq!(free(), 0);
     }
 }

@@ -3,15 +3,19 @@
 
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use secure::sign::SigningAlgorithm;
 use wire::command::error::{ErrorContext, ErrorId, ErrorResponse};
+use wire::frame::FRAME_LENGTH_MAX;
 use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::ids::{Command, Dialect, SessionId, TreeId};
 use wire::status::Status;
+use wire::transform::TRANSFORM_HEADER_LENGTH;
 
+use crate::allowance::ANSWER_BYTES_SMALL;
+use crate::budget::Charge;
+use crate::buffers::{Buffers, PAYLOAD_BYTES_MAX};
 use crate::channel_sequence::{Counted, Step};
 use crate::command::{self, cancel};
 use crate::connection::{Connection, Disconnect};
@@ -19,6 +23,7 @@ use crate::context::{Context, Outcome, Reply};
 use crate::credits;
 use crate::gate::{self, Meant};
 use crate::in_flight::InFlight;
+use crate::inbox::Kept;
 use crate::open::OpenId;
 use crate::pipeline;
 use crate::proof::{Proof, Sealing};
@@ -34,11 +39,63 @@ const INTERIM_AFTER: Duration = Duration::from_secs(5);
 /// Requests of one connection that wait for other clients at a time: Windows Server's AsynchronousCredits.
 const ANNOUNCED_WAITS_MAX: usize = 512;
 
-/// A frame's requests, copied out of the inbox.
+/// What one request takes beside its bytes and its answer's data: what is known of it, and an answer without data.
+const REQUEST_BYTES: usize = 1 << 10;
+/// The answers of a chain leave in one frame. What would not fit behind what it holds already is refused before it runs.
+const ANSWERS_BYTES_MAX: usize = FRAME_LENGTH_MAX - TRANSFORM_HEADER_LENGTH;
+
+/// A frame's requests, taken out of the inbox.
 pub(crate) struct Chain {
-    bytes: Arc<Vec<u8>>,
+    bytes: Slice,
     requests: Vec<Request>,
     sealed: Option<Rc<Channel>>,
+    /// For what is answered.
+    charge: Option<Charge>,
+    /// For the buffer that it came in.
+    _frame: Option<Charge>,
+}
+
+/// A frame's requests, while the frame is in the inbox.
+pub(crate) struct Admitted {
+    requests: Vec<Request>,
+    sealed: Option<Rc<Channel>>,
+}
+
+impl Admitted {
+    /// With the frame, and what is held for the answers.
+    pub(crate) fn kept(self, kept: Kept, charge: Option<Charge>) -> Chain {
+        let Admitted { requests, sealed } = self;
+        Chain { bytes: kept.frame, requests, sealed, charge, _frame: kept.charge }
+    }
+}
+
+/// How much is held at most for the answers of the messages in `frame`, which nobody has verified.
+pub(crate) fn bytes_held(frame: &[u8]) -> usize {
+    let (mut start, mut count, mut asked) = (0, 0, 0);
+    while let Some(Ok(header)) = frame.get(start..).map(Header::decode) {
+        let Ok(end) = end_of(&header, start, frame.len()) else { break };
+        asked += asked_bytes(header.command, &frame[start..end]);
+        count += 1;
+        start = end;
+        if header.next_command == 0 {
+            break;
+        }
+    }
+    let answers = if count == 1 && asked > ANSWER_BYTES_SMALL {
+        Buffers::size(asked + REQUEST_BYTES)
+    } else {
+        asked.min(ANSWERS_BYTES_MAX)
+    };
+    answers + count * REQUEST_BYTES
+}
+
+/// How much data a request asks for, as far as it is answered soon.
+fn asked_bytes(command: Command, message: &[u8]) -> usize {
+    match gate::row(command) {
+        // What a watch is told is held when there is something to tell.
+        Some(row) if command != Command::CHANGE_NOTIFY => (row.asked_bytes(message) as usize).min(PAYLOAD_BYTES_MAX),
+        Some(_) | None => 0,
+    }
 }
 
 struct Request {
@@ -61,7 +118,7 @@ impl Chain {
         first: Header,
         sealed: Option<&Rc<Channel>>,
         mut proof_of_first: Option<Proof>,
-    ) -> Result<Option<Chain>, Disconnect> {
+    ) -> Result<Option<Admitted>, Disconnect> {
         let mut requests: Vec<Request> = Vec::with_capacity(1);
         let (mut start, mut header) = (0, first);
         loop {
@@ -91,7 +148,7 @@ impl Chain {
         if requests.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Chain { bytes: Arc::new(frame.to_vec()), requests, sealed: sealed.cloned() }))
+        Ok(Some(Admitted { requests, sealed: sealed.cloned() }))
     }
 }
 
@@ -171,7 +228,7 @@ struct Carried {
 }
 
 /// Runs a chain and queues its responses.
-pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
+pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
     let mut stitch = Stitch::default();
     let mut carried = Carried::default();
     let last = chain.requests.len() - 1;
@@ -185,8 +242,11 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
             Ok(context) => {
                 carried.open = context.open.as_ref().map(|open| open.id).or(carried.open);
                 let message = &chain.bytes[request.range.clone()];
+                let asked = asked_bytes(request.header.command, message);
+                let answers = stitch.length() + asked + chain.requests.len() * REQUEST_BYTES;
                 match request.take_turn(&context) {
                     Err(status) => Err(status.into()),
+                    Ok(_) if last > 0 && answers > ANSWERS_BYTES_MAX => Err(Status::INSUFFICIENT_RESOURCES.into()),
                     Ok(_counted) if position == last => request.run_last(&context, message, &mut stitch, &chain).await,
                     Ok(_counted) => command::dispatch(&context, request.header.command, message).await,
                 }
@@ -196,10 +256,17 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
         request.note_open(&outcome);
         request.push_response(&connection, outcome, &mut stitch, &chain, &in_flight);
     }
-    pipeline::queue(&connection, stitch.length(), chain.sealed.as_deref(), |messages| {
-        stitch.write(messages);
-        chain.requests[last].after(&connection, messages);
-    });
+    let seal = chain.sealed.as_deref();
+    match stitch.take_placed() {
+        Some(placed) => pipeline::queue_placed(&connection, placed, seal, chain.charge.take()),
+        None => pipeline::queue(&connection, stitch.length(), seal, |messages| {
+            stitch.write(messages);
+            chain.requests[last].after(&connection, messages);
+        }),
+    }
+    if let Some(buffer) = chain.bytes.into_whole() {
+        connection.buffers.give_back(buffer);
+    }
 }
 
 impl Carried {
@@ -247,7 +314,7 @@ impl Request {
             session_id: self.session_id,
             replay: self.header.flags.contains(Flags::REPLAY_OPERATION),
             in_flight: Rc::clone(in_flight),
-            message: Slice::new(&chain.bytes, self.range.clone()),
+            message: chain.bytes.part(self.range.clone()),
         };
         if !row.session.is_needed(&self.header, self.session_id) {
             carried.session = context.channel.is_some();

@@ -3,6 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,12 +14,15 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Instant;
 
 use secure::sign::SigningAlgorithm;
+use store::Node;
 use tokio::io::{AsyncRead, ReadBuf};
 use wire::header::Header;
 use wire::ids::{Dialect, SessionId};
 
 use crate::Shared;
 use crate::address::AddressPrefix;
+use crate::allowance::Allowance;
+use crate::budget::Charge;
 use crate::buffers::Buffers;
 use crate::command::negotiate::Negotiation;
 use crate::command::session_setup::SetupInProgress;
@@ -29,14 +35,18 @@ use crate::inbox::Inbox;
 use crate::mailbox::{Letter, Mailbox, Post};
 use crate::migration::{self, Luggage};
 use crate::outbox::{Next, Outbox};
-use crate::pipeline;
+use crate::patience::{self, Patience};
+use crate::pipeline::{self, Long};
 use crate::session::{Activity, Channel, ChannelFacts, Session};
 use crate::transport::Transport;
+use crate::unsendable;
 
 /// Queued bytes at which a batch is sent before more requests are looked at.
 const FLUSH_BYTES: usize = 112 << 10;
 /// Requests of one connection that may wait for something at a time; past it no more are read until some are answered.
 const WAITING_MAX: usize = 1_024;
+/// Buffers of the outbox that leave in one call at most.
+const SLICES_MAX: usize = 16;
 
 /// The connection must end (MS-SMB2 3.3.5.2 names the cases), with the reason for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +66,12 @@ pub(crate) struct Connection {
     pub(crate) server: Arc<Shared>,
     pub(crate) buffers: Rc<Buffers>,
     pub(crate) outbox: RefCell<Outbox>,
+    /// What it may make the server hold.
+    pub(crate) allowance: Allowance,
+    /// A whole frame that waits in the inbox until what answers it may be held.
+    deferred: RefCell<Option<(Range<usize>, Long)>>,
+    patience: RefCell<Patience>,
+    received: Cell<u64>,
     pub(crate) window: RefCell<CreditWindow>,
     pub(crate) negotiation: RefCell<Negotiation>,
     pub(crate) channels: RefCell<HashMap<SessionId, Rc<Channel>>>,
@@ -81,6 +97,26 @@ pub(crate) enum Ending {
     Now,
 }
 
+/// How far a batch came.
+enum Batch {
+    /// No whole frame is left, or no more are taken.
+    Done,
+    /// Enough is queued.
+    Full,
+    /// The next frame waits for memory.
+    Stalled,
+}
+
+/// What a receive brought.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Received {
+    Some,
+    NothingYet,
+    NotAsked,
+    /// There is no memory to receive into.
+    Stalled,
+}
+
 /// Where a connection comes from and where it lives.
 pub(crate) struct Origin {
     pub(crate) id: u64,
@@ -103,9 +139,13 @@ impl Connection {
             local: origin.local,
             shard: origin.shard,
             accepted: luggage.accepted,
+            allowance: Allowance::new(&server.budgets),
             server,
             buffers,
             outbox: RefCell::default(),
+            deferred: RefCell::default(),
+            patience: RefCell::default(),
+            received: Cell::new(0),
             window: RefCell::new(luggage.window),
             negotiation: RefCell::new(luggage.negotiation),
             channels: RefCell::new(channels.collect()),
@@ -207,14 +247,15 @@ impl Connection {
         self.activity.outstanding.store(tasks, Ordering::Relaxed);
     }
 
-    /// Runs `task` on this shard. It queues its own reply.
-    pub(crate) fn spawn(self: &Rc<Self>, task: Pin<Box<dyn Future<Output = ()>>>) {
+    /// Runs `task` on this shard, which holds what is charged. It queues its own reply.
+    pub(crate) fn spawn(self: &Rc<Self>, task: Pin<Box<dyn Future<Output = ()>>>, charge: Charge) {
         self.set_tasks(self.tasks.get() + 1);
         let connection = Rc::clone(self);
         tokio::task::spawn_local(async move {
             if contained(task).await.is_none() {
                 connection.panicked();
             }
+            drop(charge);
             connection.set_tasks(connection.tasks.get() - 1);
             connection.wake();
         });
@@ -307,18 +348,15 @@ impl Connection {
     /// goes there. `unread` came in before.
     pub(crate) async fn serve<S: Transport>(self: Rc<Self>, mut stream: S, unread: Vec<u8>) -> Option<(S, Luggage)> {
         let mut inbox = Inbox::default();
-        if !self.channels.borrow().is_empty() {
-            inbox.trust();
-        }
-        let end = match inbox.put(&self.buffers, &unread) {
-            Ok(()) => match contained(poll_fn(|task| self.poll(task, &mut stream, &mut inbox))).await {
-                Some(end) => end,
-                None => {
-                    self.panicked();
-                    Disconnect("something in it panicked")
-                }
-            },
-            Err(_) => Disconnect("a frame has an impossible length"),
+        self.note_sign_in(&mut inbox);
+        inbox.put(&self.buffers, &self.allowance, &unread);
+        drop(unread);
+        let end = match contained(poll_fn(|task| self.poll(task, &mut stream, &mut inbox))).await {
+            Some(end) => end,
+            None => {
+                self.panicked();
+                Disconnect("something in it panicked")
+            }
         };
         if end == MOVES
             && let Some(luggage) = self.pack(&mut inbox)
@@ -344,6 +382,9 @@ impl Connection {
         }
         self.in_flight.cancel_all();
         self.outbox.borrow_mut().clear(&self.buffers);
+        self.deferred.take();
+        // Nothing more than before: it fits.
+        let _ = self.allowance.settle(0);
         if !self.lose_channels() {
             self.in_flight.cancel_outliving();
         }
@@ -356,6 +397,7 @@ impl Connection {
         inbox: &mut Inbox,
     ) -> Poll<Disconnect> {
         match self.advance(task, stream, inbox) {
+            Ok(()) if !self.settle(inbox) => Poll::Ready(Disconnect("strangers hold too much")),
             Ok(()) => {
                 self.waker.set(Some(task.waker().clone()));
                 if !self.mailbox.watch(task.waker()) {
@@ -376,83 +418,170 @@ impl Connection {
     ) -> Result<(), Disconnect> {
         loop {
             pipeline::open_post(self);
-            let whole_batch = self.process_batch(inbox)?;
+            let batch = self.process_batch(task, inbox)?;
             let drained = self.send(task, stream)?;
             let passed_on = self.outbox.borrow().passed_on();
             let has_another_way = |letter: &Letter| self.has_another_way(letter);
             self.deliveries.borrow_mut().advance(task, stream, passed_on, drained, has_another_way)?;
             self.check_ending(drained)?;
-            if self.moving.get() && drained && self.decide_to_move() {
+            if self.moving.get() && drained && self.deferred.borrow().is_none() && self.decide_to_move() {
                 return Err(MOVES);
             }
-            if !drained && self.outbox.borrow().bytes() >= FLUSH_BYTES {
-                return Ok(());
+            let is_full = !drained && self.outbox.borrow().bytes() >= FLUSH_BYTES;
+            let received = match batch {
+                Batch::Full if drained => continue,
+                Batch::Done if is_full || !self.takes_requests() => Received::NotAsked,
+                Batch::Done => self.receive(task, stream, inbox)?,
+                Batch::Full => Received::NotAsked,
+                Batch::Stalled => Received::Stalled,
+            };
+            if received == Received::Some {
+                continue;
             }
-            if !whole_batch {
-                if drained {
-                    continue;
-                }
-                return Ok(());
-            }
-            if !self.takes_requests() || !self.receive(task, stream, inbox)? {
+            if self.deferred.borrow().is_none() {
                 inbox.release(&self.buffers);
-                return Ok(());
             }
+            let state = patience::State {
+                sends: !drained,
+                receives: received == Received::NothingYet && inbox.has_begun(),
+                is_stalled: received == Received::Stalled,
+                sent: self.outbox.borrow().passed_on(),
+                received: self.received.get(),
+            };
+            return self.patience.borrow_mut().advance(task, stream, state);
         }
     }
 
-    /// Processes frames until none is whole or enough is queued; true where none is left.
-    fn process_batch(self: &Rc<Self>, inbox: &mut Inbox) -> Result<bool, Disconnect> {
+    /// Counts what stays when the connection has to wait. False where it may not stay.
+    fn settle(&self, inbox: &mut Inbox) -> bool {
+        if self.deferred.borrow().is_none() {
+            inbox.shrink(&self.buffers);
+        }
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.release(&self.buffers);
+        self.allowance.settle(inbox.uncharged_bytes() + outbox.uncharged_bytes())
+    }
+
+    /// Somebody has signed in: the connection may send large frames, and is paid for by its user.
+    fn note_sign_in(&self, inbox: &mut Inbox) {
+        if let Some(channel) = self.channels.borrow().values().next() {
+            inbox.trust();
+            self.allowance.sign_in(&channel.session.budgets);
+        }
+    }
+
+    /// Processes frames until none is whole, enough is queued, or what is asked for may not be held yet.
+    fn process_batch(self: &Rc<Self>, task: &TaskContext<'_>, inbox: &mut Inbox) -> Result<Batch, Disconnect> {
+        if self.outbox.borrow().bytes() >= FLUSH_BYTES {
+            return Ok(Batch::Full);
+        }
+        let deferred = self.deferred.take();
+        if let Some((frame, long)) = deferred
+            && !self.process_long(task, inbox, frame, long)?
+        {
+            return Ok(Batch::Stalled);
+        }
         while self.takes_requests() {
+            if self.may(task, || self.allowance.has_left().then_some(())).is_none() {
+                return Ok(Batch::Stalled);
+            }
             let Some(frame) = inbox.next_frame().map_err(|_| Disconnect("a frame has an impossible length"))? else {
-                return Ok(true);
+                return Ok(Batch::Done);
             };
-            pipeline::process(self, inbox.frame(frame))?;
+            if let Some(long) = pipeline::process(self, inbox.frame(frame.clone()))?
+                && !self.process_long(task, inbox, frame, long)?
+            {
+                return Ok(Batch::Stalled);
+            }
             // What the request broke is told before what came after it is answered.
             pipeline::open_post(self);
-            if !self.channels.borrow().is_empty() {
-                inbox.trust();
-            }
+            self.note_sign_in(inbox);
             if self.outbox.borrow().bytes() >= FLUSH_BYTES {
-                return Ok(false);
+                return Ok(Batch::Full);
             }
         }
+        Ok(Batch::Done)
+    }
+
+    /// Has a frame go the long way; false where it stays in the inbox until its answers may be held.
+    fn process_long(
+        self: &Rc<Self>,
+        task: &TaskContext<'_>,
+        inbox: &mut Inbox,
+        frame: Range<usize>,
+        long: Long,
+    ) -> Result<bool, Disconnect> {
+        let messages = frame.start + long.messages.start..frame.start + long.messages.end;
+        let Some(claim) = self.may(task, || pipeline::claim(self, inbox.frame(messages.clone()))) else {
+            self.deferred.replace(Some((frame, long)));
+            return Ok(false);
+        };
+        if let Some(admitted) = pipeline::admit(self, inbox.frame(messages.clone()), long)? {
+            pipeline::run(self, admitted, inbox.keep(&self.buffers, messages), claim);
+        }
         Ok(true)
+    }
+
+    /// What `hold` gives where the user's budget allows it. Where not, the connection is called when something was given back.
+    fn may<T>(&self, task: &TaskContext<'_>, mut hold: impl FnMut() -> Option<T>) -> Option<T> {
+        hold().or_else(|| {
+            self.allowance.wait(task.waker());
+            hold()
+        })
     }
 
     /// Sends what is queued; true where nothing is left.
     fn send(&self, task: &mut TaskContext<'_>, stream: &mut impl Transport) -> Result<bool, Disconnect> {
         let mut outbox = self.outbox.borrow_mut();
         loop {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let (sent, of_file) = match outbox.next() {
                 Next::Nothing => return Ok(true),
-                Next::Bytes { bytes, more } => (stream.poll_send(task, bytes, more), false),
+                Next::Bytes { bytes, more } => {
+                    let count = outbox.slices(&mut slices);
+                    slices[0] = IoSlice::new(bytes);
+                    (stream.poll_send(task, &slices[..count.max(1)], more), false)
+                }
                 Next::File { node, offset, length } => (stream.poll_send_file(task, node, offset, length), true),
             };
             match sent {
                 Poll::Pending => return Ok(false),
                 Poll::Ready(Ok(0)) if of_file => outbox.file_ended(),
+                Poll::Ready(Err(error)) if of_file && unsendable::is_of_file(&error) => {
+                    if let Next::File { node, offset, .. } = outbox.next() {
+                        self.server.unsendable.add(node.identity());
+                        tracing::error!(%error, file = path_of(node), offset, peer = %self.peer, "a file could not be sent as it was promised; the connection ends");
+                    }
+                    return Err(Disconnect("a file could not be sent"));
+                }
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Err(Disconnect("the client takes no more")),
                 Poll::Ready(Ok(bytes)) => outbox.sent(&self.buffers, bytes),
             }
         }
     }
 
-    /// Receives once; false where there is nothing yet.
-    fn receive<S>(&self, task: &mut TaskContext<'_>, stream: &mut S, inbox: &mut Inbox) -> Result<bool, Disconnect>
+    /// Receives once.
+    fn receive<S>(&self, task: &mut TaskContext<'_>, stream: &mut S, inbox: &mut Inbox) -> Result<Received, Disconnect>
     where
         S: AsyncRead + Unpin,
     {
-        let room = inbox.room(&self.buffers).map_err(|_| Disconnect("a frame has an impossible length"))?;
+        let bad_frame = |_| Disconnect("a frame has an impossible length");
+        if inbox.room(&self.buffers, &self.allowance).map_err(bad_frame)?.is_none() {
+            self.allowance.wait(task.waker());
+        }
+        let Some(room) = inbox.room(&self.buffers, &self.allowance).map_err(bad_frame)? else {
+            return Ok(Received::Stalled);
+        };
         let mut room = ReadBuf::new(room);
         match Pin::new(stream).poll_read(task, &mut room) {
-            Poll::Pending => Ok(false),
+            Poll::Pending => Ok(Received::NothingYet),
             Poll::Ready(Err(_)) => Err(Disconnect("the connection broke")),
             Poll::Ready(Ok(())) => {
                 let bytes = room.filled().len();
                 inbox.received(bytes);
                 self.activity.seconds.store(self.accepted.elapsed().as_secs(), Ordering::Relaxed);
-                if bytes == 0 { Err(Disconnect("the client closed")) } else { Ok(true) }
+                self.received.set(self.received.get() + bytes as u64);
+                if bytes == 0 { Err(Disconnect("the client closed")) } else { Ok(Received::Some) }
             }
         }
     }
@@ -482,4 +611,11 @@ impl Connection {
         }
         goes_on
     }
+}
+
+/// Where a file lies, for the log.
+fn path_of(node: &dyn Node) -> String {
+    let link = node.descriptor().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let path = link.and_then(|link| std::fs::read_link(link).ok());
+    path.map_or_else(|| "unknown".to_owned(), |path| path.display().to_string())
 }

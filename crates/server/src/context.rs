@@ -1,6 +1,7 @@
 //! What a command's handler sees of the world: who asks, on what, and how to wait. It cannot name message ids, credits, keys, compound
 //! position, sockets or buffers.
 
+use std::ops::{Deref, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use wire::ids::{SessionId, TreeId};
 use wire::status::Status;
 
 use crate::Shared;
+use crate::buffers::Buffer;
 use crate::connection::Connection;
 use crate::descriptors::Descriptor;
 use crate::in_flight::InFlight;
@@ -26,7 +28,7 @@ pub(crate) struct Reply {
     /// A success or warning.
     pub(crate) status: Status,
     /// The response's body, behind the header.
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Body,
     /// The session this command made, for the header.
     pub(crate) session: Option<SessionId>,
     /// The tree connect this command made, for the header and for what is related to it.
@@ -35,15 +37,41 @@ pub(crate) struct Reply {
     pub(crate) open: Option<OpenId>,
 }
 
+/// The body of a response.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// These bytes, which are copied to where the response leaves from.
+    Bytes(Vec<u8>),
+    /// What a buffer has in this range, with room in front for what precedes it: the response leaves from there.
+    InPlace(Buffer, Range<usize>),
+}
+
+impl Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Body::Bytes(bytes) => bytes,
+            Body::InPlace(buffer, range) => &buffer[range.clone()],
+        }
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Body::Bytes(bytes)
+    }
+}
+
 impl Reply {
     /// A plain success.
-    pub(crate) fn new(body: Vec<u8>) -> Self {
+    pub(crate) fn new(body: impl Into<Body>) -> Self {
         Reply::with_status(Status::SUCCESS, body)
     }
 
     /// A success of another kind, or a warning.
-    pub(crate) fn with_status(status: Status, body: Vec<u8>) -> Self {
-        Reply { status, body, session: None, tree: None, open: None }
+    pub(crate) fn with_status(status: Status, body: impl Into<Body>) -> Self {
+        Reply { status, body: body.into(), session: None, tree: None, open: None }
     }
 }
 

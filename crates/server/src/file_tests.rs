@@ -1,11 +1,15 @@
 //! Large reads of a folder leave as parts of files between bytes (`outbox.rs`, `transport.rs`).
 
+use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use store::{DirectoryStore, Store};
+use store::{DirectoryStore, Node, Store};
 use tempfile::TempDir;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::LocalSet;
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::header::{HEADER_LENGTH, Header};
@@ -156,6 +160,77 @@ async fn only_large_reads_that_nobody_signs_leave_as_files() {
             assert_eq!(holds_file(&peer), as_file, "{length} bytes");
             assert_is_file(&peer.take_frame().unwrap(), 0, length);
         }
+    };
+    LocalSet::new().run_until(body).await;
+}
+
+/// A stream whose files lie on a disk that gives nothing.
+struct BadDisk(tokio::io::DuplexStream);
+
+impl AsyncRead for BadDisk {
+    fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(task, into)
+    }
+}
+
+impl AsyncWrite for BadDisk {
+    fn poll_write(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(task, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(task)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(task)
+    }
+}
+
+impl Transport for BadDisk {
+    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[IoSlice<'_>], more: bool) -> Poll<io::Result<usize>> {
+        self.0.poll_send(task, bytes, more)
+    }
+
+    fn poll_send_file(
+        &mut self,
+        _task: &mut Context<'_>,
+        _node: &dyn Node,
+        _offset: u64,
+        _length: usize,
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(rustix::io::Errno::IO.into()))
+    }
+
+    fn set_patience(&mut self, _patience: Option<Duration>) {}
+
+    fn unacknowledged(&self) -> Option<u64> {
+        None
+    }
+
+    fn give_up(&mut self) {}
+}
+
+#[tokio::test]
+async fn a_file_that_the_disk_does_not_give_ends_one_connection_and_is_read_before_it_is_promised_from_then_on() {
+    let body = async {
+        let (_folder, mut peer, file) = folder_with_file().await;
+        let server = Arc::clone(&peer.connection.server);
+        let (ours, mut theirs) = tokio::io::duplex(1 << 20);
+        let serving = tokio::task::spawn_local(Rc::clone(&peer.connection).serve(BadDisk(ours), Vec::new()));
+        theirs.write_all(&framed(&read(&mut peer, file, 0, 1 << 20))).await.unwrap();
+        let mut sent = Vec::new();
+        theirs.read_to_end(&mut sent).await.unwrap();
+        assert!(sent.len() < 100, "no byte stands for what the disk did not give");
+        serving.await.unwrap();
+        let mut again = Peer::sign_in(&server).await;
+        again.signing_key = None;
+        let file = again.open("file").await;
+        let mut request = read(&mut again, file, 0, 1 << 20);
+        again.process(&mut request).unwrap();
+        assert!(!holds_file(&again));
+        let answer = again.receive().await;
+        assert_is_file(&answer.message, 0, 1 << 20);
     };
     LocalSet::new().run_until(body).await;
 }

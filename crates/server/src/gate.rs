@@ -68,6 +68,11 @@ impl Row {
         };
         length(self.sent_length).max(length(self.asked_length))
     }
+
+    /// How much the request asks to be answered with.
+    pub(crate) fn asked_bytes(&self, message: &[u8]) -> u32 {
+        self.asked_length.and_then(|offset| Reader::at(message, offset).u32().ok()).unwrap_or(0)
+    }
 }
 
 /// Which open a request means.

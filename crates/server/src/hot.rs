@@ -59,6 +59,7 @@ fn read(connection: &Connection, message: &mut [u8], header: &Header, proof: &Pr
     }
     let shield = Shield::of(&channel, proof);
     let count = match Way::of(&request, file, shield) {
+        Way::AsFile(_) if connection.server.unsendable.contains(|| file.node.identity()) => return None,
         Way::AsFile(count) => queue_file(connection, &channel, header, &request, file, count)?,
         Way::Copied => queue_data(connection, &channel, header, &request, file, shield)?,
         Way::Waits => return None,
@@ -106,7 +107,7 @@ fn queue_file(
         return None;
     }
     let mut outbox = connection.outbox.borrow_mut();
-    let reply = outbox.room(&connection.buffers, PREFIX_LENGTH + RESPONSE_BYTES);
+    let reply = outbox.room(&connection.buffers, PREFIX_LENGTH + RESPONSE_BYTES, |_| None)?;
     let credits = take_credits(connection, header)?;
     reply[PREFIX_LENGTH + HEADER_LENGTH..].copy_from_slice(&ReadResponse::to_bytes(count as u32));
     finish(reply, count, channel, header, Protect { credits, shield: Shield::None })?;
@@ -126,9 +127,11 @@ fn queue_data(
 ) -> Option<usize> {
     let prefix = PREFIX_LENGTH + shield.room();
     let mut outbox = connection.outbox.borrow_mut();
-    let space = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES + request.length as usize);
-    let count = file.node.try_read_at(&mut space[prefix + RESPONSE_BYTES..], request.offset).ok()?;
+    let bytes = prefix + RESPONSE_BYTES + request.length as usize;
+    let space = outbox.room(&connection.buffers, bytes, |size| connection.allowance.charge(size))?;
+    let count = file.node.try_read_at(&mut space[prefix + RESPONSE_BYTES..], request.offset).unwrap_or(0);
     if count == 0 || count < request.minimum_count as usize {
+        outbox.release(&connection.buffers);
         return None;
     }
     let credits = take_credits(connection, header)?;
@@ -177,7 +180,7 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
     let shield = Shield::of(&channel, proof);
     let prefix = PREFIX_LENGTH + shield.room();
     let mut outbox = connection.outbox.borrow_mut();
-    let reply = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES);
+    let reply = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES, |_| None)?;
     reply[prefix + HEADER_LENGTH..].copy_from_slice(&body);
     finish(reply, 0, &channel, header, Protect { credits, shield })?;
     file.position.store(end, Ordering::Relaxed);

@@ -113,7 +113,7 @@ impl AsyncWrite for FarEnd {
 }
 
 impl Transport for FarEnd {
-    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[u8], more: bool) -> Poll<io::Result<usize>> {
+    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[io::IoSlice<'_>], more: bool) -> Poll<io::Result<usize>> {
         self.stream.poll_send(task, bytes, more)
     }
 

@@ -1,18 +1,31 @@
 //! Bytes that came in on one connection and are not dealt with yet: as many requests as one receive brought.
+//!
+//! What a client announces costs nothing: the buffer grows with what has arrived, and is charged first where it is a large one. Only a
+//! connection that has just sent a large frame whole gets the room for its next one at once.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use wire::frame;
 
-use crate::buffers::{Buffer, Buffers, FRAME_BYTES_MAX};
+use crate::allowance::Allowance;
+use crate::budget::Charge;
+use crate::buffers::{Buffer, Buffers, FRAME_BYTES_MAX, SMALL_BYTES};
+use crate::slice::Slice;
 
 /// What one receive takes when it starts a batch. A larger frame is then received to its end and no further, so that its bytes are
 /// never moved for the sake of the next.
-const RECEIVE_BYTES: usize = 128 << 10;
+const RECEIVE_BYTES: usize = SMALL_BYTES;
 /// Before anybody has signed in nothing needs more.
 const FRAME_BYTES_MAX_UNKNOWN: usize = 128 << 10;
 /// The length in front of each frame (MS-SMB2 2.1).
 const PREFIX: usize = 4;
+/// A frame of which no more than this has arrived is kept in a buffer of its size.
+const BEGINNING_BYTES: usize = 16 << 10;
+/// Such a buffer's size is a multiple of this.
+const BEGINNING_STEP: usize = 1 << 10;
+/// From this length on a frame that has to be kept takes its buffer along; below, it is copied.
+const KEPT_BYTES_MIN: usize = 64 << 10;
 
 /// The frame's length is a lie, or above the limit: the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +35,19 @@ pub(crate) struct BadFrame;
 #[derive(Default)]
 pub(crate) struct Inbox {
     buffer: Option<Buffer>,
+    /// For a large buffer.
+    charge: Option<Charge>,
     start: usize,
     filled: usize,
     trusted: bool,
     /// Bytes of the last frame, where it was a large one: the next is likely to be like it.
     large: usize,
+}
+
+/// A frame that was taken out to be kept, and the charge for its buffer where it has one.
+pub(crate) struct Kept {
+    pub(crate) frame: Slice,
+    pub(crate) charge: Option<Charge>,
 }
 
 impl Inbox {
@@ -36,7 +57,7 @@ impl Inbox {
     }
 
     /// The next whole frame, without its prefix, or `None` until more has come. The frame stays in place until
-    /// the next call of [`Inbox::room`].
+    /// the next call of [`Inbox::room`] or [`Inbox::keep`].
     pub(crate) fn next_frame(&mut self) -> Result<Option<Range<usize>>, BadFrame> {
         let Some(length) = self.announced()? else { return Ok(None) };
         let frame = self.start + PREFIX..self.start + PREFIX + length;
@@ -53,8 +74,26 @@ impl Inbox {
         self.buffer.as_mut().and_then(|buffer| buffer.get_mut(frame)).unwrap_or_default()
     }
 
-    /// Where the next receive goes: room for the rest of a frame that has begun, else for a batch.
-    pub(crate) fn room(&mut self, buffers: &Buffers) -> Result<&mut [u8], BadFrame> {
+    /// Takes out what stands in `part` of the frame that came last: a large one with its buffer, a small one as a copy.
+    pub(crate) fn keep(&mut self, buffers: &Buffers, part: Range<usize>) -> Kept {
+        if part.len() < KEPT_BYTES_MIN {
+            let bytes = Buffer::from(self.frame(part.clone()).to_vec());
+            return Kept { frame: Slice::new(&Arc::new(bytes), 0..part.len()), charge: None };
+        }
+        let held = self.filled - self.start;
+        let rest = (held > 0).then(|| {
+            let mut rest = buffers.lend(held);
+            rest[..held].copy_from_slice(self.held());
+            rest
+        });
+        let (buffer, charge) = (self.buffer.take().unwrap_or_else(|| Vec::new().into()), self.charge.take());
+        (self.buffer, self.start, self.filled) = (rest, 0, held);
+        Kept { frame: Slice::new(&Arc::new(buffer), part), charge }
+    }
+
+    /// Where the next receive goes: room for the rest of a frame that has begun, as far as it may be held, else for a batch. `None` where
+    /// `allowance` has nothing left.
+    pub(crate) fn room(&mut self, buffers: &Buffers, allowance: &Allowance) -> Result<Option<&mut [u8]>, BadFrame> {
         let announced = self.announced()?;
         let held = self.filled - self.start;
         let wanted = match announced {
@@ -62,23 +101,77 @@ impl Inbox {
             Some(_) => RECEIVE_BYTES,
             None => self.large.max(RECEIVE_BYTES),
         };
-        let large_enough = self.buffer.as_ref().is_some_and(|buffer| buffer.len() >= wanted);
-        if !large_enough {
-            let mut larger = buffers.lend(wanted);
-            larger[..held].copy_from_slice(self.held());
-            if let Some(old) = self.buffer.replace(larger) {
-                buffers.give_back(old);
-            }
-        } else if let Some(buffer) = &mut self.buffer {
+        let has = self.buffer.as_ref().map_or(0, |buffer| buffer.len());
+        if has < wanted && !self.grow(buffers, allowance, wanted) {
+            return Ok(None);
+        }
+        if let Some(buffer) = &mut self.buffer {
             buffer.copy_within(self.start..self.filled, 0);
         }
         (self.start, self.filled) = (0, held);
-        Ok(self.buffer.as_mut().map(|buffer| &mut buffer[held..wanted]).unwrap_or_default())
+        Ok(self.buffer.as_mut().map(|buffer| {
+            let end = wanted.min(buffer.len());
+            &mut buffer[held..end]
+        }))
+    }
+
+    /// Sees to it that there is room for one byte at least, for `wanted` in all where that much is likely to come. False where that cannot be
+    /// held.
+    fn grow(&mut self, buffers: &Buffers, allowance: &Allowance, wanted: usize) -> bool {
+        let (has, held) = (self.buffer.as_ref().map_or(0, |buffer| buffer.len()), self.filled - self.start);
+        let likely = (self.large > 0 && wanted > RECEIVE_BYTES).then(|| Buffers::size(wanted));
+        if let Some(charge) = likely.and_then(|size| allowance.charge(size)) {
+            self.move_to(buffers, buffers.lend(wanted), Some(charge));
+            return true;
+        }
+        if has > held && has >= SMALL_BYTES {
+            return true;
+        }
+        // The next size that has room.
+        let size = Buffers::size(held + 1);
+        let charge = match self.charge {
+            Some(_) => allowance.charge_rest(size),
+            None if size > SMALL_BYTES => allowance.charge(size),
+            None => None,
+        };
+        if size > SMALL_BYTES && charge.is_none() {
+            return false;
+        }
+        self.move_to(buffers, buffers.lend(size), charge);
+        true
+    }
+
+    fn move_to(&mut self, buffers: &Buffers, mut buffer: Buffer, charge: Option<Charge>) {
+        let held = self.filled - self.start;
+        buffer[..held].copy_from_slice(self.held());
+        if let Some(old) = self.buffer.replace(buffer) {
+            buffers.give_back(old);
+        }
+        (self.start, self.filled, self.charge) = (0, held, charge);
     }
 
     /// `bytes` have been received into the room.
     pub(crate) fn received(&mut self, bytes: usize) {
         self.filled += bytes;
+    }
+
+    /// True where something has arrived of which no frame was made.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.start < self.filled
+    }
+
+    /// Bytes of buffers that are held without a charge.
+    pub(crate) fn uncharged_bytes(&self) -> usize {
+        self.buffer.as_ref().filter(|_| self.charge.is_none()).map_or(0, |buffer| buffer.len())
+    }
+
+    /// Has the beginning of a frame take no more than it needs. No frame that came out may be looked at after that.
+    pub(crate) fn shrink(&mut self, buffers: &Buffers) {
+        let held = self.filled - self.start;
+        let is_small = (1..=BEGINNING_BYTES).contains(&held);
+        if is_small && self.buffer.as_ref().is_some_and(|buffer| buffer.len() >= SMALL_BYTES) {
+            self.move_to(buffers, vec![0; held.next_multiple_of(BEGINNING_STEP)].into(), None);
+        }
     }
 
     /// Takes out what no frame was made of.
@@ -89,24 +182,22 @@ impl Inbox {
     }
 
     /// Takes bytes as if they had just come in.
-    pub(crate) fn put(&mut self, buffers: &Buffers, mut bytes: &[u8]) -> Result<(), BadFrame> {
-        while !bytes.is_empty() {
-            let room = self.room(buffers)?;
-            let taken = room.len().min(bytes.len());
-            if taken == 0 {
-                return Err(BadFrame);
-            }
-            room[..taken].copy_from_slice(&bytes[..taken]);
-            self.received(taken);
-            bytes = &bytes[taken..];
+    pub(crate) fn put(&mut self, buffers: &Buffers, allowance: &Allowance, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
         }
-        Ok(())
+        let size = Buffers::size(bytes.len());
+        let mut buffer = buffers.lend(size);
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        let charge = (size > SMALL_BYTES).then(|| allowance.overdraw(size));
+        self.move_to(buffers, buffer, charge);
+        self.received(bytes.len());
     }
 
-    /// Gives the buffer back where nothing is in it.
+    /// Gives the buffer back where nothing is in it: no frame that came out is looked at any more.
     pub(crate) fn release(&mut self, buffers: &Buffers) {
         if self.start == self.filled {
-            (self.start, self.filled) = (0, 0);
+            (self.start, self.filled, self.charge) = (0, 0, None);
             if let Some(buffer) = self.buffer.take() {
                 buffers.give_back(buffer);
             }
@@ -133,12 +224,23 @@ impl Inbox {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use wire::security::Sid;
 
-    fn receive(inbox: &mut Inbox, buffers: &Buffers, mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    use super::*;
+    use crate::budgets::Budgets;
+
+    /// Of a user, and what all its connections hold.
+    fn allowance() -> (Allowance, Arc<crate::budgets::UserBudgets>) {
+        let budgets = Budgets::new();
+        let (allowance, user) = (Allowance::new(&budgets), budgets.of_user(&Sid::SYSTEM));
+        allowance.sign_in(&user);
+        (allowance, user)
+    }
+
+    fn receive(inbox: &mut Inbox, buffers: &Buffers, allowance: &Allowance, mut bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         while !bytes.is_empty() {
-            let room = inbox.room(buffers).unwrap();
+            let room = inbox.room(buffers, allowance).unwrap().unwrap();
             let taken = room.len().min(bytes.len());
             room[..taken].copy_from_slice(&bytes[..taken]);
             bytes = &bytes[taken..];
@@ -159,40 +261,105 @@ mod tests {
     #[test]
     fn frames_come_out_whole_however_they_arrive() {
         let buffers = Buffers::default();
+        let (allowance, user) = allowance();
         let payloads: Vec<Vec<u8>> =
             [1, 70_000, 3, 200_000, 1 << 20, 5].iter().map(|size| vec![*size as u8; *size]).collect();
         let stream: Vec<u8> = payloads.iter().flat_map(|payload| framed(payload)).collect();
         for step in [1_000, 65_536, stream.len()] {
             let mut inbox = Inbox::default();
             inbox.trust();
-            let frames: Vec<_> = stream.chunks(step).flat_map(|part| receive(&mut inbox, &buffers, part)).collect();
+            let frames: Vec<_> =
+                stream.chunks(step).flat_map(|part| receive(&mut inbox, &buffers, &allowance, part)).collect();
             assert!(frames == payloads, "in steps of {step}");
             inbox.release(&buffers);
             assert!(inbox.buffer.is_none());
         }
+        assert_eq!(user.bytes.used(), 0);
     }
 
     #[test]
     fn after_a_large_frame_the_next_is_received_whole() {
         let buffers = Buffers::default();
+        let (allowance, user) = allowance();
         let mut inbox = Inbox::default();
         inbox.trust();
-        receive(&mut inbox, &buffers, &framed(&[1; 500_000]));
-        assert_eq!(inbox.room(&buffers).unwrap().len(), 500_004);
-        receive(&mut inbox, &buffers, &framed(&[2; 10]));
+        receive(&mut inbox, &buffers, &allowance, &framed(&[1; 500_000]));
+        assert_eq!(inbox.room(&buffers, &allowance).unwrap().unwrap().len(), 500_004);
+        receive(&mut inbox, &buffers, &allowance, &framed(&[2; 10]));
         inbox.release(&buffers);
-        assert_eq!(inbox.room(&buffers).unwrap().len(), RECEIVE_BYTES);
+        assert_eq!(inbox.room(&buffers, &allowance).unwrap().unwrap().len(), RECEIVE_BYTES);
+        assert_eq!(user.bytes.used(), 0);
+    }
+
+    #[test]
+    fn a_large_frame_that_has_begun_holds_what_has_arrived() {
+        let buffers = Buffers::default();
+        let (allowance, user) = allowance();
+        let frame = framed(&vec![3; 8 << 20]);
+        let mut inboxes: Vec<Inbox> = Vec::new();
+        for _ in 0..1_000 {
+            let mut inbox = Inbox::default();
+            inbox.trust();
+            assert!(receive(&mut inbox, &buffers, &allowance, &frame[..5]).is_empty());
+            inbox.shrink(&buffers);
+            inboxes.push(inbox);
+        }
+        assert_eq!(user.bytes.used(), 0);
+        let held: usize = inboxes.iter().map(Inbox::uncharged_bytes).sum();
+        assert!(held <= 1 << 20, "{held} bytes");
+        // They go on, and come as far as there is memory for them.
+        for inbox in &mut inboxes {
+            let mut at = 5;
+            while let Some(room) = inbox.room(&buffers, &allowance).unwrap().filter(|_| at < 2 << 20) {
+                let taken = room.len().min(100_000);
+                room[..taken].copy_from_slice(&frame[at..at + taken]);
+                inbox.received(taken);
+                at += taken;
+            }
+        }
+        assert!(user.bytes.used() <= 192 << 20);
+        let done: Vec<_> = inboxes.iter_mut().filter_map(|inbox| inbox.next_frame().unwrap()).collect();
+        assert!(done.is_empty() && inboxes.iter().any(|inbox| inbox.filled > 1 << 20));
+        drop(inboxes);
+        assert_eq!(user.bytes.used(), 0);
+    }
+
+    #[test]
+    fn a_large_frame_that_is_kept_is_not_copied() {
+        let buffers = Buffers::default();
+        let (allowance, user) = allowance();
+        let mut inbox = Inbox::default();
+        inbox.trust();
+        let stream = [framed(&[1; 70_000]), framed(b"small")].concat();
+        inbox.room(&buffers, &allowance).unwrap().unwrap()[..stream.len()].copy_from_slice(&stream);
+        inbox.received(stream.len());
+        let frame = inbox.next_frame().unwrap().unwrap();
+        let place = inbox.frame(frame.clone()).as_ptr();
+        let kept = inbox.keep(&buffers, frame);
+        assert_eq!((kept.frame.as_ptr(), kept.frame.len()), (place, 70_000));
+        let frame = inbox.next_frame().unwrap().unwrap();
+        assert_eq!(&*inbox.keep(&buffers, frame).frame, b"small");
+        let large = framed(&vec![2; 1 << 20]);
+        receive(&mut inbox, &buffers, &allowance, &large[..large.len() - 1]);
+        let room = inbox.room(&buffers, &allowance).unwrap().unwrap();
+        room[0] = 2;
+        inbox.received(1);
+        let frame = inbox.next_frame().unwrap().unwrap();
+        let kept = inbox.keep(&buffers, frame);
+        assert_eq!(user.bytes.used(), kept.charge.as_ref().map_or(0, |charge| charge.units()));
+        assert!(kept.charge.is_some() && kept.frame.len() == 1 << 20);
     }
 
     #[test]
     fn large_frames_are_refused_before_anybody_signed_in() {
         let buffers = Buffers::default();
+        let (allowance, _user) = allowance();
         let mut inbox = Inbox::default();
-        inbox.room(&buffers).unwrap()[..4].copy_from_slice(&(200_000u32).to_be_bytes());
+        inbox.room(&buffers, &allowance).unwrap().unwrap()[..4].copy_from_slice(&(200_000u32).to_be_bytes());
         inbox.received(4);
         assert_eq!(inbox.next_frame(), Err(BadFrame));
         inbox.trust();
         assert_eq!(inbox.next_frame(), Ok(None));
-        assert_eq!(inbox.room(&buffers).unwrap().len(), 200_000);
+        assert_eq!(inbox.room(&buffers, &allowance).unwrap().unwrap().len(), RECEIVE_BYTES - 4);
     }
 }

@@ -4,15 +4,13 @@
 mod access;
 mod address;
 pub mod admin;
+mod allowance;
 mod attributes;
 mod authorization;
 #[cfg(test)]
 mod authorization_tests;
 mod breaks;
-// What holds nothing yet charges nothing yet.
-#[cfg_attr(not(test), allow(dead_code))]
 mod budget;
-#[cfg_attr(not(test), allow(dead_code))]
 mod budgets;
 mod buffers;
 mod caching;
@@ -40,6 +38,8 @@ mod failover_tests;
 mod file_tests;
 mod files;
 #[cfg(test)]
+mod flight_tests;
+#[cfg(test)]
 mod folder_tests;
 mod gate;
 mod hot;
@@ -62,6 +62,7 @@ mod notify;
 mod open;
 mod outbox;
 mod overview;
+mod patience;
 mod pipe;
 mod pipeline;
 mod placement;
@@ -83,6 +84,7 @@ mod system_list;
 mod testing;
 mod transport;
 mod tree;
+mod unsendable;
 mod user;
 
 use std::io;
@@ -108,6 +110,7 @@ use crate::placement::Placement;
 use crate::pool::Pool;
 use crate::session::{Session, Sessions};
 use crate::shard::{Listener, Shards};
+use crate::unsendable::Unsendable;
 
 /// How the server runs; what it serves is its [`Estate`].
 #[derive(Clone, Debug)]
@@ -138,6 +141,7 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) login_throttle: LoginThrottle,
     pub(crate) budgets: Budgets,
+    pub(crate) unsendable: Unsendable,
     pub(crate) interfaces: Interfaces,
     pub(crate) listening: Vec<SocketAddr>,
     pub(crate) placement: Placement,
@@ -209,6 +213,7 @@ impl Shared {
             pool: Pool::new(),
             login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),
             budgets: Budgets::new(),
+            unsendable: Unsendable::default(),
             interfaces: Interfaces::default(),
             listening,
             placement: Placement::new(shards),

@@ -2,79 +2,128 @@
 //! seal. READ and WRITE that nothing stands in the way of take the short way in [`crate::hot`].
 
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use wire::frame::{PREFIX_LENGTH, frame_prefix};
-use wire::header::{self, Header};
+use wire::header::{self, HEADER_LENGTH, Header};
 use wire::smb1::SMB1_PROTOCOL_ID;
 use wire::transform::{TRANSFORM_HEADER_LENGTH, TRANSFORM_PROTOCOL_ID, TransformHeader};
 
-use crate::chain::{self, Chain};
+use crate::allowance::ANSWER_BYTES_SMALL;
+use crate::budget::Charge;
+use crate::buffers::Buffer;
+use crate::chain::{self, Admitted, Chain};
 use crate::command::negotiate;
 use crate::connection::{Connection, Disconnect, Ending};
 use crate::hot;
+use crate::inbox::Kept;
 use crate::proof::Proof;
 use crate::session::Channel;
 
-/// Deals with one frame. Replies are queued now, or later by a task of the connection.
-pub(crate) fn process(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<(), Disconnect> {
+/// What stands in front of a response's body: the prefix, a transform header where it is sealed, the SMB2 header.
+pub(crate) const RESPONSE_ROOM: usize = PREFIX_LENGTH + TRANSFORM_HEADER_LENGTH + HEADER_LENGTH;
+
+/// What a request that waits takes beside what it holds.
+const TASK_BYTES: usize = 4 << 10;
+
+/// A frame that takes the long way: its messages, unsealed in place, stand in this part of it.
+pub(crate) struct Long {
+    pub(crate) messages: Range<usize>,
+    first: Header,
+    sealed: Option<Rc<Channel>>,
+    /// Of a lone READ or WRITE, for which it was found already.
+    proof: Option<Proof>,
+}
+
+/// What the long way of a frame holds until it is answered.
+pub(crate) enum Claim {
+    /// It was charged.
+    Much(Charge),
+    /// So little that it counts only while it waits.
+    Little(usize),
+}
+
+/// Deals with one frame, or gives it back where it takes the long way.
+pub(crate) fn process(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<Option<Long>, Disconnect> {
     match frame.first_chunk::<4>() {
-        Some(&header::PROTOCOL_ID) => messages(connection, frame, None),
+        Some(&header::PROTOCOL_ID) => messages(connection, frame, 0, None),
         Some(&TRANSFORM_PROTOCOL_ID) => sealed(connection, frame),
-        Some(&SMB1_PROTOCOL_ID) => multi_protocol(connection, frame),
+        Some(&SMB1_PROTOCOL_ID) => multi_protocol(connection, frame).map(|()| None),
         Some(_) => Err(Disconnect("not SMB")),
         None => Err(Disconnect("a frame is too short")),
     }
 }
 
 /// Unseals a frame (MS-SMB2 3.3.5.2.1). What cannot be unsealed ends the connection.
-fn sealed(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<(), Disconnect> {
+fn sealed(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<Option<Long>, Disconnect> {
     let header = TransformHeader::decode(frame).map_err(|_| Disconnect("a transform header is malformed"))?;
     let channel = connection.channels.borrow().get(&header.session_id).cloned();
     let channel = channel.ok_or(Disconnect("sealed for a session that is not here"))?;
     let plain = channel.session.open_sealed(frame).ok_or(Disconnect("a sealed frame does not open"))?;
     match plain.first_chunk::<4>() {
-        Some(&header::PROTOCOL_ID) => messages(connection, plain, Some(&channel)),
+        Some(&header::PROTOCOL_ID) => messages(connection, plain, TRANSFORM_HEADER_LENGTH, Some(&channel)),
         Some(_) | None => Err(Disconnect("a sealed frame holds no SMB2 message")),
     }
 }
 
-/// The messages of a frame, one or a chain.
-fn messages(connection: &Rc<Connection>, frame: &mut [u8], sealed: Option<&Rc<Channel>>) -> Result<(), Disconnect> {
+/// The messages of a frame, one or a chain, which begin at `at` in it.
+fn messages(
+    connection: &Rc<Connection>,
+    frame: &mut [u8],
+    at: usize,
+    sealed: Option<&Rc<Channel>>,
+) -> Result<Option<Long>, Disconnect> {
     let first = Header::decode(frame).map_err(|_| Disconnect("an SMB2 header is malformed"))?;
     if first.is_response() {
         return Err(Disconnect("a client sent a response"));
     }
-    let Some(chain) = admit(connection, frame, first, sealed)? else { return Ok(()) };
+    let mut proof = None;
+    let is_lone = first.next_command == 0 && hot::is_meant(&first);
+    if is_lone && connection.window.borrow().allows(first.message_id, connection.charge(&first)) {
+        // What a lone request proves is found once for both ways.
+        let proven = match sealed {
+            Some(channel) => Proof::of_sealed(channel, &first, true)?,
+            None => Proof::of(connection, &first, first.session_id, frame),
+        };
+        if hot::answer(connection, frame, &first, &proven) {
+            return Ok(None);
+        }
+        proof = Some(proven);
+    }
+    Ok(Some(Long { messages: at..at + frame.len(), first, sealed: sealed.cloned(), proof }))
+}
+
+/// Charges what a frame's answers may hold, before there is any of it. `None` where that has to wait.
+pub(crate) fn claim(connection: &Connection, messages: &[u8]) -> Option<Claim> {
+    let bytes = chain::bytes_held(messages);
+    match bytes > ANSWER_BYTES_SMALL {
+        true => connection.allowance.charge(bytes).map(Claim::Much),
+        false => Some(Claim::Little(bytes)),
+    }
+}
+
+/// Verifies and splits a frame that takes the long way. `None` where nothing is to be answered.
+pub(crate) fn admit(connection: &Connection, messages: &mut [u8], long: Long) -> Result<Option<Admitted>, Disconnect> {
+    Chain::admit(connection, messages, long.first, long.sealed.as_ref(), long.proof)
+}
+
+/// Runs what was admitted. Replies are queued now, or later by a task of the connection.
+pub(crate) fn run(connection: &Rc<Connection>, admitted: Admitted, kept: Kept, claim: Claim) {
+    let (charge, little) = match claim {
+        Claim::Much(charge) => (Some(charge), 0),
+        // A buffer that came along is held as well.
+        Claim::Little(bytes) if kept.charge.is_none() => (None, bytes + kept.frame.held_bytes()),
+        Claim::Little(bytes) => (None, bytes),
+    };
+    let chain = admitted.kept(kept, charge);
     let mut task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(chain::run(Rc::clone(connection), chain));
     match task.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
         Poll::Ready(()) => {}
-        Poll::Pending => connection.spawn(task),
+        Poll::Pending => connection.spawn(task, connection.allowance.overdraw(little + TASK_BYTES)),
     }
-    Ok(())
-}
-
-/// What is left to be run: nothing where a lone READ or WRITE was answered at once. What a lone request proves is found once for both ways.
-fn admit(
-    connection: &Rc<Connection>,
-    frame: &mut [u8],
-    first: Header,
-    sealed: Option<&Rc<Channel>>,
-) -> Result<Option<Chain>, Disconnect> {
-    let is_lone = first.next_command == 0 && hot::is_meant(&first);
-    if !is_lone || !connection.window.borrow().allows(first.message_id, connection.charge(&first)) {
-        return Chain::admit(connection, frame, first, sealed, None);
-    }
-    let proof = match sealed {
-        Some(channel) => Proof::of_sealed(channel, &first, true)?,
-        None => Proof::of(connection, &first, first.session_id, frame),
-    };
-    if hot::answer(connection, frame, &first, &proof) {
-        return Ok(None);
-    }
-    Chain::admit(connection, frame, first, sealed, Some(proof))
 }
 
 /// An SMB1 NEGOTIATE that offers SMB2 (MS-SMB2 3.3.5.3.1). Any other SMB1 message ends the connection.
@@ -110,7 +159,9 @@ pub(crate) fn queue(connection: &Connection, length: usize, seal: Option<&Channe
         connection.end(Ending::Now);
         return;
     };
-    let frame = outbox.room(&connection.buffers, PREFIX_LENGTH + room + length);
+    // What is queued here is there already.
+    let anyway = |size| Some(connection.allowance.overdraw(size));
+    let Some(frame) = outbox.room(&connection.buffers, PREFIX_LENGTH + room + length, anyway) else { return };
     let (prefix_room, body) = frame.split_at_mut(PREFIX_LENGTH);
     prefix_room.copy_from_slice(&prefix);
     write(&mut body[room..]);
@@ -123,4 +174,34 @@ pub(crate) fn queue(connection: &Connection, length: usize, seal: Option<&Channe
     }
     let bytes = frame.len();
     outbox.commit(bytes);
+}
+
+/// Queues a message that stands in place in `buffer`, with [`RESPONSE_ROOM`] before its body; sealed by `seal` where one is given.
+pub(crate) fn queue_placed(
+    connection: &Connection,
+    (mut buffer, message): (Buffer, Range<usize>),
+    seal: Option<&Channel>,
+    charge: Option<Charge>,
+) {
+    if connection.is_silent() {
+        return;
+    }
+    let room = if seal.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
+    let (start, end) = (message.start - room - PREFIX_LENGTH, message.end);
+    let (prefix_room, body) = buffer[start..end].split_at_mut(PREFIX_LENGTH);
+    let Ok(prefix) = frame_prefix(body.len()) else {
+        tracing::error!(bytes = body.len(), "a reply is longer than a frame can say");
+        connection.end(Ending::Now);
+        return;
+    };
+    prefix_room.copy_from_slice(&prefix);
+    if let Some(channel) = seal
+        && !channel.seal(body)
+    {
+        tracing::error!(session = channel.session.id.0, "a session can seal no more; its connection ends");
+        connection.end(Ending::Now);
+        return;
+    }
+    let charge = charge.unwrap_or_else(|| connection.allowance.overdraw(buffer.len()));
+    connection.outbox.borrow_mut().push(&connection.buffers, buffer, (start, end), charge);
 }

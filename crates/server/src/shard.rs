@@ -161,7 +161,10 @@ impl Shard {
                     let ending = *stopped.borrow();
                     self.welcome(arrival, &own, ending);
                 }
-                _ = sweep.tick() => end_strangers(&mut own.connections.borrow_mut()),
+                _ = sweep.tick() => {
+                    end_strangers(&mut own.connections.borrow_mut());
+                    own.buffers.trim();
+                }
             }
         }
         // Connections that were told to end now do so as soon as they are polled, and what waits in them is cancelled. What waits

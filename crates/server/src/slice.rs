@@ -3,18 +3,30 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use crate::buffers::Buffer;
+
 /// Some bytes of a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Slice {
-    whole: Arc<Vec<u8>>,
+    whole: Arc<Buffer>,
     range: Range<usize>,
 }
 
 impl Slice {
     /// Those of `whole` in `range`; none where they are not there.
-    pub(crate) fn new(whole: &Arc<Vec<u8>>, range: Range<usize>) -> Self {
+    pub(crate) fn new(whole: &Arc<Buffer>, range: Range<usize>) -> Self {
         let range = if whole.get(range.clone()).is_some() { range } else { 0..0 };
         Slice { whole: Arc::clone(whole), range }
+    }
+
+    /// Bytes of the whole, which these keep.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.whole.len()
+    }
+
+    /// The whole, where nobody else holds a part of it.
+    pub(crate) fn into_whole(self) -> Option<Buffer> {
+        Arc::into_inner(self.whole)
     }
 
     /// A part of these; none where they are not there.
@@ -39,12 +51,15 @@ mod tests {
 
     #[test]
     fn a_part_of_a_part_lies_within_it() {
-        let whole = Arc::new(b"0123456789".to_vec());
+        let whole = Arc::new(Buffer::from(b"0123456789".to_vec()));
         let middle = Slice::new(&whole, 2..8);
         assert_eq!(&*middle, b"234567");
         assert_eq!(&*middle.part(1..3), b"34");
         assert_eq!(&*middle.part(6..6), b"");
         assert_eq!(&*middle.part(5..7), b"");
         assert_eq!(&*Slice::new(&whole, 9..11), b"");
+        drop(whole);
+        assert!(middle.clone().into_whole().is_none());
+        assert_eq!(&*middle.into_whole().unwrap(), b"0123456789");
     }
 }

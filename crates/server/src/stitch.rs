@@ -1,21 +1,26 @@
 //! Joins the responses of a chain: each but the last padded to eight bytes and pointing at the next. Padding lies inside what is
 //! signed, so signing comes last (MS-SMB2 3.3.4.1.3).
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use wire::header::{FLAGS_OFFSET, Flags, HEADER_LENGTH, Header, NEXT_COMMAND_OFFSET};
 
+use crate::buffers::{Buffer, SMALL_BYTES};
+use crate::context::Body;
 use crate::session::Channel;
 
 /// Responses that will leave in one frame.
 #[derive(Default)]
 pub(crate) struct Stitch {
     parts: Vec<Part>,
+    /// Bytes of all, each padded.
+    padded: usize,
 }
 
 struct Part {
     header: [u8; HEADER_LENGTH],
-    body: Vec<u8>,
+    body: Body,
     sign: Option<Rc<Channel>>,
 }
 
@@ -27,15 +32,34 @@ impl Part {
 
 impl Stitch {
     /// Appends a response, to be signed by `sign` where one is given.
-    pub(crate) fn push(&mut self, header: &Header, body: Vec<u8>, sign: Option<Rc<Channel>>) {
-        self.parts.push(Part { header: header.to_bytes(), body, sign });
+    pub(crate) fn push(&mut self, header: &Header, body: impl Into<Body>, sign: Option<Rc<Channel>>) {
+        let part = Part { header: header.to_bytes(), body: body.into(), sign };
+        self.padded += part.length().next_multiple_of(8);
+        self.parts.push(part);
+    }
+
+    /// Takes out the only response where it is large and stands in place already: completes it there and gives its buffer, and where the message begins
+    /// and ends.
+    pub(crate) fn take_placed(&mut self) -> Option<(Buffer, Range<usize>)> {
+        match self.parts.as_slice() {
+            [Part { body: Body::InPlace(buffer, _), .. }] if buffer.len() >= SMALL_BYTES => {}
+            _ => return None,
+        }
+        let Some(Part { header, body: Body::InPlace(mut buffer, body), sign }) = self.parts.pop() else { return None };
+        let message = body.start - HEADER_LENGTH..body.end;
+        buffer[message.start..body.start].copy_from_slice(&header);
+        if let Some(channel) = &sign {
+            buffer[message.start + FLAGS_OFFSET] |= Flags::SIGNED.0 as u8;
+            channel.sign(&mut buffer[message.clone()]);
+        }
+        Some((buffer, message))
     }
 
     /// Bytes that [`Stitch::write`] gives. The last of several is padded like the others, as Windows does.
     pub(crate) fn length(&self) -> usize {
         match self.parts.as_slice() {
             [one] => one.length(),
-            several => several.iter().map(|part| part.length().next_multiple_of(8)).sum(),
+            _ => self.padded,
         }
     }
 

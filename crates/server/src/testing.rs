@@ -36,10 +36,12 @@ use crate::admin::{
     Account, Advertise, Anonymous, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings,
     Share, Signing,
 };
-use crate::buffers::Buffers;
+use crate::buffers::{Buffer, Buffers};
 use crate::connection::{Connection, Disconnect, Origin};
+use crate::inbox::Kept;
 use crate::migration::Luggage;
 use crate::pipeline;
+use crate::slice::Slice;
 
 /// The user and password that the test server knows.
 pub(crate) const USER: &str = "tester";
@@ -491,7 +493,18 @@ impl Peer {
 
     /// Hands a frame to the pipeline.
     pub(crate) fn process(&self, frame: &mut [u8]) -> Result<(), Disconnect> {
-        pipeline::process(&self.connection, frame)
+        let Some(long) = pipeline::process(&self.connection, frame)? else { return Ok(()) };
+        let messages = long.messages.clone();
+        let claim = pipeline::claim(&self.connection, &frame[messages.clone()]).unwrap();
+        if let Some(admitted) = pipeline::admit(&self.connection, &mut frame[messages.clone()], long)? {
+            let bytes = Arc::new(Buffer::from(frame.to_vec()));
+            let kept = Kept { frame: Slice::new(&bytes, messages), charge: None };
+            pipeline::run(&self.connection, admitted, kept, claim);
+        }
+        if let Some(channel) = self.connection.channels.borrow().values().next() {
+            self.connection.allowance.sign_in(&channel.session.budgets);
+        }
+        Ok(())
     }
 
     /// Waits for the next frame of the outbox.

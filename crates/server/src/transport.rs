@@ -1,12 +1,12 @@
 //! What a connection runs over: a stream of bytes that can take some from a file.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::SendFlags;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 use store::Node;
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::TcpStream;
@@ -32,8 +32,8 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
 
 /// A stream.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
-    /// Sends some of `bytes`. With `more`, the next call sends more at once: both may share a packet.
-    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[u8], more: bool) -> Poll<io::Result<usize>>;
+    /// Sends some of `bytes`, one slice after the other. With `more`, the next call sends more at once: both may share a packet.
+    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[IoSlice<'_>], more: bool) -> Poll<io::Result<usize>>;
 
     /// Sends some of `length` bytes of a file at `offset`, from the page cache where there is a way. Zero where the file ends before.
     fn poll_send_file(
@@ -55,11 +55,17 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
 }
 
 impl Transport for TcpStream {
-    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[u8], more: bool) -> Poll<io::Result<usize>> {
-        if !more {
-            return Pin::new(self).poll_write(task, bytes);
+    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[IoSlice<'_>], more: bool) -> Poll<io::Result<usize>> {
+        let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+        match (bytes, more) {
+            ([bytes], false) => Pin::new(self).poll_write(task, bytes),
+            (_, false) => Pin::new(self).poll_write_vectored(task, bytes),
+            ([bytes], true) => when_writable(self, task, || rustix::net::send(&*self, bytes, flags)),
+            (_, true) => when_writable(self, task, || {
+                let mut control = SendAncillaryBuffer::new(&mut []);
+                rustix::net::sendmsg(&*self, bytes, &mut control, flags)
+            }),
         }
-        when_writable(self, task, || rustix::net::send(&*self, bytes, SendFlags::MORE | SendFlags::NOSIGNAL))
     }
 
     fn poll_send_file(
@@ -109,8 +115,8 @@ fn when_writable(
 
 #[cfg(any(test, feature = "in-memory"))]
 impl Transport for tokio::io::DuplexStream {
-    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[u8], _more: bool) -> Poll<io::Result<usize>> {
-        Pin::new(self).poll_write(task, bytes)
+    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[IoSlice<'_>], _more: bool) -> Poll<io::Result<usize>> {
+        Pin::new(self).poll_write_vectored(task, bytes)
     }
 
     fn poll_send_file(
@@ -121,7 +127,7 @@ impl Transport for tokio::io::DuplexStream {
         length: usize,
     ) -> Poll<io::Result<usize>> {
         let mut bytes = vec![0; length.min(1 << 16)];
-        let count = node.read_at(&mut bytes, offset).unwrap();
+        let count = node.read_at(&mut bytes, offset).map_err(|error| io::Error::other(format!("{error:?}")))?;
         if count == 0 { Poll::Ready(Ok(0)) } else { Pin::new(self).poll_write(task, &bytes[..count]) }
     }
 

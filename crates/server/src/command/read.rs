@@ -8,9 +8,13 @@ use wire::command::read::{Channel, ReadRequest, ReadResponse};
 use wire::security::access;
 use wire::status::Status;
 
-use crate::context::{Context, Outcome, Reply};
+use crate::allowance::ANSWER_BYTES_SMALL;
+use crate::buffers::Buffer;
+use crate::context::{Body, Context, Outcome, Reply};
 use crate::open::Target;
 use crate::pipe::Pipe;
+use crate::pipeline::RESPONSE_ROOM;
+use crate::refusal::Refusal;
 
 /// What stands before the data in a response's body.
 const FIXED_BYTES: usize = 16;
@@ -42,21 +46,30 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
     }
     let (node, offset) = (Arc::clone(&file.node), request.offset);
     let wanted = request.length as usize;
-    let (mut body, count) = context
+    let buffers = &context.connection.buffers;
+    let (start, data) = (RESPONSE_ROOM, RESPONSE_ROOM + FIXED_BYTES);
+    let mut buffer = match wanted < ANSWER_BYTES_SMALL {
+        true => Buffer::from(vec![0; data + wanted.max(1)]),
+        false => buffers.lend(data + wanted),
+    };
+    let (mut buffer, count) = context
         .work(move || {
-            let mut body = vec![0; FIXED_BYTES + wanted];
-            let count = node.read_at(&mut body[FIXED_BYTES..], offset)?;
-            Ok::<_, store::Error>((body, count))
+            let count = node.read_at(&mut buffer[data..data + wanted], offset);
+            (buffer, count)
         })
-        .await??;
-    if (count == 0 && wanted > 0) || count < request.minimum_count as usize {
-        return Err(Status::END_OF_FILE.into());
-    }
+        .await?;
+    let count = match count {
+        Ok(count) if (count > 0 || wanted == 0) && count >= request.minimum_count as usize => count,
+        none => {
+            buffers.give_back(buffer);
+            return Err(none.map_or_else(Refusal::from, |_| Status::END_OF_FILE.into()));
+        }
+    };
     file.position.store(offset + count as u64, Ordering::Relaxed);
-    body[..FIXED_BYTES].copy_from_slice(&ReadResponse::to_bytes(count as u32));
+    buffer[start..data].copy_from_slice(&ReadResponse::to_bytes(count as u32));
     // StructureSize counts one byte of the buffer.
-    body.resize(FIXED_BYTES + count.max(1), 0);
-    Ok(Reply::new(body))
+    let end = data + count.max(1);
+    Ok(Reply::new(Body::InPlace(buffer, start..end)))
 }
 
 /// What does not fit stays for the next READ, which BUFFER_OVERFLOW says (3.3.5.12).

@@ -1,0 +1,176 @@
+//! What one connection may make the server hold: bytes that came in and wait to be executed, answers that are being made, and answers
+//! that wait for their client to take them. All of it is charged to who has signed in on the connection first, before that to all
+//! strangers together.
+//!
+//! - Much at once (a buffer of more than [`SMALL_BYTES`], an answer of more than [`ANSWER_BYTES_SMALL`]) is charged before it is there,
+//!   and what does not fit waits. A connection leaves to others of its user as much as it holds itself: one that takes no answers ends
+//!   up with half of what there is, ten with a tenth each, and there is always something left for the next.
+//! - Small things are charged when they stay: what was answered and sent at once costs no charge. They may use the last part of a
+//!   budget, which much at once leaves alone. A connection whose user has nothing left executes nothing until something was given back.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::budget::{Budget, Charge, Waiter};
+use crate::budgets::{Budgets, UserBudgets};
+use crate::buffers::SMALL_BYTES;
+
+/// An answer that may be as large as this is made without a charge.
+pub(crate) const ANSWER_BYTES_SMALL: usize = 64 << 10;
+/// What one batch may come to hold without a charge, at most: what came in, and what answers it.
+const BATCH_BYTES: u64 = 3 * SMALL_BYTES as u64;
+/// Bytes of a user's budget for small things alone.
+const SMALL_THINGS_BYTES: u64 = 32 << 20;
+
+/// A connection's part of a budget.
+pub(crate) struct Allowance {
+    payer: RefCell<Payer>,
+    is_user: Cell<bool>,
+    waiter: Arc<Waiter>,
+}
+
+struct Payer {
+    whole: Arc<Budget>,
+    own: Arc<Budget>,
+    /// Small things that stayed.
+    small: Charge,
+}
+
+impl Payer {
+    fn of(whole: &Arc<Budget>) -> Self {
+        let own = whole.below(u64::MAX);
+        Payer { whole: Arc::clone(whole), small: own.overdraw(0), own }
+    }
+}
+
+impl Allowance {
+    /// That of a connection on which nobody has signed in.
+    pub(crate) fn new(budgets: &Budgets) -> Self {
+        let payer = RefCell::new(Payer::of(budgets.strangers()));
+        Allowance { payer, is_user: Cell::new(false), waiter: Arc::default() }
+    }
+
+    /// Somebody has signed in: the first one pays from now on.
+    pub(crate) fn sign_in(&self, user: &UserBudgets) {
+        if self.is_user.replace(true) {
+            return;
+        }
+        let mut payer = Payer::of(&user.bytes);
+        payer.small.set(self.payer.borrow().small.units());
+        *self.payer.borrow_mut() = payer;
+    }
+
+    /// Holds `bytes`, which are much at once; `None` where they do not fit.
+    pub(crate) fn charge(&self, bytes: usize) -> Option<Charge> {
+        let payer = self.payer.borrow();
+        let leaving = if self.is_user.get() { SMALL_THINGS_BYTES + payer.own.used() } else { 0 };
+        payer.own.charge_leaving(bytes as u64, leaving)
+    }
+
+    /// The same for more of what has begun: of those who all have a part of what they need, one at a time gets the rest, whatever the others
+    /// hold, so that they do not wait for each other.
+    pub(crate) fn charge_rest(&self, bytes: usize) -> Option<Charge> {
+        let leaving = if self.is_user.get() { SMALL_THINGS_BYTES / 2 } else { 0 };
+        self.charge(bytes).or_else(|| self.payer.borrow().own.charge_leaving(bytes as u64, leaving))
+    }
+
+    /// Holds `bytes` that are there already.
+    pub(crate) fn overdraw(&self, bytes: usize) -> Charge {
+        self.payer.borrow().own.overdraw(bytes as u64)
+    }
+
+    /// True where another batch may be executed.
+    pub(crate) fn has_left(&self) -> bool {
+        !self.is_user.get() || self.payer.borrow().whole.has_left(BATCH_BYTES)
+    }
+
+    /// Wakes `waker` when somebody gave something back. It may have been given back just before: look again.
+    pub(crate) fn wait(&self, waker: &Waker) {
+        self.payer.borrow().whole.wait(&self.waiter, waker);
+    }
+
+    /// Notes how much of small things stays. False where strangers hold more than they may.
+    #[must_use]
+    pub(crate) fn settle(&self, bytes: usize) -> bool {
+        let small = &mut self.payer.borrow_mut().small;
+        let (before, now) = (small.units(), bytes as u64);
+        if before == now {
+            return true;
+        }
+        if now > before && !self.is_user.get() {
+            return small.grow(now - before);
+        }
+        small.set(now);
+        true
+    }
+
+    /// Bytes that the connection holds.
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> u64 {
+        self.payer.borrow().own.used()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::security::Sid;
+
+    use super::*;
+
+    const ANSWER: usize = 8 << 20;
+
+    fn hold_all(allowance: &Allowance) -> Vec<Charge> {
+        std::iter::from_fn(|| allowance.charge(ANSWER)).collect()
+    }
+
+    #[test]
+    fn one_connection_leaves_as_much_as_it_holds_to_the_others_of_its_user() {
+        let budgets = Budgets::new();
+        let user = budgets.of_user(&Sid::SYSTEM);
+        let [first, second, third] = [(); 3].map(|()| {
+            let allowance = Allowance::new(&budgets);
+            allowance.sign_in(&user);
+            allowance
+        });
+        let held = hold_all(&first);
+        assert!(held.len() >= 8, "{} answers", held.len());
+        let others = hold_all(&second);
+        assert!(others.len() >= 4, "{} answers", others.len());
+        assert!(third.charge(ANSWER).is_some() && third.has_left());
+        drop((held, others));
+        assert_eq!(user.bytes.used(), 0);
+    }
+
+    #[test]
+    fn small_things_stay_possible_when_much_at_once_is_not() {
+        let budgets = Budgets::new();
+        let user = budgets.of_user(&Sid::SYSTEM);
+        let many: Vec<_> = (0..1_000).map(|_| Allowance::new(&budgets)).collect();
+        many.iter().for_each(|allowance| allowance.sign_in(&user));
+        let held: Vec<_> = many.iter().flat_map(|allowance| allowance.charge(ANSWER)).collect();
+        assert!(held.len() < 21, "{} answers", held.len());
+        let mut settled = 0;
+        for allowance in many.iter().filter(|allowance| allowance.has_left()) {
+            assert!(allowance.settle(2 * SMALL_BYTES));
+            settled += 1;
+        }
+        assert!(settled > 100);
+        assert!(user.bytes.used() <= 192 << 20);
+        drop(held);
+        drop(many);
+        assert_eq!(user.bytes.used(), 0);
+    }
+
+    #[test]
+    fn what_strangers_hold_is_theirs_until_they_sign_in() {
+        let budgets = Budgets::new();
+        let allowance = Allowance::new(&budgets);
+        assert!(allowance.settle(1_000));
+        assert_eq!(budgets.strangers().used(), 1_000);
+        assert!(!allowance.settle(1 << 30), "no more than there is");
+        let user = budgets.of_user(&Sid::SYSTEM);
+        allowance.sign_in(&user);
+        assert_eq!((budgets.strangers().used(), user.bytes.used()), (0, 1_000));
+    }
+}

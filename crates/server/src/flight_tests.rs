@@ -1,0 +1,345 @@
+//! Bytes in flight: what a client that takes nothing, or sends nothing more, can make the server hold, and for how long.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{DirectoryStore, RamStore, Store};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{sleep, timeout};
+use wire::command::echo::EchoRequest;
+use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
+use wire::command::read::{ReadRequest, ReadResponse};
+use wire::command::write::WriteRequest;
+use wire::fscc::FileClass;
+use wire::header::{Header, NEXT_COMMAND_OFFSET};
+use wire::ids::{Command, FileId};
+use wire::status::Status;
+
+use crate::Shared;
+use crate::admin::Signing;
+use crate::pool::Pool;
+use crate::testing::{Peer, framed, next_message, server, server_with};
+
+const MIB: u64 = 1 << 20;
+/// What the documents promise of one user: its budget, and what the budget does not see.
+const USER_BYTES: u64 = 192 * MIB;
+/// Longer than a client may keep a connection waiting.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A client whose connection runs over a stream.
+struct Wired {
+    peer: Peer,
+    stream: DuplexStream,
+    file: FileId,
+}
+
+impl Wired {
+    /// Signs in, opens the file `large` and has the connection served, by a stream that holds `held` bytes.
+    async fn new(server: &Arc<Shared>, held: usize) -> Wired {
+        let mut peer = Peer::sign_in(server).await;
+        peer.signing_key = None;
+        let mut header = peer.header(Command::ECHO);
+        header.credits = 8_192;
+        let mut echo = header.to_bytes().to_vec();
+        EchoRequest.encode(&mut echo);
+        peer.exchange(echo).await;
+        let file = peer.open("large").await;
+        peer.set(file, FileClass::END_OF_FILE, &(8 * MIB).to_le_bytes()).await;
+        let (stream, far) = tokio::io::duplex(held);
+        spawn_local(Rc::clone(&peer.connection).serve(far, Vec::new()));
+        Wired { peer, stream, file }
+    }
+
+    /// A request with the credits that `payload` bytes cost.
+    fn request(&mut self, command: Command, payload: usize, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut header = self.peer.header(command);
+        header.credit_charge = payload.div_ceil(65_536).max(1) as u16;
+        header.credits = header.credit_charge;
+        self.peer.message_id += u64::from(header.credit_charge) - 1;
+        let mut message = header.to_bytes().to_vec();
+        body(&mut message);
+        message
+    }
+
+    async fn send(&mut self, message: &[u8]) {
+        self.stream.write_all(&framed(message)).await.unwrap();
+    }
+
+    async fn ask_for(&mut self, length: u32) {
+        let read = ReadRequest { file_id: self.file, length, ..ReadRequest::default() };
+        let message = self.request(Command::READ, length as usize, |body| read.encode(body));
+        self.send(&message).await;
+    }
+
+    async fn echo(&mut self) {
+        let message = self.request(Command::ECHO, 0, |body| EchoRequest.encode(body));
+        self.send(&message).await;
+    }
+
+    async fn answer(&mut self) -> Header {
+        Header::decode(&next_message(&mut self.stream).await).unwrap()
+    }
+
+    /// What it holds.
+    fn used(&self) -> u64 {
+        self.peer.connection.allowance.used()
+    }
+
+    /// What its user holds.
+    fn used_by_user(&self) -> u64 {
+        let session = self.peer.connection.server.sessions.find(self.peer.session_id);
+        session.map_or(0, |session| session.budgets.bytes.used())
+    }
+
+    /// True where the server has ended the connection.
+    async fn is_gone(&mut self) -> bool {
+        let mut rest = Vec::new();
+        timeout(Duration::from_millis(10), self.stream.read_to_end(&mut rest)).await.is_ok()
+    }
+}
+
+/// A server on a folder whose files' reads wait for a pool that works when it is told to.
+fn slow_server(folder: &tempfile::TempDir) -> Arc<Shared> {
+    let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), Default::default()).unwrap());
+    let mut server = server_with(Signing::Enabled, store);
+    Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
+    server
+}
+
+/// Has the pool work whenever there is work.
+fn work(server: &Arc<Shared>) {
+    let pool = server.pool.clone();
+    spawn_local(async move {
+        loop {
+            while pool.work_once() {}
+            sleep(Duration::from_millis(1)).await;
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_take_no_answers_of_the_pool_hold_what_their_user_may_and_leave_room_for_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let test = async {
+        let server = slow_server(&folder);
+        work(&server);
+        let mut deaf = Vec::new();
+        for _ in 0..4 {
+            let mut client = Wired::new(&server, 4_096).await;
+            lock(&mut client).await;
+            deaf.push(client);
+        }
+        for client in &mut deaf {
+            for _ in 0..20 {
+                client.ask_for(8 << 20).await;
+            }
+        }
+        sleep(Duration::from_secs(5)).await;
+        let held: Vec<u64> = deaf.iter().map(|client| client.used() / MIB).collect();
+        assert!(held.iter().all(|held| *held >= 8), "{held:?} MiB");
+        assert!(deaf[0].used_by_user() <= USER_BYTES, "{held:?} MiB");
+        // Another connection of the same user works.
+        let mut other = Wired::new(&server, 1 << 20).await;
+        for _ in 0..20 {
+            other.echo().await;
+            other.ask_for(4_096).await;
+            for _ in 0..2 {
+                assert_eq!(other.answer().await.status, Status::SUCCESS);
+            }
+        }
+        sleep(LONG).await;
+        let held: u64 = deaf.iter().map(Wired::used).sum();
+        assert_eq!(held, 0, "what was held is given back");
+        for mut client in deaf {
+            assert!(client.is_gone().await);
+        }
+        other.ask_for(8 << 20).await;
+        assert_eq!(other.answer().await.status, Status::SUCCESS);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_answers_of_the_fast_path_that_nobody_takes_fit_into_their_users_budget() {
+    let test = async {
+        let store: Arc<dyn Store> = Arc::new(RamStore::new(64 << 20));
+        let server = server_with(Signing::Enabled, store);
+        let mut deaf = Vec::new();
+        for _ in 0..200 {
+            let mut client = Wired::new(&server, 4_096).await;
+            for _ in 0..8 {
+                client.ask_for(8 << 20).await;
+            }
+            deaf.push(client);
+        }
+        sleep(Duration::from_secs(1)).await;
+        let used = deaf[0].used_by_user();
+        assert!((100 * MIB..=USER_BYTES).contains(&used), "{used} bytes");
+        // Each that is taken makes place for another: all come, in the end.
+        let mut takers = Vec::new();
+        for mut client in deaf {
+            takers.push(spawn_local(async move {
+                for _ in 0..2 {
+                    assert_eq!(client.answer().await.status, Status::SUCCESS);
+                }
+                client.stream
+            }));
+        }
+        for taker in takers {
+            taker.await.unwrap();
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_a_kilobyte_a_second_is_not_ended_and_gets_all() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut client = Wired::new(&server, 1_024).await;
+        client.ask_for(256 << 10).await;
+        client.echo().await;
+        for _ in 0..256 {
+            let mut taken = [0; 1_024];
+            client.stream.read_exact(&mut taken).await.unwrap();
+            sleep(Duration::from_secs(1)).await;
+        }
+        let mut rest = vec![0; 4 + 64 + 16 + 4 + 64 + 4];
+        client.stream.read_exact(&mut rest).await.unwrap();
+        assert!(!client.is_gone().await);
+        assert_eq!(client.used_by_user(), 0);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_executed_for_a_client_that_does_not_take_what_it_has() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        // Its requests fit into the stream, its answers do not.
+        let mut client = Wired::new(&server, 16 << 10).await;
+        for _ in 0..100 {
+            client.ask_for(64 << 10).await;
+        }
+        let write = WriteRequest { file_id: client.file, data: b"late", ..WriteRequest::default() };
+        let message = client.request(Command::WRITE, 4, |body| write.encode(body));
+        client.send(&message).await;
+        for _ in 0..50 {
+            client.peer.connection.wake();
+            sleep(Duration::from_millis(10)).await;
+        }
+        let queued = client.peer.connection.outbox.borrow().bytes();
+        assert!(queued < 256 << 10, "{queued} bytes are queued");
+        for _ in 0..101 {
+            assert_eq!(client.answer().await.status, Status::SUCCESS);
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_does_not_end_is_not_waited_for() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut client = Wired::new(&server, 1 << 20).await;
+        client.stream.write_all(&(8u32 << 20).to_be_bytes()).await.unwrap();
+        // Slow is not dead.
+        for _ in 0..100 {
+            client.stream.write_all(&[0; 16]).await.unwrap();
+            sleep(Duration::from_secs(10)).await;
+        }
+        assert!(!client.is_gone().await);
+        let used = client.used();
+        assert!((1..8_192).contains(&used), "{used} bytes for 1,600");
+        sleep(LONG).await;
+        assert!(client.is_gone().await);
+        assert_eq!(client.used_by_user(), 0);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn what_a_chain_asks_for_is_answered_as_far_as_a_frame_goes() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut client = Wired::new(&server, 1 << 20).await;
+        let (parts, length) = (1_000, 60_000);
+        let read = ReadRequest { file_id: client.file, length, ..ReadRequest::default() };
+        let mut chain = Vec::new();
+        for part in 0..parts {
+            let at = chain.len();
+            chain.extend(client.request(Command::READ, length as usize, |body| read.encode(body)));
+            chain.resize(chain.len().next_multiple_of(8), 0);
+            if part + 1 < parts {
+                let next = (chain.len() - at) as u32;
+                chain[at + NEXT_COMMAND_OFFSET..][..4].copy_from_slice(&next.to_le_bytes());
+            }
+        }
+        client.send(&chain).await;
+        let answer = next_message(&mut client.stream).await;
+        let (mut at, mut done, mut refused) = (0, 0, 0);
+        loop {
+            let header = Header::decode(&answer[at..]).unwrap();
+            match header.status {
+                Status::SUCCESS if refused == 0 => {
+                    let read = ReadResponse::decode(&answer[at..]).unwrap();
+                    assert_eq!(read.data.len(), length as usize);
+                    done += 1;
+                }
+                status => {
+                    assert_eq!(status, Status::INSUFFICIENT_RESOURCES);
+                    refused += 1;
+                }
+            }
+            if header.next_command == 0 {
+                break;
+            }
+            at += header.next_command as usize;
+        }
+        assert_eq!(done + refused, parts);
+        assert!(done as usize * length as usize > 14 << 20, "{done} parts are answered");
+        client.echo().await;
+        assert_eq!(client.answer().await.status, Status::SUCCESS);
+        assert_eq!(client.used_by_user(), 0);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_large_write_of_the_long_way_holds_its_frame_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let test = async {
+        let server = slow_server(&folder);
+        work(&server);
+        let mut client = Wired::new(&server, 16 << 20).await;
+        lock(&mut client).await;
+        let data: Vec<u8> = (0..8u32 << 20).map(|index| (index / 7) as u8).collect();
+        for _ in 0..3 {
+            let write = WriteRequest { file_id: client.file, data: &data, ..WriteRequest::default() };
+            let message = client.request(Command::WRITE, data.len(), |body| write.encode(body));
+            client.send(&message).await;
+        }
+        for _ in 0..3 {
+            assert_eq!(client.answer().await.status, Status::SUCCESS);
+            assert!(client.used_by_user() <= 28 * MIB, "{} bytes", client.used_by_user());
+        }
+        client.ask_for(8 << 20).await;
+        let answer = next_message(&mut client.stream).await;
+        assert!(ReadResponse::decode(&answer).unwrap().data == data);
+        sleep(Duration::from_millis(10)).await;
+        assert_eq!(client.used(), 0);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// Has the file's requests take the long way.
+async fn lock(client: &mut Wired) {
+    let offset = u64::MAX / 2 + client.peer.connection.id;
+    let locks = [LockElement { offset, length: 1, flags: LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY }];
+    let request = LockRequest { file_id: client.file, locks: LockElements::new(&locks), ..LockRequest::default() };
+    let message = client.request(Command::LOCK, 0, |body| request.encode(body));
+    client.send(&message).await;
+    assert_eq!(client.answer().await.status, Status::SUCCESS);
+}
