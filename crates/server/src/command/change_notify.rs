@@ -25,14 +25,9 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
         false => Reach::Directory,
     };
     let (directory, room) = (file.node.identity(), request.output_buffer_length as usize);
-    let watch = watches.watch(Wish {
-        open: open.id,
-        session: context.session()?.id,
-        directory,
-        filter: request.completion_filter,
-        reach,
-        room,
-    })?;
+    let session = context.session()?;
+    let wish = Wish { open: open.id, session: session.id, directory, filter: request.completion_filter, reach, room };
+    let watch = watches.watch(wish, &session.budgets.bytes)?;
     if open.is_closed() {
         watches.close(open.id);
         return Err(Status::FILE_CLOSED.into());

@@ -20,6 +20,7 @@ use wire::fscc::notify::Action;
 use wire::ids::SessionId;
 use wire::status::Status;
 
+use crate::budget::Budget;
 use crate::open::OpenId;
 
 pub(crate) use foreign::listen;
@@ -87,7 +88,8 @@ impl Watches {
     }
 
     /// The watch of an open: the first wish makes it, later ones find it as it is (MS-SMB2 3.3.1.3).
-    pub(crate) fn watch(&self, wish: Wish) -> Result<Arc<Watch>, Status> {
+    /// What it keeps is charged to `bytes`.
+    pub(crate) fn watch(&self, wish: Wish, bytes: &Arc<Budget>) -> Result<Arc<Watch>, Status> {
         let mut table = self.table.lock();
         if let Some(watch) = table.by_open.get(&wish.open) {
             return Ok(Arc::clone(watch));
@@ -97,7 +99,7 @@ impl Watches {
             return Err(Status::INSUFFICIENT_RESOURCES);
         }
         *held += 1;
-        let watch = Arc::new(Watch::new(wish));
+        let watch = Arc::new(Watch::new(wish, bytes));
         table.by_open.insert(wish.open, Arc::clone(&watch));
         table.by_directory.entry(wish.directory).or_default().push(Arc::clone(&watch));
         // With the marks of opens that close in one order: either the close finds the watch, or the watch finds the open closed.

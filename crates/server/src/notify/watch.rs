@@ -11,6 +11,7 @@ use wire::fscc::notify::{Action, ChangeWriter};
 use wire::status::Status;
 
 use super::Wish;
+use crate::budget::{Budget, Charge};
 
 /// The most bytes of changes that are kept for an open, in the form in which they are sent: what Windows takes as the most that one
 /// request may ask for (MS-SMB2 note 411).
@@ -26,6 +27,8 @@ pub(crate) struct Watch {
 }
 
 struct State {
+    /// For `changes`.
+    charge: Charge,
     changes: Vec<(Action, String)>,
     bytes: usize,
     /// How many bytes may be kept while no request waits: as the first request had room for, like Windows.
@@ -67,8 +70,9 @@ pub(crate) struct Wait {
 }
 
 impl Watch {
-    pub(super) fn new(wish: Wish) -> Self {
+    pub(super) fn new(wish: Wish, budget: &Arc<Budget>) -> Self {
         let state = State {
+            charge: budget.overdraw(0),
             changes: Vec::new(),
             bytes: 0,
             bytes_max: wish.room.min(KEPT_BYTES_MAX),
@@ -165,7 +169,8 @@ impl State {
         }
         self.bytes = self.bytes.next_multiple_of(ENTRY_ALIGNMENT) + ENTRY_BYTES + 2 * name.encode_utf16().count();
         let bytes_max = if self.waiting.is_empty() { self.bytes_max } else { KEPT_BYTES_MAX };
-        if self.bytes > bytes_max {
+        let cost = size_of::<(Action, String)>() + name.capacity();
+        if self.bytes > bytes_max || !self.charge.grow(cost as u64) {
             self.lose();
         } else {
             self.changes.push((action, name));
@@ -179,6 +184,7 @@ impl State {
 
     fn forget(&mut self) {
         self.changes = Vec::new();
+        self.charge.shrink_to(0);
         self.bytes = 0;
         self.lost = false;
     }

@@ -4,6 +4,8 @@ use wire::command::close::CloseRequest;
 use wire::header::Flags;
 
 use super::*;
+use crate::budget::Budget;
+use crate::notify::Told;
 
 #[tokio::test]
 async fn requests_are_answered_in_their_order() {
@@ -176,6 +178,7 @@ async fn a_thousand_requests_are_answered() {
 #[tokio::test]
 async fn a_session_watches_a_bounded_number_of_directories() {
     let watches = Watches::new();
+    let budget = Budget::new(0);
     let wish = |number: u64| Wish {
         open: OpenId(number),
         session: SessionId(1),
@@ -185,13 +188,35 @@ async fn a_session_watches_a_bounded_number_of_directories() {
         room: 100,
     };
     for number in 0..WATCHES_MAX as u64 {
-        assert!(watches.watch(wish(number)).is_ok());
+        assert!(watches.watch(wish(number), &budget).is_ok());
     }
-    assert_eq!(watches.watch(wish(5000)).err(), Some(Status::INSUFFICIENT_RESOURCES));
-    assert!(watches.watch(Wish { session: SessionId(2), ..wish(5000) }).is_ok());
-    assert!(watches.watch(wish(0)).is_ok(), "it is there already");
+    assert_eq!(watches.watch(wish(5000), &budget).err(), Some(Status::INSUFFICIENT_RESOURCES));
+    assert!(watches.watch(Wish { session: SessionId(2), ..wish(5000) }, &budget).is_ok());
+    assert!(watches.watch(wish(0), &budget).is_ok(), "it is there already");
     watches.close(OpenId(0));
-    assert!(watches.watch(wish(5001)).is_ok());
+    assert!(watches.watch(wish(5001), &budget).is_ok());
+}
+
+#[test]
+fn what_is_kept_is_charged_and_what_cannot_be_is_told_to_be_read_anew() {
+    let (watches, budget) = (Watches::new(), Budget::new(200));
+    let wish = Wish {
+        open: OpenId(1),
+        session: SessionId(1),
+        directory: Identity { volume: 1, file: 1 },
+        filter: ALL,
+        reach: Reach::Directory,
+        room: 65_536,
+    };
+    let watch = watches.watch(wish, &budget).unwrap();
+    let added = |name: &str| watch.add([(Action::ADDED, name.to_owned())].into_iter());
+    added("one");
+    assert!(budget.used() > 0);
+    assert!(matches!(watch.take(65_536), Ok(Told::Changes(_))));
+    assert_eq!(budget.used(), 0);
+    (0..10).for_each(|_| added("another"));
+    assert_eq!(budget.used(), 0);
+    assert!(matches!(watch.take(65_536), Ok(Told::TooMany)));
 }
 
 #[tokio::test]
