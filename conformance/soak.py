@@ -19,8 +19,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from conformance import known, multilane, packages  # noqa: E402
-from conformance.bench.bounds.case import all_cases  # noqa: E402
 from conformance.bench.run import raise_open_files  # noqa: E402
+from conformance.hostile import plant_escapes  # noqa: E402
 from conformance.loop_disk import LoopDisk  # noqa: E402
 from conformance.py_smbprotocol import REQUIREMENTS  # noqa: E402
 from conformance.relay import Cutter  # noqa: E402
@@ -38,6 +38,7 @@ HOSTILE_SECONDS = 45
 # Those that leave the server to others: what takes a limit of its own, or a folder of 200,000 names, is measured by bench.bounds alone.
 HOSTILE = ("sign-ins", "sign-ins-everywhere", "silent", "begun", "names", "half-frames", "late-frames", "compounds", "untaken", "half-writes",
            "copies", "locks", "untaken-large", "opens", "sessions")
+BAD_INPUT = "conformance.hostile.cases"
 # What the server may have grown by over the last half, and descriptors more than at the beginning, when all have gone.
 GROWTH_BYTES_MAX = 16 << 20
 DESCRIPTORS_MORE = 64
@@ -187,14 +188,17 @@ class Soak:
     # What goes wrong.
 
     def hostile(self):
-        """The attacks of bench.bounds, one after the other, as a user who is somebody else."""
-        chance, names = random.Random(self.seed + 7), list(HOSTILE)
+        """The attacks of bench.bounds and the suite `hostile`, one after the other, as a user who is somebody else. What they are answered is
+        judged elsewhere, where nobody else is busy."""
+        plant_escapes(self.server)
+        chance, names = random.Random(self.seed + 7), [*HOSTILE, BAD_INPUT]
         chance.shuffle(names)
         for turn in range(1 << 30):
             if self.ended.wait(2) or self.left_seconds < 10:
                 return
             name = names[turn % len(names)]
-            process = self.child("conformance.bench.bounds.attacker", name, SMB_USER=self.server.second_user, SMB_SHARE=SHARE)
+            module = [BAD_INPUT] if name == BAD_INPUT else ["conformance.bench.bounds.attacker", name]
+            process = self.child(*module, SMB_USER=self.server.second_user, SMB_SHARE=SHARE)
             try:
                 self.until_held(process)
             finally:

@@ -80,19 +80,29 @@ def _(attacker):
     silent(attacker, everywhere=True)
 
 
+def begin_many(attacker, connections, each, length):
+    legs = refused = 0
+    for _ in range(connections):
+        try:
+            stranger = attacker.keep(attacker.stranger())
+            stranger.negotiate()
+            for _ in range(each):
+                is_begun = bool(begun(stranger, length))
+                legs, refused = legs + is_begun, refused + (not is_begun)
+        except (OSError, Closed):
+            refused += 1
+    attacker.say(f"{legs:,} begun, {refused:,} refused or closed")
+
+
 @case("begun", f"{BEGUN_EACH} sign-ins begun with tokens of 64 KiB, on each of {BEGUN_CONNECTIONS} connections", STRANGERS, STRANGERS_MIB)
 def _(attacker):
-    legs = 0
-    for _ in range(BEGUN_CONNECTIONS):
-        stranger = attacker.keep(attacker.stranger())
-        try:
-            stranger.negotiate()
-            for _ in range(BEGUN_EACH):
-                # The token's length has 16 bits, and SPNEGO's own bytes belong to it.
-                legs += bool(begun(stranger, TOKEN_BYTES - 256))
-        except (OSError, Closed):
-            continue
-    attacker.say(f"{legs:,} begun")
+    # The token's length has 16 bits, and SPNEGO's own bytes belong to it.
+    begin_many(attacker, BEGUN_CONNECTIONS, BEGUN_EACH, TOKEN_BYTES - 256)
+
+
+@case("begun-small", f"{BEGUN_EACH} sign-ins begun with tokens of 1 KiB, on each of {SILENT:,} connections", STRANGERS, STRANGERS_MIB)
+def _(attacker):
+    begin_many(attacker, SILENT, BEGUN_EACH, 1024)
 
 
 @case("names", f"wrong sign-ins with {NAMES:,} names of 90 KB", STRANGERS, STRANGERS_MIB)
