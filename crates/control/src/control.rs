@@ -7,7 +7,9 @@ use server::admin::{
 };
 use tracing::{info, warn};
 
-use crate::catalog::{self, AccountKind, Catalog, Dialect, NewShare, ShareRecord, Snapshot, Source, StoredSettings};
+use crate::catalog::{
+    self, AccountKind, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings,
+};
 use crate::stores::Stores;
 use crate::{AccountName, DataFolder, Error, Problem, ShareName};
 
@@ -65,6 +67,16 @@ impl Control {
         Ok(self.settings_over(stored).listen)
     }
 
+    /// Serves the folders that have taken the place of those that were served: made anew, or with something mounted there.
+    pub fn follow_folders(&self) {
+        self.stores.follow();
+    }
+
+    /// The same now and then from here on.
+    pub fn keep_following_folders(&self) -> std::io::Result<()> {
+        self.stores.keep_following()
+    }
+
     /// The shares that the last estate left out.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -119,6 +131,7 @@ pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Err
         seal_required: false,
         continuous: false,
         access_based: false,
+        modes: Modes::default(),
         comment: String::new(),
     })?;
     info!(account = FIRST_ACCOUNT, share = FIRST_SHARE, folder = %path.display(), "first start: made an account and a share");

@@ -16,8 +16,8 @@ mod views;
 
 pub use advertise::parse_advertised;
 pub use catalog::{
-    Account, AccountKind, Catalog, Dialect, Key, Keys, NewShare, ShareChanges, ShareRecord, Source, StoredSettings,
-    User,
+    Account, AccountKind, Catalog, Dialect, Key, Keys, Modes, NewShare, ShareChanges, ShareRecord, Source,
+    StoredSettings, User,
 };
 pub use control::{Control, Overrides, first_start};
 pub use error::{Error, Fault};

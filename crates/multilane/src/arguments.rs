@@ -305,6 +305,14 @@ pub(crate) struct ShareCreate {
     #[arg(long)]
     pub(crate) access_based: bool,
 
+    /// Permissions of new files for other programs of this machine, such as 0664 [default: 0600]
+    #[arg(long, value_name = "MODE", conflicts_with = "ram", value_parser = mode)]
+    pub(crate) file_mode: Option<u32>,
+
+    /// Permissions of new directories, such as 0775 [default: 0700]
+    #[arg(long, value_name = "MODE", conflicts_with = "ram", value_parser = mode)]
+    pub(crate) directory_mode: Option<u32>,
+
     /// A sentence for people who browse
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) comment: String,
@@ -374,6 +382,11 @@ fn quota(text: &str) -> Result<Quota, Error> {
     let gib =
         text.parse().map_err(|_| Error::argument(format!("{text:?} is no quota"), "use a number of GiB, or none"))?;
     Ok(Quota(Some(gib)))
+}
+
+fn mode(text: &str) -> Result<u32, Error> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| Error::argument(format!("{text:?} is no mode"), "use octal digits from 0 to 777, such as 0664"))
 }
 
 fn id(text: &str) -> Result<u64, Error> {

@@ -48,6 +48,9 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let started = Instant::now();
     let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;
     let server = start(&folder, &control.listen()?, arguments.threads, &estate)?;
+    if let Err(cause) = control.keep_following_folders() {
+        warn!(%cause, "folders that are made anew are served after SIGHUP only");
+    }
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
     let facts = Facts { started, listen: listen.clone(), version: env!("CARGO_PKG_VERSION") };

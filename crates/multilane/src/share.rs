@@ -3,7 +3,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 
-use control::{DataFolder, Error, NewShare, Problem, Request, ShareChanges, ShareRecord, Source, Status, ask};
+use control::{DataFolder, Error, Modes, NewShare, Problem, Request, ShareChanges, ShareRecord, Source, Status, ask};
 use serde::Serialize;
 
 use crate::arguments::{Quota, ShareCommand, ShareCreate, ShareUpdate};
@@ -24,6 +24,9 @@ struct Shown {
     seal_required: bool,
     continuous: bool,
     access_based: bool,
+    /// Permissions of new files and directories, where they are not 0600 and 0700; in octal.
+    file_mode: Option<String>,
+    directory_mode: Option<String>,
     comment: String,
     /// Why clients cannot connect to it, if they cannot.
     problem: Option<String>,
@@ -71,6 +74,7 @@ fn new_share(create: &ShareCreate) -> NewShare {
         seal_required: create.seal,
         continuous: create.continuous,
         access_based: create.access_based,
+        modes: Modes { file: create.file_mode, directory: create.directory_mode },
         comment: create.comment.clone(),
     }
 }
@@ -121,6 +125,8 @@ fn shown(folder: &DataFolder, share: ShareRecord, problems: Option<&[Problem]>) 
         seal_required: share.seal_required,
         continuous: share.continuous,
         access_based: share.access_based,
+        file_mode: share.modes.file.map(|mode| format!("{mode:04o}")),
+        directory_mode: share.modes.directory.map(|mode| format!("{mode:04o}")),
         comment: share.comment,
         problem,
     }

@@ -37,6 +37,12 @@ pub enum Error {
     Unsupported,
     /// An argument makes no sense for this node.
     Invalid,
+    /// Another process serves the folder, or one that it lies in; its number, or 0 where that is not known.
+    Served(u32),
+    /// No more files can be open, in this process or on this machine.
+    TooManyOpen,
+    /// The machine has no memory for it.
+    NoMemory,
     /// The node, or the folder behind the share, is no longer there.
     Gone,
     /// The device or the kernel failed, with its error number.
@@ -62,6 +68,10 @@ impl fmt::Display for Error {
             Error::CrossVolume => write!(f, "the names are on different volumes"),
             Error::Unsupported => write!(f, "the store cannot do this"),
             Error::Invalid => write!(f, "an argument makes no sense here"),
+            Error::Served(0) => write!(f, "another server serves it"),
+            Error::Served(number) => write!(f, "another server serves it, process {number}"),
+            Error::TooManyOpen => write!(f, "too many files are open on this machine"),
+            Error::NoMemory => write!(f, "the machine has no memory left"),
             Error::Gone => write!(f, "the file or the folder behind the share is no longer there"),
             Error::Io(number) => write!(f, "input/output error {number}"),
         }

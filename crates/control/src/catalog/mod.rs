@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, Transactio
 
 pub use accounts::{Account, AccountKind, Key, Keys};
 pub use settings::{Dialect, StoredSettings};
-pub use shares::{NewShare, ShareChanges, ShareRecord, Source};
+pub use shares::{Modes, NewShare, ShareChanges, ShareRecord, Source};
 pub use users::User;
 
 use crate::{AccountName, DataFolder, Error, folder};

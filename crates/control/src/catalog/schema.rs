@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -55,6 +55,9 @@ const STEPS: [&str; 4] = [
     "ALTER TABLE share ADD COLUMN continuous INTEGER NOT NULL DEFAULT 0 CHECK (continuous IN (0, 1))",
     // Listings without what the reader may not read.
     "ALTER TABLE share ADD COLUMN access_based INTEGER NOT NULL DEFAULT 0 CHECK (access_based IN (0, 1))",
+    // Who on the machine may use new files past the server; nobody where nothing is said.
+    "ALTER TABLE share ADD COLUMN file_mode INTEGER CHECK (file_mode BETWEEN 0 AND 511);
+     ALTER TABLE share ADD COLUMN directory_mode INTEGER CHECK (directory_mode BETWEEN 0 AND 511)",
 ];
 
 /// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.

@@ -31,6 +31,15 @@ pub enum Source {
     },
 }
 
+/// The permissions that new files and directories of a folder have on this machine; where nothing is said, 0600 and 0700.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modes {
+    /// Of files.
+    pub file: Option<u32>,
+    /// Of directories.
+    pub directory: Option<u32>,
+}
+
 /// A share to be made.
 #[derive(Clone, Debug)]
 pub struct NewShare {
@@ -48,6 +57,8 @@ pub struct NewShare {
     pub continuous: bool,
     /// List only what the reader may read.
     pub access_based: bool,
+    /// The permissions of what is made in a folder.
+    pub modes: Modes,
     /// A sentence for people who browse.
     pub comment: String,
 }
@@ -71,6 +82,8 @@ pub struct ShareRecord {
     pub continuous: bool,
     /// List only what the reader may read.
     pub access_based: bool,
+    /// The permissions of what is made in a folder.
+    pub modes: Modes,
     /// A sentence for people who browse.
     pub comment: String,
 }
@@ -203,7 +216,7 @@ fn find(connection: &Connection, name: &ShareName) -> Result<Option<ShareRecord>
 fn select(which: &str) -> String {
     format!(
         "SELECT id, share.name, account.name, folder, ram_bytes, quota_gib, read_only, seal_required, comment,
-                continuous, access_based
+                continuous, access_based, file_mode, directory_mode
          FROM share JOIN account ON account.relative_id = share.account {which}"
     )
 }
@@ -226,6 +239,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<ShareRecord> {
         comment: row.get(8)?,
         continuous: row.get(9)?,
         access_based: row.get(10)?,
+        modes: Modes { file: row.get(11)?, directory: row.get(12)? },
     })
 }
 
@@ -236,8 +250,8 @@ fn insert(transaction: &Transaction<'_>, new: &NewShare, source: &Source, accoun
     };
     transaction.execute(
         "INSERT INTO share (name, folded_name, account, folder, ram_bytes, quota_gib, read_only, seal_required, comment,
-                            continuous, access_based)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                            continuous, access_based, file_mode, directory_mode)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
             new.name.as_str(),
             store::fold(new.name.as_str()),
@@ -249,7 +263,9 @@ fn insert(transaction: &Transaction<'_>, new: &NewShare, source: &Source, accoun
             new.seal_required,
             new.comment,
             new.continuous,
-            new.access_based
+            new.access_based,
+            new.modes.file,
+            new.modes.directory
         ],
     )?;
     Ok(())

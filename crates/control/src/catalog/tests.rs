@@ -13,7 +13,7 @@ use server::admin::{Multichannel, Sealing, Signing};
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Fault, ShareName, UserName};
+use crate::{Fault, Modes, ShareName, UserName};
 
 fn place() -> (TempDir, DataFolder) {
     let place = tempfile::tempdir().unwrap();
@@ -38,6 +38,7 @@ fn ram(name: &str) -> NewShare {
         seal_required: false,
         continuous: false,
         access_based: false,
+        modes: Modes::default(),
         comment: String::new(),
     }
 }

@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    AccountKind, Catalog, Control, DataFolder, NewShare, OpenFile, Overrides, Problem, Session, ShareChanges, Source,
-    Status, first_start,
+    AccountKind, Catalog, Control, DataFolder, Modes, NewShare, OpenFile, Overrides, Problem, Session, ShareChanges,
+    Source, Status, first_start,
 };
 
 #[derive(Default)]
@@ -241,6 +241,47 @@ fn share_whose_folder_is_gone_is_left_out_and_comes_back() {
 }
 
 #[test]
+fn a_folder_made_anew_is_served_again_without_being_asked() {
+    let running = running();
+    let files = running.place.path().join("files");
+    fs::create_dir(&files).unwrap();
+    let source = Source::Folder { path: files.clone(), quota_gib: None };
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    catalog.create_share(&NewShare { source, ..ram("files") }).unwrap();
+    let mut control = Control::new(&running.folder, catalog, Overrides::default());
+    let store = Arc::clone(&control.estate().unwrap().shares[0].store);
+    let finds = || {
+        let resolved = store.resolve(&store::SharePath::parse("new").unwrap(), store::Use::Metadata);
+        matches!(resolved, Ok(store::Resolved::Found { .. }))
+    };
+    fs::rename(&files, running.place.path().join("elsewhere")).unwrap();
+    control.follow_folders();
+    assert!(!finds(), "there is none to serve");
+    fs::create_dir(&files).unwrap();
+    fs::write(files.join("new"), "").unwrap();
+    control.follow_folders();
+    assert!(finds());
+    assert!(Arc::ptr_eq(&store, &control.estate().unwrap().shares[0].store));
+}
+
+#[test]
+fn a_folder_that_another_server_has_is_not_served_and_says_whose_it_is() {
+    let running = running();
+    let files = running.place.path().join("files");
+    fs::create_dir_all(files.join(".multilane")).unwrap();
+    fs::write(files.join(".multilane/lock"), "4242\n").unwrap();
+    let lock = fs::File::open(files.join(".multilane/lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    let source = Source::Folder { path: files.clone(), quota_gib: None };
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    catalog.create_share(&NewShare { source, ..ram("files") }).unwrap();
+    let problems = running.reload();
+    assert!(problems[0].problem.contains("4242") && problems[0].problem.contains("files"), "{problems:?}");
+    drop(lock);
+    assert!(running.reload().is_empty());
+}
+
+#[test]
 fn share_into_which_the_data_folder_has_moved_is_left_out() {
     let place = tempfile::tempdir().unwrap();
     let (before, files) = (place.path().join("data"), place.path().join("files"));
@@ -316,6 +357,7 @@ fn ram(name: &str) -> NewShare {
         seal_required: false,
         continuous: false,
         access_based: false,
+        modes: Modes::default(),
         comment: String::new(),
     }
 }

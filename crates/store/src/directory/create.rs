@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fchmod, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::directory::cache::Did;
@@ -15,9 +15,9 @@ use crate::directory::volume::Volume;
 use crate::directory::{metadata, security, walk};
 use crate::{Error, Kind, NewNode, Node, SharePath};
 
-/// What new files and directories may be used for, before the process's umask.
-const FILE_MODE: Mode = Mode::from_bits_retain(0o666);
-const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o777);
+/// Whom the machine lets at new files and directories: security descriptors bind nobody who comes past the server.
+const FILE_MODE: Mode = Mode::from_bits_retain(0o600);
+const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o700);
 
 /// Makes a file or directory whose name is free in any case.
 pub(super) fn create(volume: &Arc<Volume>, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
@@ -46,17 +46,22 @@ fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) ->
         Kind::Stream => return Err(Error::Invalid),
         Kind::File => {
             let flags = common | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-            (openat(&folder.fd, disk, flags, FILE_MODE), Reach::ReadWrite, AtFlags::empty())
+            (openat(&folder.fd, disk, flags, volume.file_mode.unwrap_or(FILE_MODE)), Reach::ReadWrite, AtFlags::empty())
         }
         Kind::Directory => {
-            mkdirat(&folder.fd, disk, DIRECTORY_MODE).map_err(making)?;
+            mkdirat(&folder.fd, disk, volume.directory_mode.unwrap_or(DIRECTORY_MODE)).map_err(making)?;
             let flags = common | OFlags::RDONLY | OFlags::DIRECTORY;
             (openat(&folder.fd, disk, flags, Mode::empty()), Reach::Read, AtFlags::REMOVEDIR)
         }
     };
     let fd = fd.map_err(making)?;
+    let mode = if new.kind == Kind::Directory { volume.directory_mode } else { volume.file_mode };
     let dotted = disk.starts_with(b".");
     let made = OpenFile::new(volume, fd, reach, dotted).and_then(|file| {
+        if let Some(mode) = mode {
+            // The umask took its part of what was asked for.
+            fchmod(file.fd(), mode).map_err(error)?;
+        }
         metadata::begin(&file, new.attributes)?;
         if let Some(descriptor) = new.security {
             security::save(&file, descriptor)?;

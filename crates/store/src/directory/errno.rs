@@ -17,6 +17,8 @@ pub(super) fn error(errno: Errno) -> Error {
         Errno::ROFS => Error::ReadOnly,
         Errno::NOSPC | Errno::DQUOT => Error::Full,
         Errno::FBIG | Errno::OVERFLOW | Errno::TOOBIG => Error::TooLarge,
+        Errno::MFILE | Errno::NFILE => Error::TooManyOpen,
+        Errno::NOMEM => Error::NoMemory,
         Errno::MLINK => Error::TooManyLinks,
         Errno::XDEV => Error::CrossVolume,
         Errno::INVAL => Error::Invalid,

@@ -17,8 +17,8 @@
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, lgetxattr, listxattr,
-    llistxattr, lremovexattr, lsetxattr, mkdirat, openat, removexattr, renameat, setxattr, unlinkat,
+    AtFlags, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, fsync, getxattr, lgetxattr,
+    listxattr, llistxattr, lremovexattr, lsetxattr, mkdirat, openat, removexattr, renameat, setxattr, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -228,7 +228,7 @@ impl Subject<'_> {
         unlinkat(folder, key, AtFlags::empty())
     }
 
-    /// Writes a new file and puts it in the place of the old, so that a crash leaves one of them.
+    /// Writes a new file and puts it in the place of the old when the disk has it, so that a crash leaves one of them whole.
     fn save_beside(&self, key: &str, value: &[u8]) -> Result<(), Error> {
         if key.contains('/') {
             return Err(Error::NameInvalid);
@@ -236,8 +236,12 @@ impl Subject<'_> {
         let folder = self.folder(true).map_err(error)?.ok_or(Error::NotFound)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let draft = openat(&folder, DRAFT, flags, Mode::RUSR | Mode::WUSR).map_err(error)?;
-        data::write(&draft, value, 0).map_err(error)?;
-        renameat(&folder, DRAFT, &folder, key).map_err(error)
+        let written = data::write(&draft, value, 0).and_then(|()| fsync(&draft));
+        let saved = written.and_then(|()| renameat(&folder, DRAFT, &folder, key));
+        if saved.is_err() {
+            let _ = unlinkat(&folder, DRAFT, AtFlags::empty());
+        }
+        saved.and_then(|()| fsync(&folder)).map_err(error)
     }
 
     fn keys_beside(&self) -> Result<Vec<String>, Error> {

@@ -21,6 +21,7 @@ mod data;
 mod descriptor;
 mod entries;
 mod errno;
+mod exclusive;
 mod extended;
 mod fence;
 mod file;
@@ -49,6 +50,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use rustix::fs::fstatvfs;
 
 use crate::{
@@ -70,61 +72,82 @@ pub struct DirectoryOptions {
     /// Keep attributes in files of their own even where the file system has extended attributes. A folder that was
     /// served one way shows no attributes when served the other way.
     pub attributes_beside_files: bool,
+    /// The permissions of new files on this machine, whatever the process's umask; 0600 where nothing is said.
+    pub file_mode: Option<u32>,
+    /// The same of new directories; 0700.
+    pub directory_mode: Option<u32>,
 }
 
 /// A folder that is served.
 pub struct DirectoryStore {
-    volume: Arc<Volume>,
+    volume: ArcSwap<Volume>,
+    options: DirectoryOptions,
 }
 
 impl DirectoryStore {
     /// Opens `folder`. [`Error::NotFound`] where it does not exist, [`Error::NotDirectory`] where it is a file,
-    /// [`Error::Unsupported`] on a kernel without `openat2`. With a quota this reads through the whole folder.
+    /// [`Error::Unsupported`] on a kernel without `openat2`, [`Error::Served`] where another process serves it. With a quota this
+    /// reads through the whole folder.
     pub fn open(folder: &Path, options: DirectoryOptions) -> Result<Self, Error> {
-        Ok(DirectoryStore { volume: Arc::new(Volume::new(folder, &options)?) })
+        Ok(DirectoryStore { volume: ArcSwap::from_pointee(Volume::new(folder, &options)?), options })
+    }
+
+    /// Serves `folder` from now on, which has taken the place of the one that was served: it was made anew, or another file
+    /// system was mounted there. What is open stays what it is.
+    pub fn follow(&self, folder: &Path) -> Result<(), Error> {
+        self.volume.store(Arc::new(Volume::new(folder, &self.options)?));
+        Ok(())
+    }
+
+    fn volume(&self) -> Arc<Volume> {
+        self.volume.load_full()
     }
 }
 
 impl Store for DirectoryStore {
     fn facts(&self) -> Facts {
+        let volume = self.volume.load();
         Facts {
-            never_blocks: self.volume.never_blocks,
-            read_only: self.volume.read_only,
-            volume: self.volume.identity.volume,
-            unit_bytes: self.volume.unit_bytes,
+            never_blocks: volume.never_blocks,
+            read_only: volume.read_only,
+            volume: volume.identity.volume,
+            unit_bytes: volume.unit_bytes,
             shares_extents: false,
-            file_length_max: self.volume.file_length_max,
+            file_length_max: volume.file_length_max,
         }
     }
 
     fn space(&self) -> Result<Space, Error> {
-        self.volume.may_wait("space");
-        let system = fstatvfs(self.volume.fence.root()).map_err(error)?;
+        self.volume().may_wait("space");
+        let volume = self.volume();
+        let system = fstatvfs(volume.fence.root()).map_err(error)?;
         let total_bytes = system.f_blocks.saturating_mul(system.f_frsize);
         let free_bytes = system.f_bavail.saturating_mul(system.f_frsize);
         let space = Space { total_bytes, free_bytes };
-        Ok(self.volume.quota.as_ref().map_or(space, |quota| quota.within(space)))
+        Ok(volume.quota.as_ref().map_or(space, |quota| quota.within(space)))
     }
 
     fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        self.volume.may_wait("resolve");
-        walk::resolve(&self.volume, path, usage, Wait::May)
+        self.volume().may_wait("resolve");
+        walk::resolve(&self.volume(), path, usage, Wait::May)
     }
 
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        match (self.volume.never_blocks, self.volume.is_local) {
-            (true, _) => walk::resolve(&self.volume, path, usage, Wait::May),
-            (false, true) => walk::resolve(&self.volume, path, usage, Wait::Never),
+        let volume = self.volume();
+        match (volume.never_blocks, volume.is_local) {
+            (true, _) => walk::resolve(&volume, path, usage, Wait::May),
+            (false, true) => walk::resolve(&volume, path, usage, Wait::Never),
             (false, false) => Err(Error::WouldBlock),
         }
     }
 
     fn above(&self) -> Vec<Identity> {
-        self.volume.above()
+        self.volume().above()
     }
 
     fn place_of(&self, path: &SharePath) -> Option<PathBuf> {
-        let mut place = self.volume.place_of(self.volume.fence.root())?;
+        let volume = self.volume();
+        let mut place = volume.place_of(volume.fence.root())?;
         for name in path.names() {
             place.push(b'/');
             place.extend_from_slice(&names::to_disk(name));
@@ -133,7 +156,7 @@ impl Store for DirectoryStore {
     }
 
     fn path_at(&self, place: &Path) -> Option<SharePath> {
-        let below = self.volume.below_root(place.as_os_str().as_bytes())?;
+        let below = self.volume().below_root(place.as_os_str().as_bytes())?;
         let mut path = SharePath::root();
         below
             .split(|byte| *byte == b'/')
@@ -143,27 +166,27 @@ impl Store for DirectoryStore {
     }
 
     fn watch(&self, path: &SharePath, reach: Reach, listener: Arc<dyn Listener>) -> Result<Option<Guard>, Error> {
-        self.volume.may_wait("watch");
-        foreign::watch(&self.volume, path, reach, listener).map(Some)
+        self.volume().may_wait("watch");
+        foreign::watch(&self.volume(), path, reach, listener).map(Some)
     }
 
     fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
-        self.volume.may_wait("create");
-        create::create(&self.volume, path, new)
+        self.volume().may_wait("create");
+        create::create(&self.volume(), path, new)
     }
 
     fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
-        self.volume.may_wait("rename");
-        rename::rename(&self.volume, from, to, expected, replace)
+        self.volume().may_wait("rename");
+        rename::rename(&self.volume(), from, to, expected, replace)
     }
 
     fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
-        self.volume.may_wait("link");
-        rename::link(&self.volume, from, to, expected, replace)
+        self.volume().may_wait("link");
+        rename::link(&self.volume(), from, to, expected, replace)
     }
 
     fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error> {
-        self.volume.may_wait("remove");
-        remove::remove(&self.volume, path, expected)
+        self.volume().may_wait("remove");
+        remove::remove(&self.volume(), path, expected)
     }
 }

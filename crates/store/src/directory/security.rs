@@ -1,6 +1,7 @@
 //! Security descriptors: kept as they are, in an attribute, or, where that has no room for one, in a side file.
 
 use rustix::fd::OwnedFd;
+use rustix::fs::fsync;
 use rustix::io::Errno;
 
 use crate::Error;
@@ -78,7 +79,9 @@ fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     let id = side::new_id()?;
     let fd = side::create(&file.volume, id)?;
     let subject = file.subject();
-    let written = data::write(&fd, descriptor, 0).map_err(error).and_then(|()| subject.save(SECURITY_SIDE, &id));
+    // The disk has the descriptor before anything leads to it.
+    let written = data::write(&fd, descriptor, 0).and_then(|()| fsync(&fd)).map_err(error);
+    let written = written.and_then(|()| side::sync(&file.volume)).and_then(|()| subject.save(SECURITY_SIDE, &id));
     match written {
         Ok(()) => subject.erase(SECURITY).map(|_| ()),
         Err(error) => {

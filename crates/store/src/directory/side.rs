@@ -7,7 +7,7 @@
 //! each has its own `.multilane`.
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -63,6 +63,14 @@ pub(super) fn open(volume: &Volume, id: Id) -> Result<OwnedFd, Error> {
         answer => answer,
     };
     opened.map_err(|errno| if errno == Errno::NOENT { Error::Gone } else { opening(errno) })
+}
+
+/// Has the disk know which side files there are.
+pub(super) fn sync(volume: &Volume) -> Result<(), Error> {
+    match folder(volume, false)? {
+        Some(folder) => fsync(folder).map_err(error),
+        None => Ok(()),
+    }
 }
 
 /// Removes a side file, if it is there.

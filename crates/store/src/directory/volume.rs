@@ -1,8 +1,8 @@
 //! What all nodes of one directory store share.
 
 use std::path::Path;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -14,6 +14,7 @@ use rustix::path::DecInt;
 use crate::directory::DirectoryOptions;
 use crate::directory::cache::Cache;
 use crate::directory::errno::error;
+use crate::directory::exclusive::Exclusive;
 use crate::directory::fence::Fence;
 use crate::directory::folder::{COARSE_TICK, identity, stat};
 use crate::directory::foreign::Foreign;
@@ -40,6 +41,9 @@ const EXT4_LENGTH_MAX: u64 = (16 << 40) - 4096;
 /// A path has at most 4095 bytes, so nothing lies deeper.
 const DEPTH_MAX: usize = 2048;
 
+/// Permissions without the bits that give a program its file's owner or group.
+const PERMISSIONS: u32 = 0o777;
+
 /// Allocation units are told to clients as some number of 512-byte sectors.
 const UNIT_BYTES_MIN: u32 = 512;
 const UNIT_BYTES_MAX: u32 = 1 << 20;
@@ -61,6 +65,10 @@ pub(super) struct Volume {
     pub(super) cache: Cache,
     pub(super) keep: Keep,
     pub(super) quota: Option<Quota>,
+    /// The permissions of new files and directories, where the share says what they are.
+    pub(super) file_mode: Option<Mode>,
+    pub(super) directory_mode: Option<Mode>,
+    _exclusive: Option<Arc<Exclusive>>,
     /// What listens to changes, while somebody does.
     pub(super) foreign: Mutex<Weak<Foreign>>,
     proc: Option<OwnedFd>,
@@ -75,19 +83,24 @@ impl Volume {
         let root_identity = identity(&root);
         let magic = fstatfs(fence.root()).map_err(error)?.f_type as u64 & 0xFFFF_FFFF;
         let system = fstatvfs(fence.root()).map_err(error)?;
+        let read_only = options.read_only || system.f_flag.contains(StatVfsMountFlags::RDONLY);
+        let exclusive = if read_only { None } else { Some(Exclusive::take(fence.root(), root_identity)?) };
         let never_blocks = MEMORY.contains(&magic);
         let is_local = never_blocks || LOCAL.contains(&magic);
         let proc_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let beside = options.attributes_beside_files || !has_attributes(fence.root());
         Ok(Volume {
             identity: root_identity,
-            read_only: options.read_only || system.f_flag.contains(StatVfsMountFlags::RDONLY),
+            read_only,
             never_blocks,
             is_local,
             file_length_max: if magic == EXT4 { EXT4_LENGTH_MAX } else { i64::MAX as u64 },
             unit_bytes: u32::try_from(system.f_frsize).unwrap_or(0).clamp(UNIT_BYTES_MIN, UNIT_BYTES_MAX),
             cache: Cache::new(if is_local { LOCAL_TICK } else { COARSE_TICK }),
             keep: if beside { Keep::Beside } else { Keep::InAttributes },
+            file_mode: options.file_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
+            directory_mode: options.directory_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
+            _exclusive: exclusive,
             quota: options.quota_bytes.map(|limit| Quota::measure(&fence, limit)).transpose()?,
             foreign: Mutex::default(),
             proc: open("/proc/self/fd", proc_flags, Mode::empty()).ok(),

@@ -54,6 +54,12 @@ pub(crate) fn directory_in(place: &Path, options: DirectoryOptions) -> Disk {
     Disk { store: Box::new(store), folder: Some(folder) }
 }
 
+/// What the reserved folder holds besides the lock of whoever serves the folder.
+pub(crate) fn kept_beside(disk: &Disk) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(disk.folder().join(".multilane")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).filter(|path| !path.ends_with("lock")).collect()
+}
+
 pub(crate) fn path(text: &str) -> SharePath {
     SharePath::parse(text).unwrap()
 }

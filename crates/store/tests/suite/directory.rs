@@ -17,7 +17,7 @@ fn options() -> DirectoryOptions {
 #[test]
 fn side_files_go_with_their_stream_or_file() {
     let disk = directory();
-    let count = || fs::read_dir(disk.folder().join(".multilane")).map_or(0, Iterator::count);
+    let count = || kept_beside(&disk).len();
     let large = |name: &str| {
         let node = disk.file(name, b"");
         node.create_stream("a").unwrap().write_at(&[1; 5000], 0).unwrap();
@@ -51,7 +51,7 @@ fn side_files_go_with_their_stream_or_file() {
 #[test]
 fn what_is_kept_outside_files_goes_with_them() {
     let disk = beside();
-    let count = || fs::read_dir(disk.folder().join(".multilane")).map_or(0, Iterator::count);
+    let count = || kept_beside(&disk).len();
     let node = disk.file("file", b"");
     node.change(&Changes { attributes: Some(0x3), ..Changes::default() }).unwrap();
     node.set_extended("author", b"me").unwrap();

@@ -182,6 +182,7 @@ fn too_long_a_name_or_path_is_invalid() {
 fn a_reserved_folder_that_leads_outside_is_not_used() {
     let disk = directory();
     let outside = tempfile::tempdir().unwrap();
+    fs::remove_dir_all(disk.folder().join(".multilane")).unwrap();
     symlink(outside.path(), disk.folder().join(".multilane")).unwrap();
     let node = disk.file("file", b"data");
     let stream = node.create_stream("s").unwrap();
@@ -200,7 +201,7 @@ fn a_link_in_place_of_a_side_file_is_not_followed() {
     let stream = disk.file("file", b"").create_stream("s").unwrap();
     stream.write_at(&[1; 5000], 0).unwrap();
     drop(stream);
-    let side = fs::read_dir(disk.folder().join(".multilane")).unwrap().next().unwrap().unwrap().path();
+    let side = kept_beside(&disk).remove(0);
     fs::remove_file(&side).unwrap();
     symlink(outside.path(), &side).unwrap();
     let (_, stream) = disk.node("file").stream("s").unwrap().unwrap();

@@ -11,4 +11,5 @@ mod fence;
 mod model;
 mod ram;
 mod replace;
+mod served;
 mod watch;

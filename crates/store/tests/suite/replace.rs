@@ -165,7 +165,7 @@ fn a_replaced_file_takes_what_stands_beside_it_along() {
             disk.remove("taken").unwrap();
             let _ = disk.remove("file");
         }
-        let left: Vec<_> = fs::read_dir(disk.folder().join(".multilane")).unwrap().collect();
+        let left = kept_beside(&disk);
         assert!(left.is_empty(), "{left:?}");
     }
 }

@@ -70,7 +70,7 @@ fn names_and_data_in_a_directory_are_heard_of() {
         fs::write(root.join("a"), b"1").unwrap();
         fs::rename(root.join("a"), root.join("b")).unwrap();
         fs::rename(root.join("b"), root.join("d/b")).unwrap();
-        fs::write(root.join(".multilane"), b"").unwrap();
+        fs::rename(root.join(".multilane"), root.join(".MULTILANE")).unwrap();
         fs::write(root.join("end"), b"").unwrap();
         let all = until(&heard, "+end");
         assert_eq!(all, ["+d/", "+a", ">b a", "-b", "+end"]);

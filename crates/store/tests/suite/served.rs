@@ -1,0 +1,88 @@
+//! Who serves a folder, and which folder is served.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use crate::common::*;
+use rustix::fs::{FlockOperation, flock};
+use store::{DirectoryOptions, DirectoryStore, Error, Kind, NewNode, Resolved, Store, Use};
+
+/// Locks a folder as another process would.
+fn serve_elsewhere(folder: &std::path::Path) -> fs::File {
+    let reserved = folder.join(".multilane");
+    fs::create_dir_all(&reserved).unwrap();
+    fs::write(reserved.join("lock"), "4242\n").unwrap();
+    let lock = fs::OpenOptions::new().write(true).open(reserved.join("lock")).unwrap();
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+    lock
+}
+
+#[test]
+fn a_folder_that_another_server_has_is_refused_with_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("a/b");
+    fs::create_dir_all(&inner).unwrap();
+    let lock = serve_elsewhere(folder.path());
+    for served in [folder.path(), &inner] {
+        assert_eq!(DirectoryStore::open(served, Default::default()).err(), Some(Error::Served(4242)));
+    }
+    let read_only = DirectoryOptions { read_only: true, ..Default::default() };
+    assert!(DirectoryStore::open(folder.path(), read_only).is_ok(), "who only reads is in nobody's way");
+    drop(lock);
+    assert!(DirectoryStore::open(folder.path(), Default::default()).is_ok());
+}
+
+#[test]
+fn one_server_has_a_folder_as_often_as_it_likes() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("a");
+    fs::create_dir(&inner).unwrap();
+    let open = |path: &std::path::Path| DirectoryStore::open(path, Default::default()).unwrap();
+    let stores = (open(folder.path()), open(folder.path()), open(&inner));
+    let locked = || {
+        let file = fs::File::open(folder.path().join(".multilane/lock")).unwrap();
+        flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+    };
+    drop(stores.0);
+    assert!(locked(), "the other store still has it");
+    drop(stores.1);
+    assert!(!locked());
+    assert_eq!(fs::read_to_string(inner.join(".multilane/lock")).unwrap().trim(), std::process::id().to_string());
+}
+
+#[test]
+fn new_files_are_for_the_server_alone_unless_the_share_says_otherwise() {
+    let mode = |disk: &Disk, name: &str| fs::metadata(disk.folder().join(name)).unwrap().mode() & 0o7777;
+    let open = DirectoryOptions { file_mode: Some(0o4664), directory_mode: Some(0o777), ..Default::default() };
+    for (options, file, directory) in [(DirectoryOptions::default(), 0o600, 0o700), (open, 0o664, 0o777)] {
+        let disk = directory_in(&std::env::temp_dir(), options);
+        disk.file("file", b"");
+        disk.directory("directory");
+        let described = NewNode { kind: Kind::File, attributes: 0x22, security: Some(b"descriptor") };
+        disk.store.create(&path("described"), described).unwrap();
+        assert_eq!((mode(&disk, "file"), mode(&disk, "described"), mode(&disk, "directory")), (file, file, directory));
+        fs::set_permissions(disk.folder().join("file"), fs::Permissions::from_mode(0o640)).unwrap();
+        disk.node("file").write_at(b"x", 0).unwrap();
+        assert_eq!(mode(&disk, "file"), 0o640, "what is there keeps its own");
+    }
+}
+
+#[test]
+fn a_folder_that_was_made_anew_is_served_and_what_is_open_stays() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("share");
+    fs::create_dir(&folder).unwrap();
+    let store = DirectoryStore::open(&folder, Default::default()).unwrap();
+    let held = store.create(&path("old"), new(Kind::File)).unwrap();
+    held.write_at(b"old", 0).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("new"), "new").unwrap();
+    assert!(store.resolve(&path("new"), Use::Read).is_err());
+    store.follow(&folder).unwrap();
+    assert!(matches!(store.resolve(&path("NEW"), Use::Read), Ok(Resolved::Found { .. })));
+    assert!(matches!(store.resolve(&path("old"), Use::Read), Ok(Resolved::Missing { .. })));
+    assert_eq!(read_all(&*held), b"old");
+    store.create(&path("made"), new(Kind::File)).unwrap();
+    assert!(folder.join("made").exists());
+}
