@@ -51,7 +51,7 @@ impl Wait {
 
     /// The same for a request, which may be cancelled meanwhile. An open's place is its own until it is in.
     pub(crate) async fn end_for(mut self, context: &Context) -> Result<Option<Standing>, Refusal> {
-        // In the middle of a chain there is no interim answer: the client has to be patient.
+        // In the middle of a chain only CREATE has an interim answer: else the client has to be patient.
         let _ = context.in_flight.announce_wait();
         tokio::select! {
             biased;

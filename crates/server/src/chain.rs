@@ -247,7 +247,9 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
                 match request.take_turn(&context) {
                     Err(status) => Err(status.into()),
                     Ok(_) if last > 0 && answers > ANSWERS_BYTES_MAX => Err(Status::INSUFFICIENT_RESOURCES.into()),
-                    Ok(_counted) if position == last => request.run_last(&context, message, &mut stitch, &chain).await,
+                    Ok(_counted) if position == last || request.may_wait_in_the_middle() => {
+                        request.run_waiting(&context, message, &mut stitch, &chain).await
+                    }
                     Ok(_counted) => command::dispatch(&context, request.header.command, message).await,
                 }
             }
@@ -379,8 +381,14 @@ impl Request {
         }
     }
 
-    /// Runs the last request of a chain: only it may be answered late, and then gets an interim answer.
-    async fn run_last(&self, context: &Context, message: &[u8], stitch: &mut Stitch, chain: &Chain) -> Outcome {
+    /// True for what may be answered late though more of its chain follows, which waits with it: a CREATE that others have to make way for, as
+    /// with Windows (note 266).
+    fn may_wait_in_the_middle(&self) -> bool {
+        self.header.command == Command::CREATE
+    }
+
+    /// Runs what may be answered late, and then gets an interim answer (3.3.5.2.7.2): what comes before it in its chain is answered with that.
+    async fn run_waiting(&self, context: &Context, message: &[u8], stitch: &mut Stitch, chain: &Chain) -> Outcome {
         let command = command::dispatch(context, self.header.command, message);
         tokio::pin!(command);
         let waiting = context.connection.in_flight.enter(&context.in_flight);

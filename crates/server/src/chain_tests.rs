@@ -7,16 +7,22 @@ use tokio::task::LocalSet;
 use tokio::time::sleep;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
+use wire::command::close::CloseRequest;
+use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, OplockLevel, ShareAccess};
+use wire::command::echo::EchoRequest;
+use wire::command::flush::FlushRequest;
+use wire::command::oplock_break::{OplockBreak, OplockBreakRequest};
 use wire::command::query_directory::QueryDirectoryRequest;
 use wire::fscc::FileClass;
-use wire::header::Route;
-use wire::ids::Command;
+use wire::header::{Flags, Route};
+use wire::ids::{Command, FileId, Guid};
 use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
+use crate::pipeline;
 use crate::pool::Pool;
-use crate::testing::{Peer, server};
+use crate::testing::{Peer, Terms, chained, headers, server};
 
 /// A client whose listing waits for a pool that works when it is told to.
 async fn waiting_listing() -> (Arc<Shared>, Peer) {
@@ -64,6 +70,72 @@ async fn a_client_hears_of_a_store_that_does_not_answer_before_it_gives_up() {
         let answer = peer.receive().await;
         assert_eq!((answer.status(), answer.header.credits), (Status::SUCCESS, 0));
         assert!(matches!(answer.header.route, Route::Async(_)));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// A client that keeps what it wrote to "file" to itself, and another that opens, looks at and closes it in one chain.
+async fn chain_behind_a_break() -> (Peer, FileId, Peer) {
+    let server = server(Signing::Required);
+    let mut holder = Peer::sign_in(&server).await;
+    let held = holder.create("file", |request| request.oplock_level = OplockLevel::BATCH).await;
+    let held = CreateResponse::decode(&held.message).unwrap().file_id;
+    let mut other = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
+    let name = utf16_bytes("file");
+    let create = CreateRequest {
+        desired_access: wire::security::access::FILE_ALL.into(),
+        share_access: ShareAccess(7),
+        disposition: CreateDisposition::OPEN,
+        name: Utf16::new(&name).unwrap(),
+        ..CreateRequest::default()
+    };
+    let mut parts = vec![other.message(Command::ECHO, |body| EchoRequest.encode(body))];
+    parts.push(other.message(Command::CREATE, |body| create.encode(body)));
+    other.flags = Flags::RELATED_OPERATIONS;
+    let flush = FlushRequest { file_id: FileId::ANY, ..FlushRequest::default() };
+    parts.push(other.message(Command::FLUSH, |body| flush.encode(body)));
+    let close = CloseRequest { file_id: FileId::ANY, ..CloseRequest::default() };
+    parts.push(other.message(Command::CLOSE, |body| close.encode(body)));
+    other.flags = Flags::NONE;
+    let mut frame = chained(parts, |_, message| other.sign(message));
+    other.process(&mut frame).unwrap();
+    tokio::task::yield_now().await;
+    (holder, held, other)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_waits_in_the_middle_of_a_chain_gets_an_interim_answer() {
+    let test = async {
+        let (mut holder, held, other) = chain_behind_a_break().await;
+        let interim = headers(&other.take_frame().expect("the client is told that it has to wait"));
+        assert_eq!([interim[0].status, interim[1].status], [Status::SUCCESS, Status::PENDING]);
+        assert!(matches!(interim[1].route, Route::Async(_)) && interim[1].credits > 0);
+        pipeline::open_post(&holder.connection);
+        assert_eq!(holder.receive().await.header.command, Command::OPLOCK_BREAK);
+        let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id: held });
+        assert_eq!(holder.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await.status(), Status::SUCCESS);
+        let last = headers(&other.receive().await.message);
+        assert_eq!(
+            last.iter().map(|header| header.command).collect::<Vec<_>>(),
+            [Command::CREATE, Command::FLUSH, Command::CLOSE]
+        );
+        assert!(last.iter().all(|header| header.status == Status::SUCCESS));
+        assert!(matches!(last[0].route, Route::Async(_)) && last[0].credits == 0);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_waits_in_the_middle_of_a_chain_can_be_cancelled() {
+    let test = async {
+        let (_holder, _, mut other) = chain_behind_a_break().await;
+        let interim = headers(&other.take_frame().unwrap());
+        let next = std::mem::replace(&mut other.message_id, interim[1].message_id.0);
+        let mut cancel = other.message(Command::CANCEL, |body| EchoRequest.encode(body));
+        other.message_id = next;
+        other.process(&mut cancel).unwrap();
+        let last = headers(&other.receive().await.message);
+        assert!(last.len() == 3 && last.iter().all(|header| header.status == Status::CANCELLED));
     };
     LocalSet::new().run_until(test).await;
 }

@@ -39,7 +39,7 @@ impl InFlight {
     }
 
     /// Asks for an interim answer at once: the request waits for something that another client does. Refused where more of its chain
-    /// follows, which would have to wait with it; Windows answers so too.
+    /// follows, which would have to wait with it, unless it is a CREATE; Windows answers so too.
     pub(crate) fn announce_wait(&self) -> Result<(), Status> {
         if !self.entered.get() {
             return Err(Status::INTERNAL_ERROR);
@@ -48,7 +48,7 @@ impl InFlight {
         Ok(())
     }
 
-    /// True where the request may be answered late: no more of its chain follows.
+    /// True where the request may be answered late: no more of its chain follows, or it is a CREATE.
     pub(crate) fn may_wait(&self) -> bool {
         self.entered.get()
     }

@@ -23,7 +23,7 @@ use wire::{Utf16, codec::utf16_bytes};
 
 use crate::Shared;
 use crate::admin::Signing;
-use crate::testing::{OTHER_USER, Peer, Terms, server};
+use crate::testing::{OTHER_USER, Peer, Terms, chained, headers, server};
 
 /// Of two users' sessions that share a connection, what the one who speaks is not.
 struct Member {
@@ -82,33 +82,6 @@ fn seal_with(keys: &secure::kdf::SessionKeys, session: SessionId, messages: &[u8
     let nonce = NonceRange::empty().draw(&NonceSpace::new()).unwrap();
     keys.sealer().unwrap().seal(&mut frame, session, nonce).unwrap();
     frame
-}
-
-/// Joins messages of one frame; each is signed by `sign` when it stands where it belongs.
-fn chained(mut messages: Vec<Vec<u8>>, sign: impl Fn(usize, &mut [u8])) -> Vec<u8> {
-    let last = messages.len() - 1;
-    for (position, message) in messages.iter_mut().enumerate() {
-        if position < last {
-            message.resize(message.len().next_multiple_of(8), 0);
-            let length = message.len() as u32;
-            message[20..24].copy_from_slice(&length.to_le_bytes());
-        }
-        sign(position, message);
-    }
-    messages.concat()
-}
-
-/// The headers of the responses in one frame.
-fn headers(frame: &[u8]) -> Vec<Header> {
-    let (mut headers, mut rest) = (Vec::new(), frame);
-    loop {
-        let header = Header::decode(rest).unwrap();
-        headers.push(header);
-        match header.next_command as usize {
-            0 => return headers,
-            next => rest = &rest[next..],
-        }
-    }
 }
 
 /// The victim's session lives, and its file is what it was, as its user sees it elsewhere.
