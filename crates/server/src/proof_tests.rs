@@ -1,5 +1,7 @@
 //! A message is carried out in the session that it proves, on the channel that granted its message id, and in no other.
 
+mod adversary;
+
 use std::sync::Arc;
 
 use secure::seal::{NonceRange, NonceSpace};
@@ -7,16 +9,19 @@ use secure::sign::SigningAlgorithm;
 use tokio::task::LocalSet;
 use wire::command::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateDisposition, CreateRequest, ShareAccess};
+use wire::command::create::{CreateDisposition, CreateRequest, OplockLevel, ShareAccess};
 use wire::command::echo::EchoRequest;
 use wire::command::logoff::LogoffRequest;
+use wire::command::oplock_break::{LeaseBreak, OplockBreakRequest};
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::session_setup::{SessionSetupFlags, SessionSetupRequest};
 use wire::command::tree_connect::TreeConnectRequest;
 use wire::command::write::WriteRequest;
+use wire::context::create::{CreateContextsBuilder, name};
+use wire::context::lease::{Lease, LeaseState};
 use wire::fscc::FileClass;
 use wire::header::{Flags, Header, Route};
-use wire::ids::{Command, FileId, MessageId, SessionId, TreeId};
+use wire::ids::{Command, FileId, Guid, MessageId, SessionId, TreeId};
 use wire::status::Status;
 use wire::transform::TRANSFORM_HEADER_LENGTH;
 use wire::{Utf16, codec::utf16_bytes};
@@ -356,4 +361,49 @@ async fn what_is_related_to_no_open_has_none_whatever_it_names() {
     let answers = headers(&peer.take_frame().unwrap());
     assert_eq!([answers[0].status, answers[1].status], [Status::SUCCESS, Status::FILE_CLOSED]);
     assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn a_lease_break_is_acknowledged_by_who_has_an_open_under_the_lease() {
+    LocalSet::new().run_until(acknowledge_for_others()).await;
+}
+
+async fn acknowledge_for_others() {
+    let server = server(Signing::Required);
+    let mut victim = Peer::sign_in(&server).await;
+    let lease_key = Guid([7; 16]);
+    let lease_state = LeaseState::READ_CACHING | LeaseState::WRITE_CACHING | LeaseState::HANDLE_CACHING;
+    let lease = Lease { lease_key, lease_state, ..Lease::default() }.to_bytes();
+    let mut builder = CreateContextsBuilder::new();
+    builder.add(name::LEASE, &lease);
+    let contexts = builder.contexts().as_bytes().to_vec();
+    let opened = victim.create_edited("file", &contexts, |request| request.oplock_level = OplockLevel::LEASE).await;
+    assert_eq!(opened.status(), Status::SUCCESS);
+    let mut other = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
+    let mut cause = other.message(Command::CREATE, |body| wanted_file("file", body));
+    other.process(&mut cause).unwrap();
+    assert_eq!(other.receive().await.status(), Status::PENDING);
+    // Another user of the same machine, which has one ClientGuid.
+    let mut thief = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..Terms::default() }).await;
+    let answer = OplockBreakRequest::Lease(LeaseBreak { lease_key, lease_state: LeaseState::NONE });
+    let refused = thief.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
+    assert_eq!(refused.status(), Status::OBJECT_NAME_NOT_FOUND);
+    assert!(other.take_frame().is_none(), "it waits for who holds the lease");
+    // Another session of the same user and client speaks for it.
+    let mut again = Peer::sign_in(&server).await;
+    let taken = again.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
+    assert_eq!(taken.status(), Status::SUCCESS);
+    assert_eq!(other.receive().await.status(), Status::SUCCESS);
+}
+
+fn wanted_file(name: &str, body: &mut Vec<u8>) {
+    let name = utf16_bytes(name);
+    let create = CreateRequest {
+        desired_access: wire::security::access::FILE_ALL.into(),
+        share_access: ShareAccess(7),
+        disposition: CreateDisposition::OPEN_IF,
+        name: Utf16::new(&name).unwrap(),
+        ..CreateRequest::default()
+    };
+    create.encode(body);
 }

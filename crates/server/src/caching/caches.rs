@@ -188,6 +188,12 @@ impl Caches {
         Ok(state)
     }
 
+    /// The opens under a lease.
+    pub(crate) fn holders_of(&self, id: LeaseId) -> Vec<Holder> {
+        let of_lease = self.grants.iter().filter(|grant| grant.lease_id() == Some(id));
+        of_lease.flat_map(|grant| grant.holders.iter().cloned()).collect()
+    }
+
     /// True where the break of a lease is not over.
     pub(crate) fn is_breaking(&self, id: LeaseId) -> bool {
         self.grants.iter().any(|grant| grant.lease_id() == Some(id) && grant.breaking.is_some())

@@ -16,6 +16,7 @@ use crate::Shared;
 use crate::open::{FileOpen, Open, OpenId};
 use crate::pool::Turn;
 use crate::session::{OPENS_MAX, Session};
+use crate::user::User;
 
 /// Opens that wait for their clients at a time; past it a lost open closes. As many as one client may have.
 const WAITING_MAX: usize = OPENS_MAX;
@@ -114,6 +115,11 @@ fn one_less<K>(entry: Entry<'_, K, usize>) {
 }
 
 impl Durables {
+    /// True where an open waits for this user's client.
+    pub(crate) fn waits_for(&self, id: OpenId, user: &User) -> bool {
+        self.waiting.lock().opens.get(&id).is_some_and(|waiting| waiting.open.user.is_same(user))
+    }
+
     /// Keeps what of a session's opens outlives it, and gives the rest, for closing. An open that is kept has a line that leads
     /// nowhere.
     #[must_use]

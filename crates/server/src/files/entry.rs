@@ -14,7 +14,7 @@ use super::state::FileState;
 use crate::access;
 use crate::breaks::Wait;
 use crate::budget::Budget;
-use crate::caching::{Actor, Granted, Held, LeaseId, Notice, NoticeKind, Operation};
+use crate::caching::{Actor, Granted, Held, Holder, LeaseId, Notice, NoticeKind, Operation};
 use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
 use crate::open::OpenId;
 
@@ -236,6 +236,11 @@ impl FileEntry {
         state.wake();
         self.note_caches(&state);
         answer
+    }
+
+    /// The opens under a lease.
+    pub(crate) fn holders_of(&self, id: LeaseId) -> Vec<Holder> {
+        self.state.lock().caches.holders_of(id)
     }
 
     /// Acknowledges the break of a lease.
