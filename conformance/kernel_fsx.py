@@ -12,11 +12,12 @@ import os
 import random
 import re
 import shlex
+import signal
 import sys
 
 from conformance import guest, known, multilane, packages, uml
 from conformance.report import Report, Skip, expect
-from conformance.server import Wanted, serving
+from conformance.server import Wanted, end_with_everything, serving
 
 NAME = "kernel_fsx"
 MINUTES = 3
@@ -77,6 +78,11 @@ def listening(kind, card):
         def command(self):
             words = super().command()
             return [*words, "--listen", f"{card.host}:{self.port}"] if card else words
+
+        def unmount(self):
+            # Where this program is ended by a signal nobody else takes the card away.
+            if card:
+                card.remove()
     return Listening
 
 
@@ -96,6 +102,8 @@ def main():
     parser = argparse.ArgumentParser(prog="conformance.kernel_fsx", description=__doc__.split("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"how long it works in all ({MINUTES})")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, end_with_everything)
+    signal.signal(signal.SIGINT, end_with_everything)
     report = Report(known.read(multilane.Multilane))
     try:
         run(multilane.Multilane, report, arguments, arguments.minutes)

@@ -78,6 +78,9 @@ class Server:
         """Ids of processes that serve for this server and are no descendants of it."""
         return []
 
+    def unmount(self):
+        """Gives back what was mounted below the server's folder, whatever state it is in."""
+
     # The process.
 
     @property
@@ -127,6 +130,7 @@ class Server:
 
     def remove(self):
         self.stop()
+        self.unmount()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def answers(self):
@@ -176,6 +180,7 @@ def end_with_everything(signal_number, _):
     kill(descendants(os.getpid()))
     for server in _serving:
         kill(server.strays())
+        server.unmount()
         shutil.rmtree(server.folder, ignore_errors=True)
     os._exit(128 + signal_number)
 

@@ -10,6 +10,7 @@ import csv
 import os
 import pathlib
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from conformance.loop_disk import LoopDisk  # noqa: E402
 from conformance.py_smbprotocol import REQUIREMENTS  # noqa: E402
 from conformance.relay import Cutter  # noqa: E402
 from conformance.report import Report, Skip, expect  # noqa: E402
-from conformance.server import Wanted, serving  # noqa: E402
+from conformance.server import Wanted, end_with_everything, serving  # noqa: E402
 
 NAME = "soak"
 SHARE, FREEZING = "soak", "freezing"
@@ -83,10 +84,9 @@ def with_disk(kind):
                 self.no_disk = reason
             super().prepare()
 
-        def remove(self):
+        def unmount(self):
             if self.disk:
                 self.disk.unmount()
-            super().remove()
     return WithDisk
 
 
@@ -321,6 +321,8 @@ def main():
     parser.add_argument("--seed", type=int, help="of an earlier run")
     parser.add_argument("--csv", type=pathlib.Path, default=packages.ROOT / "target" / "soak.csv", help="where the samples go")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, end_with_everything)
+    signal.signal(signal.SIGINT, end_with_everything)
     report = Report(known.read(multilane.Multilane))
     try:
         run(multilane.Multilane, report, arguments, arguments.minutes, arguments.seed, arguments.csv)

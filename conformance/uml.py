@@ -49,6 +49,9 @@ class Card:
         return self
 
     def __exit__(self, *_):
+        self.remove()
+
+    def remove(self):
         with contextlib.suppress(OSError):
             subprocess.run(["ip", "link", "delete", self.name], stderr=subprocess.DEVNULL)
 

@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ from conformance.bench.bounds.memory import Watch  # noqa: E402
 from conformance.bench.run import line, machine  # noqa: E402
 from conformance.loop_disk import LoopDisk  # noqa: E402
 from conformance.py_smbprotocol import REQUIREMENTS  # noqa: E402
-from conformance.server import Wanted, serving  # noqa: E402
+from conformance.server import Wanted, end_with_everything, serving  # noqa: E402
 
 SHARE = "bounds"
 ALONE_SECONDS = 3
@@ -66,6 +67,8 @@ class Seen:
 def main():
     arguments = parsed()
     within_environment()
+    signal.signal(signal.SIGTERM, end_with_everything)
+    signal.signal(signal.SIGINT, end_with_everything)
     from conformance.bench.bounds import cases  # noqa: F401, they register themselves
     if arguments.binary:
         os.environ["MULTILANE_BINARY"] = str(arguments.binary.resolve())
@@ -109,10 +112,9 @@ def placed(kind, case):
             limit = ["prlimit", f"--nofile={case.descriptors}:{case.descriptors}", "--"] if case.descriptors else []
             return [*limit, *super().command()]
 
-        def remove(self):
+        def unmount(self):
             if self.disk:
                 self.disk.unmount()
-            super().remove()
     return Placed
 
 
