@@ -29,6 +29,7 @@ from conformance.report import Report, Skip, expect  # noqa: E402
 from conformance.server import Wanted, end_with_everything, serving  # noqa: E402
 
 NAME = "soak"
+MINUTES = 1.5
 SHARE, FREEZING = "soak", "freezing"
 CUT_CHANCE = 0.01                  # of each connection, each second
 FREEZE_EVERY_SECONDS = (20, 60)
@@ -51,7 +52,7 @@ LOST, COMMAND_ATTEMPTS = ("cannot connect", "connection", "timed out"), 4
 LINE = "▁▂▃▄▅▆▇█"
 
 
-def run(kind, report, options, minutes=2, seed=None, out=None):
+def run(kind, report, options, minutes=MINUTES, seed=None, out=None):
     if kind.kind != "multilane":
         raise Skip("the soak is of our server")
     seed = random.randrange(1 << 30) if seed is None else seed
@@ -317,7 +318,7 @@ def written(samples, path):
 
 def main():
     parser = argparse.ArgumentParser(prog="conformance.soak", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--minutes", type=float, default=2)
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"how long it works ({MINUTES})")
     parser.add_argument("--seed", type=int, help="of an earlier run")
     parser.add_argument("--csv", type=pathlib.Path, default=packages.ROOT / "target" / "soak.csv", help="where the samples go")
     arguments = parser.parse_args()
