@@ -1,5 +1,7 @@
 //! Who may do what, as clients see it: each way into a file, stream or folder asks the same (`authorization.rs`).
 
+mod model;
+
 use std::sync::Arc;
 
 use store::{Kind, NewNode, Node, RamStore, Resolved, SharePath, Store, Use};

@@ -103,12 +103,22 @@ fn granted(descriptor: &SecurityDescriptor, token: &Token<'_>, searched: u32, ma
     granted
 }
 
-/// An OWNER RIGHTS entry takes the place of what an owner may do implicitly.
+/// An OWNER RIGHTS entry takes the place of what an owner may do implicitly, whether or not its condition holds.
 fn limits_owner(dacl: &Acl) -> bool {
-    dacl.aces.iter().filter(|ace| is_effective(ace)).any(|ace| match effect(ace) {
-        Effect::Allow(_, sid) | Effect::Deny(_, sid) => sid == Sid::OWNER_RIGHTS,
-        Effect::None => false,
+    dacl.aces.iter().filter(|ace| is_effective(ace) && is_about_access(ace.kind)).any(|ace| {
+        let meant = ace.mask_and_sid();
+        meant.is_some_and(|(_, sid)| sid == Sid::OWNER_RIGHTS)
     })
+}
+
+fn is_about_access(kind: AceKind) -> bool {
+    matches!(
+        kind,
+        AceKind::ACCESS_ALLOWED
+            | AceKind::ACCESS_DENIED
+            | AceKind::ACCESS_ALLOWED_CALLBACK
+            | AceKind::ACCESS_DENIED_CALLBACK
+    )
 }
 
 fn is_effective(ace: &Ace) -> bool {
@@ -186,6 +196,15 @@ mod tests {
         assert_eq!(ask(&limited, &[user(2)], READ_DATA), Err(Refusal::AccessDenied));
         let inherit_only = Ace::allow(Sid::OWNER_RIGHTS, 0, AceFlags::INHERIT_ONLY | AceFlags::OBJECT_INHERIT);
         assert_eq!(ask(&descriptor(user(1), vec![inherit_only]), &[user(1)], WRITE_DAC), Ok(WRITE_DAC));
+    }
+
+    #[test]
+    fn a_conditional_entry_for_the_owner_limits_it_too() {
+        let mut body = READ_DATA.to_le_bytes().to_vec();
+        Sid::OWNER_RIGHTS.encode(&mut body);
+        let conditional =
+            Ace { kind: AceKind::ACCESS_ALLOWED_CALLBACK, flags: AceFlags::NONE, body: AceBody::Opaque(body) };
+        assert_eq!(ask(&descriptor(user(1), vec![conditional]), &[user(1)], MAXIMUM_ALLOWED), Ok(0));
     }
 
     #[test]
