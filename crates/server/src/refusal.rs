@@ -11,18 +11,20 @@ pub(crate) struct Refusal {
     pub(crate) status: Status,
     /// ErrorData of the ERROR response (MS-SMB2 2.2.2), empty for most.
     pub(crate) data: Vec<u8>,
+    /// What this machine or its disk lacks, for the log.
+    pub(crate) fault: Option<Error>,
 }
 
 impl Refusal {
     /// BUFFER_TOO_SMALL with the length that would do (2.2.2.2.1).
     pub(crate) fn too_small(needed_bytes: u32) -> Self {
-        Refusal { status: Status::BUFFER_TOO_SMALL, data: needed_bytes.to_le_bytes().to_vec() }
+        Refusal { status: Status::BUFFER_TOO_SMALL, data: needed_bytes.to_le_bytes().to_vec(), fault: None }
     }
 }
 
 impl From<Status> for Refusal {
     fn from(status: Status) -> Self {
-        Refusal { status, data: Vec::new() }
+        Refusal { status, data: Vec::new(), fault: None }
     }
 }
 
@@ -43,11 +45,13 @@ impl From<secure::RandomFault> for Refusal {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        if let Error::Io(number) = error {
-            tracing::warn!(number, "the store failed; the client was told so");
-        }
-        status_of(error).into()
+        Refusal { status: status_of(error), data: Vec::new(), fault: is_fault(error).then_some(error) }
     }
+}
+
+/// True for what the machine or its disk cannot do, whoever asks.
+fn is_fault(error: Error) -> bool {
+    matches!(error, Error::Io(_) | Error::Full | Error::TooManyOpen | Error::NoMemory | Error::ReadOnly)
 }
 
 /// What a client is told of a fault or refusal of the store.

@@ -26,9 +26,24 @@ use wire::status::Status;
 
 use crate::connection::Connection;
 use crate::context::{Context, Outcome, Reply};
+use crate::refusal::Refusal;
 
-/// Decodes a request and hands it to its command.
+/// Decodes a request and hands it to its command. What the machine or a disk could not do for it is in the log.
 pub(crate) async fn dispatch(context: &Context, command: Command, bytes: &[u8]) -> Outcome {
+    let outcome = hand_over(context, command, bytes).await;
+    if let Err(Refusal { fault: Some(fault), .. }) = &outcome {
+        let share = context.tree().map(|tree| tree.share.to_string()).unwrap_or_default();
+        let path = match command {
+            Command::CREATE => message::create::CreateRequest::decode(bytes).ok().and_then(|asked| asked.name.decode()),
+            _ => context.file().ok().map(|(_, file)| file.name()),
+        };
+        let path = path.unwrap_or_default();
+        tracing::warn!(%fault, share, path, command = ?command, "this machine failed a request");
+    }
+    outcome
+}
+
+async fn hand_over(context: &Context, command: Command, bytes: &[u8]) -> Outcome {
     match command {
         Command::NEGOTIATE => negotiate::handle(context, bytes),
         Command::SESSION_SETUP => session_setup::handle(context, bytes).await,

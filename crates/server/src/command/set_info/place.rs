@@ -65,6 +65,10 @@ impl Place {
         }
         let read_only = taken.metadata()?.attributes & FileAttributes::READONLY.0 != 0;
         let guarded = read_only && !flags.contains(RenameFlags::IGNORE_READONLY_ATTRIBUTE);
+        // MS-FSA 2.1.5.15.12 says ACCESS_DENIED of every directory; programs that were made for POSIX want to know of a full one.
+        if taken.kind() == Kind::Directory && own.kind() == Kind::Directory && !taken.is_empty()? {
+            return Err(Status::DIRECTORY_NOT_EMPTY.into());
+        }
         if taken.kind() == Kind::Directory || guarded {
             return Err(Status::ACCESS_DENIED.into());
         }

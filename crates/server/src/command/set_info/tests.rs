@@ -113,6 +113,19 @@ async fn directories_with_opens_below_stay_where_they_are() {
 }
 
 #[tokio::test]
+async fn a_directory_does_not_take_the_place_of_another_and_says_why() {
+    let mut peer = peer().await;
+    let directory = peer.open_directory("dir").await;
+    let taken = peer.open_directory("taken").await;
+    assert_eq!(rename(&mut peer, directory, "taken", true).await, Status::ACCESS_DENIED);
+    let file = peer.open("taken\\file").await;
+    peer.close(file).await;
+    peer.close(taken).await;
+    assert_eq!(rename(&mut peer, directory, "taken", false).await, Status::OBJECT_NAME_COLLISION);
+    assert_eq!(rename(&mut peer, directory, "taken", true).await, Status::DIRECTORY_NOT_EMPTY);
+}
+
+#[tokio::test]
 async fn whoever_may_delete_the_directory_is_in_the_way_of_new_names() {
     let mut peer = peer().await;
     let directory = peer.open_directory("dir").await;
