@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use wire::security::Sid;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Charge};
+use crate::capacity::Capacity;
 
 /// Bytes that all peers together make the server hold.
 const SERVER_BYTES: u64 = 2 << 30;
@@ -17,9 +18,18 @@ const USER_BYTES: u64 = 192 << 20;
 /// Bytes of names that one user's listings hold: those that find no room go on without.
 const LISTINGS_BYTES: u64 = 32 << 20;
 
+/// Bytes that an open is taken to cost: its own, its file's and its node's, and its places in tables.
+const OPEN_BYTES: u64 = 2 << 10;
+/// Bytes that a session is taken to cost.
+const SESSION_BYTES: u64 = 4 << 10;
+/// Bytes that a tree connect is taken to cost.
+const TREE_BYTES: u64 = 512;
+
 /// The server's budgets.
 pub(crate) struct Budgets {
     server: Arc<Budget>,
+    opens: Arc<Budget>,
+    capacity: Capacity,
     strangers: Arc<Budget>,
     users: Mutex<HashMap<Sid, Weak<UserBudgets>>>,
 }
@@ -30,12 +40,62 @@ pub(crate) struct UserBudgets {
     pub(crate) bytes: Arc<Budget>,
     /// The part of them that names of listings may take.
     pub(crate) listings: Arc<Budget>,
+    opens: Arc<Budget>,
+    sessions: Arc<Budget>,
+    #[allow(dead_code)]
+    connections: Arc<Budget>,
+}
+
+/// Something that a user has, and the bytes it costs.
+pub(crate) struct Held {
+    _counted: Option<Charge>,
+    _bytes: Charge,
+}
+
+impl UserBudgets {
+    /// Holds an open that needs so many descriptors.
+    pub(crate) fn open(&self, descriptors: u64) -> Option<Held> {
+        Held::of(&self.opens, descriptors, &self.bytes, OPEN_BYTES)
+    }
+
+    /// Holds a session.
+    pub(crate) fn session(&self) -> Option<Held> {
+        Held::of(&self.sessions, 1, &self.bytes, SESSION_BYTES)
+    }
+
+    /// Holds a tree connect.
+    pub(crate) fn tree(&self) -> Option<Held> {
+        Some(Held { _counted: None, _bytes: self.bytes.charge(TREE_BYTES)? })
+    }
+
+    /// Holds a connection.
+    #[allow(dead_code)]
+    pub(crate) fn connection(&self) -> Option<Charge> {
+        self.connections.charge(1)
+    }
+}
+
+impl Held {
+    fn of(count: &Arc<Budget>, units: u64, bytes: &Arc<Budget>, cost: u64) -> Option<Held> {
+        Some(Held { _counted: Some(count.charge(units)?), _bytes: bytes.charge(cost)? })
+    }
 }
 
 impl Budgets {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(capacity: Capacity) -> Self {
         let server = Budget::new(SERVER_BYTES);
-        Budgets { strangers: server.below(STRANGERS_BYTES), server, users: Mutex::default() }
+        Budgets {
+            strangers: server.below(STRANGERS_BYTES),
+            server,
+            opens: Budget::new(capacity.opens),
+            capacity,
+            users: Mutex::default(),
+        }
+    }
+
+    /// How many things there may be.
+    pub(crate) fn capacity(&self) -> &Capacity {
+        &self.capacity
     }
 
     /// Bytes held for those who have not signed in.
@@ -51,7 +111,13 @@ impl Budgets {
         }
         users.retain(|_, budgets| budgets.strong_count() > 0);
         let bytes = self.server.below(USER_BYTES);
-        let made = Arc::new(UserBudgets { listings: bytes.below(LISTINGS_BYTES), bytes });
+        let made = Arc::new(UserBudgets {
+            listings: bytes.below(LISTINGS_BYTES),
+            bytes,
+            opens: self.opens.below(self.capacity.opens_of_user),
+            sessions: Budget::new(self.capacity.sessions_of_user),
+            connections: Budget::new(self.capacity.connections_of_user),
+        });
         users.insert(*user, Arc::downgrade(&made));
         made
     }
@@ -63,7 +129,7 @@ mod tests {
 
     #[test]
     fn sessions_of_a_user_share_what_it_may_hold() {
-        let budgets = Budgets::new();
+        let budgets = Budgets::new(Capacity::default());
         let (first, second) = (budgets.of_user(&Sid::SYSTEM), budgets.of_user(&Sid::SYSTEM));
         let held = first.bytes.charge(USER_BYTES).unwrap();
         assert!(second.bytes.charge(1).is_none());

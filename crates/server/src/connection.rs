@@ -296,6 +296,11 @@ impl Connection {
         }
     }
 
+    /// Sessions that have a channel here and have not ended.
+    pub(crate) fn session_count(&self) -> usize {
+        self.channels.borrow().values().filter(|channel| !channel.session.has_ended()).count()
+    }
+
     /// Makes the connection a channel of a session.
     pub(crate) fn add_channel(&self, channel: Channel) {
         self.introduce(&channel.session);

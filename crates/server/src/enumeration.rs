@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_pattern_of_many_stars_is_kept_short() {
-        let budgets = crate::budgets::Budgets::new().of_user(&wire::security::Sid::EVERYONE);
+        let budgets = crate::budgets::Budgets::new(Default::default()).of_user(&wire::security::Sid::EVERYONE);
         let scan = Enumeration::new(&format!("a{}b", "*".repeat(60_000)), &budgets).unwrap();
         assert_eq!(scan.pattern(), "a*b");
         assert_eq!(budgets.bytes.used(), LISTING_BYTES + 15);

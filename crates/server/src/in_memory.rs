@@ -18,6 +18,7 @@ use tokio::time::sleep;
 use crate::Shared;
 use crate::admin::{Admin, Estate};
 use crate::buffers::Buffers;
+use crate::capacity::Capacity;
 use crate::connection::{Connection, Origin};
 use crate::durable::scavenge;
 use crate::migration::Luggage;
@@ -34,7 +35,7 @@ pub struct InMemory {
 impl InMemory {
     /// A server of `estate`. It tells clients of no address but those of [`Settings::advertise`](crate::admin::Settings).
     pub fn new(estate: Estate) -> Self {
-        let shared = Shared { pool: Pool::by_hand(), ..Shared::new(estate, Vec::new(), 1) };
+        let shared = Shared { pool: Pool::by_hand(), ..Shared::new(estate, Vec::new(), 1, Capacity::default()) };
         InMemory { shared: Arc::new(shared), buffers: Rc::default(), connections: Cell::new(1) }
     }
 

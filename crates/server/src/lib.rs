@@ -14,6 +14,9 @@ mod budget;
 mod budgets;
 mod buffers;
 mod caching;
+mod capacity;
+#[cfg(test)]
+mod capacity_tests;
 mod chain;
 #[cfg(test)]
 mod chain_tests;
@@ -99,6 +102,7 @@ use links::Pacing;
 
 use crate::admin::Estate;
 use crate::budgets::Budgets;
+use crate::capacity::Capacity;
 use crate::clients::Clients;
 use crate::descriptors::Descriptors;
 use crate::durable::{Durables, Parting, restore};
@@ -163,7 +167,7 @@ impl Server {
             listeners.iter().map(|listener| listener.socket.local_addr()).collect::<io::Result<Vec<_>>>()?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = if config.shards == 0 { cores } else { config.shards };
-        let shared = Arc::new(Shared::new(estate, addresses.clone(), count));
+        let shared = Arc::new(Shared::new(estate, addresses.clone(), count, Capacity::of_this_process()));
         if let Some(folder) = &config.opens {
             shared.durables.keep_records(folder).map_err(|error| {
                 io::Error::new(error.kind(), format!("cannot keep opens in {}: {error}", folder.display()))
@@ -199,7 +203,7 @@ impl Server {
 
 impl Shared {
     /// What serves `estate` on the addresses `listening` with this many shards.
-    pub(crate) fn new(estate: Estate, listening: Vec<SocketAddr>, shards: usize) -> Self {
+    pub(crate) fn new(estate: Estate, listening: Vec<SocketAddr>, shards: usize, capacity: Capacity) -> Self {
         let mut chance = [0; 4];
         // Without chance the numbers are still unique while the server runs.
         let _ = secure::random(&mut chance);
@@ -214,6 +218,7 @@ impl Shared {
             login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),
             budgets: Budgets::new(),
             unsendable: Unsendable::default(),
+            budgets: Budgets::new(capacity),
             interfaces: Interfaces::default(),
             listening,
             placement: Placement::new(shards),

@@ -14,6 +14,7 @@ use wire::status::Status;
 use crate::Shared;
 use crate::authorization::GrantedAccess;
 use crate::breaks;
+use crate::budgets::Held;
 use crate::caching::{Actor, LeaseId};
 use crate::channel_sequence::ChannelSequence;
 use crate::durable::Durability;
@@ -97,6 +98,8 @@ pub(crate) struct FileOpen {
     pub(crate) untold: Untold,
     pub(crate) channel_sequence: ChannelSequence,
     pub(crate) lock_sequences: LockSequences,
+    /// What its user has less for as long as it lives, whatever session has it; of what survived the server maybe nothing.
+    pub(crate) held: Option<Held>,
 }
 
 /// The file a stream belongs to.

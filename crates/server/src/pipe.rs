@@ -15,6 +15,7 @@ use wire::rpc::srvsvc::{self, Share, ShareKind, Srvsvc};
 use wire::status::Status;
 
 use crate::Shared;
+use crate::budgets::Held;
 use crate::channel_sequence::ChannelSequence;
 use crate::context::Context;
 use crate::refusal::Refusal;
@@ -38,6 +39,8 @@ pub(crate) struct Pipe {
     /// The client broke the protocol, or closed the pipe.
     broken: AtomicBool,
     pub(crate) channel_sequence: ChannelSequence,
+    /// What its user has less for it.
+    pub(crate) held: Option<Held>,
 }
 
 impl Pipe {
@@ -49,6 +52,7 @@ impl Pipe {
             changed: Notify::new(),
             broken: AtomicBool::new(false),
             channel_sequence: ChannelSequence::default(),
+            held: None,
         })
     }
 

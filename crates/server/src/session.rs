@@ -16,7 +16,7 @@ use wire::ids::{Dialect, Guid, MessageId, SessionId, TreeId};
 use wire::status::Status;
 
 use crate::Shared;
-use crate::budgets::UserBudgets;
+use crate::budgets::{Held, UserBudgets};
 use crate::mailbox::{Letter, Mailbox};
 use crate::open::{Open, OpenId};
 use crate::placement::Placement;
@@ -46,7 +46,8 @@ pub(crate) struct Session {
     /// What its user may make the server hold.
     pub(crate) budgets: Arc<UserBudgets>,
     sealing: Option<Sealing>,
-    trees: Mutex<HashMap<TreeId, Arc<Tree>>>,
+    trees: Mutex<HashMap<TreeId, HeldTree>>,
+    _held: Held,
     next_tree: AtomicU32,
     opens: Mutex<HashMap<OpenId, Arc<Open>>>,
     channels: Mutex<Channels>,
@@ -59,6 +60,12 @@ pub(crate) struct Session {
 struct BindNonces {
     next: u64,
     end: u64,
+}
+
+/// A tree connect, and what its user has less for it.
+struct HeldTree {
+    tree: Arc<Tree>,
+    _held: Held,
 }
 
 /// Session.ChannelList.
@@ -126,6 +133,7 @@ pub(crate) struct Setup {
     pub(crate) budgets: Arc<UserBudgets>,
     /// The message id of the first response that its key signs.
     pub(crate) first_signed: MessageId,
+    pub(crate) held: Held,
 }
 
 impl Session {
@@ -149,6 +157,7 @@ impl Session {
             budgets: setup.budgets,
             sealing,
             trees: Mutex::default(),
+            _held: setup.held,
             next_tree: AtomicU32::new(1),
             opens: Mutex::default(),
             channels: Mutex::default(),
@@ -194,6 +203,7 @@ impl Session {
         if trees.len() >= TREES_MAX {
             return Err(Status::INSUFFICIENT_RESOURCES);
         }
+        let held = self.budgets.tree().ok_or(Status::INSUFFICIENT_RESOURCES)?;
         let id = loop {
             let id = TreeId(self.next_tree.fetch_add(1, Ordering::Relaxed));
             if id.0 != 0 && id.0 != u32::MAX && !trees.contains_key(&id) {
@@ -201,13 +211,13 @@ impl Session {
             }
         };
         let tree = Arc::new(make(id));
-        trees.insert(id, Arc::clone(&tree));
+        trees.insert(id, HeldTree { tree: Arc::clone(&tree), _held: held });
         Ok(tree)
     }
 
     /// The tree connect of an id.
     pub(crate) fn tree(&self, id: TreeId) -> Option<Arc<Tree>> {
-        self.trees.lock().get(&id).cloned()
+        self.trees.lock().get(&id).map(|held| Arc::clone(&held.tree))
     }
 
     /// Takes a tree connect away, and gives its opens for closing. `None` where there is none.
@@ -219,7 +229,8 @@ impl Session {
     /// Lets every tree follow the shares; those whose share is gone end. Gives their opens for closing.
     pub(crate) fn follow_shares(&self, estate: &crate::admin::Estate) -> Vec<Arc<Open>> {
         let mut gone = Vec::new();
-        self.trees.lock().retain(|id, tree| {
+        self.trees.lock().retain(|id, held| {
+            let tree = &held.tree;
             let stays = tree.follow(estate.shares.iter().find(|share| *share.name == *tree.share));
             if !stays {
                 gone.push(*id);

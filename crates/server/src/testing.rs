@@ -37,6 +37,7 @@ use crate::admin::{
     Share, Signing,
 };
 use crate::buffers::{Buffer, Buffers};
+use crate::capacity::Capacity;
 use crate::connection::{Connection, Disconnect, Origin};
 use crate::inbox::Kept;
 use crate::migration::Luggage;
@@ -57,6 +58,11 @@ pub(crate) fn server(signing: Signing) -> Arc<Shared> {
 
 /// A server with one share, `ram`, on `store`.
 pub(crate) fn server_with(signing: Signing, store: Arc<dyn Store>) -> Arc<Shared> {
+    server_of(signing, store, Capacity::default())
+}
+
+/// The same with room for so much.
+pub(crate) fn server_of(signing: Signing, store: Arc<dyn Store>, capacity: Capacity) -> Arc<Shared> {
     let principal = Principal {
         name: USER.into(),
         account: "local".into(),
@@ -88,7 +94,7 @@ pub(crate) fn server_with(signing: Signing, store: Arc<dyn Store>) -> Arc<Shared
         anonymous: Anonymous::default(),
     };
     let estate = Estate { principals: vec![principal, other], accounts: vec![account], shares: vec![share], settings };
-    Arc::new(Shared::new(estate, vec![([127, 0, 0, 1], 445).into()], 1))
+    Arc::new(Shared::new(estate, vec![([127, 0, 0, 1], 445).into()], 1, capacity))
 }
 
 /// What a client offers in NEGOTIATE, and who signs in.

@@ -32,6 +32,8 @@ use crate::user::User;
 
 /// Sign-ins that one connection may have begun and not finished.
 const SETUPS_MAX: usize = 64;
+/// Sessions of one connection: a terminal server has one for each of its users.
+const SESSIONS_OF_CONNECTION_MAX: usize = 1_024;
 /// Bytes of a request that may wait for its turn to be judged; those of real clients have less than 2 KiB.
 const WAITING_BYTES_MAX: usize = 8 << 10;
 /// Characters of a name that the log shows.
@@ -250,7 +252,7 @@ impl Finished {
         if previous != SessionId(0) && previous != id {
             end_previous(context, previous, &self.user).await?;
         }
-        let session = self.session(context, request, estate);
+        let session = self.session(context, request, estate)?;
         let server = context.server();
         server.sessions.add(&session)?;
         let connection = &context.connection;
@@ -262,7 +264,12 @@ impl Finished {
         Ok(Reply { session: Some(id), ..Reply::new(body(session_flags(&session), token)) })
     }
 
-    fn session(self, context: &Context, request: &SessionSetupRequest<'_>, estate: &Estate) -> Arc<Session> {
+    fn session(
+        self,
+        context: &Context,
+        request: &SessionSetupRequest<'_>,
+        estate: &Estate,
+    ) -> Result<Arc<Session>, Status> {
         let negotiation = context.connection.negotiation.borrow();
         let dialect = negotiation.dialect().unwrap_or_default();
         let derivation = match dialect {
@@ -276,7 +283,11 @@ impl Finished {
         let asked = request.security_mode.contains(SecurityMode::SIGNING_REQUIRED)
             || negotiation.client_security_mode.contains(SecurityMode::SIGNING_REQUIRED);
         let budgets = context.server().budgets.of_user(self.user.sid());
-        Session::new(Setup {
+        let held = budgets.session().ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        if context.connection.session_count() >= SESSIONS_OF_CONNECTION_MAX {
+            return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        Ok(Session::new(Setup {
             id: self.id,
             dialect,
             client: negotiation.client_guid,
@@ -288,8 +299,9 @@ impl Finished {
             seal_required: settings.sealing == Sealing::Required,
             budgets,
             first_signed: context.in_flight.message_id,
+            held,
         })
-        .into()
+        .into())
     }
 }
 

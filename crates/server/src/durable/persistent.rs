@@ -159,9 +159,11 @@ fn restore_one(server: &Arc<Shared>, record: &Record) -> Result<(), String> {
     let id = OpenId(record.open);
     let line = Line::down();
     let tree = Arc::new(Tree::on(TreeId(0), share, FILE_ALL, true));
-    let file = open_file(server, share, record, &line)?;
+    let mut file = open_file(server, share, record, &line)?;
     server.next_open.fetch_max(record.open.saturating_add(1), Ordering::Relaxed);
     let budgets = server.budgets.of_user(user.sid());
+    // It was granted before, and is not taken away because there is less now.
+    file.held = budgets.open(1);
     for lock in &record.locks {
         let kind = if lock.exclusive { LockKind::Exclusive } else { LockKind::Shared };
         let wanted = RangeLock { open: id, offset: lock.offset, length: lock.length, kind };
@@ -255,6 +257,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         untold: Untold::default(),
         channel_sequence: ChannelSequence::default(),
         lock_sequences: LockSequences::default(),
+        held: None,
         durability,
     })
 }

@@ -19,6 +19,7 @@ use wire::status::Status;
 use crate::attributes;
 use crate::authorization::GrantedAccess;
 use crate::breaks::{self, Wait};
+use crate::budgets::Held;
 use crate::caching::{Granted, Operation};
 use crate::channel_sequence::ChannelSequence;
 use crate::context::{Context, Outcome, Reply};
@@ -61,6 +62,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     };
     let client = Client::of(&context.connection);
     let plan = Arc::new(Plan::read(&request, &tree, &client)?);
+    let held = hold_open(context, &plan)?;
     let (mut races, mut _standing) = (0, None);
     while races < RACES_MAX {
         let resolved = resolve(context, &plan).await?;
@@ -70,12 +72,29 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
             Resolved::Missing { parent, path } => new::make(context, &plan, parent, path).await,
         };
         match attempt? {
-            Step::Opened(opened) => return finish(context, &plan, opened, durable).await,
+            Step::Opened(opened) => return finish(context, &plan, opened, durable, held).await,
             Step::Raced => races += 1,
             Step::Waited(standing) => _standing = standing,
         }
     }
     Err(Status::SHARING_VIOLATION.into())
+}
+
+/// Charges an open to its user before anything is opened or made for it.
+fn hold_open(context: &Context, plan: &Plan) -> Result<Held, Refusal> {
+    let session = context.session()?;
+    // A stream is open beside its file.
+    let descriptors = if plan.stream.is_some() { 2 } else { 1 };
+    session.budgets.open(descriptors).ok_or_else(|| {
+        let (user, capacity) = (session.user.load(), context.server().budgets.capacity());
+        let (share, path) = (&context.tree.as_ref().map_or("", |tree| &*tree.share), &plan.path);
+        tracing::warn!(
+            user = %user.name, share, ?path,
+            opens_of_user = capacity.opens_of_user, opens = capacity.opens, descriptors = capacity.descriptors,
+            "an open was refused: its user, or all users, have as many as the limit of descriptors (ulimit -n) or memory allows",
+        );
+        Status::TOO_MANY_OPENED_FILES.into()
+    })
 }
 
 async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusal> {
@@ -243,7 +262,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: durable::Wish) -> Outcome {
+async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: durable::Wish, held: Held) -> Outcome {
     let Opened { kept, node, stream, granted, maximal, action } = opened;
     let Kept { id, file, path, line, caching } = kept;
     let base = stream.as_ref().map_or(&node, |(base, _)| base);
@@ -277,6 +296,7 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: du
         untold: Untold::default(),
         channel_sequence: ChannelSequence::default(),
         lock_sequences: LockSequences::default(),
+        held: Some(held),
     }));
     let open = keep(context, id, target, line, granted)?;
     let mut contexts = contexts::answer(plan, &known, maximal, caching);
@@ -342,7 +362,9 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
         return Err(Status::ACCESS_DENIED.into());
     }
     let name = request.name.decode().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
-    let pipe = Pipe::open(&name).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    let mut pipe = Pipe::open(&name).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    // It needs no descriptor, but there are no more of them for that.
+    pipe.held = Some(context.session()?.budgets.open(1).ok_or(Status::TOO_MANY_OPENED_FILES)?);
     let id = context.server().new_open_id();
     let granted = GrantedAccess::OF_PIPE;
     let line = Line::to(context.session()?);

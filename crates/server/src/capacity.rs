@@ -1,0 +1,92 @@
+//! How many things the server may hold at a time, from how many descriptors the machine gives it.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that everything else needs: shards, stores, the catalog, the admin socket, what is opened on the way to a file.
+const RESERVE_MIN: u64 = 64;
+/// The reserve is at least this part of all.
+const RESERVE_SHARE: u64 = 16;
+/// The most connections: each costs a few KiB, too.
+const CONNECTIONS_MAX: u64 = 65_536;
+/// The most opens of one user: each costs memory, too.
+const OPENS_OF_USER_MAX: u64 = 65_536;
+/// The most sessions of one user, who may be an account that many clients sign in with.
+const SESSIONS_OF_USER_MAX: u64 = 16_384;
+
+/// The bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    /// Descriptors there are.
+    pub(crate) descriptors: u64,
+    /// Connections of all.
+    pub(crate) connections: u64,
+    /// Connections of one user: half of all.
+    pub(crate) connections_of_user: u64,
+    /// Opens of all.
+    pub(crate) opens: u64,
+    /// Opens of one user: half of all, so that others always have some.
+    pub(crate) opens_of_user: u64,
+    /// Sessions of one user.
+    pub(crate) sessions_of_user: u64,
+}
+
+impl Capacity {
+    /// That of a process with so many descriptors: a third of what is not kept in reserve is for connections, the rest for opens.
+    pub(crate) fn of(descriptors: u64) -> Self {
+        let shared = descriptors.saturating_sub((descriptors / RESERVE_SHARE).max(RESERVE_MIN)).max(8);
+        let connections = (shared / 3).min(CONNECTIONS_MAX);
+        let opens = shared - connections;
+        Capacity {
+            descriptors,
+            connections,
+            connections_of_user: connections / 2,
+            opens,
+            opens_of_user: (opens / 2).min(OPENS_OF_USER_MAX),
+            sessions_of_user: SESSIONS_OF_USER_MAX,
+        }
+    }
+
+    /// That of this process, which from now on may have as many descriptors as the machine allows it.
+    pub(crate) fn of_this_process() -> Self {
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        let descriptors = match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+            Ok(()) => maximum,
+            Err(error) => {
+                let cause = io::Error::from(error);
+                tracing::warn!(%cause, ?current, "the limit of descriptors cannot be raised");
+                current
+            }
+        };
+        Capacity::of(descriptors.unwrap_or(u64::from(u32::MAX)))
+    }
+}
+
+impl Default for Capacity {
+    /// As many as there may be.
+    fn default() -> Self {
+        Capacity::of(u64::from(u32::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_shared_out_and_some_are_kept() {
+        for descriptors in [0, 100, 1_024, 4_096, 524_288, 1 << 30] {
+            let Capacity { connections, opens, opens_of_user, connections_of_user, .. } = Capacity::of(descriptors);
+            assert!(
+                descriptors < 100 || connections + opens <= descriptors - RESERVE_MIN.min(descriptors),
+                "{descriptors}"
+            );
+            assert!(opens_of_user >= 1 && opens_of_user <= opens / 2, "{descriptors}");
+            assert!(connections_of_user >= 1 && connections_of_user <= connections, "{descriptors}");
+        }
+        let small = Capacity::of(1_024);
+        assert_eq!((small.connections, small.opens, small.opens_of_user), (320, 640, 320));
+        assert_eq!(Capacity::default().opens_of_user, OPENS_OF_USER_MAX);
+    }
+}

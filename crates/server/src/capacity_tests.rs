@@ -1,0 +1,133 @@
+//! What one user may have, and what it leaves to others.
+
+use std::sync::Arc;
+
+use store::{RamStore, Store};
+use tokio::task::LocalSet;
+use wire::Utf16;
+use wire::codec::utf16_bytes;
+use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse};
+use wire::command::session_setup::SessionSetupFlags;
+use wire::command::tree_connect::TreeConnectRequest;
+use wire::ids::{Command, SessionId};
+use wire::status::Status;
+
+use crate::Shared;
+use crate::admin::Signing;
+use crate::capacity::Capacity;
+use crate::testing::{OTHER_USER, Peer, Terms, server_of};
+
+const FEW: Capacity = Capacity { opens: 10, opens_of_user: 6, sessions_of_user: 4, ..FEW_DESCRIPTORS };
+const FEW_DESCRIPTORS: Capacity = Capacity {
+    descriptors: 100,
+    connections: 10,
+    connections_of_user: 10,
+    opens: 0,
+    opens_of_user: 0,
+    sessions_of_user: 0,
+};
+
+fn server() -> Arc<Shared> {
+    let store: Arc<dyn Store> = Arc::new(RamStore::new(1 << 20));
+    server_of(Signing::Required, store, FEW)
+}
+
+fn other() -> Terms {
+    Terms { user: OTHER_USER, ..Terms::default() }
+}
+
+/// Opens files until one is refused; gives how many there are.
+async fn open_all(peer: &mut Peer, prefix: &str) -> u64 {
+    for number in 0.. {
+        let answer = peer.create(&format!("{prefix}{number}"), |_| ()).await;
+        if answer.status() != Status::SUCCESS {
+            assert_eq!(answer.status(), Status::TOO_MANY_OPENED_FILES);
+            return number;
+        }
+    }
+    0
+}
+
+#[tokio::test]
+async fn one_users_opens_leave_some_to_others_whatever_sessions_it_has() {
+    let server = server();
+    LocalSet::new()
+        .run_until(async {
+            let (mut first, mut second) = (Peer::sign_in(&server).await, Peer::sign_in(&server).await);
+            assert_eq!(open_all(&mut first, "a").await + open_all(&mut second, "b").await, 6);
+            let mut other = Peer::sign_in_as(&server, other()).await;
+            assert_eq!(open_all(&mut other, "c").await, 4);
+            // What is refused is not made.
+            assert_eq!(second.create("a6", |_| ()).await.status(), Status::TOO_MANY_OPENED_FILES);
+            let open = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::OPEN;
+            first.disconnect();
+            // The pool closes them.
+            while second.create("a6", open).await.status() == Status::TOO_MANY_OPENED_FILES {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(second.create("a6", open).await.status(), Status::OBJECT_NAME_NOT_FOUND);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_closed_open_makes_room_and_a_stream_counts_twice() {
+    let server = server();
+    LocalSet::new()
+        .run_until(async {
+            let mut peer = Peer::sign_in(&server).await;
+            let mut files = Vec::new();
+            for name in ["a", "b:stream", "c", "d"] {
+                let answer = peer.create(name, |_| ()).await;
+                assert_eq!(answer.status(), Status::SUCCESS, "{name}");
+                files.push(CreateResponse::decode(&answer.message).unwrap().file_id);
+            }
+            assert_eq!(peer.create("e:stream", |_| ()).await.status(), Status::TOO_MANY_OPENED_FILES);
+            peer.close(files[1]).await;
+            assert_eq!(peer.create("e:stream", |_| ()).await.status(), Status::SUCCESS);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn sessions_of_a_user_are_bounded_and_end_with_their_connections() {
+    let server = server();
+    LocalSet::new()
+        .run_until(async {
+            let mut peer = Peer::connect_as(&server, Terms::default());
+            peer.negotiate().await;
+            let mut begin = async || {
+                (peer.session_id, peer.signing_key) = (SessionId(0), None);
+                peer.sign_in_again(SessionSetupFlags::NONE).await
+            };
+            for _ in 0..4 {
+                assert_eq!(begin().await, Status::SUCCESS);
+            }
+            assert_eq!(begin().await, Status::INSUFFICIENT_RESOURCES);
+            Peer::sign_in_as(&server, other()).await.disconnect();
+            peer.disconnect();
+            Peer::sign_in(&server).await;
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn tree_connects_are_charged_to_their_user() {
+    let server = server();
+    LocalSet::new()
+        .run_until(async {
+            let mut peer = Peer::sign_in(&server).await;
+            let bytes = Arc::clone(&server.sessions.find(peer.session_id).unwrap().budgets.bytes);
+            let before = bytes.used();
+            let path = utf16_bytes(r"\\test\ram");
+            let request = TreeConnectRequest { path: Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
+            for _ in 0..100 {
+                let answer = peer.ask(Command::TREE_CONNECT, |body| request.encode(body)).await;
+                assert_eq!(answer.status(), Status::SUCCESS);
+            }
+            assert!(bytes.used() >= before + 100 * 500);
+            peer.disconnect();
+            assert!(bytes.used() < before);
+        })
+        .await;
+}
