@@ -255,8 +255,8 @@ pub struct OpenView {
 
 /// The server as the control plane uses it. Every method may be called from any thread and returns soon.
 pub trait Admin: Send + Sync {
-    /// Serves `estate` from now on. Sessions of principals that are gone or whose secrets all changed end; trees of shares that
-    /// are gone end; the rest goes on undisturbed.
+    /// Serves `estate` from now on. Sessions of principals that are gone end, and those that began with a secret which is none of its
+    /// principal's any more; trees of shares that are gone end; the rest goes on undisturbed.
     fn replace(&self, estate: Estate);
 
     /// All sessions.

@@ -1,6 +1,6 @@
 //! What one connection may make the server hold: bytes that came in and wait to be executed, answers that are being made, and answers
 //! that wait for their client to take them. All of it is charged to who has signed in on the connection first, before that to all
-//! strangers together.
+//! strangers of its network.
 //!
 //! - Much at once (a buffer of more than [`SMALL_BYTES`], an answer of more than [`ANSWER_BYTES_SMALL`]) is charged before it is there,
 //!   and what does not fit waits. A connection leaves to others of its user as much as it holds itself: one that takes no answers ends
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use crate::budget::{Budget, Charge, Waiter};
-use crate::budgets::{Budgets, UserBudgets};
+use crate::budgets::UserBudgets;
 use crate::buffers::SMALL_BYTES;
 
 /// An answer that may be as large as this is made without a charge.
@@ -45,9 +45,9 @@ impl Payer {
 }
 
 impl Allowance {
-    /// That of a connection on which nobody has signed in.
-    pub(crate) fn new(budgets: &Budgets) -> Self {
-        let payer = RefCell::new(Payer::of(budgets.strangers()));
+    /// That of a connection on which nobody has signed in: `strangers` pays, for its network or for all of them.
+    pub(crate) fn new(strangers: &Arc<Budget>) -> Self {
+        let payer = RefCell::new(Payer::of(strangers));
         Allowance { payer, is_user: Cell::new(false), waiter: Arc::default() }
     }
 
@@ -117,6 +117,7 @@ mod tests {
     use wire::security::Sid;
 
     use super::*;
+    use crate::budgets::Budgets;
 
     const ANSWER: usize = 8 << 20;
 
@@ -126,10 +127,10 @@ mod tests {
 
     #[test]
     fn one_connection_leaves_as_much_as_it_holds_to_the_others_of_its_user() {
-        let budgets = Budgets::new();
+        let budgets = Budgets::new(Default::default());
         let user = budgets.of_user(&Sid::SYSTEM);
         let [first, second, third] = [(); 3].map(|()| {
-            let allowance = Allowance::new(&budgets);
+            let allowance = Allowance::new(budgets.strangers());
             allowance.sign_in(&user);
             allowance
         });
@@ -144,9 +145,9 @@ mod tests {
 
     #[test]
     fn small_things_stay_possible_when_much_at_once_is_not() {
-        let budgets = Budgets::new();
+        let budgets = Budgets::new(Default::default());
         let user = budgets.of_user(&Sid::SYSTEM);
-        let many: Vec<_> = (0..1_000).map(|_| Allowance::new(&budgets)).collect();
+        let many: Vec<_> = (0..1_000).map(|_| Allowance::new(budgets.strangers())).collect();
         many.iter().for_each(|allowance| allowance.sign_in(&user));
         let held: Vec<_> = many.iter().flat_map(|allowance| allowance.charge(ANSWER)).collect();
         assert!(held.len() < 21, "{} answers", held.len());
@@ -164,8 +165,8 @@ mod tests {
 
     #[test]
     fn what_strangers_hold_is_theirs_until_they_sign_in() {
-        let budgets = Budgets::new();
-        let allowance = Allowance::new(&budgets);
+        let budgets = Budgets::new(Default::default());
+        let allowance = Allowance::new(budgets.strangers());
         assert!(allowance.settle(1_000));
         assert_eq!(budgets.strangers().used(), 1_000);
         assert!(!allowance.settle(1 << 30), "no more than there is");

@@ -87,6 +87,11 @@ impl Budget {
         }
     }
 
+    /// The most that may be held.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// Units held now.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)

@@ -11,8 +11,8 @@ use crate::capacity::Capacity;
 
 /// Bytes that all peers together make the server hold.
 const SERVER_BYTES: u64 = 2 << 30;
-/// Bytes that all who have not signed in make the server hold.
-const STRANGERS_BYTES: u64 = 48 << 20;
+/// Bytes that all who have not signed in make the server hold, beside what their connections themselves cost.
+const STRANGERS_BYTES: u64 = 32 << 20;
 /// Bytes that one user makes the server hold, whatever sessions and connections it has.
 const USER_BYTES: u64 = 192 << 20;
 /// Bytes of names that one user's listings hold: those that find no room go on without.
@@ -42,7 +42,6 @@ pub(crate) struct UserBudgets {
     pub(crate) listings: Arc<Budget>,
     opens: Arc<Budget>,
     sessions: Arc<Budget>,
-    #[allow(dead_code)]
     connections: Arc<Budget>,
 }
 
@@ -69,7 +68,6 @@ impl UserBudgets {
     }
 
     /// Holds a connection.
-    #[allow(dead_code)]
     pub(crate) fn connection(&self) -> Option<Charge> {
         self.connections.charge(1)
     }

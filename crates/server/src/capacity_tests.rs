@@ -9,11 +9,12 @@ use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse};
 use wire::command::session_setup::SessionSetupFlags;
 use wire::command::tree_connect::TreeConnectRequest;
+use wire::fscc::FileClass;
 use wire::ids::{Command, SessionId};
 use wire::status::Status;
 
 use crate::Shared;
-use crate::admin::Signing;
+use crate::admin::{Admin, Signing, nt_hash};
 use crate::capacity::Capacity;
 use crate::testing::{OTHER_USER, Peer, Terms, server_of};
 
@@ -128,6 +129,72 @@ async fn tree_connects_are_charged_to_their_user() {
             assert!(bytes.used() >= before + 100 * 500);
             peer.disconnect();
             assert!(bytes.used() < before);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn begun_sign_ins_of_one_network_are_bounded_and_leave_room_for_others() {
+    let store: Arc<dyn Store> = Arc::new(RamStore::new(1 << 20));
+    let server = server_of(Signing::Required, store, Capacity::default());
+    LocalSet::new()
+        .run_until(async {
+            let mut peers = Vec::new();
+            let mut begun = 0;
+            'all: loop {
+                let mut peer = Peer::connect_as(&server, Terms::default());
+                peer.negotiate().await;
+                for _ in 0..64 {
+                    if peer.begin_sign_in().await != Status::MORE_PROCESSING_REQUIRED {
+                        break 'all;
+                    }
+                    begun += 1;
+                }
+                peers.push(peer);
+            }
+            let limit = server.budgets.strangers().limit();
+            assert!(server.budgets.strangers().used() <= limit / 4, "{begun} begun");
+            Peer::sign_in_as(&server, Terms { peer: "198.51.100.1:1", ..Terms::default() }).await;
+            peers.drain(..).for_each(Peer::disconnect);
+            assert_eq!(server.budgets.strangers().used(), 0);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_stranger_that_has_signed_in_is_not_ended_for_the_sake_of_others() {
+    let server = server();
+    LocalSet::new()
+        .run_until(async {
+            // There may be five strangers, two of one network.
+            let mut peer = Peer::sign_in(&server).await;
+            let mut silent = Peer::connect_as(&server, Terms::default());
+            silent.negotiate().await;
+            let _others = [(); 3].map(|()| Peer::connect_as(&server, Terms::default()));
+            assert!(silent.connection.mailbox.take().ends);
+            assert!(!peer.connection.mailbox.take().ends && !peer.connection.is_stranger());
+            peer.open("file").await;
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_new_key_ends_the_sessions_that_the_old_one_began() {
+    let server = server();
+    LocalSet::new()
+        .run_until(async {
+            let mut peer = Peer::sign_in(&server).await;
+            let mut other = Peer::sign_in_as(&server, other()).await;
+            let file = peer.open("file").await;
+            let mut estate = (**server.estate.load()).clone();
+            // An account has two keys: that the other one stays helps nobody who has this one.
+            estate.principals[0].secrets = vec![nt_hash("another"), nt_hash("third")];
+            server.replace(estate.clone());
+            assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::USER_SESSION_DELETED);
+            other.open("file").await;
+            estate.principals[1].secrets.insert(0, nt_hash("new"));
+            server.replace(estate);
+            other.open("file").await;
         })
         .await;
 }

@@ -18,11 +18,13 @@ use store::Node;
 use tokio::io::{AsyncRead, ReadBuf};
 use wire::header::Header;
 use wire::ids::{Dialect, SessionId};
+use wire::status::Status;
 
 use crate::Shared;
 use crate::address::AddressPrefix;
 use crate::allowance::Allowance;
-use crate::budget::Charge;
+use crate::budget::{Budget, Charge};
+use crate::budgets::UserBudgets;
 use crate::buffers::Buffers;
 use crate::command::negotiate::Negotiation;
 use crate::command::session_setup::SetupInProgress;
@@ -38,6 +40,7 @@ use crate::outbox::{Next, Outbox};
 use crate::patience::{self, Patience};
 use crate::pipeline::{self, Long};
 use crate::session::{Activity, Channel, ChannelFacts, Session};
+use crate::strangers::Stranger;
 use crate::transport::Transport;
 use crate::unsendable;
 
@@ -76,6 +79,10 @@ pub(crate) struct Connection {
     pub(crate) negotiation: RefCell<Negotiation>,
     pub(crate) channels: RefCell<HashMap<SessionId, Rc<Channel>>>,
     pub(crate) setups: RefCell<HashMap<SessionId, SetupInProgress>>,
+    /// Its place among strangers, until somebody has signed in.
+    stranger: RefCell<Option<Stranger>>,
+    /// What the user has less for it who signed in first.
+    held: RefCell<Option<Charge>>,
     pub(crate) in_flight: InFlightTable,
     activity: Arc<Activity>,
     pub(crate) mailbox: Arc<Mailbox>,
@@ -139,7 +146,9 @@ impl Connection {
             local: origin.local,
             shard: origin.shard,
             accepted: luggage.accepted,
-            allowance: Allowance::new(&server.budgets),
+            allowance: Allowance::new(
+                luggage.stranger.as_ref().map_or(server.budgets.strangers(), |stranger| &stranger.budget),
+            ),
             server,
             buffers,
             outbox: RefCell::default(),
@@ -150,6 +159,8 @@ impl Connection {
             negotiation: RefCell::new(luggage.negotiation),
             channels: RefCell::new(channels.collect()),
             setups: RefCell::default(),
+            stranger: RefCell::new(luggage.stranger),
+            held: RefCell::new(luggage.held),
             in_flight,
             activity: luggage.activity,
             mailbox: luggage.mailbox,
@@ -296,6 +307,29 @@ impl Connection {
         }
     }
 
+    /// True until somebody has signed in.
+    pub(crate) fn is_stranger(&self) -> bool {
+        self.stranger.borrow().is_some()
+    }
+
+    /// What pays for what is held for it: its network's budget, or that of who has signed in.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        if let Some(stranger) = &*self.stranger.borrow() {
+            return Arc::clone(&stranger.budget);
+        }
+        let of_user = self.channels.borrow().values().next().map(|channel| Arc::clone(&channel.session.budgets.bytes));
+        of_user.unwrap_or_else(|| Arc::clone(self.server.budgets.strangers()))
+    }
+
+    /// Charges the connection to the first user that signs in on it.
+    pub(crate) fn charge_to_user(&self, budgets: &UserBudgets) -> Result<(), Status> {
+        let mut held = self.held.borrow_mut();
+        if held.is_none() {
+            *held = Some(budgets.connection().ok_or(Status::INSUFFICIENT_RESOURCES)?);
+        }
+        Ok(())
+    }
+
     /// Sessions that have a channel here and have not ended.
     pub(crate) fn session_count(&self) -> usize {
         self.channels.borrow().values().filter(|channel| !channel.session.has_ended()).count()
@@ -304,6 +338,7 @@ impl Connection {
     /// Makes the connection a channel of a session.
     pub(crate) fn add_channel(&self, channel: Channel) {
         self.introduce(&channel.session);
+        drop(self.stranger.take());
         let mut channels = self.channels.borrow_mut();
         // Sessions that ended on another connection have left theirs here.
         channels.retain(|_, channel| !channel.session.has_ended());
@@ -342,6 +377,8 @@ impl Connection {
             window: self.window.replace(CreditWindow::new()),
             negotiation: self.negotiation.take(),
             channels: vec![channel],
+            stranger: None,
+            held: self.held.take(),
             last_async_id: self.in_flight.last_async_id(),
             activity: Arc::clone(&self.activity),
             mailbox: Arc::clone(&self.mailbox),
@@ -432,7 +469,8 @@ impl Connection {
             if self.moving.get() && drained && self.deferred.borrow().is_none() && self.decide_to_move() {
                 return Err(MOVES);
             }
-            let is_full = !drained && self.outbox.borrow().bytes() >= FLUSH_BYTES;
+            // A stranger gets no more before it has taken what it asked for.
+            let is_full = !drained && (self.is_stranger() || self.outbox.borrow().bytes() >= FLUSH_BYTES);
             let received = match batch {
                 Batch::Full if drained => continue,
                 Batch::Done if is_full || !self.takes_requests() => Received::NotAsked,

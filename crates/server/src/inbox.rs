@@ -231,8 +231,8 @@ mod tests {
 
     /// Of a user, and what all its connections hold.
     fn allowance() -> (Allowance, Arc<crate::budgets::UserBudgets>) {
-        let budgets = Budgets::new();
-        let (allowance, user) = (Allowance::new(&budgets), budgets.of_user(&Sid::SYSTEM));
+        let budgets = Budgets::new(Default::default());
+        let (allowance, user) = (Allowance::new(budgets.strangers()), budgets.of_user(&Sid::SYSTEM));
         allowance.sign_in(&user);
         (allowance, user)
     }

@@ -82,6 +82,7 @@ mod slice;
 mod socket_table;
 mod standing;
 mod stitch;
+mod strangers;
 mod system_list;
 #[cfg(test)]
 mod testing;
@@ -114,7 +115,11 @@ use crate::placement::Placement;
 use crate::pool::Pool;
 use crate::session::{Session, Sessions};
 use crate::shard::{Listener, Shards};
+use crate::strangers::Strangers;
 use crate::unsendable::Unsendable;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4_096;
 
 /// How the server runs; what it serves is its [`Estate`].
 #[derive(Clone, Debug)]
@@ -146,6 +151,7 @@ pub(crate) struct Shared {
     pub(crate) login_throttle: LoginThrottle,
     pub(crate) budgets: Budgets,
     pub(crate) unsendable: Unsendable,
+    pub(crate) strangers: Arc<Strangers>,
     pub(crate) interfaces: Interfaces,
     pub(crate) listening: Vec<SocketAddr>,
     pub(crate) placement: Placement,
@@ -161,6 +167,8 @@ impl Server {
             let listener = TcpListener::bind(address)
                 .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
             listener.set_nonblocking(true)?;
+            // The standard library's backlog is filled by a moment's burst. The kernel cuts this to net.core.somaxconn.
+            rustix::net::listen(&listener, BACKLOG)?;
             listeners.push(Listener { pacing: Pacing::lift(&listener), socket: listener });
         }
         let addresses =
@@ -207,6 +215,7 @@ impl Shared {
         let mut chance = [0; 4];
         // Without chance the numbers are still unique while the server runs.
         let _ = secure::random(&mut chance);
+        let budgets = Budgets::new(capacity);
         Shared {
             estate: ArcSwap::from_pointee(estate),
             sessions: Sessions::new(),
@@ -216,9 +225,9 @@ impl Shared {
             durables: Arc::default(),
             pool: Pool::new(),
             login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),
-            budgets: Budgets::new(),
             unsendable: Unsendable::default(),
-            budgets: Budgets::new(capacity),
+            strangers: Strangers::new(capacity.connections, budgets.strangers()),
+            budgets,
             interfaces: Interfaces::default(),
             listening,
             placement: Placement::new(shards),

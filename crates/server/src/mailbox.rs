@@ -41,6 +41,8 @@ pub(crate) struct Post {
     pub(crate) letters: VecDeque<Letter>,
     /// Sessions that give up their channel here.
     pub(crate) leaving: Vec<SessionId>,
+    /// It is to end where nobody has signed in: others need its place.
+    pub(crate) ends: bool,
 }
 
 /// A connection's letters; usable from any thread.
@@ -64,6 +66,15 @@ impl Mailbox {
         let mut inside = self.inside.lock();
         if !inside.closed && !inside.post.leaving.contains(&session) {
             inside.post.leaving.push(session);
+            self.announce(inside);
+        }
+    }
+
+    /// Asks the connection to end, unless somebody has signed in meanwhile.
+    pub(crate) fn end_stranger(&self) {
+        let mut inside = self.inside.lock();
+        if !inside.closed {
+            inside.post.ends = true;
             self.announce(inside);
         }
     }

@@ -4,11 +4,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::budget::Charge;
 use crate::command::negotiate::Negotiation;
 use crate::connection::Origin;
 use crate::credits::CreditWindow;
 use crate::mailbox::Mailbox;
 use crate::session::{Activity, Channel};
+use crate::strangers::Stranger;
 
 /// A connection on its way.
 pub(crate) struct Luggage {
@@ -18,6 +20,10 @@ pub(crate) struct Luggage {
     pub(crate) window: CreditWindow,
     pub(crate) negotiation: Negotiation,
     pub(crate) channels: Vec<Channel>,
+    /// Its place among strangers, where nobody has signed in.
+    pub(crate) stranger: Option<Stranger>,
+    /// What the user has less for it who signed in first.
+    pub(crate) held: Option<Charge>,
     /// AsyncIds up to this one were given.
     pub(crate) last_async_id: u64,
     pub(crate) activity: Arc<Activity>,
@@ -35,6 +41,8 @@ impl Luggage {
             window: CreditWindow::new(),
             negotiation: Negotiation::default(),
             channels: Vec::new(),
+            stranger: None,
+            held: None,
             last_async_id: 0,
             activity: Arc::default(),
             mailbox: Arc::default(),

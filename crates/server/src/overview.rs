@@ -20,8 +20,8 @@ impl Admin for Arc<Shared> {
         self.estate.store(Arc::new(estate));
         let estate = self.estate.load_full();
         for session in self.sessions.all() {
-            let name = session.user.load().name.clone();
-            let stays = estate.principals.iter().any(|principal| principal.name == name);
+            let user = session.user.load_full();
+            let stays = estate.principals.iter().any(|principal| user.is_still(principal));
             if stays {
                 if !multichannel::is_for(&estate, &session) {
                     session.leave_other_channels();

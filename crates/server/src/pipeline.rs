@@ -145,6 +145,9 @@ pub(crate) fn open_post(connection: &Connection) {
     for session in post.leaving {
         connection.leave(session);
     }
+    if post.ends && connection.is_stranger() {
+        connection.end(Ending::Now);
+    }
 }
 
 /// Queues messages of `length` bytes, which `write` puts in place, signed where they are to be; sealed by `seal` where one is given.

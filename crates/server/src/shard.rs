@@ -18,15 +18,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
 use crate::Shared;
+use crate::address::AddressPrefix;
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Ending, Origin};
 use crate::contained::contained;
 use crate::durable::scavenge;
 use crate::migration::Luggage;
+use crate::strangers::Room;
 use crate::transport;
 
-/// Connections of one server: each may cost a descriptor and, idle, a few KiB.
-const CONNECTIONS_MAX: usize = 65_536;
 /// How long a client may take to sign in before its connection ends.
 const SIGN_IN_TIME: Duration = Duration::from_secs(45);
 /// How often a shard looks for such connections.
@@ -231,8 +231,10 @@ async fn accept(Listener { socket, pacing }: Listener, doors: Doors, mut stopped
                     pacing.restore(&stream);
                     doors.place(stream);
                 }
+                Err(error) if is_of_connection(&error) => tracing::debug!(%error, "a connection was gone before it was accepted"),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted; are there descriptors left (ulimit -n)?");
+                    doors.server.strangers.end_oldest();
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
             },
@@ -240,22 +242,38 @@ async fn accept(Listener { socket, pacing }: Listener, doors: Doors, mut stopped
     }
 }
 
+/// True where an accept failed for what its client did: the next one may be accepted at once.
+fn is_of_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, TimedOut};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | TimedOut)
+}
+
 impl Doors {
     /// Hands a connection to the shard that has fewest; drops it where there are too many.
     fn place(&self, stream: tokio::net::TcpStream) {
         let placement = &self.server.placement;
         let total: usize = placement.connections().iter().sum();
-        if total >= CONNECTIONS_MAX {
-            tracing::warn!(total, "too many connections; a new one was refused");
-            return;
-        }
+        let connections = self.server.budgets.capacity().connections;
+        let room = if total as u64 >= connections { Room::None } else { Room::Left };
         let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
         let (peer, local) = (address(stream.peer_addr()), address(stream.local_addr()));
         let origin = Origin { id, peer, local, shard: placement.least() };
         if let Err(error) = transport::prepare(&stream) {
             tracing::debug!(%error, "a connection's socket could not be prepared");
         }
-        self.forward(stream, Luggage::of_new(origin));
+        let mut luggage = Luggage::of_new(origin);
+        let from = AddressPrefix::of(&luggage.origin.peer);
+        luggage.stranger = self.server.strangers.enter(from, &luggage.mailbox, room);
+        if luggage.stranger.is_none() {
+            tracing::warn!(
+                total,
+                connections,
+                peer = luggage.origin.peer,
+                "too many connections; a new one was refused"
+            );
+            return;
+        }
+        self.forward(stream, luggage);
     }
 
     /// Hands a connection to the shard that its luggage is for.

@@ -32,6 +32,7 @@ use wire::status::Status;
 use wire::{Utf16, frame};
 
 use crate::Shared;
+use crate::address::AddressPrefix;
 use crate::admin::{
     Account, Advertise, Anonymous, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings,
     Share, Signing,
@@ -43,6 +44,7 @@ use crate::inbox::Kept;
 use crate::migration::Luggage;
 use crate::pipeline;
 use crate::slice::Slice;
+use crate::strangers::Room;
 
 /// The user and password that the test server knows.
 pub(crate) const USER: &str = "tester";
@@ -174,7 +176,9 @@ impl Peer {
     /// A connection that has said nothing yet.
     pub(crate) fn connect_as(server: &Arc<Shared>, terms: Terms) -> Peer {
         let origin = Origin { id: server.new_open_id().0, peer: terms.peer.into(), local: "local".into(), shard: 0 };
-        let connection = Connection::new(Luggage::of_new(origin), Arc::clone(server), Rc::new(Buffers::default()));
+        let mut luggage = Luggage::of_new(origin);
+        luggage.stranger = server.strangers.enter(AddressPrefix::of(terms.peer), &luggage.mailbox, Room::Left);
+        let connection = Connection::new(luggage, Arc::clone(server), Rc::new(Buffers::default()));
         Peer {
             terms,
             keys: None,
@@ -290,6 +294,13 @@ impl Peer {
         };
         let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16] };
         initiator.answer(&challenge, &credentials, FileTime(1), &fresh).unwrap()
+    }
+
+    /// Begins to sign in, and leaves it at that.
+    pub(crate) async fn begin_sign_in(&mut self) -> Status {
+        (self.session_id, self.preauth) = (SessionId(0), self.negotiated.clone());
+        let (_, token) = Initiator::begin();
+        self.send_token(SessionSetupFlags::NONE, &token).await.status()
     }
 
     /// Asks to be nobody: with a token without a name and without a response (MS-NLMP 3.2.5.1.2).

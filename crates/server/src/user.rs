@@ -17,6 +17,8 @@ pub(crate) struct User {
     pub(crate) kind: PrincipalKind,
     /// Its own SID first, then its groups'.
     pub(crate) sids: Vec<Sid>,
+    /// The secret that it signed in with: it ends with that. None for who did not.
+    pub(crate) secret: Option<[u8; 16]>,
     /// Session.IsAnonymous: whoever speaks has not said that it is this user, or no longer.
     pub(crate) is_anonymous: bool,
 }
@@ -38,7 +40,7 @@ impl User {
             sids.push(Sid::BUILTIN_ADMINISTRATORS);
         }
         let (name, account) = (principal.name.clone(), principal.account.clone());
-        User { name, account, kind: principal.kind, sids, is_anonymous: false }
+        User { name, account, kind: principal.kind, sids, secret: None, is_anonymous: false }
     }
 
     /// What is left of the user of a session that signs in again as nobody: the name, by which operators know the session and with which it
@@ -49,6 +51,7 @@ impl User {
             account: self.account.clone(),
             kind: PrincipalKind::User,
             sids: vec![Sid::ANONYMOUS, Sid::NOBODY],
+            secret: self.secret,
             is_anonymous: true,
         }
     }
@@ -56,6 +59,16 @@ impl User {
     /// True where both are the same principal, whatever is left of its rights.
     pub(crate) fn is_same(&self, other: &User) -> bool {
         self.name == other.name && self.account == other.account
+    }
+
+    /// The same, signed in with one of the principal's secrets.
+    pub(crate) fn with_secret(self, secret: Option<&[u8; 16]>) -> Self {
+        User { secret: secret.copied(), ..self }
+    }
+
+    /// True where `principal` is still this user, and the secret that it signed in with is still one of its own.
+    pub(crate) fn is_still(&self, principal: &Principal) -> bool {
+        principal.name == self.name && self.secret.is_none_or(|secret| principal.secrets.contains(&secret))
     }
 
     /// True where it may use a share: one of its own account.

@@ -28,7 +28,22 @@ impl Served {
     /// The same, with its log at level debug going to `log`.
     pub(crate) fn logging(arguments: &[&str], log: impl Into<Stdio>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = program(&folder, &[&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat());
+        let command = program(&folder, &[&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat());
+        Served::started(folder, command, log)
+    }
+
+    /// Starts it where it may have so many descriptors and no more.
+    #[allow(dead_code)]
+    pub(crate) fn with_descriptors(count: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let limited = format!("ulimit -Hn {count} && exec \"$0\" serve --json --listen 127.0.0.1:0");
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_multilane")]);
+        command.env("MULTILANE_DATA", folder.path().join("data")).stdin(Stdio::null());
+        Served::started(folder, command, Stdio::null())
+    }
+
+    fn started(folder: TempDir, mut command: Command, log: impl Into<Stdio>) -> Self {
         command.env("MULTILANE_LOG", "debug");
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();

@@ -17,8 +17,10 @@ use crate::{LogonFailure, Role};
 pub(super) const AV_FLAG_MIC: u32 = 0x2;
 /// Length of an NTLMv1 response (2.2.2.6).
 const NTLM1_LENGTH: usize = 24;
-/// The longest message that is taken. Those of real clients have less than 2 KiB: the names in them have at most 256 characters each.
-const MESSAGE_LENGTH_MAX: usize = 8 << 10;
+/// The longest NEGOTIATE_MESSAGE that is taken, as it is kept: real ones have some 40 bytes, with names a few hundred.
+const NEGOTIATE_LENGTH_MAX: usize = 1 << 10;
+/// The longest AUTHENTICATE_MESSAGE. Real ones have less than 2 KiB: the names in them have at most 256 characters each.
+const AUTHENTICATE_LENGTH_MAX: usize = 8 << 10;
 /// How many keys are tried at least, so that an unknown user costs what a known one does. An account has two.
 const KEYS_TRIED_MIN: usize = 2;
 
@@ -105,7 +107,7 @@ impl Acceptor {
         now: FileTime,
         server_challenge: [u8; 8],
     ) -> Result<Self, LogonFailure> {
-        check_length(negotiate)?;
+        check_length(negotiate, NEGOTIATE_LENGTH_MAX)?;
         let requested = Negotiate::decode(negotiate)?.flags;
         if !requested.contains(Self::REQUIRED) {
             return Err(LogonFailure::Downgraded);
@@ -148,7 +150,7 @@ impl Acceptor {
         authenticate: &[u8],
         lookup: impl FnOnce(&Identity) -> Vec<NtHash>,
     ) -> Result<(Authenticated, SessionSecurity), LogonFailure> {
-        check_length(authenticate)?;
+        check_length(authenticate, AUTHENTICATE_LENGTH_MAX)?;
         let message = Authenticate::decode(authenticate)?;
         let response = self.admit(&message)?;
         let identity = identity(&message)?;
@@ -242,9 +244,8 @@ impl Acceptor {
     }
 }
 
-/// A begun sign-in keeps its messages, so that they must not be long.
-fn check_length(message: &[u8]) -> Result<(), LogonFailure> {
-    if message.len() > MESSAGE_LENGTH_MAX { Err(LogonFailure::Malformed("message too long")) } else { Ok(()) }
+fn check_length(message: &[u8], length_max: usize) -> Result<(), LogonFailure> {
+    if message.len() > length_max { Err(LogonFailure::Malformed("message too long")) } else { Ok(()) }
 }
 
 fn target_info(target: &Target, now: FileTime) -> Vec<u8> {

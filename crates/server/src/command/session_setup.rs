@@ -23,6 +23,7 @@ use wire::ids::{Dialect, FileTime, SessionId};
 use wire::status::Status;
 
 use crate::admin::{Anonymous, Estate, Principal, Sealing, Signing};
+use crate::budget::Charge;
 use crate::context::{Context, Outcome, Reply};
 use crate::durable::Parting;
 use crate::login_throttle::{Attempt, TooMany};
@@ -34,8 +35,12 @@ use crate::user::User;
 const SETUPS_MAX: usize = 64;
 /// Sessions of one connection: a terminal server has one for each of its users.
 const SESSIONS_OF_CONNECTION_MAX: usize = 1_024;
-/// Bytes of a request that may wait for its turn to be judged; those of real clients have less than 2 KiB.
+/// Bytes that a begun sign-in is taken to cost: the tokens that it keeps have less than 3 KiB (`secure`).
+const SETUP_BYTES: u64 = 4 << 10;
+/// Bytes of a frame that may wait for its turn to be judged; those of real clients have less than 2 KiB.
 const WAITING_BYTES_MAX: usize = 8 << 10;
+/// Bytes that a request which waits is taken to cost beside its frame.
+const WAITING_COST: u64 = 4 << 10;
 /// Characters of a name that the log shows.
 const LOGGED_CHARS_MAX: usize = 64;
 
@@ -44,6 +49,7 @@ pub(crate) struct SetupInProgress {
     acceptor: Acceptor,
     preauth: PreauthHash,
     purpose: Purpose,
+    _held: Charge,
 }
 
 /// What becomes of a sign-in that succeeds.
@@ -79,7 +85,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     setup.hash(message);
     let named = setup.acceptor.claimed_user(request.security_buffer).filter(|user| !user.is_empty());
     let attempt = match &named {
-        Some(user) => Some(take_turn(context, user, message.len()).await?),
+        Some(user) => Some(take_turn(context, user).await?),
         None => None,
     };
     match setup.step(request.security_buffer, &estate, server_challenge) {
@@ -95,7 +101,8 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
                 context.server().login_throttle.succeeded(attempt, Instant::now().into_std());
             }
             let principal = principal(&estate, &authenticated.identity).ok_or(Status::LOGON_FAILURE)?;
-            let user = User::new(principal, estate.settings.machine_sid);
+            let secret = principal.secrets.get(authenticated.key_index);
+            let user = User::new(principal, estate.settings.machine_sid).with_secret(secret);
             let finished = Finished { id, user, authenticated, preauth: setup.preauth };
             match setup.purpose {
                 Purpose::Begin(_beginning) => finished.establish(context, &request, &estate, &token).await,
@@ -118,18 +125,22 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     }
 }
 
-/// Waits until an attempt to sign in as `user` may be judged. The wait ends with the connection; meanwhile nothing is held but the request.
-async fn take_turn(context: &Context, user: &str, message_bytes: usize) -> Result<Attempt, Refusal> {
+/// Waits until an attempt to sign in as `user` may be judged. The wait ends with the connection; meanwhile
+/// nothing is held but the request's frame, which is charged and short.
+async fn take_turn(context: &Context, user: &str) -> Result<Attempt, Refusal> {
     let (server, connection) = (context.server(), &context.connection);
+    let frame_bytes = context.message.held_bytes();
     let begun = server.login_throttle.begin(user, connection.address, Instant::now().into_std());
     let attempt = match begun {
         Ok(attempt) if attempt.wait.is_zero() => return Ok(attempt),
-        Ok(attempt) if context.in_flight.may_wait() && message_bytes <= WAITING_BYTES_MAX => attempt,
+        Ok(attempt) if context.in_flight.may_wait() && frame_bytes <= WAITING_BYTES_MAX => attempt,
         Ok(_) | Err(TooMany) => {
             tracing::info!(peer = %connection.peer, user = shortened(user), "sign-in refused unjudged: too many have failed");
             return Err(Status::INSUFFICIENT_RESOURCES.into());
         }
     };
+    let cost = WAITING_COST + frame_bytes as u64;
+    let _held = connection.budget().charge(cost).ok_or(Status::INSUFFICIENT_RESOURCES)?;
     tokio::select! {
         biased;
         () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
@@ -172,7 +183,7 @@ fn begin(context: &Context, estate: &Estate) -> Result<(SessionId, SetupInProgre
         (Purpose::Renew { .. }, Anonymous::Reauthentication) => Acceptor::letting_nobody_in(),
         (Purpose::Renew { .. }, Anonymous::Refused) | (Purpose::Begin(_) | Purpose::Bind(_), _) => Acceptor::new(),
     };
-    Ok((id, SetupInProgress::new(context, purpose, acceptor)))
+    Ok((id, SetupInProgress::new(context, purpose, acceptor)?))
 }
 
 /// Refuses a leg of signing in again that its session did not sign or seal (3.3.5.2.4), where the session wants that or did it with the first
@@ -204,9 +215,10 @@ impl SetupInProgress {
     }
 
     /// Its pre-auth hash begins with the connection's own NEGOTIATE.
-    fn new(context: &Context, purpose: Purpose, acceptor: Acceptor) -> Self {
+    fn new(context: &Context, purpose: Purpose, acceptor: Acceptor) -> Result<Self, Status> {
+        let held = context.connection.budget().charge(SETUP_BYTES).ok_or(Status::INSUFFICIENT_RESOURCES)?;
         let preauth = context.connection.negotiation.borrow().preauth().clone();
-        SetupInProgress { acceptor, preauth, purpose }
+        Ok(SetupInProgress { acceptor, preauth, purpose, _held: held })
     }
 
     fn step(&mut self, token: &[u8], estate: &Estate, server_challenge: [u8; 8]) -> Result<Step, LogonFailure> {
@@ -255,11 +267,16 @@ impl Finished {
         let session = self.session(context, request, estate)?;
         let server = context.server();
         server.sessions.add(&session)?;
+        let user = session.user.load_full();
+        if !server.estate.load().principals.iter().any(|principal| user.is_still(principal)) {
+            // Its secret was replaced meanwhile, and whoever did that has not seen this session.
+            server.end_session(&session, Parting::Expelled);
+            return Err(Status::LOGON_FAILURE.into());
+        }
         let connection = &context.connection;
         let key = session.keys.signing_key(connection.negotiation.borrow().signing());
         let facts = connection.channel_facts(key.algorithm());
         connection.add_channel(session.add_channel(key, facts, 1, &server.placement)?);
-        let user = session.user.load();
         tracing::info!(peer = %connection.peer, session = id.0, user = %user.name, "signed in");
         Ok(Reply { session: Some(id), ..Reply::new(body(session_flags(&session), token)) })
     }
@@ -284,6 +301,7 @@ impl Finished {
             || negotiation.client_security_mode.contains(SecurityMode::SIGNING_REQUIRED);
         let budgets = context.server().budgets.of_user(self.user.sid());
         let held = budgets.session().ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        context.connection.charge_to_user(&budgets)?;
         if context.connection.session_count() >= SESSIONS_OF_CONNECTION_MAX {
             return Err(Status::INSUFFICIENT_RESOURCES);
         }

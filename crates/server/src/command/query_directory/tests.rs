@@ -233,7 +233,7 @@ async fn of_a_large_directory_nothing_is_held_but_the_place() {
     all.sort();
     assert_eq!(all[2..], numbered(0..6_000));
     peer.close(directory).await;
-    assert_eq!(budgets.bytes.used(), before);
+    assert!(budgets.bytes.used() < before, "the open itself is given back, too");
 }
 
 #[tokio::test]

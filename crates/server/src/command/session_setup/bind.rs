@@ -26,7 +26,10 @@ pub(super) fn begin(context: &Context, estate: &Estate, message: &[u8]) -> Resul
         None if setups.len() >= SETUPS_MAX => return Err(Status::INSUFFICIENT_RESOURCES),
         None => {}
     }
-    Ok(setups.remove(&id).unwrap_or_else(|| SetupInProgress::new(context, Purpose::Bind(session), Acceptor::new())))
+    match setups.remove(&id) {
+        Some(setup) => Ok(setup),
+        None => SetupInProgress::new(context, Purpose::Bind(session), Acceptor::new()),
+    }
 }
 
 /// The table of 3.3.5.5, in its order. It says nothing of algorithms: there Windows' answers are given, as Samba's test suite has them.
@@ -96,6 +99,7 @@ impl Finished {
             return Err(Status::NOT_SUPPORTED.into());
         }
         let connection = &context.connection;
+        connection.charge_to_user(&session.budgets)?;
         let algorithm = connection.negotiation.borrow().signing();
         let derivation = Derivation::new(session.dialect, &self.preauth);
         let key = SigningKey::new(algorithm, channel_signing_key(derivation, &self.authenticated.session_key));
