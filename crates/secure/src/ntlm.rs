@@ -1,5 +1,5 @@
-//! NTLMv2 (MS-NLMP), both ends, connection-oriented. NTLMv1 and LM are refused, and so are clients without Unicode or
-//! extended session security: everything since Windows 2000 has both. The anonymous user is refused where nobody says
+//! NTLMv2 (MS-NLMP), both ends, connection-oriented. NTLMv1 and LM are refused, and so are clients without extended
+//! session security: everything since Windows 2000 has it. Names may be sent in Unicode, or in ASCII as part of an OEM character set. The anonymous user is refused where nobody says
 //! otherwise.
 
 mod acceptor;
@@ -17,5 +17,5 @@ pub use av_pair::{AvId, AvPairs};
 pub use hash::NtHash;
 pub use initiator::{Credentials, Established, Fresh, Initiator};
 pub(crate) use message::SIGNATURE;
-pub use message::{Authenticate, Challenge, Flags, Negotiate};
+pub use message::{Authenticate, Challenge, Flags, Negotiate, Text};
 pub use session_security::SessionSecurity;

@@ -313,9 +313,9 @@ impl Peer {
             flags: ntlm_flags | NtlmFlags::ANONYMOUS,
             lm_response: &[0],
             nt_response: &[],
-            domain: Utf16::default(),
-            user: Utf16::default(),
-            workstation: Utf16::default(),
+            domain: Default::default(),
+            user: Default::default(),
+            workstation: Default::default(),
             encrypted_session_key: &[],
             mic: None,
         };

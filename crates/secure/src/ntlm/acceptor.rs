@@ -96,8 +96,8 @@ impl Acceptor {
             | Flags::TARGET_TYPE_SERVER.0
             | Flags::TARGET_INFO.0,
     );
-    /// Without these a client is refused.
-    const REQUIRED: Flags = Flags(Flags::UNICODE.0 | Flags::EXTENDED_SESSION_SECURITY.0);
+    /// Without this a client is refused.
+    const REQUIRED: Flags = Flags::EXTENDED_SESSION_SECURITY;
 
     /// Step 1: takes the client's NEGOTIATE_MESSAGE. The answer is [`challenge`](Self::challenge).
     /// `server_challenge` must be random and used for this exchange only.
@@ -109,13 +109,18 @@ impl Acceptor {
     ) -> Result<Self, LogonFailure> {
         check_length(negotiate, NEGOTIATE_LENGTH_MAX)?;
         let requested = Negotiate::decode(negotiate)?.flags;
-        if !requested.contains(Self::REQUIRED) {
+        if !requested.contains(Self::REQUIRED) || !requested.intersects(Flags::UNICODE | Flags::OEM) {
             return Err(LogonFailure::Downgraded);
         }
+        let text = text_of(requested);
+        let target_name = match text {
+            Flags::OEM => target.netbios_computer.chars().map(|c| if c.is_ascii() { c as u8 } else { b'?' }).collect(),
+            _ => utf16_bytes(&target.netbios_computer),
+        };
         let mut challenge_message = Vec::new();
         let challenge = Challenge {
-            flags: (requested & Self::SUPPORTED) | Self::ALWAYS,
-            target_name: &utf16_bytes(&target.netbios_computer),
+            flags: (requested & Self::SUPPORTED) | text | Self::ALWAYS,
+            target_name: &target_name,
             server_challenge,
             target_info: &target_info(target, now),
         };
@@ -155,7 +160,7 @@ impl Acceptor {
         let response = self.admit(&message)?;
         let identity = identity(&message)?;
         let keys = lookup(&identity);
-        let Some((key_index, session_base_key)) = self.fitting_key(&message, &response, &keys) else {
+        let Some((key_index, session_base_key)) = self.fitting_key(&identity, &response, &keys) else {
             return Err(if keys.is_empty() { LogonFailure::UnknownUser } else { LogonFailure::WrongPassword });
         };
         let session_key = exported_session_key(&message, session_base_key)?;
@@ -195,7 +200,7 @@ impl Acceptor {
             0 | NTLM1_LENGTH => return Err(LogonFailure::Ntlm1),
             _ => {}
         }
-        let kept = Self::REQUIRED | (self.requested & Flags::KEY_EXCHANGE);
+        let kept = Self::REQUIRED | text_of(self.requested) | (self.requested & Flags::KEY_EXCHANGE);
         if !message.flags.contains(kept) {
             return Err(LogonFailure::Downgraded);
         }
@@ -204,18 +209,15 @@ impl Acceptor {
 
     /// The index of the key whose proof the client sent, and the session base key. Each key is tried with the domain
     /// the client sent and, for "NTLM clients which incorrectly use NIL for the UserDom" (3.2.5.1.2), without.
-    fn fitting_key(
-        &self,
-        message: &Authenticate<'_>,
-        response: &Response<'_>,
-        keys: &[NtHash],
-    ) -> Option<(usize, [u8; 16])> {
+    fn fitting_key(&self, identity: &Identity, response: &Response<'_>, keys: &[NtHash]) -> Option<(usize, [u8; 16])> {
+        // The key of the proof is made of Unicode, however the names were sent (3.3.2).
+        let (user, domain) = (utf16_bytes(&identity.user), utf16_bytes(&identity.domain));
         let stranger = NtHash::from_bytes([0; 16]);
         let mut fitting = None;
         for index in 0..keys.len().max(KEYS_TRIED_MIN) {
             let hash = keys.get(index).unwrap_or(&stranger);
-            for domain in [message.domain.as_bytes(), &[]] {
-                let response_key = ntowf_v2(hash, message.user.as_bytes(), domain);
+            for domain in [&domain[..], &[]] {
+                let response_key = ntowf_v2(hash, &user, domain);
                 let expected = proof(&response_key, &self.server_challenge, response.temp);
                 let fits = constant_time::verify_slices_are_equal(&expected, &response.proof).is_ok();
                 if fits && index < keys.len() && fitting.is_none() {
@@ -246,6 +248,11 @@ impl Acceptor {
 
 fn check_length(message: &[u8], length_max: usize) -> Result<(), LogonFailure> {
     if message.len() > length_max { Err(LogonFailure::Malformed("message too long")) } else { Ok(()) }
+}
+
+/// The character set that is spoken: Unicode where the client offers it (2.2.2.5, A and B).
+fn text_of(requested: Flags) -> Flags {
+    if requested.contains(Flags::UNICODE) { Flags::UNICODE } else { Flags::OEM }
 }
 
 fn target_info(target: &Target, now: FileTime) -> Vec<u8> {

@@ -113,9 +113,9 @@ impl Initiator {
             // set it to Z(24)" (3.1.5.1.2). We never send it: it is the weaker of the two proofs.
             lm_response: &[0; 24],
             nt_response: &[&proof[..], &temp].concat(),
-            domain: Utf16::new(&domain)?,
-            user: Utf16::new(&user)?,
-            workstation: Utf16::new(&workstation)?,
+            domain: Utf16::new(&domain)?.into(),
+            user: Utf16::new(&user)?.into(),
+            workstation: Utf16::new(&workstation)?.into(),
             encrypted_session_key: &rc4k(&key_exchange_key, fresh.session_key),
             mic: Some([0; 16]),
         };

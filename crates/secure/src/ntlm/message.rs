@@ -23,6 +23,8 @@ pub struct Flags(pub u32);
 impl Flags {
     /// NTLMSSP_NEGOTIATE_UNICODE.
     pub const UNICODE: Flags = Flags(0x0000_0001);
+    /// NTLM_NEGOTIATE_OEM.
+    pub const OEM: Flags = Flags(0x0000_0002);
     /// NTLMSSP_REQUEST_TARGET.
     pub const REQUEST_TARGET: Flags = Flags(0x0000_0004);
     /// NTLMSSP_NEGOTIATE_SIGN.
@@ -113,7 +115,7 @@ impl Negotiate {
 pub struct Challenge<'a> {
     /// What the server chose.
     pub flags: Flags,
-    /// The name of the server or its domain, UTF-16LE.
+    /// The name of the server or its domain, in UTF-16LE or the OEM character set.
     pub target_name: &'a [u8],
     /// The nonce that the client's proof covers.
     pub server_challenge: [u8; 8],
@@ -152,6 +154,55 @@ impl<'a> Challenge<'a> {
     }
 }
 
+/// Text of an AUTHENTICATE_MESSAGE. Unicode goes before OEM where the flags say both (2.2.2.5, A and B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Text<'a> {
+    /// UTF-16LE.
+    Unicode(Utf16<'a>),
+    /// The client's OEM character set, which it does not name: ASCII is what all of them have in common.
+    Oem(&'a [u8]),
+}
+
+impl<'a> Text<'a> {
+    fn new(bytes: &'a [u8], flags: Flags) -> Result<Self, Malformed> {
+        let is_oem = flags & (Flags::UNICODE | Flags::OEM) == Flags::OEM;
+        if is_oem { Ok(Text::Oem(bytes)) } else { Ok(Text::Unicode(Utf16::new(bytes)?)) }
+    }
+
+    /// The text as it is sent.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        match self {
+            Text::Unicode(text) => text.as_bytes(),
+            Text::Oem(text) => text,
+        }
+    }
+
+    /// True where there is none.
+    pub fn is_empty(&self) -> bool {
+        self.as_bytes().is_empty()
+    }
+
+    /// The text; `None` for lone surrogates, and for OEM characters that are not ASCII.
+    pub fn decode(&self) -> Option<String> {
+        match self {
+            Text::Unicode(text) => text.decode(),
+            Text::Oem(text) => str::from_utf8(text).ok().filter(|text| text.is_ascii()).map(str::to_owned),
+        }
+    }
+}
+
+impl Default for Text<'_> {
+    fn default() -> Self {
+        Text::Unicode(Utf16::default())
+    }
+}
+
+impl<'a> From<Utf16<'a>> for Text<'a> {
+    fn from(text: Utf16<'a>) -> Self {
+        Text::Unicode(text)
+    }
+}
+
 /// An AUTHENTICATE_MESSAGE (2.2.1.3).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Authenticate<'a> {
@@ -162,11 +213,11 @@ pub struct Authenticate<'a> {
     /// NtChallengeResponse.
     pub nt_response: &'a [u8],
     /// DomainName.
-    pub domain: Utf16<'a>,
+    pub domain: Text<'a>,
     /// UserName.
-    pub user: Utf16<'a>,
+    pub user: Text<'a>,
     /// Workstation.
-    pub workstation: Utf16<'a>,
+    pub workstation: Text<'a>,
     /// EncryptedRandomSessionKey.
     pub encrypted_session_key: &'a [u8],
     /// The 16 bytes where a MIC stands, when no payload field reaches into them. Whether they are a MIC is for the
@@ -178,16 +229,18 @@ impl<'a> Authenticate<'a> {
     /// Where the payload may begin at the earliest: clients of old leave out Version and MIC.
     const FIXED: usize = 64;
 
-    /// Reads the message. Only Unicode text is understood.
+    /// Reads the message.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = open(bytes, 3)?;
         let lm_response = field(bytes, &mut reader, Self::FIXED, "LmChallengeResponse")?;
         let nt_response = field(bytes, &mut reader, Self::FIXED, "NtChallengeResponse")?;
-        let domain = Utf16::new(field(bytes, &mut reader, Self::FIXED, "DomainName")?)?;
-        let user = Utf16::new(field(bytes, &mut reader, Self::FIXED, "UserName")?)?;
-        let workstation = Utf16::new(field(bytes, &mut reader, Self::FIXED, "Workstation")?)?;
+        let domain = field(bytes, &mut reader, Self::FIXED, "DomainName")?;
+        let user = field(bytes, &mut reader, Self::FIXED, "UserName")?;
+        let workstation = field(bytes, &mut reader, Self::FIXED, "Workstation")?;
         let encrypted_session_key = field(bytes, &mut reader, Self::FIXED, "EncryptedRandomSessionKey")?;
         let flags = Flags(reader.u32()?);
+        let text = |bytes| Text::new(bytes, flags);
+        let (domain, user, workstation) = (text(domain)?, text(user)?, text(workstation)?);
         let mic = mic(bytes)?;
         Ok(Authenticate { flags, lm_response, nt_response, domain, user, workstation, encrypted_session_key, mic })
     }

@@ -91,9 +91,9 @@ impl Forger {
             flags: self.flags,
             lm_response: &self.lm_response,
             nt_response: self.nt_response.as_deref().unwrap_or(&response),
-            domain: Utf16::new(&utf16_bytes(self.domain)).unwrap(),
-            user: Utf16::new(&utf16_bytes(self.user)).unwrap(),
-            workstation: Utf16::new(&utf16_bytes("LAPTOP")).unwrap(),
+            domain: Utf16::new(&utf16_bytes(self.domain)).unwrap().into(),
+            user: Utf16::new(&utf16_bytes(self.user)).unwrap().into(),
+            workstation: Utf16::new(&utf16_bytes("LAPTOP")).unwrap().into(),
             encrypted_session_key: &encrypted,
             mic: self.sends_mic.then_some([0; 16]),
         }
@@ -155,6 +155,58 @@ fn both_ends_agree_on_the_session_key_and_on_signatures() {
     assert!(!server.verify_mic(b"fourth", &replayed));
 }
 
+/// A client of OEM alone: the names of its AUTHENTICATE_MESSAGE are in ASCII, the key of its proof is made of Unicode all the same.
+fn oem_exchange(user: &[u8]) -> (Acceptor, Vec<u8>) {
+    let flags = Flags::OEM | Flags::EXTENDED_SESSION_SECURITY;
+    let mut negotiate = Vec::new();
+    Negotiate { flags }.encode(&mut negotiate);
+    let acceptor = accept_negotiate(&negotiate);
+    let temp = client_challenge(NOW, [0xaa; 8], &[0; 4]);
+    let name: String = user.iter().map(|byte| *byte as char).collect();
+    let response_key = ntowf_v2(&NtHash::from_password("correct"), &utf16_bytes(&name), &utf16_bytes("FILES"));
+    let response = [&proof(&response_key, &SERVER_CHALLENGE, &temp)[..], &temp].concat();
+    let mut message = Vec::new();
+    let authenticate = Authenticate {
+        flags: Challenge::decode(acceptor.challenge()).unwrap().flags,
+        lm_response: &[],
+        nt_response: &response,
+        domain: Text::Oem(b"FILES"),
+        user: Text::Oem(user),
+        workstation: Text::Oem(b"NODE"),
+        encrypted_session_key: &[],
+        mic: None,
+    };
+    authenticate.encode(&mut message).unwrap();
+    assert_eq!(Authenticate::decode(&message), Ok(authenticate));
+    (acceptor, message)
+}
+
+#[test]
+fn a_client_without_unicode_signs_in() {
+    let (acceptor, message) = oem_exchange(b"ada");
+    let challenge = Challenge::decode(acceptor.challenge()).unwrap();
+    assert!(challenge.flags.contains(Flags::OEM) && !challenge.flags.contains(Flags::UNICODE));
+    assert_eq!(challenge.target_name, b"FILES");
+    assert_eq!(Acceptor::claimed_user(&message).as_deref(), Some("ada"));
+    let (authenticated, _) = acceptor.authenticate(&message, |_| keys(&["correct"])).unwrap();
+    assert_eq!((authenticated.identity.user.as_str(), authenticated.identity.domain.as_str()), ("ada", "FILES"));
+    let (acceptor, message) = oem_exchange(b"ada");
+    let failure = acceptor.authenticate(&message, |_| keys(&["wrong"])).err();
+    assert_eq!(failure, Some(LogonFailure::WrongPassword));
+}
+
+#[test]
+fn oem_names_that_are_not_ascii_are_malformed_and_a_cut_message_is_none() {
+    let (acceptor, message) = oem_exchange(b"\x84da");
+    let failure = acceptor.authenticate(&message, |_| keys(&["correct"])).err();
+    assert_eq!(failure, Some(LogonFailure::Malformed("UserName")));
+    let (_, message) = oem_exchange(b"ada");
+    for length in 0..message.len() {
+        let (acceptor, _) = oem_exchange(b"ada");
+        assert!(acceptor.authenticate(&message[..length], |_| keys(&["correct"])).is_err(), "{length}");
+    }
+}
+
 #[test]
 fn the_challenge_says_what_the_client_may_use_and_who_we_are() {
     let acceptor = accept_negotiate(Initiator::new().negotiate());
@@ -184,7 +236,7 @@ fn nothing_is_granted_that_the_client_did_not_ask_for() {
 
 #[test]
 fn a_client_without_unicode_or_extended_session_security_is_refused_at_once() {
-    for flags in [Flags(0), Flags::UNICODE, Flags::EXTENDED_SESSION_SECURITY] {
+    for flags in [Flags(0), Flags::UNICODE, Flags::OEM, Flags::EXTENDED_SESSION_SECURITY] {
         let mut negotiate = Vec::new();
         Negotiate { flags }.encode(&mut negotiate);
         let refused = Acceptor::new(&negotiate, &target(), NOW, SERVER_CHALLENGE);

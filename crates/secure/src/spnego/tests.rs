@@ -104,9 +104,9 @@ fn nobody(acceptor: &mut Acceptor, lm_response: &[u8], nt_response: &[u8], user:
         flags: ntlm::Negotiate::decode(&negotiate).unwrap().flags,
         lm_response,
         nt_response,
-        domain: wire::Utf16::default(),
-        user: wire::Utf16::new(&user).unwrap(),
-        workstation: wire::Utf16::default(),
+        domain: Default::default(),
+        user: wire::Utf16::new(&user).unwrap().into(),
+        workstation: Default::default(),
         encrypted_session_key: &[7; 16],
         mic: None,
     };

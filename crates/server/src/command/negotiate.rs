@@ -123,7 +123,10 @@ pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
         return Err(Status::INVALID_PARAMETER.into());
     }
     let estate = context.server().estate.load();
-    let dialect = choose_dialect(&request, &estate.settings).ok_or(Status::NOT_SUPPORTED)?;
+    let Some(dialect) = choose_dialect(&request, &estate.settings) else {
+        log_dialects(connection, request.dialects.iter().max());
+        return Err(Status::NOT_SUPPORTED.into());
+    };
     let channels = multichannel::is_offered(&estate, dialect, request.capabilities);
     let offered = match dialect {
         Dialect::SMB_3_1_1 => {
@@ -167,6 +170,8 @@ pub(crate) fn multi_protocol(connection: &Connection, frame: &[u8]) -> Result<Ve
         negotiation.dialect = Some(Dialect::SMB_2_0_2);
         Dialect::SMB_2_0_2
     } else {
+        let newest = request.offers(smb1::DIALECT_SMB_2_002).then_some(Dialect::SMB_2_0_2);
+        log_dialects(connection, newest);
         return Err(Disconnect("SMB1 without SMB2"));
     };
     negotiation.server_security_mode = security_mode(&estate.settings);
@@ -182,6 +187,12 @@ pub(crate) fn multi_protocol(connection: &Connection, frame: &[u8]) -> Result<Ve
     let body =
         response(&negotiation, dialect, &estate.settings, None).map_err(|_| Disconnect("no chance to be had"))?;
     Ok([&header.to_bytes()[..], &body].concat())
+}
+
+/// Tells whoever runs the server why a client of old gets nowhere, and what would let it in.
+fn log_dialects(connection: &Connection, newest: Option<Dialect>) {
+    let newest = newest.map_or_else(|| "SMB1".to_owned(), |dialect| format!("{:#06x}", dialect.0));
+    tracing::info!(peer = %connection.peer, newest, "a client was refused for its dialect; --dialect-min serves 2.1 and 2.0.2");
 }
 
 fn kept(request: &NegotiateRequest<'_>) -> Vec<Dialect> {
@@ -337,4 +348,30 @@ fn response(
     let mut body = Vec::new();
     response.encode(&mut body);
     Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_must_be_asked_for_is_offered_to_who_asks() {
+        let asked = Capabilities::DIRECTORY_LEASING | Capabilities::ENCRYPTION;
+        for dialect in [Dialect::SMB_3_0, Dialect::SMB_3_0_2, Dialect::SMB_3_1_1] {
+            let (quiet, told) = (capabilities(dialect, Capabilities::NONE), capabilities(dialect, asked));
+            assert_eq!(quiet, Capabilities::LARGE_MTU | Capabilities::LEASING);
+            assert!(told.contains(Capabilities::DIRECTORY_LEASING));
+            assert_eq!(told.contains(Capabilities::ENCRYPTION), dialect != Dialect::SMB_3_1_1);
+        }
+        assert_eq!(capabilities(Dialect::SMB_2_1, asked), Capabilities::LARGE_MTU | Capabilities::LEASING);
+    }
+
+    #[test]
+    fn who_signs_with_gmac_alone_has_one_channel() {
+        let signs = |algorithm| several_channels(true, Some(algorithm));
+        assert_eq!(signs(SigningAlgorithm::AesGmac), Capabilities::NONE);
+        assert_eq!(signs(SigningAlgorithm::AesCmac), Capabilities::MULTI_CHANNEL);
+        assert_eq!(several_channels(true, None), Capabilities::MULTI_CHANNEL);
+        assert_eq!(several_channels(false, None), Capabilities::NONE);
+    }
 }

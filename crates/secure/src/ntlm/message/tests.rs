@@ -116,12 +116,12 @@ proptest! {
     ) {
         let texts: Vec<Vec<u8>> = texts.iter().map(|text| codec::utf16_bytes(text)).collect();
         let message = Authenticate {
-            flags: Flags(flags),
+            flags: Flags(flags) | Flags::UNICODE,
             lm_response: &blobs[0],
             nt_response: &blobs[1],
-            domain: Utf16::new(&texts[0]).unwrap(),
-            user: Utf16::new(&texts[1]).unwrap(),
-            workstation: Utf16::new(&texts[2]).unwrap(),
+            domain: Utf16::new(&texts[0]).unwrap().into(),
+            user: Utf16::new(&texts[1]).unwrap().into(),
+            workstation: Utf16::new(&texts[2]).unwrap().into(),
             encrypted_session_key: &blobs[2],
             mic,
         };
