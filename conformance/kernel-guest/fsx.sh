@@ -38,7 +38,7 @@ exercised() { # configuration, file: runs of another seed each until the time is
   end=$(($(date +%s) + seconds))
   while [ "$(date +%s)" -lt $end ]; do
     seed=$((seed + 1))
-    rm -f "$2"
+    # fsx empties the file; removing it where the other client has it open would leave a name that nobody can open until that is closed.
     fsx -S $seed -N 500 -f /tmp/$1.toml -P /tmp "$2" || { echo "fsx -S $seed -f $1.toml ended with $?"; return 1; }
     ran=$((ran + 500))
   done
