@@ -33,6 +33,7 @@ struct Wired {
     peer: Peer,
     stream: DuplexStream,
     file: FileId,
+    costs: u64,
 }
 
 impl Wired {
@@ -49,7 +50,9 @@ impl Wired {
         peer.set(file, FileClass::END_OF_FILE, &(8 * MIB).to_le_bytes()).await;
         let (stream, far) = tokio::io::duplex(held);
         spawn_local(Rc::clone(&peer.connection).serve(far, Vec::new()));
-        Wired { peer, stream, file }
+        let mut client = Wired { peer, stream, file, costs: 0 };
+        client.costs = client.used_by_user();
+        client
     }
 
     /// A request with the credits that `payload` bytes cost.
@@ -87,10 +90,10 @@ impl Wired {
         self.peer.connection.allowance.used()
     }
 
-    /// What its user holds.
+    /// What its user holds, beside a session with a tree and an open.
     fn used_by_user(&self) -> u64 {
         let session = self.peer.connection.server.sessions.find(self.peer.session_id);
-        session.map_or(0, |session| session.budgets.bytes.used())
+        session.map_or(0, |session| session.budgets.bytes.used().saturating_sub(self.costs))
     }
 
     /// True where the server has ended the connection.
