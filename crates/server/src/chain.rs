@@ -35,7 +35,7 @@ use crate::stitch::Stitch;
 /// A request that waits for this machine alone for so long gets an interim answer (3.3.4.2), so that its client does not give it up, which
 /// clients do after 10 seconds or more. Not sooner: Windows sends none then (note 240), so there are clients that take one for a fault, or
 /// lose the credits that came with it. What waits for another client asks for one at once.
-const INTERIM_AFTER: Duration = Duration::from_secs(5);
+pub(crate) const INTERIM_AFTER: Duration = Duration::from_secs(5);
 /// Requests of one connection that wait for other clients at a time: Windows Server's AsynchronousCredits.
 const ANNOUNCED_WAITS_MAX: usize = 512;
 

@@ -83,6 +83,11 @@ impl ChannelSequence {
         }
     }
 
+    /// A request that counted ([`Counted::keep`]) is answered.
+    pub(crate) fn leave(&self, sequence: u16) {
+        self.change(|state| (state.leave(sequence), ()));
+    }
+
     fn change<T>(&self, mut change: impl FnMut(State) -> (State, T)) -> T {
         let mut packed = self.0.load(Ordering::Acquire);
         loop {
@@ -95,10 +100,19 @@ impl ChannelSequence {
     }
 }
 
+impl Counted<'_> {
+    /// Goes on counting until [`ChannelSequence::leave`] is called with what this gives.
+    pub(crate) fn keep(self) -> u16 {
+        let sequence = self.sequence;
+        std::mem::forget(self);
+        sequence
+    }
+}
+
 impl Drop for Counted<'_> {
     /// The answer goes out (3.3.4.1).
     fn drop(&mut self) {
-        self.of.change(|state| (state.leave(self.sequence), ()));
+        self.of.leave(self.sequence);
     }
 }
 

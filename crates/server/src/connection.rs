@@ -43,6 +43,7 @@ use crate::session::{Activity, Channel, ChannelFacts, Session};
 use crate::strangers::Stranger;
 use crate::transport::Transport;
 use crate::unsendable;
+use crate::write_batch::{Along, Writes};
 
 /// Queued bytes at which a batch is sent before more requests are looked at.
 const FLUSH_BYTES: usize = 112 << 10;
@@ -87,6 +88,8 @@ pub(crate) struct Connection {
     activity: Arc<Activity>,
     pub(crate) mailbox: Arc<Mailbox>,
     deliveries: RefCell<Deliveries>,
+    /// WRITEs that are made on the pool.
+    pub(crate) writes: Writes,
     silent: Cell<bool>,
     tasks: Cell<usize>,
     ending: Cell<Option<Ending>>,
@@ -165,6 +168,7 @@ impl Connection {
             activity: luggage.activity,
             mailbox: luggage.mailbox,
             deliveries: RefCell::default(),
+            writes: Writes::default(),
             silent: Cell::new(false),
             tasks: Cell::new(0),
             ending: Cell::new(None),
@@ -515,6 +519,15 @@ impl Connection {
 
     /// Processes frames until none is whole, enough is queued, or what is asked for may not be held yet.
     fn process_batch(self: &Rc<Self>, task: &TaskContext<'_>, inbox: &mut Inbox) -> Result<Batch, Disconnect> {
+        self.writes.begin(inbox.buffer());
+        let batch = self.process_frames(task, inbox);
+        // A frame that was deferred stays where it is.
+        let along = if self.deferred.borrow().is_none() { Along::MayGo } else { Along::Stays };
+        Writes::hand_over(self, inbox, along);
+        batch
+    }
+
+    fn process_frames(self: &Rc<Self>, task: &TaskContext<'_>, inbox: &mut Inbox) -> Result<Batch, Disconnect> {
         if self.outbox.borrow().bytes() >= FLUSH_BYTES {
             return Ok(Batch::Full);
         }
@@ -559,9 +572,12 @@ impl Connection {
             self.deferred.replace(Some((frame, long)));
             return Ok(false);
         };
+        // It may take the buffer along in which the writes before it lie.
+        Writes::hand_over(self, inbox, Along::Stays);
         if let Some(admitted) = pipeline::admit(self, inbox.frame(messages.clone()), long)? {
             pipeline::run(self, admitted, inbox.keep(&self.buffers, messages), claim);
         }
+        self.writes.begin(inbox.buffer());
         Ok(true)
     }
 
@@ -630,7 +646,7 @@ impl Connection {
     }
 
     pub(crate) fn takes_requests(&self) -> bool {
-        self.ending.get().is_none() && self.tasks.get() < WAITING_MAX && !self.moving.get()
+        self.ending.get().is_none() && self.tasks.get() < WAITING_MAX && !self.moving.get() && self.writes.have_room()
     }
 
     fn check_ending(&self, drained: bool) -> Result<(), Disconnect> {

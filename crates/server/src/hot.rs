@@ -17,12 +17,14 @@ use wire::transform::TRANSFORM_HEADER_LENGTH;
 
 use crate::breaks;
 use crate::channel_sequence::Step;
-use crate::connection::Connection;
+use crate::connection::{Connection, Ending};
 use crate::credits;
 use crate::notify;
 use crate::open::{FileOpen, Open, OpenId};
+use crate::pool::{Device, Turn};
 use crate::proof::{Proof, Sealing};
 use crate::session::Channel;
+use crate::write_batch::{Asked, Counted};
 
 /// READ and WRITE responses have this much before their data.
 const RESPONSE_BYTES: usize = HEADER_LENGTH + 16;
@@ -142,8 +144,10 @@ fn queue_data(
     Some(count)
 }
 
+/// Makes the WRITE, or leaves it for the pool with others that arrived with it.
 fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &Proof) -> Option<()> {
     let channel = connection.channel(header.session_id)?;
+    let message_length = message.len();
     let request = WriteRequest::decode(message).ok()?;
     if request.data.is_empty()
         || request.channel != read::Channel::NONE
@@ -156,12 +160,23 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
     let file = plain_file(&open, access::WRITE_DATA)?;
     let facts = open.tree.store()?.facts();
     let through = file.writes_through(request.flags);
-    // A buffered write waits where the kernel likes: for memory, for a journal, for a file system that is frozen.
-    if !facts.never_blocks || open.tree.is_read_only() || end > facts.file_length_max {
+    if open.tree.is_read_only() || end > facts.file_length_max || !in_turn(&channel, &open, header) {
         return None;
     }
-    if !in_turn(&channel, &open, header) {
-        return None;
+    let shield = Shield::of(&channel, proof);
+    // A buffered write waits where the kernel likes: for memory, for a journal, for a file system that is frozen.
+    if !facts.never_blocks {
+        let turn = Turn { device: Device::Volume(facts.volume), session: channel.session.id.0 };
+        if through || !connection.writes.take(turn) {
+            return None;
+        }
+        let counted = if session_counts(&channel) { Counted::enter(&open, header).ok()? } else { None };
+        connection.window.borrow_mut().take(header.message_id, connection.charge(header)).ok()?;
+        channel.count_request(message_length);
+        let (offset, count) = (request.offset, request.data.len());
+        let asked = Asked { open, channel, header: *header, shield, offset, count, _counted: counted };
+        connection.writes.add(turn, request.data, asked);
+        return Some(());
     }
     // Other channels see that it is in flight. A READ need not be seen: one that comes too late does no harm.
     let _counted = match session_counts(&channel) {
@@ -176,18 +191,42 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
     }
     breaks::data_changed(&connection.server, file);
     let credits = take_credits(connection, header)?;
-    let body = WriteResponse::to_bytes(request.data.len() as u32);
-    let shield = Shield::of(&channel, proof);
-    let prefix = PREFIX_LENGTH + shield.room();
-    let mut outbox = connection.outbox.borrow_mut();
-    let reply = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES, |_| None)?;
-    reply[prefix + HEADER_LENGTH..].copy_from_slice(&body);
-    finish(reply, 0, &channel, header, Protect { credits, shield })?;
+    queue_write_response(connection, &channel, header, request.data.len(), Protect { credits, shield })?;
     file.position.store(end, Ordering::Relaxed);
     notify::wrote(&connection.server, &open);
-    outbox.commit(prefix + RESPONSE_BYTES);
-    channel.count_request(message.len());
+    channel.count_request(message_length);
     Some(())
+}
+
+fn queue_write_response(
+    connection: &Connection,
+    channel: &Channel,
+    header: &Header,
+    count: usize,
+    protect: Protect,
+) -> Option<()> {
+    let prefix = PREFIX_LENGTH + protect.shield.room();
+    let mut outbox = connection.outbox.borrow_mut();
+    let reply = outbox.room(&connection.buffers, prefix + RESPONSE_BYTES, |_| None)?;
+    reply[prefix + HEADER_LENGTH..].copy_from_slice(&WriteResponse::to_bytes(count as u32));
+    finish(reply, 0, channel, header, protect)?;
+    outbox.commit(prefix + RESPONSE_BYTES);
+    Some(())
+}
+
+/// Queues the answer to a WRITE that was made on the pool.
+pub(crate) fn queue_written(connection: &Connection, asked: &Asked) {
+    let credits = connection.window.borrow_mut().grant(asked.header.credits);
+    let protect = Protect { credits, shield: asked.shield };
+    if queue_write_response(connection, &asked.channel, &asked.header, asked.count, protect).is_none() {
+        // The session can seal no more.
+        connection.end(Ending::Now);
+    }
+}
+
+/// The body of the answer to a WRITE of `count` bytes.
+pub(crate) fn written_body(count: usize) -> Vec<u8> {
+    WriteResponse::to_bytes(count as u32).to_vec()
 }
 
 fn covered(connection: &Connection, header: &Header, bytes: usize) -> bool {
@@ -236,7 +275,7 @@ fn take_credits(connection: &Connection, header: &Header) -> Option<u16> {
 
 /// How a response is protected.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shield {
+pub(crate) enum Shield {
     None,
     Signed,
     Sealed,

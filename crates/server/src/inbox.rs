@@ -204,6 +204,29 @@ impl Inbox {
         }
     }
 
+    /// The buffer, frames that were dealt with included.
+    pub(crate) fn buffer(&self) -> &[u8] {
+        self.buffer.as_deref().unwrap_or_default()
+    }
+
+    /// What `judge` says of the buffer and of how many bytes in it no frame was made of yet.
+    pub(crate) fn is_worth(&self, judge: impl FnOnce(&[u8], usize) -> bool) -> bool {
+        judge(self.buffer(), self.filled - self.start)
+    }
+
+    /// Gives the buffer away; what no frame was made of goes to another one.
+    pub(crate) fn take_buffer(&mut self, buffers: &Buffers) -> Option<(Buffer, Option<Charge>)> {
+        let held = self.filled - self.start;
+        let next = (held > 0).then(|| {
+            let mut next = buffers.lend(held);
+            next[..held].copy_from_slice(self.held());
+            next
+        });
+        (self.start, self.filled) = (0, held);
+        let charge = self.charge.take();
+        std::mem::replace(&mut self.buffer, next).map(|buffer| (buffer, charge))
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self, buffers: &Buffers) {
         self.start = self.filled;

@@ -90,6 +90,7 @@ mod transport;
 mod tree;
 mod unsendable;
 mod user;
+mod write_batch;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

@@ -1,0 +1,334 @@
+//! WRITEs to a folder whose file system may wait. Those that one receive brought go to the pool as one piece of work, with the buffer in which
+//! they arrived, and are answered together: one hop and no copy for all of them. They were checked on the shard ([`crate::hot`]); as with
+//! all requests in flight at a time, in which order they are made is nobody's business.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use secure::sign::SigningAlgorithm;
+use store::Error;
+use wire::command::error::ErrorResponse;
+use wire::header::{Flags, Header, Route};
+use wire::status::Status;
+
+use crate::breaks;
+use crate::budget::Charge;
+use crate::buffers::Buffer;
+use crate::chain::INTERIM_AFTER;
+use crate::channel_sequence::Step;
+use crate::connection::Connection;
+use crate::hot::{self, Shield};
+use crate::in_flight::{InFlight, Waiting};
+use crate::inbox::Inbox;
+use crate::notify;
+use crate::open::Open;
+use crate::pipeline;
+use crate::pool::Turn;
+use crate::refusal::Refusal;
+use crate::session::Channel;
+use crate::stitch::Stitch;
+
+/// Bytes of one connection that wait to be written; past it no more requests are read until some are. Four of the largest writes, or
+/// thirty of a megabyte.
+const HELD_BYTES_MAX: usize = 33 << 20;
+/// A buffer goes with its writes where they fill at least one part in so many of it, else they are copied out.
+const FILLED_PART: usize = 4;
+
+/// The writes of one connection that are on their way to a file.
+#[derive(Default)]
+pub(crate) struct Writes {
+    gathered: RefCell<Gathered>,
+    /// Bytes of the buffers that batches under way hold.
+    held_bytes: Cell<usize>,
+    /// The user's budget was too small for one of them.
+    is_over_budget: Cell<bool>,
+}
+
+/// What the requests that are being looked at have brought so far.
+#[derive(Default)]
+struct Gathered {
+    /// Where the buffer begins that they lie in.
+    buffer_address: Option<usize>,
+    turn: Option<Turn>,
+    writes: Vec<Write>,
+    asked: Vec<Asked>,
+}
+
+/// Whether the buffer may go with the writes that lie in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Along {
+    /// It may, where that saves a copy.
+    MayGo,
+    /// Something else in it is still looked at.
+    Stays,
+}
+
+/// A write to be made, and where its data lies in the buffer.
+struct Write {
+    open: Arc<Open>,
+    offset: u64,
+    data: Range<usize>,
+}
+
+/// A request that is to be answered.
+pub(crate) struct Asked {
+    pub(crate) open: Arc<Open>,
+    pub(crate) channel: Rc<Channel>,
+    pub(crate) header: Header,
+    pub(crate) shield: Shield,
+    pub(crate) offset: u64,
+    pub(crate) count: usize,
+    /// It counts in the open's channel sequence until it is answered.
+    pub(crate) _counted: Option<Counted>,
+}
+
+/// A request that counts in an open's channel sequence.
+pub(crate) struct Counted {
+    open: Arc<Open>,
+    sequence: u16,
+}
+
+impl Counted {
+    /// Counts a request; a status where it is out of turn.
+    pub(crate) fn enter(open: &Arc<Open>, header: &Header) -> Result<Option<Self>, Status> {
+        let counted = open.channel_sequence().enter(Step::of(header))?;
+        Ok(counted.map(|counted| Counted { open: Arc::clone(open), sequence: counted.keep() }))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.open.channel_sequence().leave(self.sequence);
+    }
+}
+
+/// What holds the data of a batch.
+enum Bytes {
+    Lent(Buffer),
+    Copied(Vec<u8>),
+}
+
+impl Bytes {
+    fn all(&self) -> &[u8] {
+        match self {
+            Bytes::Lent(buffer) => buffer,
+            Bytes::Copied(bytes) => bytes,
+        }
+    }
+}
+
+impl Writes {
+    /// True where more requests may be read.
+    pub(crate) fn have_room(&self) -> bool {
+        let held = self.held_bytes.get();
+        held < HELD_BYTES_MAX && (held == 0 || !self.is_over_budget.get())
+    }
+
+    /// Requests that lie in `buffer` are looked at from now on.
+    pub(crate) fn begin(&self, buffer: &[u8]) {
+        self.gathered.borrow_mut().buffer_address = Some(buffer.as_ptr() as usize);
+    }
+
+    /// True where a write with this turn may be added.
+    pub(crate) fn take(&self, turn: Turn) -> bool {
+        let gathered = self.gathered.borrow();
+        gathered.buffer_address.is_some() && gathered.turn.is_none_or(|first| first == turn)
+    }
+
+    /// Adds a write of `data`, which lies in the buffer.
+    pub(crate) fn add(&self, turn: Turn, data: &[u8], asked: Asked) {
+        let mut gathered = self.gathered.borrow_mut();
+        let start = (data.as_ptr() as usize).saturating_sub(gathered.buffer_address.unwrap_or_default());
+        gathered.turn = Some(turn);
+        let (open, offset) = (Arc::clone(&asked.open), asked.offset);
+        gathered.writes.push(Write { open, offset, data: start..start + data.len() });
+        gathered.asked.push(asked);
+    }
+
+    /// Hands over what was gathered, with the buffer of `inbox` or what is needed of it.
+    pub(crate) fn hand_over(connection: &Rc<Connection>, inbox: &mut Inbox, along: Along) {
+        let gathered = std::mem::take(&mut *connection.writes.gathered.borrow_mut());
+        let Some(turn) = gathered.turn else { return };
+        let mut writes = gathered.writes;
+        let Some((bytes, charge)) = take_bytes(connection, inbox, &mut writes, along) else { return };
+        let held_bytes = bytes.all().len();
+        let charge = charge.or_else(|| connection.allowance.charge(held_bytes));
+        let this = &connection.writes;
+        this.held_bytes.set(this.held_bytes.get() + held_bytes);
+        this.is_over_budget.set(charge.is_none());
+        let made = connection.server.pool.hand_over(turn, move || {
+            let outcomes: Vec<_> = writes.iter().map(|write| write.make(bytes.all())).collect();
+            (outcomes, bytes)
+        });
+        let batch = Batch { asked: gathered.asked, held_bytes };
+        let charge = charge.unwrap_or_else(|| connection.allowance.overdraw(held_bytes));
+        connection.spawn(Box::pin(batch.answer(Rc::clone(connection), made)), charge);
+    }
+}
+
+/// The bytes that `writes` are to be made from.
+fn take_bytes(
+    connection: &Connection,
+    inbox: &mut Inbox,
+    writes: &mut [Write],
+    along: Along,
+) -> Option<(Bytes, Option<Charge>)> {
+    let data_bytes: usize = writes.iter().map(|write| write.data.len()).sum();
+    let goes_along = |buffer: &[u8], rest: usize| data_bytes * FILLED_PART >= buffer.len() && rest <= data_bytes;
+    if along == Along::MayGo && inbox.is_worth(goes_along) {
+        let (buffer, charge) = inbox.take_buffer(&connection.buffers)?;
+        return Some((Bytes::Lent(buffer), charge));
+    }
+    let buffer = inbox.buffer();
+    let mut copied = Vec::with_capacity(data_bytes);
+    for write in writes {
+        let at = copied.len();
+        copied.extend_from_slice(buffer.get(write.data.clone()).unwrap_or_default());
+        write.data = at..copied.len();
+    }
+    Some((Bytes::Copied(copied), None))
+}
+
+impl Write {
+    fn make(&self, bytes: &[u8]) -> Result<(), Error> {
+        let file = self.open.file().map_err(|_| Error::Gone)?;
+        file.node.write_at(bytes.get(self.data.clone()).unwrap_or_default(), self.offset)?;
+        file.restore_frozen_times();
+        Ok(())
+    }
+}
+
+/// Writes that were handed over together.
+struct Batch {
+    asked: Vec<Asked>,
+    held_bytes: usize,
+}
+
+impl Batch {
+    /// Answers when all are made, with an interim answer where that takes long.
+    async fn answer(
+        self,
+        connection: Rc<Connection>,
+        mut made: tokio::sync::oneshot::Receiver<(Vec<Result<(), Error>>, Bytes)>,
+    ) {
+        let mut interim = Vec::new();
+        let soon = tokio::select! {
+            biased;
+            made = &mut made => Some(made),
+            () = tokio::time::sleep(INTERIM_AFTER) => None,
+        };
+        let made = match soon {
+            Some(made) => made,
+            None => {
+                interim = self.asked.iter().map(|asked| asked.send_interim(&connection)).collect();
+                connection.wake();
+                made.await
+            }
+        };
+        let Batch { asked, held_bytes } = self;
+        let writes = &connection.writes;
+        writes.held_bytes.set(writes.held_bytes.get() - held_bytes);
+        writes.is_over_budget.set(false);
+        let mut interim = interim.into_iter();
+        match made {
+            Ok((outcomes, bytes)) => {
+                if let Bytes::Lent(buffer) = bytes {
+                    connection.buffers.give_back(buffer);
+                }
+                for (asked, outcome) in asked.into_iter().zip(outcomes) {
+                    asked.answer(&connection, outcome.map_err(Refusal::from), interim.next());
+                }
+            }
+            // It panicked, or the server has stopped.
+            Err(_) => {
+                for asked in asked {
+                    asked.answer(&connection, Err(Status::INSUFFICIENT_RESOURCES.into()), interim.next());
+                }
+            }
+        }
+    }
+}
+
+impl Asked {
+    fn answer(self, connection: &Connection, outcome: Result<(), Refusal>, interim: Option<Interim<'_>>) {
+        if outcome.is_ok()
+            && let Ok(file) = self.open.file()
+        {
+            breaks::data_changed(&connection.server, file);
+            file.position.store(self.offset + self.count as u64, Ordering::Relaxed);
+            notify::wrote(&connection.server, &self.open);
+        }
+        if connection.is_silent() {
+            return;
+        }
+        match (outcome, interim) {
+            (Ok(()), None) => hot::queue_written(connection, &self),
+            (outcome, interim) => self.queue(connection, outcome, interim),
+        }
+    }
+
+    /// Queues what is not the usual answer.
+    fn queue(&self, connection: &Connection, outcome: Result<(), Refusal>, interim: Option<Interim<'_>>) {
+        let mut header = self.response_header();
+        match &interim {
+            Some(interim) => header.route = interim.route,
+            None => header.credits = connection.window.borrow_mut().grant(self.header.credits),
+        }
+        let body = match outcome {
+            Ok(()) => hot::written_body(self.count),
+            Err(refusal) => {
+                header.status = refusal.status;
+                ErrorResponse::to_bytes().to_vec()
+            }
+        };
+        self.send(connection, &header, body, true);
+    }
+
+    /// Tells the client that it will be answered (3.3.4.2).
+    fn send_interim<'a>(&self, connection: &'a Connection) -> Interim<'a> {
+        let in_flight = InFlight::new(self.header.message_id, self.header.session_id);
+        let waiting = connection.in_flight.enter(&in_flight);
+        let route = Route::Async(connection.in_flight.make_async(&in_flight));
+        let credits = connection.window.borrow_mut().grant(self.header.credits);
+        let header = Header { status: Status::PENDING, credits, route, ..self.response_header() };
+        // With GMAC the message id is the nonce, and the last response needs it.
+        let signs = self.channel.facts.signing != SigningAlgorithm::AesGmac;
+        self.send(connection, &header, ErrorResponse::to_bytes().to_vec(), signs);
+        Interim { route, _waiting: waiting }
+    }
+
+    fn send(&self, connection: &Connection, header: &Header, body: Vec<u8>, signs: bool) {
+        let (seal, sign) = match self.shield {
+            Shield::Sealed => (Some(&*self.channel), None),
+            Shield::Signed => (None, Some(Rc::clone(&self.channel)).filter(|_| signs)),
+            Shield::None => (None, None),
+        };
+        let mut stitch = Stitch::default();
+        stitch.push(header, body, sign);
+        pipeline::queue(connection, stitch.length(), seal, |message| stitch.write(message));
+    }
+
+    fn response_header(&self) -> Header {
+        Header {
+            credit_charge: self.header.credit_charge,
+            command: self.header.command,
+            flags: Flags::SERVER_TO_REDIR | (self.header.flags & Flags::PRIORITY_MASK),
+            message_id: self.header.message_id,
+            route: Route::Sync { tree_id: self.header.tree_id() },
+            session_id: self.header.session_id,
+            ..Header::default()
+        }
+    }
+}
+
+/// An interim answer has gone out.
+struct Interim<'a> {
+    route: Route,
+    _waiting: Waiting<'a>,
+}
+
+#[cfg(test)]
+mod tests;

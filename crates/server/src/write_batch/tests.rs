@@ -1,0 +1,253 @@
+//! WRITEs to a store that may wait, as a client sees them that sends many at once.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{Error, Facts, Identity, NewNode, Node, RamStore, Replace, Resolved, SharePath, Space, Store, Use};
+use tokio::io::{AsyncWriteExt, DuplexStream};
+use tokio::task::LocalSet;
+use tokio::time::sleep;
+use wire::command::echo::EchoRequest;
+use wire::command::read::{ReadRequest, ReadResponse};
+use wire::command::write::{WriteRequest, WriteResponse};
+use wire::fscc::FileClass;
+use wire::fscc::file::EndOfFile;
+use wire::header::{Header, Route};
+use wire::ids::{Command, FileId};
+use wire::status::Status;
+
+use super::HELD_BYTES_MAX;
+use crate::Shared;
+use crate::admin::Signing;
+use crate::pool::Pool;
+use crate::testing::{Peer, framed, next_message, server_with};
+
+const BLOCK: usize = 4096;
+
+/// Memory that says that it may wait.
+struct MayWait(RamStore);
+
+impl Store for MayWait {
+    fn facts(&self) -> Facts {
+        Facts { never_blocks: false, ..self.0.facts() }
+    }
+
+    fn space(&self) -> Result<Space, Error> {
+        self.0.space()
+    }
+
+    fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
+        self.0.resolve(path, usage)
+    }
+
+    fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
+        self.0.try_resolve(path, usage)
+    }
+
+    fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        self.0.create(path, new)
+    }
+
+    fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        self.0.rename(from, to, expected, replace)
+    }
+
+    fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        self.0.link(from, to, expected, replace)
+    }
+
+    fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error> {
+        self.0.remove(path, expected)
+    }
+}
+
+/// A client of such a store, whose pool works when it is told to, and the client's end of its connection.
+struct Served {
+    server: Arc<Shared>,
+    peer: Peer,
+    file: FileId,
+    stream: DuplexStream,
+}
+
+async fn served(signing: Signing) -> Served {
+    let mut server = server_with(signing, Arc::new(MayWait(RamStore::new(64 << 20))));
+    Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
+    let pool = server.pool.clone();
+    let works = tokio::task::spawn_local(async move {
+        loop {
+            while pool.work_once() {}
+            sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let mut peer = Peer::sign_in(&server).await;
+    let file = peer.open("file").await;
+    works.abort();
+    let _ = works.await;
+    let (ours, stream) = tokio::io::duplex(4 << 20);
+    tokio::task::spawn_local(Rc::clone(&peer.connection).serve(ours, Vec::new()));
+    Served { server, peer, file, stream }
+}
+
+impl Served {
+    fn write(&mut self, block: usize, data: &[u8]) -> Vec<u8> {
+        let request =
+            WriteRequest { file_id: self.file, offset: (block * data.len()) as u64, data, ..WriteRequest::default() };
+        framed(&self.peer.message(Command::WRITE, |body| request.encode(body)))
+    }
+
+    fn echo(&mut self) -> Vec<u8> {
+        framed(&self.peer.message(Command::ECHO, |body| EchoRequest.encode(body)))
+    }
+
+    async fn send(&mut self, frames: &[Vec<u8>]) {
+        self.stream.write_all(&frames.concat()).await.unwrap();
+        // The shard looks at them.
+        sleep(Duration::from_millis(10)).await;
+    }
+
+    async fn answer(&mut self) -> (Header, Vec<u8>) {
+        let message = next_message(&mut self.stream).await;
+        (Header::decode(&message).unwrap(), message)
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    LocalSet::new().block_on(&runtime, test);
+}
+
+#[test]
+fn writes_that_arrive_together_are_made_together_and_hold_up_nobody() {
+    for signing in [Signing::Enabled, Signing::Required] {
+        run(async {
+            let mut served = served(signing).await;
+            let mut frames: Vec<_> = (0..16).map(|block| served.write(block, &[block as u8; BLOCK])).collect();
+            frames.push(served.echo());
+            served.send(&frames).await;
+            let (echo, _) = served.answer().await;
+            assert_eq!((echo.command, echo.status), (Command::ECHO, Status::SUCCESS), "it waits for no write");
+            assert!(served.server.pool.work_once());
+            assert!(!served.server.pool.work_once(), "there was one piece of work");
+            for _ in 0..16 {
+                let (header, message) = served.answer().await;
+                assert_eq!((header.command, header.status), (Command::WRITE, Status::SUCCESS));
+                assert!(header.credits > 0);
+                assert_eq!(WriteResponse::decode(&message).unwrap().count, BLOCK as u32);
+            }
+            let read = ReadRequest { file_id: served.file, length: 16 * BLOCK as u32, ..ReadRequest::default() };
+            let read = framed(&served.peer.message(Command::READ, |body| read.encode(body)));
+            served.send(&[read]).await;
+            let (_, message) = served.answer().await;
+            let data = ReadResponse::decode(&message).unwrap().data;
+            assert!(data.iter().enumerate().all(|(at, byte)| usize::from(*byte) == at / BLOCK));
+        });
+    }
+}
+
+#[test]
+fn a_write_that_fails_is_told_with_those_that_do_not() {
+    run(async {
+        let mut served = served(Signing::Enabled).await;
+        let good = served.write(0, &[1; BLOCK]);
+        // Behind all the space there is.
+        let bad = served.write((1 << 30) / BLOCK, &vec![2; BLOCK]);
+        let many = vec![3; 60_000];
+        let full: Vec<_> = (0..1200).map(|block| served.write(block, &many)).collect();
+        served.send(&[good, bad]).await;
+        assert!(served.server.pool.work_once());
+        let statuses = [served.answer().await.0.status, served.answer().await.0.status];
+        assert_eq!(statuses[0], Status::SUCCESS);
+        let mut failed = statuses[1] != Status::SUCCESS;
+        for frame in full {
+            served.send(&[frame]).await;
+            while served.server.pool.work_once() {}
+            failed |= served.answer().await.0.status == Status::DISK_FULL;
+        }
+        assert!(failed, "a full disk is told");
+    });
+}
+
+#[test]
+fn a_write_that_hangs_gets_an_interim_answer_before_its_client_gives_up() {
+    run(async {
+        let mut served = served(Signing::Enabled).await;
+        let frames = [served.write(0, &[1; BLOCK]), served.write(1, &[2; BLOCK])];
+        served.send(&frames).await;
+        sleep(Duration::from_secs(6)).await;
+        for _ in 0..2 {
+            let (header, _) = served.answer().await;
+            assert_eq!(header.status, Status::PENDING);
+            assert!(header.credits > 0 && matches!(header.route, Route::Async(_)));
+        }
+        assert!(served.server.pool.work_once());
+        for _ in 0..2 {
+            let (header, _) = served.answer().await;
+            assert_eq!((header.status, header.credits), (Status::SUCCESS, 0));
+            assert!(matches!(header.route, Route::Async(_)));
+        }
+        assert_eq!(served.peer.connection.in_flight.announced(), 0);
+    });
+}
+
+#[test]
+fn a_client_whose_writes_hang_is_not_read_for_ever() {
+    run(async {
+        let mut served = served(Signing::Enabled).await;
+        for _ in 0..40 {
+            // Each gives credits.
+            let echo = served.echo();
+            served.send(&[echo]).await;
+            served.answer().await;
+        }
+        let data = vec![5; 60_000];
+        let count = 2 * HELD_BYTES_MAX / data.len();
+        let frames: Vec<_> = (0..count).map(|block| served.write(block % 8, &data)).collect();
+        let peer = Rc::clone(&served.peer.connection);
+        let (server, mut stream) = (Arc::clone(&served.server), served.stream);
+        let (mut from, mut to) = tokio::io::split(&mut stream);
+        let sending = async {
+            for frame in frames {
+                to.write_all(&frame).await.unwrap();
+            }
+        };
+        let answers = async {
+            sleep(Duration::from_secs(1)).await;
+            let held = peer.writes.held_bytes.get();
+            assert!((HELD_BYTES_MAX..HELD_BYTES_MAX + (1 << 20)).contains(&held), "{held} bytes are held");
+            let mut answered = 0;
+            while answered < count {
+                while server.pool.work_once() {}
+                let message = next_message(&mut from).await;
+                answered += usize::from(Header::decode(&message).unwrap().status == Status::SUCCESS);
+            }
+        };
+        tokio::join!(sending, answers);
+        assert_eq!(peer.writes.held_bytes.get(), 0);
+    });
+}
+
+#[test]
+fn a_change_of_length_after_a_write_finds_what_it_wrote() {
+    run(async {
+        let mut served = served(Signing::Enabled).await;
+        let write = served.write(3, &[1; BLOCK]);
+        served.send(&[write]).await;
+        assert!(served.server.pool.work_once());
+        assert_eq!(served.answer().await.0.status, Status::SUCCESS);
+        let mut buffer = Vec::new();
+        EndOfFile { end_of_file: 5 }.encode(&mut buffer);
+        let request = wire::command::set_info::SetInfoRequest {
+            info_type: wire::command::set_info::InfoType::FILE,
+            class: FileClass::END_OF_FILE.into(),
+            file_id: served.file,
+            buffer: &buffer,
+            ..Default::default()
+        };
+        let set = framed(&served.peer.message(Command::SET_INFO, |body| request.encode(body)));
+        served.send(&[set]).await;
+        while served.server.pool.work_once() {}
+        assert_eq!(served.answer().await.0.status, Status::SUCCESS);
+        assert!(served.peer.connection.channels.borrow().values().all(|channel| Rc::strong_count(channel) == 1));
+    });
+}
