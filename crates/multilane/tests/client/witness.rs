@@ -6,7 +6,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
+use wire::command::negotiate::NegotiateResponse;
 use wire::command::oplock_break::{LeaseBreakFlags, OplockBreakNotification, OplockBreakRequest};
+use wire::context::negotiate::{ContextType, SigningAlgorithm, SigningCapabilities};
 use wire::header::{Flags, Header};
 use wire::ids::{Command, MessageId};
 use wire::status::Status;
@@ -80,6 +82,8 @@ struct Seam {
     used: u64,
     asked: BTreeMap<u64, Asked>,
     signed: BTreeSet<(Way, u64)>,
+    /// Its signatures have no nonce: what is answered in the interim may be signed as well.
+    signs_without_nonce: bool,
 }
 
 /// A request that the server has.
@@ -203,6 +207,7 @@ impl Seen {
             }
         }
         for (header, message) in messages(head) {
+            self.note_algorithm(connection, &header, message);
             self.judge_signature(connection, way, &header);
             match way {
                 Way::ToServer => self.asked_by_client(connection, &header),
@@ -231,6 +236,18 @@ impl Seen {
         }
     }
 
+    /// Learns from a NEGOTIATE response whether message ids are nonces.
+    fn note_algorithm(&mut self, connection: u64, header: &Header, message: &[u8]) {
+        if header.command != Command::NEGOTIATE || !header.flags.contains(Flags::SERVER_TO_REDIR) {
+            return;
+        }
+        let Ok(response) = NegotiateResponse::decode(message) else { return };
+        let signing = response.contexts.find(ContextType::SIGNING_CAPABILITIES).map(SigningCapabilities::decode);
+        if let (Some(Ok(signing)), Some(seam)) = (signing, self.connections.get_mut(&connection)) {
+            seam.signs_without_nonce = signing.algorithms.iter().all(|chosen| chosen != SigningAlgorithm::AES_GMAC);
+        }
+    }
+
     /// What is signed is signed once: with AES-GMAC the message id is the nonce. Those who sign in use the session's key on every
     /// connection, as the protocol has it, and are left out.
     fn judge_signature(&mut self, connection: u64, way: Way, header: &Header) {
@@ -238,8 +255,12 @@ impl Seen {
             return;
         }
         let is_signed = header.flags.contains(Flags::SIGNED);
-        let needs_none = header.status == Status::PENDING || header.message_id == MessageId::UNSOLICITED;
+        let is_interim = header.status == Status::PENDING;
+        let needs_none = is_interim || header.message_id == MessageId::UNSOLICITED;
         let Some(seam) = self.connections.get_mut(&connection) else { return };
+        if is_signed && is_interim && seam.signs_without_nonce {
+            return;
+        }
         if is_signed && !seam.signed.insert((way, header.message_id.0)) {
             self.fault(connection, header, "two messages are signed with one nonce");
         } else if !is_signed && !needs_none {
@@ -299,6 +320,10 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
+    use wire::context::negotiate::NegotiateContextsBuilder;
+    use wire::ids::Dialect;
+    use wire::list::U16List;
+
     use super::*;
     use crate::estate::simulate;
 
@@ -345,6 +370,33 @@ mod tests {
             (Way::ToClient, response(1, 1)),
         ];
         assert_eq!(fault(&messages), None);
+    }
+
+    #[test]
+    fn an_interim_answer_is_signed_only_where_its_id_is_no_nonce() {
+        for (algorithm, is_good) in [(SigningAlgorithm::AES_CMAC, true), (SigningAlgorithm::AES_GMAC, false)] {
+            let witness = Arc::default();
+            let algorithms = [algorithm];
+            let signing = SigningCapabilities { algorithms: U16List::new(&algorithms) };
+            let mut contexts = NegotiateContextsBuilder::new();
+            contexts.add(ContextType::SIGNING_CAPABILITIES, |writer| signing.encode(writer));
+            let contexts = contexts.contexts();
+            let chosen = NegotiateResponse { dialect: Dialect::SMB_3_1_1, contexts, ..NegotiateResponse::default() };
+            let header = Header { command: Command::NEGOTIATE, flags: Flags::SERVER_TO_REDIR, ..response(0, 5) };
+            let mut negotiated = header.to_bytes().to_vec();
+            chosen.encode(&mut negotiated);
+            let pending = Header { status: Status::PENDING, ..response(1, 0) };
+            simulate(async {
+                let tap = Witness::tap(&witness, 0, 0);
+                carry(&tap, Way::ToServer, Header { command: Command::NEGOTIATE, flags: Flags::NONE, ..request(0, 1) });
+                tap.sent(Way::ToClient, &framed(&negotiated));
+                tap.arrived(Way::ToClient, &framed(&negotiated));
+                carry(&tap, Way::ToServer, request(1, 1));
+                carry(&tap, Way::ToClient, pending);
+                carry(&tap, Way::ToClient, response(1, 1));
+            });
+            assert_eq!(witness.fault().is_none(), is_good, "{:?}", witness.fault());
+        }
     }
 
     #[test]
