@@ -189,4 +189,13 @@ impl Context {
     ) -> Result<T, Refusal> {
         self.server().pool.run(self.turn(), work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
     }
+
+    /// The same however much waits for the session's turn.
+    pub(crate) async fn on_pool_whatever_waits<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let answer = self.server().pool.hand_over(self.turn(), work);
+        answer.await.map_err(|_| Status::INSUFFICIENT_RESOURCES.into())
+    }
 }

@@ -81,6 +81,7 @@ mod shard_tests;
 mod slice;
 mod socket_table;
 mod standing;
+mod steps;
 mod stitch;
 mod strangers;
 mod system_list;

@@ -234,8 +234,10 @@ async fn overwrite(
     let kept = known.attributes & !crate::attributes::SETTABLE;
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
     let (path, stream) = (path.clone(), found.stream.as_ref().map(|(_, name)| name.clone()));
+    // What is there is freed. Of a stream it is not known how much that is.
+    let freed = if whole_file { known.allocated.max(known.length) } else { u64::MAX };
     context
-        .work(move || {
+        .work_on(freed.saturating_add(plan.allocation.unwrap_or(0)), move || {
             node.set_length(0)?;
             if whole_file {
                 let attributes =

@@ -53,7 +53,7 @@ pub(super) async fn make(
     let server = Arc::clone(context.server());
     let directory_identity = parent.identity();
     let made = context
-        .work(move || {
+        .work_on(plan.allocation.unwrap_or(0), move || {
             let passed_on = server.descriptors.read(&*parent, &share, &above)?;
             let security = descriptors::of_new(&maker, passed_on, work_plan.security.as_ref(), kind)?;
             let archive = if directory { 0 } else { FileAttributes::ARCHIVE.0 };

@@ -1,7 +1,8 @@
 //! FSCTL_SRV_COPYCHUNK and FSCTL_SRV_COPYCHUNK_WRITE (MS-SMB2 3.3.5.15.6): the server copies ranges from one file to another, or
 //! within one.
 
-use std::ops::Range;
+use std::collections::VecDeque;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use wire::command::ioctl::IoctlRequest;
@@ -16,6 +17,7 @@ use crate::context::Context;
 use crate::notify;
 use crate::open::Open;
 use crate::refusal::{Refusal, status_of};
+use crate::steps::COPY_STEP_BYTES;
 
 /// ServerSideCopyMaxNumberofChunks, ServerSideCopyMaxChunkSize and ServerSideCopyMaxDataSize (3.3.3): Windows Server's.
 const CHUNKS_MAX: usize = 256;
@@ -23,8 +25,6 @@ const CHUNK_BYTES_MAX: u32 = 1 << 20;
 const TOTAL_BYTES_MAX: u64 = 16 << 20;
 /// A TargetOffset that means the end of the file.
 const END_OF_FILE: u64 = u64::MAX;
-/// Copies up to this long may be made by the shard itself, where the store never waits.
-const INLINE_BYTES_MAX: u64 = 256 << 10;
 
 /// What the target must have been opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +50,17 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
     context.require_writable()?;
     let length_max = context.store()?.facts().file_length_max;
     let chunks = chunks.chunks().collect();
-    let copy = Copy { source, target: Arc::clone(target), chunks, length_max };
-    let work = move || copy.run();
-    let (result, status) =
-        if total_bytes <= INLINE_BYTES_MAX { context.work(work).await? } else { context.on_pool(work).await? };
-    breaks::data_changed(context.server(), file);
+    let result = CopyChunksResult { chunks: 0, chunk_bytes: 0, total_bytes: 0 };
+    let mut copy = Copy { source, target: Arc::clone(target), chunks, length_max, result };
+    let server = Arc::clone(context.server());
+    let step = move || {
+        let step = copy.advance();
+        if let Ok(file) = copy.target.file() {
+            breaks::data_changed(&server, file);
+        }
+        step
+    };
+    let (result, status) = context.work_in_steps(total_bytes, step).await?;
     file.restore_frozen_times();
     notify::data_changed(context.server(), target);
     Ok(answer(status, &result))
@@ -112,26 +118,31 @@ fn is_directory(open: &Open) -> Result<bool, Status> {
     Ok(open.file()?.kind == store::Kind::Directory)
 }
 
-/// A copy that may be made.
+/// A copy that may be made, and how far it has come.
 struct Copy {
     source: Arc<Open>,
     target: Arc<Open>,
-    chunks: Vec<Chunk>,
+    /// Those that are left, the next one first.
+    chunks: VecDeque<Chunk>,
     length_max: u64,
+    result: CopyChunksResult,
 }
 
 impl Copy {
-    /// Copies chunk by chunk until one fails: what was done, and how it ended.
-    fn run(&self) -> (CopyChunksResult, Status) {
-        let mut result = CopyChunksResult { chunks: 0, chunk_bytes: 0, total_bytes: 0 };
-        for chunk in &self.chunks {
-            if let Err(status) = self.copy_chunk(chunk) {
-                return (result, status);
+    /// A step: copies chunk by chunk until one fails or there are no more. Then tells what was done, and how it ended.
+    fn advance(&mut self) -> ControlFlow<(CopyChunksResult, Status)> {
+        let before = self.result.total_bytes;
+        while let Some(chunk) = self.chunks.pop_front() {
+            if let Err(status) = self.copy_chunk(&chunk) {
+                return ControlFlow::Break((self.result, status));
             }
-            result.chunks += 1;
-            result.total_bytes += chunk.length;
+            self.result.chunks += 1;
+            self.result.total_bytes += chunk.length;
+            if u64::from(self.result.total_bytes - before) >= COPY_STEP_BYTES && !self.chunks.is_empty() {
+                return ControlFlow::Continue(());
+            }
         }
-        (result, Status::SUCCESS)
+        ControlFlow::Break((self.result, Status::SUCCESS))
     }
 
     fn copy_chunk(&self, chunk: &Chunk) -> Result<(), Status> {

@@ -13,6 +13,8 @@ mod sparse;
 #[cfg(test)]
 mod tests;
 mod trim;
+#[cfg(test)]
+mod turns_tests;
 mod validate;
 mod zero;
 

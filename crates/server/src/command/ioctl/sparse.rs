@@ -29,7 +29,8 @@ pub(super) async fn set(context: &Context, request: &IoctlRequest<'_>) -> Answer
         server.files.watches.changed(&held, CompletionFilter::ATTRIBUTES);
         Ok::<_, Error>(())
     };
-    context.work(work).await??;
+    // A file that is no longer sparse gets all its space at once.
+    context.work_on(if sparse { 0 } else { context.held_bytes()? }, work).await??;
     file.restore_frozen_times();
     Ok(Answer::empty())
 }

@@ -1,8 +1,10 @@
 //! FSCTL_FILE_LEVEL_TRIM (MS-SMB2 3.3.5.15.14, MS-FSA 2.1.5.10.6): the client no longer needs what is in some ranges.
 
-use std::ops::Range;
+use std::collections::VecDeque;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use store::{Error, Node};
 use wire::command::ioctl::IoctlRequest;
 use wire::fscc::ioctl::{LevelTrim, LevelTrimResult};
 use wire::security::access::WRITE_DATA;
@@ -12,11 +14,15 @@ use super::{Answer, Answered, check_write_locks, data_of};
 use crate::breaks;
 use crate::context::Context;
 use crate::notify;
+use crate::refusal::Refusal;
+use crate::steps::ZERO_STEP_BYTES;
 
 /// SystemPageSize: only whole pages are trimmed.
 const PAGE_BYTES: u64 = 4096;
 /// The most ranges in one request: each is a call of the store.
 const RANGES_MAX: usize = 4096;
+/// What such a call costs at least, in bytes.
+const CALL_BYTES: u64 = 64 << 10;
 
 pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     let (open, file) = data_of(context)?;
@@ -32,20 +38,28 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
     open.require(WRITE_DATA)?;
     context.require_writable()?;
     let length = context.length().await?;
-    let mut pages = Vec::new();
+    let (mut pages, mut bytes) = (VecDeque::new(), 0);
     for range in asked.ranges() {
         let range = whole_pages(range.offset, range.length, length).ok_or(Status::INTEGER_OVERFLOW)?;
         check_write_locks(open, file, &range)?;
-        pages.push(range);
+        if !range.is_empty() {
+            bytes += cost(&range);
+            pages.push_back(range);
+        }
     }
-    let node = Arc::clone(&file.node);
-    context
-        .work(move || {
-            let full = pages.iter().filter(|range| !range.is_empty());
-            full.into_iter().try_for_each(|range| node.zero(range.start, range.end - range.start, true))
-        })
-        .await??;
-    breaks::data_changed(context.server(), file);
+    let (held, server) = (Arc::clone(open), Arc::clone(context.server()));
+    let step = move || {
+        let step = held.file().map_err(Refusal::from).and_then(|file| {
+            let advanced = advance(&*file.node, &mut pages);
+            breaks::data_changed(&server, file);
+            Ok(advanced?)
+        });
+        match step {
+            Ok(()) if !pages.is_empty() => ControlFlow::Continue(()),
+            ended => ControlFlow::Break(ended),
+        }
+    };
+    context.work_in_steps(bytes, step).await??;
     file.restore_frozen_times();
     notify::data_changed(context.server(), open);
     let mut output = Vec::new();
@@ -53,6 +67,27 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
         LevelTrimResult { ranges_processed: count as u32 }.encode(&mut output);
     }
     Ok(Answer::with(output))
+}
+
+fn cost(range: &Range<u64>) -> u64 {
+    (range.end - range.start).max(CALL_BYTES)
+}
+
+/// Frees the next ranges, up to a step's worth. Parts of a large one meet between two pages.
+fn advance(node: &dyn Node, left: &mut VecDeque<Range<u64>>) -> Result<(), Error> {
+    let mut room = ZERO_STEP_BYTES;
+    while room > 0
+        && let Some(mut range) = left.pop_front()
+    {
+        let end = range.end.min((range.start / ZERO_STEP_BYTES + 1) * ZERO_STEP_BYTES);
+        node.zero(range.start, end - range.start, true)?;
+        room = room.saturating_sub(cost(&(range.start..end)));
+        range.start = end;
+        if !range.is_empty() {
+            left.push_front(range);
+        }
+    }
+    Ok(())
 }
 
 /// The pages that lie wholly in a range and in a file of `length` bytes; `None` where the range has no end.

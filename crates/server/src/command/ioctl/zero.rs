@@ -1,7 +1,9 @@
 //! FSCTL_SET_ZERO_DATA (MS-FSA 2.1.5.10.39): makes a range read as zeros; of a sparse file, frees its space.
 
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use store::{Error, Node};
 use wire::command::create::CreateOptions;
 use wire::command::ioctl::IoctlRequest;
 use wire::fscc::ioctl::ZeroData;
@@ -12,6 +14,8 @@ use super::{Answer, Answered, check_write_locks, data_of, sparse};
 use crate::breaks;
 use crate::context::Context;
 use crate::notify;
+use crate::refusal::Refusal;
+use crate::steps::ZERO_STEP_BYTES;
 
 pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     let (open, file) = data_of(context)?;
@@ -24,15 +28,36 @@ pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answe
     context.require_writable()?;
     check_write_locks(open, file, &(start..end))?;
     let through = file.options & (CreateOptions::WRITE_THROUGH.0 | CreateOptions::NO_INTERMEDIATE_BUFFERING.0) != 0;
-    let (node, base) = (Arc::clone(&file.node), Arc::clone(file.base()));
-    context
-        .work(move || {
-            node.zero(start, end - start, sparse::is_sparse(&*base)?)?;
-            if through { node.sync() } else { Ok(()) }
-        })
-        .await??;
-    breaks::data_changed(context.server(), file);
+    let (held, server) = (Arc::clone(open), Arc::clone(context.server()));
+    let mut left = start..end;
+    let step = move || {
+        let step = held.file().map_err(Refusal::from).and_then(|file| {
+            let step = advance(&*file.node, &**file.base(), &mut left)?;
+            breaks::data_changed(&server, file);
+            if through && step.is_break() {
+                file.node.sync()?;
+            }
+            Ok(step)
+        });
+        match step {
+            Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
+            Ok(ControlFlow::Break(())) => ControlFlow::Break(Ok(())),
+            Err(refusal) => ControlFlow::Break(Err(refusal)),
+        }
+    };
+    context.work_in_steps((end - start).min(context.held_bytes()?), step).await??;
     file.restore_frozen_times();
     notify::data_changed(context.server(), open);
     Ok(Answer::empty())
+}
+
+/// Zeroes the next part of what is left of a range. Parts meet where the store's units do, so that whole ones are freed.
+fn advance(node: &dyn Node, base: &dyn Node, left: &mut Range<u64>) -> Result<ControlFlow<()>, Error> {
+    let (start, step_end) = (left.start, (left.start / ZERO_STEP_BYTES + 1) * ZERO_STEP_BYTES);
+    let end = left.end.min(step_end);
+    node.zero(start, end - start, sparse::is_sparse(base)?)?;
+    left.start = end;
+    // Behind the end of the data there is nothing to do.
+    let is_done = end >= left.end || end >= node.metadata()?.length;
+    Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
 }

@@ -5,7 +5,7 @@ mod tests;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use store::{Kind, Metadata, Resolved, Store, Use};
 use wire::command::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
@@ -24,6 +24,7 @@ use crate::context::{Context, Outcome, Reply};
 use crate::enumeration::{Enumeration, Listed, Slice, Stop};
 use crate::open::{FileOpen, Open};
 use crate::refusal::Refusal;
+use crate::steps::GivenUp;
 
 /// The most bytes of entries in one answer, whatever the client takes.
 const LISTING_BYTES_MAX: usize = 256 << 10;
@@ -83,7 +84,7 @@ async fn answer(context: &Context, file: &FileOpen, query: Query, given_up: &Giv
         let step = if is_short {
             query.advance(&mut turn, first, Slice { names: SHORT_SLICE, lookups: SHORT_SLICE })?
         } else {
-            let (asked, given_up) = (Arc::clone(&query), Arc::clone(&given_up.0));
+            let (asked, given_up) = (Arc::clone(&query), given_up.told());
             let work = move || {
                 if given_up.load(Ordering::Relaxed) || asked.open.is_closed() {
                     return Err(Status::FILE_CLOSED.into());
@@ -99,16 +100,6 @@ async fn answer(context: &Context, file: &FileOpen, query: Query, given_up: &Giv
             Some(reply) => return Ok(reply),
             None => is_short = false,
         }
-    }
-}
-
-/// Nobody waits for the answer any more, once this is dropped: the work is not begun, or not gone on with.
-#[derive(Default)]
-struct GivenUp(Arc<AtomicBool>);
-
-impl Drop for GivenUp {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -188,6 +188,15 @@ async fn change(
     context: &Context,
     change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
 ) -> Result<(), Refusal> {
+    change_of(context, 0, change).await
+}
+
+/// The same where it takes as long as `bytes` are many.
+async fn change_of(
+    context: &Context,
+    bytes: u64,
+    change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
+) -> Result<(), Refusal> {
     let job = Job {
         server: Arc::clone(context.server()),
         store: Arc::clone(context.store()?),
@@ -195,7 +204,7 @@ async fn change(
         user: context.session()?.user.load_full(),
     };
     context
-        .work(move || {
+        .work_on(bytes, move || {
             change(&job)?;
             job.file()?.restore_frozen_times();
             Ok(())

@@ -1,0 +1,221 @@
+//! Controls and changes that take long, as others see them who use the same server: the store never waits, and the pool works when it is
+//! told to.
+
+use std::sync::Arc;
+
+use tokio::task::LocalSet;
+use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
+use wire::command::query_info::InfoType;
+use wire::command::read::{ReadRequest, ReadResponse};
+use wire::command::set_info::SetInfoRequest;
+use wire::command::write::WriteRequest;
+use wire::fscc::FileClass;
+use wire::fscc::ioctl::{Chunk, CopyChunks, CopyChunksResult, LevelTrim, Range, ResumeKey, ZeroData};
+use wire::header::Header;
+use wire::ids::{Command, FileId};
+use wire::status::Status;
+
+use crate::Shared;
+use crate::admin::Signing;
+use crate::pool::Pool;
+use crate::testing::{Answer, Peer, server};
+
+const MIB: u64 = 1 << 20;
+const LONG_BYTES: u64 = 200 * MIB;
+
+fn by_hand() -> Arc<Shared> {
+    let mut server = server(Signing::Enabled);
+    Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
+    server
+}
+
+/// A client with a file of `length` bytes whose first and last byte are ones, and the rest a hole.
+async fn with_file(server: &Arc<Shared>, name: &str, length: u64) -> (Peer, FileId) {
+    let mut peer = Peer::sign_in(server).await;
+    let file_id = peer.open(name).await;
+    for offset in [0, length - 1] {
+        let request = WriteRequest { file_id, offset, data: &[1], ..WriteRequest::default() };
+        assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+    }
+    (peer, file_id)
+}
+
+/// Asks without waiting for the answer.
+fn begin(peer: &mut Peer, ctl_code: CtlCode, file_id: FileId, input: &[u8], room: u32) {
+    let flags = IoctlFlags::IS_FSCTL;
+    let request =
+        IoctlRequest { ctl_code, file_id, max_output_response: room, flags, input, ..IoctlRequest::default() };
+    let mut message = peer.message(Command::IOCTL, |body| request.encode(body));
+    peer.process(&mut message).unwrap();
+}
+
+fn begin_to_set(peer: &mut Peer, file_id: FileId, class: FileClass, value: u64) {
+    let (info_type, buffer) = (InfoType::FILE, &value.to_le_bytes()[..]);
+    let request = SetInfoRequest { info_type, class: class.into(), file_id, buffer, ..SetInfoRequest::default() };
+    let mut message = peer.message(Command::SET_INFO, |body| request.encode(body));
+    peer.process(&mut message).unwrap();
+}
+
+/// Copies the whole of a file of so many MiB into another.
+async fn begin_copy(peer: &mut Peer, source: FileId, target: FileId, mib: u64) {
+    begin(peer, CtlCode::SRV_REQUEST_RESUME_KEY, source, &[], 32);
+    let answer = peer.receive().await;
+    let key = ResumeKey::decode(IoctlResponse::decode(&answer.message).unwrap().output).unwrap().key;
+    let chunk = |number| Chunk { source_offset: number * MIB, target_offset: number * MIB, length: MIB as u32 };
+    let mut input = Vec::new();
+    CopyChunks::encode(&key, &(0..mib).map(chunk).collect::<Vec<_>>(), &mut input);
+    begin(peer, CtlCode::SRV_COPYCHUNK, target, &input, 12);
+}
+
+fn begin_zero(peer: &mut Peer, file_id: FileId, length: u64) {
+    let mut input = Vec::new();
+    ZeroData { offset: 0, beyond_final_zero: length }.encode(&mut input);
+    begin(peer, CtlCode::SET_ZERO_DATA, file_id, &input, 0);
+}
+
+/// The answer, where there is one now.
+async fn answer(peer: &Peer) -> Option<Answer> {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    loop {
+        let message = peer.take_frame()?;
+        let header = Header::decode(&message).unwrap();
+        if header.status != Status::PENDING {
+            return Some(Answer { header, message });
+        }
+    }
+}
+
+/// Works until there is the answer; how many pieces of work that took.
+async fn worked(server: &Shared, peer: &Peer) -> (usize, Answer) {
+    let mut pieces = 0;
+    loop {
+        if let Some(answer) = answer(peer).await {
+            return (pieces, answer);
+        }
+        assert!(server.pool.work_once(), "it is neither answered nor under way");
+        pieces += 1;
+    }
+}
+
+async fn read(peer: &mut Peer, file_id: FileId, offset: u64) -> Vec<u8> {
+    let request = ReadRequest { file_id, offset, length: 1, ..ReadRequest::default() };
+    let answer = peer.ask(Command::READ, |body| request.encode(body)).await;
+    ReadResponse::decode(&answer.message).unwrap().data.to_vec()
+}
+
+#[tokio::test]
+async fn a_long_copy_lets_other_sessions_have_their_turn() {
+    let test = async {
+        let server = by_hand();
+        let (mut long, source) = with_file(&server, "long", 16 * MIB).await;
+        let target = long.open("long copy").await;
+        let (mut other, small) = with_file(&server, "small", 2 * MIB).await;
+        let small_target = other.open("small copy").await;
+        begin_copy(&mut long, source, target, 16).await;
+        begin_copy(&mut other, small, small_target, 2).await;
+        assert!(server.pool.work_once() && server.pool.work_once());
+        let done = answer(&other).await.expect("the second piece of work was the other session's");
+        assert_eq!(done.status(), Status::SUCCESS);
+        assert!(answer(&long).await.is_none(), "the long one is under way");
+        let (pieces, done) = worked(&server, &long).await;
+        assert_eq!((pieces, done.status()), (3, Status::SUCCESS));
+        let done = CopyChunksResult::decode(IoctlResponse::decode(&done.message).unwrap().output).unwrap();
+        assert_eq!(done, CopyChunksResult { chunks: 16, chunk_bytes: 0, total_bytes: 16 << 20 });
+        assert_eq!(read(&mut long, target, 16 * MIB - 1).await, [1]);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_long_copy_ends_where_one_chunk_fails() {
+    let test = async {
+        let server = by_hand();
+        let (mut peer, source) = with_file(&server, "source", 9 * MIB).await;
+        let target = peer.open("target").await;
+        begin_copy(&mut peer, source, target, 16).await;
+        let (_, done) = worked(&server, &peer).await;
+        assert_eq!(done.status(), Status::INVALID_VIEW_SIZE);
+        let done = CopyChunksResult::decode(IoctlResponse::decode(&done.message).unwrap().output).unwrap();
+        assert_eq!((done.chunks, done.total_bytes), (9, 9 << 20));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_long_zeroing_goes_in_turns_and_zeroes_all() {
+    let test = async {
+        let server = by_hand();
+        let (mut peer, file) = with_file(&server, "long", LONG_BYTES).await;
+        begin_zero(&mut peer, file, i64::MAX as u64);
+        let (pieces, done) = worked(&server, &peer).await;
+        assert_eq!((pieces, done.status()), (4, Status::SUCCESS));
+        assert_eq!(read(&mut peer, file, 0).await, [0]);
+        assert_eq!(read(&mut peer, file, LONG_BYTES - 1).await, [0]);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_long_trim_goes_in_turns_and_frees_all() {
+    let test = async {
+        let server = by_hand();
+        let (mut peer, file) = with_file(&server, "long", LONG_BYTES).await;
+        let mut input = Vec::new();
+        LevelTrim::encode(0, &[Range { offset: 0, length: LONG_BYTES }], &mut input);
+        begin(&mut peer, CtlCode::FILE_LEVEL_TRIM, file, &input, 0);
+        let (pieces, done) = worked(&server, &peer).await;
+        assert_eq!((pieces, done.status()), (4, Status::SUCCESS));
+        assert_eq!(read(&mut peer, file, LONG_BYTES - 1).await, [0]);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn what_is_short_is_done_at_once_where_the_store_never_waits() {
+    let test = async {
+        let server = by_hand();
+        let (mut peer, file) = with_file(&server, "short", MIB).await;
+        begin_zero(&mut peer, file, i64::MAX as u64);
+        assert_eq!(answer(&peer).await.unwrap().status(), Status::SUCCESS);
+        for value in [LONG_BYTES, LONG_BYTES - MIB] {
+            begin_to_set(&mut peer, file, FileClass::END_OF_FILE, value);
+            assert_eq!(answer(&peer).await.unwrap().status(), Status::SUCCESS);
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_or_gets_space_by_much_is_left_to_the_pool() {
+    let test = async {
+        let server = by_hand();
+        let (mut peer, file) = with_file(&server, "file", LONG_BYTES).await;
+        for (class, value) in [(FileClass::END_OF_FILE, 0), (FileClass::ALLOCATION, 32 * MIB)] {
+            begin_to_set(&mut peer, file, class, value);
+            let (pieces, done) = worked(&server, &peer).await;
+            assert_eq!((pieces, done.status()), (1, Status::SUCCESS));
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_long_zeroing_ends_with_its_connection() {
+    let test = async {
+        let server = by_hand();
+        let (mut gone, file) = with_file(&server, "long", LONG_BYTES).await;
+        begin_zero(&mut gone, file, LONG_BYTES);
+        assert!(answer(&gone).await.is_none() && server.pool.work_once());
+        gone.disconnect();
+        let mut other = Peer::sign_in(&server).await;
+        while server.pool.work_once() {
+            assert!(answer(&other).await.is_none());
+        }
+        let file = other.open("long").await;
+        assert_eq!(read(&mut other, file, 0).await, [0], "what was begun is done");
+        assert_eq!(read(&mut other, file, LONG_BYTES - 1).await, [1], "the rest is not gone on with");
+    };
+    LocalSet::new().run_until(test).await;
+}
