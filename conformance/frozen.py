@@ -1,0 +1,38 @@
+"""One share's disk hangs: what its clients asked for waits and is done after all, and everybody else is served meanwhile."""
+
+from conformance import packages
+from conformance.loop_disk import LoopDisk
+from conformance.py_smbprotocol import REQUIREMENTS
+from conformance.server import Wanted, serving
+
+NAME = "frozen"
+SHARE, FROZEN = "conf", "frozen"
+SECONDS = 120
+
+
+def run(kind, report, options):
+    python = packages.python_with(*REQUIREMENTS)
+    with serving(with_disk(kind), Wanted(shares=(SHARE, FROZEN))) as server:
+        environment = dict(server.environment(), FROZEN_FOLDER=str(server.share_path(FROZEN)))
+        try:
+            report.absorb(NAME, [python, "-m", "conformance.frozen_checks"], SECONDS, env=environment, cwd=packages.ROOT)
+        finally:
+            # However it ended, nothing waits for the disk any more.
+            server.unmount()
+        report.server_is_well(NAME, server)
+
+
+def with_disk(kind):
+    """This kind of server with one share on a file system that can be frozen."""
+    class WithDisk(kind):
+        disk = None
+
+        def prepare(self):
+            self.disk = LoopDisk(self.share_path(FROZEN), self.folder / "disk")
+            self.disk.mount()
+            super().prepare()
+
+        def unmount(self):
+            if self.disk:
+                self.disk.unmount()
+    return WithDisk
