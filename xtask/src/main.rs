@@ -1,5 +1,7 @@
 //! Development tasks: `cargo xtask test` runs every check this project has; docs/TESTING.md explains them.
 
+#[cfg(test)]
+mod claims;
 mod edges;
 mod run;
 mod test;

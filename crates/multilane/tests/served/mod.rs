@@ -36,7 +36,7 @@ impl Served {
     #[allow(dead_code)]
     pub(crate) fn with_descriptors(count: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let limited = format!("ulimit -Hn {count} && exec \"$0\" serve --json --listen 127.0.0.1:0");
+        let limited = format!("ulimit -n {count} && exec \"$0\" serve --json --listen 127.0.0.1:0");
         let mut command = Command::new("sh");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_multilane")]);
         command.env("MULTILANE_DATA", folder.path().join("data")).stdin(Stdio::null());
