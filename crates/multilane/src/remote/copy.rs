@@ -18,7 +18,7 @@ use super::files::make_with_parents;
 use super::place::{Either, Place};
 use super::progress::Progress;
 use super::tree::{self, Item, Listing, joined, unreadable, unwritable};
-use super::{failed, is_watched, runtime, sign_in};
+use super::{failed, is_watched, runtime, settings, sign_in};
 use crate::output::Output;
 use crate::table::{printable, size};
 
@@ -26,7 +26,7 @@ use crate::table::{printable, size};
 const SAME_TIME: u64 = 2 * 10_000_000;
 /// Files of so many bytes are worth a handle that survives the loss of every connection.
 const DURABLE_BYTES_MIN: u64 = 1 << 20;
-/// How often a file is begun anew where its handle did not survive.
+/// How often a file is begun at least where its handle did not survive.
 const ATTEMPTS: usize = 3;
 
 /// What was copied, as `--json` prints it.
@@ -58,6 +58,8 @@ struct Job {
     local: PathBuf,
     remote: String,
     verify: bool,
+    /// For how long a file that lost its handle is begun anew: as long as a lost server is looked for.
+    session_timeout: Duration,
     progress: Progress,
 }
 
@@ -126,6 +128,7 @@ async fn prepared(
         local: local.to_owned(),
         remote: place.path.clone(),
         verify: how.verify,
+        session_timeout: settings(&how.login)?.session_timeout,
         progress: Progress::new(0, false),
     };
     let listing = match direction {
@@ -266,22 +269,28 @@ impl Job {
 
     /// Copies a file where it must be, and looks at it again where that is asked for.
     async fn copy(&self, item: &Item) -> Result<Became, Error> {
-        let mut attempt = 1;
+        let mut patience = Patience::new(self.session_timeout);
         let became = loop {
             let became = match self.direction {
                 Direction::Down => self.download(item).await,
                 Direction::Up => self.upload(item).await,
             };
             match became {
-                Err(Stopped::Client(::client::Error::OpenLost(_))) if attempt < ATTEMPTS => attempt += 1,
+                Err(Stopped::Client(::client::Error::OpenLost(_))) if patience.is_left(Instant::now()) => {}
                 Err(stopped) => return Err(stopped.into()),
                 Ok(became) => break became,
             }
         };
-        if self.verify {
-            self.compare(item).await?;
+        if !self.verify {
+            return Ok(became);
         }
-        Ok(became)
+        loop {
+            match self.compare(item).await {
+                Err(Stopped::Client(::client::Error::OpenLost(_))) if patience.is_left(Instant::now()) => {}
+                Err(stopped) => return Err(stopped.into()),
+                Ok(()) => return Ok(became),
+            }
+        }
     }
 
     async fn download(&self, item: &Item) -> Result<Became, Stopped> {
@@ -357,11 +366,11 @@ impl Job {
     }
 
     /// Reads both ends and compares them.
-    async fn compare(&self, item: &Item) -> Result<(), Error> {
+    async fn compare(&self, item: &Item) -> Result<(), Stopped> {
         let path = self.local(&item.path);
         let here = fs::File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
         let remote = self.remote(&item.path);
-        let there = self.tree.open(&remote, OpenOptions::default()).await.map_err(failed)?;
+        let there = self.tree.open(&remote, OpenOptions::default()).await?;
         let mut buffer = Vec::new();
         let take = |at: u64, data: &Data| {
             buffer.resize(data.len(), 0);
@@ -372,9 +381,29 @@ impl Job {
         let length = there.facts().end_of_file;
         let closed = there.close().await;
         if read? != item.bytes || length != item.bytes {
-            return Err(differs(&item.path));
+            return Err(differs(&item.path).into());
         }
-        closed.map_err(failed)
+        Ok(closed?)
+    }
+}
+
+/// How often a file that lost its handle is begun anew.
+struct Patience {
+    session_timeout: Duration,
+    losses: usize,
+    first: Option<Instant>,
+}
+
+impl Patience {
+    fn new(session_timeout: Duration) -> Self {
+        Patience { session_timeout, losses: 0, first: None }
+    }
+
+    /// Counts a loss. The server was there again each time, so that only who is kept waiting too long in all gives up.
+    fn is_left(&mut self, now: Instant) -> bool {
+        self.losses += 1;
+        let first = *self.first.get_or_insert(now);
+        self.losses < ATTEMPTS || now.saturating_duration_since(first) < self.session_timeout
     }
 }
 
@@ -434,4 +463,26 @@ fn differs(path: &str) -> Error {
         format!("{} is not the same on both sides", printable(path)),
         "copy it again; somebody may be writing it",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_begun_anew_for_as_long_as_the_server_is_looked_for_however_often_it_was_lost() {
+        let mut patience = Patience::new(Duration::from_secs(60));
+        let first = Instant::now();
+        for seconds in 0..60 {
+            assert!(patience.is_left(first + Duration::from_secs(seconds)), "{seconds}");
+        }
+        assert!(!patience.is_left(first + Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn a_file_that_takes_longer_than_that_is_begun_a_few_times_all_the_same() {
+        let mut patience = Patience::new(Duration::from_secs(60));
+        let (first, apart) = (Instant::now(), Duration::from_secs(3600));
+        assert_eq!([0, 1, 2].map(|loss| patience.is_left(first + apart * loss)), [true, true, false]);
+    }
 }
