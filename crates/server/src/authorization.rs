@@ -88,6 +88,8 @@ pub(crate) struct Existing<'a> {
     pub(crate) implied: u32,
     /// The file has the attribute READONLY.
     pub(crate) is_read_only: bool,
+    /// The file has other names, too: no directory decides for all of them.
+    pub(crate) has_other_names: bool,
 }
 
 /// Decides: what is granted, or why nothing is.
@@ -151,8 +153,10 @@ fn of_existing(request: &Request<'_>, existing: &Existing<'_>) -> Result<u32, Re
 }
 
 /// What the directory lends of what is missing: who may delete in it may delete what is in it, and who may list it may see the
-/// attributes of that.
+/// attributes of that. Of a file that has other names it lends no DELETE: anybody may link a file into a directory of its own,
+/// and what is deleted with an open counts for the file under all its names, its streams among it.
 fn lent(user: &User, existing: &Existing<'_>, missing: u32) -> Result<u32, Refusal> {
+    let missing = if existing.has_other_names { missing & !DELETE } else { missing };
     if missing & (DELETE | READ_ATTRIBUTES) == 0 {
         return Ok(0);
     }

@@ -4,7 +4,7 @@ mod model;
 
 use std::sync::Arc;
 
-use store::{Kind, NewNode, Node, RamStore, Resolved, SharePath, Store, Use};
+use store::{Kind, NewNode, Node, RamStore, Replace, Resolved, SharePath, Store, Use};
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
@@ -227,6 +227,46 @@ async fn a_file_goes_with_its_open_only_where_delete_was_granted() {
     let opened = open_as(&mut peer, "lends\\file", MAXIMUM_ALLOWED, CreateDisposition::OPEN, delete).await.unwrap();
     peer.close(opened).await;
     assert!(!exists(&*store, "lends\\file"));
+}
+
+#[tokio::test]
+async fn a_directory_lends_no_deletion_of_a_file_that_has_other_names() {
+    let (server, store) = realm();
+    make(&*store, "theirs", Kind::Directory, &allowing(other(), FILE_ALL));
+    make(&*store, "theirs\\file", Kind::File, &allowing(other(), FILE_ALL));
+    make(&*store, "mine", Kind::Directory, &allowing(user(), FILE_ALL));
+    let file = node(&*store, "theirs\\file");
+    file.create_stream("s").unwrap();
+    let path = |text: &str| SharePath::parse(text).unwrap();
+    store.link(&path("theirs\\file"), &path("mine\\l"), file.identity(), Replace::No).unwrap();
+    let mut peer = sign_in(&server, USER).await;
+    for name in ["mine\\l", "mine\\l:s"] {
+        for desired in [DELETE, DELETE | READ_ATTRIBUTES] {
+            let opened = open(&mut peer, name, desired).await;
+            assert_eq!(opened, Err(Status::ACCESS_DENIED), "{name} {desired:x}");
+        }
+    }
+    assert!(exists(&*store, "theirs\\file") && file.stream("s").unwrap().is_some());
+    // Once it is the only name, its directory decides.
+    store.remove(&path("theirs\\file"), file.identity()).unwrap();
+    let opened = open_as(&mut peer, "mine\\l", DELETE, CreateDisposition::OPEN, CreateOptions::DELETE_ON_CLOSE).await;
+    peer.close(opened.unwrap()).await;
+    assert!(!exists(&*store, "mine\\l"));
+}
+
+#[tokio::test]
+async fn setting_no_part_of_a_descriptor_changes_nothing() {
+    let (server, store) = realm();
+    make(&*store, "file", Kind::File, &allowing(other(), FILE_ALL));
+    let before = stored(&*store, "file");
+    let mut peer = sign_in(&server, USER).await;
+    let file = open(&mut peer, "file", SYNCHRONIZE).await.unwrap();
+    let mine = SecurityDescriptor::decode(&allowing(user(), FILE_ALL)).unwrap();
+    assert_eq!(set_security(&mut peer, file, SecurityInformation::NONE, &mine).await, Status::SUCCESS);
+    for inherits in [SecurityInformation::PROTECTED_DACL, SecurityInformation::UNPROTECTED_DACL] {
+        assert_eq!(set_security(&mut peer, file, inherits, &mine).await, Status::ACCESS_DENIED);
+    }
+    assert_eq!(stored(&*store, "file"), before);
 }
 
 #[tokio::test]

@@ -84,6 +84,8 @@ pub(crate) struct Connection {
     stranger: RefCell<Option<Stranger>>,
     /// What the user has less for it who signed in first.
     held: RefCell<Option<Charge>>,
+    /// The bytes of who signed in first.
+    payer: RefCell<Option<Arc<Budget>>>,
     pub(crate) in_flight: InFlightTable,
     activity: Arc<Activity>,
     pub(crate) mailbox: Arc<Mailbox>,
@@ -139,6 +141,7 @@ impl Connection {
     /// A connection that is new, or comes from another shard. What it has not read yet goes to [`Connection::serve`].
     pub(crate) fn new(luggage: Luggage, server: Arc<Shared>, buffers: Rc<Buffers>) -> Rc<Self> {
         let origin = luggage.origin;
+        let payer = luggage.channels.first().map(|channel| Arc::clone(&channel.session.budgets.bytes));
         let channels = luggage.channels.into_iter().map(|channel| (channel.session.id, Rc::new(channel)));
         let in_flight = InFlightTable::default();
         in_flight.go_on_after(luggage.last_async_id);
@@ -164,6 +167,7 @@ impl Connection {
             setups: RefCell::default(),
             stranger: RefCell::new(luggage.stranger),
             held: RefCell::new(luggage.held),
+            payer: RefCell::new(payer),
             in_flight,
             activity: luggage.activity,
             mailbox: luggage.mailbox,
@@ -316,13 +320,20 @@ impl Connection {
         self.stranger.borrow().is_some()
     }
 
-    /// What pays for what is held for it: its network's budget, or that of who has signed in.
+    /// What pays for what is held for it: its network's budget, or that of who signed in first, also when that session has ended.
     pub(crate) fn budget(&self) -> Arc<Budget> {
         if let Some(stranger) = &*self.stranger.borrow() {
             return Arc::clone(&stranger.budget);
         }
         let of_user = self.channels.borrow().values().next().map(|channel| Arc::clone(&channel.session.budgets.bytes));
-        of_user.unwrap_or_else(|| Arc::clone(self.server.budgets.strangers()))
+        let payer = self.payer.borrow();
+        let first = payer.clone().or(of_user);
+        first.unwrap_or_else(|| Arc::clone(self.server.budgets.strangers()))
+    }
+
+    /// True once what lived on it has ended: nothing may be added any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.mailbox.is_closed()
     }
 
     /// Charges the connection to the first user that signs in on it.
@@ -343,6 +354,7 @@ impl Connection {
     pub(crate) fn add_channel(&self, channel: Channel) {
         self.introduce(&channel.session);
         drop(self.stranger.take());
+        self.payer.borrow_mut().get_or_insert_with(|| Arc::clone(&channel.session.budgets.bytes));
         let mut channels = self.channels.borrow_mut();
         // Sessions that ended on another connection have left theirs here.
         channels.retain(|_, channel| !channel.session.has_ended());

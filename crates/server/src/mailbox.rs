@@ -122,6 +122,11 @@ impl Mailbox {
         true
     }
 
+    /// True once its connection has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inside.lock().closed
+    }
+
     /// Takes nothing more; gives the letters that wait.
     pub(crate) fn close(&self) -> VecDeque<Letter> {
         let mut inside = self.inside.lock();

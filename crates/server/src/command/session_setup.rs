@@ -6,10 +6,12 @@ mod bind;
 #[cfg(test)]
 mod bind_tests;
 #[cfg(test)]
+mod previous_tests;
+#[cfg(test)]
 mod throttle_tests;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use secure::LogonFailure;
 use secure::kdf::{Derivation, SessionKeys};
@@ -31,6 +33,8 @@ use crate::refusal::Refusal;
 use crate::session::{Beginning, Session, Setup};
 use crate::user::User;
 
+/// How long a sign-in waits until the opens of the session that it replaces are closed.
+const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 /// Sign-ins that one connection may have begun and not finished.
 const SETUPS_MAX: usize = 64;
 /// Sessions of one connection: a terminal server has one for each of its users.
@@ -262,7 +266,11 @@ impl Finished {
         let id = self.id;
         let previous = request.previous_session_id;
         if previous != SessionId(0) && previous != id {
-            end_previous(context, previous, &self.user).await?;
+            end_previous(context, previous, &self.user).await;
+        }
+        if context.connection.is_gone() {
+            // It was lost meanwhile: a session that began on it now would have nobody to end it.
+            return Err(Status::USER_SESSION_DELETED.into());
         }
         let session = self.session(context, request, estate)?;
         let server = context.server();
@@ -337,16 +345,17 @@ fn renew(context: &Context, user: User, token: &[u8]) -> Outcome {
 }
 
 /// A client that lost its connection names the session it had: that one ends before the new one begins, if it was the same
-/// user's (3.3.5.5.3).
-async fn end_previous(context: &Context, previous: SessionId, user: &User) -> Result<(), Refusal> {
+/// user's (3.3.5.5.3). Its opens are closed first, so that they are in nobody's way; but a disk that hangs does not keep its users
+/// from signing in.
+async fn end_previous(context: &Context, previous: SessionId, user: &User) {
     let server = context.server().clone();
-    let Some(session) = server.sessions.find(previous) else { return Ok(()) };
+    let Some(session) = server.sessions.find(previous) else { return };
     if session.user.load().sid() != user.sid() {
-        return Ok(());
+        return;
     }
     let rest = server.part(&session, Parting::Lost);
-    server.close_all(rest).await;
-    Ok(())
+    // Where that takes longer it goes on by itself.
+    let _ = tokio::time::timeout(CLOSED_WITHIN, server.close_all(rest)).await;
 }
 
 fn session_flags(session: &Session) -> SessionFlags {

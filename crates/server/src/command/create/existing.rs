@@ -160,6 +160,7 @@ pub(super) async fn authorized(
 ) -> Result<GrantedAccess, Refusal> {
     let user = context.session()?.user.load_full();
     let is_read_only = known.attributes & FileAttributes::READONLY.0 != 0 && known.kind != Kind::Directory;
+    let has_other_names = known.links > 1 && known.kind != Kind::Directory;
     let own = || context.descriptor(base, path);
     // The directory counts for few, and is looked for only then: here where it is in memory, else on the pool.
     let (waits, mut waited) = (Cell::new(false), None);
@@ -173,7 +174,13 @@ pub(super) async fn authorized(
             share_max: context.tree()?.access_max(),
             desired: asked.desired,
             deletes_on_close: asked.deletes_on_close,
-            way: Way::Existing(Existing { own: &own, directory: &directory, implied: asked.implied, is_read_only }),
+            way: Way::Existing(Existing {
+                own: &own,
+                directory: &directory,
+                implied: asked.implied,
+                is_read_only,
+                has_other_names,
+            }),
         });
         if !waits.take() {
             return decided;

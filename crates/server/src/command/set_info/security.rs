@@ -23,6 +23,10 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
         Target::Pipe(_) => return Err(Status::ACCESS_DENIED.into()),
     }
     let asked = SecurityDescriptor::decode(request.buffer).map_err(|_| Status::INVALID_SECURITY_DESCR)?;
+    if needed_access(which) == 0 {
+        // No part is meant, and nothing was asked of the open.
+        return Ok(());
+    }
     context.require_writable()?;
     breaks::before_change_of_name(context).await?;
     change(context, move |job| {
@@ -49,8 +53,12 @@ fn needed_access(which: SecurityInformation) -> u32 {
         (SecurityInformation::LABEL, WRITE_OWNER),
         (SecurityInformation::DACL, WRITE_DAC),
         (SecurityInformation::ATTRIBUTE, WRITE_DAC),
+        (SecurityInformation::PROTECTED_DACL, WRITE_DAC),
+        (SecurityInformation::UNPROTECTED_DACL, WRITE_DAC),
         (SecurityInformation::SACL, ACCESS_SYSTEM_SECURITY),
         (SecurityInformation::SCOPE, ACCESS_SYSTEM_SECURITY),
+        (SecurityInformation::PROTECTED_SACL, ACCESS_SYSTEM_SECURITY),
+        (SecurityInformation::UNPROTECTED_SACL, ACCESS_SYSTEM_SECURITY),
     ];
     rights.into_iter().filter(|(part, _)| which.contains(*part)).fold(0, |needed, (_, right)| needed | right)
 }
@@ -165,5 +173,7 @@ mod tests {
         assert_eq!(needed_access(SecurityInformation::OWNER | SecurityInformation::DACL), WRITE_OWNER | WRITE_DAC);
         assert_eq!(needed_access(SecurityInformation::SACL), ACCESS_SYSTEM_SECURITY);
         assert_eq!(needed_access(SecurityInformation::NONE), 0);
+        assert_eq!(needed_access(SecurityInformation::UNPROTECTED_DACL), WRITE_DAC);
+        assert_eq!(needed_access(SecurityInformation::PROTECTED_SACL), ACCESS_SYSTEM_SECURITY);
     }
 }
