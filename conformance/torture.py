@@ -27,6 +27,10 @@ LISTING_SHARE = "hideunread"
 RETRIES_MAX = 40
 CHANNELS = 32  # as many as smb2.multichannel.generic.num_channels wants; bug_15346 wants port 445
 
+# Tests that need several channels. Where the server offers them it signs with CMAC, and smbtorture 4.17 names no request in a CANCEL then that comes before
+# the interim response, and passes over all tests of signing; so the others run against a server that offers none.
+CHANNELLED = r"smb2\.(multichannel|replay)\.|smb2\.session\.bind"
+
 # Tests that cut connections with iptables, all under the same names there: one at a time. They wait for cut connections one after another.
 CUTTING = r"smb2\.(multichannel\.(oplocks|leases)|oplock\.batch22b|replay\.dhv2-pending3)"
 CUTTING_TIMEOUT_SECONDS = 180
@@ -85,24 +89,28 @@ def run(kind, report, options):
     shares = tuple(f"torture{number}" for number in range(options.torture_parallel))
     wanted = Wanted(shares=(*shares, SECOND_SHARE, IOCTL_SHARE, LISTING_SHARE), access_based=(LISTING_SHARE,),
                     ram_shares=(RAM_SHARE,) if kind.has_ram_shares else (),
-                    continuous=True, windows_like=True, on_tmpfs=True, channels=CHANNELS, usual_port=True,
-                    anonymous=True)
-    with serving(kind, wanted) as server:
-        torture = Torture(server, shares, options.torture_timeout)
-        outcomes = torture.all(tests, report.known)
-        if options.update:
-            known.update(kind, report.known, {outcome.test: outcome.result for outcome in outcomes})
-        for outcome in outcomes:
-            passed = outcome.result == "pass"
-            report.add(NAME, outcome.test, "pass" if passed else "fail", outcome.seconds,
-                       f"{outcome.result}\n{excerpt(outcome.text)}")
-        if options.torture_tests == ".":
-            with report.check(NAME, "every listed known failure is a test of this smbtorture"):
-                gone = sorted(test for test in report.known if test.startswith("smb2.") and test not in tests)
-                expect(not gone, f"not run: {gone}")
-        with report.check(NAME, "no test ended the server"):
-            expect(not torture.ended_server, f"it ended during: {torture.ended_server}")
-        report.server_is_well(NAME, server)
+                    continuous=True, windows_like=True, on_tmpfs=True, usual_port=True, anonymous=True)
+    channelled = [test for test in tests if re.match(CHANNELLED, test)]
+    outcomes = []
+    for some, channels in (([test for test in tests if test not in channelled], 1), (channelled, CHANNELS)):
+        if not some:
+            continue
+        with serving(kind, dataclasses.replace(wanted, channels=channels)) as server:
+            torture = Torture(server, shares, options.torture_timeout)
+            outcomes += torture.all(some, report.known)
+            with report.check(NAME, f"no test ended the server of {channels} channels"):
+                expect(not torture.ended_server, f"it ended during: {torture.ended_server}")
+            report.server_is_well(NAME, server)
+    if options.update:
+        known.update(kind, report.known, {outcome.test: outcome.result for outcome in outcomes})
+    for outcome in outcomes:
+        passed = outcome.result == "pass"
+        report.add(NAME, outcome.test, "pass" if passed else "fail", outcome.seconds,
+                   f"{outcome.result}\n{excerpt(outcome.text)}")
+    if options.torture_tests == ".":
+        with report.check(NAME, "every listed known failure is a test of this smbtorture"):
+            gone = sorted(test for test in report.known if test.startswith("smb2.") and test not in tests)
+            expect(not gone, f"not run: {gone}")
 
 
 def listed():

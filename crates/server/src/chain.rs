@@ -474,7 +474,9 @@ impl Request {
             message_id: self.header.message_id,
             route: Route::Sync { tree_id: self.header.tree_id() },
             session_id: self.session_id,
-            signature: [0; 16],
+            // What signs the response replaces it. Where nothing can, it is that of the request, as clients have it from Windows: they take an
+            // error without a signature of its own so.
+            signature: self.header.signature,
         }
     }
 

@@ -29,6 +29,7 @@ use crate::budget::Charge;
 use crate::context::{Context, Outcome, Reply};
 use crate::durable::Parting;
 use crate::login_throttle::{Attempt, TooMany};
+use crate::proof::{Proof, Sealing as ProofSealing};
 use crate::refusal::Refusal;
 use crate::session::{Beginning, Session, Setup};
 use crate::user::User;
@@ -204,11 +205,11 @@ fn asks_to_bind(request: &SessionSetupRequest<'_>, id: SessionId) -> bool {
 }
 
 impl SetupInProgress {
-    /// A session that does not sign in again ends (3.3.5.5.3), unless it may be somebody else who failed for it; one that was to be bound goes on with the channels it has. Gives what the
-    /// client is told.
+    /// A session that does not sign in again ends (3.3.5.5.3), unless who failed for it did not prove what the session asks for; one that
+    /// was to be bound goes on with the channels it has. Gives what the client is told.
     fn fail(self, context: &Context, failure: LogonFailure) -> Status {
         match (self.purpose, &context.channel, failure) {
-            (Purpose::Renew { .. }, Some(channel), _) if context.proof.is_of(&channel.session) => {
+            (Purpose::Renew { .. }, Some(channel), _) if is_enough(&context.proof, &channel.session) => {
                 context.server().end_session(&channel.session, Parting::Expelled)
             }
             // Nobody is another user than the session's.
@@ -239,6 +240,11 @@ impl SetupInProgress {
             secrets.iter().map(|secret| NtHash::from_bytes(*secret)).collect()
         })
     }
+}
+
+/// True where a message with this proof may end the session: a LOGOFF could.
+fn is_enough(proof: &Proof, session: &Session) -> bool {
+    proof.check(session, ProofSealing::required_where(session.seal_required)).is_ok()
 }
 
 /// The principal of a name. The domain is whatever the client's user typed: `AZURE`, `localhost`, the server's name or nothing.

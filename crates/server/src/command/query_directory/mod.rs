@@ -86,7 +86,8 @@ async fn answer(context: &Context, file: &FileOpen, query: Query, given_up: &Giv
         } else {
             let (asked, given_up) = (Arc::clone(&query), given_up.told());
             let work = move || {
-                if given_up.load(Ordering::Relaxed) || asked.open.is_closed() {
+                // A CLOSE that was sent behind it does not take its answer away.
+                if given_up.load(Ordering::Relaxed) {
                     return Err(Status::FILE_CLOSED.into());
                 }
                 let slice = Slice { names: SLICE_NAMES, lookups: SLICE_LOOKUPS };

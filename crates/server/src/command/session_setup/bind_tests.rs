@@ -419,12 +419,27 @@ async fn who_fails_to_sign_in_again_unproven_ends_no_session() {
 }
 
 async fn fail_unproven() {
-    let server = server(Signing::Enabled);
+    let server = server(Signing::Required);
     let mut peer = Peer::sign_in(&server).await;
     let file = peer.open("file").await;
     let key = peer.signing_key.take();
     peer.terms.password = "wrong";
-    assert_eq!(peer.sign_in_again(SessionSetupFlags::NONE).await, Status::LOGON_FAILURE);
+    assert_eq!(peer.sign_in_again(SessionSetupFlags::NONE).await, Status::ACCESS_DENIED);
     peer.signing_key = key;
     assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn who_fails_to_sign_in_again_ends_a_session_that_asks_for_no_proof() {
+    tokio::task::LocalSet::new().run_until(fail_without_need_of_proof()).await;
+}
+
+async fn fail_without_need_of_proof() {
+    let server = server(Signing::Enabled);
+    let mut peer = Peer::sign_in(&server).await;
+    let file = peer.open("file").await;
+    peer.signing_key = None;
+    peer.terms.password = "wrong";
+    assert_eq!(peer.sign_in_again(SessionSetupFlags::NONE).await, Status::LOGON_FAILURE);
+    assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::USER_SESSION_DELETED);
 }
