@@ -29,7 +29,7 @@ CHANNELS = 32  # as many as smb2.multichannel.generic.num_channels wants; bug_15
 
 # Tests that need several channels. Where the server offers them it signs with CMAC, and smbtorture 4.17 names no request in a CANCEL then that comes before
 # the interim response, and passes over all tests of signing; so the others run against a server that offers none.
-CHANNELLED = r"smb2\.(multichannel|replay)\.|smb2\.session\.bind"
+CHANNELLED = r"smb2\.(multichannel|replay)\.|smb2\.session\.bind|smb2\.lock\.replay|smb2\.ioctl\.network_interface"
 
 # Tests that cut connections with iptables, all under the same names there: one at a time. They wait for cut connections one after another.
 CUTTING = r"smb2\.(multichannel\.(oplocks|leases)|oplock\.batch22b|replay\.dhv2-pending3)"
