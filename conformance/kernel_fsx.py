@@ -94,7 +94,8 @@ def expect_same(folder, said):
     """Names, sizes and contents, as the last client saw them and as they are."""
     seen = {place.removeprefix("./"): digest for digest, place in re.findall(r"^file ([0-9a-f]{64})  (.+)$", said, re.MULTILINE)}
     folders = {place.removeprefix("./") for place in re.findall(r"^folder (.+)$", said, re.MULTILINE)} - {"."}
-    expect(len(seen) > 4, f"the guest listed {len(seen)} files")
+    # Those of fio and of fsx, without what two clients change at random.
+    expect(len(seen) >= 3, f"the guest listed {len(seen)} files")
     there = [path for path in folder.rglob("*") if path.relative_to(folder).parts[0] != SERVERS_OWN]
     held = {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in there if path.is_file()}
     expect(seen.keys() == held.keys(), f"only one has {sorted(seen.keys() ^ held.keys())[:8]}")
