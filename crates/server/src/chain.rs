@@ -474,9 +474,7 @@ impl Request {
             message_id: self.header.message_id,
             route: Route::Sync { tree_id: self.header.tree_id() },
             session_id: self.session_id,
-            // What signs the response replaces it. Where nothing can, it is that of the request, as clients have it from Windows: they take an
-            // error without a signature of its own so.
-            signature: self.header.signature,
+            signature: [0; 16],
         }
     }
 

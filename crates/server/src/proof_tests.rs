@@ -223,7 +223,6 @@ async fn a_request_of_another_connection_is_neither_verified_nor_signed() {
             // Its message ids begin anew: what was captured is good for it from the first on.
             victim.message_id = 1;
             let mut captured = victim.message(command, |body| wanted(command, file, body));
-            let own_signature = captured[48..64].to_vec();
             thief.process(&mut captured).unwrap();
             if command == Command::CANCEL {
                 assert!(thief.take_frame().is_none());
@@ -232,11 +231,7 @@ async fn a_request_of_another_connection_is_neither_verified_nor_signed() {
             let answer = thief.receive().await;
             assert_eq!(answer.status(), Status::USER_SESSION_DELETED, "{command:?}");
             assert!(!answer.header.flags.contains(Flags::SIGNED), "{command:?}");
-            assert_eq!(
-                answer.message[48..64],
-                own_signature,
-                "nothing is there that the thief did not send: {command:?}"
-            );
+            assert_eq!(answer.message[48..64], [0; 16], "{command:?}");
         }
     }
 }
