@@ -328,7 +328,7 @@ impl Request {
         }
         carried.session = context.channel.is_some();
         let session = &context.channel.as_ref().ok_or(Status::USER_SESSION_DELETED)?.session;
-        self.proof.check(session, Sealing::required_where(session.seal_required))?;
+        self.proof.check_session(session)?;
         if row.tree {
             let id = if related { tree_before.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
             let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;

@@ -98,6 +98,11 @@ impl Proof {
         }
     }
 
+    /// Refuses what is not as protected as `session` asks for.
+    pub(crate) fn check_session(&self, session: &Session) -> Result<(), Status> {
+        self.check(session, Sealing::required_where(session.seal_required))
+    }
+
     /// Refuses what is not as protected as `session` asks for, or as something in it does that must be sealed (3.3.5.2.4, 3.3.5.2.9,
     /// 3.3.5.2.11). What is proven to be of another session is refused whatever is asked for.
     pub(crate) fn check(&self, session: &Session, sealing: Sealing) -> Result<(), Status> {

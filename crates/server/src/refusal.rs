@@ -4,11 +4,6 @@ use store::Error;
 use wire::Malformed;
 use wire::status::Status;
 
-/// EMFILE, ENFILE and ENOMEM.
-const NO_DESCRIPTOR_OF_PROCESS: i32 = 24;
-const NO_DESCRIPTOR_OF_MACHINE: i32 = 23;
-const NO_MEMORY: i32 = 12;
-
 /// The answer to a request that is not done: a status, and for a few statuses data behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -82,8 +77,6 @@ pub(crate) fn status_of(error: Error) -> Status {
         Error::TooManyOpen => Status::TOO_MANY_OPENED_FILES,
         Error::NoMemory => Status::INSUFFICIENT_RESOURCES,
         Error::Gone => Status::FILE_INVALID,
-        Error::Io(NO_DESCRIPTOR_OF_PROCESS | NO_DESCRIPTOR_OF_MACHINE) => Status::TOO_MANY_OPENED_FILES,
-        Error::Io(NO_MEMORY) => Status::INSUFFICIENT_RESOURCES,
         Error::Io(_) => Status::UNEXPECTED_IO_ERROR,
     }
 }

@@ -4,13 +4,13 @@ use wire::header::{Header, Route};
 use wire::ids::SessionId;
 
 use crate::connection::Connection;
-use crate::proof::{Proof, Sealing};
+use crate::proof::Proof;
 
 /// Cancels what the request names, where that is there, of the same session, and the request is protected as it must be.
 pub(crate) fn handle(connection: &Connection, header: &Header, session_id: SessionId, proof: &Proof) {
     if let Some(channel) = connection.channel_even_ended(session_id) {
         let session = &channel.session;
-        if proof.check(session, Sealing::required_where(session.seal_required)).is_err() {
+        if proof.check_session(session).is_err() {
             return;
         }
     }

@@ -29,7 +29,6 @@ use crate::budget::Charge;
 use crate::context::{Context, Outcome, Reply};
 use crate::durable::Parting;
 use crate::login_throttle::{Attempt, TooMany};
-use crate::proof::{Proof, Sealing as ProofSealing};
 use crate::refusal::Refusal;
 use crate::session::{Beginning, Session, Setup};
 use crate::user::User;
@@ -209,7 +208,8 @@ impl SetupInProgress {
     /// was to be bound goes on with the channels it has. Gives what the client is told.
     fn fail(self, context: &Context, failure: LogonFailure) -> Status {
         match (self.purpose, &context.channel, failure) {
-            (Purpose::Renew { .. }, Some(channel), _) if is_enough(&context.proof, &channel.session) => {
+            // A LOGOFF with this proof could end it, too.
+            (Purpose::Renew { .. }, Some(channel), _) if context.proof.check_session(&channel.session).is_ok() => {
                 context.server().end_session(&channel.session, Parting::Expelled)
             }
             // Nobody is another user than the session's.
@@ -240,11 +240,6 @@ impl SetupInProgress {
             secrets.iter().map(|secret| NtHash::from_bytes(*secret)).collect()
         })
     }
-}
-
-/// True where a message with this proof may end the session: a LOGOFF could.
-fn is_enough(proof: &Proof, session: &Session) -> bool {
-    proof.check(session, ProofSealing::required_where(session.seal_required)).is_ok()
 }
 
 /// The principal of a name. The domain is whatever the client's user typed: `AZURE`, `localhost`, the server's name or nothing.
