@@ -61,6 +61,11 @@ impl Allowance {
         *self.payer.borrow_mut() = payer;
     }
 
+    /// What pays: the budget of the connection's network, or that of who signed in first, also when that session has ended.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        Arc::clone(&self.payer.borrow().whole)
+    }
+
     /// Holds `bytes`, which are much at once; `None` where they do not fit.
     pub(crate) fn charge(&self, bytes: usize) -> Option<Charge> {
         let payer = self.payer.borrow();

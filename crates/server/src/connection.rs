@@ -23,7 +23,7 @@ use wire::status::Status;
 use crate::Shared;
 use crate::address::AddressPrefix;
 use crate::allowance::Allowance;
-use crate::budget::{Budget, Charge};
+use crate::budget::Charge;
 use crate::budgets::UserBudgets;
 use crate::buffers::Buffers;
 use crate::command::negotiate::Negotiation;
@@ -84,8 +84,6 @@ pub(crate) struct Connection {
     stranger: RefCell<Option<Stranger>>,
     /// What the user has less for it who signed in first.
     held: RefCell<Option<Charge>>,
-    /// The bytes of who signed in first.
-    payer: RefCell<Option<Arc<Budget>>>,
     pub(crate) in_flight: InFlightTable,
     activity: Arc<Activity>,
     pub(crate) mailbox: Arc<Mailbox>,
@@ -141,7 +139,6 @@ impl Connection {
     /// A connection that is new, or comes from another shard. What it has not read yet goes to [`Connection::serve`].
     pub(crate) fn new(luggage: Luggage, server: Arc<Shared>, buffers: Rc<Buffers>) -> Rc<Self> {
         let origin = luggage.origin;
-        let payer = luggage.channels.first().map(|channel| Arc::clone(&channel.session.budgets.bytes));
         let channels = luggage.channels.into_iter().map(|channel| (channel.session.id, Rc::new(channel)));
         let in_flight = InFlightTable::default();
         in_flight.go_on_after(luggage.last_async_id);
@@ -167,7 +164,6 @@ impl Connection {
             setups: RefCell::default(),
             stranger: RefCell::new(luggage.stranger),
             held: RefCell::new(luggage.held),
-            payer: RefCell::new(payer),
             in_flight,
             activity: luggage.activity,
             mailbox: luggage.mailbox,
@@ -320,17 +316,6 @@ impl Connection {
         self.stranger.borrow().is_some()
     }
 
-    /// What pays for what is held for it: its network's budget, or that of who signed in first, also when that session has ended.
-    pub(crate) fn budget(&self) -> Arc<Budget> {
-        if let Some(stranger) = &*self.stranger.borrow() {
-            return Arc::clone(&stranger.budget);
-        }
-        let of_user = self.channels.borrow().values().next().map(|channel| Arc::clone(&channel.session.budgets.bytes));
-        let payer = self.payer.borrow();
-        let first = payer.clone().or(of_user);
-        first.unwrap_or_else(|| Arc::clone(self.server.budgets.strangers()))
-    }
-
     /// True once what lived on it has ended: nothing may be added any more.
     pub(crate) fn is_gone(&self) -> bool {
         self.mailbox.is_closed()
@@ -354,7 +339,6 @@ impl Connection {
     pub(crate) fn add_channel(&self, channel: Channel) {
         self.introduce(&channel.session);
         drop(self.stranger.take());
-        self.payer.borrow_mut().get_or_insert_with(|| Arc::clone(&channel.session.budgets.bytes));
         let mut channels = self.channels.borrow_mut();
         // Sessions that ended on another connection have left theirs here.
         channels.retain(|_, channel| !channel.session.has_ended());

@@ -144,7 +144,7 @@ async fn take_turn(context: &Context, user: &str) -> Result<Attempt, Refusal> {
         }
     };
     let cost = WAITING_COST + frame_bytes as u64;
-    let _held = connection.budget().charge(cost).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+    let _held = connection.allowance.budget().charge(cost).ok_or(Status::INSUFFICIENT_RESOURCES)?;
     tokio::select! {
         biased;
         () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
@@ -221,7 +221,7 @@ impl SetupInProgress {
 
     /// Its pre-auth hash begins with the connection's own NEGOTIATE.
     fn new(context: &Context, purpose: Purpose, acceptor: Acceptor) -> Result<Self, Status> {
-        let held = context.connection.budget().charge(SETUP_BYTES).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        let held = context.connection.allowance.budget().charge(SETUP_BYTES).ok_or(Status::INSUFFICIENT_RESOURCES)?;
         let preauth = context.connection.negotiation.borrow().preauth().clone();
         Ok(SetupInProgress { acceptor, preauth, purpose, _held: held })
     }
