@@ -12,12 +12,10 @@ import os
 import random
 import re
 import shlex
-import signal
-import sys
 
-from conformance import guest, known, multilane, packages, uml
-from conformance.report import Report, Skip, expect
-from conformance.server import Wanted, end_with_everything, serving
+from conformance import alone, guest, multilane, packages, uml
+from conformance.report import expect
+from conformance.server import Wanted, serving
 
 NAME = "kernel_fsx"
 MINUTES = 3
@@ -108,15 +106,7 @@ def main():
     parser = argparse.ArgumentParser(prog="conformance.kernel_fsx", description=__doc__.split("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"how long it works in all ({MINUTES})")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, end_with_everything)
-    signal.signal(signal.SIGINT, end_with_everything)
-    report = Report(known.read(multilane.Multilane))
-    try:
-        run(multilane.Multilane, report, arguments, arguments.minutes)
-    except Skip as reason:
-        report.add(NAME, "the suite", "skip", detail=str(reason))
-    print(report.summary())
-    sys.exit(report.exit_code())
+    alone.main(NAME, lambda report: run(multilane.Multilane, report, arguments, arguments.minutes))
 
 
 if __name__ == "__main__":

@@ -5,12 +5,10 @@ Memory and descriptors of the server are written to a CSV, and must not have gro
 """
 
 import argparse
-import contextlib
 import csv
 import os
 import pathlib
 import random
-import signal
 import statistics
 import subprocess
 import sys
@@ -19,14 +17,14 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from conformance import known, multilane, packages  # noqa: E402
+from conformance import alone, multilane, packages  # noqa: E402
 from conformance.bench.run import raise_open_files  # noqa: E402
 from conformance.hostile import plant_escapes  # noqa: E402
 from conformance.loop_disk import LoopDisk  # noqa: E402
 from conformance.py_smbprotocol import REQUIREMENTS  # noqa: E402
 from conformance.relay import Cutter  # noqa: E402
-from conformance.report import Report, Skip, expect  # noqa: E402
-from conformance.server import Wanted, end_with_everything, serving  # noqa: E402
+from conformance.report import Skip, expect  # noqa: E402
+from conformance.server import Wanted, serving  # noqa: E402
 
 NAME = "soak"
 MINUTES = 1.5
@@ -322,15 +320,7 @@ def main():
     parser.add_argument("--seed", type=int, help="of an earlier run")
     parser.add_argument("--csv", type=pathlib.Path, default=packages.ROOT / "target" / "soak.csv", help="where the samples go")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, end_with_everything)
-    signal.signal(signal.SIGINT, end_with_everything)
-    report = Report(known.read(multilane.Multilane))
-    try:
-        run(multilane.Multilane, report, arguments, arguments.minutes, arguments.seed, arguments.csv)
-    except Skip as reason:
-        report.add(NAME, "the suite", "skip", detail=str(reason))
-    print(report.summary())
-    sys.exit(report.exit_code())
+    alone.main(NAME, lambda report: run(multilane.Multilane, report, arguments, arguments.minutes, arguments.seed, arguments.csv))
 
 
 if __name__ == "__main__":

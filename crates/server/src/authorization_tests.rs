@@ -10,7 +10,6 @@ use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
 use wire::command::query_info::QueryInfoResponse;
 use wire::command::set_info::{InfoType, SetInfoRequest};
-use wire::command::tree_connect::TreeConnectRequest;
 use wire::context::create::{CreateContextsBuilder, name};
 use wire::fscc::file::Access;
 use wire::fscc::{FileAttributes, FileClass};
@@ -68,11 +67,7 @@ async fn sign_in(server: &Arc<Shared>, user: &'static str) -> Peer {
 
 /// Connects to one more share, and goes on with that.
 async fn connect(peer: &mut Peer, share: &str) -> TreeId {
-    let path = utf16_bytes(&format!(r"\\test\{share}"));
-    let request = TreeConnectRequest { path: Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
-    let answer = peer.ask(Command::TREE_CONNECT, |body| request.encode(body)).await;
-    assert_eq!(answer.status(), Status::SUCCESS);
-    peer.tree_id = answer.header.tree_id();
+    assert_eq!(peer.connect(share).await, Status::SUCCESS);
     peer.tree_id
 }
 

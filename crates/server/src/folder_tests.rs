@@ -6,11 +6,8 @@ use std::sync::Arc;
 
 use store::{DirectoryStore, Store};
 use tempfile::TempDir;
-use wire::Utf16;
-use wire::codec::utf16_bytes;
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateOptions, CreateResponse};
-use wire::command::tree_connect::TreeConnectRequest;
 use wire::fscc::FileClass;
 use wire::fscc::rename::Rename;
 use wire::ids::{Command, FileId};
@@ -41,11 +38,7 @@ fn server() -> (TempDir, Arc<Shared>) {
 
 async fn client(server: &Arc<Shared>, share: &str) -> Peer {
     let mut peer = Peer::sign_in(server).await;
-    let path = utf16_bytes(&format!(r"\\test\{share}"));
-    let request = TreeConnectRequest { path: Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
-    let answer = peer.ask(Command::TREE_CONNECT, |body| request.encode(body)).await;
-    assert_eq!(answer.status(), Status::SUCCESS);
-    peer.tree_id = answer.header.tree_id();
+    assert_eq!(peer.connect(share).await, Status::SUCCESS);
     peer
 }
 

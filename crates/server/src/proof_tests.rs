@@ -50,11 +50,7 @@ async fn join(peer: &mut Peer, file: FileId, user: &'static str) -> Member {
     };
     peer.terms.user = user;
     peer.set_up_session().await;
-    let path = utf16_bytes(r"\\test\ram");
-    let request = TreeConnectRequest { path: Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
-    let answer = peer.ask(Command::TREE_CONNECT, |body| request.encode(body)).await;
-    assert_eq!(answer.status(), Status::SUCCESS);
-    peer.tree_id = answer.header.tree_id();
+    assert_eq!(peer.connect("ram").await, Status::SUCCESS);
     before
 }
 

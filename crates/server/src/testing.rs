@@ -204,12 +204,19 @@ impl Peer {
         let mut peer = Peer::connect_as(server, terms);
         peer.negotiate().await;
         peer.set_up_session().await;
-        let path = utf16_bytes(r"\\test\ram");
-        let request = TreeConnectRequest { path: Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
-        let answer = peer.ask(Command::TREE_CONNECT, |body| request.encode(body)).await;
-        assert_eq!(answer.status(), Status::SUCCESS);
-        peer.tree_id = answer.header.tree_id();
+        assert_eq!(peer.connect("ram").await, Status::SUCCESS);
         peer
+    }
+
+    /// Connects to a share, and goes on with that where it may.
+    pub(crate) async fn connect(&mut self, share: &str) -> Status {
+        let path = utf16_bytes(&format!(r"\\test\{share}"));
+        let request = TreeConnectRequest { path: Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
+        let answer = self.ask(Command::TREE_CONNECT, |body| request.encode(body)).await;
+        if answer.status() == Status::SUCCESS {
+            self.tree_id = answer.header.tree_id();
+        }
+        answer.status()
     }
 
     pub(crate) async fn negotiate(&mut self) {

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -107,6 +108,16 @@ impl Running {
         let admin = Arc::clone(&self.admin);
         let facts = Facts { started: Instant::now(), listen: vec!["192.0.2.9:445".parse().unwrap()], version: "1.2.3" };
         self.socket = Some(AdminSocket::open(&self.folder, control, admin, facts).unwrap());
+    }
+
+    /// Makes a folder and a share on it, both named `files`; gives the folder.
+    fn share_files(&self) -> (PathBuf, Catalog) {
+        let files = self.place.path().join("files");
+        fs::create_dir(&files).unwrap();
+        let source = Source::Folder { path: files.clone(), quota_gib: None };
+        let mut catalog = Catalog::open(&self.folder).unwrap();
+        catalog.create_share(&NewShare { source, ..ram("files") }).unwrap();
+        (files, catalog)
     }
 
     fn reload(&self) -> Vec<Problem> {
@@ -218,11 +229,7 @@ fn folder_is_opened_anew_where_its_quota_changes() {
 #[test]
 fn share_whose_folder_is_gone_is_left_out_and_comes_back() {
     let running = running();
-    let files = running.place.path().join("files");
-    fs::create_dir(&files).unwrap();
-    let source = Source::Folder { path: files.clone(), quota_gib: None };
-    let mut catalog = Catalog::open(&running.folder).unwrap();
-    catalog.create_share(&NewShare { source, ..ram("files") }).unwrap();
+    let (files, _) = running.share_files();
     assert!(running.reload().is_empty());
     let before = Arc::clone(&running.admin.estates.lock().last().unwrap().shares[0].store);
 
@@ -243,11 +250,7 @@ fn share_whose_folder_is_gone_is_left_out_and_comes_back() {
 #[test]
 fn a_folder_made_anew_is_served_again_without_being_asked() {
     let running = running();
-    let files = running.place.path().join("files");
-    fs::create_dir(&files).unwrap();
-    let source = Source::Folder { path: files.clone(), quota_gib: None };
-    let mut catalog = Catalog::open(&running.folder).unwrap();
-    catalog.create_share(&NewShare { source, ..ram("files") }).unwrap();
+    let (files, catalog) = running.share_files();
     let mut control = Control::new(&running.folder, catalog, Overrides::default());
     let store = Arc::clone(&control.estate().unwrap().shares[0].store);
     let finds = || {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateRequest, ShareAccess};
 use wire::command::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
-use wire::command::tree_connect::TreeConnectRequest;
 use wire::command::write::WriteRequest;
 use wire::fscc::FileClass;
 use wire::fscc::rename::Rename;
@@ -44,16 +43,6 @@ async fn create(peer: &mut Peer, name: &str, disposition: CreateDisposition) -> 
         ..CreateRequest::default()
     };
     peer.ask(Command::CREATE, |body| request.encode(body)).await.status()
-}
-
-async fn connect(peer: &mut Peer, share: &str) -> Status {
-    let path = utf16_bytes(&format!(r"\\test\{share}"));
-    let request = TreeConnectRequest { path: wire::Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
-    let answer = peer.ask(Command::TREE_CONNECT, |body| request.encode(body)).await;
-    if answer.status() == Status::SUCCESS {
-        peer.tree_id = answer.header.tree_id();
-    }
-    answer.status()
 }
 
 async fn rename(peer: &mut Peer, file: FileId, name: &str) -> Status {
@@ -96,8 +85,8 @@ async fn nobody_keeps_what_is_open_and_comes_at_nothing_else() {
     }
     assert_eq!(create(&mut peer, "new", CreateDisposition::CREATE).await, Status::ACCESS_DENIED);
     assert_eq!(rename(&mut peer, file, "new").await, Status::ACCESS_DENIED);
-    assert_eq!(connect(&mut peer, "ram").await, Status::ACCESS_DENIED);
-    assert_eq!(connect(&mut peer, "IPC$").await, Status::SUCCESS);
+    assert_eq!(peer.connect("ram").await, Status::ACCESS_DENIED);
+    assert_eq!(peer.connect("IPC$").await, Status::SUCCESS);
     assert_eq!(create(&mut peer, "srvsvc", CreateDisposition::OPEN).await, Status::ACCESS_DENIED);
 }
 
@@ -112,7 +101,7 @@ async fn the_keys_stay_and_the_user_comes_back() {
     assert_eq!(peer.sign_in_again(SessionSetupFlags::NONE).await, Status::SUCCESS);
     assert_eq!(rename(&mut peer, file, "new").await, Status::SUCCESS);
     assert_eq!(create(&mut peer, "new", CreateDisposition::OPEN).await, Status::SUCCESS);
-    assert_eq!(connect(&mut peer, "ram").await, Status::SUCCESS);
+    assert_eq!(peer.connect("ram").await, Status::SUCCESS);
 }
 
 #[tokio::test]
