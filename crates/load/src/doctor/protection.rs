@@ -1,6 +1,6 @@
 //! What signing and sealing cost here, beside what the links carry.
 
-use client::Protection;
+use client::{Protection, SigningAlgorithm};
 
 use super::Finding;
 use super::facts::{Facts, Machine, Server};
@@ -82,8 +82,7 @@ fn judge(machine: &Machine, server: &Server, check: &'static str, used: Protecti
     let Some(speed) = speed(machine, used) else {
         return Finding::remark(check, format!("{used} is in use; what it costs was not measured."), shown(machine));
     };
-    let is_same_kind = |other: &Protection| std::mem::discriminant(other) == std::mem::discriminant(&used);
-    let others = machine.protections.iter().filter(|(other, _)| is_same_kind(other));
+    let others = machine.protections.iter().filter(|(other, _)| could_replace(*other, used, server));
     let best = others.max_by(|a, b| a.1.total_cmp(&b.1));
     let link = server.link_bytes_per_second();
     let evidence = format!(
@@ -100,7 +99,7 @@ fn judge(machine: &Machine, server: &Server, check: &'static str, used: Protecti
             check,
             format!("{used} is slower here than the links, and {better} is not in use."),
             evidence,
-            remedy(*better),
+            remedy(*better, used),
         ),
         (true, None) => Finding::problem(
             check,
@@ -112,7 +111,7 @@ fn judge(machine: &Machine, server: &Server, check: &'static str, used: Protecti
             check,
             format!("{used} takes more of the cores than {better} would."),
             evidence,
-            remedy(*better),
+            remedy(*better, used),
         ),
         (false, None) => {
             Finding::fine(check, format!("{used} is in use, and the cores keep up with the links."), evidence)
@@ -120,14 +119,29 @@ fn judge(machine: &Machine, server: &Server, check: &'static str, used: Protecti
     }
 }
 
-/// How a server is brought to choose something.
-fn remedy(better: Protection) -> String {
+/// What protects as much as `used` does, and could be in use instead. GMAC is none of these where there are several
+/// channels: the legs of their binds repeat its nonces under the session's key.
+fn could_replace(other: Protection, used: Protection, server: &Server) -> bool {
+    match (used, other) {
+        (Protection::Signing(_), Protection::Signing(SigningAlgorithm::AesGmac)) => !server.agreed.has_multichannel,
+        (Protection::Signing(_), Protection::Sealing(cipher)) => server.agreed.cipher == Some(cipher),
+        (Protection::Signing(_), Protection::Signing(_)) | (Protection::Sealing(_), Protection::Sealing(_)) => true,
+        (Protection::Sealing(_), Protection::Signing(_)) => false,
+    }
+}
+
+/// How one comes from what is used to something better.
+fn remedy(better: Protection, used: Protection) -> String {
     let wire = better.to_string();
-    match better {
-        Protection::Signing(_) => {
+    match (used, better) {
+        (_, Protection::Signing(_)) => {
             format!("have the server take {wire} (Samba: server smb3 signing algorithms = {wire})")
         }
-        Protection::Sealing(_) => format!(
+        (Protection::Signing(_), Protection::Sealing(_)) => format!(
+            "seal with {wire}, which protects more and costs less: --seal here, or multilane share update SHARE --seal (Samba: \
+             server smb encrypt = desired; Windows: Set-SmbShare -EncryptData $true)"
+        ),
+        (Protection::Sealing(_), Protection::Sealing(_)) => format!(
             "have the server take {wire} (Samba: server smb3 encryption algorithms = {wire}; Windows: Set-SmbServerConfiguration \
              -EncryptionCiphers {})",
             wire.replace('-', "_")

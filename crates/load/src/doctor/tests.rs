@@ -312,7 +312,7 @@ fn a_server_elsewhere_has_a_congestion_control_of_its_own() {
 fn servers_are_judged_by_table() {
     use Severity::{Note, Ok, Problem};
     type Case = (&'static str, fn(&mut Server), &'static str, Severity, &'static str);
-    let cases: [Case; 20] = [
+    let cases: [Case; 22] = [
         ("all channels", |_| (), "multichannel", Ok, ""),
         (
             "off at the server",
@@ -370,7 +370,29 @@ fn servers_are_judged_by_table() {
             "tcp_rmem='4096 131072 50331648'",
         ),
         ("near enough for its buffers", |server| server.round_trip = Some(Duration::from_millis(1)), "buffers", Ok, ""),
-        ("CMAC", |server| server.agreed.signing = SigningAlgorithm::AesCmac, "signing", Note, "AES-128-GMAC"),
+        (
+            "CMAC",
+            |server| server.agreed.signing = SigningAlgorithm::AesCmac,
+            "signing",
+            Note,
+            "share update SHARE --seal",
+        ),
+        (
+            "CMAC, and one channel for ever",
+            |server| (server.agreed.signing, server.agreed.has_multichannel) = (SigningAlgorithm::AesCmac, false),
+            "signing",
+            Note,
+            "AES-128-GMAC",
+        ),
+        (
+            "CMAC, and no cipher that is faster",
+            |server| {
+                (server.agreed.signing, server.agreed.cipher) = (SigningAlgorithm::AesCmac, Some(Cipher::Aes128Ccm))
+            },
+            "signing",
+            Ok,
+            "",
+        ),
         (
             "CCM",
             |server| (server.is_sealed, server.agreed.cipher) = (true, Some(Cipher::Aes128Ccm)),
