@@ -24,6 +24,10 @@ class Multilane(Server):
     # Somebody else, with the same password.
     second_user = "somebody-else"
 
+    def __init__(self, wanted, program=None):
+        super().__init__(wanted)
+        self.program = program or binary()
+
     def prepare(self):
         self._run("account", "create", "suites")
         for user in (self.user, self.second_user):
@@ -39,7 +43,7 @@ class Multilane(Server):
             self._run("share", "create", share, "--ram", "8G")
 
     def command(self):
-        return [str(binary()), "serve", "--data", self._data(),
+        return [str(self.program), "serve", "--data", self._data(),
                 *(word for port in self.ports for word in ("--listen", f"{self.host}:{port}")),
                 "--signing", self.wanted.signing,
                 "--sealing", self.wanted.sealing, "--dialect-min", "2.0.2",
@@ -63,7 +67,7 @@ class Multilane(Server):
         return str(self.folder / "data")
 
     def _run(self, *words, text=""):
-        argv = [str(binary()), *words, "--data", self._data()]
+        argv = [str(self.program), *words, "--data", self._data()]
         result = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=60)
         if result.returncode != 0:
             raise RuntimeError(f"multilane {' '.join(words)}: exit {result.returncode}\n{result.stderr}{result.stdout}")
