@@ -111,7 +111,8 @@ impl Default for OpenOptions {
 
 impl OpenOptions {
     pub(crate) fn access_mask(&self) -> u32 {
-        let look = access::READ_ATTRIBUTES | access::SYNCHRONIZE;
+        // No SYNCHRONIZE: a directory lends the right to see attributes, and nothing can be waited for over the network.
+        let look = access::READ_ATTRIBUTES;
         match self.access {
             Access::Attributes => look,
             Access::Read => look | access::READ_DATA | access::READ_EA,

@@ -6,8 +6,8 @@
 use store::Kind;
 use wire::security::Sid;
 use wire::security::access::{
-    ACCESS_SYSTEM_SECURITY, APPEND_DATA, DELETE, DELETE_CHILD, FILE_ALL, MAXIMUM_ALLOWED, READ_ATTRIBUTES, READ_DATA,
-    SYNCHRONIZE, WRITE_DATA,
+    ACCESS_SYSTEM_SECURITY, APPEND_DATA, DELETE, DELETE_CHILD, EXECUTE, FILE_ALL, MAXIMUM_ALLOWED, READ_ATTRIBUTES,
+    READ_DATA, WRITE_DATA,
 };
 use wire::status::Status;
 
@@ -17,6 +17,8 @@ use crate::user::User;
 
 /// What READONLY withholds of a file (MS-FSA 2.1.5.1.2.1).
 const CHANGES_DATA: u32 = WRITE_DATA | APPEND_DATA | DELETE_CHILD;
+/// Each of them lets its holder cache.
+const USES_DATA: u32 = READ_DATA | WRITE_DATA | APPEND_DATA | EXECUTE;
 
 /// Open.GrantedAccess: rights that [`authorize`] granted, generic bits mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +127,13 @@ pub(crate) fn authorize(request: &Request<'_>) -> Result<GrantedAccess, Refusal>
     Ok(GrantedAccess(granted))
 }
 
+/// Whether an open that was `granted` something may hold an oplock or lease. Others wait for whoever does, so that it takes a right to the
+/// data. Where the open asked for none of these (it looks at attributes alone, MS-FSA 2.1.4.12), it counts that the user has one.
+pub(crate) fn may_cache(user: &User, share_max: u32, granted: GrantedAccess, own: Read<'_>) -> Result<bool, Refusal> {
+    let may = granted.has_any(USES_DATA) || user.has_full_control();
+    Ok(may || own()?.grants(user, USES_DATA & share_max) != 0)
+}
+
 /// What can be said before the file is looked for: nothing is granted that the share does not allow, and what goes with its open
 /// needs DELETE (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1 phase 1).
 pub(crate) fn check_share(share_max: u32, desired: u32, deletes_on_close: bool) -> Result<(), Status> {
@@ -140,8 +149,8 @@ fn of_existing(request: &Request<'_>, existing: &Existing<'_>) -> Result<u32, Re
     let granted = if request.user.has_full_control() {
         wanted
     } else {
-        // Nothing can be waited for through the protocol, so that nobody need say who may.
-        let own = (existing.own)()?.grants(request.user, wanted) | needed & SYNCHRONIZE;
+        // SYNCHRONIZE, too, is granted by the descriptor alone (MS-SMB2 notes 49 and 52).
+        let own = (existing.own)()?.grants(request.user, wanted);
         own | lent(request.user, existing, wanted & !own)?
     };
     if needed & !granted != 0 {

@@ -1,5 +1,6 @@
 //! Who may do what, as clients see it: each way into a file, stream or folder asks the same (`authorization.rs`).
 
+mod bench;
 mod model;
 
 use std::sync::Arc;
@@ -7,16 +8,16 @@ use std::sync::Arc;
 use store::{Kind, NewNode, Node, RamStore, Replace, Resolved, SharePath, Store, Use};
 use wire::Utf16;
 use wire::codec::utf16_bytes;
-use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
+use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
 use wire::command::query_info::QueryInfoResponse;
 use wire::command::set_info::{InfoType, SetInfoRequest};
-use wire::context::create::{CreateContextsBuilder, name};
+use wire::context::create::{CreateContextsBuilder, Lease, LeaseState, name};
 use wire::fscc::file::Access;
 use wire::fscc::{FileAttributes, FileClass};
-use wire::ids::{Command, FileId, TreeId};
+use wire::ids::{Command, FileId, Guid, TreeId};
 use wire::security::access::{
-    ACCESS_SYSTEM_SECURITY, DELETE, DELETE_CHILD, FILE_ALL, FILE_GENERIC_READ, MAXIMUM_ALLOWED, READ_ATTRIBUTES,
-    READ_CONTROL, READ_DATA, SYNCHRONIZE, WRITE_DAC, WRITE_DATA, WRITE_OWNER,
+    ACCESS_SYSTEM_SECURITY, APPEND_DATA, DELETE, DELETE_CHILD, EXECUTE, FILE_ALL, FILE_GENERIC_READ, MAXIMUM_ALLOWED,
+    READ_ATTRIBUTES, READ_CONTROL, READ_DATA, SYNCHRONIZE, WRITE_DAC, WRITE_DATA, WRITE_OWNER,
 };
 use wire::security::{Ace, AceBody, AceFlags, AceKind, Acl, Control, SecurityDescriptor, SecurityInformation, Sid};
 use wire::status::Status;
@@ -255,7 +256,7 @@ async fn setting_no_part_of_a_descriptor_changes_nothing() {
     make(&*store, "file", Kind::File, &allowing(other(), FILE_ALL));
     let before = stored(&*store, "file");
     let mut peer = sign_in(&server, USER).await;
-    let file = open(&mut peer, "file", SYNCHRONIZE).await.unwrap();
+    let file = open(&mut peer, "file", READ_ATTRIBUTES).await.unwrap();
     let mine = SecurityDescriptor::decode(&allowing(user(), FILE_ALL)).unwrap();
     assert_eq!(set_security(&mut peer, file, SecurityInformation::NONE, &mine).await, Status::SUCCESS);
     for inherits in [SecurityInformation::PROTECTED_DACL, SecurityInformation::UNPROTECTED_DACL] {
@@ -473,9 +474,88 @@ async fn emptying_a_file_needs_what_is_changed() {
         (supersede, DELETE | WRITE_DATA, Status::ACCESS_DENIED),
     ] {
         let path = format!("shut\\{:x}{rights:x}", disposition.0);
-        make(&*store, &path, Kind::File, &allowing(user(), rights));
+        make(&*store, &path, Kind::File, &allowing(user(), rights | SYNCHRONIZE));
         let opened = open_as(&mut peer, &path, SYNCHRONIZE, disposition, CreateOptions::NONE).await;
         assert_eq!(opened.err().unwrap_or_default(), expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_open_to_wait_alone_needs_the_right_to_wait() {
+    let (server, store) = realm();
+    make(&*store, "shut", Kind::Directory, &allowing(other(), FILE_ALL));
+    make(&*store, "shut\\theirs", Kind::File, &allowing(other(), FILE_ALL));
+    make(&*store, "shut\\mine", Kind::File, &allowing(user(), SYNCHRONIZE));
+    let mut peer = sign_in(&server, USER).await;
+    for desired in [SYNCHRONIZE, SYNCHRONIZE | READ_ATTRIBUTES, MAXIMUM_ALLOWED] {
+        assert_eq!(open(&mut peer, "shut\\theirs", desired).await, Err(Status::ACCESS_DENIED), "{desired:x}");
+    }
+    let opened = open(&mut peer, "shut\\mine", SYNCHRONIZE).await.unwrap();
+    assert_eq!(granted(&mut peer, opened).await, SYNCHRONIZE);
+    // What the directory lends is the right to see attributes, and no other one.
+    set_descriptor(&*store, "shut", &allowing(user(), READ_DATA));
+    let lent = open(&mut peer, "shut\\theirs", READ_ATTRIBUTES).await.unwrap();
+    assert_eq!(granted(&mut peer, lent).await, READ_ATTRIBUTES);
+    let opened = open(&mut peer, "shut\\theirs", READ_ATTRIBUTES | SYNCHRONIZE).await;
+    assert_eq!(opened, Err(Status::ACCESS_DENIED));
+}
+
+#[tokio::test]
+async fn what_tells_attributes_needs_the_right_to_see_them() {
+    let (server, store) = realm();
+    set_descriptor(&*store, "", &allowing(user(), WRITE_DATA));
+    make(&*store, "file", Kind::File, &allowing(user(), SYNCHRONIZE));
+    let mut peer = sign_in(&server, USER).await;
+    let file = open(&mut peer, "file", SYNCHRONIZE).await.unwrap();
+    for class in
+        [FileClass::BASIC, FileClass::ALL, FileClass::NETWORK_OPEN, FileClass::ATTRIBUTE_TAG, FileClass::FULL_EA]
+    {
+        assert_eq!(peer.query(file, class, 500).await.status(), Status::ACCESS_DENIED, "{class:?}");
+    }
+    // MS-FSA 2.1.5.12 wants no right for these.
+    for class in [FileClass::STANDARD, FileClass::STREAM, FileClass::INTERNAL, FileClass::ACCESS] {
+        assert_eq!(peer.query(file, class, 500).await.status(), Status::SUCCESS, "{class:?}");
+    }
+}
+
+/// The oplock or lease that an open of `path` to see attributes gets.
+async fn cached_by_a_look(peer: &mut Peer, path: &str, level: OplockLevel) -> OplockLevel {
+    let lease_state = LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING | LeaseState::WRITE_CACHING;
+    let lease = Lease { lease_key: Guid([4; 16]), lease_state, ..Lease::default() };
+    let mut contexts = CreateContextsBuilder::new();
+    contexts.add(name::LEASE, &lease.to_bytes());
+    let edit = |request: &mut CreateRequest<'_>| {
+        request.desired_access = READ_ATTRIBUTES.into();
+        request.disposition = CreateDisposition::OPEN;
+        request.oplock_level = level;
+    };
+    let answer = peer.create_edited(path, contexts.contexts().as_bytes(), edit).await;
+    let file = file_id(&answer).unwrap();
+    peer.close(file).await;
+    CreateResponse::decode(&answer.message).unwrap().oplock_level
+}
+
+#[tokio::test]
+async fn who_may_not_use_the_data_makes_nobody_wait() {
+    let (server, store) = realm();
+    let mut peer = sign_in(&server, USER).await;
+    for level in [OplockLevel::BATCH, OplockLevel::EXCLUSIVE, OplockLevel::II, OplockLevel::LEASE] {
+        make(&*store, "theirs", Kind::File, &allowing(other(), FILE_ALL));
+        make(
+            &*store,
+            "seen",
+            Kind::File,
+            &allowing(user(), FILE_ALL & !(READ_DATA | WRITE_DATA | APPEND_DATA | EXECUTE)),
+        );
+        make(&*store, "mine", Kind::File, &allowing(user(), EXECUTE | READ_ATTRIBUTES));
+        for path in ["theirs", "seen"] {
+            assert_eq!(cached_by_a_look(&mut peer, path, level).await, OplockLevel::NONE, "{path} {level:?}");
+        }
+        assert_eq!(cached_by_a_look(&mut peer, "mine", level).await, level);
+        for path in ["theirs", "seen", "mine"] {
+            let identity = node(&*store, path).identity();
+            store.remove(&SharePath::parse(path).unwrap(), identity).unwrap();
+        }
     }
 }
 

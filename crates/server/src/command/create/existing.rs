@@ -12,7 +12,8 @@ use wire::status::Status;
 use super::contexts::Maximal;
 use super::plan::{GUARDED, Plan};
 use super::{Attempt, Entered, Entrant, Opened, Step, check_kind, check_trailing_separator};
-use crate::authorization::{Existing, GrantedAccess, Request, Way, authorize};
+use crate::authorization::{Existing, GrantedAccess, Request, Way, authorize, may_cache};
+use crate::caching::Wanted;
 use crate::context::Context;
 use crate::descriptors::Descriptor;
 use crate::refusal::Refusal;
@@ -72,7 +73,8 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     let stream = found.stream.as_ref().map_or("", |(_, name)| name.as_str());
     let access = granted.bits() | overwrite_access(plan);
     let overwrites = plan.overwrites();
-    let entrant = Entrant { node: &*found.node, stream, access, overwrites, path: &path };
+    let wanted = may_have(context, plan.wanted, granted, &**found.base(), &path)?;
+    let entrant = Entrant { node: &*found.node, stream, access, overwrites, path: &path, wanted };
     let entered = match Entered::try_enter(context, plan, entrant)? {
         Attempt::Entered(entered) => entered,
         Attempt::Waits(wait) => {
@@ -187,6 +189,20 @@ pub(super) async fn authorized(
         }
         waited = Some(directory_descriptor(context, path).await?);
     }
+}
+
+/// What an open of `base`, which stands at `path` and was `granted` something, may have of the caching that it `wanted`.
+fn may_have(
+    context: &Context,
+    wanted: Wanted,
+    granted: GrantedAccess,
+    base: &dyn Node,
+    path: &SharePath,
+) -> Result<Wanted, Refusal> {
+    let user = context.session()?.user.load();
+    let own = || context.descriptor(base, path);
+    let may = wanted == Wanted::Nothing || may_cache(&user, context.tree()?.access_max(), granted, &own)?;
+    Ok(if may { wanted } else { Wanted::Nothing })
 }
 
 /// The descriptor of the directory that has the name: RETRY where it would have to be waited for.

@@ -20,7 +20,7 @@ use crate::attributes;
 use crate::authorization::GrantedAccess;
 use crate::breaks::{self, Wait};
 use crate::budgets::Held;
-use crate::caching::{Granted, Operation};
+use crate::caching::{Granted, Operation, Wanted};
 use crate::channel_sequence::ChannelSequence;
 use crate::context::{Context, Outcome, Reply};
 use crate::enumeration::Listing;
@@ -179,6 +179,8 @@ struct Entrant<'a> {
     access: u32,
     overwrites: bool,
     path: &'a SharePath,
+    /// What it asks to cache and may.
+    wanted: Wanted,
 }
 
 /// What came of trying to enter.
@@ -195,7 +197,7 @@ impl<'a> Entered<'a> {
         let store = context.store()?;
         let line = Line::to(context.session()?);
         // Directories have no oplocks, and leases of version 2 alone, which cache no writes (MS-SMB2 3.3.5.9.11).
-        let wanted = if found.node.kind() == Kind::Directory { plan.wanted.of_directory() } else { plan.wanted };
+        let wanted = if found.node.kind() == Kind::Directory { found.wanted.of_directory() } else { found.wanted };
         let entry = Entry {
             open: id,
             stream: found.stream,

@@ -77,7 +77,8 @@ pub(super) async fn make(
         return make_stream(context, plan, node, path, Some(granted)).await;
     }
     let maximal = maximal(context, plan, &*node, &path, &node.metadata()?).await?;
-    let entrant = Entrant { node: &*node, stream: "", access: granted.bits(), overwrites: false, path: &path };
+    let access = granted.bits();
+    let entrant = Entrant { node: &*node, stream: "", access, overwrites: false, path: &path, wanted: plan.wanted };
     let entered = match Entered::enter(context, plan, entrant).await {
         Err(refusal) if refusal.status == Status::DELETE_PENDING => return Ok(Step::Raced),
         entered => entered?,
@@ -115,7 +116,8 @@ pub(super) async fn make_stream(
     };
     context.require_writable()?;
     let maximal = maximal(context, plan, &*base, &path, &known).await?;
-    let entrant = Entrant { node: &*base, stream: name, access: granted.bits(), overwrites: false, path: &path };
+    let access = granted.bits();
+    let entrant = Entrant { node: &*base, stream: name, access, overwrites: false, path: &path, wanted: plan.wanted };
     let entered = Entered::enter(context, plan, entrant).await?;
     let (maker, stream) = (Arc::clone(&base), name.to_owned());
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
