@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use store::{Error, Node, SharePath, Store};
+use store::{Error, Node, SharePath, Store, Waits};
 use wire::ids::{SessionId, TreeId};
 use wire::status::Status;
 
@@ -20,6 +20,7 @@ use crate::proof::Proof;
 use crate::refusal::Refusal;
 use crate::session::{Channel, Session};
 use crate::slice::Slice;
+use crate::steps::INLINE_BYTES_MAX;
 use crate::tree::Tree;
 
 /// What a command answers when it is done.
@@ -144,13 +145,65 @@ impl Context {
         Ok(self.server().descriptors.read(node, &self.tree()?.share, path)?)
     }
 
-    /// Runs `work`, which may wait for the share's store: here where the store never waits, else on the pool.
+    /// Runs `work` on the open file, which may wait for its device: here where the file is memory, else on the pool.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let inline = self.tree.as_ref().and_then(|tree| tree.store()).is_some_and(|store| store.facts().never_blocks);
-        if inline { Ok(work()) } else { self.on_pool(work).await }
+        match self.open_node() {
+            Some(node) if node.waits() == Waits::Never => Ok(work()),
+            Some(_) | None => self.on_pool(work).await,
+        }
+    }
+
+    /// The same for work on `node`, which need not be open yet, and that takes as long as `bytes` are many.
+    pub(crate) async fn work_at<T: Send + 'static>(
+        &self,
+        node: &dyn Node,
+        bytes: u64,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let is_here = node.waits() == Waits::Never && bytes <= INLINE_BYTES_MAX;
+        if is_here { Ok(work()) } else { self.on_pool_of(node.identity().volume, work).await }
+    }
+
+    /// The same for work that goes by names: here where nothing of the share ever waits. In a folder that is memory a name may lead to
+    /// a disk that is mounted there.
+    pub(crate) async fn work_by_name<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        if self.store()?.facts().never_blocks { Ok(work()) } else { self.on_pool(work).await }
+    }
+
+    /// Asks what is known of `node`: here where that is in memory, else on the pool.
+    pub(crate) async fn look<T: Send + 'static>(
+        &self,
+        node: &Arc<dyn Node>,
+        look: impl FnOnce(&dyn Node) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        match node.waits() {
+            Waits::Never | Waits::ForData => Ok(look(&**node)),
+            Waits::Always => {
+                let held = Arc::clone(node);
+                self.on_pool_of(node.identity().volume, move || look(&*held)).await
+            }
+        }
+    }
+
+    /// Puts back times that the open holds fast and that what was done through it has moved.
+    pub(crate) async fn restore_frozen_times(&self) -> Result<(), Refusal> {
+        let (open, file) = self.file()?;
+        if file.has_frozen_times() {
+            let held = Arc::clone(open);
+            self.work(move || held.file().map(FileOpen::restore_frozen_times)).await??;
+        }
+        Ok(())
+    }
+
+    /// What is open, where the request names an open file.
+    fn open_node(&self) -> Option<&Arc<dyn Node>> {
+        Some(&self.open.as_ref()?.file().ok()?.node)
     }
 
     /// How long the data of the open is now.
@@ -168,9 +221,9 @@ impl Context {
 
     /// Whose turn at the pool the request's work takes.
     fn turn(&self) -> Turn {
-        let store = self.tree.as_ref().and_then(|tree| tree.store());
-        let device = store.map_or(Device::Own, |store| Device::Volume(store.facts().volume));
-        Turn { device, session: self.session_id.0 }
+        let of_share = || Some(self.tree.as_ref()?.store()?.facts().volume);
+        let volume = self.open_node().map(|node| node.identity().volume).or_else(of_share);
+        Turn { device: volume.map_or(Device::Own, Device::Volume), session: self.session_id.0 }
     }
 
     /// Runs `work` on the pool, which may wait for the server's own folder.
@@ -188,6 +241,16 @@ impl Context {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         self.server().pool.run(self.turn(), work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
+    }
+
+    /// The same, which waits for a volume.
+    async fn on_pool_of<T: Send + 'static>(
+        &self,
+        volume: u64,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let turn = Turn { device: Device::Volume(volume), session: self.session_id.0 };
+        self.server().pool.run(turn, work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
     }
 
     /// The same however much waits for the session's turn.

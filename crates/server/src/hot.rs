@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::{Error, Kind};
+use store::{Error, Kind, Waits};
 use wire::command::read::{self, ReadRequest, ReadResponse};
 use wire::command::write::{WriteRequest, WriteResponse};
 use wire::frame::{PREFIX_LENGTH, frame_prefix};
@@ -165,8 +165,8 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
     }
     let shield = Shield::of(&channel, proof);
     // A buffered write waits where the kernel likes: for memory, for a journal, for a file system that is frozen.
-    if !facts.never_blocks {
-        let turn = Turn { device: Device::Volume(facts.volume), session: channel.session.id.0 };
+    if file.node.waits() != Waits::Never {
+        let turn = Turn { device: Device::Volume(file.node.identity().volume), session: channel.session.id.0 };
         if through || !connection.writes.take(turn) {
             return None;
         }
@@ -186,7 +186,6 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
     // A write that fails here is tried again on the long way, which answers for it.
     file.node.write_at(request.data, request.offset).ok()?;
     if through {
-        // Where another volume is mounted below, there is a disk after all.
         file.node.sync().ok()?;
     }
     breaks::data_changed(&connection.server, file);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use store::{Error, Kind, Node, SharePath, Store};
+use store::{Error, Kind, Node, SharePath, Store, Waits};
 use wire::command::create::CreateOptions;
 use wire::command::write::WriteFlags;
 use wire::ids::FileId;
@@ -203,11 +203,11 @@ impl Open {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// True where closing may have to wait for the store.
+    /// True where closing may have to wait for the file's device.
     pub(crate) fn close_may_wait(&self, server: &Shared) -> bool {
         match &self.target {
             Target::File(file) => {
-                let never_waits = self.tree.store().is_some_and(|store| store.facts().never_blocks);
+                let never_waits = file.node.waits() == Waits::Never;
                 // The record of a persistent open is in the server's own folder.
                 file.durability.keeping().is_persistent()
                     || (!never_waits

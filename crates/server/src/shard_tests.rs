@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use store::waiting::{self, Forbidden};
-use store::{DirectoryStore, Store};
-use tempfile::TempDir;
+use store::{DirectoryStore, RamStore, Store, Waits};
 use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
@@ -21,25 +20,20 @@ use wire::fscc::FileClass;
 use wire::fscc::file::{Allocation, Basic, EndOfFile};
 use wire::fscc::rename::{Disposition, Rename};
 use wire::fscc::{FileAttributes, FileSystemClass};
-use wire::ids::{Command, FileId};
+use wire::ids::{Command, FileId, FileTime};
 use wire::security::SecurityInformation;
 use wire::status::Status;
 
 use crate::admin::Signing;
 use crate::testing::{Peer, server_with};
 
-/// A client of a folder whose file system may wait, on a thread that may not; `None` where temporary files are memory.
-async fn peer() -> Option<(TempDir, Peer)> {
-    let folder = tempfile::tempdir().unwrap();
-    let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), Default::default()).unwrap());
-    if store.facts().never_blocks {
-        return None;
-    }
-    waiting::forbid(Forbidden::Panics);
+/// A client of a share, on a thread that may not wait.
+async fn peer(store: Arc<dyn Store>) -> Peer {
     let server = server_with(Signing::Enabled, store);
+    waiting::forbid(Forbidden::Panics);
     let pool = server.pool.clone();
     waiting::discard_to(Box::new(move |volume, discarded| pool.discard(volume, discarded)));
-    Some((folder, Peer::sign_in(&server).await))
+    Peer::sign_in(&server).await
 }
 
 async fn expect(peer: &mut Peer, command: Command, body: impl FnOnce(&mut Vec<u8>)) {
@@ -67,44 +61,102 @@ async fn list(peer: &mut Peer, directory: FileId) {
 
 #[tokio::test]
 async fn no_command_waits_for_a_device_on_its_shard() {
-    let use_all = async {
-        let Some((_folder, mut peer)) = peer().await else { return };
-        for name in ["file", "file:stream"] {
-            let file = peer.open(name).await;
-            write(&mut peer, file, WriteFlags::NONE).await;
-            write(&mut peer, file, WriteFlags::WRITE_THROUGH).await;
-            let read = ReadRequest { file_id: file, length: 10_000, ..ReadRequest::default() };
-            expect(&mut peer, Command::READ, |body| read.encode(body)).await;
-            let flush = FlushRequest { file_id: file, ..FlushRequest::default() };
-            expect(&mut peer, Command::FLUSH, |body| flush.encode(body)).await;
-            change(&mut peer, file).await;
-            ask(&mut peer, file).await;
-            control(&mut peer, file).await;
-            let close = CloseRequest { flags: CloseFlags::POSTQUERY_ATTRIB, file_id: file };
-            expect(&mut peer, Command::CLOSE, |body| close.encode(body)).await;
-        }
-        for disposition in [CreateDisposition::OVERWRITE_IF, CreateDisposition::SUPERSEDE, CreateDisposition::OPEN] {
-            let answer = peer.create("file", |request| request.disposition = disposition).await;
-            peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
-        }
-        let directory = peer.open_directory("dir").await;
-        let inside = peer.open("dir\\inside").await;
-        list(&mut peer, directory).await;
-        peer.close(directory).await;
-        let mut renamed = Vec::new();
-        Rename::encode("dir\\renamed", false, &mut renamed);
-        assert_eq!(peer.set(inside, FileClass::RENAME, &renamed).await, Status::SUCCESS);
-        let mut deletes = Vec::new();
-        Disposition { delete_pending: true }.encode(&mut deletes);
-        assert_eq!(peer.set(inside, FileClass::DISPOSITION, &deletes).await, Status::SUCCESS);
-        peer.close(inside).await;
-        let answer = peer.create("dir", |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
-        peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
-        let file = peer.open("left open").await;
+    let folder = tempfile::tempdir().unwrap();
+    let store = DirectoryStore::open(folder.path(), Default::default()).unwrap();
+    LocalSet::new().run_until(use_all(Arc::new(store), "")).await;
+}
+
+#[tokio::test]
+async fn no_command_waits_for_another_machine_on_its_shard() {
+    let store = RamStore::that_waits(64 << 20, Waits::Always);
+    LocalSet::new().run_until(use_all(Arc::new(store), "")).await;
+}
+
+#[tokio::test]
+async fn no_command_waits_for_what_is_mounted_below_memory_on_its_shard() {
+    for waits in [Waits::ForData, Waits::Always] {
+        let store = RamStore::new(64 << 20).with_mounted("mounted", waits).unwrap();
+        LocalSet::new().run_until(use_all(Arc::new(store), "mounted\\")).await;
+    }
+}
+
+#[tokio::test]
+async fn times_that_are_held_fast_are_put_back_off_the_shard() {
+    let hold_fast = async {
+        let mut peer = peer(Arc::new(RamStore::that_waits(64 << 20, Waits::ForData))).await;
+        let (file, source) = (peer.open("file").await, peer.open("source").await);
         write(&mut peer, file, WriteFlags::NONE).await;
-        peer.disconnect();
+        write(&mut peer, source, WriteFlags::NONE).await;
+        let held = FileTime(u64::MAX);
+        let mut basic = Vec::new();
+        Basic { write: held, change: held, ..Basic::default() }.encode(&mut basic);
+        assert_eq!(peer.set(file, FileClass::BASIC, &basic).await, Status::SUCCESS);
+        control(&mut peer, file).await;
+        let trimmed = [1u64 << 32, 0, 4096].iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+        ioctl(&mut peer, file, CtlCode::FILE_LEVEL_TRIM, &trimmed).await;
+        ioctl(&mut peer, file, CtlCode::SET_SPARSE, &[1]).await;
+        write(&mut peer, file, WriteFlags::NONE).await;
+        peer.close(file).await;
     };
-    LocalSet::new().run_until(use_all).await;
+    LocalSet::new().run_until(hold_fast).await;
+}
+
+/// Asks a share for all there is, in the directory that the names begin with.
+async fn use_all(store: Arc<dyn Store>, above: &str) {
+    let mut peer = peer(store).await;
+    let at = |name: &str| format!("{above}{name}");
+    for name in ["file", "file:stream"] {
+        let file = peer.open(&at(name)).await;
+        write(&mut peer, file, WriteFlags::NONE).await;
+        write(&mut peer, file, WriteFlags::WRITE_THROUGH).await;
+        let read = ReadRequest { file_id: file, length: 10_000, ..ReadRequest::default() };
+        expect(&mut peer, Command::READ, |body| read.encode(body)).await;
+        let flush = FlushRequest { file_id: file, ..FlushRequest::default() };
+        expect(&mut peer, Command::FLUSH, |body| flush.encode(body)).await;
+        change(&mut peer, file).await;
+        ask(&mut peer, file).await;
+        control(&mut peer, file).await;
+        let close = CloseRequest { flags: CloseFlags::POSTQUERY_ATTRIB, file_id: file };
+        expect(&mut peer, Command::CLOSE, |body| close.encode(body)).await;
+    }
+    for disposition in [CreateDisposition::OVERWRITE_IF, CreateDisposition::SUPERSEDE, CreateDisposition::OPEN] {
+        for name in ["file", "file:stream", "file:another"] {
+            let answer = peer.create(&at(name), |request| request.disposition = disposition).await;
+            if answer.status() == Status::SUCCESS {
+                peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
+            }
+        }
+    }
+    let directory = peer.open_directory(&at("dir")).await;
+    let inside = peer.open(&at("dir\\inside")).await;
+    list(&mut peer, directory).await;
+    peer.close(directory).await;
+    let mut renamed = Vec::new();
+    Rename::encode(&at("dir\\renamed"), false, &mut renamed);
+    assert_eq!(peer.set(inside, FileClass::RENAME, &renamed).await, Status::SUCCESS);
+    assert_eq!(
+        peer.set(inside, FileClass::LINK, &{
+            let mut linked = Vec::new();
+            Rename::encode(&at("linked"), false, &mut linked);
+            linked
+        })
+        .await,
+        Status::SUCCESS
+    );
+    let mut deletes = Vec::new();
+    Disposition { delete_pending: true }.encode(&mut deletes);
+    assert_eq!(peer.set(inside, FileClass::DISPOSITION, &deletes).await, Status::SUCCESS);
+    peer.close(inside).await;
+    for name in ["dir", "linked"] {
+        let answer = peer.create(&at(name), |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
+        peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
+    }
+    let directory = peer.open_directory("").await;
+    list(&mut peer, directory).await;
+    peer.close(directory).await;
+    let file = peer.open(&at("left open")).await;
+    write(&mut peer, file, WriteFlags::NONE).await;
+    peer.disconnect();
 }
 
 async fn change(peer: &mut Peer, file: FileId) {
@@ -155,14 +207,18 @@ async fn ask(peer: &mut Peer, file: FileId) {
 async fn control(peer: &mut Peer, file: FileId) {
     let zeros: Vec<u8> = [0u64, 4096].iter().flat_map(|number| number.to_le_bytes()).collect();
     for (ctl_code, input) in [(CtlCode::SET_ZERO_DATA, &zeros[..]), (CtlCode::QUERY_ALLOCATED_RANGES, &zeros[..])] {
-        let request = IoctlRequest {
-            ctl_code,
-            file_id: file,
-            max_output_response: 65_536,
-            flags: IoctlFlags::IS_FSCTL,
-            input,
-            ..IoctlRequest::default()
-        };
-        expect(peer, Command::IOCTL, |body| request.encode(body)).await;
+        ioctl(peer, file, ctl_code, input).await;
     }
+}
+
+async fn ioctl(peer: &mut Peer, file: FileId, ctl_code: CtlCode, input: &[u8]) {
+    let request = IoctlRequest {
+        ctl_code,
+        file_id: file,
+        max_output_response: 65_536,
+        flags: IoctlFlags::IS_FSCTL,
+        input,
+        ..IoctlRequest::default()
+    };
+    expect(peer, Command::IOCTL, |body| request.encode(body)).await;
 }

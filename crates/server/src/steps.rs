@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use store::Waits;
 use wire::status::Status;
 
 use crate::context::Context;
 use crate::refusal::Refusal;
 
-/// What a shard does of such work itself, where the store never waits: as much as a READ.
-const INLINE_BYTES_MAX: u64 = 1 << 20;
+/// What a shard does of such work itself, where the file is memory: as much as a READ.
+pub(crate) const INLINE_BYTES_MAX: u64 = 1 << 20;
 /// A step of work that copies data.
 pub(crate) const COPY_STEP_BYTES: u64 = 4 << 20;
 /// A step of work that zeroes a range or frees its space.
@@ -43,16 +44,17 @@ impl Drop for GivenUp {
 }
 
 impl Context {
-    /// How much work the data of the open can be at most: what it has now, where the store never waits. Elsewhere that is not asked.
+    /// How much work the data of the open can be at most: what it has now, where it is memory. Elsewhere that is not asked.
     pub(crate) fn held_bytes(&self) -> Result<u64, Refusal> {
-        if !self.store()?.facts().never_blocks {
+        let (_, file) = self.file()?;
+        if file.node.waits() != Waits::Never {
             return Ok(u64::MAX);
         }
-        let known = self.file()?.1.node.metadata()?;
+        let known = file.node.metadata()?;
         Ok(known.length.max(known.allocated))
     }
 
-    /// Runs `work`, which takes as long as `bytes` are many: here where they are few and the store never waits, else on the pool.
+    /// Runs `work`, which takes as long as `bytes` are many: here where they are few and the open file is memory, else on the pool.
     pub(crate) async fn work_on<T: Send + 'static>(
         &self,
         bytes: u64,

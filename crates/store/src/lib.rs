@@ -2,7 +2,7 @@
 //!
 //! The room knows no SMB. What SMB clients need kept (DOS attributes, creation time, named streams, extended
 //! attributes, security descriptors) it keeps without understanding it. Every call may block unless it is named
-//! `try_…` or [`Facts::never_blocks`] holds. Nothing here spawns a thread but [`Store::watch`].
+//! `try_…`, [`Facts::never_blocks`] holds, or [`Node::waits`] says otherwise. Nothing here spawns a thread but [`Store::watch`].
 
 mod copy;
 mod directory;
@@ -116,6 +116,17 @@ pub enum Use {
     ReadWrite,
 }
 
+/// What calls on a node may have to wait for. It is a fact of the file system that the node lies on, not of its share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Waits {
+    /// Nothing: it is memory.
+    Never,
+    /// A device, where data is read or something changes. What is known of the open file is in this machine's memory.
+    ForData,
+    /// A device or another machine, whatever the call is.
+    Always,
+}
+
 /// What a path led to.
 pub enum Resolved {
     /// It exists. The name is as it is stored, whatever case was asked for.
@@ -196,7 +207,8 @@ pub enum Replace {
 /// What never changes about a store while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// No call ever waits for a device (memory, tmpfs): callers may call everything inline.
+    /// No call ever waits for a device, whatever path or node it is about. Of a single node [`Node::waits`] tells more: in a folder that
+    /// is memory a disk may be mounted.
     pub never_blocks: bool,
     /// Nothing can be written.
     pub read_only: bool,
@@ -305,6 +317,9 @@ pub trait Node: Send + Sync + 'static {
 
     /// Which file it is, or whose stream.
     fn identity(&self) -> Identity;
+
+    /// What calls on it that are not named `try_…` may have to wait for. The same for as long as it is open.
+    fn waits(&self) -> Waits;
 
     /// What is known of it now.
     fn metadata(&self) -> Result<Metadata, Error>;

@@ -285,7 +285,7 @@ impl Shared {
 fn by_turn(opens: Vec<Arc<Open>>) -> BTreeMap<Turn, Vec<Arc<Open>>> {
     let mut sorted: BTreeMap<Turn, Vec<Arc<Open>>> = BTreeMap::new();
     for open in opens {
-        let turn = open.tree.store().map_or(Turn::OWN, |store| Turn::of_server(store.facts().volume));
+        let turn = open.file().map_or(Turn::OWN, |file| Turn::of_server(file.node.identity().volume));
         sorted.entry(turn).or_default().push(open);
     }
     sorted

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use store::{Identity, Kind, SharePath, Store, fold};
+use store::{Identity, Kind, SharePath, Store, Waits, fold};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
 
@@ -73,10 +73,11 @@ pub(crate) fn data_changed(server: &Arc<Shared>, open: &Arc<Open>) {
     if server.files.watches.is_idle() {
         return;
     }
-    if open.tree.store().is_some_and(|store| store.facts().never_blocks) {
+    let Ok(file) = open.file() else { return };
+    if file.node.waits() == Waits::Never {
         return server.files.watches.data_changed(open);
     }
-    let Some(volume) = open.tree.store().map(|store| store.facts().volume) else { return };
+    let volume = file.node.identity().volume;
     let (watched, open) = (Arc::clone(server), Arc::clone(open));
     server.pool.submit(Turn::of_server(volume), Box::new(move || watched.files.watches.data_changed(&open)));
 }

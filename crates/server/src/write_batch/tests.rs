@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Error, Facts, Identity, NewNode, Node, RamStore, Replace, Resolved, SharePath, Space, Store, Use};
+use store::{RamStore, Waits};
 use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::task::LocalSet;
 use tokio::time::sleep;
@@ -25,44 +25,7 @@ use crate::testing::{Peer, framed, next_message, server_with};
 
 const BLOCK: usize = 4096;
 
-/// Memory that says that it may wait.
-struct MayWait(RamStore);
-
-impl Store for MayWait {
-    fn facts(&self) -> Facts {
-        Facts { never_blocks: false, ..self.0.facts() }
-    }
-
-    fn space(&self) -> Result<Space, Error> {
-        self.0.space()
-    }
-
-    fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        self.0.resolve(path, usage)
-    }
-
-    fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        self.0.try_resolve(path, usage)
-    }
-
-    fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
-        self.0.create(path, new)
-    }
-
-    fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
-        self.0.rename(from, to, expected, replace)
-    }
-
-    fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
-        self.0.link(from, to, expected, replace)
-    }
-
-    fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error> {
-        self.0.remove(path, expected)
-    }
-}
-
-/// A client of such a store, whose pool works when it is told to, and the client's end of its connection.
+/// A client of a store that may wait, whose pool works when it is told to, and the client's end of its connection.
 struct Served {
     server: Arc<Shared>,
     peer: Peer,
@@ -71,7 +34,7 @@ struct Served {
 }
 
 async fn served(signing: Signing) -> Served {
-    let mut server = server_with(signing, Arc::new(MayWait(RamStore::new(64 << 20))));
+    let mut server = server_with(signing, Arc::new(RamStore::that_waits(64 << 20, Waits::ForData)));
     Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
     let pool = server.pool.clone();
     let works = tokio::task::spawn_local(async move {

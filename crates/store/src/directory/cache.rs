@@ -40,7 +40,8 @@ const DIGESTS_A_NAME: usize = 5;
 const SOMEWHERE: u64 = u64::MAX;
 /// What a listing costs besides its names, in names.
 const LISTING_COST: usize = 4;
-/// How many locks the directories share.
+/// How many locks the directories share: one half those of the share's own file system, the other half those of what is mounted below, so that
+/// a disk there which hangs holds up nobody here.
 const SHARDS: usize = 256;
 /// How long a listing with our own changes is believed; at least [`SCAN_SHARE`] times what it cost to read.
 const OURS_AGE_MAX: Duration = Duration::from_secs(5);
@@ -50,6 +51,8 @@ const SCAN_SHARE: u32 = 50;
 pub(super) struct Cache {
     shards: Vec<Mutex<Shard>>,
     hasher: RandomState,
+    /// The share's own file system.
+    volume: u64,
     names: AtomicUsize,
     names_max: usize,
     tick: Duration,
@@ -112,14 +115,14 @@ pub(super) enum Did<'a> {
 }
 
 impl Cache {
-    /// `tick` is how coarse the file system's times of change are.
-    pub(super) fn new(tick: Duration) -> Self {
-        Cache::with_room(tick, NAMES_MAX)
+    /// `tick` is how coarse the times of change of the file system `volume` are.
+    pub(super) fn new(tick: Duration, volume: u64) -> Self {
+        Cache { volume, ..Cache::with_room(tick, NAMES_MAX) }
     }
 
     fn with_room(tick: Duration, names_max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Cache { shards, hasher: RandomState::new(), names: AtomicUsize::new(0), names_max, tick }
+        Cache { shards, hasher: RandomState::new(), volume: 0, names: AtomicUsize::new(0), names_max, tick }
     }
 
     /// Holds a directory.
@@ -144,7 +147,9 @@ impl Cache {
     }
 
     fn index(&self, directory: Identity) -> usize {
-        (self.hasher.hash_one(directory) % SHARDS as u64) as usize
+        let half = SHARDS / 2;
+        let own = (self.hasher.hash_one(directory) % half as u64) as usize;
+        if directory.volume == self.volume { own } else { half + own }
     }
 
     fn digests_max(&self) -> usize {
@@ -548,7 +553,7 @@ mod tests {
     fn a_listing_is_believed_while_nothing_changes() {
         let place = tempfile::tempdir().unwrap();
         let old = rustix::fs::Timespec { tv_sec: 1000, tv_nsec: 5 };
-        let cache = Cache::new(Duration::ZERO);
+        let cache = Cache::new(Duration::ZERO, 0);
         fs::write(place.path().join("name"), "").unwrap();
         let opened = folder(place.path());
         assert_eq!(find(&cache, &opened, "NAME").as_deref(), Some(b"name".as_slice()));
@@ -565,7 +570,7 @@ mod tests {
     #[test]
     fn a_listing_read_within_a_tick_of_a_change_is_not_believed() {
         let place = tempfile::tempdir().unwrap();
-        let cache = Cache::new(Duration::from_secs(3600));
+        let cache = Cache::new(Duration::from_secs(3600), 0);
         let opened = folder(place.path());
         assert_eq!(find(&cache, &opened, "name"), None);
         assert!(!cache.hold(opened.identity).is_valid(&opened).unwrap());

@@ -4,8 +4,7 @@
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use crate::directory::folder::stat;
-use crate::directory::volume::Volume;
-use crate::waiting;
+use crate::{Waits, waiting};
 
 /// The descriptor.
 pub(super) struct Descriptor {
@@ -26,13 +25,12 @@ enum Closing {
 }
 
 impl Descriptor {
-    /// One on a file of `volume`, which may be `written` through it or not.
-    pub(super) fn new(volume: &Volume, fd: OwnedFd, written: bool) -> Self {
-        let id = volume.identity.volume;
-        let closing = match (volume.never_blocks, volume.is_local && !written) {
-            (true, _) => Closing::NeverWaits,
-            (false, true) => Closing::WaitsWithoutName(id),
-            (false, false) => Closing::MayWait(id),
+    /// One on a file of a volume on which calls wait like that, which may be `written` through it or not.
+    pub(super) fn new(fd: OwnedFd, (waits, volume): (Waits, u64), written: bool) -> Self {
+        let closing = match waits {
+            Waits::Never => Closing::NeverWaits,
+            Waits::ForData if !written => Closing::WaitsWithoutName(volume),
+            Waits::ForData | Waits::Always => Closing::MayWait(volume),
         };
         Descriptor { fd: Some(fd), closing }
     }

@@ -15,7 +15,9 @@ use rustix::io::Errno;
 pub(super) enum Wait {
     /// It may.
     May,
-    /// It may not: what is not in memory is EAGAIN.
+    /// It may not, and what lies on the root's own file system is memory: what is mounted below that is EAGAIN.
+    OnRoot,
+    /// It may not: what is not in memory, or is mounted below the root's file system, is EAGAIN.
     Never,
 }
 
@@ -51,19 +53,22 @@ impl Fence {
             flags |= OFlags::NOCTTY | OFlags::NONBLOCK;
         }
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        if wait == Wait::Never {
-            if !self.answers_from_cache {
-                return Err(Errno::AGAIN);
-            }
-            resolve |= ResolveFlags::CACHED;
+        match wait {
+            Wait::May => {}
+            Wait::OnRoot => resolve |= ResolveFlags::NO_XDEV,
+            Wait::Never if !self.answers_from_cache => return Err(Errno::AGAIN),
+            // What is cached of another file system is found without waiting, but opening it may ask that.
+            Wait::Never => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
         }
         for _ in 0..TRIES_MAX {
             match openat2(&self.root, path, flags, Mode::empty(), resolve) {
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if wait == Wait::May => {}
+                Err(Errno::AGAIN) if wait != Wait::Never => {}
+                // Whoever may wait finds out whether it leads out of the share or to what is mounted there.
+                Err(Errno::XDEV) if wait != Wait::May => return Err(Errno::AGAIN),
                 answer => return answer,
             }
         }
-        Err(Errno::XDEV)
+        Err(if wait == Wait::May { Errno::XDEV } else { Errno::AGAIN })
     }
 }

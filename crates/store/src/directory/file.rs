@@ -9,10 +9,10 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
-use crate::directory::folder::{Folder, file_type, identity, stat};
+use crate::directory::folder::{Folder, file_type, identity, mount, stat};
 use crate::directory::keep::{Place, Subject};
 use crate::directory::volume::Volume;
-use crate::{Error, Identity, Kind, Time, Use};
+use crate::{Error, Identity, Kind, Time, Use, Waits, waiting};
 
 /// What a descriptor may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +30,8 @@ pub(super) struct OpenFile {
     pub(super) volume: Arc<Volume>,
     pub(super) kind: Kind,
     pub(super) identity: Identity,
+    /// What calls on it may have to wait for.
+    pub(super) waits: Waits,
     /// When it was made, in nanoseconds since 1970; zero where the file system does not know.
     pub(super) born: i128,
     /// It was opened by a name that begins with a dot.
@@ -46,13 +48,15 @@ impl OpenFile {
     /// Takes a descriptor. [`Error::Denied`] for what is neither file nor directory.
     pub(super) fn new(volume: &Arc<Volume>, fd: OwnedFd, reach: Reach, dotted: bool) -> Result<Self, Error> {
         let stat = stat(&fd).map_err(error)?;
+        let (identity, waits) = (identity(&stat), volume.waits_of(&fd, mount(&stat)));
         Ok(OpenFile {
             volume: Arc::clone(volume),
             kind: kind(&stat).ok_or(Error::Denied)?,
-            identity: identity(&stat),
+            identity,
+            waits,
             born: born(&stat),
             dotted,
-            fd: Descriptor::new(volume, fd, reach == Reach::ReadWrite),
+            fd: Descriptor::new(fd, (waits, identity.volume), reach == Reach::ReadWrite),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
@@ -62,13 +66,15 @@ impl OpenFile {
 
     /// Makes a node of a directory that names were looked up in.
     pub(super) fn of_folder(volume: &Arc<Volume>, folder: Folder) -> Self {
+        let waits = volume.waits_of(&folder.fd, folder.mount);
         OpenFile {
             volume: Arc::clone(volume),
             kind: Kind::Directory,
             identity: folder.identity,
+            waits,
             born: folder.born,
             dotted: folder.path.name().is_some_and(|name| name.starts_with('.')),
-            fd: Descriptor::new(volume, folder.fd, false),
+            fd: Descriptor::new(folder.fd, (waits, folder.identity.volume), false),
             reach: folder.reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
@@ -78,15 +84,28 @@ impl OpenFile {
 
     /// True where the kernel answers from this machine's memory for what it knows of an open file.
     pub(super) fn is_local(&self) -> bool {
-        self.volume.is_local && self.identity.volume == self.volume.identity.volume
+        self.waits < Waits::Always
+    }
+
+    /// Notes that `call` may wait for a device, unless the file is memory.
+    #[inline]
+    pub(super) fn may_wait(&self, call: &str) {
+        if self.waits != Waits::Never {
+            waiting::may_wait(call);
+        }
     }
 
     /// Notes that `call`, which looks at what is known of the open file, may wait for a device.
     #[inline]
     pub(super) fn may_wait_to_look(&self, call: &str) {
         if !self.is_local() {
-            self.volume.may_wait(call);
+            waiting::may_wait(call);
         }
+    }
+
+    /// A descriptor of this file, which may be `written` through it or not.
+    fn hold(&self, fd: OwnedFd, written: bool) -> Descriptor {
+        Descriptor::new(fd, (self.waits, self.identity.volume), written)
     }
 
     /// The same file once more, for a stream of it.
@@ -102,9 +121,10 @@ impl OpenFile {
             volume: Arc::clone(&self.volume),
             kind: self.kind,
             identity: self.identity,
+            waits: self.waits,
             born: self.born,
             dotted: self.dotted,
-            fd: Descriptor::new(&self.volume, fcntl_dupfd_cloexec(fd, 0).map_err(error)?, reach == Reach::ReadWrite),
+            fd: self.hold(fcntl_dupfd_cloexec(fd, 0).map_err(error)?, reach == Reach::ReadWrite),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
@@ -157,7 +177,7 @@ impl OpenFile {
             Use::Read => {
                 if self.readable().is_none() {
                     let fd = self.volume.reopen(self.fd(), OFlags::RDONLY).map_err(opening)?;
-                    let _ = self.for_read.set(Descriptor::new(&self.volume, fd, false));
+                    let _ = self.for_read.set(self.hold(fd, false));
                 }
                 Ok(())
             }
@@ -166,7 +186,7 @@ impl OpenFile {
                 self.volume.check_writable()?;
                 if self.reach < Reach::ReadWrite && self.for_write.get().is_none() {
                     let fd = self.volume.reopen(self.fd(), OFlags::RDWR).map_err(opening)?;
-                    let _ = self.for_write.set(Descriptor::new(&self.volume, fd, true));
+                    let _ = self.for_write.set(self.hold(fd, true));
                 }
                 Ok(())
             }

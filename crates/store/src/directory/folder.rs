@@ -20,6 +20,7 @@ pub(super) struct Folder {
     pub(super) fd: OwnedFd,
     pub(super) reach: Reach,
     pub(super) identity: Identity,
+    pub(super) mount: Mount,
     pub(super) born: i128,
     pub(super) stamp: Stamp,
     /// It still has a name.
@@ -52,6 +53,7 @@ impl Folder {
         let stat = stat(&fd)?;
         Ok(Folder {
             identity: identity(&stat),
+            mount: mount(&stat),
             born: born(&stat),
             stamp: Stamp::of(&stat),
             exists: stat.stx_nlink > 0,
@@ -107,7 +109,7 @@ impl Stamp {
 
 /// What the kernel knows of an open file.
 pub(super) fn stat<Fd: AsFd>(fd: Fd) -> Result<Statx, Errno> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
     statx(fd, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_SYNC_AS_STAT, wanted)
 }
 
@@ -121,6 +123,22 @@ pub(super) fn stat_at<Fd: AsFd>(directory: Fd, name: &[u8]) -> Result<Statx, Err
 pub(super) fn identity(stat: &Statx) -> Identity {
     let volume = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
     Identity { volume, file: stat.stx_ino }
+}
+
+/// Where a file system is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mount {
+    Number(u64),
+    /// Linux before 5.8 does not tell: the file system.
+    Volume(u64),
+}
+
+/// The mount that a file was opened through. Of one mount files may have several device numbers (btrfs, overlayfs).
+pub(super) fn mount(stat: &Statx) -> Mount {
+    match stat.stx_mask & StatxFlags::MNT_ID.bits() {
+        0 => Mount::Volume(identity(stat).volume),
+        _ => Mount::Number(stat.stx_mnt_id),
+    }
 }
 
 /// What kind of file this is.

@@ -10,8 +10,8 @@
 //!   attributes ([`keep`]), large streams in side files ([`side`]).
 //! - A path of more than 4095 bytes is [`Error::NameInvalid`].
 //! - On a file system that itself compares names without case, a path is given back as it was asked for.
-//! - File systems mounted below the folder are served too. What [`crate::Facts`] says of waiting holds for the
-//!   folder's own only.
+//! - File systems mounted below the folder are served too. What their files have to wait for is told of each
+//!   ([`crate::Node::waits`]); the way to them is never followed without waiting.
 //! - Other programs may change the folder at any time. What they do to names shows at once in the case they wrote,
 //!   and in any other case after at most some seconds ([`cache`]). Who asks is told of it ([`foreign`]).
 
@@ -55,6 +55,7 @@ use rustix::fs::fstatvfs;
 
 use crate::{
     Error, Facts, Guard, Identity, Listener, NewNode, Node, Reach, Replace, Resolved, SharePath, Space, Store, Use,
+    Waits,
 };
 use errno::error;
 use fence::Wait;
@@ -108,7 +109,8 @@ impl Store for DirectoryStore {
     fn facts(&self) -> Facts {
         let volume = self.volume.load();
         Facts {
-            never_blocks: volume.never_blocks,
+            // What is mounted below a folder that is memory may be a disk.
+            never_blocks: false,
             read_only: volume.read_only,
             volume: volume.identity.volume,
             unit_bytes: volume.unit_bytes,
@@ -134,10 +136,10 @@ impl Store for DirectoryStore {
 
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
         let volume = self.volume();
-        match (volume.never_blocks, volume.is_local) {
-            (true, _) => walk::resolve(&volume, path, usage, Wait::May),
-            (false, true) => walk::resolve(&volume, path, usage, Wait::Never),
-            (false, false) => Err(Error::WouldBlock),
+        match volume.waits {
+            Waits::Never => walk::resolve(&volume, path, usage, Wait::OnRoot),
+            Waits::ForData => walk::resolve(&volume, path, usage, Wait::Never),
+            Waits::Always => Err(Error::WouldBlock),
         }
     }
 

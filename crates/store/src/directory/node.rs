@@ -17,7 +17,7 @@ use crate::directory::quota::{Growth, account};
 use crate::directory::{data, entries, extended, metadata, security, streams};
 use crate::{
     Changes, ChooseOffset, Cursor, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace,
-    StreamEntry, Take, Use,
+    StreamEntry, Take, Use, Waits,
 };
 
 /// A byte in so many is looked for to tell whether a range is in memory: files are read ahead, and leave memory, in pieces about as
@@ -55,12 +55,10 @@ impl FileNode {
 
 /// Reads what is in memory, as well as the file system can tell.
 pub(super) fn try_read(file: &OpenFile, fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-    let is_root_volume = file.identity.volume == file.volume.identity.volume;
-    if file.volume.never_blocks && is_root_volume {
-        return data::read(fd, buffer, offset).map_err(error);
-    }
-    if !file.volume.reads_without_waiting() {
-        return Err(Error::WouldBlock);
+    match file.waits {
+        Waits::Never => return data::read(fd, buffer, offset).map_err(error),
+        Waits::ForData if file.volume.reads_without_waiting() => {}
+        Waits::ForData | Waits::Always => return Err(Error::WouldBlock),
     }
     match data::read_without_waiting(fd, buffer, offset) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
@@ -73,10 +71,12 @@ pub(super) fn try_read(file: &OpenFile, fd: BorrowedFd<'_>, buffer: &mut [u8], o
 
 /// How much of a range is there, where it is in memory as well as the file system can tell.
 fn try_resident(file: &OpenFile, fd: BorrowedFd<'_>, offset: u64, length: usize) -> Result<usize, Error> {
+    if !file.is_local() {
+        return Err(Error::WouldBlock);
+    }
     let held = data::length(fd).map_err(error)?.saturating_sub(offset);
     let length = usize::try_from(held).unwrap_or(usize::MAX).min(length);
-    let never_blocks = file.volume.never_blocks && file.identity.volume == file.volume.identity.volume;
-    if never_blocks {
+    if file.waits == Waits::Never {
         return Ok(length);
     }
     let last = length.saturating_sub(1);
@@ -121,6 +121,10 @@ impl Node for FileNode {
         self.file.identity
     }
 
+    fn waits(&self) -> Waits {
+        self.file.waits
+    }
+
     fn metadata(&self) -> Result<Metadata, Error> {
         self.file.may_wait_to_look("metadata");
         metadata::of(&self.file)
@@ -131,17 +135,17 @@ impl Node for FileNode {
     }
 
     fn change(&self, changes: &Changes) -> Result<(), Error> {
-        self.file.volume.may_wait("change");
+        self.file.may_wait("change");
         metadata::change(&self.file, changes)
     }
 
     fn prepare(&self, usage: Use) -> Result<(), Error> {
-        self.file.volume.may_wait("prepare");
+        self.file.may_wait("prepare");
         self.file.prepare(usage)
     }
 
     fn try_prepare(&self, usage: Use) -> Result<(), Error> {
-        if self.file.volume.never_blocks || self.file.is_prepared(usage) {
+        if self.file.waits == Waits::Never || self.file.is_prepared(usage) {
             self.file.prepare(usage)
         } else {
             Err(Error::WouldBlock)
@@ -149,7 +153,7 @@ impl Node for FileNode {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-        self.file.volume.may_wait("read_at");
+        self.file.may_wait("read_at");
         data::read(self.data()?, buffer, offset).map_err(error)
     }
 
@@ -162,46 +166,46 @@ impl Node for FileNode {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
-        self.file.volume.may_wait("write_at");
+        self.file.may_wait("write_at");
         let growth = Growth::Write { offset, length: data.len() as u64 };
         self.write(growth, |fd| data::write(fd, data, offset))
     }
 
     fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
-        self.file.volume.may_wait("append");
+        self.file.may_wait("append");
         let fd = self.file.writable()?;
         let _held = self.file.volume.lock_end(self.file.identity);
         append(&self.file, fd, data, place)
     }
 
     fn sync(&self) -> Result<(), Error> {
-        self.file.volume.may_wait("sync");
+        self.file.may_wait("sync");
         sync(&self.file)
     }
 
     fn set_length(&self, length: u64) -> Result<(), Error> {
-        self.file.volume.may_wait("set_length");
+        self.file.may_wait("set_length");
         self.write(Growth::None, |fd| data::set_length(fd, length))
     }
 
     fn reserve(&self, length: u64) -> Result<(), Error> {
-        self.file.volume.may_wait("reserve");
+        self.file.may_wait("reserve");
         self.write(Growth::UpTo(length), |fd| data::reserve(fd, length))
     }
 
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
-        self.file.volume.may_wait("zero");
+        self.file.may_wait("zero");
         let growth = if punch { Growth::None } else { Growth::Zero { offset, length } };
         self.write(growth, |fd| data::zero(fd, offset, length, punch))
     }
 
     fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
-        self.file.volume.may_wait("extents");
+        self.file.may_wait("extents");
         data::extents(self.data()?, offset, length, count_max).map_err(error)
     }
 
     fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
-        self.file.volume.may_wait("copy_from");
+        self.file.may_wait("copy_from");
         let span = Span { source_offset, offset, length };
         let same = self.is_same_data(source);
         if let Some(from) = source.descriptor() {
@@ -240,7 +244,7 @@ impl Node for FileNode {
     }
 
     fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
-        self.file.volume.may_wait("set_security");
+        self.file.may_wait("set_security");
         security::replace(&self.file, descriptor)
     }
 
@@ -250,7 +254,7 @@ impl Node for FileNode {
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
-        self.file.volume.may_wait("set_extended");
+        self.file.may_wait("set_extended");
         extended::set(&self.file, name, value)
     }
 
@@ -265,32 +269,32 @@ impl Node for FileNode {
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
-        self.file.volume.may_wait("create_stream");
+        self.file.may_wait("create_stream");
         streams::create(&self.file, name)
     }
 
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
-        self.file.volume.may_wait("rename_stream");
+        self.file.may_wait("rename_stream");
         streams::rename(&self.file, from, to, replace)
     }
 
     fn remove_stream(&self, name: &str) -> Result<(), Error> {
-        self.file.volume.may_wait("remove_stream");
+        self.file.may_wait("remove_stream");
         streams::remove(&self.file, name)
     }
 
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
-        self.file.volume.may_wait("list");
+        self.file.may_wait("list");
         entries::list(&self.file, cursor, take)
     }
 
     fn is_empty(&self) -> Result<bool, Error> {
-        self.file.volume.may_wait("is_empty");
+        self.file.may_wait("is_empty");
         entries::is_empty(&self.file)
     }
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
-        self.file.volume.may_wait("entry_metadata");
+        self.file.may_wait("entry_metadata");
         entries::metadata(&self.file, name)
     }
 }

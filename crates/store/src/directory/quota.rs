@@ -18,7 +18,8 @@ use crate::directory::folder::{each_name, file_type, stat_at};
 use crate::directory::volume::Volume;
 use crate::{Error, Identity, Space};
 
-/// Changes under a quota happen one at a time for each of so many groups of files.
+/// Changes under a quota happen one at a time for each of so many groups of files: one half of them are of the share's own file system, the
+/// other half of what is mounted below.
 const LOCKS: usize = 64;
 /// Names counted at most when a store is opened; what is beyond counts as nothing.
 const COUNTED_MAX: usize = 1 << 24;
@@ -81,7 +82,9 @@ pub(super) fn account<Fd: AsFd, T>(
     change: impl FnOnce() -> Result<T, Errno>,
 ) -> Result<T, Error> {
     let Some(quota) = &volume.quota else { return change().map_err(error) };
-    let _held = quota.locks[(file.file % LOCKS as u64) as usize].lock();
+    let half = LOCKS / 2;
+    let own = (file.file % half as u64) as usize;
+    let _held = quota.locks[if file.volume == volume.identity.volume { own } else { half + own }].lock();
     let before = fstat(&fd).map_err(error)?;
     if growth.most(&before) > quota.left() {
         return Err(Error::Full);

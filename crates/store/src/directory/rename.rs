@@ -32,6 +32,7 @@ pub(super) fn rename(
     volume.check_writable()?;
     let (from_folder, from_wanted) = walk::parent(volume, from)?;
     let (to_folder, wanted) = walk::parent(volume, to)?;
+    check_same_volume(&from_folder, &to_folder)?;
     let mut held = volume.cache.hold_both(from_folder.identity, to_folder.identity);
     let (disk, named) = remove::stored(volume, &mut held, &from_folder, &from_wanted)?;
     if named.identity != expected {
@@ -67,6 +68,7 @@ pub(super) fn link(
     volume.check_writable()?;
     let (from_folder, from_wanted) = walk::parent(volume, from)?;
     let (to_folder, wanted) = walk::parent(volume, to)?;
+    check_same_volume(&from_folder, &to_folder)?;
     let mut held = volume.cache.hold_both(from_folder.identity, to_folder.identity);
     let (disk, named) = remove::stored(volume, &mut held, &from_folder, &from_wanted)?;
     if named.identity != expected {
@@ -86,6 +88,11 @@ pub(super) fn link(
         Err(_) => held.forget(to_folder.identity),
     }
     linked
+}
+
+/// Names do not move between file systems. Said before both directories are held: one that hangs keeps nobody out of the other.
+fn check_same_volume(from: &Folder, to: &Folder) -> Result<(), Error> {
+    if from.identity.volume == to.identity.volume { Ok(()) } else { Err(Error::CrossVolume) }
 }
 
 /// Links what a symbolic link leads to.

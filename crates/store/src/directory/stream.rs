@@ -22,7 +22,7 @@ use crate::directory::streams::{self, Kept};
 use crate::directory::{data, extended, folder, metadata, node, security, side};
 use crate::{
     Changes, ChooseOffset, Cursor, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace,
-    StreamEntry, Take, Use,
+    StreamEntry, Take, Use, Waits,
 };
 use std::sync::Arc;
 
@@ -67,7 +67,9 @@ impl StreamNode {
     }
 
     fn hold_side(&self, fd: OwnedFd) -> BorrowedFd<'_> {
-        self.side.get_or_init(|| Descriptor::new(&self.file.volume, fd, true)).as_fd()
+        // It lies in the reserved folder, on the root's file system.
+        let volume = &self.file.volume;
+        self.side.get_or_init(|| Descriptor::new(fd, (volume.waits, volume.identity.volume), true)).as_fd()
     }
 
     /// Lets `inline` work on data in the attribute, or gives the side file.
@@ -179,6 +181,10 @@ impl Node for StreamNode {
         self.file.identity
     }
 
+    fn waits(&self) -> Waits {
+        self.file.waits
+    }
+
     fn metadata(&self) -> Result<Metadata, Error> {
         self.file.may_wait_to_look("metadata");
         let base = metadata::of(&self.file)?;
@@ -198,12 +204,12 @@ impl Node for StreamNode {
     }
 
     fn change(&self, changes: &Changes) -> Result<(), Error> {
-        self.file.volume.may_wait("change");
+        self.file.may_wait("change");
         metadata::change(&self.file, changes)
     }
 
     fn prepare(&self, usage: Use) -> Result<(), Error> {
-        self.file.volume.may_wait("prepare");
+        self.file.may_wait("prepare");
         match usage {
             Use::Metadata | Use::Read => Ok(()),
             Use::ReadWrite => self.file.volume.check_writable(),
@@ -218,7 +224,7 @@ impl Node for StreamNode {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-        self.file.volume.may_wait("read_at");
+        self.file.may_wait("read_at");
         match self.inline_or_side(|data| read_inline(data, buffer, offset))? {
             Ok(count) => Ok(count),
             Err(fd) => data::read(fd, buffer, offset).map_err(error),
@@ -236,7 +242,7 @@ impl Node for StreamNode {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
-        self.file.volume.may_wait("write_at");
+        self.file.may_wait("write_at");
         let count = data.len() as u64;
         let end = offset.checked_add(count).ok_or(Error::TooLarge)?;
         if count == 0 {
@@ -253,7 +259,7 @@ impl Node for StreamNode {
     }
 
     fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
-        self.file.volume.may_wait("append");
+        self.file.may_wait("append");
         let count = data.len() as u64;
         let _held = self.file.volume.lock_end(self.file.identity);
         let range = Cell::new((0, 0));
@@ -276,7 +282,7 @@ impl Node for StreamNode {
     }
 
     fn sync(&self) -> Result<(), Error> {
-        self.file.volume.may_wait("sync");
+        self.file.may_wait("sync");
         if let Some(fd) = self.side()? {
             rustix::fs::fsync(fd).map_err(error)?;
         }
@@ -284,7 +290,7 @@ impl Node for StreamNode {
     }
 
     fn set_length(&self, length: u64) -> Result<(), Error> {
-        self.file.volume.may_wait("set_length");
+        self.file.may_wait("set_length");
         match self.edit(|_| length, |_| ())? {
             None => Ok(()),
             Some(fd) => self.change_side(fd, Growth::None, || data::set_length(fd, length)),
@@ -292,7 +298,7 @@ impl Node for StreamNode {
     }
 
     fn reserve(&self, length: u64) -> Result<(), Error> {
-        self.file.volume.may_wait("reserve");
+        self.file.may_wait("reserve");
         match self.side()? {
             None => Ok(()),
             Some(fd) => self.change_side(fd, Growth::UpTo(length), || data::reserve(fd, length)),
@@ -300,7 +306,7 @@ impl Node for StreamNode {
     }
 
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
-        self.file.volume.may_wait("zero");
+        self.file.may_wait("zero");
         match self.edit(|held| held, |data| range_mut(data, offset, length).fill(0))? {
             None => Ok(()),
             Some(fd) => {
@@ -311,7 +317,7 @@ impl Node for StreamNode {
     }
 
     fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
-        self.file.volume.may_wait("extents");
+        self.file.may_wait("extents");
         match self.inline_or_side(|data| data.len() as u64)? {
             Ok(held) => {
                 let end = held.min(offset.saturating_add(length));
@@ -323,7 +329,7 @@ impl Node for StreamNode {
     }
 
     fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
-        self.file.volume.may_wait("copy_from");
+        self.file.may_wait("copy_from");
         through_memory(self, source, Span { source_offset, offset, length }, self.is_same_data(source))
     }
 
@@ -345,7 +351,7 @@ impl Node for StreamNode {
     }
 
     fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
-        self.file.volume.may_wait("set_security");
+        self.file.may_wait("set_security");
         security::replace(&self.file, descriptor)
     }
 
@@ -355,7 +361,7 @@ impl Node for StreamNode {
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
-        self.file.volume.may_wait("set_extended");
+        self.file.may_wait("set_extended");
         extended::set(&self.file, name, value)
     }
 
@@ -370,17 +376,17 @@ impl Node for StreamNode {
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
-        self.file.volume.may_wait("create_stream");
+        self.file.may_wait("create_stream");
         streams::create(&self.file, name)
     }
 
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
-        self.file.volume.may_wait("rename_stream");
+        self.file.may_wait("rename_stream");
         streams::rename(&self.file, from, to, replace)
     }
 
     fn remove_stream(&self, name: &str) -> Result<(), Error> {
-        self.file.volume.may_wait("remove_stream");
+        self.file.may_wait("remove_stream");
         streams::remove(&self.file, name)
     }
 

@@ -16,12 +16,12 @@ use crate::directory::cache::Cache;
 use crate::directory::errno::error;
 use crate::directory::exclusive::Exclusive;
 use crate::directory::fence::Fence;
-use crate::directory::folder::{COARSE_TICK, identity, stat};
+use crate::directory::folder::{COARSE_TICK, Mount, identity, mount, stat};
 use crate::directory::foreign::Foreign;
 use crate::directory::keep::{Keep, RECORD};
 use crate::directory::neighbours::{self, Locks};
 use crate::directory::quota::Quota;
-use crate::{Error, Identity, waiting};
+use crate::{Error, Identity, Waits, waiting};
 
 /// File systems that answer from this machine's memory whatever is cached, by their `statfs` number.
 const LOCAL: [u64; 7] = [EXT4, XFS, BTRFS, F2FS, BCACHEFS, ZFS, OVERLAY];
@@ -56,10 +56,9 @@ pub(super) struct Volume {
     pub(super) fence: Fence,
     pub(super) identity: Identity,
     pub(super) read_only: bool,
-    /// No call waits for a device.
-    pub(super) never_blocks: bool,
-    /// Metadata of an open file is in this machine's memory.
-    pub(super) is_local: bool,
+    /// What may have to be waited for on the root's own file system.
+    pub(super) waits: Waits,
+    mount: Mount,
     pub(super) file_length_max: u64,
     pub(super) unit_bytes: u32,
     pub(super) cache: Cache,
@@ -81,22 +80,21 @@ impl Volume {
         let fence = Fence::new(folder).map_err(error)?;
         let root = stat(fence.root()).map_err(error)?;
         let root_identity = identity(&root);
-        let magic = fstatfs(fence.root()).map_err(error)?.f_type as u64 & 0xFFFF_FFFF;
+        let magic = magic(fence.root()).map_err(error)?;
         let system = fstatvfs(fence.root()).map_err(error)?;
         let read_only = options.read_only || system.f_flag.contains(StatVfsMountFlags::RDONLY);
         let exclusive = if read_only { None } else { Some(Exclusive::take(fence.root(), root_identity)?) };
-        let never_blocks = MEMORY.contains(&magic);
-        let is_local = never_blocks || LOCAL.contains(&magic);
+        let waits = waits_on(magic);
         let proc_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let beside = options.attributes_beside_files || !has_attributes(fence.root());
         Ok(Volume {
             identity: root_identity,
             read_only,
-            never_blocks,
-            is_local,
+            waits,
+            mount: mount(&root),
             file_length_max: if magic == EXT4 { EXT4_LENGTH_MAX } else { i64::MAX as u64 },
             unit_bytes: u32::try_from(system.f_frsize).unwrap_or(0).clamp(UNIT_BYTES_MIN, UNIT_BYTES_MAX),
-            cache: Cache::new(if is_local { LOCAL_TICK } else { COARSE_TICK }),
+            cache: Cache::new(if waits == Waits::Always { COARSE_TICK } else { LOCAL_TICK }, root_identity.volume),
             keep: if beside { Keep::Beside } else { Keep::InAttributes },
             file_mode: options.file_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
             directory_mode: options.directory_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
@@ -184,14 +182,37 @@ impl Volume {
     /// Notes that `call` may wait for a device, unless the folder is memory.
     #[inline]
     pub(super) fn may_wait(&self, call: &str) {
-        if !self.never_blocks {
+        if self.waits != Waits::Never {
             waiting::may_wait(call);
         }
+    }
+
+    /// What may have to be waited for where `file` lies. What is mounted below the root is asked: the same number may be another file
+    /// system's later, so that nothing is remembered of it. It is at least as slow as the root, which holds what does not fit beside the file.
+    pub(super) fn waits_of<Fd: AsFd>(&self, file: Fd, mount: Mount) -> Waits {
+        if mount == self.mount {
+            return self.waits;
+        }
+        waiting::may_wait("what is mounted below a share's folder");
+        let own = magic(file).map_or(Waits::Always, waits_on);
+        own.max(self.waits).max(Waits::ForData)
     }
 
     /// [`Error::ReadOnly`] where nothing may be changed.
     pub(super) fn check_writable(&self) -> Result<(), Error> {
         if self.read_only { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+}
+
+fn magic<Fd: AsFd>(file: Fd) -> Result<u64, Errno> {
+    Ok(fstatfs(file)?.f_type as u64 & 0xFFFF_FFFF)
+}
+
+fn waits_on(magic: u64) -> Waits {
+    match magic {
+        magic if MEMORY.contains(&magic) => Waits::Never,
+        magic if LOCAL.contains(&magic) => Waits::ForData,
+        _ => Waits::Always,
     }
 }
 

@@ -81,7 +81,7 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
     let stored = {
         let held = match wait {
             Wait::May => Some(volume.cache.hold(folder.identity)),
-            Wait::Never => volume.cache.try_hold(folder.identity),
+            Wait::OnRoot | Wait::Never => volume.cache.try_hold(folder.identity),
         };
         held.ok_or(Error::WouldBlock)?.find(&folder, &wanted, wait)?
     };
@@ -147,7 +147,7 @@ fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Fold
             Err(Errno::NOENT) => {
                 let held = match wait {
                     Wait::May => Some(volume.cache.hold(folder.identity)),
-                    Wait::Never => volume.cache.try_hold(folder.identity),
+                    Wait::OnRoot | Wait::Never => volume.cache.try_hold(folder.identity),
                 };
                 let stored = held.ok_or(Error::WouldBlock)?.find(&folder, &wanted, wait)?;
                 let disk = stored.ok_or(Error::PathNotFound)?;

@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 
 use crate::ram::ledger::{Charge, Ledger};
 use crate::ram::pages::Pages;
-use crate::{Attributes, Changes, Error, Identity, Kind, Metadata, Name, NewNode, Time};
+use crate::{Attributes, Changes, Error, Identity, Kind, Metadata, Name, NewNode, Time, Waits};
 
 /// What a node costs besides its data: the inode and its first name.
 const NODE_BYTES: u64 = 1024;
@@ -17,6 +17,8 @@ const NODE_BYTES: u64 = 1024;
 pub(super) struct Inode {
     pub(super) identity: Identity,
     pub(super) kind: Kind,
+    /// What it is to look like to those who must not wait.
+    pub(super) waits: Waits,
     attributes: AtomicU32,
     creation: AtomicU64,
     access: AtomicU64,
@@ -56,18 +58,24 @@ pub(super) struct Extras {
 
 impl Inode {
     /// A node without a name.
-    pub(super) fn new(ledger: &Arc<Ledger>, identity: Identity, new: NewNode<'_>) -> Result<Arc<Self>, Error> {
+    pub(super) fn new(
+        ledger: &Arc<Ledger>,
+        identity: Identity,
+        waits: Waits,
+        new: NewNode<'_>,
+    ) -> Result<Arc<Self>, Error> {
         let security_bytes = new.security.map_or(0, |descriptor| descriptor.len() as u64);
-        Ok(Self::with_charge(Charge::new(ledger, NODE_BYTES)?, Charge::new(ledger, security_bytes)?, identity, new))
+        let charges = (Charge::new(ledger, NODE_BYTES)?, Charge::new(ledger, security_bytes)?);
+        Ok(Self::with_charge(charges, identity, waits, new))
     }
 
     /// The root, which costs nothing.
-    pub(super) fn root(ledger: &Arc<Ledger>, identity: Identity) -> Arc<Self> {
+    pub(super) fn root(ledger: &Arc<Ledger>, identity: Identity, waits: Waits) -> Arc<Self> {
         let new = NewNode { kind: Kind::Directory, attributes: 0, security: None };
-        Self::with_charge(Charge::none(ledger), Charge::none(ledger), identity, new)
+        Self::with_charge((Charge::none(ledger), Charge::none(ledger)), identity, waits, new)
     }
 
-    fn with_charge(own: Charge, extras: Charge, identity: Identity, new: NewNode<'_>) -> Arc<Self> {
+    fn with_charge((own, extras): (Charge, Charge), identity: Identity, waits: Waits, new: NewNode<'_>) -> Arc<Self> {
         let now = Time::now().0;
         let data = Arc::new(RwLock::new(Pages::new(own.ledger())));
         let extras = Extras {
@@ -79,6 +87,7 @@ impl Inode {
         Arc::new(Inode {
             identity,
             kind: new.kind,
+            waits,
             attributes: AtomicU32::new(new.attributes),
             creation: AtomicU64::new(now),
             access: AtomicU64::new(now),

@@ -15,7 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::{Error, Facts, Identity, Kind, Name, NewNode, Node, Replace, Resolved, SharePath, Space, Store, Use, fold};
+use crate::{
+    Error, Facts, Identity, Kind, Name, NewNode, Node, Replace, Resolved, SharePath, Space, Store, Use, Waits, fold,
+    waiting,
+};
 use inode::{Child, Inode};
 use ledger::Ledger;
 use node::RamNode;
@@ -27,6 +30,8 @@ pub struct RamStore {
     root: Arc<Inode>,
     next_file: AtomicU64,
     structure: Mutex<()>,
+    /// Something in it looks like a disk.
+    has_disks: bool,
 }
 
 /// The number of the root on every RAM disk.
@@ -37,6 +42,11 @@ const RAM_VOLUME: u64 = 1 << 63;
 impl RamStore {
     /// An empty disk that holds `capacity_bytes`.
     pub fn new(capacity_bytes: u64) -> Self {
+        RamStore::that_waits(capacity_bytes, Waits::Never)
+    }
+
+    /// One that looks like a device on which calls wait: for tests of those who must not.
+    pub fn that_waits(capacity_bytes: u64, waits: Waits) -> Self {
         let mut number = [0; 8];
         let volume = match getrandom(&mut number, GetRandomFlags::empty()) {
             Ok(_) => u64::from_ne_bytes(number),
@@ -44,8 +54,84 @@ impl RamStore {
         };
         let volume = volume | RAM_VOLUME;
         let ledger = Ledger::new(capacity_bytes);
-        let root = Inode::root(&ledger, Identity { volume, file: ROOT_FILE });
-        RamStore { volume, ledger, root, next_file: AtomicU64::new(ROOT_FILE + 1), structure: Mutex::new(()) }
+        let root = Inode::root(&ledger, Identity { volume, file: ROOT_FILE }, waits);
+        RamStore {
+            volume,
+            ledger,
+            root,
+            next_file: AtomicU64::new(ROOT_FILE + 1),
+            structure: Mutex::new(()),
+            has_disks: waits != Waits::Never,
+        }
+    }
+
+    /// The same with a directory that looks as if a device on which calls wait were mounted there: for tests, too.
+    pub fn with_mounted(mut self, name: &str, waits: Waits) -> Result<Self, Error> {
+        let new = NewNode { kind: Kind::Directory, attributes: 0, security: None };
+        self.make(&SharePath::parse(name)?, new, |_| waits)?;
+        self.has_disks = true;
+        Ok(self)
+    }
+
+    fn make(
+        &self,
+        path: &SharePath,
+        new: NewNode<'_>,
+        waits: impl FnOnce(Waits) -> Waits,
+    ) -> Result<Arc<Inode>, Error> {
+        if new.kind == Kind::Stream {
+            return Err(Error::Invalid);
+        }
+        let (parent, _, name) = self.parent(path)?;
+        let file = self.next_file.fetch_add(1, Ordering::Relaxed);
+        let identity = Identity { volume: self.volume, file };
+        let inode = Inode::new(&self.ledger, identity, waits(parent.waits), new)?;
+        let folded = fold(name.as_str());
+        let _changing = self.structure.lock();
+        let mut names = parent.names.write();
+        if names.removed {
+            return Err(Error::PathNotFound);
+        }
+        if names.children.contains_key(&folded) {
+            return Err(Error::Exists);
+        }
+        names.children.insert(folded, Child { name, inode: Arc::clone(&inode) });
+        parent.written();
+        Ok(inode)
+    }
+
+    /// Notes that `call` may wait, where something on the way does.
+    fn may_wait(&self, call: &str, paths: &[&SharePath]) {
+        if self.has_disks && paths.iter().any(|path| self.waits_on_the_way(path) != Waits::Never) {
+            waiting::may_wait(call);
+        }
+    }
+
+    /// The most that has to be waited for on the way.
+    fn waits_on_the_way(&self, path: &SharePath) -> Waits {
+        let (mut inode, mut waits) = (Arc::clone(&self.root), self.root.waits);
+        for name in path.names() {
+            let Ok(Some((_, next))) = inode.child(&fold(name)) else { break };
+            (inode, waits) = (Arc::clone(&next), waits.max(next.waits));
+        }
+        waits
+    }
+
+    fn find(&self, path: &SharePath) -> Result<Resolved, Error> {
+        if path.is_root() {
+            return Ok(Resolved::Found { node: RamNode::open(&self.root), path: SharePath::root() });
+        }
+        let (parent, mut stored, name) = self.parent(path)?;
+        Ok(match parent.child(&fold(name.as_str()))? {
+            Some((name, inode)) => {
+                stored.push(name.as_str());
+                Resolved::Found { node: RamNode::open(&inode), path: stored }
+            }
+            None => {
+                stored.push(name.as_str());
+                Resolved::Missing { parent: RamNode::open(&parent), path: stored }
+            }
+        })
     }
 
     /// Follows all of `path`; gives the stored path too.
@@ -87,7 +173,7 @@ impl RamStore {
 impl Store for RamStore {
     fn facts(&self) -> Facts {
         Facts {
-            never_blocks: true,
+            never_blocks: !self.has_disks,
             read_only: false,
             volume: self.volume,
             unit_bytes: pages::BLOCK_BYTES as u32,
@@ -101,27 +187,20 @@ impl Store for RamStore {
     }
 
     fn resolve(&self, path: &SharePath, _usage: Use) -> Result<Resolved, Error> {
-        if path.is_root() {
-            return Ok(Resolved::Found { node: RamNode::open(&self.root), path: SharePath::root() });
-        }
-        let (parent, mut stored, name) = self.parent(path)?;
-        Ok(match parent.child(&fold(name.as_str()))? {
-            Some((name, inode)) => {
-                stored.push(name.as_str());
-                Resolved::Found { node: RamNode::open(&inode), path: stored }
-            }
-            None => {
-                stored.push(name.as_str());
-                Resolved::Missing { parent: RamNode::open(&parent), path: stored }
-            }
-        })
+        self.may_wait("resolve", &[path]);
+        self.find(path)
     }
 
-    fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        self.resolve(path, usage)
+    fn try_resolve(&self, path: &SharePath, _usage: Use) -> Result<Resolved, Error> {
+        let waits = if self.has_disks { self.waits_on_the_way(path) } else { Waits::Never };
+        if waits == Waits::Always || waits > self.root.waits {
+            return Err(Error::WouldBlock);
+        }
+        self.find(path)
     }
 
     fn lineage(&self, path: &SharePath) -> Vec<Identity> {
+        self.may_wait("lineage", &[path]);
         let mut inode = Arc::clone(&self.root);
         let mut lineage = vec![inode.identity];
         for name in path.names() {
@@ -133,27 +212,12 @@ impl Store for RamStore {
     }
 
     fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
-        if new.kind == Kind::Stream {
-            return Err(Error::Invalid);
-        }
-        let (parent, _, name) = self.parent(path)?;
-        let file = self.next_file.fetch_add(1, Ordering::Relaxed);
-        let inode = Inode::new(&self.ledger, Identity { volume: self.volume, file }, new)?;
-        let folded = fold(name.as_str());
-        let _changing = self.structure.lock();
-        let mut names = parent.names.write();
-        if names.removed {
-            return Err(Error::PathNotFound);
-        }
-        if names.children.contains_key(&folded) {
-            return Err(Error::Exists);
-        }
-        names.children.insert(folded, Child { name, inode: Arc::clone(&inode) });
-        parent.written();
-        Ok(RamNode::open(&inode))
+        self.may_wait("create", &[path]);
+        Ok(RamNode::open(&self.make(path, new, |waits| waits)?))
     }
 
     fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        self.may_wait("rename", &[from, to]);
         let _changing = self.structure.lock();
         let (from_parent, _, from_name) = self.parent(from)?;
         let (to_parent, _, to_name) = self.parent(to)?;
@@ -180,6 +244,7 @@ impl Store for RamStore {
     }
 
     fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        self.may_wait("link", &[from, to]);
         let _changing = self.structure.lock();
         let (from_parent, _, from_name) = self.parent(from)?;
         let (to_parent, _, to_name) = self.parent(to)?;
@@ -200,6 +265,7 @@ impl Store for RamStore {
     }
 
     fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error> {
+        self.may_wait("remove", &[path]);
         let _changing = self.structure.lock();
         let (parent, _, name) = self.parent(path)?;
         let folded = fold(name.as_str());

@@ -11,7 +11,7 @@ use crate::ram::ledger::Charge;
 use crate::ram::pages::Pages;
 use crate::{
     Changes, ChooseOffset, Cursor, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace,
-    StreamEntry, Take, Use, copy, fold,
+    StreamEntry, Take, Use, Waits, copy, fold, waiting,
 };
 
 /// What one name of a stream or extended attribute costs besides its data.
@@ -48,6 +48,20 @@ impl RamNode {
         Ok(left.take(PIECE_NAMES).map(|(folded, child)| (folded.as_str().into(), entry(child))).collect())
     }
 
+    /// Notes that `call` may wait.
+    fn may_wait(&self, call: &str) {
+        if self.inode.waits != Waits::Never {
+            waiting::may_wait(call);
+        }
+    }
+
+    /// Notes that `call`, which looks at what is known of the open file, may wait.
+    fn may_wait_to_look(&self, call: &str) {
+        if self.inode.waits == Waits::Always {
+            waiting::may_wait(call);
+        }
+    }
+
     /// The data, where there is any.
     fn data(&self) -> Result<&RwLock<Pages>, Error> {
         match self.kind {
@@ -66,39 +80,57 @@ impl Node for RamNode {
         self.inode.identity
     }
 
+    fn waits(&self) -> Waits {
+        self.inode.waits
+    }
+
     fn metadata(&self) -> Result<Metadata, Error> {
+        self.may_wait_to_look("metadata");
         let data = self.data.read();
         Ok(self.inode.metadata(self.kind, data.length(), data.allocated()))
     }
 
     fn try_metadata(&self) -> Result<Metadata, Error> {
-        self.metadata()
+        if self.inode.waits == Waits::Always { Err(Error::WouldBlock) } else { self.metadata() }
     }
 
     fn change(&self, changes: &Changes) -> Result<(), Error> {
+        self.may_wait("change");
         self.inode.change(changes);
         Ok(())
     }
 
     fn prepare(&self, _usage: Use) -> Result<(), Error> {
+        self.may_wait("prepare");
         Ok(())
     }
 
+    fn try_prepare(&self, _usage: Use) -> Result<(), Error> {
+        if self.inode.waits == Waits::Never { Ok(()) } else { Err(Error::WouldBlock) }
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.may_wait("read_at");
         Ok(self.data()?.read().read(buffer, offset))
     }
 
     fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-        self.read_at(buffer, offset)
+        match self.inode.waits {
+            // Of a disk it is all in memory.
+            Waits::Never | Waits::ForData => Ok(self.data()?.read().read(buffer, offset)),
+            Waits::Always => Err(Error::WouldBlock),
+        }
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
+        self.may_wait("write_at");
         self.data()?.write().write(data, offset)?;
         self.inode.written();
         Ok(())
     }
 
     fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
+        self.may_wait("append");
         let mut pages = self.data()?.write();
         let offset = place(pages.length())?;
         pages.write(data, offset)?;
@@ -107,36 +139,43 @@ impl Node for RamNode {
     }
 
     fn sync(&self) -> Result<(), Error> {
+        self.may_wait("sync");
         Ok(())
     }
 
     fn set_length(&self, length: u64) -> Result<(), Error> {
+        self.may_wait("set_length");
         self.data()?.write().set_length(length)?;
         self.inode.written();
         Ok(())
     }
 
     fn reserve(&self, length: u64) -> Result<(), Error> {
+        self.may_wait("reserve");
         self.data()?.write().reserve(length)
     }
 
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
+        self.may_wait("zero");
         self.data()?.write().zero(offset, length, punch);
         self.inode.written();
         Ok(())
     }
 
     fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
+        self.may_wait("extents");
         Ok(self.data()?.read().extents(offset, length, count_max))
     }
 
     fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
+        self.may_wait("copy_from");
         self.data()?;
         let same = source.as_any().downcast_ref::<RamNode>().is_some_and(|node| Arc::ptr_eq(&node.data, &self.data));
         copy::through_memory(self, source, copy::Span { source_offset, offset, length }, same)
     }
 
     fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<(), Error> {
+        self.may_wait("clone_from");
         let end = source_offset.checked_add(length).ok_or(Error::Invalid)?;
         if source.metadata()?.length < end {
             return Err(Error::Invalid);
@@ -149,10 +188,12 @@ impl Node for RamNode {
     }
 
     fn security(&self) -> Result<Option<Vec<u8>>, Error> {
+        self.may_wait_to_look("security");
         Ok(self.inode.extras.read().security.clone())
     }
 
     fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
+        self.may_wait("set_security");
         let mut extras = self.inode.extras.write();
         extras.charge.grow(descriptor.len() as u64)?;
         if let Some(old) = extras.security.replace(descriptor.to_vec()) {
@@ -163,10 +204,12 @@ impl Node for RamNode {
     }
 
     fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        self.may_wait_to_look("extended");
         Ok(self.inode.extras.read().extended.values().cloned().collect())
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        self.may_wait("set_extended");
         let mut extras = self.inode.extras.write();
         let folded = fold(name);
         if !value.is_empty() {
@@ -188,6 +231,7 @@ impl Node for RamNode {
     }
 
     fn streams(&self) -> Result<Vec<StreamEntry>, Error> {
+        self.may_wait_to_look("streams");
         let extras = self.inode.extras.read();
         let entry = |(name, data): &(String, Arc<RwLock<Pages>>)| {
             let data = data.read();
@@ -197,11 +241,13 @@ impl Node for RamNode {
     }
 
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
+        self.may_wait_to_look("stream");
         let extras = self.inode.extras.read();
         Ok(extras.streams.get(&fold(name)).map(|(stored, data)| (stored.clone(), self.open_stream(data))))
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
+        self.may_wait("create_stream");
         copy::check_stream_name(name)?;
         let mut extras = self.inode.extras.write();
         let folded = fold(name);
@@ -216,6 +262,7 @@ impl Node for RamNode {
     }
 
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        self.may_wait("rename_stream");
         copy::check_stream_name(to)?;
         let mut extras = self.inode.extras.write();
         let (from, target) = (fold(from), fold(to));
@@ -236,6 +283,7 @@ impl Node for RamNode {
     }
 
     fn remove_stream(&self, name: &str) -> Result<(), Error> {
+        self.may_wait("remove_stream");
         let mut extras = self.inode.extras.write();
         let folded = fold(name);
         if !extras.streams.contains_key(&folded) {
@@ -247,6 +295,7 @@ impl Node for RamNode {
     }
 
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
+        self.may_wait("list");
         // Whoever takes a name may ask for more of it, which locks the names once more.
         let piece = self.piece(cursor)?;
         let more = piece.len() == PIECE_NAMES;
@@ -260,6 +309,7 @@ impl Node for RamNode {
     }
 
     fn is_empty(&self) -> Result<bool, Error> {
+        self.may_wait("is_empty");
         match self.kind {
             Kind::Directory => Ok(self.inode.names.read().children.is_empty()),
             Kind::File | Kind::Stream => Err(Error::NotDirectory),
@@ -267,6 +317,7 @@ impl Node for RamNode {
     }
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
+        self.may_wait("entry_metadata");
         if self.kind != Kind::Directory {
             return Err(Error::NotDirectory);
         }

@@ -327,7 +327,8 @@ async fn end_former_instance(
             return Err(Status::FILE_FORCED_CLOSED.into());
         }
         let path = file.path.lock().clone();
-        let way = Way::Look { own: &|| context.descriptor(&**file.base(), &path) };
+        let descriptor = super::existing::descriptor(context, file.base(), &path).await?;
+        let way = Way::Look { own: &|| Ok(descriptor.clone()) };
         let share_max = context.tree()?.access_max();
         let look = Request { user: &user, share_max, desired: FILE_GENERIC_READ, deletes_on_close: false, way };
         if authorize(&look).is_ok() {
@@ -461,6 +462,6 @@ async fn answer(
     contexts: &CreateContextsBuilder,
 ) -> Outcome {
     let of = Arc::clone(open);
-    let known = context.work(move || of.file().map(attributes::of)).await???;
+    let known = context.work_at(&*open.file()?.node, 0, move || of.file().map(attributes::of)).await???;
     Ok(super::reply(open, &known, (oplock_level, action), contexts))
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use store::{Changes, Error, Kind, Metadata, Node, Resolved, SharePath, Use};
+use store::{Changes, Error, Kind, Metadata, Node, Resolved, SharePath, Use, Waits};
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions};
 use wire::fscc::FileAttributes;
 use wire::security::access::{APPEND_DATA, DELETE, MAXIMUM_ALLOWED, WRITE_ATTRIBUTES, WRITE_DATA, WRITE_EA};
@@ -31,8 +31,8 @@ pub(super) async fn open(
     let Some(name) = &plan.stream else {
         return open_node(context, plan, Found { node, stream: None }, path).await;
     };
-    let found = node.stream(name)?;
-    match found {
+    let wanted = name.clone();
+    match context.look(&node, move |node| node.stream(&wanted)).await?? {
         Some((stored, stream)) => {
             open_node(context, plan, Found { node: stream, stream: Some((node, stored)) }, path).await
         }
@@ -62,18 +62,18 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
         return Err(Status::INVALID_PARAMETER.into());
     }
     check_trailing_separator(plan, kind)?;
-    let known = found.base().metadata()?;
+    let known = context.look(found.base(), |base| base.metadata()).await??;
     check_attributes(plan, &known)?;
     let asked = Asked { implied: implied(plan, found.stream.is_some()), ..Asked::by(plan) };
     if plan.overwrites() {
         context.require_writable()?;
     }
-    let granted = authorized(context, asked, &**found.base(), &path, &known).await?;
-    let maximal = maximal(context, plan, &**found.base(), &path, &known).await?;
+    let granted = authorized(context, asked, found.base(), &path, &known).await?;
+    let maximal = maximal(context, plan, found.base(), &path, &known).await?;
     let stream = found.stream.as_ref().map_or("", |(_, name)| name.as_str());
     let access = granted.bits() | overwrite_access(plan);
     let overwrites = plan.overwrites();
-    let wanted = may_have(context, plan.wanted, granted, &**found.base(), &path)?;
+    let wanted = may_have(context, plan.wanted, granted, found.base(), &path).await?;
     let entrant = Entrant { node: &*found.node, stream, access, overwrites, path: &path, wanted };
     let entered = match Entered::try_enter(context, plan, entrant)? {
         Attempt::Entered(entered) => entered,
@@ -87,7 +87,7 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
         match found.node.try_prepare(usage) {
             Err(Error::WouldBlock) => {
                 let node = Arc::clone(&found.node);
-                context.work(move || node.prepare(usage)).await??;
+                context.work_at(&*found.node, 0, move || node.prepare(usage)).await??;
             }
             prepared => prepared?,
         }
@@ -156,14 +156,15 @@ fn implied(plan: &Plan, is_stream: bool) -> u32 {
 pub(super) async fn authorized(
     context: &Context,
     asked: Asked,
-    base: &dyn Node,
+    base: &Arc<dyn Node>,
     path: &SharePath,
     known: &Metadata,
 ) -> Result<GrantedAccess, Refusal> {
     let user = context.session()?.user.load_full();
     let is_read_only = known.attributes & FileAttributes::READONLY.0 != 0 && known.kind != Kind::Directory;
     let has_other_names = known.links > 1 && known.kind != Kind::Directory;
-    let own = || context.descriptor(base, path);
+    let read = read_ahead(context, base, path).await?;
+    let own = || read.clone().map_or_else(|| context.descriptor(&**base, path), Ok);
     // The directory counts for few, and is looked for only then: here where it is in memory, else on the pool.
     let (waits, mut waited) = (Cell::new(false), None);
     loop {
@@ -192,17 +193,43 @@ pub(super) async fn authorized(
 }
 
 /// What an open of `base`, which stands at `path` and was `granted` something, may have of the caching that it `wanted`.
-fn may_have(
+async fn may_have(
     context: &Context,
     wanted: Wanted,
     granted: GrantedAccess,
-    base: &dyn Node,
+    base: &Arc<dyn Node>,
     path: &SharePath,
 ) -> Result<Wanted, Refusal> {
+    if wanted == Wanted::Nothing {
+        return Ok(wanted);
+    }
+    let read = read_ahead(context, base, path).await?;
+    let own = || read.clone().map_or_else(|| context.descriptor(&**base, path), Ok);
     let user = context.session()?.user.load();
-    let own = || context.descriptor(base, path);
-    let may = wanted == Wanted::Nothing || may_cache(&user, context.tree()?.access_max(), granted, &own)?;
+    let may = may_cache(&user, context.tree()?.access_max(), granted, &own)?;
     Ok(if may { wanted } else { Wanted::Nothing })
+}
+
+/// The descriptor of `node`, which the share has at `path`; waited for where it has to be.
+pub(super) async fn descriptor(
+    context: &Context,
+    node: &Arc<dyn Node>,
+    path: &SharePath,
+) -> Result<Descriptor, Refusal> {
+    let (server, share, path) = (Arc::clone(context.server()), Arc::clone(&context.tree()?.share), path.clone());
+    Ok(context.look(node, move |node| server.descriptors.read(node, &share, &path)).await??)
+}
+
+/// The same where it has to be waited for; elsewhere it is read when it is asked for.
+pub(super) async fn read_ahead(
+    context: &Context,
+    node: &Arc<dyn Node>,
+    path: &SharePath,
+) -> Result<Option<Descriptor>, Refusal> {
+    match node.waits() {
+        Waits::Never | Waits::ForData => Ok(None),
+        Waits::Always => descriptor(context, node, path).await.map(Some),
+    }
 }
 
 /// The descriptor of the directory that has the name: RETRY where it would have to be waited for.
@@ -223,14 +250,14 @@ async fn directory_descriptor(context: &Context, path: &SharePath) -> Result<Opt
         Resolved::Found { node, .. } => server.descriptors.read(&*node, &share, &above).map(Some),
         Resolved::Missing { .. } => Ok::<_, Error>(None),
     };
-    Ok(context.work(read).await??)
+    Ok(context.on_pool(read).await??)
 }
 
 /// MxAc, where it was asked for (MS-SMB2 3.3.5.9.5). Who knows the file as it is gets nothing told.
 pub(super) async fn maximal(
     context: &Context,
     plan: &Plan,
-    base: &dyn Node,
+    base: &Arc<dyn Node>,
     path: &SharePath,
     known: &Metadata,
 ) -> Result<Option<Maximal>, Refusal> {
@@ -260,7 +287,7 @@ async fn overwrite(
     // What is there is freed. Of a stream it is not known how much that is.
     let freed = if whole_file { known.allocated.max(known.length) } else { u64::MAX };
     context
-        .work_on(freed.saturating_add(plan.allocation.unwrap_or(0)), move || {
+        .work_at(&*found.node, freed.saturating_add(plan.allocation.unwrap_or(0)), move || {
             node.set_length(0)?;
             if whole_file {
                 let attributes =

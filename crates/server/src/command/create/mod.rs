@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
-use store::{Error, Kind, Metadata, Node, Resolved, SharePath, Use};
+use store::{Error, Kind, Metadata, Node, Resolved, SharePath, Use, Waits};
 use wire::command::create::{CreateAction, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
 use wire::context::create::CreateContextsBuilder;
 use wire::ids::FileTime;
@@ -107,7 +107,7 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusa
                 bring_into_memory(&plan, &resolved);
                 Ok(resolved)
             };
-            context.work(work).await?
+            context.on_pool(work).await?
         }
         resolved => resolved,
     };
@@ -117,10 +117,12 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusa
     })
 }
 
-/// Asks for what the rest of a CREATE will look at without leaving its shard. What was not in memory is waited for here, on the pool; what
-/// cannot be had will be told then.
+/// Asks for what the rest of a CREATE will look at without leaving its shard, on a local disk. What was not in memory is waited for here, on
+/// the pool; what cannot be had will be told then.
 fn bring_into_memory(plan: &Plan, resolved: &Resolved) {
     match resolved {
+        // It has to be asked for on the pool all the same.
+        Resolved::Found { node, .. } | Resolved::Missing { parent: node, .. } if node.waits() == Waits::Always => {}
         Resolved::Found { node, .. } => {
             let _ = node.metadata();
             let _ = node.security();
@@ -268,13 +270,17 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: du
     let Opened { kept, node, stream, granted, maximal, action } = opened;
     let Kept { id, file, path, line, caching } = kept;
     let base = stream.as_ref().map_or(&node, |(base, _)| base);
-    let known = match attributes::of_node(&*node, &**base) {
+    let of_node = {
+        let base = Arc::clone(base);
+        move |node: &dyn Node| attributes::of_node(node, &*base)
+    };
+    let known = match context.look(&node, of_node).await.and_then(|known| Ok(known?)) {
         Ok(known) => known,
-        Err(error) => {
+        Err(refusal) => {
             let files = &context.server().files;
             let removal = files.leave(&file, id, false);
             files.removed(&file, &removal);
-            return Err(error.into());
+            return Err(refusal);
         }
     };
     let kind = node.kind();

@@ -8,7 +8,7 @@ use wire::fscc::FileAttributes;
 use wire::security::access::{APPEND_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use super::existing::{Asked, authorized, maximal};
+use super::existing::{Asked, authorized, maximal, read_ahead};
 use super::plan::Plan;
 use super::{Entered, Entrant, Opened, Step, check_trailing_separator};
 use crate::authorization::{GrantedAccess, Request, Way, authorize};
@@ -33,12 +33,14 @@ pub(super) async fn make(
     check_trailing_separator(plan, kind)?;
     context.require_writable()?;
     let above = path.parent().unwrap_or_default();
+    let of_parent = read_ahead(context, &parent, &above).await?;
+    let of_parent = || of_parent.clone().map_or_else(|| context.descriptor(&*parent, &above), Ok);
     let granted = authorize(&Request {
         user: &user,
         share_max: context.tree()?.access_max(),
         desired: plan.desired,
         deletes_on_close: plan.options.contains(CreateOptions::DELETE_ON_CLOSE),
-        way: Way::New { directory: &|| context.descriptor(&*parent, &above), kind },
+        way: Way::New { directory: &of_parent, kind },
     })?;
     if let Some(asked) = &plan.security {
         descriptors::check_asked(&user, asked)?;
@@ -52,9 +54,10 @@ pub(super) async fn make(
     let share = Arc::clone(&context.tree()?.share);
     let server = Arc::clone(context.server());
     let directory_identity = parent.identity();
+    let held = Arc::clone(&parent);
     let made = context
-        .work_on(plan.allocation.unwrap_or(0), move || {
-            let passed_on = server.descriptors.read(&*parent, &share, &above)?;
+        .work_at(&*parent, plan.allocation.unwrap_or(0), move || {
+            let passed_on = server.descriptors.read(&*held, &share, &above)?;
             let security = descriptors::of_new(&maker, passed_on, work_plan.security.as_ref(), kind)?;
             let archive = if directory { 0 } else { FileAttributes::ARCHIVE.0 };
             let attributes = work_plan.attributes | archive;
@@ -76,7 +79,8 @@ pub(super) async fn make(
     if plan.stream.is_some() {
         return make_stream(context, plan, node, path, Some(granted)).await;
     }
-    let maximal = maximal(context, plan, &*node, &path, &node.metadata()?).await?;
+    let known = context.look(&node, |node| node.metadata()).await??;
+    let maximal = maximal(context, plan, &node, &path, &known).await?;
     let access = granted.bits();
     let entrant = Entrant { node: &*node, stream: "", access, overwrites: false, path: &path, wanted: plan.wanted };
     let entered = match Entered::enter(context, plan, entrant).await {
@@ -106,16 +110,16 @@ pub(super) async fn make_stream(
     if plan.needs_existing() {
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
-    let known = base.metadata()?;
+    let known = context.look(&base, |base| base.metadata()).await??;
     let granted = match granted {
         Some(granted) => granted,
         None => {
             check_attributes(plan, &known)?;
-            authorized(context, Asked { implied: WRITE_DATA, ..Asked::by(plan) }, &*base, &path, &known).await?
+            authorized(context, Asked { implied: WRITE_DATA, ..Asked::by(plan) }, &base, &path, &known).await?
         }
     };
     context.require_writable()?;
-    let maximal = maximal(context, plan, &*base, &path, &known).await?;
+    let maximal = maximal(context, plan, &base, &path, &known).await?;
     let access = granted.bits();
     let entrant = Entrant { node: &*base, stream: name, access, overwrites: false, path: &path, wanted: plan.wanted };
     let entered = Entered::enter(context, plan, entrant).await?;
@@ -125,7 +129,7 @@ pub(super) async fn make_stream(
         let made = maker.create_stream(&stream);
         made.inspect(|_| server.files.watches.stream_made(&*store, &path, &stream))
     };
-    let node = match context.work(made).await? {
+    let node = match context.work_at(&*base, 0, made).await? {
         Err(Error::Exists) => return Ok(Step::Raced),
         made => made?,
     };

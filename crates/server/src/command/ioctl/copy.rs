@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use store::Waits;
 use wire::command::ioctl::IoctlRequest;
 use wire::fscc::ioctl::{Chunk, CopyChunks, CopyChunksResult};
 use wire::security::access::{APPEND_DATA, EXECUTE, READ_DATA, WRITE_DATA};
@@ -40,7 +41,7 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
         return Err(Status::INVALID_PARAMETER.into());
     }
     let Ok(chunks) = CopyChunks::decode(request.input) else { return Ok(limits()) };
-    let (target, file) = context.file()?;
+    let (target, _) = context.file()?;
     let source = source(context, &chunks)?;
     let Some(total_bytes) = total_bytes(&chunks) else { return Ok(limits()) };
     check_access(&source, target, kind)?;
@@ -51,6 +52,8 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
     let length_max = context.store()?.facts().file_length_max;
     let chunks = chunks.chunks().collect();
     let result = CopyChunksResult { chunks: 0, chunk_bytes: 0, total_bytes: 0 };
+    // The source may lie elsewhere than the target.
+    let is_here = source.file()?.node.waits() == Waits::Never;
     let mut copy = Copy { source, target: Arc::clone(target), chunks, length_max, result };
     let server = Arc::clone(context.server());
     let step = move || {
@@ -60,8 +63,8 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
         }
         step
     };
-    let (result, status) = context.work_in_steps(total_bytes, step).await?;
-    file.restore_frozen_times();
+    let (result, status) = context.work_in_steps(if is_here { total_bytes } else { u64::MAX }, step).await?;
+    context.restore_frozen_times().await?;
     notify::data_changed(context.server(), target);
     Ok(answer(status, &result))
 }

@@ -68,7 +68,7 @@ async fn run(context: &Context, asked: DuplicateExtents) -> Answered {
         })
         .await??;
     breaks::data_changed(context.server(), file);
-    file.restore_frozen_times();
+    context.restore_frozen_times().await?;
     notify::data_changed(context.server(), target);
     Ok(Answer::empty())
 }

@@ -31,7 +31,7 @@ pub(super) async fn set(context: &Context, request: &IoctlRequest<'_>) -> Answer
     };
     // A file that is no longer sparse gets all its space at once.
     context.work_on(if sparse { 0 } else { context.held_bytes()? }, work).await??;
-    file.restore_frozen_times();
+    context.restore_frozen_times().await?;
     Ok(Answer::empty())
 }
 

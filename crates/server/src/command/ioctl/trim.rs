@@ -60,7 +60,7 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
         }
     };
     context.work_in_steps(bytes, step).await??;
-    file.restore_frozen_times();
+    context.restore_frozen_times().await?;
     notify::data_changed(context.server(), open);
     let mut output = Vec::new();
     if room != 0 {

@@ -46,7 +46,7 @@ pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answe
         }
     };
     context.work_in_steps((end - start).min(context.held_bytes()?), step).await??;
-    file.restore_frozen_times();
+    context.restore_frozen_times().await?;
     notify::data_changed(context.server(), open);
     Ok(Answer::empty())
 }

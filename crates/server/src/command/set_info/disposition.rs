@@ -9,7 +9,7 @@ use wire::fscc::{FileAttributes, FileClass};
 use wire::security::access::{DELETE, WRITE_ATTRIBUTES};
 use wire::status::Status;
 
-use super::{Job, change, require_length};
+use super::{Job, change, change_by_name, require_length};
 use crate::breaks;
 use crate::context::Context;
 use crate::refusal::Refusal;
@@ -33,13 +33,17 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     if !flags.without(KNOWN).is_empty() {
         return Err(Status::NOT_SUPPORTED.into());
     }
-    let (open, _) = context.file()?;
+    let (open, file) = context.file()?;
     open.require(DELETE)?;
     context.require_writable()?;
     if flags.contains(DispositionFlags::DELETE) {
         breaks::before_change_of_name(context).await?;
     }
-    change(context, move |job| apply(job, flags)).await
+    match file.kind {
+        // Of a directory it is asked whether it is empty, and what its names lead to.
+        Kind::Directory => change_by_name(context, move |job| apply(job, flags)).await,
+        Kind::File | Kind::Stream => change(context, move |job| apply(job, flags)).await,
+    }
 }
 
 fn apply(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {

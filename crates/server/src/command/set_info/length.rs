@@ -53,15 +53,14 @@ fn allocate(file: &FileOpen, bytes: u64) -> Result<(), Error> {
 }
 
 /// FileValidDataLengthInformation: what was never written reads as zeros here whatever is claimed, so that nothing is left to do.
-pub(super) fn set_valid_data(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
+pub(super) async fn set_valid_data(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
     require_length(buffer, ValidDataLength::LENGTH)?;
     let length = ValidDataLength::decode(buffer)?.length;
     check(context, length)?;
     if !context.session()?.user.load().has_full_control() {
         return Err(Status::PRIVILEGE_NOT_HELD.into());
     }
-    let (_, file) = context.file()?;
-    if length > file.node.metadata()?.length { Err(Status::INVALID_PARAMETER.into()) } else { Ok(()) }
+    if length > context.length().await? { Err(Status::INVALID_PARAMETER.into()) } else { Ok(()) }
 }
 
 fn check(context: &Context, length: u64) -> Result<(), Refusal> {

@@ -6,7 +6,7 @@ use wire::status::Status;
 
 use super::place::Place;
 use super::rename::{BYTES_MIN, name};
-use super::{Job, change, require_length};
+use super::{Job, change_by_name, require_length};
 use crate::context::Context;
 use crate::refusal::Refusal;
 use crate::{attributes, breaks};
@@ -23,7 +23,7 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     let (name, flags) = (name(&asked)?, asked.flags);
     context.require_writable()?;
     breaks::before_change_of_name(context).await?;
-    change(context, move |job| link(job, &name, flags)).await
+    change_by_name(context, move |job| link(job, &name, flags)).await
 }
 
 fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {

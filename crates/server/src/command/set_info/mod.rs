@@ -78,7 +78,7 @@ async fn set_file(context: &Context, class: FileClass, buffer: &[u8]) -> Result<
         }
         FileClass::ALLOCATION => length::set_allocation(context, buffer).await,
         FileClass::END_OF_FILE => length::set_end_of_file(context, buffer).await,
-        FileClass::VALID_DATA_LENGTH => length::set_valid_data(context, buffer),
+        FileClass::VALID_DATA_LENGTH => length::set_valid_data(context, buffer).await,
         FileClass::FULL_EA => extended::set(context, buffer).await,
         FileClass::POSITION => Ok(set_position(file, buffer)?),
         FileClass::MODE => Ok(set_mode(file, buffer)?),
@@ -159,6 +159,21 @@ struct Job {
 }
 
 impl Job {
+    fn of(context: &Context) -> Result<Self, Refusal> {
+        Ok(Job {
+            server: Arc::clone(context.server()),
+            store: Arc::clone(context.store()?),
+            open: Arc::clone(context.open()?),
+            user: context.session()?.user.load_full(),
+        })
+    }
+
+    fn run(&self, change: impl FnOnce(&Job) -> Result<(), Refusal>) -> Result<(), Refusal> {
+        change(self)?;
+        self.file()?.restore_frozen_times();
+        Ok(())
+    }
+
     /// The file looks different in its directory.
     fn entry_changed(&self) -> Result<(), Status> {
         let file = self.file()?;
@@ -197,17 +212,15 @@ async fn change_of(
     bytes: u64,
     change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
 ) -> Result<(), Refusal> {
-    let job = Job {
-        server: Arc::clone(context.server()),
-        store: Arc::clone(context.store()?),
-        open: Arc::clone(context.open()?),
-        user: context.session()?.user.load_full(),
-    };
-    context
-        .work_on(bytes, move || {
-            change(&job)?;
-            job.file()?.restore_frozen_times();
-            Ok(())
-        })
-        .await?
+    let job = Job::of(context)?;
+    context.work_on(bytes, move || job.run(change)).await?
+}
+
+/// The same where names are followed, which may lead anywhere.
+async fn change_by_name(
+    context: &Context,
+    change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
+) -> Result<(), Refusal> {
+    let job = Job::of(context)?;
+    context.work_by_name(move || job.run(change)).await?
 }

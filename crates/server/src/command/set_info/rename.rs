@@ -9,7 +9,7 @@ use wire::security::access::DELETE;
 use wire::status::Status;
 
 use super::place::Place;
-use super::{Job, change, require_length, stream};
+use super::{Job, change_by_name, require_length, stream};
 use crate::caching::Operation;
 use crate::context::Context;
 use crate::open::FileOpen;
@@ -32,12 +32,9 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
         close_what_is_replaced(context, &name).await?;
     }
     close_what_is_below(context).await?;
-    change(
-        context,
-        move |job| {
-            if name.starts_with(':') { stream::rename(job, &name, flags) } else { rename(job, &name, flags) }
-        },
-    )
+    change_by_name(context, move |job| {
+        if name.starts_with(':') { stream::rename(job, &name, flags) } else { rename(job, &name, flags) }
+    })
     .await
 }
 
@@ -45,7 +42,7 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
 async fn close_what_is_replaced(context: &Context, name: &str) -> Result<(), Refusal> {
     let Ok(path) = SharePath::parse(name) else { return Ok(()) };
     let store = Arc::clone(context.store()?);
-    let resolved = context.work(move || store.resolve(&path, Use::Metadata)).await?;
+    let resolved = context.work_by_name(move || store.resolve(&path, Use::Metadata)).await?;
     let Ok(Resolved::Found { node, .. }) = resolved else { return Ok(()) };
     let (_, file) = context.file()?;
     match context.server().files.find(node.identity()) {
@@ -63,7 +60,7 @@ async fn close_what_is_below(context: &Context) -> Result<(), Refusal> {
         return Ok(());
     }
     let (server, store, held) = (Arc::clone(context.server()), Arc::clone(context.store()?), Arc::clone(open));
-    let below = context.work(move || -> Result<_, Status> {
+    let below = context.work_by_name(move || -> Result<_, Status> {
         let file = held.file()?;
         let path = file.path.lock().clone();
         Ok(server.files.opens_below(&store, &path, file.node.identity()))
