@@ -1,8 +1,9 @@
-"""The process that attacks: `python -m conformance.bench.bounds.attacker CASE`. It prints what it did, then `held`, and lets go of
-everything when its input ends."""
+"""The process that attacks: `python -m conformance.bench.bounds.attacker CASE`. It prints what it did, what it missed of what its case is named
+after, then `held`, and lets go of everything when its input ends."""
 
 import os
 import resource
+import select
 import selectors
 import socket
 import struct
@@ -17,6 +18,7 @@ NICENESS = 10
 # Not the one that others come from.
 ONE_ADDRESS = "127.10.0.1"
 MIB = 1 << 20
+SETTLING_SECONDS = 3
 
 
 class Attacker:
@@ -24,14 +26,27 @@ class Attacker:
 
     def __init__(self):
         self.kept = []
+        # What goes on while others measure, a little at a time.
+        self.meanwhile = None
         self._address = 0
+        self._network = 0
 
     def say(self, text):
         print(f"says {text}", flush=True)
 
+    def expect(self, happened, text):
+        """The case is no proof of anything where this has not happened."""
+        if not happened:
+            print(f"missed {text}", flush=True)
+
     def hold(self):
-        """All is as bad as it gets; wait until the measuring is over."""
+        """All is as bad as it gets; go on until the measuring is over."""
         print("held", flush=True)
+        while self.meanwhile and not select.select([sys.stdin], [], [], 0)[0]:
+            try:
+                self.meanwhile()
+            except (OSError, Closed):
+                continue
         sys.stdin.read()
 
     def keep(self, connection):
@@ -43,9 +58,24 @@ class Attacker:
         self._address += 1
         return f"127.{20 + self._address // 60000}.{self._address // 250 % 240}.{self._address % 250 + 1}"
 
-    def stranger(self, everywhere=True, seconds=20):
+    def network(self):
+        """An address that shares no /24 with another one."""
+        self._network += 1
+        return f"127.{20 + self._network // 250 % 230}.{self._network % 250}.1"
+
+    def stranger(self, everywhere=True, seconds=20, source=None):
         """A connection of somebody who has no account."""
-        return Raw(seconds=seconds, source=self.address() if everywhere else ONE_ADDRESS)
+        return Raw(seconds=seconds, source=source or (self.address() if everywhere else ONE_ADDRESS))
+
+    def let_go_of_ended(self):
+        """Forgets connections that the server has ended."""
+        self.kept = [connection for connection in self.kept if not has_ended(connection)]
+
+    def left(self):
+        """How many connections the server leaves when it has come to all that was sent."""
+        time.sleep(SETTLING_SECONDS)
+        self.let_go_of_ended()
+        return len(self.kept)
 
     def user(self, credits=0):
         """A signed-in connection with a tree, and as many credits as it can get."""
@@ -113,6 +143,20 @@ class Pushing:
             self._selector.unregister(key.fileobj)
 
 
+def has_ended(connection):
+    """True where the server has ended a connection of which no answers are expected any more."""
+    try:
+        connection.socket.setblocking(False)
+        while connection.socket.recv(64 << 10):
+            pass
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    connection.socket.close()
+    return True
+
+
 def framed(message, length=None):
     return struct.pack(">I", len(message) if length is None else length) + message
 
@@ -126,7 +170,7 @@ def main():
     try:
         all_cases()[sys.argv[1]].attack(attacker)
     except (OSError, Closed, AssertionError) as error:
-        attacker.say(f"ended by {type(error).__name__} {error}".strip())
+        attacker.expect(False, f"its end: {type(error).__name__} {error}".strip())
     attacker.hold()
 
 

@@ -21,6 +21,8 @@ class Case:
     on_tmpfs: bool = True           # where the share's files lie
     seconds: int = 90               # what the attack may take until it holds all that it wants to
     held_seconds: int = 4           # how long all is held before anybody looks
+    newcomers: int = 1              # how many sign in and work meanwhile, one after the other
+    newcomer_seconds: float = 5     # what each of them may take
     frozen: bool = False            # the share `FROZEN` lies on a file system of its own, which is frozen during the attack
 
 

@@ -1,5 +1,6 @@
 """Those who can connect and have no account."""
 
+import itertools
 import os
 import struct
 
@@ -10,10 +11,15 @@ from conformance.hostile.client import SESSION_SETUP, Closed, setup_body, wrappe
 
 SIGN_INS = 3000
 SILENT = 1000
-BEGUN_CONNECTIONS, BEGUN_EACH, TOKEN_BYTES = 40, 64, 64 << 10
-BEGUN_SMALL_CONNECTIONS = 300
+BEGUN_CONNECTIONS, BEGUN_EACH, TOKEN_BYTES = 300, 64, 1 << 10
 NAMES, NAME_CHARACTERS = 1500, 30_000
 HALF_FRAMES, FRAME_BYTES, HALF_BYTES = 1000, 8 * MIB, 4 * MIB
+# The longest frame that somebody may send who has not signed in.
+LATE_FRAME_BYTES = 64 + 24 + 65_535
+BEGUN_FRAMES, BEGUN_BYTES, FEW_NETWORKS = 3000, 17 << 10, 4
+# What most attempts are, where some may fail for what the server does against them.
+MOST = 0.9
+CONNECTS = 6000
 # A response as long as that of others; whatever the challenge, it is wrong.
 WRONG = bytes(16) + struct.pack("<BBHIQ", 1, 1, 0, 0, 0) + bytes(8) + bytes(4) + bytes(8)
 
@@ -47,6 +53,7 @@ def wrong_sign_ins(attacker, everywhere):
         except (OSError, Closed):
             continue
     attacker.say(f"{sent:,} wrong sign-ins")
+    attacker.expect(sent >= MOST * SIGN_INS, f"most sign-ins: {sent:,}")
 
 
 @case("sign-ins", f"{SIGN_INS:,} wrong sign-ins, their clients gone at once, from one address", STRANGERS, STRANGERS_MIB)
@@ -67,6 +74,7 @@ def silent(attacker, everywhere):
         except OSError:
             break
     attacker.say(f"{len(attacker.kept):,} connections")
+    attacker.expect(len(attacker.kept) == SILENT, f"most connections: {len(attacker.kept):,}")
 
 
 @case("silent", f"{SILENT:,} connections that say nothing, where the server may have 1,024 descriptors, from one address", STRANGERS,
@@ -81,30 +89,32 @@ def _(attacker):
     silent(attacker, everywhere=True)
 
 
-def begin_many(attacker, connections, each, length):
+def begin_many(attacker, length):
     legs = refused = 0
-    for _ in range(connections):
+    for _ in range(BEGUN_CONNECTIONS):
         try:
             stranger = attacker.keep(attacker.stranger())
             stranger.negotiate()
-            for _ in range(each):
+            for _ in range(BEGUN_EACH):
                 is_begun = bool(begun(stranger, length))
                 legs, refused = legs + is_begun, refused + (not is_begun)
         except (OSError, Closed):
             refused += 1
-    attacker.say(f"{legs:,} begun, {refused:,} refused or closed")
+    alive = attacker.left()
+    attacker.say(f"{legs:,} begun, {refused:,} refused or closed, {alive} connections left")
+    attacker.expect(legs >= MOST * BEGUN_CONNECTIONS * BEGUN_EACH, f"most sign-ins: {legs:,} begun")
+    attacker.expect(alive >= BEGUN_CONNECTIONS / 3, f"being let to hold them: {alive} connections left")
 
 
-@case("begun", f"{BEGUN_EACH} sign-ins begun with tokens of 64 KiB, on each of {BEGUN_CONNECTIONS} connections", STRANGERS, STRANGERS_MIB)
+@case("begun", f"{BEGUN_EACH} sign-ins begun with tokens of 1 KiB, on each of {BEGUN_CONNECTIONS} connections", STRANGERS, STRANGERS_MIB)
 def _(attacker):
-    # The token's length has 16 bits, and SPNEGO's own bytes belong to it.
-    begin_many(attacker, BEGUN_CONNECTIONS, BEGUN_EACH, TOKEN_BYTES - 256)
+    begin_many(attacker, TOKEN_BYTES)
 
 
-@case("begun-small", f"{BEGUN_EACH} sign-ins begun with tokens of 4 KiB, on each of {BEGUN_SMALL_CONNECTIONS} connections", STRANGERS,
+@case("begun-small", f"{BEGUN_EACH} sign-ins begun with tokens of 32 bytes, on each of {BEGUN_CONNECTIONS} connections", STRANGERS,
       STRANGERS_MIB)
 def _(attacker):
-    begin_many(attacker, BEGUN_SMALL_CONNECTIONS, BEGUN_EACH, 4096)
+    begin_many(attacker, 32)
 
 
 @case("names", f"wrong sign-ins with {NAMES:,} names of 90 KB", STRANGERS, STRANGERS_MIB)
@@ -121,6 +131,7 @@ def _(attacker):
         except (OSError, Closed):
             continue
     attacker.say(f"{sent:,} names")
+    attacker.expect(sent >= MOST * NAMES, f"most names: {sent:,}")
 
 
 def half_sent(attacker, after_negotiate, frame_bytes=FRAME_BYTES, sent_bytes=HALF_BYTES):
@@ -137,7 +148,10 @@ def half_sent(attacker, after_negotiate, frame_bytes=FRAME_BYTES, sent_bytes=HAL
         except (OSError, Closed):
             continue
     pushing.run(30)
-    attacker.say(f"{len(attacker.kept):,} connections, {pushing.sent / MIB:,.0f} MiB taken, {pushing.ended:,} ended by the server")
+    made, alive = len(attacker.kept), attacker.left()
+    attacker.say(f"{made:,} connections, {pushing.sent / MIB:,.0f} MiB taken, {made - alive:,} ended by the server")
+    attacker.expect(made >= MOST * HALF_FRAMES, f"most connections: {made:,}")
+    return alive
 
 
 @case("half-frames", f"{HALF_FRAMES:,} connections, each with half of a frame of 8 MiB", STRANGERS, STRANGERS_MIB)
@@ -150,6 +164,68 @@ def _(attacker):
     half_sent(attacker, after_negotiate=True)
 
 
-@case("late-frames", f"{HALF_FRAMES:,} connections, each with a frame of 128 KiB but for its last byte", STRANGERS, STRANGERS_MIB)
+@case("late-frames", f"{HALF_FRAMES:,} connections, each with a frame of 64 KiB but for its last byte", STRANGERS, STRANGERS_MIB)
 def _(attacker):
-    half_sent(attacker, after_negotiate=True, frame_bytes=128 << 10, sent_bytes=(128 << 10) - 1)
+    alive = half_sent(attacker, after_negotiate=True, frame_bytes=LATE_FRAME_BYTES, sent_bytes=LATE_FRAME_BYTES - 1)
+    attacker.expect(alive >= HALF_FRAMES / 3, f"being let to hold them: {alive} connections left")
+
+
+def begin_frames(attacker, source):
+    """Frames that begin and do not end, and more of them in place of those that the server ends."""
+    part = framed(b"\xfeSMB" + bytes(BEGUN_BYTES), LATE_FRAME_BYTES)
+
+    def begin():
+        attacker.keep(attacker.stranger(seconds=5, source=source())).send_bytes(part)
+
+    begun_frames = 0
+    for _ in range(BEGUN_FRAMES):
+        try:
+            begin()
+            begun_frames += 1
+        except (OSError, Closed):
+            continue
+    alive = attacker.left()
+    attacker.say(f"{begun_frames:,} frames begun, {alive:,} connections left")
+    attacker.expect(begun_frames >= MOST * BEGUN_FRAMES, f"most frames: {begun_frames:,}")
+    attacker.expect(alive >= BEGUN_FRAMES / 4, f"being let to hold them: {alive:,} connections left")
+
+    def go_on():
+        for _ in range(100):
+            begin()
+        attacker.let_go_of_ended()
+    attacker.meanwhile = go_on
+
+
+BEGUN_TITLE = f"{BEGUN_FRAMES:,} connections with 17 KiB of a frame of 64 KiB, others in place of those that end, "
+
+
+@case("begun-frames", BEGUN_TITLE + f"from {FEW_NETWORKS} networks", STRANGERS, STRANGERS_MIB, newcomers=5, newcomer_seconds=2)
+def _(attacker):
+    networks = itertools.cycle([attacker.network() for _ in range(FEW_NETWORKS)])
+    begin_frames(attacker, lambda: next(networks))
+
+
+@case("begun-frames-everywhere", BEGUN_TITLE + "each from another network", STRANGERS, STRANGERS_MIB, newcomers=5, newcomer_seconds=2)
+def _(attacker):
+    begin_frames(attacker, attacker.network)
+
+
+@case("connects-everywhere", "connections that say nothing, as fast as they come, each from another network", STRANGERS, STRANGERS_MIB,
+      newcomers=5, newcomer_seconds=2)
+def _(attacker):
+    made = 0
+    for _ in range(CONNECTS):
+        try:
+            attacker.keep(attacker.stranger(seconds=5, source=attacker.network()))
+            made += 1
+        except OSError:
+            continue
+    alive = attacker.left()
+    attacker.say(f"{made:,} connections, {alive:,} left")
+    attacker.expect(made >= MOST * CONNECTS and alive < made, f"more connections than there may be: {made:,}, {alive:,} left")
+
+    def go_on():
+        for _ in range(100):
+            attacker.keep(attacker.stranger(seconds=5, source=attacker.network()))
+        attacker.let_go_of_ended()
+    attacker.meanwhile = go_on

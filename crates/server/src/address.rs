@@ -1,6 +1,6 @@
 //! Where a client comes from, as far as it matters for what its address may do.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The network that a peer controls: one IPv4 address, or a /64 of IPv6, of which everybody has all addresses who has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +22,14 @@ impl AddressPrefix {
             Some(IpAddr::V4(_)) | None => None,
         }
     }
+
+    /// Those who are likely to be one: a /48 of IPv6, a /24 of IPv4.
+    pub(crate) fn neighbours(self) -> Self {
+        AddressPrefix(self.0.map(|address| match address {
+            IpAddr::V4(address) => IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << 8))),
+            IpAddr::V6(address) => IpAddr::V6(masked(address, 48)),
+        }))
+    }
 }
 
 fn masked(address: Ipv6Addr, bits: u32) -> Ipv6Addr {
@@ -42,5 +50,8 @@ mod tests {
         assert_ne!(prefix("[2001:db8:0:1::1]:1"), prefix("[2001:db8::1]:1"));
         assert_eq!(prefix("[2001:db8:0:1::1]:1").site(), prefix("[2001:db8::1]:1").site());
         assert_eq!(prefix("192.0.2.1:1").site(), None);
+        assert_eq!(prefix("192.0.2.1:1").neighbours(), prefix("192.0.2.255:1").neighbours());
+        assert_ne!(prefix("192.0.2.1:1").neighbours(), prefix("192.0.3.1:1").neighbours());
+        assert_eq!(prefix("[2001:db8:0:1::1]:1").neighbours(), prefix("[2001:db8::1]:1").neighbours());
     }
 }

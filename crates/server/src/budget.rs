@@ -16,6 +16,8 @@ const WOKEN_AT_ONCE: usize = 8;
 pub(crate) struct Budget {
     limit: u64,
     used: AtomicU64,
+    /// Units that are held above as long as this budget is there, whether or not they are used.
+    prepaid: u64,
     above: Option<Arc<Budget>>,
     waiting: AtomicUsize,
     waiters: Mutex<VecDeque<Weak<Waiter>>>,
@@ -38,17 +40,23 @@ pub(crate) struct Charge {
 impl Budget {
     /// A budget of `limit` units below no other.
     pub(crate) fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Budget::made(limit, None))
+        Arc::new(Budget::made(limit, 0, None))
     }
 
     /// A budget of `limit` units, each of which is charged to this one, too.
     pub(crate) fn below(self: &Arc<Self>, limit: u64) -> Arc<Self> {
-        Arc::new(Budget::made(limit, Some(Arc::clone(self))))
+        self.below_with(limit, 0)
     }
 
-    fn made(limit: u64, above: Option<Arc<Budget>>) -> Self {
+    /// The same, with `prepaid` units that are held above from the start, whatever the limit there: they never lack.
+    pub(crate) fn below_with(self: &Arc<Self>, limit: u64, prepaid: u64) -> Arc<Self> {
+        self.take_anyway(prepaid);
+        Arc::new(Budget::made(limit, prepaid, Some(Arc::clone(self))))
+    }
+
+    fn made(limit: u64, prepaid: u64, above: Option<Arc<Budget>>) -> Self {
         let (waiting, waiters) = (AtomicUsize::new(0), Mutex::default());
-        Budget { limit, used: AtomicU64::new(0), above, waiting, waiters }
+        Budget { limit, used: AtomicU64::new(0), prepaid, above, waiting, waiters }
     }
 
     /// Holds `units`; `None` where this budget or one above it has not so many left.
@@ -101,32 +109,46 @@ impl Budget {
         let most = self.limit.saturating_sub(leaving);
         let fits = |used: u64| used.checked_add(units).filter(|sum| *sum <= most);
         // Only the sum counts, and nothing else is read or written by it: no order is needed.
-        if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
-            return false;
+        let Ok(before) = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else { return false };
+        let Some(above) = &self.above else { return true };
+        let more = self.not_prepaid(before, units);
+        if more == 0 || above.take(more, leaving) {
+            return true;
         }
-        let taken = self.above.as_ref().is_none_or(|above| above.take(units, leaving));
-        if !taken {
-            self.used.fetch_sub(units, Ordering::Relaxed);
-        }
-        taken
+        // What others took and gave back meanwhile may have moved what is prepaid: the sum above is to fit again.
+        let less = self.take_off(units, Ordering::Relaxed);
+        above.take_anyway(more.saturating_sub(less));
+        above.give_back(less.saturating_sub(more));
+        false
     }
 
     fn take_anyway(&self, units: u64) {
-        self.used.fetch_add(units, Ordering::Relaxed);
+        let before = self.used.fetch_add(units, Ordering::Relaxed);
         if let Some(above) = &self.above {
-            above.take_anyway(units);
+            above.take_anyway(self.not_prepaid(before, units));
         }
     }
 
     fn give_back(&self, units: u64) {
         // Ordered with the look at who waits: who came before it is woken, who comes after it sees what was given back.
-        self.used.fetch_sub(units, Ordering::SeqCst);
+        let less = self.take_off(units, Ordering::SeqCst);
         if units > 0 && self.waiting.load(Ordering::SeqCst) > 0 {
             self.wake_some();
         }
         if let Some(above) = &self.above {
-            above.give_back(units);
+            above.give_back(less);
         }
+    }
+
+    /// Uses `units` less; gives how many less that are above.
+    fn take_off(&self, units: u64, order: Ordering) -> u64 {
+        let before = self.used.fetch_sub(units, order);
+        self.not_prepaid(before - units, units)
+    }
+
+    /// How many of `units` are held above that come on top of `used`.
+    fn not_prepaid(&self, used: u64, units: u64) -> u64 {
+        (used + units).saturating_sub(self.prepaid) - used.saturating_sub(self.prepaid)
     }
 
     fn wake_some(&self) {
@@ -143,6 +165,14 @@ impl Budget {
             woken += 1;
         }
         self.waiting.store(waiters.len(), Ordering::SeqCst);
+    }
+}
+
+impl Drop for Budget {
+    fn drop(&mut self) {
+        if let Some(above) = &self.above {
+            above.give_back(self.prepaid);
+        }
     }
 }
 
@@ -198,6 +228,28 @@ mod tests {
         let second = other.charge(2).unwrap();
         drop(first);
         assert_eq!((server.used(), one.used(), other.used()), (2, 0, 2));
+        drop(second);
+        assert_eq!(server.used(), 0);
+    }
+
+    #[test]
+    fn what_is_prepaid_never_lacks_and_is_held_as_long_as_the_budget_is_there() {
+        let server = Budget::new(10);
+        let (one, other) = (server.below_with(u64::MAX, 4), server.below_with(u64::MAX, 4));
+        assert_eq!(server.used(), 8);
+        let all = server.charge(2).unwrap();
+        let mut first = one.charge(3).unwrap();
+        assert!(!first.grow(2) && first.grow(1));
+        drop(all);
+        assert!(first.grow(2));
+        assert_eq!((server.used(), one.used()), (10, 6));
+        let second = other.charge(4).unwrap();
+        assert!(other.charge(1).is_none());
+        assert_eq!((server.used(), other.used()), (10, 4));
+        drop(first);
+        assert_eq!(server.used(), 8);
+        drop((one, other));
+        assert_eq!(server.used(), 4, "a charge keeps its budget");
         drop(second);
         assert_eq!(server.used(), 0);
     }

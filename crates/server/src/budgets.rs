@@ -11,8 +11,8 @@ use crate::capacity::Capacity;
 
 /// Bytes that all peers together make the server hold.
 const SERVER_BYTES: u64 = 2 << 30;
-/// Bytes that all who have not signed in make the server hold, beside what their connections themselves cost.
-const STRANGERS_BYTES: u64 = 32 << 20;
+/// Bytes that all who have not signed in make the server hold, their connections among them.
+const STRANGERS_BYTES: u64 = 52 << 20;
 /// Bytes that one user makes the server hold, whatever sessions and connections it has.
 const USER_BYTES: u64 = 192 << 20;
 /// Bytes of names that one user's listings hold: those that find no room go on without.

@@ -1,9 +1,11 @@
 //! What one user may have, and what it leaves to others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use store::{RamStore, Store};
-use tokio::task::LocalSet;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::{LocalSet, spawn_local};
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse};
@@ -16,6 +18,7 @@ use wire::status::Status;
 use crate::Shared;
 use crate::admin::{Admin, Signing, nt_hash};
 use crate::capacity::Capacity;
+use crate::inbox::FRAME_BYTES_MAX_UNKNOWN;
 use crate::testing::{OTHER_USER, Peer, Terms, server_of};
 
 const FEW: Capacity = Capacity { opens: 10, opens_of_user: 6, sessions_of_user: 4, ..FEW_DESCRIPTORS };
@@ -157,6 +160,56 @@ async fn begun_sign_ins_of_one_network_are_bounded_and_leave_room_for_others() {
             Peer::sign_in_as(&server, Terms { peer: "198.51.100.1:1", ..Terms::default() }).await;
             peers.drain(..).for_each(Peer::disconnect);
             assert_eq!(server.budgets.strangers().used(), 0);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn frames_that_many_networks_begin_leave_room_for_who_signs_in() {
+    let store: Arc<dyn Store> = Arc::new(RamStore::new(1 << 20));
+    let server = server_of(Signing::Required, store, Capacity::default());
+    LocalSet::new()
+        .run_until(async {
+            let (mut streams, mut ended) = (Vec::new(), 0);
+            let begun = [&65_000_u32.to_be_bytes()[..], b"\xfeSMB", &[0; 40 << 10]].concat();
+            for network in 0..25 {
+                for host in 0..100 {
+                    let from: &'static str = format!("203.0.{network}.{host}:1").leak();
+                    let peer = Peer::connect_as(&server, Terms { peer: from, ..Terms::default() });
+                    let (mut stream, far) = tokio::io::duplex(64 << 10);
+                    stream.write_all(&begun).await.unwrap();
+                    spawn_local(peer.connection.serve(far, Vec::new()));
+                    tokio::task::yield_now().await;
+                    streams.push(stream);
+                    let used = server.budgets.strangers().used();
+                    assert!(used <= server.budgets.strangers().limit(), "{used} bytes");
+                }
+                let from: &'static str = format!("198.51.{network}.1:1").leak();
+                Peer::sign_in_as(&server, Terms { peer: from, ..Terms::default() }).await;
+            }
+            let held = server.budgets.strangers().used();
+            for mut stream in streams {
+                ended += usize::from(stream.write_all(&[0]).await.is_err());
+            }
+            assert!(held > 44 << 20 && ended > 1_000, "{held} bytes are held, {ended} have ended");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn before_anybody_has_signed_in_no_frame_is_longer_than_a_token_may_make_it() {
+    let server = server();
+    LocalSet::new()
+        .run_until(async {
+            for (length, is_taken) in [(64 + 24 + 65_535, true), (FRAME_BYTES_MAX_UNKNOWN + 1, false)] {
+                let peer = Peer::connect_as(&server, Terms::default());
+                let (mut stream, far) = tokio::io::duplex(1 << 10);
+                stream.write_all(&(length as u32).to_be_bytes()).await.unwrap();
+                spawn_local(peer.connection.serve(far, Vec::new()));
+                let mut rest = Vec::new();
+                let ended = tokio::time::timeout(Duration::from_millis(10), stream.read_to_end(&mut rest)).await;
+                assert_eq!(ended.is_err(), is_taken, "{length}");
+            }
         })
         .await;
 }

@@ -316,6 +316,13 @@ impl Connection {
         self.stranger.borrow().is_some()
     }
 
+    /// A stranger has come one step further with signing in.
+    pub(crate) fn note_step(&self) {
+        if let Some(stranger) = &*self.stranger.borrow() {
+            stranger.step();
+        }
+    }
+
     /// True once what lived on it has ended: nothing may be added any more.
     pub(crate) fn is_gone(&self) -> bool {
         self.mailbox.is_closed()
@@ -502,7 +509,11 @@ impl Connection {
         }
         let mut outbox = self.outbox.borrow_mut();
         outbox.release(&self.buffers);
-        self.allowance.settle(inbox.uncharged_bytes() + outbox.uncharged_bytes())
+        let fits = self.allowance.settle(inbox.uncharged_bytes() + outbox.uncharged_bytes());
+        if let Some(stranger) = &*self.stranger.borrow() {
+            stranger.make_room();
+        }
+        fits
     }
 
     /// Somebody has signed in: the connection may send large frames, and is paid for by its user.

@@ -16,14 +16,16 @@ use crate::slice::Slice;
 /// What one receive takes when it starts a batch. A larger frame is then received to its end and no further, so that its bytes are
 /// never moved for the sake of the next.
 const RECEIVE_BYTES: usize = SMALL_BYTES;
-/// Before anybody has signed in nothing needs more.
-const FRAME_BYTES_MAX_UNKNOWN: usize = 128 << 10;
+/// Before anybody has signed in nothing needs more: a token has at most 65,535 bytes (MS-SMB2 2.2.5, SecurityBufferLength).
+pub(crate) const FRAME_BYTES_MAX_UNKNOWN: usize = 68 << 10;
 /// The length in front of each frame (MS-SMB2 2.1).
 const PREFIX: usize = 4;
 /// A frame of which no more than this has arrived is kept in a buffer of its size.
 const BEGINNING_BYTES: usize = 16 << 10;
 /// Such a buffer's size is a multiple of this.
 const BEGINNING_STEP: usize = 1 << 10;
+/// Before anybody has signed in the rest is kept in a buffer of its size, too, which is a multiple of this: few steps, as each is a copy.
+const STRANGERS_STEP: usize = 16 << 10;
 /// From this length on a frame that has to be kept takes its buffer along; below, it is copied.
 const KEPT_BYTES_MIN: usize = 64 << 10;
 
@@ -124,7 +126,8 @@ impl Inbox {
             self.move_to(buffers, buffers.lend(wanted), Some(charge));
             return true;
         }
-        if has > held && has >= SMALL_BYTES {
+        let is_fitted = !self.trusted && held >= BEGINNING_BYTES;
+        if has > held && (has >= SMALL_BYTES || is_fitted) {
             return true;
         }
         // The next size that has room.
@@ -168,9 +171,15 @@ impl Inbox {
     /// Has the beginning of a frame take no more than it needs. No frame that came out may be looked at after that.
     pub(crate) fn shrink(&mut self, buffers: &Buffers) {
         let held = self.filled - self.start;
-        let is_small = (1..=BEGINNING_BYTES).contains(&held);
-        if is_small && self.buffer.as_ref().is_some_and(|buffer| buffer.len() >= SMALL_BYTES) {
-            self.move_to(buffers, vec![0; held.next_multiple_of(BEGINNING_STEP)].into(), None);
+        let fitted = match held {
+            0 => return,
+            1..=BEGINNING_BYTES => held.next_multiple_of(BEGINNING_STEP),
+            _ if self.trusted => return,
+            _ => (held + 1).next_multiple_of(STRANGERS_STEP),
+        };
+        if fitted < SMALL_BYTES && self.buffer.as_ref().is_some_and(|buffer| buffer.len() >= SMALL_BYTES) {
+            let fits = if fitted > BEGINNING_BYTES { Buffer::new(fitted) } else { vec![0; fitted].into() };
+            self.move_to(buffers, fits, None);
         }
     }
 
@@ -345,6 +354,30 @@ mod tests {
         assert!(done.is_empty() && inboxes.iter().any(|inbox| inbox.filled > 1 << 20));
         drop(inboxes);
         assert_eq!(user.bytes.used(), 0);
+    }
+
+    #[test]
+    fn what_strangers_begin_holds_little_more_than_has_arrived_and_is_seldom_copied() {
+        let (buffers, budgets) = (Buffers::default(), Budgets::new(Default::default()));
+        let allowance = Allowance::new(budgets.strangers());
+        let (mut inbox, frame) = (Inbox::default(), framed(&[5; 65_000]));
+        let (mut copies, mut known) = (0, 0);
+        for (at, byte) in frame.iter().enumerate() {
+            let room = inbox.room(&buffers, &allowance).unwrap().unwrap();
+            room[0] = *byte;
+            inbox.received(1);
+            if at + 1 < frame.len() {
+                assert!(inbox.next_frame().unwrap().is_none());
+                inbox.shrink(&buffers);
+                assert!(inbox.uncharged_bytes() <= at + 1 + STRANGERS_STEP, "{at}");
+            }
+            let place = inbox.buffer().as_ptr() as usize;
+            copies += usize::from(at > BEGINNING_BYTES && place != known);
+            known = place;
+        }
+        assert!(copies <= 2 * 4, "{copies} copies");
+        let whole = inbox.next_frame().unwrap().unwrap();
+        assert_eq!(inbox.frame(whole), [5; 65_000]);
     }
 
     #[test]

@@ -229,12 +229,13 @@ async fn accept(Listener { socket, pacing }: Listener, doors: Doors, mut stopped
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     pacing.restore(&stream);
+                    doors.server.strangers.ready().await;
                     doors.place(stream);
                 }
                 Err(error) if is_of_connection(&error) => tracing::debug!(%error, "a connection was gone before it was accepted"),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted; are there descriptors left (ulimit -n)?");
-                    doors.server.strangers.end_oldest();
+                    doors.server.strangers.end_one();
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
             },

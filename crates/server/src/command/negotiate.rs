@@ -152,6 +152,7 @@ pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
     negotiation.hash(message);
     let body = response(&negotiation, dialect, &estate.settings, offered.as_ref())?;
     *connection.negotiation.borrow_mut() = negotiation;
+    connection.note_step();
     Ok(Reply::new(body))
 }
 

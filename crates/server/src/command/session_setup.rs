@@ -95,6 +95,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     match setup.step(request.security_buffer, &estate, server_challenge) {
         Ok(Step::Continue(token)) => {
             context.connection.setups.borrow_mut().insert(id, setup);
+            context.connection.note_step();
             Ok(Reply {
                 session: Some(id),
                 ..Reply::with_status(Status::MORE_PROCESSING_REQUIRED, body(SessionFlags::NONE, &token))
