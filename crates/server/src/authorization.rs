@@ -134,6 +134,18 @@ pub(crate) fn may_cache(user: &User, share_max: u32, granted: GrantedAccess, own
     Ok(may || own()?.grants(user, USES_DATA & share_max) != 0)
 }
 
+/// Whether an open that was `granted` something may keep others from reading: only who may write what they read has a reason to
+/// (MS-FSA 2.1.5.1.2).
+pub(crate) fn may_exclude_readers(
+    user: &User,
+    share_max: u32,
+    granted: GrantedAccess,
+    own: Read<'_>,
+) -> Result<bool, Refusal> {
+    let may = granted.has_any(WRITE_DATA) || user.has_full_control();
+    Ok(may || own()?.grants(user, WRITE_DATA & share_max) != 0)
+}
+
 /// What can be said before the file is looked for: nothing is granted that the share does not allow, and what goes with its open
 /// needs DELETE (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1 phase 1).
 pub(crate) fn check_share(share_max: u32, desired: u32, deletes_on_close: bool) -> Result<(), Status> {

@@ -560,6 +560,23 @@ async fn who_may_not_use_the_data_makes_nobody_wait() {
 }
 
 #[tokio::test]
+async fn who_may_not_write_keeps_nobody_from_reading() {
+    let (server, store) = realm();
+    make(&*store, "theirs", Kind::File, &allowing(user(), FILE_GENERIC_READ));
+    make(&*store, "mine", Kind::File, &allowing(user(), FILE_GENERIC_READ | WRITE_DATA));
+    let (mut peer, mut second) = (sign_in(&server, USER).await, sign_in(&server, USER).await);
+    for (path, expected) in [("theirs", Status::SUCCESS), ("mine", Status::SHARING_VIOLATION)] {
+        let alone = |request: &mut CreateRequest<'_>| {
+            request.desired_access = READ_DATA.into();
+            request.disposition = CreateDisposition::OPEN;
+            request.share_access = wire::command::create::ShareAccess::NONE;
+        };
+        assert_eq!(peer.create_edited(path, &[], alone).await.status(), Status::SUCCESS);
+        assert_eq!(open(&mut second, path, READ_DATA).await.err().unwrap_or_default(), expected, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn redundant_separators_are_passed_over() {
     let (server, _store) = realm();
     let mut peer = sign_in(&server, USER).await;

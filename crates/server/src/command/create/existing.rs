@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use store::{Changes, Error, Kind, Metadata, Node, Resolved, SharePath, Use, Waits};
-use wire::command::create::{CreateAction, CreateDisposition, CreateOptions};
+use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, ShareAccess};
 use wire::fscc::FileAttributes;
 use wire::security::access::{APPEND_DATA, DELETE, MAXIMUM_ALLOWED, WRITE_ATTRIBUTES, WRITE_DATA, WRITE_EA};
 use wire::status::Status;
@@ -12,7 +12,7 @@ use wire::status::Status;
 use super::contexts::Maximal;
 use super::plan::{GUARDED, Plan};
 use super::{Attempt, Entered, Entrant, Opened, Step, check_kind, check_trailing_separator};
-use crate::authorization::{Existing, GrantedAccess, Request, Way, authorize, may_cache};
+use crate::authorization::{Existing, GrantedAccess, Request, Way, authorize, may_cache, may_exclude_readers};
 use crate::caching::Wanted;
 use crate::context::Context;
 use crate::descriptors::Descriptor;
@@ -74,7 +74,8 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     let access = granted.bits() | overwrite_access(plan);
     let overwrites = plan.overwrites();
     let wanted = may_have(context, plan.wanted, granted, found.base(), &path).await?;
-    let entrant = Entrant { node: &*found.node, stream, access, overwrites, path: &path, wanted };
+    let share = shared(context, plan.share_access, granted, found.base(), &path).await?;
+    let entrant = Entrant { node: &*found.node, stream, access, share, overwrites, path: &path, wanted };
     let entered = match Entered::try_enter(context, plan, entrant)? {
         Attempt::Entered(entered) => entered,
         Attempt::Waits(wait) => {
@@ -208,6 +209,25 @@ async fn may_have(
     let user = context.session()?.user.load();
     let may = may_cache(&user, context.tree()?.access_max(), granted, &own)?;
     Ok(if may { wanted } else { Wanted::Nothing })
+}
+
+/// What an open of `base`, which stands at `path` and was `granted` something, shares with others where it wants to share what
+/// `asked` says (MS-SMB2 2.2.13).
+async fn shared(
+    context: &Context,
+    asked: u32,
+    granted: GrantedAccess,
+    base: &Arc<dyn Node>,
+    path: &SharePath,
+) -> Result<u32, Refusal> {
+    if asked & ShareAccess::READ.0 != 0 {
+        return Ok(asked);
+    }
+    let read = read_ahead(context, base, path).await?;
+    let own = || read.clone().map_or_else(|| context.descriptor(&**base, path), Ok);
+    let user = context.session()?.user.load();
+    let may = may_exclude_readers(&user, context.tree()?.access_max(), granted, &own)?;
+    Ok(if may { asked } else { asked | ShareAccess::READ.0 })
 }
 
 /// The descriptor of `node`, which the share has at `path`; waited for where it has to be.

@@ -179,6 +179,8 @@ struct Entrant<'a> {
     node: &'a dyn Node,
     stream: &'a str,
     access: u32,
+    /// What others may do meanwhile (MS-SMB2 2.2.13, ShareAccess).
+    share: u32,
     overwrites: bool,
     path: &'a SharePath,
     /// What it asks to cache and may.
@@ -204,7 +206,7 @@ impl<'a> Entered<'a> {
             open: id,
             stream: found.stream,
             access: found.access,
-            share: plan.share_access,
+            share: found.share,
             names: &path,
             store,
             line: &line,

@@ -82,7 +82,15 @@ pub(super) async fn make(
     let known = context.look(&node, |node| node.metadata()).await??;
     let maximal = maximal(context, plan, &node, &path, &known).await?;
     let access = granted.bits();
-    let entrant = Entrant { node: &*node, stream: "", access, overwrites: false, path: &path, wanted: plan.wanted };
+    let entrant = Entrant {
+        node: &*node,
+        stream: "",
+        access,
+        share: plan.share_access,
+        overwrites: false,
+        path: &path,
+        wanted: plan.wanted,
+    };
     let entered = match Entered::enter(context, plan, entrant).await {
         Err(refusal) if refusal.status == Status::DELETE_PENDING => return Ok(Step::Raced),
         entered => entered?,
@@ -121,7 +129,15 @@ pub(super) async fn make_stream(
     context.require_writable()?;
     let maximal = maximal(context, plan, &base, &path, &known).await?;
     let access = granted.bits();
-    let entrant = Entrant { node: &*base, stream: name, access, overwrites: false, path: &path, wanted: plan.wanted };
+    let entrant = Entrant {
+        node: &*base,
+        stream: name,
+        access,
+        share: plan.share_access,
+        overwrites: false,
+        path: &path,
+        wanted: plan.wanted,
+    };
     let entered = Entered::enter(context, plan, entrant).await?;
     let (maker, stream) = (Arc::clone(&base), name.to_owned());
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
