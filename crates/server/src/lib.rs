@@ -73,6 +73,8 @@ mod pool;
 mod proof;
 #[cfg(test)]
 mod proof_tests;
+#[cfg(test)]
+mod race_tests;
 mod refusal;
 mod session;
 mod shard;

@@ -195,13 +195,24 @@ pub struct Extent {
     pub length: u64,
 }
 
-/// What rename does when the new name is taken.
+/// What a rename or link does when the new name is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
     /// Fail with [`Error::Exists`].
     No,
-    /// Replace a file, never a directory.
+    /// Replace this file, never a directory: [`Error::Exists`] where another one has the name. For who has judged the file first.
+    Only(Identity),
+    /// Replace whatever file has the name, never a directory.
     Yes,
+}
+
+/// Where a name is to be: in a directory that is open, wherever that stands by now.
+#[derive(Clone, Copy)]
+pub struct Destination<'a> {
+    /// The directory, of the same store.
+    pub directory: &'a dyn Node,
+    /// The name in it.
+    pub name: &'a Name,
 }
 
 /// What never changes about a store while it is open.
@@ -292,20 +303,44 @@ pub trait Store: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Makes a file or directory, exclusively, opened for [`Use::ReadWrite`]: [`Error::Exists`] where the name is taken in any
-    /// case. The directory of `path` must exist.
-    fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error>;
+    /// The directory that has a path's last name, and that name. [`Error::Denied`] for the root, which has none.
+    fn directory_of(&self, path: &SharePath) -> Result<(Arc<dyn Node>, Name), Error> {
+        let (Some(above), Some(name)) = (path.parent(), path.name()) else { return Err(Error::Denied) };
+        match self.resolve(&above, Use::Metadata)? {
+            Resolved::Found { node, .. } if node.kind() == Kind::Directory => Ok((node, Name::new(name)?)),
+            Resolved::Found { .. } => Err(Error::NotDirectory),
+            Resolved::Missing { .. } => Err(Error::PathNotFound),
+        }
+    }
 
-    /// Gives the file or directory `from` the name `to`. `expected` is what the caller believes `from` to be;
-    /// [`Error::NotFound`] where it is something else by now. A change of case alone is a rename too. A directory does not move below itself:
-    /// [`Error::Denied`].
-    fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error>;
+    /// [`Node::create`] where a path leads now. Like the next three it is for who has judged no directory on the way: who has works in
+    /// the directory that was judged, which may stand elsewhere by now.
+    fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        let (directory, name) = self.directory_of(path)?;
+        directory.create(&name, new)
+    }
 
-    /// Gives the file `from` a second name `to`.
-    fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error>;
+    /// [`Node::rename`] by paths.
+    fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        let ((from, name), (to, new)) = (self.directory_of(from)?, self.directory_of(to)?);
+        from.rename(&name, expected, Destination { directory: &*to, name: &new }, replace)
+    }
 
-    /// Removes a name; the data goes with the last name and the last node. [`Error::NotEmpty`] for a directory with entries.
-    fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error>;
+    /// [`Node::link`] by paths.
+    fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
+        let ((from, name), (to, new)) = (self.directory_of(from)?, self.directory_of(to)?);
+        let (_, file) = from.child(&name, Use::Metadata)?.ok_or(Error::NotFound)?;
+        if file.identity() != expected {
+            return Err(Error::NotFound);
+        }
+        file.link(Destination { directory: &*to, name: &new }, replace)
+    }
+
+    /// [`Node::remove`] where a path leads now.
+    fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error> {
+        let (directory, name) = self.directory_of(path)?;
+        directory.remove(&name, expected)
+    }
 }
 
 /// An open file, directory or stream: it stays usable when its name is renamed or removed.
@@ -434,4 +469,43 @@ pub trait Node: Send + Sync + 'static {
 
     /// Metadata of a name in this directory; [`Error::NotFound`] where it has gone since.
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error>;
+
+    /// What has `name` in this directory, whatever its case, with its stored name; `None` where nothing has.
+    fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
+        let _ = (name, usage);
+        Err(Error::NotDirectory)
+    }
+
+    /// The same without waiting: [`Error::WouldBlock`] where the answer is not in memory.
+    fn try_child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
+        self.child(name, usage)
+    }
+
+    /// Makes a file or directory in this directory, exclusively, opened for [`Use::ReadWrite`]: [`Error::Exists`] where the name is
+    /// taken in any case.
+    fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        let _ = (name, new);
+        Err(Error::NotDirectory)
+    }
+
+    /// Gives what has `name` in this directory another name, there or in another directory. `expected` is what the caller believes it
+    /// to be; [`Error::NotFound`] where it is something else by now. A change of case alone is a rename too. A directory does not move
+    /// below itself: [`Error::Denied`].
+    fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
+        let _ = (name, expected, to, replace);
+        Err(Error::NotDirectory)
+    }
+
+    /// Gives this file one more name. [`Error::IsDirectory`] for a directory.
+    fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
+        let _ = (to, replace);
+        Err(Error::Unsupported)
+    }
+
+    /// Removes a name in this directory; the data goes with the last name and the last node. `expected` as with [`Node::rename`].
+    /// [`Error::NotEmpty`] for a directory with entries.
+    fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error> {
+        let _ = (name, expected);
+        Err(Error::NotDirectory)
+    }
 }

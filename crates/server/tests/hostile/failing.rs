@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use server::admin::Estate;
 use server::{Config, Server};
-use store::{Error, Facts, Identity, NewNode, Node, RamStore, Replace, Resolved, SharePath, Space, Store, Use};
+use store::{Error, Facts, RamStore, Resolved, SharePath, Space, Store, Use};
 use wire::codec::utf16_bytes;
 use wire::ids::Command;
 
@@ -45,22 +45,6 @@ impl Store for Failing {
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
         assert!(!is(path, "panic"), "a bug that a test asked for");
         if is(path, "hang") { Err(Error::WouldBlock) } else { self.disk.try_resolve(path, usage) }
-    }
-
-    fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
-        self.disk.create(path, new)
-    }
-
-    fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
-        self.disk.rename(from, to, expected, replace)
-    }
-
-    fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
-        self.disk.link(from, to, expected, replace)
-    }
-
-    fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error> {
-        self.disk.remove(path, expected)
     }
 }
 

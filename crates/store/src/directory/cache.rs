@@ -464,14 +464,13 @@ mod tests {
     use rustix::fs::{Mode, OFlags, open};
 
     use super::*;
-    use crate::SharePath;
     use crate::directory::file::Reach;
 
     const TICK: Duration = Duration::from_millis(20);
 
     fn folder(path: &std::path::Path) -> Folder {
         let fd = open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        Folder::new((fd, Reach::Read), Vec::new(), SharePath::root()).unwrap()
+        Folder::new((fd, Reach::Read)).unwrap()
     }
 
     fn find(cache: &Cache, folder: &Folder, name: &str) -> Option<Vec<u8>> {

@@ -13,16 +13,17 @@ use crate::directory::folder::Folder;
 use crate::directory::node::FileNode;
 use crate::directory::volume::Volume;
 use crate::directory::{metadata, security, walk};
-use crate::{Error, Kind, NewNode, Node, SharePath};
+use crate::{Error, Kind, Name, NewNode, Node};
 
 /// Whom the machine lets at new files and directories: security descriptors bind nobody who comes past the server.
 const FILE_MODE: Mode = Mode::from_bits_retain(0o600);
 const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o700);
 
 /// Makes a file or directory whose name is free in any case.
-pub(super) fn create(volume: &Arc<Volume>, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+    let volume = &directory.volume;
     volume.check_writable()?;
-    let (folder, wanted) = walk::parent(volume, path)?;
+    let (folder, wanted) = walk::wanted(directory, name)?;
     let mut held = volume.cache.hold(folder.identity);
     if held.find(&folder, &wanted, Wait::May)?.is_some() {
         return Err(Error::Exists);
@@ -34,7 +35,7 @@ pub(super) fn create(volume: &Arc<Volume>, path: &SharePath, new: NewNode<'_>) -
     }
     drop(held);
     made.map(FileNode::open).map_err(|error| match error {
-        Error::NotFound if folder.path.is_root() => Error::Gone,
+        Error::NotFound if folder.identity == volume.identity => Error::Gone,
         Error::NotFound => Error::PathNotFound,
         other => other,
     })

@@ -48,11 +48,33 @@ impl Fence {
     /// Opens a path of stored names, separated with `/`; empty for the root.
     pub(super) fn open(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { b".".as_slice() } else { path };
+        self.open_from(self.root.as_fd(), path, flags, ResolveFlags::empty(), wait)
+    }
+
+    /// Opens a stored name in an open directory. ELOOP for a symbolic link.
+    pub(super) fn open_in(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        flags: OFlags,
+        wait: Wait,
+    ) -> Result<OwnedFd, Errno> {
+        self.open_from(directory, name, flags, ResolveFlags::NO_SYMLINKS, wait)
+    }
+
+    fn open_from(
+        &self,
+        from: BorrowedFd<'_>,
+        path: &[u8],
+        flags: OFlags,
+        more: ResolveFlags,
+        wait: Wait,
+    ) -> Result<OwnedFd, Errno> {
         let mut flags = flags | OFlags::CLOEXEC;
         if !flags.contains(OFlags::PATH) {
             flags |= OFlags::NOCTTY | OFlags::NONBLOCK;
         }
-        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | more;
         match wait {
             Wait::May => {}
             Wait::OnRoot => resolve |= ResolveFlags::NO_XDEV,
@@ -61,7 +83,7 @@ impl Fence {
             Wait::Never => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
         }
         for _ in 0..TRIES_MAX {
-            match openat2(&self.root, path, flags, Mode::empty(), resolve) {
+            match openat2(from, path, flags, Mode::empty(), resolve) {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if wait != Wait::Never => {}
                 // Whoever may wait finds out whether it leads out of the share or to what is mounted there.

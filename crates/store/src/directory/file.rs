@@ -65,7 +65,7 @@ impl OpenFile {
     }
 
     /// Makes a node of a directory that names were looked up in.
-    pub(super) fn of_folder(volume: &Arc<Volume>, folder: Folder) -> Self {
+    pub(super) fn of_folder(volume: &Arc<Volume>, folder: Folder, dotted: bool) -> Self {
         let waits = volume.waits_of(&folder.fd, folder.mount);
         OpenFile {
             volume: Arc::clone(volume),
@@ -73,7 +73,7 @@ impl OpenFile {
             identity: folder.identity,
             waits,
             born: folder.born,
-            dotted: folder.path.name().is_some_and(|name| name.starts_with('.')),
+            dotted,
             fd: Descriptor::new(folder.fd, (waits, folder.identity.volume), false),
             reach: folder.reach,
             for_read: OnceLock::new(),

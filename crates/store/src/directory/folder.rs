@@ -1,13 +1,15 @@
 //! A directory of the share that names are looked up in.
 
+use std::ops::Deref;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, RawDir, SeekFrom, Statx, StatxFlags, seek, statx};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Statx, StatxFlags, openat, seek, statx};
 use rustix::io::Errno;
 
-use crate::directory::file::{Reach, born};
-use crate::{Identity, SharePath};
+use crate::directory::errno::{error, opening};
+use crate::directory::file::{OpenFile, Reach, born};
+use crate::{Error, Identity, Kind, SharePath};
 
 /// What one `getdents` fills.
 pub(super) const SCAN_BUFFER_BYTES: usize = 32 * 1024;
@@ -15,7 +17,7 @@ pub(super) const SCAN_BUFFER_BYTES: usize = 32 * 1024;
 /// How coarse the coarsest times of change are: FAT counts in two seconds.
 pub(super) const COARSE_TICK: Duration = Duration::from_millis(2500);
 
-/// An open directory with its path.
+/// An open directory.
 pub(super) struct Folder {
     pub(super) fd: OwnedFd,
     pub(super) reach: Reach,
@@ -25,9 +27,14 @@ pub(super) struct Folder {
     pub(super) stamp: Stamp,
     /// It still has a name.
     pub(super) exists: bool,
-    /// Its path in stored bytes, separated with `/`.
+}
+
+/// An open directory that a path led to.
+pub(super) struct Reached {
+    pub(super) folder: Folder,
+    /// The path in stored bytes, separated with `/`.
     pub(super) disk: Vec<u8>,
-    /// Its path as clients see it.
+    /// The path as clients see it.
     pub(super) path: SharePath,
 }
 
@@ -49,7 +56,7 @@ pub(super) struct Listed<'a> {
 
 impl Folder {
     /// Asks for the identity of an open directory.
-    pub(super) fn new((fd, reach): (OwnedFd, Reach), disk: Vec<u8>, path: SharePath) -> Result<Self, Errno> {
+    pub(super) fn new((fd, reach): (OwnedFd, Reach)) -> Result<Self, Errno> {
         let stat = stat(&fd)?;
         Ok(Folder {
             identity: identity(&stat),
@@ -59,16 +66,31 @@ impl Folder {
             exists: stat.stx_nlink > 0,
             fd,
             reach,
-            disk,
-            path,
         })
+    }
+
+    /// The directory of a node, by a descriptor of its own: to look names up moves a descriptor's position.
+    pub(super) fn of(directory: &OpenFile) -> Result<Self, Error> {
+        if directory.kind != Kind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        let open = |more| {
+            openat(directory.fd(), c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | more, Mode::empty())
+        };
+        let opened = match open(OFlags::empty()) {
+            Err(Errno::ACCESS) => open(OFlags::PATH).map(|fd| (fd, Reach::Path)),
+            answer => answer.map(|fd| (fd, Reach::Read)),
+        };
+        Folder::new(opened.map_err(opening)?).map_err(error)
     }
 
     /// The directory's times now.
     pub(super) fn stamp_now(&self) -> Result<Stamp, Errno> {
         Ok(Stamp::of(&stat(&self.fd)?))
     }
+}
 
+impl Reached {
     /// The path of a name in it, in stored bytes.
     pub(super) fn disk_path(&self, name: &[u8]) -> Vec<u8> {
         let mut path = Vec::with_capacity(self.disk.len() + 1 + name.len());
@@ -85,6 +107,14 @@ impl Folder {
         let mut path = self.path.clone();
         path.push(shown);
         path
+    }
+}
+
+impl Deref for Reached {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.folder
     }
 }
 

@@ -16,7 +16,7 @@ use rustix::io::{Errno, write};
 
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
-use crate::directory::folder::{Folder, Listed, each_name, file_type, stat_at};
+use crate::directory::folder::{Listed, Reached, each_name, file_type, stat_at};
 use crate::directory::names::{is_reserved, to_name};
 use crate::directory::volume::Volume;
 use crate::directory::{foreign_reader, walk};
@@ -136,7 +136,7 @@ impl Foreign {
     }
 
     /// Watches a directory for `wishes` too.
-    fn enter(&self, table: &mut Table, folder: &Folder, wishes: &[u64]) -> Result<(), Errno> {
+    fn enter(&self, table: &mut Table, folder: &Reached, wishes: &[u64]) -> Result<(), Errno> {
         if table.watched + wishes.len() > WATCHED_MAX {
             return Err(Errno::NOSPC);
         }
@@ -167,7 +167,7 @@ impl Foreign {
         }
     }
 
-    fn enter_below(&self, folder: Folder, wishes: &[u64], seen: &mut dyn FnMut(&Seen<'_>)) {
+    fn enter_below(&self, folder: Reached, wishes: &[u64], seen: &mut dyn FnMut(&Seen<'_>)) {
         let mut left = vec![folder];
         while let Some(folder) = left.pop() {
             let mut below = Vec::new();
@@ -242,7 +242,7 @@ pub(super) struct Seen<'a> {
     pub(super) kind: Kind,
 }
 
-fn shown(folder: &Folder, listed: &Listed<'_>) -> Option<(String, Kind)> {
+fn shown(folder: &Reached, listed: &Listed<'_>) -> Option<(String, Kind)> {
     let name = to_name(listed.name).filter(|name| !is_reserved(name.as_str()))?;
     let kind = match listed.kind {
         FileType::Unknown => file_type(&stat_at(&folder.fd, listed.name).ok()?),

@@ -53,10 +53,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use rustix::fs::fstatvfs;
 
-use crate::{
-    Error, Facts, Guard, Identity, Listener, NewNode, Node, Reach, Replace, Resolved, SharePath, Space, Store, Use,
-    Waits,
-};
+use crate::{Error, Facts, Guard, Identity, Listener, Reach, Resolved, SharePath, Space, Store, Use, Waits};
 use errno::error;
 use fence::Wait;
 use volume::Volume;
@@ -170,25 +167,5 @@ impl Store for DirectoryStore {
     fn watch(&self, path: &SharePath, reach: Reach, listener: Arc<dyn Listener>) -> Result<Option<Guard>, Error> {
         self.volume().may_wait("watch");
         foreign::watch(&self.volume(), path, reach, listener).map(Some)
-    }
-
-    fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
-        self.volume().may_wait("create");
-        create::create(&self.volume(), path, new)
-    }
-
-    fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
-        self.volume().may_wait("rename");
-        rename::rename(&self.volume(), from, to, expected, replace)
-    }
-
-    fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
-        self.volume().may_wait("link");
-        rename::link(&self.volume(), from, to, expected, replace)
-    }
-
-    fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error> {
-        self.volume().may_wait("remove");
-        remove::remove(&self.volume(), path, expected)
     }
 }

@@ -12,12 +12,13 @@ use rustix::io::Errno;
 
 use crate::copy::{Span, through_memory};
 use crate::directory::errno::error;
+use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::quota::{Growth, account};
-use crate::directory::{data, entries, extended, metadata, security, streams};
+use crate::directory::{create, data, entries, extended, metadata, remove, rename, security, streams, walk};
 use crate::{
-    Changes, ChooseOffset, Cursor, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace,
-    StreamEntry, Take, Use, Waits,
+    Changes, ChooseOffset, Cursor, Destination, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, NewNode,
+    Node, Replace, StreamEntry, Take, Use, Waits,
 };
 
 /// A byte in so many is looked for to tell whether a range is in memory: files are read ahead, and leave memory, in pieces about as
@@ -110,6 +111,11 @@ pub(super) fn sync(file: &OpenFile) -> Result<(), Error> {
         Some(fd) => fsync(fd).map_err(error),
         None => Ok(()),
     }
+}
+
+/// What a node of another store is not.
+fn of_store(node: &dyn Node) -> Result<&OpenFile, Error> {
+    node.as_any().downcast_ref::<FileNode>().map(|node| &node.file).ok_or(Error::CrossVolume)
 }
 
 impl Node for FileNode {
@@ -296,5 +302,38 @@ impl Node for FileNode {
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
         self.file.may_wait("entry_metadata");
         entries::metadata(&self.file, name)
+    }
+
+    fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
+        self.file.may_wait("child");
+        walk::child(&self.file, name, usage)
+    }
+
+    fn try_child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
+        match self.file.waits {
+            Waits::Never => walk::try_child(&self.file, name, usage, Wait::OnRoot),
+            Waits::ForData => walk::try_child(&self.file, name, usage, Wait::Never),
+            Waits::Always => Err(Error::WouldBlock),
+        }
+    }
+
+    fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        self.file.may_wait("create");
+        create::create(&self.file, name, new)
+    }
+
+    fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
+        self.file.may_wait("rename");
+        rename::rename((&self.file, name), (of_store(to.directory)?, to.name), expected, replace)
+    }
+
+    fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
+        self.file.may_wait("link");
+        rename::link(&self.file, (of_store(to.directory)?, to.name), replace)
+    }
+
+    fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error> {
+        self.file.may_wait("remove");
+        remove::remove(&self.file, name, expected)
     }
 }

@@ -9,17 +9,19 @@ use rustix::io::Errno;
 use crate::directory::cache::Did;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
+use crate::directory::file::OpenFile;
 use crate::directory::folder::Folder;
 use crate::directory::keep::{Place, Subject};
 use crate::directory::volume::Volume;
 use crate::directory::walk::{self, Named};
 use crate::directory::{cache::Held, names::Wanted, side, streams};
-use crate::{Error, Identity, SharePath};
+use crate::{Error, Identity, Name};
 
 /// Removes a name.
-pub(super) fn remove(volume: &Arc<Volume>, path: &SharePath, expected: Identity) -> Result<(), Error> {
+pub(super) fn remove(directory: &OpenFile, name: &Name, expected: Identity) -> Result<(), Error> {
+    let volume = &directory.volume;
     volume.check_writable()?;
-    let (folder, wanted) = walk::parent(volume, path)?;
+    let (folder, wanted) = walk::wanted(directory, name)?;
     let mut held = volume.cache.hold(folder.identity);
     let (disk, named) = stored(volume, &mut held, &folder, &wanted)?;
     if named.identity != expected {
@@ -51,7 +53,7 @@ pub(super) fn stored(
     match walk::named(volume, folder, &wanted.disk) {
         Ok(named) => Ok((wanted.disk.clone(), named)),
         Err(Error::NotFound) => {
-            if !folder.exists && folder.path.is_root() {
+            if !folder.exists && folder.identity == volume.identity {
                 return Err(Error::Gone);
             }
             let disk = held.find(folder, wanted, Wait::May)?.ok_or(Error::NotFound)?;

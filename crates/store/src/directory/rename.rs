@@ -6,100 +6,87 @@
 
 use std::sync::Arc;
 
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
-use rustix::fs::{AtFlags, CWD, FileType, OFlags, RenameFlags, linkat, renameat, renameat_with, unlinkat};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{AtFlags, FileType, RenameFlags, linkat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
 use crate::directory::cache::{Did, Held};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
+use crate::directory::file::OpenFile;
 use crate::directory::folder::{Folder, stat_at};
 use crate::directory::keep::Subject;
 use crate::directory::names::{DRAFT, Wanted};
-use crate::directory::volume::Volume;
+use crate::directory::volume::{self, Volume};
 use crate::directory::walk::{self, Named};
 use crate::directory::{remove, side, streams};
-use crate::{Error, Identity, Replace, SharePath};
+use crate::{Error, Identity, Kind, Name, Replace};
 
-/// Gives `from` the name `to`.
+/// Gives what has `name` in `directory` the name `new` in `target`.
 pub(super) fn rename(
-    volume: &Arc<Volume>,
-    from: &SharePath,
-    to: &SharePath,
+    (directory, name): (&OpenFile, &Name),
+    (target, new): (&OpenFile, &Name),
     expected: Identity,
     replace: Replace,
 ) -> Result<(), Error> {
-    volume.check_writable()?;
-    let (from_folder, from_wanted) = walk::parent(volume, from)?;
-    let (to_folder, wanted) = walk::parent(volume, to)?;
-    check_same_volume(&from_folder, &to_folder)?;
-    let mut held = volume.cache.hold_both(from_folder.identity, to_folder.identity);
-    let (disk, named) = remove::stored(volume, &mut held, &from_folder, &from_wanted)?;
+    let volume = volume_of(directory, target)?;
+    let (from, from_wanted) = walk::wanted(directory, name)?;
+    let (to, wanted) = walk::wanted(target, new)?;
+    check_same_volume(from.identity, to.identity)?;
+    let mut held = volume.cache.hold_both(from.identity, to.identity);
+    let (disk, named) = remove::stored(volume, &mut held, &from, &from_wanted)?;
     if named.identity != expected {
         return Err(Error::NotFound);
     }
-    let same_folder = from_folder.identity == to_folder.identity;
-    let taken = held.find(&to_folder, &wanted, Wait::May)?.filter(|taken| !(same_folder && *taken == disk));
-    let valid = held.is_valid(&from_folder)?;
-    let moving = Moving { volume, from: &from_folder, disk: &disk, named: &named, to: &to_folder, wanted: &wanted };
+    let same_folder = from.identity == to.identity;
+    let taken = held.find(&to, &wanted, Wait::May)?.filter(|taken| !(same_folder && *taken == disk));
+    let valid = held.is_valid(&from)?;
+    let moving = Moving { from: &from, disk: &disk, place: Place { volume, to: &to, wanted: &wanted }, named: &named };
     let moved = match &taken {
-        Some(_) | None if moving.is_into_itself() => return Err(Error::Denied),
         None => moving.to_free_name(),
         Some(taken) => moving.over(taken, replace),
     };
     if moved.is_err() || !valid {
-        held.forget(from_folder.identity);
-        held.forget(to_folder.identity);
+        held.forget(from.identity);
+        held.forget(to.identity);
         return moved;
     }
-    held.note(&from_folder, &Did::Removed(&disk));
-    note_made(&mut held, &to_folder, taken.as_deref(), &wanted);
+    held.note(&from, &Did::Removed(&disk));
+    note_made(&mut held, &to, taken.as_deref(), &wanted);
     Ok(())
 }
 
-/// Gives the file `from` a second name `to`.
-pub(super) fn link(
-    volume: &Arc<Volume>,
-    from: &SharePath,
-    to: &SharePath,
-    expected: Identity,
-    replace: Replace,
-) -> Result<(), Error> {
-    volume.check_writable()?;
-    let (from_folder, from_wanted) = walk::parent(volume, from)?;
-    let (to_folder, wanted) = walk::parent(volume, to)?;
-    check_same_volume(&from_folder, &to_folder)?;
-    let mut held = volume.cache.hold_both(from_folder.identity, to_folder.identity);
-    let (disk, named) = remove::stored(volume, &mut held, &from_folder, &from_wanted)?;
-    if named.identity != expected {
-        return Err(Error::NotFound);
-    }
-    if named.kind == FileType::Directory {
+/// Gives an open file the name `new` in `target`, too.
+pub(super) fn link(file: &OpenFile, (target, new): (&OpenFile, &Name), replace: Replace) -> Result<(), Error> {
+    let volume = volume_of(file, target)?;
+    if file.kind == Kind::Directory {
         return Err(Error::IsDirectory);
     }
-    let taken = held.find(&to_folder, &wanted, Wait::May)?;
-    let linking = Moving { volume, from: &from_folder, disk: &disk, named: &named, to: &to_folder, wanted: &wanted };
+    let (to, wanted) = walk::wanted(target, new)?;
+    check_same_volume(file.identity, to.identity)?;
+    let mut held = volume.cache.hold(to.identity);
+    let taken = held.find(&to, &wanted, Wait::May)?;
+    let linking = Linking { file, place: Place { volume, to: &to, wanted: &wanted } };
     let linked = match &taken {
-        None => linking.link_to(to_folder.fd.as_fd(), &wanted.disk).map_err(error),
-        Some(taken) => linking.link_over(taken, replace),
+        None => linking.link_to(to.fd.as_fd(), &wanted.disk).map_err(error),
+        Some(taken) => linking.over(taken, replace),
     };
     match linked {
-        Ok(()) => note_made(&mut held, &to_folder, taken.as_deref(), &wanted),
-        Err(_) => held.forget(to_folder.identity),
+        Ok(()) => note_made(&mut held, &to, taken.as_deref(), &wanted),
+        Err(_) => held.forget(to.identity),
     }
     linked
 }
 
 /// Names do not move between file systems. Said before both directories are held: one that hangs keeps nobody out of the other.
-fn check_same_volume(from: &Folder, to: &Folder) -> Result<(), Error> {
-    if from.identity.volume == to.identity.volume { Ok(()) } else { Err(Error::CrossVolume) }
+fn check_same_volume(from: Identity, to: Identity) -> Result<(), Error> {
+    if from.volume == to.volume { Ok(()) } else { Err(Error::CrossVolume) }
 }
 
-/// Links what a symbolic link leads to.
-fn link_target(volume: &Volume, path: &[u8], to: BorrowedFd<'_>, to_disk: &[u8]) -> Result<(), Errno> {
-    let target = volume.fence.open(path, OFlags::PATH, Wait::May)?;
-    let path = format!("/proc/self/fd/{}", target.as_raw_fd());
-    linkat(CWD, path, to, to_disk, AtFlags::SYMLINK_FOLLOW)
+/// The volume of both.
+fn volume_of<'a>(one: &'a OpenFile, other: &OpenFile) -> Result<&'a Arc<Volume>, Error> {
+    one.volume.check_writable()?;
+    if Arc::ptr_eq(&one.volume, &other.volume) { Ok(&one.volume) } else { Err(Error::CrossVolume) }
 }
 
 fn note_made(held: &mut Held<'_>, folder: &Folder, replaced: Option<&[u8]>, wanted: &Wanted) {
@@ -112,56 +99,74 @@ fn note_made(held: &mut Held<'_>, folder: &Folder, replaced: Option<&[u8]>, want
 fn check_replaceable(target: &Named, replace: Replace) -> Result<(), Error> {
     match (replace, target.kind) {
         (Replace::No, _) => Err(Error::Exists),
-        (Replace::Yes, FileType::RegularFile | FileType::Symlink) => Ok(()),
-        (Replace::Yes, _) => Err(Error::Denied),
+        (Replace::Only(file), _) if file != target.identity => Err(Error::Exists),
+        (Replace::Only(_) | Replace::Yes, FileType::RegularFile | FileType::Symlink) => Ok(()),
+        (Replace::Only(_) | Replace::Yes, _) => Err(Error::Denied),
     }
+}
+
+/// Where a name is to be.
+struct Place<'a> {
+    volume: &'a Arc<Volume>,
+    to: &'a Folder,
+    wanted: &'a Wanted,
 }
 
 /// A rename under way.
 struct Moving<'a> {
-    volume: &'a Arc<Volume>,
     from: &'a Folder,
     disk: &'a [u8],
     named: &'a Named,
-    to: &'a Folder,
-    wanted: &'a Wanted,
+    place: Place<'a>,
+}
+
+/// One more name on its way to a file.
+struct Linking<'a> {
+    file: &'a OpenFile,
+    place: Place<'a>,
+}
+
+/// What goes with a file that loses a name.
+struct Lost<'a> {
+    subject: Subject<'a>,
+    sides: Vec<side::Id>,
+    target: Named,
 }
 
 impl Moving<'_> {
     /// To a name that nothing has, but perhaps another program by now.
     fn to_free_name(&self) -> Result<(), Error> {
-        let same_folder = self.from.identity == self.to.identity;
-        if same_folder && self.disk == self.wanted.disk {
+        let Place { to, wanted, .. } = self.place;
+        if self.from.identity == to.identity && self.disk == wanted.disk {
             return Ok(());
         }
-        rename_to_free_name(&self.from.fd, self.disk, &self.to.fd, &self.wanted.disk).map_err(moving)
+        rename_to_free_name(&self.from.fd, self.disk, &to.fd, &wanted.disk).map_err(moving)
     }
 
     /// Over a name that is taken, in whatever case. Whatever fails, what has the name is not lost.
     fn over(&self, taken: &[u8], replace: Replace) -> Result<(), Error> {
-        let target = walk::named(self.volume, self.to, taken)?;
+        let to = self.place.to;
+        let target = walk::named(self.place.volume, to, taken)?;
         let is_own = target.own == self.named.own;
         check_replaceable(&target, if is_own { Replace::Yes } else { replace })?;
         if is_own && self.named.links > 1 {
             // Both are names of one file: the one that is left has to be spelled as asked.
-            self.spell(taken)?;
+            self.place.spell(taken)?;
             return unlinkat(&self.from.fd, self.disk, AtFlags::empty()).map_err(error);
         }
-        let subject = remove::subject(self.volume, self.to, taken, &target);
-        let last = remove::is_last(&target);
-        let sides = if last { streams::sides(&subject).unwrap_or_default() } else { Vec::new() };
+        let lost = self.place.about_to_lose(taken, target);
         if self.named.kind == FileType::Directory {
             self.directory_over_file(taken)?;
         } else {
-            renameat(&self.from.fd, self.disk, &self.to.fd, taken).map_err(moving)?;
+            renameat(&self.from.fd, self.disk, &to.fd, taken).map_err(moving)?;
         }
-        self.replaced(taken, last.then_some((&subject, sides.as_slice(), &target)));
+        self.place.replaced(taken, lost);
         Ok(())
     }
 
     /// A directory takes no file's place in one step: they change places, and then the file goes.
     fn directory_over_file(&self, taken: &[u8]) -> Result<(), Error> {
-        let exchange = || renameat_with(&self.from.fd, self.disk, &self.to.fd, taken, RenameFlags::EXCHANGE);
+        let exchange = || renameat_with(&self.from.fd, self.disk, &self.place.to.fd, taken, RenameFlags::EXCHANGE);
         match exchange() {
             Err(Errno::INVAL) if !self.is_into_itself() => return self.directory_over_file_aside(taken),
             answer => answer.map_err(moving)?,
@@ -174,38 +179,41 @@ impl Moving<'_> {
 
     /// The same where the file system cannot exchange names: the file stands aside meanwhile.
     fn directory_over_file_aside(&self, taken: &[u8]) -> Result<(), Error> {
-        let draft = draft_name()?;
-        renameat(&self.to.fd, taken, &self.to.fd, &draft).map_err(error)?;
-        let moved = rename_to_free_name(&self.from.fd, self.disk, &self.to.fd, taken);
+        let (draft, to) = (draft_name()?, self.place.to);
+        renameat(&to.fd, taken, &to.fd, &draft).map_err(error)?;
+        let moved = rename_to_free_name(&self.from.fd, self.disk, &to.fd, taken);
         if moved.is_err() {
-            rename_to_free_name(&self.to.fd, draft.as_bytes(), &self.to.fd, taken).map_err(error)?;
+            rename_to_free_name(&to.fd, draft.as_bytes(), &to.fd, taken).map_err(error)?;
         }
         moved.map_err(moving)?;
-        unlinkat(&self.to.fd, &draft, AtFlags::empty()).map_err(error)
+        unlinkat(&to.fd, &draft, AtFlags::empty()).map_err(error)
     }
 
-    /// Gives the file a further name over one that is taken. Whatever fails, what has the name is not lost.
-    fn link_over(&self, taken: &[u8], replace: Replace) -> Result<(), Error> {
-        let target = walk::named(self.volume, self.to, taken)?;
+    /// The kernel says the same of that and of what the file system cannot do.
+    fn is_into_itself(&self) -> bool {
+        volume::outwards(self.place.to.fd.as_fd()).contains(&self.named.own)
+    }
+}
+
+impl Linking<'_> {
+    /// Over a name that is taken. Whatever fails, what has the name is not lost.
+    fn over(&self, taken: &[u8], replace: Replace) -> Result<(), Error> {
+        let Place { volume, to, .. } = self.place;
+        let target = walk::named(volume, to, taken)?;
         check_replaceable(&target, replace)?;
-        if target.own == self.named.own {
-            return self.spell(taken);
+        if target.own == self.file.identity {
+            return self.place.spell(taken);
         }
-        let subject = remove::subject(self.volume, self.to, taken, &target);
-        let last = remove::is_last(&target);
-        let sides = if last { streams::sides(&subject).unwrap_or_default() } else { Vec::new() };
-        let side = if self.to.identity.volume == self.volume.identity.volume {
-            side::folder(self.volume, true).ok().flatten()
-        } else {
-            None
-        };
+        let lost = self.place.about_to_lose(taken, target);
+        let is_beside = to.identity.volume == volume.identity.volume;
+        let side = if is_beside { side::folder(volume, true).ok().flatten() } else { None };
         // Beside the share's files a link that a crash leaves behind is in nobody's way.
         let aside = side.as_ref().map(|side| self.link_through(side.as_fd(), taken));
         match aside {
-            Some(Err(Error::CrossVolume)) | None => self.link_through(self.to.fd.as_fd(), taken)?,
+            Some(Err(Error::CrossVolume)) | None => self.link_through(to.fd.as_fd(), taken)?,
             Some(answer) => answer?,
         }
-        self.replaced(taken, last.then_some((&subject, sides.as_slice(), &target)));
+        self.place.replaced(taken, lost);
         Ok(())
     }
 
@@ -213,40 +221,43 @@ impl Moving<'_> {
     fn link_through(&self, folder: BorrowedFd<'_>, taken: &[u8]) -> Result<(), Error> {
         let draft = draft_name()?;
         self.link_to(folder, draft.as_bytes()).map_err(error)?;
-        renameat(folder, &draft, &self.to.fd, taken).map_err(|errno| {
+        renameat(folder, &draft, &self.place.to.fd, taken).map_err(|errno| {
             let _ = unlinkat(folder, &draft, AtFlags::empty());
             error(errno)
         })
     }
 
     fn link_to(&self, folder: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
-        if self.named.kind == FileType::Symlink {
-            link_target(self.volume, &self.from.disk_path(self.disk), folder, name)
-        } else {
-            linkat(&self.from.fd, self.disk, folder, name, AtFlags::empty())
-        }
+        self.place.volume.link(self.file.fd(), folder, name)
+    }
+}
+
+impl<'a> Place<'a> {
+    /// Looks at what goes when `taken` is replaced, while it can be found.
+    fn about_to_lose(&self, taken: &[u8], target: Named) -> Option<Lost<'a>> {
+        let is_last = remove::is_last(&target);
+        is_last.then(|| {
+            let subject = remove::subject(self.volume, self.to, taken, &target);
+            let sides = streams::sides(&subject).unwrap_or_default();
+            Lost { subject, sides, target }
+        })
     }
 
     /// Another file had the name `taken`, and perhaps `lost` its last one. It is spelled as it was asked for, where that can be: in
     /// its old spelling it is found as well.
-    fn replaced(&self, taken: &[u8], lost: Option<(&Subject<'_>, &[side::Id], &Named)>) {
-        if let Some((subject, sides, target)) = lost {
-            remove::bury(self.volume, subject, sides, target);
+    fn replaced(&self, taken: &[u8], lost: Option<Lost<'_>>) {
+        if let Some(Lost { subject, sides, target }) = lost {
+            remove::bury(self.volume, &subject, &sides, &target);
         }
         let _ = self.spell(taken);
     }
 
-    /// Spells a name in the new directory as it was asked for.
+    /// Spells a name in the directory as it was asked for.
     fn spell(&self, taken: &[u8]) -> Result<(), Error> {
         if taken == self.wanted.disk {
             return Ok(());
         }
         rename_to_free_name(&self.to.fd, taken, &self.to.fd, &self.wanted.disk).map_err(moving)
-    }
-
-    fn is_into_itself(&self) -> bool {
-        let own = self.from.disk_path(self.disk);
-        self.to.disk.strip_prefix(own.as_slice()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fgetxattr, fstatfs, fstatvfs, open, openat, readlinkat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, StatVfsMountFlags, fgetxattr, fstatfs, fstatvfs, linkat, open, openat, readlinkat,
+};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
@@ -150,21 +152,18 @@ impl Volume {
         }
     }
 
+    /// Gives an open file one more name.
+    pub(super) fn link(&self, file: BorrowedFd<'_>, folder: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+        match &self.proc {
+            Some(proc) => linkat(proc, DecInt::from_fd(file), folder, name, AtFlags::SYMLINK_FOLLOW),
+            // For this one has to be root.
+            None => linkat(file, c"", folder, name, AtFlags::EMPTY_PATH),
+        }
+    }
+
     /// The root and the directories that it lies in, outwards.
     pub(super) fn above(&self) -> Vec<Identity> {
-        let mut found = vec![self.identity];
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut above = openat(self.fence.root(), "..", flags, Mode::empty());
-        while let Ok(directory) = above {
-            let Ok(stat) = stat(&directory) else { break };
-            // The root of everything lies in itself.
-            if found.last() == Some(&identity(&stat)) || found.len() > DEPTH_MAX {
-                break;
-            }
-            found.push(identity(&stat));
-            above = openat(&directory, "..", flags, Mode::empty());
-        }
-        found
+        outwards(self.fence.root())
     }
 
     /// True until the file system has refused to read without waiting.
@@ -214,6 +213,24 @@ fn waits_on(magic: u64) -> Waits {
         magic if LOCAL.contains(&magic) => Waits::ForData,
         _ => Waits::Always,
     }
+}
+
+/// An open directory and those that it lies in, outwards.
+pub(super) fn outwards(directory: BorrowedFd<'_>) -> Vec<Identity> {
+    let mut found = Vec::new();
+    found.extend(stat(directory).map(|stat| identity(&stat)));
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut above = openat(directory, c"..", flags, Mode::empty());
+    while let Ok(directory) = above {
+        let Ok(stat) = stat(&directory) else { break };
+        // The root of everything lies in itself.
+        if found.last() == Some(&identity(&stat)) || found.len() > DEPTH_MAX {
+            break;
+        }
+        found.push(identity(&stat));
+        above = openat(&directory, c"..", flags, Mode::empty());
+    }
+    found
 }
 
 fn has_attributes<Fd: AsFd>(root: Fd) -> bool {

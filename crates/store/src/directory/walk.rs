@@ -5,18 +5,18 @@
 
 use std::sync::Arc;
 
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use crate::directory::errno::{error, opening};
 use crate::directory::fence::Wait;
 use crate::directory::file::{OpenFile, Reach, attempts, is_worth_another};
-use crate::directory::folder::{Folder, file_type, identity, stat, stat_at};
-use crate::directory::names::{Wanted, append_disk, has_stand_ins, is_reserved};
+use crate::directory::folder::{Folder, Reached, file_type, identity, stat, stat_at};
+use crate::directory::names::{Wanted, append_disk, has_stand_ins, is_reserved, to_shown};
 use crate::directory::node::FileNode;
 use crate::directory::volume::Volume;
-use crate::{Error, Identity, Resolved, SharePath, Use};
+use crate::{Error, Identity, Name, NamedNode, Resolved, SharePath, Use};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
@@ -43,11 +43,74 @@ pub(super) fn resolve(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: 
     }
 }
 
-/// Opens the directory that holds a path's last name. [`Error::Denied`] for the root, which has none.
-pub(super) fn parent(volume: &Volume, path: &SharePath) -> Result<(Folder, Wanted), Error> {
-    check_reserved(path)?;
-    let (Some(above), Some(name)) = (path.parent(), path.name()) else { return Err(Error::Denied) };
-    Ok((folder(volume, &above, Wait::May)?, Wanted::new(name)))
+/// A directory that names are changed in, and a name that clients may use.
+pub(super) fn wanted(directory: &OpenFile, name: &Name) -> Result<(Folder, Wanted), Error> {
+    if is_reserved(name.as_str()) {
+        return Err(Error::Denied);
+    }
+    Ok((Folder::of(directory)?, Wanted::new(name.as_str())))
+}
+
+/// What has a name in an open directory, whatever the case.
+pub(super) fn child(directory: &OpenFile, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
+    let (folder, wanted) = wanted(directory, name)?;
+    let volume = &directory.volume;
+    let found = match open_in(volume, &folder, &wanted.disk, usage) {
+        Err(Errno::NOENT) => match volume.cache.hold(folder.identity).find(&folder, &wanted, Wait::May)? {
+            Some(disk) => open_in(volume, &folder, &disk, usage).map(|opened| (disk, opened)),
+            None => return Ok(None),
+        },
+        answer => answer.map(|opened| (wanted.disk, opened)),
+    };
+    match found {
+        Ok((disk, (fd, reach))) => {
+            let file = OpenFile::new(volume, fd, reach, disk.starts_with(b"."))?;
+            Ok(Some((to_shown(&disk), FileNode::open(file))))
+        }
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(opening(errno)),
+    }
+}
+
+/// The same of a stored name, where it is in memory.
+pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use, wait: Wait) -> Result<Option<NamedNode>, Error> {
+    if is_reserved(name.as_str()) {
+        return Err(Error::Denied);
+    }
+    let volume = &directory.volume;
+    let wanted = Wanted::new(name.as_str());
+    let opened =
+        first_of(usage, volume.read_only, |flags| volume.fence.open_in(directory.fd(), &wanted.disk, flags, wait));
+    match opened {
+        // Under another case, perhaps, or behind a symbolic link.
+        Err(Errno::NOENT | Errno::AGAIN | Errno::LOOP) => Err(Error::WouldBlock),
+        Err(errno) => Err(opening(errno)),
+        Ok((fd, reach)) => {
+            let file = OpenFile::new(volume, fd, reach, wanted.disk.starts_with(b"."))?;
+            Ok(Some((wanted.shown, FileNode::open(file))))
+        }
+    }
+}
+
+/// Opens a stored name in an open directory. A symbolic link is followed as far as the share goes.
+fn open_in(volume: &Volume, folder: &Folder, disk: &[u8], usage: Use) -> Result<(OwnedFd, Reach), Errno> {
+    if file_type(&stat_at(&folder.fd, disk)?) == FileType::Symlink {
+        let path = path_in(volume, folder, disk).ok_or(Errno::LOOP)?;
+        // One that leads nowhere has its name all the same.
+        return open(volume, &path, usage, Wait::May)
+            .map_err(|errno| if errno == Errno::NOENT { Errno::LOOP } else { errno });
+    }
+    first_of(usage, volume.read_only, |flags| volume.fence.open_in(folder.fd.as_fd(), disk, flags, Wait::May))
+}
+
+/// Where a name in an open directory is now, as a path from the root.
+fn path_in(volume: &Volume, folder: &Folder, disk: &[u8]) -> Option<Vec<u8>> {
+    let mut path = volume.path_of(folder.fd.as_fd())?;
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(disk);
+    Some(path)
 }
 
 /// What a stored name in a directory leads to.
@@ -56,8 +119,9 @@ pub(super) fn named(volume: &Volume, folder: &Folder, disk: &[u8]) -> Result<Nam
     let kind = file_type(&own);
     let mut target = identity(&own);
     if kind == FileType::Symlink {
-        let fd = volume.fence.open(&folder.disk_path(disk), OFlags::PATH, Wait::May);
-        target = identity(&stat(fd.map_err(|_| Error::Denied)?).map_err(error)?);
+        let path = path_in(volume, folder, disk).ok_or(Error::Denied)?;
+        let fd = volume.fence.open(&path, OFlags::PATH, Wait::May).map_err(|_| Error::Denied)?;
+        target = identity(&stat(fd).map_err(error)?);
     }
     Ok(Named {
         kind,
@@ -88,8 +152,7 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
     if let Some(disk) = stored {
         match open(volume, &folder.disk_path(&disk), usage, wait) {
             Ok((fd, reach)) => {
-                let shown = super::names::to_shown(&disk);
-                return found(volume, fd, reach, folder.shown_path(&shown));
+                return found(volume, fd, reach, folder.shown_path(&to_shown(&disk)));
             }
             Err(Errno::NOENT) if wait == Wait::Never => return Err(Error::WouldBlock),
             Err(Errno::NOENT) if is_link(&folder, &disk) => return Err(Error::Denied),
@@ -98,7 +161,8 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
         }
     }
     let path = folder.shown_path(&wanted.shown);
-    Ok(Resolved::Missing { parent: FileNode::open(OpenFile::of_folder(volume, folder)), path })
+    let dotted = above.name().is_some_and(|name| name.starts_with('.'));
+    Ok(Resolved::Missing { parent: FileNode::open(OpenFile::of_folder(volume, folder.folder, dotted)), path })
 }
 
 /// A symbolic link, then, that leads nowhere.
@@ -113,9 +177,18 @@ fn found(volume: &Arc<Volume>, fd: OwnedFd, reach: Reach, path: SharePath) -> Re
 }
 
 pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
+    first_of(usage, volume.read_only, |flags| volume.fence.open(disk, flags, wait))
+}
+
+/// Opens for a use, or for as much of it as there is.
+fn first_of(
+    usage: Use,
+    read_only: bool,
+    open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
+) -> Result<(OwnedFd, Reach), Errno> {
     let mut last = Errno::ACCESS;
-    for (flags, reach) in attempts(usage, volume.read_only) {
-        match volume.fence.open(disk, *flags, wait) {
+    for (flags, reach) in attempts(usage, read_only) {
+        match open(*flags) {
             Ok(fd) => return Ok((fd, *reach)),
             Err(errno) if is_worth_another(errno) => last = errno,
             Err(errno) => return Err(errno),
@@ -125,18 +198,18 @@ pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Resu
 }
 
 /// Opens a directory by its path.
-pub(super) fn folder(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Folder, Error> {
+pub(super) fn folder(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reached, Error> {
     let disk = disk_path(path);
     match open_folder(volume, &disk, wait) {
-        Ok(opened) => Folder::new(opened, disk, canonical(path)).map_err(error),
+        Ok(opened) => Ok(Reached { folder: Folder::new(opened).map_err(error)?, disk, path: canonical(path) }),
         Err(Errno::NOENT) => folder_by_names(volume, path, wait),
         Err(errno) => Err(opening(errno)),
     }
 }
 
-fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Folder, Error> {
-    let root = open_folder(volume, b"", wait).map_err(opening)?;
-    let mut folder = Folder::new(root, Vec::new(), SharePath::root()).map_err(error)?;
+fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reached, Error> {
+    let root = Folder::new(open_folder(volume, b"", wait).map_err(opening)?).map_err(error)?;
+    let mut folder = Reached { folder: root, disk: Vec::new(), path: SharePath::root() };
     if !folder.exists {
         return Err(Error::Gone);
     }
@@ -155,7 +228,7 @@ fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Fold
                     Errno::NOENT => Error::PathNotFound,
                     other => opening(other),
                 })?;
-                below(&folder, opened, &disk, &super::names::to_shown(&disk))?
+                below(&folder, opened, &disk, &to_shown(&disk))?
             }
             Err(errno) => return Err(opening(errno)),
         };
@@ -165,7 +238,7 @@ fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Fold
 
 /// Opens a directory in a directory: by its name alone, which cannot leave, or, where that is a symbolic link, from
 /// the root.
-fn step(volume: &Volume, folder: &Folder, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
+fn step(volume: &Volume, folder: &Reached, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
     if wait == Wait::May {
         match openat(&folder.fd, disk, FOLDER | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
             Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
@@ -183,8 +256,9 @@ fn open_folder(volume: &Volume, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Rea
     }
 }
 
-fn below(folder: &Folder, opened: (OwnedFd, Reach), disk: &[u8], shown: &str) -> Result<Folder, Error> {
-    Folder::new(opened, folder.disk_path(disk), folder.shown_path(shown)).map_err(error)
+fn below(folder: &Reached, opened: (OwnedFd, Reach), disk: &[u8], shown: &str) -> Result<Reached, Error> {
+    let (disk, path) = (folder.disk_path(disk), folder.shown_path(shown));
+    Ok(Reached { folder: Folder::new(opened).map_err(error)?, disk, path })
 }
 
 fn check_reserved(path: &SharePath) -> Result<(), Error> {

@@ -1,12 +1,13 @@
 //! One file or directory of a RAM disk, whatever its names.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
 
-use crate::ram::ledger::{Charge, Ledger};
+use crate::ram::ledger::Charge;
+use crate::ram::names::Disk;
 use crate::ram::pages::Pages;
 use crate::{Attributes, Changes, Error, Identity, Kind, Metadata, Name, NewNode, Time, Waits};
 
@@ -16,6 +17,7 @@ const NODE_BYTES: u64 = 1024;
 /// A file or directory.
 pub(super) struct Inode {
     pub(super) identity: Identity,
+    pub(super) disk: Arc<Disk>,
     pub(super) kind: Kind,
     /// What it is to look like to those who must not wait.
     pub(super) waits: Waits,
@@ -37,6 +39,8 @@ pub(super) struct Inode {
 /// The names in a directory by their folded form.
 #[derive(Default)]
 pub(super) struct Names {
+    /// The directory that this one lies in; none for the root.
+    pub(super) above: Weak<Inode>,
     /// The directory itself was removed: nothing may be made in it any more.
     pub(super) removed: bool,
     pub(super) children: BTreeMap<String, Child>,
@@ -59,23 +63,28 @@ pub(super) struct Extras {
 impl Inode {
     /// A node without a name.
     pub(super) fn new(
-        ledger: &Arc<Ledger>,
+        disk: &Arc<Disk>,
         identity: Identity,
         waits: Waits,
         new: NewNode<'_>,
     ) -> Result<Arc<Self>, Error> {
         let security_bytes = new.security.map_or(0, |descriptor| descriptor.len() as u64);
-        let charges = (Charge::new(ledger, NODE_BYTES)?, Charge::new(ledger, security_bytes)?);
-        Ok(Self::with_charge(charges, identity, waits, new))
+        let charges = (Charge::new(&disk.ledger, NODE_BYTES)?, Charge::new(&disk.ledger, security_bytes)?);
+        Ok(Self::with_charges(charges, disk, (identity, waits), new))
     }
 
     /// The root, which costs nothing.
-    pub(super) fn root(ledger: &Arc<Ledger>, identity: Identity, waits: Waits) -> Arc<Self> {
+    pub(super) fn root(disk: &Arc<Disk>, identity: Identity, waits: Waits) -> Arc<Self> {
         let new = NewNode { kind: Kind::Directory, attributes: 0, security: None };
-        Self::with_charge((Charge::none(ledger), Charge::none(ledger)), identity, waits, new)
+        Self::with_charges((Charge::none(&disk.ledger), Charge::none(&disk.ledger)), disk, (identity, waits), new)
     }
 
-    fn with_charge((own, extras): (Charge, Charge), identity: Identity, waits: Waits, new: NewNode<'_>) -> Arc<Self> {
+    fn with_charges(
+        (own, extras): (Charge, Charge),
+        disk: &Arc<Disk>,
+        (identity, waits): (Identity, Waits),
+        new: NewNode<'_>,
+    ) -> Arc<Self> {
         let now = Time::now().0;
         let data = Arc::new(RwLock::new(Pages::new(own.ledger())));
         let extras = Extras {
@@ -86,6 +95,7 @@ impl Inode {
         };
         Arc::new(Inode {
             identity,
+            disk: Arc::clone(disk),
             kind: new.kind,
             waits,
             attributes: AtomicU32::new(new.attributes),
@@ -113,7 +123,7 @@ impl Inode {
             change: Time(self.change.load(Ordering::Relaxed)),
             length,
             allocated,
-            links: self.links.load(Ordering::Relaxed),
+            links: self.links(),
         }
     }
 
@@ -145,6 +155,11 @@ impl Inode {
     /// Something else than data changed.
     pub(super) fn changed(&self) {
         self.change.store(Time::now().0, Ordering::Relaxed);
+    }
+
+    /// Names it has.
+    pub(super) fn links(&self) -> u32 {
+        self.links.load(Ordering::Relaxed)
     }
 
     pub(super) fn link(&self) {

@@ -1,35 +1,31 @@
 //! A share that lives in memory and is gone with its store: for tests, scratch space and measurements.
 //!
 //! Every call answers at once. Reads share a file's lock, writes hold it alone. Names change one at a time
-//! (`structure`), lookups go on meanwhile. Everything is charged against the capacity: data by the block, 1 KiB for
+//! ([`names`]), lookups go on meanwhile. Everything is charged against the capacity: data by the block, 1 KiB for
 //! each name. Reads do not move the time of last access.
 
 mod inode;
 mod ledger;
+mod names;
 mod node;
 mod pages;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::{
-    Error, Facts, Identity, Kind, Name, NewNode, Node, Replace, Resolved, SharePath, Space, Store, Use, Waits, fold,
-    waiting,
+    Error, Facts, Identity, Kind, Name, NewNode, Resolved, SharePath, Space, Store, Use, Waits, fold, waiting,
 };
-use inode::{Child, Inode};
+use inode::Inode;
 use ledger::Ledger;
+use names::Disk;
 use node::RamNode;
 
 /// A RAM disk.
 pub struct RamStore {
-    volume: u64,
-    ledger: Arc<Ledger>,
+    disk: Arc<Disk>,
     root: Arc<Inode>,
-    next_file: AtomicU64,
-    structure: Mutex<()>,
     /// Something in it looks like a disk.
     has_disks: bool,
 }
@@ -53,51 +49,18 @@ impl RamStore {
             Err(_) => crate::Time::now().0,
         };
         let volume = volume | RAM_VOLUME;
-        let ledger = Ledger::new(capacity_bytes);
-        let root = Inode::root(&ledger, Identity { volume, file: ROOT_FILE }, waits);
-        RamStore {
-            volume,
-            ledger,
-            root,
-            next_file: AtomicU64::new(ROOT_FILE + 1),
-            structure: Mutex::new(()),
-            has_disks: waits != Waits::Never,
-        }
+        let disk = Disk::new(volume, Ledger::new(capacity_bytes), ROOT_FILE);
+        let root = Inode::root(&disk, Identity { volume, file: ROOT_FILE }, waits);
+        RamStore { disk, root, has_disks: waits != Waits::Never }
     }
 
     /// The same with a directory that looks as if a device on which calls wait were mounted there: for tests, too.
     pub fn with_mounted(mut self, name: &str, waits: Waits) -> Result<Self, Error> {
         let new = NewNode { kind: Kind::Directory, attributes: 0, security: None };
-        self.make(&SharePath::parse(name)?, new, |_| waits)?;
+        let (parent, _, name) = self.parent(&SharePath::parse(name)?)?;
+        names::create(&parent, &name, new, waits)?;
         self.has_disks = true;
         Ok(self)
-    }
-
-    fn make(
-        &self,
-        path: &SharePath,
-        new: NewNode<'_>,
-        waits: impl FnOnce(Waits) -> Waits,
-    ) -> Result<Arc<Inode>, Error> {
-        if new.kind == Kind::Stream {
-            return Err(Error::Invalid);
-        }
-        let (parent, _, name) = self.parent(path)?;
-        let file = self.next_file.fetch_add(1, Ordering::Relaxed);
-        let identity = Identity { volume: self.volume, file };
-        let inode = Inode::new(&self.ledger, identity, waits(parent.waits), new)?;
-        let folded = fold(name.as_str());
-        let _changing = self.structure.lock();
-        let mut names = parent.names.write();
-        if names.removed {
-            return Err(Error::PathNotFound);
-        }
-        if names.children.contains_key(&folded) {
-            return Err(Error::Exists);
-        }
-        names.children.insert(folded, Child { name, inode: Arc::clone(&inode) });
-        parent.written();
-        Ok(inode)
     }
 
     /// Notes that `call` may wait, where something on the way does.
@@ -155,19 +118,6 @@ impl RamStore {
         let (inode, stored) = self.directory(&parent)?;
         Ok((inode, stored, Name::new(name)?))
     }
-
-    /// True where `below` is reached through `above` or is it.
-    fn passes(&self, below: &SharePath, above: &Arc<Inode>) -> Result<bool, Error> {
-        let mut inode = Arc::clone(&self.root);
-        for name in below.names() {
-            let (_, next) = inode.child(&fold(name))?.ok_or(Error::PathNotFound)?;
-            if Arc::ptr_eq(&next, above) {
-                return Ok(true);
-            }
-            inode = next;
-        }
-        Ok(false)
-    }
 }
 
 impl Store for RamStore {
@@ -175,7 +125,7 @@ impl Store for RamStore {
         Facts {
             never_blocks: !self.has_disks,
             read_only: false,
-            volume: self.volume,
+            volume: self.disk.volume,
             unit_bytes: pages::BLOCK_BYTES as u32,
             shares_extents: true,
             file_length_max: pages::LENGTH_MAX,
@@ -183,7 +133,7 @@ impl Store for RamStore {
     }
 
     fn space(&self) -> Result<Space, Error> {
-        Ok(Space { total_bytes: self.ledger.capacity_bytes(), free_bytes: self.ledger.free_bytes() })
+        Ok(Space { total_bytes: self.disk.ledger.capacity_bytes(), free_bytes: self.disk.ledger.free_bytes() })
     }
 
     fn resolve(&self, path: &SharePath, _usage: Use) -> Result<Resolved, Error> {
@@ -210,97 +160,4 @@ impl Store for RamStore {
         }
         lineage
     }
-
-    fn create(&self, path: &SharePath, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
-        self.may_wait("create", &[path]);
-        Ok(RamNode::open(&self.make(path, new, |waits| waits)?))
-    }
-
-    fn rename(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
-        self.may_wait("rename", &[from, to]);
-        let _changing = self.structure.lock();
-        let (from_parent, _, from_name) = self.parent(from)?;
-        let (to_parent, _, to_name) = self.parent(to)?;
-        let (from_fold, to_fold) = (fold(from_name.as_str()), fold(to_name.as_str()));
-        let inode = find(&from_parent, &from_fold, expected)?;
-        if let Some(above) = to.parent()
-            && self.passes(&above, &inode)?
-        {
-            return Err(Error::Denied);
-        }
-        let same_place = Arc::ptr_eq(&from_parent, &to_parent) && from_fold == to_fold;
-        let moved = Child { name: to_name, inode: Arc::clone(&inode) };
-        if same_place {
-            from_parent.names.write().children.insert(to_fold, moved);
-        } else {
-            let is_own = to_parent.child(&to_fold)?.is_some_and(|(_, taken)| Arc::ptr_eq(&taken, &inode));
-            place(&to_parent, to_fold, moved, if is_own { Replace::Yes } else { replace })?;
-            from_parent.names.write().children.remove(&from_fold);
-        }
-        from_parent.written();
-        to_parent.written();
-        inode.changed();
-        Ok(())
-    }
-
-    fn link(&self, from: &SharePath, to: &SharePath, expected: Identity, replace: Replace) -> Result<(), Error> {
-        self.may_wait("link", &[from, to]);
-        let _changing = self.structure.lock();
-        let (from_parent, _, from_name) = self.parent(from)?;
-        let (to_parent, _, to_name) = self.parent(to)?;
-        let inode = find(&from_parent, &fold(from_name.as_str()), expected)?;
-        if inode.kind == Kind::Directory {
-            return Err(Error::IsDirectory);
-        }
-        let folded = fold(to_name.as_str());
-        inode.link();
-        match place(&to_parent, folded, Child { name: to_name, inode: Arc::clone(&inode) }, replace) {
-            Ok(()) => to_parent.written(),
-            Err(error) => {
-                inode.unlink();
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    fn remove(&self, path: &SharePath, expected: Identity) -> Result<(), Error> {
-        self.may_wait("remove", &[path]);
-        let _changing = self.structure.lock();
-        let (parent, _, name) = self.parent(path)?;
-        let folded = fold(name.as_str());
-        let inode = find(&parent, &folded, expected)?;
-        let mut below = inode.names.write();
-        if !below.children.is_empty() {
-            return Err(Error::NotEmpty);
-        }
-        below.removed = true;
-        drop(below);
-        parent.names.write().children.remove(&folded);
-        inode.unlink();
-        parent.written();
-        Ok(())
-    }
-}
-
-/// What a name leads to, if it is what the caller believes.
-fn find(parent: &Arc<Inode>, folded: &str, expected: Identity) -> Result<Arc<Inode>, Error> {
-    let (_, inode) = parent.child(folded)?.ok_or(Error::NotFound)?;
-    if inode.identity == expected { Ok(inode) } else { Err(Error::NotFound) }
-}
-
-/// Puts a child in a directory where its name is free or may be replaced.
-fn place(parent: &Arc<Inode>, folded: String, child: Child, replace: Replace) -> Result<(), Error> {
-    let mut names = parent.names.write();
-    if let Some(taken) = names.children.get(&folded) {
-        match (replace, taken.inode.kind) {
-            (Replace::No, _) => return Err(Error::Exists),
-            (Replace::Yes, Kind::Directory) => return Err(Error::Denied),
-            (Replace::Yes, Kind::File | Kind::Stream) => {}
-        }
-    }
-    if let Some(gone) = names.children.insert(folded, child) {
-        gone.inode.unlink();
-    }
-    Ok(())
 }

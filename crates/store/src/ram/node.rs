@@ -8,10 +8,11 @@ use parking_lot::RwLock;
 
 use crate::ram::inode::{Extras, Inode};
 use crate::ram::ledger::Charge;
+use crate::ram::names;
 use crate::ram::pages::Pages;
 use crate::{
-    Changes, ChooseOffset, Cursor, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace,
-    StreamEntry, Take, Use, Waits, copy, fold, waiting,
+    Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode,
+    NewNode, Node, Replace, StreamEntry, Take, Use, Waits, copy, fold, waiting,
 };
 
 /// What one name of a stream or extended attribute costs besides its data.
@@ -44,7 +45,7 @@ impl RamNode {
         let names = self.inode.names.read();
         let from = cursor.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let left = names.children.range::<str, _>((from, Bound::Unbounded));
-        let entry = |child: &super::Child| Entry { name: child.name.clone(), file: child.inode.identity.file };
+        let entry = |child: &super::inode::Child| Entry { name: child.name.clone(), file: child.inode.identity.file };
         Ok(left.take(PIECE_NAMES).map(|(folded, child)| (folded.as_str().into(), entry(child))).collect())
     }
 
@@ -272,7 +273,7 @@ impl Node for RamNode {
         if from != target && extras.streams.contains_key(&target) {
             match replace {
                 Replace::No => return Err(Error::Exists),
-                Replace::Yes => drop_stream(&mut extras, &target),
+                Replace::Only(_) | Replace::Yes => drop_stream(&mut extras, &target),
             }
         }
         if let Some((_, data)) = extras.streams.remove(&from) {
@@ -325,6 +326,46 @@ impl Node for RamNode {
         let data = inode.data.read();
         Ok(inode.metadata(inode.kind, data.length(), data.allocated()))
     }
+
+    fn child(&self, name: &Name, _usage: Use) -> Result<Option<NamedNode>, Error> {
+        self.may_wait("child");
+        let found = self.inode.child(&fold(name.as_str()))?;
+        Ok(found.map(|(name, inode)| (name.as_str().to_owned(), RamNode::open(&inode))))
+    }
+
+    fn try_child(&self, name: &Name, _usage: Use) -> Result<Option<NamedNode>, Error> {
+        let found = self.inode.child(&fold(name.as_str()))?;
+        let waits = found.as_ref().map_or(self.inode.waits, |(_, inode)| inode.waits);
+        if waits == Waits::Always || waits > self.inode.waits {
+            return Err(Error::WouldBlock);
+        }
+        Ok(found.map(|(name, inode)| (name.as_str().to_owned(), RamNode::open(&inode))))
+    }
+
+    fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        self.may_wait("create");
+        names::create(&self.inode, name, new, self.inode.waits).map(|inode| RamNode::open(&inode))
+    }
+
+    fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
+        self.may_wait("rename");
+        names::rename((&self.inode, name), (of_store(to.directory)?, to.name), expected, replace)
+    }
+
+    fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
+        self.may_wait("link");
+        names::link(&self.inode, (of_store(to.directory)?, to.name), replace)
+    }
+
+    fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error> {
+        self.may_wait("remove");
+        names::remove(&self.inode, name, expected)
+    }
+}
+
+/// What a node of another store is not.
+fn of_store(node: &dyn Node) -> Result<&Arc<Inode>, Error> {
+    node.as_any().downcast_ref::<RamNode>().map(|node| &node.inode).ok_or(Error::CrossVolume)
 }
 
 fn drop_stream(extras: &mut Extras, folded: &str) {

@@ -137,6 +137,7 @@ fn the_reserved_folder_is_out_of_reach() {
     assert!(disk.folder().join(".multilane").is_dir());
     assert_eq!(fs::metadata(disk.folder().join(".multilane")).unwrap().mode() & 0o777, 0o700);
     assert_eq!(disk.names(""), ["file"]);
+    disk.directory("folder");
     for name in [".multilane", ".MULTILANE", ".Multilane\\x", "folder\\.multilane"] {
         assert_eq!(disk.find(name).err(), Some(Error::Denied), "{name}");
         assert_eq!(disk.store.create(&path(name), new(Kind::File)).err(), Some(Error::Denied));

@@ -8,6 +8,7 @@ mod behaviour;
 mod directory;
 mod extras;
 mod fence;
+mod handles;
 mod model;
 mod ram;
 mod replace;

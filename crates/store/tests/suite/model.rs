@@ -126,8 +126,8 @@ impl Model {
         let Some((_, node)) = self.names.get(name) else { return Ok(()) };
         match (replace, self.nodes[*node].kind) {
             (Replace::No, _) => Err(Error::Exists),
-            (Replace::Yes, Kind::Directory) => Err(Error::Denied),
-            (Replace::Yes, Kind::File | Kind::Stream) => {
+            (Replace::Only(_) | Replace::Yes, Kind::Directory) => Err(Error::Denied),
+            (Replace::Only(_) | Replace::Yes, Kind::File | Kind::Stream) => {
                 self.names.remove(name);
                 Ok(())
             }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use store::{Changes, Error, Kind, Metadata, Node, Resolved, SharePath, Use, Waits};
+use store::{Changes, Error, Identity, Kind, Metadata, Name, Node, Resolved, SharePath, Use, Waits};
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, ShareAccess};
 use wire::fscc::FileAttributes;
 use wire::security::access::{APPEND_DATA, DELETE, MAXIMUM_ALLOWED, WRITE_ATTRIBUTES, WRITE_DATA, WRITE_EA};
@@ -167,11 +167,22 @@ pub(super) async fn authorized(
     let read = read_ahead(context, base, path).await?;
     let own = || read.clone().map_or_else(|| context.descriptor(&**base, path), Ok);
     // The directory counts for few, and is looked for only then: here where it is in memory, else on the pool.
-    let (waits, mut waited) = (Cell::new(false), None);
+    let (waits, has_moved, mut waited) = (Cell::new(false), Cell::new(false), None);
     loop {
-        let directory = || match &waited {
-            Some(descriptor) => Ok(Option::clone(descriptor)),
-            None => try_directory(context, path).inspect_err(|refusal| waits.set(refusal.status == Status::RETRY)),
+        let found = || match &waited {
+            Some(lender) => Ok(Lender::clone(lender)),
+            None => try_directory(context, base.identity(), path)
+                .inspect_err(|refusal| waits.set(refusal.status == Status::RETRY)),
+        };
+        let directory = || {
+            Ok(match found()? {
+                Lender::Nobody => None,
+                Lender::Directory(descriptor) => Some(descriptor),
+                Lender::Moved => {
+                    has_moved.set(true);
+                    None
+                }
+            })
         };
         let decided = authorize(&Request {
             user: &user,
@@ -186,10 +197,13 @@ pub(super) async fn authorized(
                 has_other_names,
             }),
         });
-        if !waits.take() {
+        if waits.take() {
+            waited = Some(directory_of(context, base.identity(), path).await?);
+        } else if decided.is_err() && has_moved.get() {
+            return Err(Status::RETRY.into());
+        } else {
             return decided;
         }
-        waited = Some(directory_descriptor(context, path).await?);
     }
 }
 
@@ -252,23 +266,45 @@ pub(super) async fn read_ahead(
     }
 }
 
-/// The descriptor of the directory that has the name: RETRY where it would have to be waited for.
-fn try_directory(context: &Context, path: &SharePath) -> Result<Option<Descriptor>, Refusal> {
-    let Some(above) = path.parent() else { return Ok(None) };
-    match context.store()?.try_resolve(&above, Use::Metadata)? {
-        Resolved::Found { node, .. } => context.descriptor(&*node, &above).map(Some),
-        Resolved::Missing { .. } => Ok(None),
+/// Who may lend rights to a file: the directory that has it.
+#[derive(Clone)]
+enum Lender {
+    /// Its descriptor.
+    Directory(Descriptor),
+    /// The share's root lies in none.
+    Nobody,
+    /// Where the file was found it is no more, and what stands there now has no say. To be looked for again.
+    Moved,
+}
+
+/// The directory that has the `file` found at `path`: RETRY where it would have to be waited for.
+fn try_directory(context: &Context, file: Identity, path: &SharePath) -> Result<Lender, Refusal> {
+    let (Some(above), Some(name)) = (path.parent(), path.name()) else { return Ok(Lender::Nobody) };
+    let Resolved::Found { node, .. } = context.store()?.try_resolve(&above, Use::Metadata)? else {
+        return Ok(Lender::Moved);
+    };
+    match node.try_child(&Name::new(name)?, Use::Metadata)? {
+        Some((_, child)) if child.identity() == file => context.descriptor(&*node, &above).map(Lender::Directory),
+        Some(_) | None => Ok(Lender::Moved),
     }
 }
 
 /// The same, waited for.
-async fn directory_descriptor(context: &Context, path: &SharePath) -> Result<Option<Descriptor>, Refusal> {
-    let Some(above) = path.parent() else { return Ok(None) };
+async fn directory_of(context: &Context, file: Identity, path: &SharePath) -> Result<Lender, Refusal> {
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
-    let share = Arc::clone(&context.tree()?.share);
-    let read = move || match store.resolve(&above, Use::Metadata)? {
-        Resolved::Found { node, .. } => server.descriptors.read(&*node, &share, &above).map(Some),
-        Resolved::Missing { .. } => Ok::<_, Error>(None),
+    let (share, path) = (Arc::clone(&context.tree()?.share), path.clone());
+    let read = move || {
+        let (directory, name) = match store.directory_of(&path) {
+            Err(Error::PathNotFound | Error::NotDirectory) => return Ok(Lender::Moved),
+            found => found?,
+        };
+        match directory.child(&name, Use::Metadata)? {
+            Some((_, child)) if child.identity() == file => {
+                let above = path.parent().unwrap_or_default();
+                server.descriptors.read(&*directory, &share, &above).map(Lender::Directory)
+            }
+            Some(_) | None => Ok(Lender::Moved),
+        }
     };
     Ok(context.on_pool(read).await??)
 }

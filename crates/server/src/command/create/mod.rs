@@ -71,7 +71,11 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
             Resolved::Found { node, path } => existing::open(context, &plan, node, path).await,
             Resolved::Missing { parent, path } => new::make(context, &plan, parent, path).await,
         };
-        match attempt? {
+        let step = match attempt {
+            Err(refusal) if refusal.status == Status::RETRY => Step::Raced,
+            attempt => attempt?,
+        };
+        match step {
             Step::Opened(opened) => return finish(context, &plan, opened, durable, held).await,
             Step::Raced => races += 1,
             Step::Waited(standing) => _standing = standing,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Error, Kind, Metadata, NewNode, Node, SharePath};
+use store::{Error, Kind, Metadata, Name, NewNode, Node, SharePath};
 use wire::command::create::{CreateAction, CreateOptions};
 use wire::fscc::FileAttributes;
 use wire::security::access::{APPEND_DATA, WRITE_DATA};
@@ -49,7 +49,8 @@ pub(super) async fn make(
     if read_only && plan.options.contains(CreateOptions::DELETE_ON_CLOSE) {
         return Err(Status::CANNOT_DELETE.into());
     }
-    let store = Arc::clone(context.store()?);
+    let Some(name) = path.name() else { return Err(Status::OBJECT_NAME_INVALID.into()) };
+    let (name, store) = (Name::new(name)?, Arc::clone(context.store()?));
     let (work_path, work_plan, maker) = (path.clone(), Arc::clone(plan), Arc::clone(&user));
     let share = Arc::clone(&context.tree()?.share);
     let server = Arc::clone(context.server());
@@ -62,9 +63,10 @@ pub(super) async fn make(
             let archive = if directory { 0 } else { FileAttributes::ARCHIVE.0 };
             let attributes = work_plan.attributes | archive;
             let new = NewNode { kind, attributes, security: security.as_deref() };
-            let node = store.create(&work_path, new)?;
+            // In the directory that was judged, whatever its path means by now.
+            let node = held.create(&name, new)?;
             if let Err(error) = decorate(&*node, &work_plan) {
-                let _ = store.remove(&work_path, node.identity());
+                let _ = held.remove(&name, node.identity());
                 return Err(Refusal::from(error));
             }
             server.files.watches.made(&*store, &work_path, kind);

@@ -4,7 +4,7 @@ use store::Kind;
 use wire::fscc::rename::{Rename, RenameFlags};
 use wire::status::Status;
 
-use super::place::Place;
+use super::place::{Place, again_where_raced};
 use super::rename::{BYTES_MIN, name};
 use super::{Job, change_by_name, require_length};
 use crate::context::Context;
@@ -23,7 +23,7 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     let (name, flags) = (name(&asked)?, asked.flags);
     context.require_writable()?;
     breaks::before_change_of_name(context).await?;
-    change_by_name(context, move |job| link(job, &name, flags)).await
+    change_by_name(context, move |job| again_where_raced(flags, || link(job, &name, flags))).await
 }
 
 fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
@@ -37,8 +37,7 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
     let replace = place.clear(job, &*file.node, flags)?;
-    let from = file.path.lock().clone();
-    job.store.link(&from, &place.path, file.node.identity(), replace)?;
+    file.node.link(place.destination(), replace)?;
     breaks::entry_changed(&job.server, &*job.store, &place.path, file.parent_lease);
     job.server.files.watches.linked(&*job.store, &place.path, place.taken());
     Ok(attributes::archive(&*file.node)?)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Error, Identity, Kind, Name, Node, Replace, Resolved, SharePath, Use};
+use store::{Destination, Error, Identity, Kind, Name, Node, Replace, Resolved, SharePath, Use};
 use wire::fscc::FileAttributes;
 use wire::fscc::rename::RenameFlags;
 use wire::security::access::{APPEND_DATA, WRITE_DATA};
@@ -16,11 +16,15 @@ use crate::refusal::Refusal;
 /// way (MS-FSA notes 183 and 185).
 const DIRECTORY_SHARE: u32 = 3;
 
-/// The place of a new name.
+/// How often a name's place is judged anew because something else had the name when it came to be made.
+const RACES_MAX: usize = 16;
+
+/// The place of a new name. The directory that is judged is the one that the name is made in, wherever it stands by then.
 pub(super) struct Place {
     /// The directory as it is stored, and the name as it was asked for.
     pub(super) path: SharePath,
     directory: Arc<dyn Node>,
+    name: Name,
     taken: Option<Arc<dyn Node>>,
 }
 
@@ -42,12 +46,19 @@ impl Place {
         }
         let above = &path;
         job.authorize(Way::Name { directory: &|| job.descriptor(&*directory, above), kind })?;
-        let path = path.join(&Name::new(last)?);
-        let taken = match job.store.resolve(&path, Use::Metadata)? {
-            Resolved::Found { node, .. } => Some(node),
-            Resolved::Missing { .. } => None,
-        };
-        Ok(Place { path, directory, taken })
+        let name = Name::new(last)?;
+        let taken = directory.child(&name, Use::Metadata)?.map(|(_, node)| node);
+        Ok(Place { path: path.join(&name), directory, name, taken })
+    }
+
+    /// Where the name is to be made.
+    pub(super) fn destination(&self) -> Destination<'_> {
+        Destination { directory: &*self.directory, name: &self.name }
+    }
+
+    /// The directory that the name is to be made in.
+    pub(super) fn directory(&self) -> Identity {
+        self.directory.identity()
     }
 
     /// What has the name.
@@ -85,8 +96,24 @@ impl Place {
             taken: &|| job.descriptor(&**taken, &self.path),
             directory: &|| job.descriptor(&*self.directory, &above),
         })?;
-        Ok(Replace::Yes)
+        Ok(Replace::Only(taken.identity()))
     }
+}
+
+/// Makes a name, once more where another file got it first and may be replaced as well.
+pub(super) fn again_where_raced(
+    flags: RenameFlags,
+    mut make: impl FnMut() -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    for _ in 1..RACES_MAX {
+        match make() {
+            Err(refusal)
+                if refusal.status == Status::OBJECT_NAME_COLLISION
+                    && flags.contains(RenameFlags::REPLACE_IF_EXISTS) => {}
+            made => return made,
+        }
+    }
+    make()
 }
 
 fn directory(job: &Job, path: &SharePath) -> Result<(Arc<dyn Node>, SharePath), Refusal> {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use store::{Error, Kind, Replace, Resolved, SharePath, Use};
+use store::{Destination, Error, Kind, Replace, Resolved, SharePath, Use};
 use wire::fscc::FileClass;
 use wire::fscc::rename::{Rename, RenameFlags};
 use wire::security::access::DELETE;
 use wire::status::Status;
 
-use super::place::Place;
+use super::place::{Place, again_where_raced};
 use super::{Job, change_by_name, require_length, stream};
 use crate::caching::Operation;
 use crate::context::Context;
@@ -33,7 +33,11 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     }
     close_what_is_below(context).await?;
     change_by_name(context, move |job| {
-        if name.starts_with(':') { stream::rename(job, &name, flags) } else { rename(job, &name, flags) }
+        if name.starts_with(':') {
+            stream::rename(job, &name, flags)
+        } else {
+            again_where_raced(flags, || rename(job, &name, flags))
+        }
     })
     .await
 }
@@ -100,15 +104,19 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
         return Err(Status::ACCESS_DENIED.into());
     }
     let replace = place.clear(job, &*file.node, flags)?;
-    let from = match job.store.rename(&from, &place.path, file.node.identity(), replace) {
-        Err(gone @ (Error::NotFound | Error::PathNotFound)) => moved(job, file, &place.path, replace).ok_or(gone)??,
+    let renamed = job
+        .store
+        .directory_of(&from)
+        .and_then(|(directory, name)| directory.rename(&name, file.node.identity(), place.destination(), replace));
+    let from = match renamed {
+        Err(gone @ (Error::NotFound | Error::PathNotFound)) => moved(job, file, &place, replace).ok_or(gone)??,
         answer => answer.map(|()| from)?,
     };
     file.file.renamed(&job.store, &from, &place.path);
     for path in [&from, &place.path] {
         breaks::entry_changed(&job.server, &*job.store, path, file.parent_lease);
     }
-    let replaced = place.taken().filter(|_| replace == Replace::Yes);
+    let replaced = place.taken().filter(|_| replace != Replace::No);
     job.server.files.watches.renamed(&*job.store, (&from, &place.path), file, replaced);
     if file.kind == Kind::File {
         attributes::archive(&*file.node)?;
@@ -118,15 +126,21 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
 
 /// Renames a file that stands somewhere else than it was opened: another program moved it, or another share of the folder. Gives
 /// where it stood; `None` where it is in no share any more.
-fn moved(job: &Job, file: &FileOpen, to: &SharePath, replace: Replace) -> Option<Result<SharePath, Error>> {
+fn moved(job: &Job, file: &FileOpen, place: &Place, replace: Replace) -> Option<Result<SharePath, Error>> {
     let identity = file.node.identity();
     for (store, from) in file.whereabouts(&job.server, &job.store) {
-        let to = match Arc::ptr_eq(&store, &job.store) {
-            true => Some(to.clone()),
-            false => job.store.place_of(to).and_then(|place| store.path_at(&place)),
-        };
-        let Some(to) = to else { continue };
-        match store.rename(&from, &to, identity, replace) {
+        let renamed = store.directory_of(&from).and_then(|(directory, name)| {
+            if Arc::ptr_eq(&store, &job.store) {
+                return directory.rename(&name, identity, place.destination(), replace);
+            }
+            let to = job.store.place_of(&place.path).and_then(|to| store.path_at(&to)).ok_or(Error::NotFound)?;
+            let (into, new) = store.directory_of(&to)?;
+            if into.identity() != place.directory() {
+                return Err(Error::NotFound);
+            }
+            directory.rename(&name, identity, Destination { directory: &*into, name: &new }, replace)
+        });
+        match renamed {
             Err(Error::NotFound | Error::PathNotFound) => {}
             answer => return Some(answer.map(|()| file.path.lock().clone())),
         }

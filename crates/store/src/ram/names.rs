@@ -1,0 +1,163 @@
+//! Making, moving and removing names in the directories of a RAM disk: one at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::ram::inode::{Child, Inode};
+use crate::ram::ledger::Ledger;
+use crate::{Error, Identity, Kind, Name, NewNode, Replace, Waits, fold};
+
+/// What all files of a disk have in common.
+pub(super) struct Disk {
+    pub(super) volume: u64,
+    pub(super) ledger: Arc<Ledger>,
+    next_file: AtomicU64,
+    /// Held by whoever changes names.
+    structure: Mutex<()>,
+}
+
+impl Disk {
+    /// A disk whose root is the file `root`.
+    pub(super) fn new(volume: u64, ledger: Arc<Ledger>, root: u64) -> Arc<Self> {
+        Arc::new(Disk { volume, ledger, next_file: AtomicU64::new(root + 1), structure: Mutex::new(()) })
+    }
+
+    fn new_identity(&self) -> Identity {
+        Identity { volume: self.volume, file: self.next_file.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+/// Makes a file or directory whose name is free.
+pub(super) fn create(directory: &Arc<Inode>, name: &Name, new: NewNode<'_>, waits: Waits) -> Result<Arc<Inode>, Error> {
+    if new.kind == Kind::Stream {
+        return Err(Error::Invalid);
+    }
+    check_directory(directory)?;
+    let disk = &directory.disk;
+    let inode = Inode::new(disk, disk.new_identity(), waits, new)?;
+    let _changing = disk.structure.lock();
+    put(directory, Child { name: name.clone(), inode: Arc::clone(&inode) }, Replace::No)?;
+    directory.written();
+    Ok(inode)
+}
+
+/// Gives what has `name` in `from` the name `new` in `to`.
+pub(super) fn rename(
+    (from, name): (&Arc<Inode>, &Name),
+    (to, new): (&Arc<Inode>, &Name),
+    expected: Identity,
+    replace: Replace,
+) -> Result<(), Error> {
+    check_directory(to)?;
+    check_disk(from, to)?;
+    let _changing = from.disk.structure.lock();
+    let (from_fold, to_fold) = (fold(name.as_str()), fold(new.as_str()));
+    let inode = find(from, &from_fold, expected)?;
+    if lies_in(to, &inode) {
+        return Err(Error::Denied);
+    }
+    let moved = Child { name: new.clone(), inode: Arc::clone(&inode) };
+    if Arc::ptr_eq(from, to) && from_fold == to_fold {
+        from.names.write().children.insert(to_fold, moved);
+    } else {
+        let is_own = to.child(&to_fold)?.is_some_and(|(_, taken)| Arc::ptr_eq(&taken, &inode));
+        put(to, moved, if is_own { Replace::Yes } else { replace })?;
+        from.names.write().children.remove(&from_fold);
+    }
+    from.written();
+    to.written();
+    inode.changed();
+    Ok(())
+}
+
+/// Gives a file the name `new` in `to`, too.
+pub(super) fn link(inode: &Arc<Inode>, (to, new): (&Arc<Inode>, &Name), replace: Replace) -> Result<(), Error> {
+    check_directory(to)?;
+    check_disk(inode, to)?;
+    if inode.kind == Kind::Directory {
+        return Err(Error::IsDirectory);
+    }
+    let _changing = to.disk.structure.lock();
+    if inode.links() == 0 {
+        return Err(Error::NotFound);
+    }
+    inode.link();
+    match put(to, Child { name: new.clone(), inode: Arc::clone(inode) }, replace) {
+        Ok(()) => to.written(),
+        Err(error) => {
+            inode.unlink();
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Removes a name.
+pub(super) fn remove(directory: &Arc<Inode>, name: &Name, expected: Identity) -> Result<(), Error> {
+    let _changing = directory.disk.structure.lock();
+    let folded = fold(name.as_str());
+    let inode = find(directory, &folded, expected)?;
+    let mut below = inode.names.write();
+    if !below.children.is_empty() {
+        return Err(Error::NotEmpty);
+    }
+    below.removed = inode.kind == Kind::Directory;
+    drop(below);
+    directory.names.write().children.remove(&folded);
+    inode.unlink();
+    directory.written();
+    Ok(())
+}
+
+fn check_directory(inode: &Inode) -> Result<(), Error> {
+    if inode.kind == Kind::Directory { Ok(()) } else { Err(Error::NotDirectory) }
+}
+
+fn check_disk(one: &Inode, other: &Inode) -> Result<(), Error> {
+    if Arc::ptr_eq(&one.disk, &other.disk) { Ok(()) } else { Err(Error::CrossVolume) }
+}
+
+/// What a name leads to, if it is what the caller believes.
+fn find(directory: &Arc<Inode>, folded: &str, expected: Identity) -> Result<Arc<Inode>, Error> {
+    let (_, inode) = directory.child(folded)?.ok_or(Error::NotFound)?;
+    if inode.identity == expected { Ok(inode) } else { Err(Error::NotFound) }
+}
+
+/// True where `below` lies in `above` or is it.
+fn lies_in(below: &Arc<Inode>, above: &Arc<Inode>) -> bool {
+    let mut at = Some(Arc::clone(below));
+    while let Some(inode) = at {
+        if Arc::ptr_eq(&inode, above) {
+            return true;
+        }
+        at = inode.names.read().above.upgrade();
+    }
+    false
+}
+
+/// Puts a child in a directory where its name is free or may be replaced.
+fn put(directory: &Arc<Inode>, child: Child, replace: Replace) -> Result<(), Error> {
+    let (folded, placed) = (fold(child.name.as_str()), Arc::clone(&child.inode));
+    let mut names = directory.names.write();
+    if names.removed {
+        return Err(Error::PathNotFound);
+    }
+    if let Some(taken) = names.children.get(&folded) {
+        match (replace, taken.inode.kind) {
+            (Replace::No, _) => return Err(Error::Exists),
+            (Replace::Only(file), _) if file != taken.inode.identity => return Err(Error::Exists),
+            (Replace::Only(_) | Replace::Yes, Kind::Directory) => return Err(Error::Denied),
+            (Replace::Only(_) | Replace::Yes, Kind::File | Kind::Stream) => {}
+        }
+    }
+    if let Some(gone) = names.children.insert(folded, child) {
+        gone.inode.unlink();
+    }
+    drop(names);
+    if placed.kind == Kind::Directory {
+        placed.names.write().above = Arc::downgrade(directory);
+    }
+    Ok(())
+}
