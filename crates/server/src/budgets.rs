@@ -57,6 +57,12 @@ impl UserBudgets {
         Held::of(&self.opens, descriptors, &self.bytes, OPEN_BYTES)
     }
 
+    /// How many descriptors its opens hold.
+    #[cfg(test)]
+    pub(crate) fn opens(&self) -> u64 {
+        self.opens.used()
+    }
+
     /// Holds a session.
     pub(crate) fn session(&self) -> Option<Held> {
         Held::of(&self.sessions, 1, &self.bytes, SESSION_BYTES)

@@ -220,7 +220,7 @@ impl Context {
     }
 
     /// Whose turn at the pool the request's work takes.
-    fn turn(&self) -> Turn {
+    pub(crate) fn turn(&self) -> Turn {
         let of_share = || Some(self.tree.as_ref()?.store()?.facts().volume);
         let volume = self.open_node().map(|node| node.identity().volume).or_else(of_share);
         Turn { device: volume.map_or(Device::Own, Device::Volume), session: self.session_id.0 }

@@ -170,12 +170,16 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
         if through || !connection.writes.take(turn) {
             return None;
         }
+        let change = open.begin_change(request.offset..end).ok()?;
+        if file.file.has_locks() {
+            return None;
+        }
         let counted = if session_counts(&channel) { Counted::enter(&open, header).ok()? } else { None };
         connection.window.borrow_mut().take(header.message_id, connection.charge(header)).ok()?;
         channel.count_request(message_length);
         let (offset, count) = (request.offset, request.data.len());
         let asked = Asked { open, channel, header: *header, shield, offset, count, _counted: counted };
-        connection.writes.add(turn, request.data, asked);
+        connection.writes.add(turn, request.data, asked, change);
         return Some(());
     }
     // Other channels see that it is in flight. A READ need not be seen: one that comes too late does no harm.

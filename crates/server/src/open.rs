@@ -1,5 +1,6 @@
 //! An open: one CREATE's handle on a file, directory, stream or pipe (MS-SMB2 3.3.1.10).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -19,7 +20,7 @@ use crate::caching::{Actor, LeaseId};
 use crate::channel_sequence::ChannelSequence;
 use crate::durable::Durability;
 use crate::enumeration::Listing;
-use crate::files::{FileEntry, Removal};
+use crate::files::{Change, FileEntry, Removal, Then};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::notify::Untold;
@@ -54,6 +55,8 @@ pub(crate) struct Open {
     pub(crate) granted: GrantedAccess,
     pub(crate) opened: Instant,
     closed: AtomicBool,
+    /// It is closed once what was begun through it is made; nothing more begins.
+    ending: AtomicBool,
 }
 
 /// What is open.
@@ -125,7 +128,17 @@ impl Open {
         target: Target,
         granted: GrantedAccess,
     ) -> Self {
-        Open { id, line, user, tree, target, granted, opened: Instant::now(), closed: AtomicBool::new(false) }
+        Open {
+            id,
+            line,
+            user,
+            tree,
+            target,
+            granted,
+            opened: Instant::now(),
+            closed: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+        }
     }
 
     /// The file part: a pipe is no file.
@@ -152,6 +165,21 @@ impl Open {
     /// Refuses where not every bit of `access` was granted.
     pub(crate) fn require(&self, access: u32) -> Result<(), Status> {
         if self.may(access) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+    }
+
+    /// Enters a change of a range of the file's data, before what may be in its way is looked at. FILE_CLOSED where the open ends.
+    pub(crate) fn begin_change(&self, range: Range<u64>) -> Result<Change, Status> {
+        let change = self.file()?.file.begin_change(self.id, range);
+        if self.ending.load(Ordering::SeqCst) { Err(Status::FILE_CLOSED) } else { Ok(change) }
+    }
+
+    /// Begins no more changes, and does `then` once those that were begun are made. It must not wait.
+    pub(crate) fn end_with(&self, then: Then) {
+        self.ending.store(true, Ordering::SeqCst);
+        match &self.target {
+            Target::File(file) => file.file.after_changes_of(self.id, then),
+            Target::Pipe(_) => then(),
+        }
     }
 
     /// Ends the open where nobody is there to be told what became of it: the log is.

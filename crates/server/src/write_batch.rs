@@ -20,6 +20,7 @@ use crate::buffers::Buffer;
 use crate::chain::INTERIM_AFTER;
 use crate::channel_sequence::Step;
 use crate::connection::Connection;
+use crate::files::Change;
 use crate::hot::{self, Shield};
 use crate::in_flight::{InFlight, Waiting};
 use crate::inbox::Inbox;
@@ -71,6 +72,8 @@ struct Write {
     open: Arc<Open>,
     offset: u64,
     data: Range<usize>,
+    /// Who is in its way comes behind it.
+    _change: Change,
 }
 
 /// A request that is to be answered.
@@ -139,12 +142,12 @@ impl Writes {
     }
 
     /// Adds a write of `data`, which lies in the buffer.
-    pub(crate) fn add(&self, turn: Turn, data: &[u8], asked: Asked) {
+    pub(crate) fn add(&self, turn: Turn, data: &[u8], asked: Asked, change: Change) {
         let mut gathered = self.gathered.borrow_mut();
         let start = (data.as_ptr() as usize).saturating_sub(gathered.buffer_address.unwrap_or_default());
         gathered.turn = Some(turn);
         let (open, offset) = (Arc::clone(&asked.open), asked.offset);
-        gathered.writes.push(Write { open, offset, data: start..start + data.len() });
+        gathered.writes.push(Write { open, offset, data: start..start + data.len(), _change: change });
         gathered.asked.push(asked);
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use wire::command::close::{CloseFlags, CloseRequest, CloseResponse};
 use wire::ids::FileTime;
 use wire::status::Status;
@@ -14,15 +15,23 @@ pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome 
     let open = context.session()?.remove_open(context.open()?.id).ok_or(Status::FILE_CLOSED)?;
     let server = Arc::clone(context.server());
     let wants_attributes = request.flags.contains(CloseFlags::POSTQUERY_ATTRIB);
-    let tells = server.files.watches.closing_tells(&open);
-    // The record of a persistent open may have to be waited for, whatever the share lies on.
-    let waits = open.close_may_wait(&server) || tells || (wants_attributes && !is_known(&open));
+    let (turn, pool) = (context.turn(), server.pool.clone());
+    let (closed, answer) = oneshot::channel();
+    let held = Arc::clone(&open);
     let close = move || {
-        let response = if wants_attributes { with_attributes(&open) } else { CloseResponse::default() };
-        open.close_for_client(&server).map(|()| response)
+        let tells = server.files.watches.closing_tells(&held);
+        // The record of a persistent open may have to be waited for, whatever the share lies on.
+        let waits = held.close_may_wait(&server) || tells || (wants_attributes && !is_known(&held));
+        let close = move || {
+            let response = if wants_attributes { with_attributes(&held) } else { CloseResponse::default() };
+            let _ = closed.send(held.close_for_client(&server).map(|()| response));
+        };
+        if waits { pool.submit(turn, Box::new(close)) } else { close() }
     };
-    // The open is closed in any case; whoever wanted its file deleted hears that it is not.
-    let response = if waits { context.on_pool(close).await? } else { close() }?;
+    // What was begun through it comes first. It is closed also where nobody waits for the answer any more.
+    open.end_with(Box::new(close));
+    // Whoever wanted its file deleted hears that it is not.
+    let response = answer.await.map_err(|_| Status::INSUFFICIENT_RESOURCES)??;
     let mut body = Vec::new();
     response.encode(&mut body);
     Ok(Reply::new(body))

@@ -6,6 +6,7 @@ mod tests;
 use std::sync::Arc;
 
 use store::Kind;
+use tokio::sync::oneshot;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest, LockResponse};
 use wire::ids::Dialect;
 use wire::security::access::{EXECUTE, READ_DATA, WRITE_DATA};
@@ -45,6 +46,7 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
     } else {
         breaks::range_locked(context.server(), file);
         stream.lock_all(context, request.locks).await?;
+        stream.come_behind_changes(context, request.locks).await?;
     }
     if remembers {
         file.lock_sequences.done(sequence);
@@ -108,6 +110,26 @@ impl Stream<'_> {
         Ok(())
     }
 
+    /// Waits for what others changed of the ranges and is not made yet: it was admitted before they were locked. Where nobody waits any more
+    /// the locks are given back.
+    async fn come_behind_changes(&self, context: &Context, elements: LockElements<'_>) -> Result<(), Refusal> {
+        let mut taken =
+            Taken { stream: self, locks: self.judge(elements)?.into_iter().map(|(lock, _)| lock).collect() };
+        for lock in &taken.locks {
+            let range = lock.offset..lock.offset.saturating_add(lock.length);
+            let (made, is_made) = oneshot::channel::<()>();
+            if self.file.file.after_changes_by_others(self.open.id, &range, Box::new(move || drop(made))) {
+                tokio::select! {
+                    biased;
+                    _ = is_made => {}
+                    () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
+                }
+            }
+        }
+        taken.locks.clear();
+        Ok(())
+    }
+
     /// The locks that are asked for. Only a single one may be waited for.
     fn judge(&self, elements: LockElements<'_>) -> Result<Vec<(RangeLock, Patience)>, Status> {
         let wanted: Vec<_> = elements.iter().map(|element| self.wanted(&element)).collect::<Result<_, _>>()?;
@@ -133,6 +155,18 @@ impl Stream<'_> {
             None => Ok(()),
             Some(place) => until_granted(context, LockWait::new(self.open, wanted, place)).await,
         }
+    }
+}
+
+/// Locks that were taken, and are given back unless they are answered.
+struct Taken<'a> {
+    stream: &'a Stream<'a>,
+    locks: Vec<RangeLock>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.locks.iter().rev().for_each(|lock| self.stream.file.file.take_back(&self.stream.name, lock));
     }
 }
 

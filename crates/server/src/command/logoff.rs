@@ -1,5 +1,8 @@
 //! LOGOFF (MS-SMB2 3.3.5.6).
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use wire::command::logoff::LogoffResponse;
@@ -13,7 +16,7 @@ pub(crate) async fn handle(context: &Context) -> Outcome {
     context.connection.channels.borrow_mut().remove(&session.id);
     // "If Open.IsDurable is TRUE", or resilient, it waits for its client like after a lost connection.
     let rest = server.part(&session, Parting::Lost);
-    server.close_all(rest).await;
+    server.close_soon(rest).await;
     let mut body = Vec::new();
     LogoffResponse.encode(&mut body);
     Ok(Reply::new(body))

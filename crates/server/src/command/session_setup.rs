@@ -11,7 +11,7 @@ mod previous_tests;
 mod throttle_tests;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use secure::LogonFailure;
 use secure::kdf::{Derivation, SessionKeys};
@@ -33,8 +33,6 @@ use crate::refusal::Refusal;
 use crate::session::{Beginning, Session, Setup};
 use crate::user::User;
 
-/// How long a sign-in waits until the opens of the session that it replaces are closed.
-const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 /// Sign-ins that one connection may have begun and not finished.
 const SETUPS_MAX: usize = 64;
 /// Sessions of one connection: a terminal server has one for each of its users.
@@ -356,8 +354,7 @@ async fn end_previous(context: &Context, previous: SessionId, user: &User) {
         return;
     }
     let rest = server.part(&session, Parting::Lost);
-    // Where that takes longer it goes on by itself.
-    let _ = tokio::time::timeout(CLOSED_WITHIN, server.close_all(rest)).await;
+    server.close_soon(rest).await;
 }
 
 fn session_flags(session: &Session) -> SessionFlags {

@@ -7,7 +7,7 @@ use crate::context::{Context, Outcome, Reply};
 
 pub(crate) async fn handle(context: &Context) -> Outcome {
     let opens = context.session()?.remove_tree(context.tree()?.id).ok_or(Status::NETWORK_NAME_DELETED)?;
-    context.server().close_all(opens).await;
+    context.server().close_soon(opens).await;
     let mut body = Vec::new();
     TreeDisconnectResponse.encode(&mut body);
     Ok(Reply::new(body))

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -56,6 +57,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
         write.offset_at(length)?;
         return Ok(Reply::new(WriteResponse::to_bytes(0).to_vec()));
     }
+    let change = open.begin_change(write.range())?;
     if !write.appends() {
         write.admit(open, file, write.offset)?;
     }
@@ -63,6 +65,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
     let (node, data, held) = (Arc::clone(&file.node), context.message.part(request.data_range()), Arc::clone(open));
     let end = context
         .work(move || -> Result<u64, Refusal> {
+            let _change = change;
             let file = held.file()?;
             let end = if write.appends() {
                 append(file, &data, |length| {
@@ -101,6 +104,11 @@ impl Write {
     /// True where only the store can say where the write goes, or whether it may go there.
     fn appends(&self) -> bool {
         self.append_only || self.offset == END_OF_FILE
+    }
+
+    /// What it may change.
+    fn range(&self) -> Range<u64> {
+        if self.appends() { 0..u64::MAX } else { self.offset..self.offset.saturating_add(self.count) }
     }
 
     /// Where the write goes in data of this length. What may only be added to is not changed (MS-SMB2 3.3.5.13).

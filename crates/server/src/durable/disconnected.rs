@@ -4,8 +4,10 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use store::fold;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wire::ids::Guid;
 use wire::security::Sid;
@@ -13,6 +15,7 @@ use wire::status::Status;
 
 use super::{Durables, Keeping};
 use crate::Shared;
+use crate::files::Then;
 use crate::open::{FileOpen, Open, OpenId};
 use crate::pool::Turn;
 use crate::session::{OPENS_MAX, Session};
@@ -22,6 +25,12 @@ use crate::user::User;
 const WAITING_MAX: usize = OPENS_MAX;
 /// Those of one user among them: one who loses many leaves room for others.
 const WAITING_OF_USER_MAX: usize = WAITING_MAX / 2;
+
+/// How long who ends a session, a tree connect or an open of another waits until what was open is closed.
+const CLOSED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Opens that are closed in one turn of the pool.
+const CLOSED_TOGETHER: usize = 64;
 
 /// Why a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,28 +265,54 @@ impl Shared {
 
     /// Closes opens that no session has any more, on the pool: stores may have to be waited for.
     pub(crate) fn close_on_pool(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
+        drop(self.begin_closing(opens));
+    }
+
+    /// The same, and waits until they are closed: for two seconds at most. Where a disk hangs that goes on by itself; until then others wait
+    /// for what is in their way, and what the opens hold is their user's.
+    pub(crate) async fn close_soon(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
+        let closing = self.begin_closing(opens);
+        let all = async {
+            for closed in closing {
+                // An error: the pool has closed.
+                let _ = closed.await;
+            }
+        };
+        let _ = tokio::time::timeout(CLOSED_WITHIN, all).await;
+    }
+
+    /// Has the pool close opens, those of each volume in a turn of their own.
+    fn begin_closing(self: &Arc<Self>, opens: Vec<Arc<Open>>) -> Vec<oneshot::Receiver<()>> {
         for open in &opens {
             if let Ok(file) = open.file() {
                 file.file.goes(open.id);
             }
         }
-        for (turn, opens) in by_turn(opens) {
-            let server = Arc::clone(self);
-            self.pool.submit(turn, Box::new(move || opens.iter().for_each(|open| open.close(&server))));
-        }
-    }
-
-    /// Closes opens on the pool, those of each volume in a turn of their own, and waits for all of them.
-    pub(crate) async fn close_all(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
         let mut closing = Vec::new();
         for (turn, opens) in by_turn(opens) {
-            let server = Arc::clone(self);
-            closing.push(self.pool.hand_over(turn, move || opens.iter().for_each(|open| open.close(&server))));
+            for opens in opens.chunks(CLOSED_TOGETHER) {
+                closing.push(self.close_in_turn(turn, opens));
+            }
         }
-        for closed in closing {
-            // None: the pool has closed.
-            let _ = closed.await;
-        }
+        closing
+    }
+
+    /// Has the pool close opens when all that was begun through them is made.
+    fn close_in_turn(self: &Arc<Self>, turn: Turn, opens: &[Arc<Open>]) -> oneshot::Receiver<()> {
+        let (closed, receiver) = oneshot::channel();
+        let (server, held) = (Arc::clone(self), opens.to_vec());
+        let close = move || {
+            held.iter().for_each(|open| open.close(&server));
+            let _ = closed.send(());
+        };
+        let pool = self.pool.clone();
+        let close: Then = Box::new(move || pool.submit(turn, Box::new(close)));
+        let after = |then: Then, open: &Arc<Open>| -> Then {
+            let open = Arc::clone(open);
+            Box::new(move || open.end_with(then))
+        };
+        opens.iter().fold(close, after)();
+        receiver
     }
 }
 

@@ -11,6 +11,7 @@ use wire::status::Status;
 
 use super::now;
 use super::state::FileState;
+use super::under_way::UnderWay;
 use crate::access;
 use crate::breaks::Wait;
 use crate::budget::Budget;
@@ -26,11 +27,18 @@ pub(crate) struct FileEntry {
     pub(super) locked: AtomicBool,
     /// Some stream has oplocks or leases. Set under the lock of `state`, read without it.
     pub(super) cached: AtomicBool,
+    pub(super) under_way: UnderWay,
 }
 
 impl FileEntry {
     pub(super) fn new(identity: Identity) -> Self {
-        FileEntry { identity, state: Mutex::default(), locked: AtomicBool::new(false), cached: AtomicBool::new(false) }
+        FileEntry {
+            identity,
+            state: Mutex::default(),
+            locked: AtomicBool::new(false),
+            cached: AtomicBool::new(false),
+            under_way: UnderWay::default(),
+        }
     }
 
     /// True where it is the file of this identity.

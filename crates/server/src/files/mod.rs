@@ -7,6 +7,7 @@ mod entry;
 mod state;
 #[cfg(test)]
 mod tests;
+mod under_way;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::standing::Places;
 use self::state::FileState;
 
 pub(crate) use self::entry::FileEntry;
+pub(crate) use self::under_way::{Change, Then};
 
 /// The table is split so that shards seldom meet.
 const PARTS: usize = 64;
@@ -204,6 +206,15 @@ impl FileTable {
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| part.lock().is_empty()) && self.leases.iter().all(|part| part.lock().is_empty())
+    }
+
+    /// How many opens are in the table.
+    #[cfg(test)]
+    pub(crate) fn claims(&self) -> usize {
+        let count = |part: &Mutex<HashMap<Identity, Arc<FileEntry>>>| {
+            part.lock().values().map(|file| file.state.lock().claims.len()).sum::<usize>()
+        };
+        self.parts.iter().map(count).sum()
     }
 
     fn retire_if_unused(&self, file: &Arc<FileEntry>, mut state: MutexGuard<'_, FileState>) {

@@ -1,5 +1,6 @@
 //! WRITEs to a store that may wait, as a client sees them that sends many at once.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,10 @@ use store::{RamStore, Waits};
 use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::task::LocalSet;
 use tokio::time::sleep;
+use wire::command::cancel::CancelRequest;
+use wire::command::close::CloseRequest;
 use wire::command::echo::EchoRequest;
+use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::write::{WriteRequest, WriteResponse};
 use wire::fscc::FileClass;
@@ -30,6 +34,8 @@ struct Served {
     server: Arc<Shared>,
     peer: Peer,
     file: FileId,
+    /// Another open of the same file.
+    other: FileId,
     stream: DuplexStream,
 }
 
@@ -44,12 +50,12 @@ async fn served(signing: Signing) -> Served {
         }
     });
     let mut peer = Peer::sign_in(&server).await;
-    let file = peer.open("file").await;
+    let (file, other) = (peer.open("file").await, peer.open("file").await);
     works.abort();
     let _ = works.await;
     let (ours, stream) = tokio::io::duplex(4 << 20);
     tokio::task::spawn_local(Rc::clone(&peer.connection).serve(ours, Vec::new()));
-    Served { server, peer, file, stream }
+    Served { server, peer, file, other, stream }
 }
 
 impl Served {
@@ -61,6 +67,28 @@ impl Served {
 
     fn echo(&mut self) -> Vec<u8> {
         framed(&self.peer.message(Command::ECHO, |body| EchoRequest.encode(body)))
+    }
+
+    fn close(&mut self) -> Vec<u8> {
+        let request = CloseRequest { file_id: self.file, ..CloseRequest::default() };
+        framed(&self.peer.message(Command::CLOSE, |body| request.encode(body)))
+    }
+
+    /// Locks a range through the other open, or fails at once.
+    fn lock(&mut self, range: Range<u64>) -> Vec<u8> {
+        let element = LockElement {
+            offset: range.start,
+            length: range.end - range.start,
+            flags: LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY,
+        };
+        let elements = [element];
+        let request = LockRequest {
+            lock_sequence_number: 0,
+            lock_sequence_index: 0,
+            file_id: self.other,
+            locks: LockElements::new(&elements),
+        };
+        framed(&self.peer.message(Command::LOCK, |body| request.encode(body)))
     }
 
     async fn send(&mut self, frames: &[Vec<u8>]) {
@@ -212,5 +240,81 @@ fn a_change_of_length_after_a_write_finds_what_it_wrote() {
         while served.server.pool.work_once() {}
         assert_eq!(served.answer().await.0.status, Status::SUCCESS);
         assert!(served.peer.connection.channels.borrow().values().all(|channel| Rc::strong_count(channel) == 1));
+    });
+}
+
+#[test]
+fn a_lock_is_told_of_behind_the_writes_that_were_let_in_before_it() {
+    run(async {
+        let mut served = served(Signing::Enabled).await;
+        let frames = [served.write(0, &[1; BLOCK]), served.lock(0..10), served.lock(1 << 20..2 << 20)];
+        served.send(&frames).await;
+        let (elsewhere, _) = served.answer().await;
+        assert_eq!((elsewhere.command, elsewhere.status), (Command::LOCK, Status::SUCCESS), "nobody writes there");
+        // Who comes now is behind the lock.
+        let late = served.write(0, &[2; BLOCK]);
+        served.send(&[late]).await;
+        let (late, _) = served.answer().await;
+        assert_eq!((late.command, late.status), (Command::WRITE, Status::FILE_LOCK_CONFLICT));
+        while served.server.pool.work_once() {}
+        let mut told = [served.answer().await.0, served.answer().await.0];
+        told.sort_by_key(|header| header.command);
+        assert_eq!(told.map(|header| header.status), [Status::SUCCESS; 2]);
+        assert_eq!(told.map(|header| header.command), [Command::WRITE, Command::LOCK]);
+    });
+}
+
+#[test]
+fn a_lock_that_is_cancelled_behind_a_write_is_given_back() {
+    run(async {
+        let mut served = served(Signing::Enabled).await;
+        let write = served.write(0, &[1; BLOCK]);
+        let waiting = served.peer.message_id;
+        let lock = served.lock(0..10);
+        served.send(&[write, lock]).await;
+        let next = std::mem::replace(&mut served.peer.message_id, waiting);
+        let cancel = framed(&served.peer.message(Command::CANCEL, |body| CancelRequest.encode(body)));
+        served.peer.message_id = next;
+        served.send(&[cancel]).await;
+        let (lock, _) = served.answer().await;
+        assert_eq!((lock.command, lock.status), (Command::LOCK, Status::CANCELLED));
+        let again = served.write(0, &[2; BLOCK]);
+        served.send(&[again]).await;
+        while served.server.pool.work_once() {}
+        for _ in 0..2 {
+            assert_eq!(served.answer().await.0.status, Status::SUCCESS);
+        }
+    });
+}
+
+#[test]
+fn a_close_comes_behind_what_was_written_through_its_open() {
+    run(async {
+        let mut served = served(Signing::Enabled).await;
+        let frames = [served.write(0, &[1; BLOCK]), served.close(), served.echo()];
+        served.send(&frames).await;
+        assert_eq!(served.answer().await.0.command, Command::ECHO);
+        assert_eq!(served.server.files.claims(), 2, "its share mode holds until its write is made");
+        while served.server.pool.work_once() {}
+        for _ in 0..2 {
+            assert_eq!(served.answer().await.0.status, Status::SUCCESS);
+        }
+        assert_eq!(served.server.files.claims(), 1);
+    });
+}
+
+#[test]
+fn a_lost_session_is_in_the_way_of_others_until_its_writes_are_made() {
+    run(async {
+        let mut served = served(Signing::Enabled).await;
+        let write = served.write(0, &[1; BLOCK]);
+        served.send(&[write]).await;
+        let server = Arc::clone(&served.server);
+        let session = server.sessions.find(served.peer.session_id).unwrap();
+        server.end_session(&session, crate::durable::Parting::Lost);
+        assert_eq!(server.files.claims(), 2);
+        assert!(server.pool.work_once(), "the write");
+        while server.pool.work_once() {}
+        assert!(server.files.is_empty());
     });
 }

@@ -346,7 +346,7 @@ async fn close(context: &Context, open: &Arc<Open>) -> Result<(), Refusal> {
         None => server.durables.take(open.id),
     };
     if let Some(open) = taken {
-        server.close_all(vec![open]).await;
+        server.close_soon(vec![open]).await;
     }
     Ok(())
 }

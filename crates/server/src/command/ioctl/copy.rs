@@ -56,7 +56,9 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
     let is_here = source.file()?.node.waits() == Waits::Never;
     let mut copy = Copy { source, target: Arc::clone(target), chunks, length_max, result };
     let server = Arc::clone(context.server());
+    let change = target.begin_change(0..u64::MAX)?;
     let step = move || {
+        let _change = &change;
         let step = copy.advance();
         if let Ok(file) = copy.target.file() {
             breaks::data_changed(&server, file);

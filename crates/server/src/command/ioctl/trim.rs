@@ -37,6 +37,7 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
     }
     open.require(WRITE_DATA)?;
     context.require_writable()?;
+    let change = open.begin_change(0..u64::MAX)?;
     let length = context.length().await?;
     let (mut pages, mut bytes) = (VecDeque::new(), 0);
     for range in asked.ranges() {
@@ -49,6 +50,7 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
     }
     let (held, server) = (Arc::clone(open), Arc::clone(context.server()));
     let step = move || {
+        let _change = &change;
         let step = held.file().map_err(Refusal::from).and_then(|file| {
             let advanced = advance(&*file.node, &mut pages);
             breaks::data_changed(&server, file);

@@ -26,11 +26,13 @@ pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answe
     }
     open.require(WRITE_DATA)?;
     context.require_writable()?;
+    let change = open.begin_change(start..end)?;
     check_write_locks(open, file, &(start..end))?;
     let through = file.options & (CreateOptions::WRITE_THROUGH.0 | CreateOptions::NO_INTERMEDIATE_BUFFERING.0) != 0;
     let (held, server) = (Arc::clone(open), Arc::clone(context.server()));
     let mut left = start..end;
     let step = move || {
+        let _change = &change;
         let step = held.file().map_err(Refusal::from).and_then(|file| {
             let step = advance(&*file.node, &**file.base(), &mut left)?;
             breaks::data_changed(&server, file);
