@@ -41,9 +41,7 @@ def run(kind, report, options, minutes=MINUTES):
         server = stack.enter_context(serving(listening(kind, card), wanted))
         has_channels = kind.kind == "multilane"
         variables = {"server": address, "port": server.port, "share": server.share, "user": server.user, "password": server.password,
-                     "seconds": max(5, int(minutes * 60 / PARTS)), "seed": seed, "multichannel": CHANNELS if has_channels else "",
-                     # Fails now and then, and it is not known yet whose fault that is: docs/TESTING.md.
-                     "churn": "yes" if minutes > MINUTES else ""}
+                     "seconds": max(5, int(minutes * 60 / PARTS)), "seed": seed, "multichannel": CHANNELS if has_channels else ""}
         script = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables.items())
         script += (guest.FILES / "fsx.sh").read_text()
         report.note(f"{NAME}: seed {seed}, in {'User Mode Linux' if card else 'QEMU'}")
