@@ -64,6 +64,11 @@ impl CreditWindow {
         more as u16
     }
 
+    /// The smallest id that may still come: all before it were used.
+    pub(crate) fn first_unused(&self) -> MessageId {
+        MessageId(self.low)
+    }
+
     /// Ids the client may still use.
     #[cfg(test)]
     pub(crate) fn unused(&self) -> u32 {
@@ -101,8 +106,10 @@ mod tests {
         assert_eq!(window.take(MessageId(1), 1), Err(OutOfWindow));
         assert_eq!(window.grant(3), 3);
         assert_eq!(window.take(MessageId(2), 2), Ok(()));
+        assert_eq!(window.first_unused(), MessageId(1));
         assert_eq!(window.take(MessageId(1), 2), Err(OutOfWindow));
         assert_eq!(window.take(MessageId(1), 1), Ok(()));
+        assert_eq!(window.first_unused(), MessageId(4));
         assert_eq!(window.unused(), 0);
     }
 

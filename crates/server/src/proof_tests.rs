@@ -255,6 +255,34 @@ async fn the_leg_of_a_bind_under_gmac_is_answered_under_a_message_id_that_was_ne
 }
 
 #[tokio::test]
+async fn a_message_id_that_sign_in_left_out_is_signed_once_at_most_under_gmac() {
+    let server = server(Signing::Required);
+    let terms = Terms { signing: Some(SigningAlgorithm::AesGmac), ..Terms::default() };
+    let mut victim = Peer::connect_as(&server, terms);
+    victim.negotiate().await;
+    victim.message_id = 3;
+    victim.set_up_session().await;
+    let request = SessionSetupRequest { flags: SessionSetupFlags::BINDING, ..SessionSetupRequest::default() };
+    for message_id in [1, 2] {
+        let mut thief = Peer::connect_as(&server, terms);
+        thief.negotiate().await;
+        victim.message_id = message_id;
+        let captured = victim.message(Command::SESSION_SETUP, |body| request.encode(body));
+        while thief.message_id < message_id {
+            thief.ask(Command::ECHO, |body| EchoRequest.encode(body)).await;
+        }
+        let of_bind = thief.exchange(captured).await;
+        // Who can change the traffic sends on the victim's connection what the victim has not sent.
+        victim.message_id = message_id;
+        let key = victim.signing_key.take();
+        let of_channel = victim.ask(Command::ECHO, |body| EchoRequest.encode(body)).await;
+        victim.signing_key = key;
+        let signed = [of_bind, of_channel].map(|answer| answer.header.flags.contains(Flags::SIGNED));
+        assert_eq!(signed, [false, true], "message id {message_id}");
+    }
+}
+
+#[tokio::test]
 async fn an_echo_is_as_protected_as_its_session_wants_it() {
     let (_server, mut peer, victim) = intruded(Terms::default()).await;
     let own = peer.session_id;

@@ -56,7 +56,8 @@ pub(crate) struct Session {
 }
 
 /// Message ids that a session which signs with GMAC, where they are the nonces, has not used with its signing key and never will: those
-/// before the one that its sign-in ended with.
+/// before the one that its sign-in ended with, as far as its connection had used them all by then. What came with them was admitted when
+/// there was no such key. One that was left out may still come, and be answered under the key.
 struct BindNonces {
     next: u64,
     end: u64,
@@ -131,7 +132,7 @@ pub(crate) struct Setup {
     pub(crate) signing_required: bool,
     pub(crate) seal_required: bool,
     pub(crate) budgets: Arc<UserBudgets>,
-    /// The message id of the first response that its key signs.
+    /// No message id before this one is ever answered under its key on its first channel.
     pub(crate) first_signed: MessageId,
     pub(crate) held: Held,
 }

@@ -324,7 +324,7 @@ impl Finished {
             signing_required: asked || settings.signing == Signing::Required,
             seal_required: settings.sealing == Sealing::Required,
             budgets,
-            first_signed: context.in_flight.message_id,
+            first_signed: context.in_flight.message_id.min(context.connection.window.borrow().first_unused()),
             held,
         })
         .into())
