@@ -35,6 +35,6 @@ fuzz_target!(|data: &[u8]| {
         workstation: String::new(),
         nt_hash: NtHash::from_bytes([0xf7; 16]),
     };
-    let fresh = Fresh { client_challenge: [1; 8], session_key: [2; 16] };
+    let fresh = Fresh { client_challenge: [1; 8], session_key: [2; 16].into() };
     let _ = initiator.authenticate(data, &credentials, FileTime(0), &fresh);
 });

@@ -8,7 +8,7 @@ use secure::preauth::PreauthHash;
 use secure::seal::{Cipher, NonceRange, NonceSpace};
 use secure::sign::{SigningAlgorithm, SigningKey};
 use secure::spnego::Initiator;
-use secure::{Role, random};
+use secure::{Role, Secret, random};
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
@@ -62,7 +62,7 @@ impl Known {
         negotiate(&mut connection, &mut preauth, client)?;
         let (session_key, _) = authenticate(&mut connection, &mut preauth, target, None)?;
         let derivation = Derivation::Smb311(&preauth);
-        let keys = SessionKeys::derive(Role::Client, derivation, &session_key, Some(Cipher::Aes128Gcm));
+        let keys = SessionKeys::derive(Role::Client, derivation, &session_key[..], Some(Cipher::Aes128Gcm));
         let id = connection.session_id;
         Ok((connection, Known { client, id, keys }))
     }
@@ -74,7 +74,7 @@ impl Known {
         negotiate(&mut connection, &mut preauth, self.client)?;
         connection.session_id = self.id;
         let (session_key, mut last) = authenticate(&mut connection, &mut preauth, target, Some(self))?;
-        let key = channel_signing_key(Derivation::Smb311(&preauth), &session_key);
+        let key = channel_signing_key(Derivation::Smb311(&preauth), &session_key[..]);
         let is_signed = SigningKey::new(SigningAlgorithm::AesGmac, key).verify(&mut last, Role::Server);
         if is_signed { Ok(()) } else { Err(Fault("the last answer of a bind is not signed by the channel".into())) }
     }
@@ -118,14 +118,14 @@ fn authenticate(
     preauth: &mut PreauthHash,
     target: &Target,
     session: Option<&Known>,
-) -> Result<([u8; 16], Vec<u8>), Fault> {
+) -> Result<(Secret, Vec<u8>), Fault> {
     let credentials = Credentials {
         domain: String::new(),
         user: target.user.clone(),
         workstation: String::new(),
         nt_hash: NtHash::from_password(&target.password),
     };
-    let fresh = Fresh { client_challenge: random_bytes()?, session_key: random_bytes()? };
+    let fresh = Fresh { client_challenge: random_bytes()?, session_key: random_bytes::<16>()?.into() };
     let (mut initiator, token) = Initiator::begin();
     let (status, challenge) = setup(connection, preauth, &token, session)?;
     if status != Status::MORE_PROCESSING_REQUIRED {

@@ -10,7 +10,7 @@ use secure::preauth::PreauthHash;
 use secure::seal::Cipher;
 use secure::sign::{SigningAlgorithm, SigningKey};
 use secure::spnego::Initiator;
-use secure::{Role, random};
+use secure::{Role, Secret, random};
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
@@ -197,7 +197,7 @@ pub(crate) async fn sign_in(
         is_signing_required: terms.is_signing_required,
     };
     let mut done = logon.run(credentials, &Guard::Bare).await?;
-    let keys = SessionKeys::derive(Role::Client, Derivation::Smb311(&logon.preauth), &done.key, terms.cipher);
+    let keys = SessionKeys::derive(Role::Client, Derivation::Smb311(&logon.preauth), &done.key[..], terms.cipher);
     let flags = SessionSetupResponse::decode(done.answer.message())?.session_flags;
     if flags.contains(SessionFlags::IS_GUEST) || flags.contains(SessionFlags::IS_NULL) {
         return Err(Error::Guest);
@@ -225,7 +225,7 @@ pub(crate) async fn bind(
         is_signing_required: session.terms.is_signing_required,
     };
     let mut done = logon.run(credentials, &Guard::Signed(Arc::clone(&session.signing))).await?;
-    let key = channel_signing_key(Derivation::Smb311(&logon.preauth), &done.key);
+    let key = channel_signing_key(Derivation::Smb311(&logon.preauth), &done.key[..]);
     let key = Arc::new(SigningKey::new(session.terms.signing, key));
     verify(&mut done.answer, &key)?;
     Ok(key)
@@ -252,12 +252,12 @@ struct Logon<'a> {
 /// How it ended.
 struct Done {
     answer: Answer,
-    key: [u8; 16],
+    key: Secret,
 }
 
 impl Logon<'_> {
     async fn run(&mut self, credentials: &Credentials, guard: &Guard) -> Result<Done, Error> {
-        let fresh = Fresh { client_challenge: random_bytes()?, session_key: random_bytes()? };
+        let fresh = Fresh { client_challenge: random_bytes()?, session_key: random_bytes::<16>()?.into() };
         let (mut initiator, token) = Initiator::begin();
         let answer = self.step(&token, guard).await?;
         let mut answer = answer.expect(&[Status::MORE_PROCESSING_REQUIRED], || self.doing(credentials))?;

@@ -157,7 +157,7 @@ fn principals(snapshot: &Snapshot) -> Vec<Principal> {
         account: user.account.clone(),
         kind: PrincipalKind::User,
         relative_id: user.relative_id,
-        secrets: vec![*hash],
+        secrets: vec![hash.clone()],
     });
     accounts.chain(users).collect()
 }

@@ -105,6 +105,6 @@ fn table(accounts: &[Shown]) -> String {
 }
 
 fn print_keys(keys: Keys, output: Output) -> Result<(), Error> {
-    let keys = ShownKeys { key1: keys.key1, key2: keys.key2 };
+    let keys = ShownKeys { key1: keys.key1.clone(), key2: keys.key2.clone() };
     output.print(&keys, |keys| format!("key1  {}\nkey2  {}\n", keys.key1, keys.key2))
 }

@@ -5,11 +5,12 @@ use std::fmt;
 
 use aws_lc_rs::hmac;
 use wire::ids::Dialect;
+use zeroize::Zeroizing;
 
-use crate::Role;
 use crate::preauth::PreauthHash;
 use crate::seal::{Cipher, Opener, Sealer};
 use crate::sign::{SigningAlgorithm, SigningKey};
+use crate::{Role, Secret};
 
 /// What a dialect feeds into the derivation.
 #[derive(Clone, Copy, Debug)]
@@ -25,11 +26,11 @@ pub enum Derivation<'a> {
 /// The keys of a session, as one end of it sees them. Never printed.
 #[derive(Clone)]
 pub struct SessionKeys {
-    signing: [u8; 16],
-    application: [u8; 16],
+    signing: Secret,
+    application: Secret,
     cipher: Option<Cipher>,
-    encryption: [u8; 32],
-    decryption: [u8; 32],
+    encryption: Zeroizing<[u8; 32]>,
+    decryption: Zeroizing<[u8; 32]>,
 }
 
 impl SessionKeys {
@@ -48,13 +49,13 @@ impl SessionKeys {
         };
         let mut keys = SessionKeys {
             signing: channel_signing_key(derivation, session_key),
-            application: short,
+            application: short.clone(),
             cipher,
-            encryption: [0; 32],
-            decryption: [0; 32],
+            encryption: Zeroizing::default(),
+            decryption: Zeroizing::default(),
         };
         if let Some((label, context)) = derivation.application() {
-            keys.application = derive_16(&short, label, context);
+            keys.application = derive_16(&short[..], label, context);
         }
         if let Some(cipher) = cipher {
             let from = if cipher.key_length() == 32 { session_key } else { &short[..] };
@@ -66,12 +67,12 @@ impl SessionKeys {
 
     /// Session.SigningKey, ready to sign with `algorithm`.
     pub fn signing_key(&self, algorithm: SigningAlgorithm) -> SigningKey {
-        SigningKey::new(algorithm, self.signing)
+        SigningKey::new(algorithm, self.signing.clone())
     }
 
     /// Session.ApplicationKey, for those above who ask for the session key (3.3.4.4). The session key itself in 2.x.
-    pub fn application_key(&self) -> [u8; 16] {
-        self.application
+    pub fn application_key(&self) -> Secret {
+        self.application.clone()
     }
 
     /// Session.EncryptionKey, ready to seal; `None` where the session has no cipher.
@@ -92,12 +93,12 @@ impl fmt::Debug for SessionKeys {
 }
 
 /// Channel.SigningKey of a bound channel (3.3.5.5.3), or Session.SigningKey where the session's own keys go in.
-pub fn channel_signing_key(derivation: Derivation<'_>, session_key: &[u8]) -> [u8; 16] {
+pub fn channel_signing_key(derivation: Derivation<'_>, session_key: &[u8]) -> Secret {
     let short = short_key(session_key);
     match derivation {
         Derivation::Smb2 => short,
-        Derivation::Smb30 => derive_16(&short, b"SMB2AESCMAC\0", b"SmbSign\0"),
-        Derivation::Smb311(preauth) => derive_16(&short, b"SMBSigningKey\0", preauth.as_bytes()),
+        Derivation::Smb30 => derive_16(&short[..], b"SMB2AESCMAC\0", b"SmbSign\0"),
+        Derivation::Smb311(preauth) => derive_16(&short[..], b"SMBSigningKey\0", preauth.as_bytes()),
     }
 }
 
@@ -121,9 +122,9 @@ impl<'a> Derivation<'a> {
     }
 
     /// The key that `sender` seals with, in the first `cipher.key_length()` bytes.
-    fn cipher_key(self, from: &[u8], sender: Role, cipher: Cipher) -> [u8; 32] {
+    fn cipher_key(self, from: &[u8], sender: Role, cipher: Cipher) -> Zeroizing<[u8; 32]> {
         let (label, context): (&[u8], &[u8]) = match (self, sender) {
-            (Derivation::Smb2, Role::Client | Role::Server) => return [0; 32],
+            (Derivation::Smb2, Role::Client | Role::Server) => return Zeroizing::default(),
             (Derivation::Smb30, Role::Client) => (b"SMB2AESCCM\0", b"ServerIn \0"),
             (Derivation::Smb30, Role::Server) => (b"SMB2AESCCM\0", b"ServerOut\0"),
             (Derivation::Smb311(preauth), Role::Client) => (b"SMBC2SCipherKey\0", preauth.as_bytes()),
@@ -136,29 +137,29 @@ impl<'a> Derivation<'a> {
 }
 
 /// Session.SessionKey: "the first 16 bytes of the cryptographic key [...] right-padded with zero bytes" (3.3.1.8).
-fn short_key(session_key: &[u8]) -> [u8; 16] {
-    let mut short = [0; 16];
+fn short_key(session_key: &[u8]) -> Secret {
+    let mut short = Secret::default();
     let length = session_key.len().min(short.len());
     short[..length].copy_from_slice(&session_key[..length]);
     short
 }
 
-fn derive_16(key: &[u8], label: &[u8], context: &[u8]) -> [u8; 16] {
-    let mut out = [0; 16];
+fn derive_16(key: &[u8], label: &[u8], context: &[u8]) -> Secret {
+    let mut out = Secret::default();
     out.copy_from_slice(&kdf(key, label, context, 16)[..16]);
     out
 }
 
 /// SP800-108 5.1 with r = 32. At most one block of HMAC-SHA256 is ever asked for, so the counter stays at 1:
 /// HMAC(key, 1 || label || 0 || context || length in bits). The caller's labels end with their NUL.
-fn kdf(key: &[u8], label: &[u8], context: &[u8], length: usize) -> [u8; 32] {
+fn kdf(key: &[u8], label: &[u8], context: &[u8], length: usize) -> Zeroizing<[u8; 32]> {
     let mut prf = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
     prf.update(&1u32.to_be_bytes());
     prf.update(label);
     prf.update(&[0]);
     prf.update(context);
     prf.update(&(length as u32 * 8).to_be_bytes());
-    let mut out = [0; 32];
+    let mut out = Zeroizing::new([0; 32]);
     out.copy_from_slice(prf.sign().as_ref());
     out
 }
@@ -213,8 +214,8 @@ mod tests {
         assert_eq!(server.application, hex_array("3b37360639dd593424d252bd73a0c0ff"));
         let c2s = hex("e568de865ae188f20138931c5423898fc0d5e94fa094b72d474fc56cf5703db6");
         let s2c = hex("53f8b2fb513a90f5231f5ac12ba0a24b9eed8f6e80596136560f1b0003e8d2ae");
-        assert_eq!(server.encryption, s2c[..]);
-        assert_eq!(server.decryption, c2s[..]);
+        assert_eq!(server.encryption[..], s2c[..]);
+        assert_eq!(server.decryption[..], c2s[..]);
         let short = SessionKeys::derive(Role::Server, derivation, &full, Some(Cipher::Aes128Gcm));
         assert_eq!(short.decryption[..16], hex("f1b6250ca4d9f8877e41071f59228ce4"));
         assert_eq!(short.encryption[..16], hex("99676aedfbfd18e61ca5bb60d502e8f2"));
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn dialects_before_3_0_sign_with_the_session_key_and_seal_nothing() {
         let keys = SessionKeys::derive(Role::Server, Derivation::Smb2, &[5; 16], Some(Cipher::Aes128Ccm));
-        assert_eq!((keys.signing, keys.application), ([5; 16], [5; 16]));
+        assert_eq!((*keys.signing, *keys.application), ([5; 16], [5; 16]));
         assert!(keys.sealer().is_none() && keys.opener().is_none());
     }
 

@@ -13,6 +13,7 @@ pub mod preauth;
 mod random;
 mod role;
 pub mod seal;
+mod secret;
 pub mod sign;
 pub mod spnego;
 #[cfg(test)]
@@ -21,3 +22,4 @@ mod windows_exchange;
 pub use failure::LogonFailure;
 pub use random::{RandomFault, random};
 pub use role::Role;
+pub use secret::Secret;

@@ -11,6 +11,7 @@ use aws_lc_rs::{constant_time, hmac};
 
 use self::cmac::Cmac;
 pub use crate::Role as Sender;
+use crate::Secret;
 
 /// Length of the SMB2 header, which every signed message begins with (2.2.1).
 const HEADER_LENGTH: usize = 64;
@@ -64,12 +65,13 @@ enum Ready {
 
 impl SigningKey {
     /// Prepares `key` for `algorithm`.
-    pub fn new(algorithm: SigningAlgorithm, key: [u8; 16]) -> Self {
+    pub fn new(algorithm: SigningAlgorithm, key: impl Into<Secret>) -> Self {
+        let key: Secret = key.into();
         let ready = match algorithm {
-            SigningAlgorithm::HmacSha256 => Ready::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &key))),
-            SigningAlgorithm::AesCmac => Ready::Cmac(Box::new(Cmac::new(key))),
+            SigningAlgorithm::HmacSha256 => Ready::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &key[..]))),
+            SigningAlgorithm::AesCmac => Ready::Cmac(Box::new(Cmac::new(&key))),
             SigningAlgorithm::AesGmac => {
-                let key = UnboundKey::new(&AES_128_GCM, &key).expect("a key of 16 bytes is the right length");
+                let key = UnboundKey::new(&AES_128_GCM, &key[..]).expect("a key of 16 bytes is the right length");
                 Ready::Gmac(Box::new(LessSafeKey::new(key)))
             }
         };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use secure::Secret;
 use store::Store;
 
 /// Everything the server serves at one moment. A whole snapshot, replaced at once.
@@ -50,7 +51,7 @@ pub struct Principal {
     /// The last number of its SID below the machine's: stable for its life, 1000 or more, never given twice.
     pub relative_id: u32,
     /// NT hashes (MS-NLMP 3.3.1 NTOWFv1), each of which signs it in.
-    pub secrets: Vec<[u8; 16]>,
+    pub secrets: Vec<Secret>,
 }
 
 /// What a principal is.
@@ -279,8 +280,8 @@ pub trait Admin: Send + Sync {
 }
 
 /// The NT hash of `password` (MS-NLMP 3.3.1 NTOWFv1): MD4 of its UTF-16LE form. A [`Principal`] keeps nothing else of a password.
-pub fn nt_hash(password: &str) -> [u8; 16] {
-    *secure::ntlm::NtHash::from_password(password).as_bytes()
+pub fn nt_hash(password: &str) -> Secret {
+    secure::ntlm::NtHash::from_password(password).into()
 }
 
 impl fmt::Debug for Principal {

@@ -70,7 +70,7 @@ pub(crate) fn server_of(signing: Signing, store: Arc<dyn Store>, capacity: Capac
         account: "local".into(),
         kind: PrincipalKind::User,
         relative_id: 1001,
-        secrets: vec![*NtHash::from_password(PASSWORD).as_bytes()],
+        secrets: vec![NtHash::from_password(PASSWORD).into()],
     };
     let account = Account { name: "local".into(), multichannel: Multichannel::On };
     let other = Principal { name: OTHER_USER.into(), relative_id: 1002, ..principal.clone() };
@@ -299,7 +299,7 @@ impl Peer {
             workstation: String::new(),
             nt_hash: NtHash::from_password(self.terms.password),
         };
-        let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16] };
+        let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16].into() };
         initiator.answer(&challenge, &credentials, FileTime(1), &fresh).unwrap()
     }
 

@@ -1,5 +1,6 @@
 //! Who a session speaks for (MS-SMB2 3.3.1.8 Session.SecurityContext).
 
+use secure::Secret;
 use wire::security::Sid;
 
 use crate::admin::{Principal, PrincipalKind, Share};
@@ -18,7 +19,7 @@ pub(crate) struct User {
     /// Its own SID first, then its groups'.
     pub(crate) sids: Vec<Sid>,
     /// The secret that it signed in with: it ends with that. None for who did not.
-    pub(crate) secret: Option<[u8; 16]>,
+    pub(crate) secret: Option<Secret>,
     /// Session.IsAnonymous: whoever speaks has not said that it is this user, or no longer.
     pub(crate) is_anonymous: bool,
 }
@@ -51,7 +52,7 @@ impl User {
             account: self.account.clone(),
             kind: PrincipalKind::User,
             sids: vec![Sid::ANONYMOUS, Sid::NOBODY],
-            secret: self.secret,
+            secret: self.secret.clone(),
             is_anonymous: true,
         }
     }
@@ -62,13 +63,13 @@ impl User {
     }
 
     /// The same, signed in with one of the principal's secrets.
-    pub(crate) fn with_secret(self, secret: Option<&[u8; 16]>) -> Self {
-        User { secret: secret.copied(), ..self }
+    pub(crate) fn with_secret(self, secret: Option<&Secret>) -> Self {
+        User { secret: secret.cloned(), ..self }
     }
 
     /// True where `principal` is still this user, and the secret that it signed in with is still one of its own.
     pub(crate) fn is_still(&self, principal: &Principal) -> bool {
-        principal.name == self.name && self.secret.is_none_or(|secret| principal.secrets.contains(&secret))
+        principal.name == self.name && self.secret.as_ref().is_none_or(|secret| principal.secrets.contains(secret))
     }
 
     /// True where it may use a share: one of its own account.

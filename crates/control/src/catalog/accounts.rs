@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use server::admin::Multichannel;
+use zeroize::Zeroize;
 
 use super::{Catalog, new_principal, no_account, room_for_one};
 use crate::{AccountName, Error};
@@ -49,6 +50,14 @@ pub struct Keys {
     pub key1: String,
     /// The second, to sign in with while the first is replaced.
     pub key2: String,
+}
+
+impl Drop for Keys {
+    /// Leaves nothing of them in memory.
+    fn drop(&mut self) {
+        self.key1.zeroize();
+        self.key2.zeroize();
+    }
 }
 
 /// Which of the two keys.

@@ -36,7 +36,7 @@ pub struct Catalog {
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) accounts: Vec<(Account, Keys)>,
-    pub(crate) users: Vec<(User, [u8; 16])>,
+    pub(crate) users: Vec<(User, server::admin::Secret)>,
     pub(crate) shares: Vec<ShareRecord>,
     pub(crate) settings: StoredSettings,
 }

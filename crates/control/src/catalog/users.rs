@@ -1,6 +1,7 @@
 //! Users of an account, who sign in with a password of their own.
 
 use rusqlite::{Connection, OptionalExtension, params};
+use server::admin::Secret;
 
 use super::{Catalog, account_or_first, new_principal, room_for_one};
 use crate::{AccountName, Error, UserName};
@@ -37,7 +38,7 @@ impl Catalog {
             let relative_id = new_principal(transaction, name.as_str())?;
             transaction.execute(
                 "INSERT INTO user (relative_id, name, account, nt_hash) VALUES (?1, ?2, ?3, ?4)",
-                params![relative_id, name.as_str(), account_id, nt_hash],
+                params![relative_id, name.as_str(), account_id, *nt_hash],
             )?;
             Ok(User { name: name.to_string(), account, relative_id })
         })
@@ -65,7 +66,7 @@ impl Catalog {
 }
 
 /// All users with the NT hashes of their passwords, by name.
-pub(super) fn all_with_hashes(connection: &Connection) -> Result<Vec<(User, [u8; 16])>, Error> {
+pub(super) fn all_with_hashes(connection: &Connection) -> Result<Vec<(User, Secret)>, Error> {
     let mut select = connection.prepare(
         "SELECT user.name, account.name, user.relative_id, user.nt_hash
          FROM user JOIN account ON account.relative_id = user.account
@@ -73,7 +74,10 @@ pub(super) fn all_with_hashes(connection: &Connection) -> Result<Vec<(User, [u8;
          ORDER BY principal.folded_name",
     )?;
     let rows = select.query_map([], |row| {
-        Ok((User { name: row.get(0)?, account: row.get(1)?, relative_id: row.get(2)? }, row.get(3)?))
+        Ok((
+            User { name: row.get(0)?, account: row.get(1)?, relative_id: row.get(2)? },
+            Secret::from(row.get::<_, [u8; 16]>(3)?),
+        ))
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

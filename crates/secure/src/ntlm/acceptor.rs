@@ -11,7 +11,7 @@ use super::hash::{NtHash, hmac_md5, rc4k};
 use super::message::{Authenticate, Challenge, Flags, MIC, Negotiate};
 use super::response::{Response, ntowf_v2, proof, session_base_key};
 use super::session_security::SessionSecurity;
-use crate::{LogonFailure, Role};
+use crate::{LogonFailure, Role, Secret};
 
 /// Bit of MsvAvFlags: "the client is providing message integrity in the MIC field" (2.2.2.1).
 pub(super) const AV_FLAG_MIC: u32 = 0x2;
@@ -55,7 +55,7 @@ pub struct Authenticated {
     /// Which of the keys that the lookup gave fitted.
     pub key_index: usize,
     /// ExportedSessionKey, from which the SMB keys are derived.
-    pub session_key: [u8; 16],
+    pub session_key: Secret,
 }
 
 impl fmt::Debug for Authenticated {
@@ -186,7 +186,7 @@ impl Acceptor {
         if !message.user.is_empty() || !has_no_response {
             return Ok(None);
         }
-        let session_key = exported_session_key(&message, [0; 16])?;
+        let session_key = exported_session_key(&message, Secret::default())?;
         Ok(Some(SessionSecurity::new(Role::Server, message.flags, &session_key)))
     }
 
@@ -209,7 +209,7 @@ impl Acceptor {
 
     /// The index of the key whose proof the client sent, and the session base key. Each key is tried with the domain
     /// the client sent and, for "NTLM clients which incorrectly use NIL for the UserDom" (3.2.5.1.2), without.
-    fn fitting_key(&self, identity: &Identity, response: &Response<'_>, keys: &[NtHash]) -> Option<(usize, [u8; 16])> {
+    fn fitting_key(&self, identity: &Identity, response: &Response<'_>, keys: &[NtHash]) -> Option<(usize, Secret)> {
         // The key of the proof is made of Unicode, however the names were sent (3.3.2).
         let (user, domain) = (utf16_bytes(&identity.user), utf16_bytes(&identity.domain));
         let stranger = NtHash::from_bytes([0; 16]);
@@ -284,7 +284,7 @@ fn identity(message: &Authenticate<'_>) -> Result<Identity, LogonFailure> {
 
 /// ExportedSessionKey (3.2.5.1.2). "If NTLMSSP_NEGOTIATE_KEY_EXCH is set, the server MUST check if client supplied a
 /// valid EncryptedRandomSessionKey": without SIGN and SEAL the client may have none.
-fn exported_session_key(message: &Authenticate<'_>, key_exchange_key: [u8; 16]) -> Result<[u8; 16], LogonFailure> {
+fn exported_session_key(message: &Authenticate<'_>, key_exchange_key: Secret) -> Result<Secret, LogonFailure> {
     if !message.flags.contains(Flags::KEY_EXCHANGE) {
         return Ok(key_exchange_key);
     }

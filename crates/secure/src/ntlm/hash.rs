@@ -5,10 +5,13 @@ use std::fmt;
 use md4::Md4;
 use md5::{Digest, Md5};
 use rc4::{KeyInit, Rc4, StreamCipher};
+use zeroize::Zeroizing;
+
+use crate::Secret;
 
 /// NTOWFv1: MD4 of the password in UTF-16LE (MS-NLMP 3.3.1). As good as the password itself; never printed.
 #[derive(Clone)]
-pub struct NtHash([u8; 16]);
+pub struct NtHash(Secret);
 
 impl NtHash {
     /// The hash of `password`.
@@ -17,17 +20,23 @@ impl NtHash {
         for unit in password.encode_utf16() {
             md4.update(unit.to_le_bytes());
         }
-        NtHash(md4.finalize().into())
+        NtHash(Secret::from(<[u8; 16]>::from(md4.finalize())))
     }
 
     /// A hash that was kept.
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        NtHash(bytes)
+    pub fn from_bytes(bytes: impl Into<Secret>) -> Self {
+        NtHash(bytes.into())
     }
 
     /// The hash, to be kept as safe as a password.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
+    }
+}
+
+impl From<NtHash> for Secret {
+    fn from(hash: NtHash) -> Self {
+        hash.0
     }
 }
 
@@ -48,18 +57,18 @@ pub(super) fn md5(parts: &[&[u8]]) -> [u8; 16] {
 
 /// HMAC-MD5 (RFC 2104) over the parts joined together. NTLM's keys all have 16 bytes.
 pub(super) fn hmac_md5(key: &[u8; 16], parts: &[&[u8]]) -> [u8; 16] {
-    let mut inner_pad = [0x36; 64];
-    let mut outer_pad = [0x5c; 64];
+    let mut inner_pad = Zeroizing::new([0x36; 64]);
+    let mut outer_pad = Zeroizing::new([0x5c; 64]);
     for (i, byte) in key.iter().enumerate() {
         inner_pad[i] ^= byte;
         outer_pad[i] ^= byte;
     }
     let mut inner = Md5::new();
-    inner.update(inner_pad);
+    inner.update(&inner_pad[..]);
     for part in parts {
         inner.update(part);
     }
-    md5(&[&outer_pad, inner.finalize().as_slice()])
+    md5(&[&outer_pad[..], inner.finalize().as_slice()])
 }
 
 /// RC4 with a key of 16 bytes, which is every length it may have, so that starting it cannot fail.
@@ -68,8 +77,9 @@ pub(super) fn rc4(key: &[u8; 16]) -> Rc4 {
 }
 
 /// RC4K: `data` under a fresh key stream; the same both ways.
-pub(super) fn rc4k(key: &[u8; 16], mut data: [u8; 16]) -> [u8; 16] {
-    rc4(key).apply_keystream(&mut data);
+pub(super) fn rc4k(key: &[u8; 16], data: [u8; 16]) -> Secret {
+    let mut data = Secret::from(data);
+    rc4(key).apply_keystream(&mut data[..]);
     data
 }
 
@@ -92,7 +102,7 @@ mod tests {
 
     #[test]
     fn rc4_is_its_own_inverse() {
-        assert_eq!(rc4k(&[7; 16], rc4k(&[7; 16], [9; 16])), [9; 16]);
+        assert_eq!(rc4k(&[7; 16], *rc4k(&[7; 16], [9; 16])), [9; 16]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::hash::{NtHash, hmac_md5, rc4k};
 use super::message::{Authenticate, Challenge, Flags, MIC, Negotiate};
 use super::response::{client_challenge, ntowf_v2, proof, session_base_key};
 use super::session_security::SessionSecurity;
-use crate::{LogonFailure, Role};
+use crate::{LogonFailure, Role, Secret};
 
 /// Who a client logs on as.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct Fresh {
     /// ChallengeFromClient.
     pub client_challenge: [u8; 8],
     /// RandomSessionKey: becomes the session key.
-    pub session_key: [u8; 16],
+    pub session_key: Secret,
 }
 
 /// What the client has once it sent its AUTHENTICATE_MESSAGE. The session key is never printed.
@@ -40,7 +40,7 @@ pub struct Established {
     /// The AUTHENTICATE_MESSAGE to send.
     pub message: Vec<u8>,
     /// ExportedSessionKey.
-    pub session_key: [u8; 16],
+    pub session_key: Secret,
     /// Signatures for the mechListMIC.
     pub security: SessionSecurity,
 }
@@ -116,7 +116,7 @@ impl Initiator {
             domain: Utf16::new(&domain)?.into(),
             user: Utf16::new(&user)?.into(),
             workstation: Utf16::new(&workstation)?.into(),
-            encrypted_session_key: &rc4k(&key_exchange_key, fresh.session_key),
+            encrypted_session_key: &rc4k(&key_exchange_key, *fresh.session_key)[..],
             mic: Some([0; 16]),
         };
         let mut message = Vec::new();
@@ -124,7 +124,7 @@ impl Initiator {
         let mic = hmac_md5(&fresh.session_key, &[&self.negotiate_message, challenge_message, &message]);
         message[MIC].copy_from_slice(&mic);
         let security = SessionSecurity::new(Role::Client, flags, &fresh.session_key);
-        Ok(Established { message, session_key: fresh.session_key, security })
+        Ok(Established { message, session_key: fresh.session_key.clone(), security })
     }
 }
 

@@ -6,13 +6,14 @@ use wire::ids::FileTime;
 
 use super::av_pair::AvPairs;
 use super::hash::{NtHash, hmac_md5};
+use crate::Secret;
 
 /// Length of NTProofStr at the front of an NTLMv2_RESPONSE.
 const PROOF_LENGTH: usize = 16;
 
 /// NTOWFv2, the key of the proof. `user` and `domain` are UTF-16LE, as the client sent them.
-pub(super) fn ntowf_v2(hash: &NtHash, user: &[u8], domain: &[u8]) -> [u8; 16] {
-    hmac_md5(hash.as_bytes(), &[&uppercase(user), domain])
+pub(super) fn ntowf_v2(hash: &NtHash, user: &[u8], domain: &[u8]) -> Secret {
+    hmac_md5(hash.as_bytes(), &[&uppercase(user), domain]).into()
 }
 
 /// NTProofStr over the server's challenge and the client's NTLMv2_CLIENT_CHALLENGE ("temp").
@@ -21,8 +22,8 @@ pub(super) fn proof(response_key: &[u8; 16], server_challenge: &[u8; 8], temp: &
 }
 
 /// SessionBaseKey, which for NTLMv2 is the KeyExchangeKey too (3.4.5.1).
-pub(super) fn session_base_key(response_key: &[u8; 16], proof: &[u8; 16]) -> [u8; 16] {
-    hmac_md5(response_key, &[proof])
+pub(super) fn session_base_key(response_key: &[u8; 16], proof: &[u8; 16]) -> Secret {
+    hmac_md5(response_key, &[proof]).into()
 }
 
 /// The server's or client's uppercase as Windows does it: unit by unit, so that nothing changes its length and a

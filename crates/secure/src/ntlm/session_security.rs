@@ -7,7 +7,7 @@ use rc4::{Rc4, StreamCipher};
 
 use super::hash::{hmac_md5, md5, rc4};
 use super::message::Flags;
-use crate::Role;
+use crate::{Role, Secret};
 
 /// The signing state of an authenticated exchange: one numbered stream of signatures in each direction.
 pub struct SessionSecurity {
@@ -44,7 +44,7 @@ impl fmt::Debug for SessionSecurity {
 
 /// One direction.
 struct Stream {
-    signing_key: [u8; 16],
+    signing_key: Secret,
     /// With a key exchange, checksums are encrypted with this stream (the "Handle").
     handle: Option<Rc4>,
     sequence: u32,
@@ -72,16 +72,16 @@ impl Stream {
 }
 
 /// SIGNKEY (3.4.5.2).
-fn sign_key(sender: Role, exported_session_key: &[u8; 16]) -> [u8; 16] {
+fn sign_key(sender: Role, exported_session_key: &[u8; 16]) -> Secret {
     let magic: &[u8] = match sender {
         Role::Client => b"session key to client-to-server signing key magic constant\0",
         Role::Server => b"session key to server-to-client signing key magic constant\0",
     };
-    md5(&[exported_session_key, magic])
+    md5(&[exported_session_key, magic]).into()
 }
 
 /// SEALKEY (3.4.5.3) with extended session security.
-fn seal_key(sender: Role, flags: Flags, exported_session_key: &[u8; 16]) -> [u8; 16] {
+fn seal_key(sender: Role, flags: Flags, exported_session_key: &[u8; 16]) -> Secret {
     let strength = if flags.contains(Flags::STRONG_128) {
         16
     } else if flags.contains(Flags::WEAK_56) {
@@ -93,7 +93,7 @@ fn seal_key(sender: Role, flags: Flags, exported_session_key: &[u8; 16]) -> [u8;
         Role::Client => b"session key to client-to-server sealing key magic constant\0",
         Role::Server => b"session key to server-to-client sealing key magic constant\0",
     };
-    md5(&[&exported_session_key[..strength], magic])
+    md5(&[&exported_session_key[..strength], magic]).into()
 }
 
 #[cfg(test)]
@@ -106,8 +106,8 @@ mod tests {
     fn keys_and_signature_of_the_specifications_example() {
         let flags = Flags(0xe28a_8233);
         let key = [0x55; 16];
-        assert_eq!(seal_key(Role::Client, flags, &key), hex_array("59f600973cc4960a25480a7c196e4c58"));
-        assert_eq!(sign_key(Role::Client, &key), hex_array("4788dc861b4782f35d43fd98fe1a2d39"));
+        assert_eq!(*seal_key(Role::Client, flags, &key), hex_array("59f600973cc4960a25480a7c196e4c58"));
+        assert_eq!(*sign_key(Role::Client, &key), hex_array("4788dc861b4782f35d43fd98fe1a2d39"));
         let plaintext = hex("50006c00610069006e007400650078007400");
         let mut stream = Stream::new(Role::Client, flags, &key);
         let mut sealed = plaintext.clone();

@@ -116,7 +116,7 @@ impl Forger {
         let hash = NtHash::from_password(self.password);
         let response_key = ntowf_v2(&hash, &utf16_bytes(self.user), &utf16_bytes(self.domain_in_proof));
         let proof = proof(&response_key, &SERVER_CHALLENGE, &temp);
-        ([&proof[..], &temp].concat(), session_base_key(&response_key, &proof))
+        ([&proof[..], &temp].concat(), *session_base_key(&response_key, &proof))
     }
 
     fn try_against(&self, passwords: &[&str]) -> Result<Authenticated, LogonFailure> {
@@ -134,7 +134,7 @@ fn both_ends_agree_on_the_session_key_and_on_signatures() {
     let initiator = Initiator::new();
     let acceptor = accept_negotiate(initiator.negotiate());
     let challenge = acceptor.challenge().to_vec();
-    let fresh = Fresh { client_challenge: [9; 8], session_key: SESSION_KEY };
+    let fresh = Fresh { client_challenge: [9; 8], session_key: SESSION_KEY.into() };
     let mut client = initiator.authenticate(&challenge, &credentials("correct"), NOW, &fresh).unwrap();
     let (authenticated, mut server) = acceptor
         .authenticate(&client.message, |identity| {
@@ -438,7 +438,7 @@ fn a_message_cut_anywhere_is_refused() {
 #[test]
 fn an_initiator_refuses_a_challenge_that_leaves_out_what_makes_it_safe() {
     let credentials = credentials("correct");
-    let fresh = Fresh { client_challenge: [9; 8], session_key: SESSION_KEY };
+    let fresh = Fresh { client_challenge: [9; 8], session_key: SESSION_KEY.into() };
     let challenge = accept_negotiate(Initiator::new().negotiate()).challenge().to_vec();
     for bit in [Flags::UNICODE, Flags::EXTENDED_SESSION_SECURITY, Flags::KEY_EXCHANGE, Flags::STRONG_128] {
         let mut stripped = challenge.clone();

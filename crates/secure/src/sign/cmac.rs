@@ -6,22 +6,25 @@ use aes::cipher::{
     Block, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, KeyInit, consts::U16,
 };
 
+use crate::Secret;
+
 const BLOCK: usize = 16;
 
 /// A key with its two subkeys (RFC 4493 2.3).
 pub(super) struct Cmac {
     cipher: Aes128,
-    whole: [u8; BLOCK],
-    padded: [u8; BLOCK],
+    whole: Secret,
+    padded: Secret,
 }
 
 impl Cmac {
-    pub(super) fn new(key: [u8; 16]) -> Self {
-        let cipher = Aes128::new(&key.into());
+    pub(super) fn new(key: &[u8; 16]) -> Self {
+        let cipher = Aes128::new(key.into());
         let mut zero = Block::<Aes128>::default();
         cipher.encrypt_block(&mut zero);
-        let whole = double(zero.into());
-        Cmac { cipher, whole, padded: double(whole) }
+        let whole = Secret::from(double(zero.into()));
+        let padded = double(*whole).into();
+        Cmac { cipher, whole, padded }
     }
 
     /// The code over the pieces joined together.
@@ -122,7 +125,7 @@ mod tests {
     /// The examples of RFC 4493 section 4.
     #[test]
     fn tags_of_rfc_4493() {
-        let key = Cmac::new(hex_array("2b7e151628aed2a6abf7158809cf4f3c"));
+        let key = Cmac::new(&hex_array("2b7e151628aed2a6abf7158809cf4f3c"));
         assert_eq!(key.whole, hex_array("fbeed618357133667c85e08f7236a8de"));
         assert_eq!(key.padded, hex_array("f7ddac306ae266ccf90bc11ee46d513b"));
         let message = hex("6bc1bee22e409f96e93d7e117393172a ae2d8a571e03ac9c9eb76fac45af8e51
@@ -140,7 +143,7 @@ mod tests {
 
     #[test]
     fn pieces_give_the_tag_of_the_whole() {
-        let key = Cmac::new([3; 16]);
+        let key = Cmac::new(&[3; 16]);
         let library = aws_lc_rs::cmac::Key::new(aws_lc_rs::cmac::AES_128, &[3; 16]).unwrap();
         let message: Vec<u8> = (0..100).collect();
         for length in 0..message.len() {

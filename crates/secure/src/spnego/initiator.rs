@@ -5,8 +5,8 @@ use std::fmt;
 use wire::ids::FileTime;
 
 use super::token::{NegState, NegTokenResp, Token, init, mech_type_list};
-use crate::LogonFailure;
 use crate::ntlm::{self, Credentials, Fresh, SessionSecurity};
+use crate::{LogonFailure, Secret};
 
 /// The client's end of one authentication: [`begin`](Self::begin), [`answer`](Self::answer), [`finish`](Self::finish).
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Initiator {
 
 enum State {
     Begun(ntlm::Initiator),
-    Answered { security: Box<SessionSecurity>, session_key: [u8; 16] },
+    Answered { security: Box<SessionSecurity>, session_key: Secret },
     Finished,
 }
 
@@ -70,16 +70,16 @@ impl Initiator {
 
     /// ExportedSessionKey, once the challenge is answered: the server's last message is signed with keys derived from
     /// it.
-    pub fn session_key(&self) -> Option<[u8; 16]> {
+    pub fn session_key(&self) -> Option<Secret> {
         match &self.state {
-            State::Answered { session_key, .. } => Some(*session_key),
+            State::Answered { session_key, .. } => Some(session_key.clone()),
             State::Begun(_) | State::Finished => None,
         }
     }
 
     /// Checks the server's last token: that it accepts, and that nobody changed our offer when it says so. A server
     /// may leave its code out: with one mechanism there was nothing to choose.
-    pub fn finish(mut self, token: &[u8]) -> Result<[u8; 16], LogonFailure> {
+    pub fn finish(mut self, token: &[u8]) -> Result<Secret, LogonFailure> {
         let State::Answered { security, session_key } = &mut self.state else {
             return Err(LogonFailure::OutOfOrder);
         };
@@ -89,7 +89,7 @@ impl Initiator {
         }
         match response.mech_list_mic {
             Some(mic) if !security.verify_mic(&mech_type_list(), mic) => Err(LogonFailure::BadMechListMic),
-            Some(_) | None => Ok(*session_key),
+            Some(_) | None => Ok(session_key.clone()),
         }
     }
 }

@@ -13,7 +13,9 @@ use crate::ntlm::{self, Authenticated, Credentials, Fresh, NtHash, Target};
 /// 1.2.840.48018.1.2.2, Kerberos as Windows writes it, with tag and length.
 const MS_KERBEROS: [u8; 11] = [0x06, 0x09, 0x2a, 0x86, 0x48, 0x82, 0xf7, 0x12, 0x01, 0x02, 0x02];
 const NOW: FileTime = FileTime(0x01d0_aecb_adf5_a1a1);
-const FRESH: Fresh = Fresh { client_challenge: [9; 8], session_key: [0x55; 16] };
+fn fresh() -> Fresh {
+    Fresh { client_challenge: [9; 8], session_key: [0x55; 16].into() }
+}
 
 fn credentials() -> Credentials {
     Credentials {
@@ -74,8 +76,8 @@ fn both_ends_finish_with_one_session_key() {
     let challenge = next(&mut acceptor, &first);
     assert_eq!(response(&challenge).neg_state, Some(NegState::AcceptIncomplete));
     assert_eq!(response(&challenge).supports_ntlmssp, Some(true));
-    let answer = initiator.answer(&challenge, &credentials(), NOW, &FRESH).unwrap();
-    assert_eq!(initiator.session_key(), Some(FRESH.session_key));
+    let answer = initiator.answer(&challenge, &credentials(), NOW, &fresh()).unwrap();
+    assert_eq!(initiator.session_key(), Some(fresh().session_key));
     let (last, authenticated) = done(&mut acceptor, &answer);
     assert_eq!(response(&last).neg_state, Some(NegState::AcceptCompleted));
     assert!(response(&last).mech_list_mic.is_some());
@@ -88,10 +90,10 @@ fn ntlm_without_spnego_is_answered_without() {
     let mut acceptor = Acceptor::new();
     let ntlm = ntlm::Initiator::new();
     let challenge = next(&mut acceptor, ntlm.negotiate());
-    let established = ntlm.authenticate(&challenge, &credentials(), NOW, &FRESH).unwrap();
+    let established = ntlm.authenticate(&challenge, &credentials(), NOW, &fresh()).unwrap();
     let (last, authenticated) = done(&mut acceptor, &established.message);
     assert!(last.is_empty());
-    assert_eq!(authenticated.session_key, FRESH.session_key);
+    assert_eq!(authenticated.session_key, fresh().session_key);
 }
 
 /// What comes of an AUTHENTICATE_MESSAGE without a name and without a response, but for what is given.
@@ -136,7 +138,7 @@ fn who_says_a_name_or_sends_a_response_is_somebody_and_has_to_prove_it() {
     let mut acceptor = Acceptor::letting_nobody_in();
     let (mut initiator, first) = Initiator::begin();
     let challenge = next(&mut acceptor, &first);
-    let answer = initiator.answer(&challenge, &credentials(), NOW, &FRESH).unwrap();
+    let answer = initiator.answer(&challenge, &credentials(), NOW, &fresh()).unwrap();
     assert_eq!(done(&mut acceptor, &answer).1.identity.user, "Ada");
 }
 
@@ -151,7 +153,7 @@ fn a_client_may_offer_ntlm_without_a_token_first() {
     let challenge = next(&mut acceptor, &carry(ntlm.negotiate(), None));
     assert_eq!(response(&challenge).supports_ntlmssp, None, "named in the first answer only");
     let message = response(&challenge).response_token.unwrap();
-    let established = ntlm.authenticate(message, &credentials(), NOW, &FRESH).unwrap();
+    let established = ntlm.authenticate(message, &credentials(), NOW, &fresh()).unwrap();
     let (last, _) = done(&mut acceptor, &carry(&established.message, None));
     assert_eq!(response(&last).mech_list_mic, None, "no code is sent to one who sends none");
 }
@@ -176,7 +178,7 @@ fn kerberos_first(acceptor: &mut Acceptor, seen: &[&[u8]]) -> ntlm::Established 
     let ntlm = ntlm::Initiator::new();
     let challenge = next(acceptor, &carry(ntlm.negotiate(), None));
     let message = response(&challenge).response_token.unwrap();
-    ntlm.authenticate(message, &credentials(), NOW, &FRESH).unwrap()
+    ntlm.authenticate(message, &credentials(), NOW, &fresh()).unwrap()
 }
 
 #[test]
@@ -209,7 +211,7 @@ fn a_mechanism_taken_out_on_the_way_is_noticed() {
     let mut acceptor = Acceptor::new();
     let challenge = next(&mut acceptor, &offer(&[&NTLMSSP], Some(ntlm::Initiator::new().negotiate())));
     let message = response(&challenge).response_token.unwrap();
-    let mut client = ntlm::Initiator::new().authenticate(message, &credentials(), NOW, &FRESH).unwrap();
+    let mut client = ntlm::Initiator::new().authenticate(message, &credentials(), NOW, &fresh()).unwrap();
     let sent = tlv(Tag::Sequence, &[&MS_KERBEROS[..], &NTLMSSP].concat());
     let mic = client.security.mic(&sent);
     let outcome = step(&mut acceptor, &carry(&client.message, Some(&mic)));
@@ -254,7 +256,7 @@ fn a_finished_exchange_takes_no_more() {
     let mut acceptor = Acceptor::new();
     let (mut initiator, first) = Initiator::begin();
     let challenge = next(&mut acceptor, &first);
-    let answer = initiator.answer(&challenge, &credentials(), NOW, &FRESH).unwrap();
+    let answer = initiator.answer(&challenge, &credentials(), NOW, &fresh()).unwrap();
     done(&mut acceptor, &answer);
     assert_eq!(step(&mut acceptor, &answer).err(), Some(LogonFailure::OutOfOrder));
 }
@@ -264,11 +266,11 @@ fn an_initiator_checks_what_the_server_says_last() {
     let mut acceptor = Acceptor::new();
     let (mut initiator, first) = Initiator::begin();
     let challenge = next(&mut acceptor, &first);
-    let answer = initiator.answer(&challenge, &credentials(), NOW, &FRESH).unwrap();
+    let answer = initiator.answer(&challenge, &credentials(), NOW, &fresh()).unwrap();
     let (last, _) = done(&mut acceptor, &answer);
     let again = || {
         let (mut initiator, _) = Initiator::begin();
-        initiator.answer(&challenge, &credentials(), NOW, &FRESH).unwrap();
+        initiator.answer(&challenge, &credentials(), NOW, &fresh()).unwrap();
         initiator
     };
     assert!(again().finish(&last).is_ok());
@@ -285,7 +287,7 @@ fn an_initiator_checks_what_the_server_says_last() {
 #[test]
 fn an_initiator_refuses_another_mechanism() {
     let kerberos = context(1, &tlv(Tag::Sequence, &context(1, &MS_KERBEROS)));
-    let outcome = Initiator::begin().0.answer(&kerberos, &credentials(), NOW, &FRESH);
+    let outcome = Initiator::begin().0.answer(&kerberos, &credentials(), NOW, &fresh());
     assert_eq!(outcome.err(), Some(LogonFailure::NoCommonMechanism));
 }
 

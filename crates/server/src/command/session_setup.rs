@@ -236,7 +236,7 @@ impl SetupInProgress {
         let env = Env { target: &target, now: FileTime::from(SystemTime::now()), server_challenge };
         self.acceptor.step(token, &env, |identity| {
             let secrets = principal(estate, identity).map(|principal| principal.secrets.as_slice()).unwrap_or_default();
-            secrets.iter().map(|secret| NtHash::from_bytes(*secret)).collect()
+            secrets.iter().map(|secret| NtHash::from_bytes(secret.clone())).collect()
         })
     }
 }
@@ -302,8 +302,12 @@ impl Finished {
             Dialect::SMB_3_0 | Dialect::SMB_3_0_2 => Derivation::Smb30,
             _ => Derivation::Smb311(&self.preauth),
         };
-        let keys =
-            SessionKeys::derive(secure::Role::Server, derivation, &self.authenticated.session_key, negotiation.cipher);
+        let keys = SessionKeys::derive(
+            secure::Role::Server,
+            derivation,
+            &self.authenticated.session_key[..],
+            negotiation.cipher,
+        );
         let settings = &estate.settings;
         let asked = request.security_mode.contains(SecurityMode::SIGNING_REQUIRED)
             || negotiation.client_security_mode.contains(SecurityMode::SIGNING_REQUIRED);

@@ -195,7 +195,7 @@ impl Peer {
             workstation: String::new(),
             nt_hash: NtHash::from_password(password),
         };
-        let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16] };
+        let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16].into() };
         let token = initiator.answer(&challenge, &credentials, FileTime(1), &fresh).unwrap();
         let (header, _) = self.send_token(&token);
         if header.status == Status::SUCCESS {
@@ -203,7 +203,7 @@ impl Peer {
             // The last response is not part of the hash.
             let derivation = Derivation::new(self.dialect, &self.preauth);
             let cipher = (self.dialect == Dialect::SMB_3_1_1).then_some(Cipher::Aes128Gcm);
-            let keys = SessionKeys::derive(Role::Client, derivation, &key, cipher);
+            let keys = SessionKeys::derive(Role::Client, derivation, &key[..], cipher);
             let older = self.dialect < Dialect::SMB_3_0;
             let algorithm = if older { SigningAlgorithm::HmacSha256 } else { SigningAlgorithm::AesCmac };
             self.signing_key = Some(keys.signing_key(algorithm));
@@ -225,7 +225,7 @@ impl Peer {
         let status = Header::decode(&response).unwrap().status;
         if status == Status::SUCCESS {
             let derivation = Derivation::new(self.dialect, &self.preauth);
-            let key = channel_signing_key(derivation, &initiator.session_key().unwrap());
+            let key = channel_signing_key(derivation, &initiator.session_key().unwrap()[..]);
             let key = SigningKey::new(SigningAlgorithm::AesCmac, key);
             assert!(key.verify(&mut response.clone(), Role::Server), "the last response is signed");
             self.signing_key = Some(key);
@@ -250,7 +250,7 @@ impl Peer {
         let challenge = SessionSetupResponse::decode(response).unwrap().security_buffer.to_vec();
         let nt_hash = NtHash::from_password(PASSWORD);
         let credentials = Credentials { domain: String::new(), user: USER.into(), workstation: String::new(), nt_hash };
-        let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16] };
+        let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16].into() };
         let token = initiator.answer(&challenge, &credentials, FileTime(1), &fresh).unwrap();
         self.bind_token(&token)
     }

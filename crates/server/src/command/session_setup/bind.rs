@@ -102,7 +102,7 @@ impl Finished {
         connection.charge_to_user(&session.budgets)?;
         let algorithm = connection.negotiation.borrow().signing();
         let derivation = Derivation::new(session.dialect, &self.preauth);
-        let key = SigningKey::new(algorithm, channel_signing_key(derivation, &self.authenticated.session_key));
+        let key = SigningKey::new(algorithm, channel_signing_key(derivation, &self.authenticated.session_key[..]));
         let facts = connection.channel_facts(algorithm);
         let (channels_max, placement) = (estate.settings.channels_max, &context.server().placement);
         connection.add_channel(session.add_channel(key, facts, channels_max, placement)?);
