@@ -13,6 +13,7 @@ use wire::command::echo::EchoRequest;
 use wire::command::flush::FlushRequest;
 use wire::command::oplock_break::{OplockBreak, OplockBreakRequest};
 use wire::command::query_directory::QueryDirectoryRequest;
+use wire::command::write::WriteRequest;
 use wire::fscc::FileClass;
 use wire::header::{Flags, Route};
 use wire::ids::{Command, FileId, Guid};
@@ -136,6 +137,28 @@ async fn a_create_that_waits_in_the_middle_of_a_chain_can_be_cancelled() {
         other.process(&mut cancel).unwrap();
         let last = headers(&other.receive().await.message);
         assert!(last.len() == 3 && last.iter().all(|header| header.status == Status::CANCELLED));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_long_chain_lets_others_of_its_shard_have_their_turn() {
+    let test = async {
+        let server = server(Signing::Required);
+        let mut peer = Peer::sign_in(&server).await;
+        let file_id = peer.open("file").await;
+        let data = vec![7; 60_000];
+        let parts = (0..10).map(|part| {
+            let offset = part * data.len() as u64;
+            let request = WriteRequest { file_id, offset, data: &data, ..WriteRequest::default() };
+            peer.message(Command::WRITE, |body| request.encode(body))
+        });
+        let parts = parts.collect();
+        let mut frame = chained(parts, |_, message| peer.sign(message));
+        peer.process(&mut frame).unwrap();
+        assert!(peer.take_frame().is_none(), "it is not done at once");
+        let answers = headers(&peer.receive().await.message);
+        assert!(answers.len() == 10 && answers.iter().all(|header| header.status == Status::SUCCESS));
     };
     LocalSet::new().run_until(test).await;
 }

@@ -2,9 +2,15 @@
 //! a thread that must not wait has another one close it.
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fs::Statx;
 
 use crate::directory::folder::stat;
 use crate::{Waits, waiting};
+
+/// Bytes in a block as `stx_blocks` counts.
+const BLOCK_BYTES: u64 = 512;
+/// Memory that a thread gives back at once though it must not wait.
+const GIVEN_BACK_MAX: u64 = 1 << 20;
 
 /// The descriptor.
 pub(super) struct Descriptor {
@@ -16,8 +22,8 @@ pub(super) struct Descriptor {
 /// What closing it may have to wait for.
 #[derive(Clone, Copy)]
 enum Closing {
-    /// Nothing.
-    NeverWaits,
+    /// Nothing, but much memory is given back where a large file has no name any more.
+    TakesLongWithoutName(u64),
     /// The device, where the file has no name any more.
     WaitsWithoutName(u64),
     /// The device.
@@ -28,7 +34,7 @@ impl Descriptor {
     /// One on a file of a volume on which calls wait like that, which may be `written` through it or not.
     pub(super) fn new(fd: OwnedFd, (waits, volume): (Waits, u64), written: bool) -> Self {
         let closing = match waits {
-            Waits::Never => Closing::NeverWaits,
+            Waits::Never => Closing::TakesLongWithoutName(volume),
             Waits::ForData if !written => Closing::WaitsWithoutName(volume),
             Waits::ForData | Waits::Always => Closing::MayWait(volume),
         };
@@ -57,7 +63,10 @@ impl Drop for Descriptor {
             return;
         }
         let elsewhere = match self.closing {
-            Closing::NeverWaits => None,
+            Closing::TakesLongWithoutName(volume) => {
+                let is_large = |stat: Statx| stat.stx_nlink == 0 && stat.stx_blocks * BLOCK_BYTES > GIVEN_BACK_MAX;
+                stat(self.as_fd()).is_ok_and(is_large).then_some(volume)
+            }
             Closing::MayWait(volume) => Some(volume),
             Closing::WaitsWithoutName(volume) => {
                 let is_named = stat(self.as_fd()).is_ok_and(|stat| stat.stx_nlink > 0);

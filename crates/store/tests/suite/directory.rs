@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::*;
 use rustix::fs::{Advice, XattrFlags, fadvise, getxattr, setxattr};
-use store::{Changes, DirectoryOptions, DirectoryStore, Error, Kind, NewNode, Replace, Resolved, Store, Time, Use};
+use store::{
+    Changes, DirectoryOptions, DirectoryStore, Error, Kind, NewNode, Replace, Resolved, SharePath, Store, Time, Use,
+    Waits, waiting,
+};
 
 fn options() -> DirectoryOptions {
     DirectoryOptions::default()
@@ -492,4 +495,28 @@ fn a_file_we_may_not_read_still_shows_what_it_is() {
     let node = disk.node("secret");
     assert_eq!(read_all(&*node), b"secret");
     assert_eq!(node.write_at(b"x", 0), Err(Error::Denied));
+}
+
+#[test]
+fn who_must_not_wait_gives_back_no_large_file_of_memory() {
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
+    let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
+    for (name, bytes, goes_elsewhere) in [("small", 4 << 10, false), ("large", 4 << 20, true)] {
+        let path = SharePath::parse(name).unwrap();
+        let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+        let node = store.create(&path, new).unwrap();
+        if node.waits() != Waits::Never {
+            return;
+        }
+        node.write_at(&vec![7; bytes], 0).unwrap();
+        store.remove(&path, node.identity()).unwrap();
+        let (elsewhere, dropped) = std::sync::mpsc::channel();
+        let drops = std::thread::spawn(move || {
+            waiting::forbid(waiting::Forbidden::Panics);
+            waiting::discard_to(Box::new(move |_, discarded| elsewhere.send(discarded).unwrap()));
+            drop(node);
+        });
+        drops.join().unwrap();
+        assert_eq!(dropped.try_recv().is_ok(), goes_elsewhere, "{name}");
+    }
 }
