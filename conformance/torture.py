@@ -38,8 +38,11 @@ CUTTING_TIMEOUT_SECONDS = 180
 # What they call instead of iptables. A channel that is cut before its client has acknowledged the last response carries no break any more: the
 # server's kernel repeats that response and sends nothing behind it, so that the retry comes on the channel after it. Linux delays the
 # acknowledgement of what it has no answer to by 40 ms; a test that cuts many channels in a row wants each retry on the very next one.
+# They drop whatever comes from the port of a connection, which may be another suite's by then: a server that was given it as a free one
+# answered nobody. So only what goes to the server of these tests is dropped.
 CUT = """#!/bin/sh
 case "$*" in *-I*--sport*) sleep 0.1 ;; esac
+case "$*" in *--sport*) set -- "$@" --dport {port} ;; esac
 exec {iptables} "$@"
 """
 
@@ -145,7 +148,7 @@ class Torture:
                               f"--option=torture:user2password={server.password}"]
         if can_block_ports():
             cut = server.folder / "cut"
-            cut.write_text(CUT.format(iptables=packages.find("iptables")))
+            cut.write_text(CUT.format(iptables=packages.find("iptables"), port=server.port))
             cut.chmod(0o755)
             self._options += ["--option=torture:use_iptables=yes", f"--option=torture:iptables_command={cut}"]
 
