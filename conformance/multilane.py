@@ -21,8 +21,8 @@ class Multilane(Server):
     kind = "multilane"
     has_ram_shares = True
     acl_attribute = "multilane.sd"
-    # Somebody else, with the same password.
     second_user = "somebody-else"
+    keeper = "suites"
 
     def __init__(self, wanted, program=None):
         super().__init__(wanted)
@@ -51,6 +51,9 @@ class Multilane(Server):
                 *(["--anonymous", "reauthentication"] if self.wanted.anonymous else []),
                 *(word for address in self.wanted.advertised for word in ("--advertise", address)),
                 *(["--advertise-only"] if self.wanted.advertised else [])]
+
+    def keeper_password(self):
+        return json.loads(self._run("account", "keys", self.keeper, "--json"))["key1"]
 
     def open_files(self):
         # Those of session 0 wait for a client that was lost, and need nobody to close them.

@@ -17,7 +17,7 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # Module of each suite, in the order they run: quick ones first, so that a broken server is known early. smbtorture's
 # tests mostly wait for timers, so they run beside all others but those that measure, or make the machine busy, which want it to themselves.
 ALONE = ("soak", "channels", "cores", "compare")
-SUITES = ("py_smbprotocol", "hostile", "pacing", "go_smb2", "rust_smb", "smbclient", "coherence", "frozen", "restart", "kernel",
+SUITES = ("py_smbprotocol", "hostile", "access", "pacing", "go_smb2", "rust_smb", "smbclient", "coherence", "frozen", "restart", "kernel",
           "kernel_fsx", "kernel_channels", "failover", "torture", *ALONE)
 
 
@@ -65,6 +65,7 @@ def parsed():
     parser.add_argument("--server", choices=SERVERS, default="multilane", help="which server to run against")
     parser.add_argument("--only", nargs="+", choices=SUITES, metavar="SUITE", help=f"of {', '.join(SUITES)}")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of lines")
+    parser.add_argument("--access-cases", type=int, default=4000, metavar="N", help="cases of the suite access (4000)")
     group = parser.add_argument_group("torture")
     group.add_argument("--torture-tests", default=".", metavar="REGEX", help="run only the tests that match")
     group.add_argument("--torture-parallel", type=int, default=6, metavar="N", help="tests side by side (6)")

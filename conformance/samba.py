@@ -21,9 +21,17 @@ WINDOWS_LIKE = """
   inherit acls = yes
 """
 
+# Nothing but security descriptors says who may do what.
+BY_DESCRIPTORS = """
+  acl_xattr:ignore system acls = yes
+  admin users = root
+"""
+
 
 class Samba(Server):
     kind = "samba"
+    second_user = "bin"
+    keeper = "root"
     acl_attribute = "security.NTACL"
 
     def __init__(self, wanted):
@@ -40,10 +48,13 @@ class Samba(Server):
         if os.geteuid() == 0:
             for share in self.wanted.shares:
                 shutil.chown(self.share_path(share), self.user)
+                if self.wanted.by_descriptors:
+                    self.share_path(share).chmod(0o777)
         self._config().write_text(self._text())
         # At its first start smbd gives each built-in group an id; only a user of the machine may own files.
-        subprocess.run(["smbpasswd", "-c", str(self._config()), "-s", "-a", self.user], check=True, text=True,
-                       input=f"{self.password}\n{self.password}\n", stdout=subprocess.DEVNULL)
+        for user in (self.user, self.second_user, self.keeper) if self.wanted.by_descriptors else (self.user,):
+            subprocess.run(["smbpasswd", "-c", str(self._config()), "-s", "-a", user], check=True, text=True,
+                           input=f"{self.password}\n{self.password}\n", stdout=subprocess.DEVNULL)
 
     def command(self):
         return [packages.find("smbd"), "--foreground", "--no-process-group", "-s", str(self._config())]
@@ -63,6 +74,7 @@ class Samba(Server):
         encrypt = {"enabled": "auto", "required": "required"}[wanted.sealing]
         options = "  server smb encrypt = required\n" if wanted.sealed_shares else ""
         options += WINDOWS_LIKE if wanted.windows_like else ""
+        options += BY_DESCRIPTORS if wanted.by_descriptors else ""
         shares = "".join(f"[{share}]\n  path = {self.share_path(share)}\n  read only = no\n{options}"
                          + ("  hide unreadable = yes\n" if share in wanted.access_based else "")
                          for share in wanted.shares)

@@ -30,6 +30,7 @@ class Wanted:
     sealed_shares: bool = False  # clients that do not seal get no share
     continuous: bool = False     # shares are continuously available, where the server can do that
     windows_like: bool = False   # where it costs a Samba share speed: streams, ACLs and DOS attributes as Windows keeps them
+    by_descriptors: bool = False # descriptors alone say who may do what, and there is a keeper whom none binds
     channels: int = 1            # connections that one session may use
     anonymous: bool = False      # a session may be signed in again as nobody
     advertised: tuple = ()       # the only addresses that clients are told of, where the server can be told
@@ -45,6 +46,9 @@ class Server:
 
     kind = "none"
     has_ram_shares = False
+    # Somebody else, with the same password, where the server has one; and who is bound by no descriptor.
+    second_user = ""
+    keeper = ""
     acl_attribute = ""  # the extended attribute, as a client would name it, in which security descriptors are kept
 
     def __init__(self, wanted):
@@ -80,6 +84,9 @@ class Server:
 
     def unmount(self):
         """Gives back what was mounted below the server's folder, whatever state it is in."""
+
+    def keeper_password(self):
+        return self.password
 
     # The process.
 

@@ -7,7 +7,7 @@ use store::Kind;
 use wire::security::Sid;
 use wire::security::access::{
     ACCESS_SYSTEM_SECURITY, APPEND_DATA, DELETE, DELETE_CHILD, EXECUTE, FILE_ALL, MAXIMUM_ALLOWED, READ_ATTRIBUTES,
-    READ_DATA, WRITE_DATA,
+    READ_DATA, SYNCHRONIZE, WRITE_DATA,
 };
 use wire::status::Status;
 
@@ -70,7 +70,8 @@ pub(crate) enum Way<'a> {
     Existing(Existing<'a>),
     /// A file or directory is made, with or without a stream of its own (MS-FSA 2.1.5.1.1).
     New { directory: Read<'a>, kind: Kind },
-    /// A file or directory is to have a name there (MS-FSA 2.1.5.15.7, 2.1.5.15.12).
+    /// A file or directory is to have a name there (MS-FSA 2.1.5.15.7, 2.1.5.15.12). A file's needs SYNCHRONIZE, too: there the
+    /// directory is opened for it.
     Name { directory: Read<'a>, kind: Kind },
     /// The name is taken, and what has it goes (MS-FSA 2.1.5.15.12).
     Replace { taken: Read<'a>, directory: Read<'a> },
@@ -112,7 +113,10 @@ pub(crate) fn authorize(request: &Request<'_>) -> Result<GrantedAccess, Refusal>
             // Who makes it gets what was asked for, whatever its descriptor will say.
             within(request, all_of(request.desired))
         }
-        Way::Name { directory, kind } => require(request.user, directory, right_to_add(*kind))?,
+        Way::Name { directory, kind: Kind::Directory } => require(request.user, directory, APPEND_DATA)?,
+        Way::Name { directory, kind: Kind::File | Kind::Stream } => {
+            require(request.user, directory, WRITE_DATA | SYNCHRONIZE)?
+        }
         Way::Replace { taken, directory } => match require(request.user, taken, DELETE) {
             Err(refusal) if refusal.status == Status::ACCESS_DENIED => require(request.user, directory, DELETE_CHILD)?,
             granted => granted?,

@@ -2,6 +2,7 @@
 
 mod bench;
 mod model;
+mod told;
 
 use std::sync::Arc;
 

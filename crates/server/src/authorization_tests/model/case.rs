@@ -100,6 +100,23 @@ impl Case {
     }
 }
 
+impl Case {
+    /// The case of this seed, as far as a client can have it: what no server lets be set is left out or stands as something else.
+    pub(crate) fn that_can_be_set(seed: u64) -> Case {
+        let case = Case::from(seed);
+        let settable = |stored: &Stored| Stored::Whole(stored.that_can_be_set(seed));
+        Case {
+            read_only: false,
+            folder: settable(&case.folder),
+            own: settable(&case.own),
+            target: settable(&case.target),
+            taken: case.taken.as_ref().map(settable),
+            new_owner: user_instead_of(case.new_owner, seed),
+            ..case
+        }
+    }
+}
+
 pub(crate) fn desired(random: &mut Random, way: Way) -> u32 {
     let needed = match way {
         Way::Disposition | Way::DeleteOnClose | Way::Rename => DELETE_RIGHT,

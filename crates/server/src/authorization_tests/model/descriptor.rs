@@ -69,6 +69,36 @@ pub(crate) enum Stored {
     Whole(Descriptor),
 }
 
+/// A user, where another server would not let `who` own anything.
+pub(crate) fn user_instead_of(who: Who, seed: u64) -> Who {
+    match who {
+        TESTER | OTHER => who,
+        _ => [TESTER, OTHER][(seed % 2) as usize],
+    }
+}
+
+impl Stored {
+    /// The same where nobody says whose it is.
+    pub(crate) fn without_owner(&self) -> Stored {
+        match self {
+            Stored::Whole(descriptor) => Stored::Whole(Descriptor { owner: None, ..descriptor.clone() }),
+            Stored::Nothing | Stored::Damaged(_) => self.clone(),
+        }
+    }
+
+    /// What is nearest to it and can be set by a client: it is whole, belongs to a user, and has no entry that a server may refuse.
+    pub(crate) fn that_can_be_set(&self, seed: u64) -> Descriptor {
+        let everything = Entry { kind: ALLOW, flags: 0, mask: ALL, who: SIGNED_IN };
+        let (owner, list) = match self {
+            Stored::Whole(descriptor) => (descriptor.owner.unwrap_or(SELF), descriptor.list.clone()),
+            Stored::Nothing | Stored::Damaged(_) => (SELF, Some(vec![everything])),
+        };
+        let can_be_set = |entry: &Entry| matches!(entry.kind, ALLOW | DENY | ALLOW_OBJECT | DENY_OBJECT);
+        let list = list.map(|entries| entries.into_iter().filter(can_be_set).collect());
+        Descriptor { owner: Some(user_instead_of(owner, seed)), list, says_there_is_a_list: true }
+    }
+}
+
 pub(crate) fn sid_bytes((authority, numbers): Who) -> Vec<u8> {
     let mut bytes = vec![1, numbers.len() as u8, 0, 0, 0, 0, 0, authority];
     numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));

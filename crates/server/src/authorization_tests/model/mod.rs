@@ -8,8 +8,10 @@ mod descriptor;
 mod judge;
 mod random;
 mod rights;
+mod rules;
 
 pub(super) use self::case::*;
 pub(super) use self::descriptor::*;
 pub(super) use self::judge::*;
 pub(super) use self::rights::*;
+pub(super) use self::rules::*;

@@ -2,14 +2,17 @@
 
 use super::case::Asks;
 use super::descriptor::*;
+use super::rules::{Difference, Rules};
 
 pub(crate) const WRITE: u32 = 0x2;
 pub(crate) const APPEND: u32 = 0x4;
 pub(crate) const DELETE_CHILD_RIGHT: u32 = 0x40;
 pub(crate) const READ_ATTRIBUTES_RIGHT: u32 = 0x80;
+pub(crate) const WRITE_ATTRIBUTES_RIGHT: u32 = 0x100;
 pub(crate) const DELETE_RIGHT: u32 = 0x1_0000;
 pub(crate) const WRITE_DAC_RIGHT: u32 = 0x4_0000;
 pub(crate) const WRITE_OWNER_RIGHT: u32 = 0x8_0000;
+pub(crate) const SYNCHRONIZE_RIGHT: u32 = 0x10_0000;
 pub(crate) const SYSTEM_SECURITY: u32 = 0x100_0000;
 /// To read, write, append to or execute data.
 pub(crate) const DATA: u32 = 0x27;
@@ -28,7 +31,7 @@ pub(crate) fn mapped(mask: u32) -> u32 {
 }
 
 /// EvaluateTokenAgainstDescriptor for one right (MS-DTYP 2.5.3.2): MS-FSA 2.1.5.1.2.1 asks for each right by itself.
-pub(crate) fn check_one(asks: Asks, descriptor: &Descriptor, right: u32) -> bool {
+fn check_one(rules: Rules<'_>, asks: Asks, descriptor: &Descriptor, right: u32) -> bool {
     let Some(list) = &descriptor.list else { return true };
     let is_owner = descriptor.owner.is_some_and(|owner| asks.is(owner));
     // "IF DACL does not contain ACEs from object owner": those for OWNER RIGHTS (MS-DTYP 2.4.2.4).
@@ -39,7 +42,8 @@ pub(crate) fn check_one(asks: Asks, descriptor: &Descriptor, right: u32) -> bool
         return true;
     }
     for entry in list.iter().filter(|entry| entry.flags & 8 == 0) {
-        let meant = asks.is(entry.who) || entry.who == RIGHTS_OF_OWNER && is_owner;
+        let is_in = asks.is(entry.who) && !(entry.who == USERS && rules.have(Difference::NobodyIsInUsers));
+        let meant = is_in || entry.who == RIGHTS_OF_OWNER && is_owner;
         // We: generic bits that somebody left in an entry mean what they mean for files.
         if !meant || mapped(entry.mask) & right == 0 {
             continue;
@@ -48,6 +52,7 @@ pub(crate) fn check_one(asks: Asks, descriptor: &Descriptor, right: u32) -> bool
             ALLOW => return true,
             // We evaluate no condition: the result is UNKNOWN, which grants nothing and denies.
             DENY | DENY_IF => return false,
+            DENY_OBJECT if rules.have(Difference::ObjectEntriesDeny) => return false,
             // Object entries are for object types, which are not asked for; the others say nothing of access.
             _ => {}
         }
@@ -56,13 +61,13 @@ pub(crate) fn check_one(asks: Asks, descriptor: &Descriptor, right: u32) -> bool
 }
 
 /// Those of `rights` that a file grants.
-pub(crate) fn grants(asks: Asks, stored: &Stored, rights: u32) -> u32 {
+pub(crate) fn grants(rules: Rules<'_>, asks: Asks, stored: &Stored, rights: u32) -> u32 {
     let one = |right: u32| match stored {
         _ if asks == Asks::Keeper => true,
         Stored::Damaged(_) => false,
         // The default lets everybody who signed in do everything.
         Stored::Nothing => right & ALL != 0,
-        Stored::Whole(descriptor) => right & ALL != 0 && check_one(asks, descriptor, right),
+        Stored::Whole(descriptor) => right & ALL != 0 && check_one(rules, asks, descriptor, right),
     };
     (0..32).map(|bit| 1 << bit).filter(|right| rights & right != 0 && one(*right)).sum()
 }
