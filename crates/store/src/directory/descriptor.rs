@@ -1,10 +1,13 @@
 //! A descriptor of an open file. Closing the last one of a file that was written to, or whose last name is gone, may wait for the device;
 //! a thread that must not wait has another one close it.
 
+use std::sync::Arc;
+
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::Statx;
 
 use crate::directory::folder::stat;
+use crate::directory::nameless::{Hold, Nameless};
 use crate::{Waits, waiting};
 
 /// Bytes in a block as `stx_blocks` counts.
@@ -15,8 +18,22 @@ const GIVEN_BACK_MAX: u64 = 1 << 20;
 /// The descriptor.
 pub(super) struct Descriptor {
     /// There until it is dropped.
-    fd: Option<OwnedFd>,
+    fd: Option<Held>,
     closing: Closing,
+}
+
+/// A descriptor with what a quota knows of it, which ends when it is closed.
+struct Held {
+    fd: OwnedFd,
+    hold: Option<Hold>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(hold) = self.hold.take() {
+            hold.end(self.fd.as_fd());
+        }
+    }
 }
 
 /// What closing it may have to wait for.
@@ -38,14 +55,22 @@ impl Descriptor {
             Waits::ForData if !written => Closing::WaitsWithoutName(volume),
             Waits::ForData | Waits::Always => Closing::MayWait(volume),
         };
-        Descriptor { fd: Some(fd), closing }
+        Descriptor { fd: Some(Held { fd, hold: None }), closing }
+    }
+
+    /// The same, whose file counts for a quota as long as it is open.
+    pub(super) fn counted(mut self, nameless: Option<&Arc<Nameless>>) -> Self {
+        if let (Some(held), Some(nameless)) = (&mut self.fd, nameless) {
+            held.hold = Hold::of(nameless, held.fd.as_fd());
+        }
+        self
     }
 }
 
 impl AsFd for Descriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.fd {
-            Some(fd) => fd.as_fd(),
+            Some(held) => held.fd.as_fd(),
             None => unreachable!("a descriptor is there until it is dropped"),
         }
     }
@@ -73,8 +98,8 @@ impl Drop for Descriptor {
                 (!is_named).then_some(volume)
             }
         };
-        if let (Some(volume), Some(fd)) = (elsewhere, self.fd.take()) {
-            waiting::drop_elsewhere(volume, Box::new(fd));
+        if let (Some(volume), Some(held)) = (elsewhere, self.fd.take()) {
+            waiting::drop_elsewhere(volume, Box::new(held));
         }
     }
 }

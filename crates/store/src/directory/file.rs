@@ -56,7 +56,7 @@ impl OpenFile {
             waits,
             born: born(&stat),
             dotted,
-            fd: Descriptor::new(fd, (waits, identity.volume), reach == Reach::ReadWrite),
+            fd: Descriptor::new(fd, (waits, identity.volume), reach == Reach::ReadWrite).counted(volume.nameless()),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
@@ -124,7 +124,9 @@ impl OpenFile {
             waits: self.waits,
             born: self.born,
             dotted: self.dotted,
-            fd: self.hold(fcntl_dupfd_cloexec(fd, 0).map_err(error)?, reach == Reach::ReadWrite),
+            fd: self
+                .hold(fcntl_dupfd_cloexec(fd, 0).map_err(error)?, reach == Reach::ReadWrite)
+                .counted(self.volume.nameless()),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),

@@ -30,6 +30,7 @@ mod foreign;
 mod foreign_reader;
 mod keep;
 mod metadata;
+mod nameless;
 mod names;
 mod neighbours;
 mod node;

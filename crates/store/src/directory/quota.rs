@@ -2,9 +2,10 @@
 //!
 //! What is there is counted once; then every change of a file's data through the store is measured by the blocks it
 //! holds before and after. A write is refused where the blocks that it could need at most are more than what is left,
-//! so a write into a hole may be refused a little early; one within data that is there never is. Space of a removed
-//! file counts as free at once, even while it is open.
+//! so a write into a hole may be refused a little early; one within data that is there never is. A removed file counts
+//! until nobody has it open here any more (`nameless.rs`).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 use crate::directory::errno::error;
 use crate::directory::fence::{Fence, Wait};
 use crate::directory::folder::{each_name, file_type, stat_at};
+use crate::directory::nameless::Nameless;
 use crate::directory::volume::Volume;
 use crate::{Error, Identity, Space};
 
@@ -24,22 +26,39 @@ const LOCKS: usize = 64;
 /// Names counted at most when a store is opened; what is beyond counts as nothing.
 const COUNTED_MAX: usize = 1 << 24;
 /// Bytes in a block as `st_blocks` counts.
-const BLOCK_BYTES: u64 = 512;
+pub(super) const BLOCK_BYTES: u64 = 512;
 /// What a write may need besides its data: the unit it begins and the one it ends in.
 const UNIT_BYTES: u64 = 4096;
 
 /// The limit and what is used of it.
 pub(super) struct Quota {
     limit_bytes: u64,
-    used_bytes: AtomicU64,
+    used: Arc<Used>,
+    pub(super) nameless: Arc<Nameless>,
     locks: [Mutex<()>; LOCKS],
+}
+
+/// Bytes that count.
+pub(super) struct Used(AtomicU64);
+
+impl Used {
+    pub(super) fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So many bytes are free again.
+    pub(super) fn give_back(&self, bytes: u64) {
+        let less = |used: u64| Some(used.saturating_sub(bytes));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
 }
 
 impl Quota {
     /// Counts what is there.
     pub(super) fn measure(fence: &Fence, limit_bytes: u64) -> Result<Self, Error> {
-        let used_bytes = AtomicU64::new(count(fence)?);
-        Ok(Quota { limit_bytes, used_bytes, locks: [const { Mutex::new(()) }; LOCKS] })
+        let used = Arc::new(Used(AtomicU64::new(count(fence)?)));
+        let nameless = Nameless::new(Arc::clone(&used));
+        Ok(Quota { limit_bytes, used, nameless, locks: [const { Mutex::new(()) }; LOCKS] })
     }
 
     /// The file system's space, but no more than the limit.
@@ -47,14 +66,8 @@ impl Quota {
         Space { total_bytes: space.total_bytes.min(self.limit_bytes), free_bytes: space.free_bytes.min(self.left()) }
     }
 
-    /// A file that held `bytes` is gone.
-    pub(super) fn give_back(&self, bytes: u64) {
-        let less = |used: u64| Some(used.saturating_sub(bytes));
-        let _ = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-    }
-
     fn left(&self) -> u64 {
-        self.limit_bytes.saturating_sub(self.used_bytes.load(Ordering::Relaxed))
+        self.limit_bytes.saturating_sub(self.used.0.load(Ordering::Relaxed))
     }
 }
 
@@ -90,12 +103,10 @@ pub(super) fn account<Fd: AsFd, T>(
         return Err(Error::Full);
     }
     let answer = change().map_err(error);
-    if let Ok(after) = fstat(&fd)
-        && after.st_nlink > 0
-    {
+    if let Ok(after) = fstat(&fd) {
         let (before, after) = (held_bytes(&before), held_bytes(&after));
-        quota.used_bytes.fetch_add(after.saturating_sub(before), Ordering::Relaxed);
-        quota.give_back(before.saturating_sub(after));
+        quota.used.add(after.saturating_sub(before));
+        quota.used.give_back(before.saturating_sub(after));
     }
     answer
 }

@@ -12,9 +12,10 @@ use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::Folder;
 use crate::directory::keep::{Place, Subject};
+use crate::directory::nameless::about_to_go;
 use crate::directory::volume::Volume;
 use crate::directory::walk::{self, Named};
-use crate::directory::{cache::Held, names::Wanted, side, streams};
+use crate::directory::{cache::Held, names::Wanted, streams};
 use crate::{Error, Identity, Name};
 
 /// Removes a name.
@@ -69,23 +70,17 @@ pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], named: 
     let subject = subject(volume, folder, disk, named);
     let last = is_last(named);
     let sides = if last { streams::sides(&subject).unwrap_or_default() } else { Vec::new() };
+    let counted = about_to_go(volume, &folder.fd, disk);
     let flags = if named.kind == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
     unlinkat(&folder.fd, disk, flags).map_err(|errno| match errno {
         Errno::EXIST => Error::NotEmpty,
         other => error(other),
     })?;
     if last {
-        bury(volume, &subject, &sides, named);
+        subject.bury(&sides);
     }
+    drop(counted);
     Ok(())
-}
-
-/// Forgets what is kept outside a file that has lost its last name.
-pub(super) fn bury(volume: &Volume, subject: &Subject<'_>, sides: &[side::Id], named: &Named) {
-    subject.bury(sides);
-    if let Some(quota) = &volume.quota {
-        quota.give_back(named.allocated);
-    }
 }
 
 /// True where the name is the last of a file or directory that may have something outside it.

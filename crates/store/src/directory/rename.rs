@@ -11,11 +11,13 @@ use rustix::fs::{AtFlags, FileType, RenameFlags, linkat, renameat, renameat_with
 use rustix::io::Errno;
 
 use crate::directory::cache::{Did, Held};
+use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::{Folder, stat_at};
 use crate::directory::keep::Subject;
+use crate::directory::nameless::about_to_go;
 use crate::directory::names::{DRAFT, Wanted};
 use crate::directory::volume::{self, Volume};
 use crate::directory::walk::{self, Named};
@@ -130,7 +132,8 @@ struct Linking<'a> {
 struct Lost<'a> {
     subject: Subject<'a>,
     sides: Vec<side::Id>,
-    target: Named,
+    /// Has its bytes count until it is gone.
+    _counted: Option<Descriptor>,
 }
 
 impl Moving<'_> {
@@ -154,7 +157,7 @@ impl Moving<'_> {
             self.place.spell(taken)?;
             return unlinkat(&self.from.fd, self.disk, AtFlags::empty()).map_err(error);
         }
-        let lost = self.place.about_to_lose(taken, target);
+        let lost = self.place.about_to_lose(taken, &target);
         if self.named.kind == FileType::Directory {
             self.directory_over_file(taken)?;
         } else {
@@ -204,7 +207,7 @@ impl Linking<'_> {
         if target.own == self.file.identity {
             return self.place.spell(taken);
         }
-        let lost = self.place.about_to_lose(taken, target);
+        let lost = self.place.about_to_lose(taken, &target);
         let is_beside = to.identity.volume == volume.identity.volume;
         let side = if is_beside { side::folder(volume, true).ok().flatten() } else { None };
         // Beside the share's files a link that a crash leaves behind is in nobody's way.
@@ -234,20 +237,20 @@ impl Linking<'_> {
 
 impl<'a> Place<'a> {
     /// Looks at what goes when `taken` is replaced, while it can be found.
-    fn about_to_lose(&self, taken: &[u8], target: Named) -> Option<Lost<'a>> {
-        let is_last = remove::is_last(&target);
+    fn about_to_lose(&self, taken: &[u8], target: &Named) -> Option<Lost<'a>> {
+        let is_last = remove::is_last(target);
         is_last.then(|| {
-            let subject = remove::subject(self.volume, self.to, taken, &target);
+            let subject = remove::subject(self.volume, self.to, taken, target);
             let sides = streams::sides(&subject).unwrap_or_default();
-            Lost { subject, sides, target }
+            Lost { subject, sides, _counted: about_to_go(self.volume, &self.to.fd, taken) }
         })
     }
 
     /// Another file had the name `taken`, and perhaps `lost` its last one. It is spelled as it was asked for, where that can be: in
     /// its old spelling it is found as well.
     fn replaced(&self, taken: &[u8], lost: Option<Lost<'_>>) {
-        if let Some(Lost { subject, sides, target }) = lost {
-            remove::bury(self.volume, &subject, &sides, &target);
+        if let Some(lost) = lost {
+            lost.subject.bury(&lost.sides);
         }
         let _ = self.spell(taken);
     }

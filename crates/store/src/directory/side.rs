@@ -13,6 +13,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::Error;
 use crate::directory::errno::{error, opening};
+use crate::directory::nameless::about_to_go;
 use crate::directory::names::RESERVED;
 use crate::directory::volume::Volume;
 
@@ -75,9 +76,10 @@ pub(super) fn sync(volume: &Volume) -> Result<(), Error> {
 
 /// Removes a side file, if it is there.
 pub(super) fn remove(volume: &Volume, id: Id) {
-    if let Ok(Some(folder)) = folder(volume, false) {
-        let _ = unlinkat(folder, name(id).as_str(), AtFlags::empty());
-    }
+    let Ok(Some(folder)) = folder(volume, false) else { return };
+    let name = name(id);
+    let _counted = about_to_go(volume, &folder, name.as_bytes());
+    let _ = unlinkat(folder, name.as_str(), AtFlags::empty());
 }
 
 /// An id as a name.

@@ -69,7 +69,8 @@ impl StreamNode {
     fn hold_side(&self, fd: OwnedFd) -> BorrowedFd<'_> {
         // It lies in the reserved folder, on the root's file system.
         let volume = &self.file.volume;
-        self.side.get_or_init(|| Descriptor::new(fd, (volume.waits, volume.identity.volume), true)).as_fd()
+        let hold = || Descriptor::new(fd, (volume.waits, volume.identity.volume), true).counted(volume.nameless());
+        self.side.get_or_init(hold).as_fd()
     }
 
     /// Lets `inline` work on data in the attribute, or gives the side file.

@@ -21,6 +21,7 @@ use crate::directory::fence::Fence;
 use crate::directory::folder::{COARSE_TICK, Mount, identity, mount, stat};
 use crate::directory::foreign::Foreign;
 use crate::directory::keep::{Keep, RECORD};
+use crate::directory::nameless::Nameless;
 use crate::directory::neighbours::{self, Locks};
 use crate::directory::quota::Quota;
 use crate::{Error, Identity, Waits, waiting};
@@ -108,6 +109,11 @@ impl Volume {
             locks: neighbours::locks(root_identity.volume),
             fence,
         })
+    }
+
+    /// Where open files count for the quota, if there is one.
+    pub(super) fn nameless(&self) -> Option<&Arc<Nameless>> {
+        self.quota.as_ref().map(|quota| &quota.nameless)
     }
 
     /// Keeps others from changing what is kept beside a file.

@@ -29,7 +29,6 @@ pub(super) struct Named {
     pub(super) identity: Identity,
     pub(super) links: u32,
     pub(super) born: i128,
-    pub(super) allocated: u64,
 }
 
 /// Follows a whole path.
@@ -123,14 +122,7 @@ pub(super) fn named(volume: &Volume, folder: &Folder, disk: &[u8]) -> Result<Nam
         let fd = volume.fence.open(&path, OFlags::PATH, Wait::May).map_err(|_| Error::Denied)?;
         target = identity(&stat(fd).map_err(error)?);
     }
-    Ok(Named {
-        kind,
-        own: identity(&own),
-        identity: target,
-        links: own.stx_nlink,
-        born: super::file::born(&own),
-        allocated: own.stx_blocks * 512,
-    })
+    Ok(Named { kind, own: identity(&own), identity: target, links: own.stx_nlink, born: super::file::born(&own) })
 }
 
 fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {

@@ -321,7 +321,98 @@ fn a_quota_bounds_what_is_written() {
     node.write_at(&[5; 500_000], 0).unwrap();
     disk.remove("before").unwrap();
     disk.remove("file").unwrap();
+    drop((node, stream));
     assert!(disk.store.space().unwrap().free_bytes >= QUOTA - 200_000);
+}
+
+/// What is left of a quota.
+fn left(disk: &Disk) -> u64 {
+    disk.store.space().unwrap().free_bytes
+}
+
+#[test]
+fn a_file_without_a_name_counts_for_the_quota_until_it_is_closed() {
+    const QUOTA: u64 = 1 << 20;
+    let mut disk = directory();
+    disk.reopen(DirectoryOptions { quota_bytes: Some(QUOTA), ..options() });
+    let empty = left(&disk);
+    for way in ["removed", "replaced", "linked over"] {
+        let node = disk.file("file", &[1; 300_000]);
+        let again = disk.find_for("file", Use::Read).unwrap().0;
+        let other = disk.file("other", &[1]);
+        match way {
+            "removed" => disk.remove("file").unwrap(),
+            "replaced" => {
+                disk.store.rename(&path("other"), &path("file"), other.identity(), Replace::Yes).unwrap();
+            }
+            _ => disk.store.link(&path("other"), &path("file"), other.identity(), Replace::Yes).unwrap(),
+        }
+        assert!(left(&disk) <= empty - 300_000, "{way}");
+        node.write_at(&[1; 400_000], 300_000).unwrap();
+        assert!(left(&disk) <= empty - 700_000, "{way}");
+        assert_eq!(node.write_at(&[1; 400_000], 700_000), Err(Error::Full), "{way}");
+        node.set_length(500_000).unwrap();
+        assert!(left(&disk) > empty - 600_000, "{way}");
+        drop(node);
+        assert!(left(&disk) <= empty - 500_000, "{way}: another one has it open");
+        drop(again);
+        drop(other);
+        for name in disk.names("") {
+            disk.remove(&name).unwrap();
+        }
+        assert_eq!(left(&disk), empty, "{way}");
+    }
+}
+
+#[test]
+fn a_stream_of_a_file_without_a_name_counts_for_the_quota_until_it_is_closed() {
+    const QUOTA: u64 = 1 << 20;
+    let mut disk = directory();
+    disk.reopen(DirectoryOptions { quota_bytes: Some(QUOTA), ..options() });
+    let empty = left(&disk);
+    let node = disk.file("file", b"data");
+    let stream = node.create_stream("s").unwrap();
+    stream.write_at(&[1; 300_000], 0).unwrap();
+    disk.remove("file").unwrap();
+    assert!(left(&disk) <= empty - 300_000);
+    let _ = stream.write_at(&[1; 400_000], 300_000);
+    assert_eq!(stream.write_at(&[1; 500_000], 700_000), Err(Error::Full));
+    drop(node);
+    assert!(left(&disk) <= empty - 300_000);
+    drop(stream);
+    assert_eq!(left(&disk), empty);
+    // One that nobody has open is free at once.
+    let node = disk.file("file", b"data");
+    node.create_stream("s").unwrap().write_at(&[1; 300_000], 0).unwrap();
+    node.remove_stream("s").unwrap();
+    drop(node);
+    disk.remove("file").unwrap();
+    assert_eq!(left(&disk), empty);
+}
+
+#[test]
+fn files_that_come_and_go_while_they_are_opened_leave_nothing_counted() {
+    let mut disk = directory();
+    disk.reopen(DirectoryOptions { quota_bytes: Some(1 << 20), ..options() });
+    let empty = left(&disk);
+    let store = &*disk.store;
+    std::thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(|| {
+                for _ in 0..200 {
+                    let found = store.resolve(&path("file"), Use::ReadWrite);
+                    if let Ok(Resolved::Found { node, .. }) = found {
+                        let _ = node.write_at(&[1; 5_000], 0);
+                        let _ = store.remove(&path("file"), node.identity());
+                        let _ = node.write_at(&[1; 5_000], 5_000);
+                    }
+                    let _ = store.create(&path("file"), NewNode { kind: Kind::File, attributes: 0, security: None });
+                }
+            });
+        }
+    });
+    let _ = disk.remove("file");
+    assert_eq!(left(&disk), empty);
 }
 
 #[test]
