@@ -71,9 +71,9 @@ def played(kind, report, python, told):
         env = dict(server.environment(), SMB_SECOND_USER=server.second_user, SMB_KEEPER=server.keeper,
                    SMB_KEEPER_PASSWORD=server.keeper_password(), SMB_LISTED_SHARE=LISTED_SHARE)
         argv = [python, "-m", "conformance.access_checks", str(told.path), str(outcomes)]
-        result = subprocess.run(argv, cwd=packages.ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
         with report.check(NAME, f"{kind.kind}: the cases are played to their end"):
+            result = subprocess.run(argv, cwd=packages.ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
             expect(result.returncode == 0, result.stdout[-4000:])
         report.server_is_well(NAME, server)
         lines = [json.loads(line) for line in outcomes.read_text().splitlines()]

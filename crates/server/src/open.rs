@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use store::{Error, Kind, Node, SharePath, Store, Waits};
-use wire::command::create::CreateOptions;
 use wire::command::write::WriteFlags;
+use wire::fscc::file::ModeFlags;
 use wire::ids::FileId;
 use wire::status::Status;
 
@@ -249,9 +249,11 @@ impl Open {
 }
 
 impl FileOpen {
-    /// True where a WRITE with these flags is answered once it has reached the disk: it says so, or the CREATE did.
+    /// True where a WRITE with these flags is answered once it has reached the disk: it says so, or the CREATE or a SET_INFO before it
+    /// did (Open.Mode.FILE_WRITE_THROUGH, MS-FSA 2.1.5.15.8).
     pub(crate) fn writes_through(&self, flags: WriteFlags) -> bool {
-        flags.contains(WriteFlags::WRITE_THROUGH) || self.options & CreateOptions::WRITE_THROUGH.0 != 0
+        let mode = ModeFlags(self.mode.load(Ordering::Relaxed));
+        flags.contains(WriteFlags::WRITE_THROUGH) || mode.contains(ModeFlags::WRITE_THROUGH)
     }
 
     /// The stream's name, empty for the file itself.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use store::{Kind, Resolved, SharePath};
 use tokio::time::Instant;
-use wire::command::create::{CreateAction, OplockLevel};
+use wire::command::create::{CreateAction, CreateOptions, OplockLevel};
 use wire::context::create::Lease;
 use wire::ids::TreeId;
 use wire::security::access::FILE_ALL;
@@ -247,7 +247,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         options: record.options,
         delete_on_close: AtomicBool::new(record.delete_on_close),
         position: AtomicU64::new(0),
-        mode: AtomicU32::new(record.mode),
+        mode: AtomicU32::new(record.mode | record.options & CreateOptions::WRITE_THROUGH.0),
         ea_position: AtomicUsize::new(0),
         listing: Listing::default(),
         frozen_times: Mutex::default(),

@@ -290,16 +290,17 @@ async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: du
         }
     };
     let kind = node.kind();
+    let options = durable.options(context, plan.options);
     let target = Target::File(Arc::new(FileOpen {
         node,
         file,
         kind,
         path,
         stream: stream.map(|(base, name)| StreamOf { base, name: Mutex::new(name) }),
-        options: durable.options(context, plan.options),
+        options,
         delete_on_close: AtomicBool::new(plan.options.contains(CreateOptions::DELETE_ON_CLOSE)),
         position: AtomicU64::new(0),
-        mode: AtomicU32::new(plan.mode()),
+        mode: AtomicU32::new(plan.mode() | options & CreateOptions::WRITE_THROUGH.0),
         ea_position: AtomicUsize::new(0),
         listing: Listing::default(),
         actor: plan.actor(id),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use store::{Error, Node};
 use wire::command::create::CreateOptions;
 use wire::command::ioctl::IoctlRequest;
+use wire::command::write::WriteFlags;
 use wire::fscc::ioctl::ZeroData;
 use wire::security::access::WRITE_DATA;
 use wire::status::Status;
@@ -28,7 +29,8 @@ pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answe
     context.require_writable()?;
     let change = open.begin_change(start..end)?;
     check_write_locks(open, file, &(start..end))?;
-    let through = file.options & (CreateOptions::WRITE_THROUGH.0 | CreateOptions::NO_INTERMEDIATE_BUFFERING.0) != 0;
+    let through =
+        file.writes_through(WriteFlags::NONE) || file.options & CreateOptions::NO_INTERMEDIATE_BUFFERING.0 != 0;
     let (held, server) = (Arc::clone(open), Arc::clone(context.server()));
     let mut left = start..end;
     let step = move || {

@@ -126,6 +126,9 @@ fn set_mode(file: &FileOpen, buffer: &[u8]) -> Result<(), Status> {
     let asked = Mode::decode(buffer).map_err(|_| Status::INFO_LENGTH_MISMATCH)?.mode;
     let current = ModeFlags(file.mode.load(std::sync::atomic::Ordering::Relaxed));
     let mode = new_mode(current, asked)?;
+    // What survives the server is on the disk when it is answered.
+    let persistent = file.durability.keeping().is_persistent();
+    let mode = if persistent { mode | (current & ModeFlags::WRITE_THROUGH) } else { mode };
     file.mode.store(mode.0, std::sync::atomic::Ordering::Relaxed);
     Ok(())
 }
@@ -137,12 +140,11 @@ fn new_mode(current: ModeFlags, asked: ModeFlags) -> Result<ModeFlags, Status> {
     if beyond || asked.contains(synchronous) || asked.intersects(synchronous) != current.intersects(synchronous) {
         return Err(Status::INVALID_PARAMETER);
     }
-    let kept = if current.intersects(ModeFlags::NO_INTERMEDIATE_BUFFERING) {
-        current.without(settable) | (current & ModeFlags::WRITE_THROUGH)
-    } else {
-        current.without(settable)
-    };
-    Ok(kept | asked)
+    if current.intersects(ModeFlags::NO_INTERMEDIATE_BUFFERING) {
+        let through = current & ModeFlags::WRITE_THROUGH;
+        return Ok(current.without(settable) | asked.without(ModeFlags::WRITE_THROUGH) | through);
+    }
+    Ok(current.without(settable) | asked)
 }
 
 /// INFO_LENGTH_MISMATCH where the structure is not whole.

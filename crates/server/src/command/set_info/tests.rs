@@ -3,6 +3,7 @@
 use wire::command::create::{CreateOptions, CreateResponse};
 use wire::command::query_info::QueryInfoResponse;
 use wire::command::set_info::SetInfoRequest;
+use wire::command::write::WriteFlags;
 use wire::fscc::FileAttributes;
 use wire::fscc::file::{Basic, Standard};
 use wire::fscc::rename::{DispositionFlags, Rename, RenameFlags};
@@ -12,6 +13,7 @@ use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
 
 use super::*;
 use crate::admin::Signing;
+use crate::open::OpenId;
 use crate::testing::{Answer, Peer, server};
 
 async fn peer() -> Peer {
@@ -56,9 +58,37 @@ fn modes_change_within_their_kind() {
     assert_eq!(new_mode(ModeFlags::SEQUENTIAL_ONLY, plain), Ok(plain));
     assert_eq!(new_mode(plain, ModeFlags::SYNCHRONOUS_IO_ALERT), Err(Status::INVALID_PARAMETER));
     assert_eq!(new_mode(plain, ModeFlags::DELETE_ON_CLOSE), Err(Status::INVALID_PARAMETER));
+    // What goes past all caches is written through or not as it was opened.
+    let unbuffered = ModeFlags::NO_INTERMEDIATE_BUFFERING;
+    assert_eq!(new_mode(unbuffered, ModeFlags::WRITE_THROUGH), Ok(unbuffered));
+    let both = unbuffered | ModeFlags::WRITE_THROUGH;
+    assert_eq!(new_mode(both, plain), Ok(both));
     let alert = ModeFlags::SYNCHRONOUS_IO_ALERT;
     assert_eq!(new_mode(alert, plain), Err(Status::INVALID_PARAMETER));
     assert_eq!(new_mode(alert, ModeFlags::SYNCHRONOUS_IO_NONALERT), Ok(ModeFlags::SYNCHRONOUS_IO_NONALERT));
+}
+
+/// True where a WRITE that says nothing of it is answered once it has reached the disk.
+fn writes_through(peer: &Peer, file: FileId) -> bool {
+    let channels = peer.connection.channels.borrow();
+    let session = &channels.values().next().unwrap().session;
+    let open = session.open(OpenId::from_file_id(file).unwrap()).unwrap();
+    open.file().unwrap().writes_through(WriteFlags::NONE)
+}
+
+#[tokio::test]
+async fn write_through_that_is_set_later_holds_for_writes_until_it_is_taken_back() {
+    let mut peer = peer().await;
+    let plain = peer.open("plain").await;
+    let answer = peer.create("through", |request| request.options = CreateOptions::WRITE_THROUGH).await;
+    let through = file_id(&answer);
+    assert_eq!((writes_through(&peer, plain), writes_through(&peer, through)), (false, true));
+    for (mode, expected) in [(ModeFlags::WRITE_THROUGH, true), (ModeFlags::NONE, false)] {
+        for file in [plain, through] {
+            assert_eq!(peer.set(file, FileClass::MODE, &mode.0.to_le_bytes()).await, Status::SUCCESS);
+            assert_eq!(writes_through(&peer, file), expected);
+        }
+    }
 }
 
 #[test]
