@@ -204,7 +204,11 @@ impl Open {
                     breaks::entry_changed(server, &**store, &path, file.parent_lease);
                 }
                 files.watches.closed(self, file);
-                let removal = files.leave(&file.file, self.id, file.delete_on_close.load(Ordering::Relaxed));
+                let deletes = file.delete_on_close.load(Ordering::Relaxed);
+                if deletes {
+                    file.learn_links();
+                }
+                let removal = files.leave(&file.file, self.id, deletes);
                 if removal == Removal::Nothing {
                     return Ok(());
                 }
@@ -241,7 +245,7 @@ impl Open {
                     || (!never_waits
                         && ((file.has_written.load(Ordering::Relaxed) && server.files.has_directory_leases())
                             || file.delete_on_close.load(Ordering::Relaxed)
-                            || file.file.is_delete_pending(&file.stream_name())))
+                            || file.file.is_delete_pending(self.id, &file.stream_name())))
             }
             Target::Pipe(_) => false,
         }
@@ -304,6 +308,16 @@ impl FileOpen {
         let others = configuration.shares.iter().filter(|share| !share.read_only && !Arc::ptr_eq(&share.store, own));
         let stores = std::iter::once(own).chain(others.map(|share| &share.store));
         stores.filter_map(|store| Some((Arc::clone(store), store.path_at(&place)?))).collect()
+    }
+
+    /// Where the file has several names, has its opens know theirs before one of them goes. May wait for the store.
+    fn learn_links(&self) {
+        let base = self.base();
+        // Of a file about which nothing can be learned its opens stay as good as of one name.
+        let is_linked = base.kind() == Kind::File && base.metadata().is_ok_and(|known| known.links > 1);
+        if is_linked && self.stream.is_none() {
+            self.file.learn_links();
+        }
     }
 
     /// Removes the file's name, wherever it has moved to. Gives what it was.

@@ -32,7 +32,7 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
         watches.close(open.id);
         return Err(Status::FILE_CLOSED.into());
     }
-    if file.options & CreateOptions::DELETE_ON_CLOSE.0 != 0 || file.file.is_delete_pending("") {
+    if file.options & CreateOptions::DELETE_ON_CLOSE.0 != 0 || file.file.is_delete_pending(open.id, "") {
         return Err(Status::DELETE_PENDING.into());
     }
     notify::listen(context, &watch, file).await?;

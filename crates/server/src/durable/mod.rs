@@ -29,7 +29,7 @@ use crate::open::{Open, OpenId};
 
 pub(crate) use self::disconnected::{Farewell, Parting};
 pub(crate) use self::made::{Claimed, Reservation};
-pub(crate) use self::persistent::{note_change, restore};
+pub(crate) use self::persistent::{note_change, note_rename, restore};
 #[cfg(feature = "in-memory")]
 pub(crate) use self::record::rewritten;
 pub(crate) use self::scavenger::scavenge;

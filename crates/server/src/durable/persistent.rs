@@ -25,7 +25,7 @@ use crate::channel_sequence::ChannelSequence;
 use crate::command::create::usage;
 use crate::context::Context;
 use crate::enumeration::Listing;
-use crate::files::{Entering, Entry};
+use crate::files::{Entering, Entry, Link};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::locks::{LockKind, RangeLock};
@@ -99,7 +99,7 @@ pub(super) fn record(open: &Open, file: &FileOpen) -> Record {
         mode: file.mode.load(Ordering::Relaxed),
         action: making.action.0,
         delete_on_close: file.delete_on_close.load(Ordering::Relaxed),
-        delete_pending: file.file.is_delete_pending(&file.stream_name()),
+        delete_pending: file.file.is_delete_pending(open.id, &file.stream_name()),
         oplock,
         lease,
         locks: locks.collect(),
@@ -114,6 +114,14 @@ pub(crate) async fn note_change(context: &Context, open: &Arc<Open>) {
         if let Ok(Err(error)) = written {
             tracing::error!(%error, share = %open.tree.share, "the record of a persistent open is out of date");
         }
+    }
+}
+
+/// The same of all opens of the file, whose name has changed through one of them.
+pub(crate) async fn note_rename(context: &Context, open: &Arc<Open>) {
+    let Ok(file) = open.file() else { return };
+    for recorded in file.file.recorded() {
+        note_change(context, &recorded).await;
     }
 }
 
@@ -180,6 +188,9 @@ fn restore_one(server: &Arc<Shared>, record: &Record) -> Result<(), String> {
         Target::File(Arc::new(file)),
         GrantedAccess::recorded(record.granted),
     ));
+    if let Ok(file) = open.file() {
+        file.file.note_recorded(&open);
+    }
     if !server.durables.insert(&open, keeping, Instant::now() + keeping.timeout()) {
         open.close(server);
         return Err("too many opens wait for their clients".to_owned());
@@ -205,11 +216,14 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         return Err("another file has its name".to_owned());
     }
     node.prepare(usage).map_err(|error| error.to_string())?;
+    let is_linked = node.metadata().is_ok_and(|known| known.kind != Kind::Directory && known.links > 1);
+    let link = if is_linked { Link::at(&*share.store, &path).ok() } else { None };
     let names = Arc::new(Mutex::new(path));
     let wanted = wanted(record)?;
     let entry = Entry {
         open: OpenId(record.open),
         stream: &record.stream,
+        link,
         access: record.granted,
         share: record.asked.1,
         names: &names,
@@ -228,7 +242,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         Entering::Refused(status) => return Err(status.to_string()),
     }
     if record.delete_pending {
-        file.set_delete_pending(&record.stream, true);
+        file.set_delete_pending(OpenId(record.open), &record.stream, true);
     }
     let making = Making {
         create: Some(record.create),

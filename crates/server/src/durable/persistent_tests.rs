@@ -96,6 +96,25 @@ fn a_persistent_open_survives_the_server_with_its_locks() {
 }
 
 #[test]
+fn a_persistent_open_survives_the_server_where_another_one_renamed_its_file() {
+    run(async {
+        let machine = Machine::new();
+        let server = machine.start();
+        let (mut peer, mut other) = (persistent_peer(&server).await, persistent_peer(&server).await);
+        let id = file_id(&create(&mut peer, "file", &persistent(GUID)).await);
+        let renaming = other.open("file").await;
+        let mut buffer = Vec::new();
+        Rename::encode("moved", false, &mut buffer);
+        assert_eq!(other.set(renaming, FileClass::RENAME, &buffer).await, Status::SUCCESS);
+        let server = machine.start();
+        let mut peer = persistent_peer(&server).await;
+        let back = back_v2(id, GUID, DurableFlags::PERSISTENT);
+        assert_eq!(file_id(&create(&mut peer, "moved", &back).await), id);
+        assert!(works(&mut peer, id).await);
+    });
+}
+
+#[test]
 fn a_persistent_open_that_nobody_reclaims_is_gone_with_its_record() {
     run(async {
         let machine = Machine::new();

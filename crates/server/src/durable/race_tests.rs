@@ -21,6 +21,7 @@ use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::tests::{GUID, OTHER_CLIENT, bytes, create, file_id, instance, run, v2};
 use crate::Shared;
 use crate::admin::{Share, Signing};
+use crate::files::Link;
 use crate::open::{Open, OpenId};
 use crate::testing::{Peer, Terms, server};
 
@@ -69,7 +70,8 @@ fn an_open_is_recorded_while_its_file_is_renamed() {
             move || (0..MEETINGS).for_each(|_| drop(record(&recorded, recorded.file().unwrap()))),
             move || {
                 let (name, store) = (SharePath::parse("file").unwrap(), renamed.tree.store().unwrap());
-                (0..MEETINGS).for_each(|_| renamed.file().unwrap().file.renamed(store, &name, &name));
+                let link = Link::at(&**store, &name).unwrap();
+                (0..MEETINGS).for_each(|_| renamed.file().unwrap().file.renamed(store, &name, &name, (&link, &link)));
             },
         );
     });

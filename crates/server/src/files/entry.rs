@@ -9,15 +9,15 @@ use wire::command::create::OplockLevel;
 use wire::context::lease::LeaseState;
 use wire::status::Status;
 
-use super::now;
 use super::state::FileState;
 use super::under_way::UnderWay;
+use super::{Link, now};
 use crate::access;
 use crate::breaks::Wait;
 use crate::budget::Budget;
 use crate::caching::{Actor, Granted, Held, Holder, LeaseId, Notice, NoticeKind, Operation};
 use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
-use crate::open::OpenId;
+use crate::open::{Open, OpenId};
 
 /// One file and its streams.
 pub(crate) struct FileEntry {
@@ -46,33 +46,46 @@ impl FileEntry {
         self.identity == identity
     }
 
-    /// Sets or clears delete-pending (MS-FSA 2.1.5.15.3) for the stream of an open.
-    pub(crate) fn set_delete_pending(&self, stream: &str, pending: bool) {
+    /// Sets or clears delete-pending (MS-FSA 2.1.5.15.3) for the stream of an open, or, where that is empty, for the name that
+    /// the open was made by.
+    pub(crate) fn set_delete_pending(&self, open: OpenId, stream: &str, pending: bool) {
         let mut state = self.state.lock();
-        let stream = fold(stream);
-        state.pending_deletes.retain(|name| *name != stream);
         if stream.is_empty() {
-            state.unlinked_by = None;
+            let link = state.link_of(open);
+            match pending {
+                true => state.mark(link).by.clear(),
+                false => state.unmark(link.as_ref()),
+            }
+            return;
         }
+        let stream = fold(stream);
+        state.pending_streams.retain(|name| *name != stream);
         if pending {
-            state.pending_deletes.push(stream);
+            state.pending_streams.push(stream);
         }
     }
 
-    /// Makes the file delete-pending so that its name goes when `open` closes; who else has it open keeps using it
+    /// Makes the name of an open delete-pending so that it goes when the open closes; who else has the file open keeps using it
     /// (MS-FSA 2.1.5.15.4, Link.DeleteUsingPosixSemantics).
     pub(crate) fn unlink_with(&self, open: OpenId) {
-        self.set_delete_pending("", true);
-        self.state.lock().unlinked_by = Some(open);
+        let mut state = self.state.lock();
+        let link = state.link_of(open);
+        let marked = state.mark(link);
+        if !marked.by.contains(&open) {
+            marked.by.push(open);
+        }
     }
 
-    /// True where the stream, or the whole file, goes with its last open.
-    pub(crate) fn is_delete_pending(&self, stream: &str) -> bool {
-        self.state.lock().is_delete_pending(&fold(stream))
+    /// True where the stream of an open, or the name that it was made by, goes with its last open.
+    pub(crate) fn is_delete_pending(&self, open: OpenId, stream: &str) -> bool {
+        let state = self.state.lock();
+        state.is_delete_pending(state.link_of(open).as_ref(), &fold(stream))
     }
 
-    /// Gives every open of the name `from` in `store` the name `to`, through whatever share it was opened. May wait for stores.
-    pub(crate) fn renamed(&self, store: &Arc<dyn Store>, from: &SharePath, to: &SharePath) {
+    /// Gives every open of the name `from` in `store` the name `to`, through whatever share it was opened: `links` are the same
+    /// names. May wait for stores.
+    pub(crate) fn renamed(&self, store: &Arc<dyn Store>, from: &SharePath, to: &SharePath, links: (&Link, &Link)) {
+        self.link_renamed(links.0, links.1);
         let mut elsewhere = Vec::new();
         for claim in &self.state.lock().claims {
             let mut name = claim.names.lock();
@@ -97,10 +110,16 @@ impl FileEntry {
         }
     }
 
-    /// True where another open of the file, or of a stream of it, does not share `DELETE`, or is not of the file's unnamed stream:
-    /// what stands in the way of replacing the file by a rename.
-    pub(crate) fn is_open_by_others(&self, open: Option<OpenId>) -> bool {
-        self.state.lock().claims.iter().any(|claim| Some(claim.open) != open)
+    /// A record of the open is kept, which changes with the file's name.
+    pub(crate) fn note_recorded(&self, open: &Arc<Open>) {
+        let mut state = self.state.lock();
+        let own = state.claims.iter_mut().filter(|claim| claim.open == open.id);
+        own.for_each(|claim| claim.recorded = Arc::downgrade(open));
+    }
+
+    /// The opens of the file of which records are kept.
+    pub(crate) fn recorded(&self) -> Vec<Arc<Open>> {
+        self.state.lock().claims.iter().filter_map(|claim| claim.recorded.upgrade()).collect()
     }
 
     /// True where an open of the stream with this (access, share access) would be refused.
@@ -124,7 +143,7 @@ impl FileEntry {
     pub(crate) fn stream_renamed(&self, from: &str, to: &str) {
         let mut state = self.state.lock();
         let (from, to) = (fold(from), fold(to));
-        let pending = state.pending_deletes.iter_mut().filter(|name| **name == from);
+        let pending = state.pending_streams.iter_mut().filter(|name| **name == from);
         pending.for_each(|name| name.clone_from(&to));
         state.caches.stream_renamed(&from, &to);
         if let Some(locks) = state.locks.remove(&from) {

@@ -4,6 +4,10 @@
 
 mod below;
 mod entry;
+#[cfg(test)]
+mod link_tests;
+mod links;
+mod replacing;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -15,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
-use store::{Identity, SharePath, Store, fold};
+use store::{Identity, SharePath, Store};
 use wire::status::Status;
 
 use crate::breaks::Wait;
@@ -28,6 +32,8 @@ use crate::standing::Places;
 use self::state::FileState;
 
 pub(crate) use self::entry::FileEntry;
+pub(crate) use self::links::Link;
+pub(crate) use self::replacing::Replacing;
 pub(crate) use self::under_way::{Change, Then};
 
 /// The table is split so that shards seldom meet.
@@ -51,6 +57,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) open: OpenId,
     /// The stream's name, empty for the file itself.
     pub(crate) stream: &'a str,
+    /// The name that it is opened by, where the file has several.
+    pub(crate) link: Option<Link>,
     pub(crate) access: u32,
     pub(crate) share: u32,
     /// Where the open's path stands; rename changes it for all opens of a name.
@@ -83,7 +91,7 @@ pub(crate) enum Entering {
 pub(crate) enum Removal {
     /// Nothing.
     Nothing,
-    /// The file or directory.
+    /// The name of the file or directory that the open was made by.
     File,
     /// One of its streams.
     Stream(String),
@@ -104,10 +112,7 @@ impl FileTable {
     /// `INVALID_PARAMETER` where its lease is of another file. The notices must be sent whatever comes of it.
     pub(crate) fn enter(&self, identity: Identity, entry: &Entry<'_>) -> (Arc<FileEntry>, Entering, Vec<Notice>) {
         loop {
-            let file = {
-                let mut part = self.part(identity).lock();
-                Arc::clone(part.entry(identity).or_insert_with(|| Arc::new(FileEntry::new(identity))))
-            };
+            let file = self.find_or_insert(identity);
             let mut state = file.state.lock();
             if state.retired {
                 continue;
@@ -165,6 +170,11 @@ impl FileTable {
         self.part(identity).lock().get(&identity).cloned()
     }
 
+    fn find_or_insert(&self, identity: Identity) -> Arc<FileEntry> {
+        let mut part = self.part(identity).lock();
+        Arc::clone(part.entry(identity).or_insert_with(|| Arc::new(FileEntry::new(identity))))
+    }
+
     /// Takes an open out. `delete` says whether its close asks for deletion (FILE_DELETE_ON_CLOSE). While a removal is given, the
     /// file stays delete-pending until [`FileTable::removed`].
     pub(crate) fn leave(&self, file: &Arc<FileEntry>, open: OpenId, delete: bool) -> Removal {
@@ -185,16 +195,7 @@ impl FileTable {
     /// Says that the removal that [`FileTable::leave`] gave was tried.
     pub(crate) fn removed(&self, file: &Arc<FileEntry>, removal: &Removal) {
         let mut state = file.state.lock();
-        match removal {
-            Removal::Nothing => return,
-            // Its streams went with it. Its identity may be another file's soon.
-            Removal::File => state.pending_deletes.clear(),
-            Removal::Stream(name) => {
-                let stream = fold(name);
-                state.pending_deletes.retain(|pending| *pending != stream);
-            }
-        }
-        state.wake();
+        state.removed(removal);
         self.retire_if_unused(file, state);
     }
 
@@ -218,7 +219,7 @@ impl FileTable {
     }
 
     fn retire_if_unused(&self, file: &Arc<FileEntry>, mut state: MutexGuard<'_, FileState>) {
-        if state.claims.is_empty() && state.pending_deletes.is_empty() {
+        if state.is_unused() {
             state.retired = true;
             drop(state);
             let mut part = self.part(file.identity).lock();

@@ -1,7 +1,7 @@
 //! What is known of a file under its lock: who has it open and how, who caches, who waits.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -10,12 +10,13 @@ use tokio::sync::oneshot;
 use wire::security::access::{READ_ATTRIBUTES, READ_CONTROL, SYNCHRONIZE, WRITE_ATTRIBUTES};
 use wire::status::Status;
 
+use super::links::{Link, PendingLink, may_be_one};
 use super::{Entering, Entry, FileEntry, Removal, now};
 use crate::access;
 use crate::breaks::Wait;
 use crate::caching::{ACKNOWLEDGE_WITHIN, Actor, Caches, Holder, LeaseId, Notice, Operation, Surroundings, Wanted};
 use crate::locks::RangeLocks;
-use crate::open::OpenId;
+use crate::open::{Open, OpenId};
 
 /// Rights that break no oplock: to look at attributes and change them (MS-FSA 2.1.4.12, OPEN).
 const QUIET_FOR_OPLOCKS: u32 = READ_ATTRIBUTES | WRITE_ATTRIBUTES | SYNCHRONIZE;
@@ -25,10 +26,12 @@ const QUIET_FOR_LEASES: u32 = QUIET_FOR_OPLOCKS | READ_CONTROL;
 #[derive(Default)]
 pub(super) struct FileState {
     pub(super) claims: Vec<Claim>,
-    /// Streams that go with their last open; the empty name is the file itself.
-    pub(super) pending_deletes: Vec<String>,
-    /// The open whose close takes the file's name away, whoever else has the file open (FILE_DISPOSITION_POSIX_SEMANTICS).
-    pub(super) unlinked_by: Option<OpenId>,
+    /// Named streams that go with their last open (MS-FSA Stream.IsDeleted).
+    pub(super) pending_streams: Vec<String>,
+    /// Names of the file that go with their last open.
+    pub(super) pending_links: Vec<PendingLink>,
+    /// How many put another file in the place of this one just now: nobody enters meanwhile.
+    pub(super) replacing: usize,
     pub(super) locks: HashMap<String, RangeLocks>,
     pub(super) caches: Caches,
     /// Who waits for acknowledgements of broken oplocks and leases.
@@ -46,6 +49,10 @@ pub(super) struct Claim {
     pub(super) names: Arc<Mutex<SharePath>>,
     pub(super) store: Arc<dyn Store>,
     pub(super) lease: Option<LeaseId>,
+    /// The name that it was made by, where the file has several.
+    pub(super) link: Option<Link>,
+    /// The open, where a record of it is kept.
+    pub(super) recorded: Weak<Open>,
     /// Nobody has the open any more: it closes soon.
     pub(super) is_going: bool,
 }
@@ -60,8 +67,12 @@ impl FileState {
     ) -> Entering {
         let now = now();
         let stream = fold(entry.stream);
-        if self.is_delete_pending(&stream) {
-            return if self.is_going(&stream) {
+        if self.replacing > 0 {
+            return Entering::Waits(self.wait(file, now + ACKNOWLEDGE_WITHIN));
+        }
+        let link = entry.link.as_ref();
+        if self.is_delete_pending(link, &stream) {
+            return if self.is_going(link, &stream) {
                 Entering::Waits(self.wait(file, now + ACKNOWLEDGE_WITHIN))
             } else {
                 Entering::Refused(Status::DELETE_PENDING)
@@ -95,6 +106,8 @@ impl FileState {
             names: Arc::clone(entry.names),
             store: Arc::clone(entry.store),
             lease: actor.lease,
+            link: entry.link.clone(),
+            recorded: Weak::new(),
             is_going: false,
         });
         Entering::Entered(granted)
@@ -195,33 +208,65 @@ impl FileState {
         if let Some(locks) = self.locks.get_mut(&claim.stream) {
             locks.release(open);
         }
-        if delete && !self.pending_deletes.contains(&claim.stream) {
-            self.pending_deletes.push(claim.stream.clone());
+        if delete && claim.stream.is_empty() {
+            self.mark(claim.link.clone());
+        } else if delete && !self.pending_streams.contains(&claim.stream) {
+            self.pending_streams.push(claim.stream.clone());
         }
-        if self.unlinked_by == Some(open) {
-            self.unlinked_by = None;
+        self.due(open, claim.link.as_ref())
+    }
+
+    /// What the departure of an open, made by the name `link`, removes. A file outlives none of its streams' opens.
+    fn due(&mut self, open: OpenId, link: Option<&Link>) -> Removal {
+        let is_open = self.is_open_by(link);
+        let mut of_link = self.pending_links.iter_mut().filter(|pending| may_be_one(pending.link.as_ref(), link));
+        if let Some(pending) = of_link.find(|pending| !pending.is_going && (!is_open || pending.by.contains(&open))) {
+            pending.is_going = true;
             return Removal::File;
         }
-        self.due()
-    }
-
-    /// What the departure of an open removes. A file outlives none of its streams' opens.
-    pub(super) fn due(&self) -> Removal {
-        if self.pending_deletes.iter().any(String::is_empty) {
-            return if self.claims.is_empty() { Removal::File } else { Removal::Nothing };
+        if self.is_link_pending(link) {
+            return Removal::Nothing;
         }
         let is_closed = |stream: &&String| self.claims.iter().all(|claim| claim.stream != **stream);
-        self.pending_deletes.iter().find(is_closed).map_or(Removal::Nothing, |stream| Removal::Stream(stream.clone()))
+        self.pending_streams.iter().find(is_closed).map_or(Removal::Nothing, |stream| Removal::Stream(stream.clone()))
     }
 
-    pub(super) fn is_delete_pending(&self, stream: &str) -> bool {
-        self.pending_deletes.iter().any(|name| name.is_empty() || name == stream)
+    /// True where the stream, or the name `link`, goes with its last open. An empty stream is the file itself.
+    pub(super) fn is_delete_pending(&self, link: Option<&Link>, stream: &str) -> bool {
+        self.is_link_pending(link) || self.pending_streams.iter().any(|name| name == stream)
     }
 
     /// True where nobody has what is delete-pending open any more: its name goes just now, and can be had anew after that.
-    pub(super) fn is_going(&self, stream: &str) -> bool {
-        let whole = self.pending_deletes.iter().any(String::is_empty);
-        self.claims.iter().all(|claim| !whole && claim.stream != stream)
+    pub(super) fn is_going(&self, link: Option<&Link>, stream: &str) -> bool {
+        if self.is_link_pending(link) {
+            return !self.is_open_by(link);
+        }
+        self.claims.iter().all(|claim| claim.stream != stream)
+    }
+
+    /// What [`FileState::leave`] gave was tried.
+    pub(super) fn removed(&mut self, removal: &Removal) {
+        match removal {
+            Removal::Nothing => return,
+            Removal::File => {
+                self.pending_links.retain(|pending| !pending.is_going);
+                if self.claims.is_empty() {
+                    // Its streams went with it. Its identity may be another file's soon.
+                    self.pending_streams.clear();
+                }
+            }
+            Removal::Stream(name) => {
+                let stream = fold(name);
+                self.pending_streams.retain(|pending| *pending != stream);
+            }
+        }
+        self.wake();
+    }
+
+    /// True where nothing has to be known of the file.
+    pub(super) fn is_unused(&self) -> bool {
+        let is_pending = !self.pending_links.is_empty() || !self.pending_streams.is_empty();
+        self.claims.is_empty() && !is_pending && self.replacing == 0
     }
 }
 

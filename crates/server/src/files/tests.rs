@@ -36,6 +36,7 @@ fn enter_through(
     let entry = Entry {
         open: OpenId(open),
         stream,
+        link: None,
         access,
         share,
         names: &names,
@@ -83,7 +84,7 @@ fn the_last_open_removes_what_is_pending() {
     let table = FileTable::new();
     let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
     enter(&table, 2, "", READ, ALL).ok().unwrap();
-    file.set_delete_pending("", true);
+    file.set_delete_pending(OpenId(1), "", true);
     assert_eq!(enter(&table, 3, "", READ, ALL).err(), Some(Status::DELETE_PENDING));
     assert_eq!(table.leave(&file, OpenId(1), false), Removal::Nothing);
     let removal = table.leave(&file, OpenId(2), false);
@@ -99,11 +100,11 @@ fn a_name_can_go_before_the_last_open() {
     let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
     enter(&table, 2, "", READ, ALL).ok().unwrap();
     file.unlink_with(OpenId(1));
-    assert!(file.is_delete_pending(""));
+    assert!(file.is_delete_pending(OpenId(2), ""));
     let removal = table.leave(&file, OpenId(1), false);
     assert_eq!(removal, Removal::File);
     table.removed(&file, &removal);
-    assert!(!file.is_delete_pending(""));
+    assert!(!file.is_delete_pending(OpenId(2), ""));
     assert_eq!(table.leave(&file, OpenId(2), false), Removal::Nothing);
     assert!(table.parts.iter().all(|part| part.lock().is_empty()));
 }
@@ -124,8 +125,8 @@ fn a_file_that_went_leaves_nothing_to_the_next_of_its_number() {
     let table = FileTable::new();
     let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
     enter(&table, 2, "extra", READ, ALL).ok().unwrap();
-    file.set_delete_pending("extra", true);
-    file.set_delete_pending("", true);
+    file.set_delete_pending(OpenId(2), "extra", true);
+    file.set_delete_pending(OpenId(1), "", true);
     assert_eq!(table.leave(&file, OpenId(2), false), Removal::Nothing);
     let removal = table.leave(&file, OpenId(1), false);
     assert_eq!(removal, Removal::File);

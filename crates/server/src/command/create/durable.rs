@@ -188,6 +188,8 @@ impl Wish {
 async fn make_persistent(context: &Context, open: &Arc<Open>, timeout: Duration) -> bool {
     let Target::File(file) = &open.target else { return false };
     file.durability.keep(Keeping::Persistent(timeout));
+    // Whoever renames the file from now on has its record written anew.
+    file.file.note_recorded(open);
     let (durables, recorded) = (Arc::clone(&context.server().durables), Arc::clone(open));
     match context.on_own_folder(move || durables.write_record(&recorded)).await {
         Ok(Ok(())) => true,

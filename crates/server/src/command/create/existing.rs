@@ -16,6 +16,7 @@ use crate::authorization::{Existing, GrantedAccess, Request, Way, authorize, may
 use crate::caching::Wanted;
 use crate::context::Context;
 use crate::descriptors::Descriptor;
+use crate::files::Link;
 use crate::refusal::Refusal;
 
 /// What READONLY withholds.
@@ -75,7 +76,9 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     let overwrites = plan.overwrites();
     let wanted = may_have(context, plan.wanted, granted, found.base(), &path).await?;
     let share = shared(context, plan.share_access, granted, found.base(), &path).await?;
-    let entrant = Entrant { node: &*found.node, stream, access, share, overwrites, path: &path, wanted };
+    let link = link(context, &known, &path).await?;
+    let entrant =
+        Entrant { node: &*found.node, stream, access, share, overwrites, path: &path, link: link.as_ref(), wanted };
     let entered = match Entered::try_enter(context, plan, entrant)? {
         Attempt::Entered(entered) => entered,
         Attempt::Waits(wait) => {
@@ -83,6 +86,10 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
             return Ok(Step::Waited(wait.end_for(context).await?));
         }
     };
+    // A file with one name that has gone meanwhile says so itself (`create/mod.rs`).
+    if link.is_some() && !still_leads(context, &path, found.base().identity()).await? {
+        return Ok(Step::Raced);
+    }
     let usage = super::usage(access);
     if kind != Kind::Directory {
         match found.node.try_prepare(usage) {
@@ -99,6 +106,22 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
         entered.data_changed(stream, plan);
     }
     Ok(Step::Opened(Opened { kept: entered.keep(), node: found.node, stream: found.stream, granted, maximal, action }))
+}
+
+/// The name that is opened, where the file has several.
+pub(super) async fn link(context: &Context, known: &Metadata, path: &SharePath) -> Result<Option<Link>, Refusal> {
+    if known.links <= 1 || known.kind == Kind::Directory {
+        return Ok(None);
+    }
+    let (store, path) = (Arc::clone(context.store()?), path.clone());
+    Ok(context.work_by_name(move || Link::at(&*store, &path)).await?.map(Some)?)
+}
+
+/// True where `path` leads to the file yet.
+pub(super) async fn still_leads(context: &Context, path: &SharePath, file: Identity) -> Result<bool, Refusal> {
+    let (store, path) = (Arc::clone(context.store()?), path.clone());
+    let found = context.work_by_name(move || store.resolve(&path, Use::Metadata)).await?;
+    Ok(matches!(found, Ok(Resolved::Found { node, .. }) if node.identity() == file))
 }
 
 /// Overwriting writes, for share modes too.

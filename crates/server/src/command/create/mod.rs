@@ -24,7 +24,7 @@ use crate::caching::{Granted, Operation, Wanted};
 use crate::channel_sequence::ChannelSequence;
 use crate::context::{Context, Outcome, Reply};
 use crate::enumeration::Listing;
-use crate::files::{Entering, Entry, FileEntry, Removal};
+use crate::files::{Entering, Entry, FileEntry, Link, Removal};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::notify::Untold;
@@ -49,6 +49,13 @@ struct Opened {
     /// MxAc, where it was asked for.
     maximal: Option<contexts::Maximal>,
     action: CreateAction,
+}
+
+impl Opened {
+    /// The file that attributes belong to.
+    fn base(&self) -> &Arc<dyn Node> {
+        self.stream.as_ref().map_or(&self.node, |(base, _)| base)
+    }
 }
 
 pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Outcome {
@@ -76,7 +83,15 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
             attempt => attempt?,
         };
         match step {
-            Step::Opened(opened) => return finish(context, &plan, opened, durable, held).await,
+            Step::Opened(opened) => {
+                let known = look(context, &opened).await?;
+                if known.links > 0 || leads_there(context, &opened).await? {
+                    return finish(context, &plan, opened, known, durable, held).await;
+                }
+                // It was removed or replaced between being found and being open.
+                opened.kept.leave(context);
+                races += 1;
+            }
             Step::Raced => races += 1,
             Step::Waited(standing) => _standing = standing,
         }
@@ -187,6 +202,8 @@ struct Entrant<'a> {
     share: u32,
     overwrites: bool,
     path: &'a SharePath,
+    /// The name, where the file has several.
+    link: Option<&'a Link>,
     /// What it asks to cache and may.
     wanted: Wanted,
 }
@@ -209,6 +226,7 @@ impl<'a> Entered<'a> {
         let entry = Entry {
             open: id,
             stream: found.stream,
+            link: found.link.cloned(),
             access: found.access,
             share: found.share,
             names: &path,
@@ -272,23 +290,39 @@ impl Drop for Entered<'_> {
     }
 }
 
-async fn finish(context: &Context, plan: &Arc<Plan>, opened: Opened, durable: durable::Wish, held: Held) -> Outcome {
+impl Kept {
+    /// The open does not go on after all.
+    fn leave(&self, context: &Context) {
+        let files = &context.server().files;
+        let removal = files.leave(&self.file, self.id, false);
+        files.removed(&self.file, &removal);
+    }
+}
+
+/// What the response says of what was opened.
+async fn look(context: &Context, opened: &Opened) -> Result<Metadata, Refusal> {
+    let base = Arc::clone(opened.base());
+    let known = context.look(&opened.node, move |node| attributes::of_node(node, &*base)).await;
+    known.and_then(|known| Ok(known?)).inspect_err(|_| opened.kept.leave(context))
+}
+
+/// True where the name that was opened leads to the file yet. Some file systems count no names.
+async fn leads_there(context: &Context, opened: &Opened) -> Result<bool, Refusal> {
+    let path = opened.kept.path.lock().clone();
+    let leads = existing::still_leads(context, &path, opened.node.identity()).await;
+    leads.inspect_err(|_| opened.kept.leave(context))
+}
+
+async fn finish(
+    context: &Context,
+    plan: &Arc<Plan>,
+    opened: Opened,
+    known: Metadata,
+    durable: durable::Wish,
+    held: Held,
+) -> Outcome {
     let Opened { kept, node, stream, granted, maximal, action } = opened;
     let Kept { id, file, path, line, caching } = kept;
-    let base = stream.as_ref().map_or(&node, |(base, _)| base);
-    let of_node = {
-        let base = Arc::clone(base);
-        move |node: &dyn Node| attributes::of_node(node, &*base)
-    };
-    let known = match context.look(&node, of_node).await.and_then(|known| Ok(known?)) {
-        Ok(known) => known,
-        Err(refusal) => {
-            let files = &context.server().files;
-            let removal = files.leave(&file, id, false);
-            files.removed(&file, &removal);
-            return Err(refusal);
-        }
-    };
     let kind = node.kind();
     let options = durable.options(context, plan.options);
     let target = Target::File(Arc::new(FileOpen {

@@ -8,7 +8,7 @@ use wire::fscc::FileAttributes;
 use wire::security::access::{APPEND_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use super::existing::{Asked, authorized, maximal, read_ahead};
+use super::existing::{Asked, authorized, link, maximal, read_ahead};
 use super::plan::Plan;
 use super::{Entered, Entrant, Opened, Step, check_trailing_separator};
 use crate::authorization::{GrantedAccess, Request, Way, authorize};
@@ -91,6 +91,7 @@ pub(super) async fn make(
         share: plan.share_access,
         overwrites: false,
         path: &path,
+        link: None,
         wanted: plan.wanted,
     };
     let entered = match Entered::enter(context, plan, entrant).await {
@@ -131,6 +132,7 @@ pub(super) async fn make_stream(
     context.require_writable()?;
     let maximal = maximal(context, plan, &base, &path, &known).await?;
     let access = granted.bits();
+    let link = link(context, &known, &path).await?;
     let entrant = Entrant {
         node: &*base,
         stream: name,
@@ -138,6 +140,7 @@ pub(super) async fn make_stream(
         share: plan.share_access,
         overwrites: false,
         path: &path,
+        link: link.as_ref(),
         wanted: plan.wanted,
     };
     let entered = Entered::enter(context, plan, entrant).await?;

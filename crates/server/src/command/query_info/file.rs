@@ -155,13 +155,13 @@ impl Known {
 
     fn standard(&self, file: &FileOpen) -> Standard {
         let known = &self.metadata;
-        let name_goes = file.file.is_delete_pending("");
+        let name_goes = file.file.is_delete_pending(file.actor.open, "");
         let names = if known.kind == Kind::Directory { 1 } else { known.links };
         Standard {
             allocation: known.allocated,
             end_of_file: known.length,
             links: names.saturating_sub(u32::from(name_goes)),
-            delete_pending: names == 0 || file.file.is_delete_pending(&file.stream_name()),
+            delete_pending: names == 0 || file.file.is_delete_pending(file.actor.open, &file.stream_name()),
             directory: known.kind == Kind::Directory,
         }
     }

@@ -1,5 +1,6 @@
 //! FileDispositionInformation and its Ex form: whether a file goes with its last open (MS-FSA 2.1.5.15.3, 2.1.5.15.4).
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use store::Kind;
@@ -39,11 +40,25 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     if flags.contains(DispositionFlags::DELETE) {
         breaks::before_change_of_name(context).await?;
     }
+    if flags.contains(DispositionFlags::DELETE) && file.kind == Kind::File {
+        learn_links(context).await?;
+    }
     match file.kind {
         // Of a directory it is asked whether it is empty, and what its names lead to.
         Kind::Directory => change_by_name(context, move |job| apply(job, flags)).await,
         Kind::File | Kind::Stream => change(context, move |job| apply(job, flags)).await,
     }
+}
+
+/// Only the name that the open was made by goes: where there are others, it is known who came by which.
+async fn learn_links(context: &Context) -> Result<(), Refusal> {
+    let (open, file) = context.file()?;
+    let known = context.look(file.base(), |base| base.metadata()).await??;
+    if known.links > 1 {
+        let entry = Arc::clone(&open.file()?.file);
+        context.work_by_name(move || entry.learn_links()).await?;
+    }
+    Ok(())
 }
 
 fn apply(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
@@ -61,7 +76,7 @@ fn apply(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
     } else if delete && file.stream.is_none() && flags.contains(DispositionFlags::POSIX_SEMANTICS) {
         file.file.unlink_with(job.open.id);
     } else {
-        file.file.set_delete_pending(&file.stream_name(), delete);
+        file.file.set_delete_pending(job.open.id, &file.stream_name(), delete);
     }
     if goes {
         job.server.files.watches.directory_goes(file.node.identity());

@@ -28,7 +28,7 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
 
 fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     let file = job.file()?;
-    if file.file.is_delete_pending("") {
+    if file.file.is_delete_pending(job.open.id, "") {
         return Err(Status::ACCESS_DENIED.into());
     }
     // Unlike a rename, a link may be named from the root of the share in so many words.
@@ -36,7 +36,7 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     if place.taken().is_some() && !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
-    let replace = place.clear(job, &*file.node, flags)?;
+    let (replace, _replacing) = place.clear(job, &*file.node, flags)?;
     file.node.link(place.destination(), replace)?;
     breaks::entry_changed(&job.server, &*job.store, &place.path, file.parent_lease);
     job.server.files.watches.linked(&*job.store, &place.path, place.taken());

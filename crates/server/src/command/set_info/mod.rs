@@ -67,7 +67,7 @@ async fn set_file(context: &Context, class: FileClass, buffer: &[u8]) -> Result<
         FileClass::BASIC => basic::set(context, buffer).await,
         FileClass::RENAME | FileClass::RENAME_EX => {
             rename::set(context, class, buffer).await?;
-            durable::note_change(context, context.open()?).await;
+            durable::note_rename(context, context.open()?).await;
             Ok(())
         }
         FileClass::LINK => link::set(context, buffer).await,

@@ -10,6 +10,7 @@ use wire::status::Status;
 
 use super::Job;
 use crate::authorization::Way;
+use crate::files::{Link, Replacing};
 use crate::refusal::Refusal;
 
 /// FILE_SHARE_READ and FILE_SHARE_WRITE: how the directory of a new name is opened, so that who has it open to delete it is in the
@@ -56,6 +57,11 @@ impl Place {
         Destination { directory: &*self.directory, name: &self.name }
     }
 
+    /// The name.
+    pub(super) fn link(&self) -> Link {
+        Link::new(self.directory.identity(), self.name.as_str())
+    }
+
     /// The directory that the name is to be made in.
     pub(super) fn directory(&self) -> Identity {
         self.directory.identity()
@@ -67,9 +73,15 @@ impl Place {
     }
 
     /// Refuses where something else than `own` has the name and may not be replaced.
-    pub(super) fn clear(&self, job: &Job, own: &dyn Node, flags: RenameFlags) -> Result<Replace, Refusal> {
+    /// Nobody opens what is to be replaced until the [`Replacing`] is dropped.
+    pub(super) fn clear(
+        &self,
+        job: &Job,
+        own: &dyn Node,
+        flags: RenameFlags,
+    ) -> Result<(Replace, Option<Replacing>), Refusal> {
         let Some(taken) = self.taken.as_ref().filter(|taken| taken.identity() != own.identity()) else {
-            return Ok(Replace::No);
+            return Ok((Replace::No, None));
         };
         if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
             return Err(Status::OBJECT_NAME_COLLISION.into());
@@ -83,20 +95,14 @@ impl Place {
         if taken.kind() == Kind::Directory || guarded {
             return Err(Status::ACCESS_DENIED.into());
         }
-        if let Some(entry) = job.server.files.find(taken.identity()) {
-            if entry.is_delete_pending("") {
-                return Err(Status::DELETE_PENDING.into());
-            }
-            if !flags.contains(RenameFlags::POSIX_SEMANTICS) && entry.is_open_by_others(None) {
-                return Err(Status::ACCESS_DENIED.into());
-            }
-        }
+        let takes_open = flags.contains(RenameFlags::POSIX_SEMANTICS);
+        let replacing = Replacing::begin(&job.server, taken.identity(), &self.link(), takes_open)?;
         let above = self.path.parent().unwrap_or_default();
         job.authorize(Way::Replace {
             taken: &|| job.descriptor(&**taken, &self.path),
             directory: &|| job.descriptor(&*self.directory, &above),
         })?;
-        Ok(Replace::Only(taken.identity()))
+        Ok((Replace::Only(taken.identity()), Some(replacing)))
     }
 }
 

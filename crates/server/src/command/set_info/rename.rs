@@ -12,6 +12,7 @@ use super::place::{Place, again_where_raced};
 use super::{Job, change_by_name, require_length, stream};
 use crate::caching::Operation;
 use crate::context::Context;
+use crate::files::Link;
 use crate::open::FileOpen;
 use crate::refusal::Refusal;
 use crate::{attributes, breaks};
@@ -91,7 +92,7 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     }
     let from = file.path.lock().clone();
     let place = Place::find(job, name, file.kind)?;
-    if file.file.is_delete_pending("") || from.is_root() {
+    if file.file.is_delete_pending(job.open.id, "") || from.is_root() {
         return Err(Status::ACCESS_DENIED.into());
     }
     if place.path == from {
@@ -103,16 +104,16 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     if file.file.has_open_streams() {
         return Err(Status::ACCESS_DENIED.into());
     }
-    let replace = place.clear(job, &*file.node, flags)?;
-    let renamed = job
-        .store
-        .directory_of(&from)
-        .and_then(|(directory, name)| directory.rename(&name, file.node.identity(), place.destination(), replace));
-    let from = match renamed {
+    let (replace, _replacing) = place.clear(job, &*file.node, flags)?;
+    let renamed = job.store.directory_of(&from).and_then(|(directory, name)| {
+        directory.rename(&name, file.node.identity(), place.destination(), replace)?;
+        Ok(Link::new(directory.identity(), name.as_str()))
+    });
+    let old = match renamed {
         Err(gone @ (Error::NotFound | Error::PathNotFound)) => moved(job, file, &place, replace).ok_or(gone)??,
-        answer => answer.map(|()| from)?,
+        answer => answer?,
     };
-    file.file.renamed(&job.store, &from, &place.path);
+    file.file.renamed(&job.store, &from, &place.path, (&old, &place.link()));
     for path in [&from, &place.path] {
         breaks::entry_changed(&job.server, &*job.store, path, file.parent_lease);
     }
@@ -125,24 +126,25 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
 }
 
 /// Renames a file that stands somewhere else than it was opened: another program moved it, or another share of the folder. Gives
-/// where it stood; `None` where it is in no share any more.
-fn moved(job: &Job, file: &FileOpen, place: &Place, replace: Replace) -> Option<Result<SharePath, Error>> {
+/// the name it had; `None` where it is in no share any more.
+fn moved(job: &Job, file: &FileOpen, place: &Place, replace: Replace) -> Option<Result<Link, Error>> {
     let identity = file.node.identity();
     for (store, from) in file.whereabouts(&job.server, &job.store) {
         let renamed = store.directory_of(&from).and_then(|(directory, name)| {
+            let old = Link::new(directory.identity(), name.as_str());
             if Arc::ptr_eq(&store, &job.store) {
-                return directory.rename(&name, identity, place.destination(), replace);
+                return directory.rename(&name, identity, place.destination(), replace).map(|()| old);
             }
             let to = job.store.place_of(&place.path).and_then(|to| store.path_at(&to)).ok_or(Error::NotFound)?;
             let (into, new) = store.directory_of(&to)?;
             if into.identity() != place.directory() {
                 return Err(Error::NotFound);
             }
-            directory.rename(&name, identity, Destination { directory: &*into, name: &new }, replace)
+            directory.rename(&name, identity, Destination { directory: &*into, name: &new }, replace).map(|()| old)
         });
         match renamed {
             Err(Error::NotFound | Error::PathNotFound) => {}
-            answer => return Some(answer.map(|()| file.path.lock().clone())),
+            answer => return Some(answer),
         }
     }
     None
