@@ -1,20 +1,24 @@
 //! SET_INFO as clients see it.
 
-use wire::command::create::{CreateOptions, CreateResponse};
-use wire::command::query_info::QueryInfoResponse;
+use tokio::task::LocalSet;
+use wire::command::create::{CreateOptions, CreateResponse, OplockLevel};
+use wire::command::oplock_break::{LeaseBreak, OplockBreakRequest};
+use wire::command::query_info::{InfoType, QueryInfoResponse};
 use wire::command::set_info::SetInfoRequest;
 use wire::command::write::WriteFlags;
+use wire::context::create::{CreateContextsBuilder, name};
+use wire::context::lease::{Lease, LeaseState};
 use wire::fscc::FileAttributes;
 use wire::fscc::file::{Basic, Standard};
 use wire::fscc::rename::{DispositionFlags, Rename, RenameFlags};
-use wire::ids::{Command, FileId, FileTime};
+use wire::ids::{Command, FileId, FileTime, Guid};
 use wire::security::access::{FILE_ALL, READ_DATA, WRITE_DAC};
 use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
 
 use super::*;
 use crate::admin::Signing;
 use crate::open::OpenId;
-use crate::testing::{Answer, Peer, server};
+use crate::testing::{Answer, Peer, Terms, server};
 
 async fn peer() -> Peer {
     Peer::sign_in(&server(Signing::Enabled)).await
@@ -128,6 +132,62 @@ async fn a_taken_name_is_replaced_where_that_is_asked_for_and_nobody_has_it_open
     assert!(exists(&mut peer, "taken").await && !exists(&mut peer, "file").await);
     peer.open_directory("dir").await;
     assert_eq!(rename(&mut peer, file, "dir", true).await, Status::ACCESS_DENIED);
+}
+
+#[tokio::test]
+async fn who_keeps_the_replaced_file_open_for_later_is_asked_to_close_it_and_is_believed() {
+    LocalSet::new().run_until(replace_what_is_kept()).await;
+}
+
+async fn replace_what_is_kept() {
+    let server = server(Signing::Enabled);
+    for closes in [true, false] {
+        let mut keeper = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
+        let mut peer = Peer::sign_in(&server).await;
+        let file = peer.open("file").await;
+        let lease_key = Guid([u8::from(closes) + 1; 16]);
+        let lease_state = LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING;
+        let lease = Lease { lease_key, lease_state, ..Lease::default() }.to_bytes();
+        let mut builder = CreateContextsBuilder::new();
+        builder.add(name::LEASE, &lease);
+        let contexts = builder.contexts().as_bytes().to_vec();
+        let kept = keeper.create_edited("taken", &contexts, |request| request.oplock_level = OplockLevel::LEASE).await;
+        let mut buffer = Vec::new();
+        Rename::encode("taken", true, &mut buffer);
+        let (info_type, class) = (InfoType::FILE, FileClass::RENAME.into());
+        let request = SetInfoRequest { info_type, class, file_id: file, buffer: &buffer, ..SetInfoRequest::default() };
+        let mut message = peer.message(Command::SET_INFO, |body| request.encode(body));
+        peer.process(&mut message).unwrap();
+        tokio::task::yield_now().await;
+        if closes {
+            keeper.close(file_id(&kept)).await;
+        } else {
+            let left = LeaseBreak { lease_key, lease_state: LeaseState::READ_CACHING };
+            let left = OplockBreakRequest::Lease(left);
+            let told = keeper.ask(Command::OPLOCK_BREAK, |body| left.encode(body)).await;
+            assert_eq!(told.status(), Status::SUCCESS);
+        }
+        let status = loop {
+            let answer = peer.receive().await;
+            if answer.status() != Status::PENDING {
+                break answer.status();
+            }
+        };
+        if closes {
+            assert_eq!(status, Status::SUCCESS);
+            peer.close(file).await;
+            continue;
+        }
+        assert_eq!(status, Status::ACCESS_DENIED);
+        assert!(exists(&mut peer, "file").await && exists(&mut peer, "taken").await);
+        // What Linux does then: it removes the file, whose name is free when the other has closed it.
+        let taken = peer.open("taken").await;
+        assert_eq!(peer.set(taken, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
+        peer.close(taken).await;
+        assert_eq!(rename(&mut peer, file, "taken", true).await, Status::DELETE_PENDING);
+        keeper.close(file_id(&kept)).await;
+        assert_eq!(rename(&mut peer, file, "taken", true).await, Status::SUCCESS);
+    }
 }
 
 #[tokio::test]
