@@ -12,7 +12,7 @@ SECONDS = 120
 
 def run(kind, report, options):
     python = packages.python_with(*REQUIREMENTS)
-    with serving(with_disk(kind), Wanted(shares=(SHARE, FROZEN))) as server:
+    with serving(with_disk(kind, FROZEN), Wanted(shares=(SHARE, FROZEN))) as server:
         environment = dict(server.environment(), FROZEN_FOLDER=str(server.share_path(FROZEN)))
         try:
             report.absorb(NAME, [python, "-m", "conformance.frozen_checks"], SECONDS, env=environment, cwd=packages.ROOT)
@@ -22,13 +22,13 @@ def run(kind, report, options):
         report.server_is_well(NAME, server)
 
 
-def with_disk(kind):
-    """This kind of server with one share on a file system that can be frozen."""
+def with_disk(kind, share):
+    """This kind of server with one share on a file system of its own."""
     class WithDisk(kind):
         disk = None
 
         def prepare(self):
-            self.disk = LoopDisk(self.share_path(FROZEN), self.folder / "disk")
+            self.disk = LoopDisk(self.share_path(share), self.folder / "disk")
             self.disk.mount()
             super().prepare()
 

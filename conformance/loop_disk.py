@@ -1,13 +1,19 @@
-"""A small ext4 file system in a file, mounted for a share, that can be frozen as a disk is that hangs. Needs root and loop devices."""
+"""A small ext4 file system in a file, mounted for a share, that hangs or loses its power as a disk does. Needs root and loop devices."""
 
 import contextlib
+import fcntl
 import os
+import struct
 import subprocess
+import time
 
 from conformance import packages
 from conformance.report import Skip
 
 SIZE_MIB = 512
+# FS_IOC_SHUTDOWN: nothing more is written, not even the journal that is in memory.
+SHUTDOWN, WITHOUT_JOURNAL = 0x8004587D, 2
+UNMOUNT_SECONDS = 30
 
 
 class LoopDisk:
@@ -25,9 +31,12 @@ class LoopDisk:
             image.truncate(SIZE_MIB << 20)
         ran(packages.find("mkfs.ext4"), "-q", "-F", str(self.image))
         self.folder.mkdir(parents=True, exist_ok=True)
-        ran("mount", "-o", "loop", str(self.image), str(self.folder))
+        self._attach()
         self.folder.chmod(0o777)
         return self
+
+    def _attach(self):
+        ran("mount", "-o", "loop", str(self.image), str(self.folder))
 
     def freeze(self):
         ran(packages.find("fsfreeze"), "--freeze", str(self.folder))
@@ -36,6 +45,23 @@ class LoopDisk:
     def thaw(self):
         self.is_frozen = False
         ran(packages.find("fsfreeze"), "--unfreeze", str(self.folder))
+
+    def cut(self):
+        """Takes the power away: what has not reached the disk never will."""
+        root = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.ioctl(root, SHUTDOWN, struct.pack("I", WITHOUT_JOURNAL))
+        finally:
+            os.close(root)
+
+    def remount(self):
+        """Gives the power back. Nobody may have a file there any more."""
+        until = time.monotonic() + UNMOUNT_SECONDS
+        while subprocess.run(["umount", str(self.folder)], capture_output=True).returncode != 0:
+            if time.monotonic() > until:
+                raise RuntimeError(f"{self.folder} is still in use")
+            time.sleep(0.1)
+        self._attach()
 
     def unmount(self):
         """Whatever state it is in; a server that still has files there keeps what it has."""

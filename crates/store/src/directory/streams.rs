@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rustix::fs::fsync;
+
 use crate::copy::check_stream_name;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
@@ -176,9 +178,16 @@ pub(super) fn move_out(
     inline: &[u8],
 ) -> Result<rustix::fd::OwnedFd, Error> {
     let fd = side::create(subject.volume, value.id)?;
-    let moved = data::write(&fd, inline, 0).map_err(error);
-    let moved = moved.and_then(|()| save(subject, key, &StreamValue { body: Body::Side, ..*value }));
-    match moved {
+    let move_data = || {
+        data::write(&fd, inline, 0).map_err(error)?;
+        if !inline.is_empty() {
+            // The disk may have been asked to keep what the attribute holds: it has it here before that is gone.
+            fsync(&fd).map_err(error)?;
+            side::sync(subject.volume)?;
+        }
+        save(subject, key, &StreamValue { body: Body::Side, ..*value })
+    };
+    match move_data() {
         Ok(()) => Ok(fd),
         Err(error) => {
             side::remove(subject.volume, value.id);
