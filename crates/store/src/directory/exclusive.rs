@@ -1,8 +1,10 @@
 //! A folder is served by one process at a time: two would each grant what the other must not. The lock is on a file in the reserved
 //! folder, is the kernel's, and ends with the process. All stores of one process over a folder hold it together. A folder that
-//! is only read is not locked, nor is one whose file system has no locks.
+//! is only read is not locked, nor is one whose file system has no locks. One with no room for the file is not locked yet: until there
+//! is room nothing is changed there, but names may go.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -23,7 +25,19 @@ const DEPTH_MAX: usize = 2048;
 
 /// A folder that this process serves.
 pub(super) struct Exclusive {
-    _held: Option<OwnedFd>,
+    lock: Mutex<Lock>,
+    is_taken: AtomicBool,
+}
+
+/// How far a folder is locked.
+enum Lock {
+    Held {
+        _file: OwnedFd,
+    },
+    /// It cannot be, and need not: no other server of ours could write there, or lock it.
+    Never,
+    /// There was no room for the file.
+    NoRoom,
 }
 
 /// The folders that this process serves, by their roots.
@@ -37,43 +51,65 @@ impl Exclusive {
             return Ok(held);
         }
         check_above(root)?;
-        let taken = Arc::new(Exclusive { _held: lock(root)? });
+        let lock = lock(root)?;
+        let is_taken = AtomicBool::new(!matches!(lock, Lock::NoRoom));
+        let taken = Arc::new(Exclusive { lock: Mutex::new(lock), is_taken });
         served.retain(|_, held| held.strong_count() > 0);
         served.insert(identity, Arc::downgrade(&taken));
         Ok(taken)
     }
+
+    /// True where the folder is locked as far as it can be.
+    pub(super) fn is_taken(&self) -> bool {
+        self.is_taken.load(Ordering::Acquire)
+    }
+
+    /// Locks a folder that had no room for it. [`Error::Full`] where it still has none, [`Error::Served`] where another process was first.
+    pub(super) fn take_again(&self, root: BorrowedFd<'_>) -> Result<(), Error> {
+        let mut held = self.lock.lock();
+        if matches!(*held, Lock::NoRoom) {
+            *held = lock(root)?;
+        }
+        if matches!(*held, Lock::NoRoom) {
+            return Err(Error::Full);
+        }
+        self.is_taken.store(true, Ordering::Release);
+        Ok(())
+    }
 }
 
-/// Locks the folder; `None` where it cannot be.
-fn lock(root: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Error> {
+/// Locks the folder, where it can be.
+fn lock(root: BorrowedFd<'_>) -> Result<Lock, Error> {
     match mkdirat(root, RESERVED, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
+        Err(Errno::NOSPC | Errno::DQUOT) => return Ok(Lock::NoRoom),
         // What may not be written by us is not written by another server of ours either.
-        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT) => return Ok(None),
+        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => return Ok(Lock::Never),
         Err(errno) => return Err(opening(errno)),
     }
     let reserved = match open_reserved(root) {
         Ok(reserved) => reserved,
         // A link or a file in its place is of no use to us.
-        Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM) => return Ok(None),
+        Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM) => return Ok(Lock::Never),
         Err(errno) => return Err(opening(errno)),
     };
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match openat(&reserved, LOCK, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => file,
-        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT | Errno::LOOP) => return Ok(None),
+        Err(Errno::NOSPC | Errno::DQUOT) => return Ok(Lock::NoRoom),
+        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::LOOP) => return Ok(Lock::Never),
         Err(errno) => return Err(opening(errno)),
     };
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::AGAIN) => return Err(Error::Served(holder(&file))),
-        Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::BADF) => return Ok(None),
+        Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::BADF) => return Ok(Lock::Never),
         Err(errno) => return Err(error(errno)),
     }
     let number = format!("{}\n", own_number());
     // Without the number the lock is as good; who meets it is told less.
     let _ = data::set_length(&file, 0).and_then(|()| data::write(&file, number.as_bytes(), 0));
-    Ok(Some(file))
+    Ok(Lock::Held { _file: file })
 }
 
 /// Looks whether another process serves a folder that this one lies in.

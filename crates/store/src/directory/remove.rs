@@ -21,7 +21,7 @@ use crate::{Error, Identity, Name};
 /// Removes a name.
 pub(super) fn remove(directory: &OpenFile, name: &Name, expected: Identity) -> Result<(), Error> {
     let volume = &directory.volume;
-    volume.check_writable()?;
+    volume.check_removable()?;
     let (folder, wanted) = walk::wanted(directory, name)?;
     let mut held = volume.cache.hold(folder.identity);
     let (disk, named) = stored(volume, &mut held, &folder, &wanted)?;

@@ -70,7 +70,7 @@ pub(super) struct Volume {
     /// The permissions of new files and directories, where the share says what they are.
     pub(super) file_mode: Option<Mode>,
     pub(super) directory_mode: Option<Mode>,
-    _exclusive: Option<Arc<Exclusive>>,
+    exclusive: Option<Arc<Exclusive>>,
     /// What listens to changes, while somebody does.
     pub(super) foreign: Mutex<Weak<Foreign>>,
     proc: Option<OwnedFd>,
@@ -101,7 +101,7 @@ impl Volume {
             keep: if beside { Keep::Beside } else { Keep::InAttributes },
             file_mode: options.file_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
             directory_mode: options.directory_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
-            _exclusive: exclusive,
+            exclusive,
             quota: options.quota_bytes.map(|limit| Quota::measure(&fence, limit)).transpose()?,
             foreign: Mutex::default(),
             proc: open("/proc/self/fd", proc_flags, Mode::empty()).ok(),
@@ -203,8 +203,18 @@ impl Volume {
         own.max(self.waits).max(Waits::ForData)
     }
 
-    /// [`Error::ReadOnly`] where nothing may be changed.
+    /// [`Error::ReadOnly`] where nothing may be changed; [`Error::Full`] or [`Error::Served`] where the folder could not be locked yet.
     pub(super) fn check_writable(&self) -> Result<(), Error> {
+        match &self.exclusive {
+            None => self.check_removable(),
+            Some(exclusive) if exclusive.is_taken() => Ok(()),
+            Some(_) if self.waits != Waits::Never && !waiting::is_allowed() => Err(Error::WouldBlock),
+            Some(exclusive) => exclusive.take_again(self.fence.root()),
+        }
+    }
+
+    /// [`Error::ReadOnly`] where nothing may be changed. Names may go from a folder that has no room to be locked, so that it gets some.
+    pub(super) fn check_removable(&self) -> Result<(), Error> {
         if self.read_only { Err(Error::ReadOnly) } else { Ok(()) }
     }
 }

@@ -1,7 +1,9 @@
 //! The stores that every test runs against, and short ways to use them.
 
+use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use store::{
@@ -146,4 +148,23 @@ pub(crate) fn read_all(node: &dyn Node) -> Vec<u8> {
 
 pub(crate) fn entry_metadata(node: &dyn Node, name: &str) -> Result<Metadata, Error> {
     node.entry_metadata(&Name::new(name).unwrap())
+}
+
+/// A file system in memory, mounted somewhere.
+pub(crate) struct Mounted(pub(crate) PathBuf);
+
+impl Mounted {
+    /// `None` where we may not mount.
+    pub(crate) fn new(place: &Path, options: &str) -> Option<Mounted> {
+        fs::create_dir_all(place).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(place).stderr(Stdio::null());
+        mount.status().is_ok_and(|status| status.success()).then(|| Mounted(place.to_owned()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
 }

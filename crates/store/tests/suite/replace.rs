@@ -1,8 +1,6 @@
 //! Renames and links over a name that is taken: whatever fails, the file that has the name is not lost.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use crate::common::*;
 use store::{DirectoryOptions, Error, Kind, Replace};
@@ -57,25 +55,6 @@ fn a_stream_is_replaced_or_stays(disk: &Disk) {
     file.rename_stream("from", "taken", Replace::Yes).unwrap();
     assert_eq!(file.streams().unwrap().len(), 1);
     assert_eq!(read_all(&*file.stream("TAKEN").unwrap().unwrap().1), b"new");
-}
-
-/// A file system in memory, mounted in a share.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    /// `None` where we may not mount.
-    fn new(place: &Path, options: &str) -> Option<Mounted> {
-        fs::create_dir_all(place).unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(place).stderr(Stdio::null());
-        mount.status().is_ok_and(|status| status.success()).then(|| Mounted(place.to_owned()))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }
 
 /// Tries to take the place of a file with streams and attributes of its own, which must still be there.

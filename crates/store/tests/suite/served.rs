@@ -33,6 +33,35 @@ fn a_folder_that_another_server_has_is_refused_with_its_number() {
 }
 
 #[test]
+fn a_folder_with_no_room_to_be_locked_is_locked_before_anything_is_changed() {
+    let place = tempfile::tempdir().unwrap();
+    // The root, what fills the rest, and nothing for what is reserved.
+    let Some(mounted) = Mounted::new(&place.path().join("full"), "size=4m,nr_inodes=3") else { return };
+    let folder = mounted.0.as_path();
+    fs::write(folder.join("one"), "one").unwrap();
+    fs::write(folder.join("two"), "two").unwrap();
+    let store = DirectoryStore::open(folder, Default::default()).unwrap();
+    let find = |name: &str, usage: Use| match store.resolve(&path(name), usage) {
+        Ok(Resolved::Found { node, .. }) => Ok(node),
+        Ok(Resolved::Missing { .. }) => Err(Error::NotFound),
+        Err(error) => Err(error),
+    };
+    assert_eq!(read_all(&*find("one", Use::Read).unwrap()), b"one");
+    let write = || find("one", Use::ReadWrite).and_then(|node| node.prepare(Use::ReadWrite));
+    assert_eq!(write(), Err(Error::Full));
+    // What goes makes room; whoever is first to use it has the folder.
+    store.remove(&path("two"), find("two", Use::Metadata).unwrap().identity()).unwrap();
+    fs::remove_file(folder.join("one")).unwrap();
+    let lock = serve_elsewhere(folder);
+    let make = || store.create(&path("three"), new(Kind::File)).map(|_| ());
+    assert_eq!(make(), Err(Error::Served(4242)));
+    drop(lock);
+    // There is room for the lock and for nothing else.
+    assert_eq!(make(), Err(Error::Full));
+    assert_eq!(fs::read_to_string(folder.join(".multilane/lock")).unwrap().trim(), std::process::id().to_string());
+}
+
+#[test]
 fn one_server_has_a_folder_as_often_as_it_likes() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("a");
