@@ -180,6 +180,7 @@ impl Server {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = if config.shards == 0 { cores } else { config.shards };
         let shared = Arc::new(Shared::new(estate, addresses.clone(), count, Capacity::of_this_process()));
+        shared.pool.begin()?;
         if let Some(folder) = &config.opens {
             shared.durables.keep_records(folder).map_err(|error| {
                 io::Error::new(error.kind(), format!("cannot keep opens in {}: {error}", folder.display()))

@@ -3,6 +3,7 @@
 //! its own users waiting and nobody else, and one session's backlog nobody of another.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -25,6 +26,8 @@ const IDLE_THREADS_KEPT: usize = 16;
 const IDLE_TIME: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
+/// Starts a thread.
+type Start = fn(Job) -> io::Result<()>;
 
 /// What a piece of work waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,7 +55,8 @@ impl Turn {
     }
 }
 
-/// The pool. Threads start when work comes; they end with the pool, or when there was nothing to do.
+/// The pool. Threads start when work comes; they end with the pool, or when there was nothing to do. Where the system gives no more
+/// threads, work waits for those that there are.
 #[derive(Clone)]
 pub(crate) struct Pool(Arc<Inner>);
 
@@ -60,6 +64,7 @@ struct Inner {
     state: Mutex<State>,
     ready: Condvar,
     threads_max: usize,
+    start: Start,
     /// What waits to be dropped, by volume.
     discarded: Mutex<HashMap<u64, Vec<Discarded>>>,
     /// Calls whoever does the work by hand.
@@ -188,14 +193,15 @@ impl Pool {
     /// A pool without threads yet.
     pub(crate) fn new() -> Self {
         // Each device has one thread at least, whatever the others hold.
-        Pool::with_threads(usize::MAX)
+        Pool::with_threads(usize::MAX, start_thread)
     }
 
-    fn with_threads(threads_max: usize) -> Self {
+    fn with_threads(threads_max: usize, start: Start) -> Self {
         Pool(Arc::new(Inner {
             state: Mutex::default(),
             ready: Condvar::new(),
             threads_max,
+            start,
             discarded: Mutex::default(),
             #[cfg(feature = "in-memory")]
             called: tokio::sync::Notify::new(),
@@ -205,7 +211,29 @@ impl Pool {
     /// A pool whose work is done by [`Pool::work_once`] alone.
     #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn by_hand() -> Self {
-        Pool::with_threads(0)
+        Pool::with_threads(0, start_thread)
+    }
+
+    /// Starts the one thread that is there however few the system gives later.
+    pub(crate) fn begin(&self) -> io::Result<()> {
+        self.expect_thread(&mut self.0.state.lock());
+        self.start_thread()
+    }
+
+    /// Starts threads for work that none could be started for when it came. To be called now and then: those that there are may all
+    /// hang.
+    pub(crate) fn start_missing(&self) {
+        loop {
+            let mut state = self.0.state.lock();
+            if state.closed || !self.lacks_thread(&state) {
+                return;
+            }
+            self.expect_thread(&mut state);
+            drop(state);
+            if self.start_thread().is_err() {
+                return;
+            }
+        }
     }
 
     /// Does the next piece of work here; false where there is none.
@@ -265,12 +293,12 @@ impl Pool {
             state.called += 1;
             drop(state);
             self.0.ready.notify_one();
-        } else if state.queues.may_begin() > state.called && state.threads < self.0.threads_max.min(state.threads_max())
-        {
-            // It counts as one that is idle and has been called.
-            (state.threads, state.idle, state.called) = (state.threads + 1, state.idle + 1, state.called + 1);
+        } else if self.lacks_thread(&state) {
+            self.expect_thread(&mut state);
             drop(state);
-            self.start_thread();
+            if let Err(error) = self.start_thread() {
+                tracing::warn!(%error, "no thread could be started for work that waits for a device; it waits for another");
+            }
         } else {
             drop(state);
         }
@@ -295,17 +323,28 @@ impl Pool {
         }
     }
 
-    fn start_thread(&self) {
+    /// True where one more thread would have work, and may be.
+    fn lacks_thread(&self, state: &State) -> bool {
+        state.queues.may_begin() > state.called && state.threads < self.0.threads_max.min(state.threads_max())
+    }
+
+    /// Counts a thread that is about to be started as one that is idle and has been called.
+    fn expect_thread(&self, state: &mut State) {
+        (state.threads, state.idle, state.called) = (state.threads + 1, state.idle + 1, state.called + 1);
+    }
+
+    fn start_thread(&self) -> io::Result<()> {
         let inner = Arc::clone(&self.0);
-        let spawned = thread::Builder::new().name("multilane-io".into()).spawn(move || inner.work());
-        if let Err(error) = spawned {
+        (self.0.start)(Box::new(move || inner.work())).inspect_err(|_| {
             let mut state = self.0.state.lock();
             (state.threads, state.idle, state.called) =
                 (state.threads - 1, state.idle - 1, state.called.saturating_sub(1));
-            drop(state);
-            tracing::warn!(%error, "no thread could be started for work that waits for a device");
-        }
+        })
     }
+}
+
+fn start_thread(work: Job) -> io::Result<()> {
+    thread::Builder::new().name("multilane-io".into()).spawn(work).map(drop)
 }
 
 impl State {
@@ -346,6 +385,8 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     const ONE: Turn = Turn { device: Device::Volume(1), session: 1 };
@@ -425,6 +466,47 @@ mod tests {
         let (pool, hanging) = (Pool::new(), Hanging::new());
         (0..200).for_each(|_| pool.submit(ONE, hanging.job()));
         assert_eq!(pool.run(Turn { session: 2, ..ONE }, || 1).await, Some(1));
+        hanging.end();
+        pool.close();
+    }
+
+    thread_local! {
+        /// Threads that the system still gives to who asks on this one.
+        static LEFT: Cell<usize> = const { Cell::new(0) };
+    }
+
+    fn start_where_left(work: Job) -> io::Result<()> {
+        let left = LEFT.get().checked_sub(1).ok_or(io::ErrorKind::WouldBlock)?;
+        LEFT.set(left);
+        start_thread(work)
+    }
+
+    #[tokio::test]
+    async fn what_no_thread_can_be_started_for_is_done_by_the_one_there_is() {
+        let pool = Pool::with_threads(usize::MAX, start_where_left);
+        assert!(pool.begin().is_err(), "a server does not start without a thread");
+        LEFT.set(1);
+        pool.begin().unwrap();
+        let devices = (1..=20).map(|device| Turn { device: Device::Volume(device), session: device });
+        let answers: Vec<_> = devices.map(|turn| pool.hand_over(turn, move || turn.session)).collect();
+        for (answer, session) in answers.into_iter().zip(1..) {
+            assert_eq!(answer.await, Ok(session));
+        }
+        assert_eq!(pool.0.state.lock().threads, 1);
+        pool.close();
+    }
+
+    #[tokio::test]
+    async fn work_beside_a_device_that_hangs_begins_once_a_thread_can_be_started() {
+        let (pool, hanging) = (Pool::with_threads(usize::MAX, start_where_left), Hanging::new());
+        LEFT.set(1);
+        pool.begin().unwrap();
+        pool.submit(ONE, hanging.job());
+        let answer = pool.hand_over(Turn { device: Device::Volume(2), session: 1 }, || 1);
+        pool.start_missing();
+        LEFT.set(1);
+        pool.start_missing();
+        assert_eq!(answer.await, Ok(1));
         hanging.end();
         pool.close();
     }

@@ -29,7 +29,7 @@ use crate::transport;
 
 /// How long a client may take to sign in before its connection ends.
 const SIGN_IN_TIME: Duration = Duration::from_secs(45);
-/// How often a shard looks for such connections.
+/// How often a shard looks for such connections, and for work that no thread could be started for.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// After an accept failed (no descriptors left) the listener rests.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
@@ -164,6 +164,7 @@ impl Shard {
                 _ = sweep.tick() => {
                     end_strangers(&mut own.connections.borrow_mut());
                     own.buffers.trim();
+                    self.server.pool.start_missing();
                 }
             }
         }
