@@ -43,6 +43,8 @@ pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>) -> Res
 
 fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) -> Result<OpenFile, Error> {
     let common = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    // Nobody else finds it before it has its descriptor.
+    let _making = volume.make_in(folder.identity);
     let (fd, reach, removal) = match new.kind {
         Kind::Stream => return Err(Error::Invalid),
         Kind::File => {

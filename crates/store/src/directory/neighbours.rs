@@ -2,8 +2,9 @@
 //! folders that lie in each other, and a file is the same file in all of them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 use crate::Identity;
 
@@ -14,6 +15,15 @@ const LOCKS: usize = 64;
 pub(super) struct Locks {
     beside: [Mutex<()>; LOCKS],
     ends: [Mutex<()>; LOCKS],
+    /// Held for reading by whoever makes a file, from before its name is there until its descriptor is.
+    making: RwLock<()>,
+    makers: AtomicUsize,
+}
+
+/// Files or directories are being made.
+pub(super) struct Making {
+    locks: &'static Locks,
+    _held: RwLockReadGuard<'static, ()>,
 }
 
 /// By device number. There are as many as file systems were ever served, so they are never given back.
@@ -23,7 +33,8 @@ static OF_VOLUMES: Mutex<BTreeMap<u64, &'static Locks>> = Mutex::new(BTreeMap::n
 pub(super) fn locks(volume: u64) -> &'static Locks {
     OF_VOLUMES.lock().entry(volume).or_insert_with(|| {
         let free = || [const { Mutex::new(()) }; LOCKS];
-        Box::leak(Box::new(Locks { beside: free(), ends: free() }))
+        let (making, makers) = (RwLock::new(()), AtomicUsize::new(0));
+        Box::leak(Box::new(Locks { beside: free(), ends: free(), making, makers }))
     })
 }
 
@@ -36,6 +47,30 @@ impl Locks {
     /// Keeps others from appending to a file or a stream of it. Taken before [`Locks::beside`].
     pub(super) fn end(&self, file: Identity) -> MutexGuard<'_, ()> {
         self.ends[slot(file)].lock()
+    }
+
+    /// To be held while a file is made. Nobody who holds it may look for one.
+    pub(super) fn make(&'static self) -> Making {
+        let held = self.making.read();
+        // Seen by whoever finds a name that is made after this.
+        self.makers.fetch_add(1, Ordering::SeqCst);
+        Making { locks: self, _held: held }
+    }
+
+    /// True where no file is being made: each that was found before has its descriptor.
+    pub(super) fn nothing_is_made(&self) -> bool {
+        self.makers.load(Ordering::SeqCst) == 0
+    }
+
+    /// Waits until each file that was found has its descriptor.
+    pub(super) fn wait_for_makers(&self) {
+        drop(self.making.write());
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        self.locks.makers.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -40,6 +40,13 @@ pub(super) fn load(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
     Err(Error::Io(Errno::IO.raw_os_error()))
 }
 
+/// True where there is a descriptor for certain.
+pub(super) fn is_there(file: &OpenFile) -> bool {
+    let mut nothing = [0; 0];
+    let subject = file.subject();
+    [SECURITY, SECURITY_SIDE].iter().any(|key| !matches!(subject.load(key, &mut nothing), Ok(None)))
+}
+
 fn load_side(fd: &OwnedFd) -> Result<Vec<u8>, Error> {
     let length = data::length(fd).map_err(error)?.min(DESCRIPTOR_BYTES_MAX);
     let mut descriptor = vec![0; usize::try_from(length).unwrap_or(0)];

@@ -22,7 +22,7 @@ use crate::directory::folder::{COARSE_TICK, Mount, identity, mount, stat};
 use crate::directory::foreign::Foreign;
 use crate::directory::keep::{Keep, RECORD};
 use crate::directory::nameless::Nameless;
-use crate::directory::neighbours::{self, Locks};
+use crate::directory::neighbours::{self, Locks, Making};
 use crate::directory::quota::Quota;
 use crate::{Error, Identity, Waits, waiting};
 
@@ -126,7 +126,12 @@ impl Volume {
         self.locks_of(file).end(file)
     }
 
-    fn locks_of(&self, file: Identity) -> &'static Locks {
+    /// To be held while a file is made in a directory.
+    pub(super) fn make_in(&self, directory: Identity) -> Making {
+        self.locks_of(directory).make()
+    }
+
+    pub(super) fn locks_of(&self, file: Identity) -> &'static Locks {
         if file.volume == self.identity.volume { self.locks } else { neighbours::locks(file.volume) }
     }
 

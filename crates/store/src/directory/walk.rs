@@ -15,8 +15,9 @@ use crate::directory::file::{OpenFile, Reach, attempts, is_worth_another};
 use crate::directory::folder::{Folder, Reached, file_type, identity, stat, stat_at};
 use crate::directory::names::{Wanted, append_disk, has_stand_ins, is_reserved, to_shown};
 use crate::directory::node::FileNode;
+use crate::directory::security;
 use crate::directory::volume::Volume;
-use crate::{Error, Identity, Name, NamedNode, Resolved, SharePath, Use};
+use crate::{Error, Identity, Name, NamedNode, Resolved, SharePath, Use, Waits};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
@@ -35,7 +36,7 @@ pub(super) struct Named {
 pub(super) fn resolve(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {
     check_reserved(path)?;
     match open(volume, &disk_path(path), usage, wait) {
-        Ok((fd, reach)) => found(volume, fd, reach, canonical(path)),
+        Ok((fd, reach)) => found(volume, (fd, reach), canonical(path), wait),
         Err(Errno::NOENT) => by_names(volume, path, usage, wait),
         Err(Errno::AGAIN) if wait == Wait::Never => by_names(volume, path, usage, wait),
         Err(errno) => Err(opening(errno)),
@@ -63,7 +64,7 @@ pub(super) fn child(directory: &OpenFile, name: &Name, usage: Use) -> Result<Opt
     };
     match found {
         Ok((disk, (fd, reach))) => {
-            let file = OpenFile::new(volume, fd, reach, disk.starts_with(b"."))?;
+            let file = whole(OpenFile::new(volume, fd, reach, disk.starts_with(b"."))?, Wait::May)?;
             Ok(Some((to_shown(&disk), FileNode::open(file))))
         }
         Err(Errno::NOENT) => Ok(None),
@@ -85,7 +86,7 @@ pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use, wait: Wai
         Err(Errno::NOENT | Errno::AGAIN | Errno::LOOP) => Err(Error::WouldBlock),
         Err(errno) => Err(opening(errno)),
         Ok((fd, reach)) => {
-            let file = OpenFile::new(volume, fd, reach, wanted.disk.starts_with(b"."))?;
+            let file = whole(OpenFile::new(volume, fd, reach, wanted.disk.starts_with(b"."))?, wait)?;
             Ok(Some((wanted.shown, FileNode::open(file))))
         }
     }
@@ -144,7 +145,7 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
     if let Some(disk) = stored {
         match open(volume, &folder.disk_path(&disk), usage, wait) {
             Ok((fd, reach)) => {
-                return found(volume, fd, reach, folder.shown_path(&to_shown(&disk)));
+                return found(volume, (fd, reach), folder.shown_path(&to_shown(&disk)), wait);
             }
             Err(Errno::NOENT) if wait == Wait::Never => return Err(Error::WouldBlock),
             Err(Errno::NOENT) if is_link(&folder, &disk) => return Err(Error::Denied),
@@ -162,10 +163,26 @@ fn is_link(folder: &Folder, disk: &[u8]) -> bool {
     stat_at(&folder.fd, disk).is_ok_and(|stat| file_type(&stat) == FileType::Symlink)
 }
 
-fn found(volume: &Arc<Volume>, fd: OwnedFd, reach: Reach, path: SharePath) -> Result<Resolved, Error> {
+fn found(volume: &Arc<Volume>, opened: (OwnedFd, Reach), path: SharePath, wait: Wait) -> Result<Resolved, Error> {
     let dotted = path.name().is_some_and(|name| name.starts_with('.'));
-    let file = OpenFile::new(volume, fd, reach, dotted)?;
+    let file = whole(OpenFile::new(volume, opened.0, opened.1, dotted)?, wait)?;
     Ok(Resolved::Found { node: FileNode::open(file), path })
+}
+
+/// What was found, once it is whole. A file without a descriptor may be one that is just being made, and whoever had that would be judged
+/// by the default one.
+fn whole(file: OpenFile, wait: Wait) -> Result<OpenFile, Error> {
+    let locks = file.volume.locks_of(file.identity);
+    if locks.nothing_is_made() || security::is_there(&file) {
+        return Ok(file);
+    }
+    match wait {
+        Wait::May => locks.wait_for_makers(),
+        // In memory nobody takes long.
+        Wait::OnRoot | Wait::Never if file.waits == Waits::Never => locks.wait_for_makers(),
+        Wait::OnRoot | Wait::Never => return Err(Error::WouldBlock),
+    }
+    Ok(file)
 }
 
 pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Result<(OwnedFd, Reach), Errno> {

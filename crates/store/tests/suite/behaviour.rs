@@ -7,6 +7,7 @@ use store::{Changes, Cursor, Error, Extent, Kind, NewNode, Replace, Resolved, Ti
 
 behaviours! {
     a_new_file_is_found_in_any_case
+    a_file_that_is_found_has_its_descriptor
     a_missing_name_gives_its_directory
     a_missing_directory_is_told_from_a_missing_name
     a_name_is_taken_in_any_case
@@ -51,6 +52,39 @@ fn a_new_file_is_found_in_any_case(disk: &Disk) {
     assert_eq!(node.identity(), made.identity());
     assert_eq!(node.kind(), Kind::File);
     assert_eq!(node.metadata().unwrap().links, 1);
+}
+
+fn a_file_that_is_found_has_its_descriptor(disk: &Disk) {
+    const FILES: usize = 500;
+    let root = disk.node("");
+    std::thread::scope(|scope| {
+        let made = scope.spawn(|| {
+            for number in 0..FILES {
+                let kind = if number % 8 == 0 { Kind::Directory } else { Kind::File };
+                let new = NewNode { kind, attributes: 0x20, security: Some(b"descriptor") };
+                disk.store.create(&path(&format!("made {number}")), new).unwrap();
+            }
+        });
+        // Looks for the next one until it is there.
+        let mut number = 0;
+        while number < FILES {
+            let name = format!("made {number}");
+            let node = match number % 3 {
+                0 => root.try_child(&store::Name::new(&name).unwrap(), Use::Read).ok().flatten().map(|(_, node)| node),
+                1 => root.child(&store::Name::new(&name).unwrap(), Use::Read).unwrap().map(|(_, node)| node),
+                _ => match disk.store.try_resolve(&path(&name), Use::Read) {
+                    Ok(Resolved::Found { node, .. }) => Some(node),
+                    _ => None,
+                },
+            };
+            let node = node.or_else(|| disk.find(&name).ok().map(|(node, _)| node));
+            if let Some(node) = node {
+                assert_eq!(node.security().unwrap().as_deref(), Some(b"descriptor".as_slice()), "{name}");
+                number += 1;
+            }
+        }
+        made.join().unwrap();
+    });
 }
 
 fn a_missing_name_gives_its_directory(disk: &Disk) {
