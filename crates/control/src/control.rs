@@ -1,6 +1,9 @@
 //! From the catalog to the estate that the server serves.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Duration, Instant};
 
 use server::admin::{
     Account, Advertise, Anonymous, Estate, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash,
@@ -10,12 +13,15 @@ use tracing::{info, warn};
 use crate::catalog::{
     self, AccountKind, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings,
 };
-use crate::stores::Stores;
+use crate::served_folder::{BeforeTouch, HANGS_AFTER};
+use crate::stores::{Looks, Stores};
 use crate::{AccountName, DataFolder, Error, Problem, ShareName};
 
 /// The account and the share that a first start makes.
 const FIRST_ACCOUNT: &str = "local";
 const FIRST_SHARE: &str = "share";
+/// How long the first estate waits for its folders, so that what is well is served from the first moment on.
+const FIRST_WAIT: Duration = HANGS_AFTER;
 
 /// What the command line of `serve` decides over the catalog, for as long as the server runs.
 #[derive(Clone, Debug, Default)]
@@ -36,29 +42,53 @@ pub struct Overrides {
     pub anonymous: Anonymous,
 }
 
-/// The catalog of a running server, with the stores of its shares.
+/// The catalog of a running server, with the stores of its shares. Nothing here waits for a folder's device but
+/// [`Control::first_estate`], and that not for long.
 pub struct Control {
     catalog: Catalog,
     overrides: Overrides,
     stores: Stores,
     problems: Vec<Problem>,
+    /// Hears when a folder is served that was not; until somebody listens.
+    changes: Option<Receiver<()>>,
 }
 
 impl Control {
     /// Takes over `catalog`, which is that of `folder`, for as long as the server runs.
     pub fn new(folder: &DataFolder, catalog: Catalog, overrides: Overrides) -> Self {
-        Control { catalog, overrides, stores: Stores::new(folder.clone()), problems: Vec::new() }
+        Control::touching(folder, catalog, overrides, Arc::new(|_| {}))
     }
 
-    /// Reads the catalog and opens the stores that are new. A share whose store cannot be opened is left out and becomes a
+    /// The same, with something that is called before a share's folder is touched.
+    pub(crate) fn touching(
+        folder: &DataFolder,
+        catalog: Catalog,
+        overrides: Overrides,
+        before_touch: BeforeTouch,
+    ) -> Self {
+        let (stores, changes) = Stores::new(folder.clone(), before_touch);
+        Control { catalog, overrides, stores, problems: Vec::new(), changes: Some(changes) }
+    }
+
+    /// Reads the catalog and begins to open the folders that are new. A share whose folder is not open yet is left out and becomes a
     /// [`Problem`]; the others are served.
     pub fn estate(&mut self) -> Result<Estate, Error> {
         let snapshot = self.catalog.snapshot()?;
         self.stores.keep_only(&snapshot.shares);
-        self.problems.clear();
-        let shares = snapshot.shares.iter().filter_map(|share| self.share(share)).collect();
+        let before = std::mem::take(&mut self.problems);
+        let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share)).collect();
+        self.tell_problems(&before);
+        let is_awaited = |share: &&ShareRecord| !shares.iter().any(|served| served.name == share.name);
+        let awaited = snapshot.shares.iter().filter(is_awaited).map(|share| share.name.clone()).collect();
         let settings = settings(&self.settings_over(snapshot.settings.clone()), &self.overrides);
-        Ok(Estate { principals: principals(&snapshot), accounts: accounts(&snapshot), shares, settings })
+        Ok(Estate { principals: principals(&snapshot), accounts: accounts(&snapshot), shares, awaited, settings })
+    }
+
+    /// The same once all folders have been looked at, or two seconds are over.
+    pub fn first_estate(&mut self) -> Result<Estate, Error> {
+        let until = Instant::now() + FIRST_WAIT;
+        self.look()?.wait(until);
+        self.estate()
     }
 
     /// Where to listen; empty for the default.
@@ -67,37 +97,57 @@ impl Control {
         Ok(self.settings_over(stored).listen)
     }
 
-    /// Serves the folders that have taken the place of those that were served: made anew, or with something mounted there.
-    pub fn follow_folders(&self) {
-        self.stores.follow();
+    /// Reads the catalog and has all folders looked at.
+    pub(crate) fn look(&mut self) -> Result<Looks, Error> {
+        let shares = self.catalog.snapshot()?.shares;
+        self.stores.keep_only(&shares);
+        for share in &shares {
+            // Why one cannot be opened is told with the estate.
+            let _ = self.stores.keep(share);
+        }
+        Ok(self.stores.look())
     }
 
-    /// The same now and then from here on.
-    pub fn keep_following_folders(&self) -> std::io::Result<()> {
-        self.stores.keep_following()
+    /// Who hears of folders that are served now, and something that makes itself heard there. `None` where somebody listens already.
+    pub(crate) fn changes(&mut self) -> Option<(Receiver<()>, SyncSender<()>)> {
+        self.changes.take().map(|changes| (changes, self.stores.teller()))
     }
 
-    /// The shares that the last estate left out.
+    /// True where a folder is served by now that the last estate left out, or the other way round.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.stores.are_behind()
+    }
+
+    /// The shares that the last estate left out, and those whose folder is not as it should be.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
     fn share(&mut self, share: &ShareRecord) -> Option<Share> {
-        match self.stores.of(share) {
-            Ok(store) => Some(Share {
-                name: share.name.clone(),
-                account: share.account.clone(),
-                comment: share.comment.clone(),
-                store,
-                read_only: share.read_only,
-                seal_required: share.seal_required,
-                continuously_available: share.continuous,
-                access_based: share.access_based,
-            }),
-            Err(problem) => {
-                warn!(share = share.name, problem, "share is not served");
-                self.problems.push(Problem { share: share.name.clone(), problem });
-                None
+        let known = self.stores.of(share);
+        if let Some(problem) = known.problem {
+            self.problems.push(Problem { share: share.name.clone(), problem, served: known.store.is_some() });
+        }
+        Some(Share {
+            name: share.name.clone(),
+            account: share.account.clone(),
+            comment: share.comment.clone(),
+            store: known.store?,
+            read_only: share.read_only,
+            seal_required: share.seal_required,
+            continuously_available: share.continuous,
+            access_based: share.access_based,
+        })
+    }
+
+    /// Logs what is new about shares that are not served.
+    fn tell_problems(&self, before: &[Problem]) {
+        for Problem { share, problem, .. } in self.problems.iter().filter(|one| !one.served && !before.contains(one)) {
+            warn!(share, problem, "share is not served yet");
+        }
+        for Problem { share, .. } in before.iter().filter(|one| !one.served) {
+            if !self.problems.iter().any(|one| one.share == *share && !one.served) {
+                info!(share, "share is served now, or deleted");
             }
         }
     }

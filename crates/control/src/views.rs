@@ -92,13 +92,16 @@ pub struct OpenFile {
     pub open_seconds: u64,
 }
 
-/// A share that is in the catalog and not served.
+/// A share that is in the catalog and not served, or whose folder is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// The share's name.
     pub share: String,
     /// Why, in a sentence.
     pub problem: String,
+    /// Whether it is served all the same.
+    #[serde(default)]
+    pub served: bool,
 }
 
 /// The running server.

@@ -40,13 +40,13 @@ pub(crate) fn open(path: &Path) -> Result<(DataFolder, Catalog), Error> {
     Ok((folder, catalog))
 }
 
-/// Has the server that runs on `folder`, if one does, take up a change; gives the shares that it does not serve.
-pub(crate) fn reload(folder: &DataFolder) -> Result<Vec<Problem>, Error> {
-    let told = ask(folder, &Request::Reload).map_err(|error| {
+/// Has the server that runs on `folder`, if one does, take up a change; gives the shares that it does not serve. `None` where none
+/// runs.
+pub(crate) fn reload(folder: &DataFolder) -> Result<Option<Vec<Problem>>, Error> {
+    ask(folder, &Request::Reload).map_err(|error| {
         Error::machine(
             format!("the change is kept, but the server has not taken it up: {}", error.what()),
             error.remedy(),
         )
-    })?;
-    Ok(told.unwrap_or_default())
+    })
 }

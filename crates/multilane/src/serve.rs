@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, first_start, reload};
+use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, Reloader, first_start, reload};
 use serde::Serialize;
 use server::admin::{Advertise, Anonymous, Estate, OwnAddresses, Sealing, Signing};
 use server::{Config, Server};
@@ -43,18 +43,17 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let mut catalog = Catalog::open(&folder)?;
     first_start(&mut catalog, &folder)?;
 
-    let mut control = Control::new(&folder, catalog, overrides(arguments));
-    let estate = control.estate()?;
-    let started = Instant::now();
     let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;
+    let mut control = Control::new(&folder, catalog, overrides(arguments));
+    let estate = control.first_estate()?;
+    let started = Instant::now();
     let server = start(&folder, &control.listen()?, arguments.threads, &estate)?;
-    if let Err(cause) = control.keep_following_folders() {
-        warn!(%cause, "folders that are made anew are served after SIGHUP only");
-    }
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
     let facts = Facts { started, listen: listen.clone(), version: env!("CARGO_PKG_VERSION") };
     let socket = AdminSocket::open(&folder, Arc::clone(&control), server.admin(), facts)?;
+    let reloader =
+        Reloader::start(&control, server.admin()).map_err(|cause| unable("start a thread for reloads", &cause))?;
 
     // What the command line changed before the socket was there to say so.
     if let Err(cause) = reload(&control, &*server.admin()) {
@@ -65,13 +64,12 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
         warn!(%cause, "nobody was told that the server is ready");
     }
     drop(estate);
+    // This thread waits for signals and for nothing else.
     while wishes.next() == Wish::Reload {
-        if let Err(cause) = reload(&control, &*server.admin()) {
-            error!(%cause, "the catalog was not read again");
-        }
+        reloader.reload();
     }
     info!("ending");
-    drop(socket);
+    drop((socket, reloader, control));
     server.stop(PATIENCE);
     info!("ended");
     Ok(())

@@ -28,8 +28,11 @@ struct Shown {
     file_mode: Option<String>,
     directory_mode: Option<String>,
     comment: String,
-    /// Why clients cannot connect to it, if they cannot.
+    /// Why clients cannot connect to it, if they cannot, or what is wrong with its folder.
     problem: Option<String>,
+    /// Whether clients can connect to it although there is a problem; not printed.
+    #[serde(skip)]
+    served: bool,
 }
 
 pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result<(), Error> {
@@ -93,10 +96,17 @@ fn changes(update: &ShareUpdate) -> ShareChanges {
 /// Has the server take up a share that was made or changed, and prints it.
 fn changed(folder: &DataFolder, share: ShareRecord, how: &str, output: Output) -> Result<(), Error> {
     let told = data::reload(folder);
-    let share = shown(folder, share, told.as_deref().ok());
+    let share = shown(folder, share, told.as_ref().ok().and_then(Option::as_deref));
     output.print(&share, |share| format!("{how} share {}\n", share.name))?;
-    if let Some(problem) = &share.problem {
-        eprintln!("warning: it is not served: {problem}");
+    match &share.problem {
+        Some(problem) if share.served => eprintln!("warning: {problem}; what is served of it stays as it was"),
+        Some(problem) => {
+            eprintln!(
+                "warning: share {} is not served yet: {problem}; it is tried again every two seconds",
+                share.name
+            );
+        }
+        None => {}
     }
     told.map(drop)
 }
@@ -108,8 +118,14 @@ fn problems(folder: &DataFolder) -> Result<Option<Vec<Problem>>, Error> {
 
 /// The share with what the server says of it, or what can be seen where no server runs.
 fn shown(folder: &DataFolder, share: ShareRecord, problems: Option<&[Problem]>) -> Shown {
-    let told = problems.and_then(|all| all.iter().find(|one| one.share == share.name).map(|one| one.problem.clone()));
-    let problem = told.or_else(|| share.source.problem(folder));
+    // Where a server runs it knows; this process might wait for a folder that hangs.
+    let (problem, served) = match problems {
+        Some(all) => match all.iter().find(|one| one.share == share.name) {
+            Some(told) => (Some(told.problem.clone()), told.served),
+            None => (None, true),
+        },
+        None => (share.source.problem(folder), false),
+    };
     let (kind, path, ram_bytes, quota_gib) = match share.source {
         Source::Folder { path, quota_gib } => ("folder", Some(path), None, quota_gib),
         Source::Ram { bytes } => ("ram", None, Some(bytes), None),
@@ -129,6 +145,7 @@ fn shown(folder: &DataFolder, share: ShareRecord, problems: Option<&[Problem]>) 
         directory_mode: share.modes.directory.map(|mode| format!("{mode:04o}")),
         comment: share.comment,
         problem,
+        served,
     }
 }
 
@@ -147,7 +164,8 @@ impl Shown {
             (self.seal_required, "sealed"),
             (self.continuous, "continuous"),
             (self.access_based, "access-based"),
-            (self.problem.is_some(), "not served"),
+            (self.problem.is_some() && !self.served, "not served"),
+            (self.problem.is_some() && self.served, "folder unavailable"),
         ];
         let set: Vec<&str> = flags.into_iter().filter_map(|(set, name)| set.then_some(name)).collect();
         set.join(",")

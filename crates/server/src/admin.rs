@@ -16,6 +16,8 @@ pub struct Estate {
     pub accounts: Vec<Account>,
     /// What is shared.
     pub shares: Vec<Share>,
+    /// The names of shares that will be served once their folders can be: what is persistent on them is kept.
+    pub awaited: Vec<String>,
     /// How the server presents and protects itself.
     pub settings: Settings,
 }

@@ -125,6 +125,9 @@ use crate::unsendable::Unsendable;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4_096;
 
+/// How long a server that ends waits until what was open is closed.
+const CLOSED_WITHIN: Duration = Duration::from_secs(3);
+
 /// How the server runs; what it serves is its [`Estate`].
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -201,16 +204,20 @@ impl Server {
         Arc::new(Arc::clone(&self.shared))
     }
 
-    /// Takes no new connections and requests, answers what is in flight for up to `patience`, then ends.
+    /// Takes no new connections and requests, answers what is in flight for up to `patience`, closes what was open, for some seconds at
+    /// most, and ends. What a device that hangs keeps waiting is given up; no other share's folder stays locked for that.
     pub fn stop(self, patience: Duration) {
         self.shards.stop(patience);
+        let mut rest = Vec::new();
         for session in self.shared.sessions.all() {
-            let rest = self.shared.part(&session, Parting::Lost);
-            rest.iter().for_each(|open| open.close(&self.shared));
+            rest.extend(self.shared.part(&session, Parting::Lost));
         }
         // What is persistent waits for the next server.
-        self.shared.durables.take_mortal().iter().for_each(|open| open.close(&self.shared));
+        rest.extend(self.shared.durables.take_mortal());
+        self.shared.give_nothing();
+        self.shared.close_within(rest, CLOSED_WITHIN);
         self.shared.pool.close();
+        drop(self.shared.durables.take_all());
     }
 }
 

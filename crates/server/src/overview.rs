@@ -17,21 +17,7 @@ use wire::ids::SessionId;
 
 impl Admin for Arc<Shared> {
     fn replace(&self, estate: Estate) {
-        self.estate.store(Arc::new(estate));
-        let estate = self.estate.load_full();
-        for session in self.sessions.all() {
-            let user = session.user.load_full();
-            let stays = estate.principals.iter().any(|principal| user.is_still(principal));
-            if stays {
-                if !multichannel::is_for(&estate, &session) {
-                    session.leave_other_channels();
-                }
-                self.close_on_pool(session.follow_shares(&estate));
-            } else {
-                self.end_session(&session, Parting::Expelled);
-            }
-        }
-        self.close_on_pool(self.durables.follow_shares(&estate));
+        self.give(estate);
     }
 
     fn sessions(&self) -> Vec<SessionView> {
@@ -70,6 +56,26 @@ impl Admin for Arc<Shared> {
         let found = open.is_some();
         self.close_on_pool(open.into_iter().collect());
         found
+    }
+}
+
+impl Shared {
+    /// Has sessions and opens follow what is served now.
+    pub(crate) fn follow_estate(self: &Arc<Self>) {
+        let estate = self.estate.load_full();
+        for session in self.sessions.all() {
+            let user = session.user.load_full();
+            let stays = estate.principals.iter().any(|principal| user.is_still(principal));
+            if stays {
+                if !multichannel::is_for(&estate, &session) {
+                    session.leave_other_channels();
+                }
+                self.close_on_pool(session.follow_shares(&estate));
+            } else {
+                self.end_session(&session, Parting::Expelled);
+            }
+        }
+        self.close_on_pool(self.durables.follow_shares(&estate));
     }
 }
 

@@ -95,7 +95,13 @@ pub(crate) fn server_of(signing: Signing, store: Arc<dyn Store>, capacity: Capac
         advertise: Advertise::default(),
         anonymous: Anonymous::default(),
     };
-    let estate = Estate { principals: vec![principal, other], accounts: vec![account], shares: vec![share], settings };
+    let estate = Estate {
+        principals: vec![principal, other],
+        accounts: vec![account],
+        shares: vec![share],
+        awaited: Vec::new(),
+        settings,
+    };
     Arc::new(Shared::new(estate, vec![([127, 0, 0, 1], 445).into()], 1, capacity))
 }
 

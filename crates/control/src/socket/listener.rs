@@ -15,9 +15,10 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 use server::admin::Admin;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::{REQUEST_BYTES_MAX, Reply, Request};
+use crate::reload::reload;
 use crate::views::{Interface, OpenFile, Session, Status};
 use crate::{Control, DataFolder, Error};
 
@@ -205,15 +206,6 @@ impl Read for Hurried<'_> {
         self.stream.set_read_timeout(Some(left))?;
         (&mut &*self.stream).read(into)
     }
-}
-
-/// Reads the catalog again and gives the server the new estate; gives the shares left out.
-pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<crate::Problem>, Error> {
-    // Held until the server has it, so that of two reloads the later estate is the one that stays.
-    let mut control = control.lock();
-    admin.replace(control.estate()?);
-    info!(shares_left_out = control.problems().len(), "catalog read again");
-    Ok(control.problems().to_vec())
 }
 
 fn closed(found: bool, id: u64, what: &str, list: &str) -> Result<Value, Error> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use client::ask;
-pub use listener::{AdminSocket, Facts, reload};
+pub use listener::{AdminSocket, Facts};
 
 use crate::{Error, Fault};
 

@@ -5,23 +5,27 @@ use std::io::{BufRead, BufReader, Write};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use server::admin::{Admin, ChannelView, Estate, InterfaceView, OpenView, SessionView};
 use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    AccountKind, Catalog, Control, DataFolder, Modes, NewShare, OpenFile, Overrides, Problem, Session, ShareChanges,
-    Source, Status, first_start,
+    AccountKind, Catalog, Control, DataFolder, Modes, NewShare, OpenFile, Overrides, Problem, Reloader, Session,
+    ShareChanges, Source, Status, first_start,
 };
+
+/// Longer than anything takes that a test waits for.
+const AN_AGE: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 struct Remembering {
     estates: Mutex<Vec<Estate>>,
+    given: Condvar,
 }
 
 impl Admin for Remembering {
@@ -35,6 +39,7 @@ impl Admin for Remembering {
 
     fn replace(&self, estate: Estate) {
         self.estates.lock().push(estate);
+        self.given.notify_all();
     }
 
     fn sessions(&self) -> Vec<SessionView> {
@@ -85,17 +90,57 @@ impl Admin for Remembering {
     }
 }
 
+/// The folders that hang: who touches one waits until it answers again.
+#[derive(Default)]
+struct Hanging {
+    names: Mutex<Vec<&'static str>>,
+    answers: Condvar,
+}
+
+impl Hanging {
+    fn hang(&self, name: &'static str) {
+        self.names.lock().push(name);
+    }
+
+    fn answer(&self) {
+        self.names.lock().clear();
+        self.answers.notify_all();
+    }
+
+    fn touch(&self, path: &Path) {
+        let mut names = self.names.lock();
+        self.answers.wait_while(&mut names, |names| names.iter().any(|name| path.ends_with(name)));
+    }
+}
+
 struct Running {
     place: TempDir,
     folder: DataFolder,
     admin: Arc<Remembering>,
+    hanging: Arc<Hanging>,
+    control: Option<Arc<Mutex<Control>>>,
+    reloader: Option<Reloader>,
     socket: Option<AdminSocket>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.hanging.answer();
+    }
 }
 
 fn running() -> Running {
     let place = tempfile::tempdir().unwrap();
     let folder = DataFolder::create(&place.path().join("data")).unwrap();
-    let mut running = Running { place, folder, admin: Arc::default(), socket: None };
+    let mut running = Running {
+        place,
+        folder,
+        admin: Arc::default(),
+        hanging: Arc::default(),
+        control: None,
+        reloader: None,
+        socket: None,
+    };
     running.start();
     running
 }
@@ -104,8 +149,13 @@ impl Running {
     fn start(&mut self) {
         let mut catalog = Catalog::open(&self.folder).unwrap();
         first_start(&mut catalog, &self.folder).unwrap();
-        let control = Arc::new(Mutex::new(Control::new(&self.folder, catalog, Overrides::default())));
+        let hanging = Arc::clone(&self.hanging);
+        let touch = Arc::new(move |path: &Path| hanging.touch(path));
+        let control = Control::touching(&self.folder, catalog, Overrides::default(), touch);
+        let control = Arc::new(Mutex::new(control));
         let admin = Arc::clone(&self.admin);
+        self.reloader = Some(Reloader::start(&control, Arc::clone(&admin) as Arc<dyn Admin>).unwrap());
+        self.control = Some(Arc::clone(&control));
         let facts = Facts { started: Instant::now(), listen: vec!["192.0.2.9:445".parse().unwrap()], version: "1.2.3" };
         self.socket = Some(AdminSocket::open(&self.folder, control, admin, facts).unwrap());
     }
@@ -122,6 +172,13 @@ impl Running {
 
     fn reload(&self) -> Vec<Problem> {
         ask(&self.folder, &Request::Reload).unwrap().unwrap()
+    }
+
+    /// Waits until the server was given an estate that is `wanted`.
+    fn wait_for(&self, wanted: impl Fn(&Estate) -> bool) {
+        let mut estates = self.admin.estates.lock();
+        let waited = self.admin.given.wait_while_for(&mut estates, |all| !all.iter().any(&wanted), AN_AGE);
+        assert!(!waited.timed_out());
     }
 
     /// The names of the shares that the server was last given.
@@ -173,7 +230,7 @@ fn reload_gives_the_server_what_changed() {
     running.reload();
     assert_eq!(running.shares(), ["fast", "share"]);
     let estates = running.admin.estates.lock();
-    let [before, after] = &estates[..] else { panic!("two reloads") };
+    let (before, after) = (estates.iter().find(|estate| estate.shares.len() == 1).unwrap(), estates.last().unwrap());
     assert!(Arc::ptr_eq(&before.shares[0].store, &after.shares[1].store), "an unchanged share keeps its store");
     let names: Vec<_> = after.principals.iter().map(|one| (one.name.as_str(), one.secrets.len())).collect();
     assert_eq!(names, [("local", 2), ("other", 2), ("alice", 1)]);
@@ -195,7 +252,11 @@ fn ram_disk_lives_until_its_share_is_deleted() {
     }
     assert!(stores[0].ptr_eq(&stores[1]), "kept over a reload");
     assert!(!stores[1].ptr_eq(&stores[2]), "made anew with its share");
-    running.admin.estates.lock().drain(..2);
+    {
+        let mut estates = running.admin.estates.lock();
+        let last = estates.len() - 1;
+        estates.drain(..last);
+    }
     assert!(stores[0].upgrade().is_none(), "nothing else holds the old one");
 }
 
@@ -209,7 +270,8 @@ fn ram_disk_keeps_its_files_when_its_share_changes() {
     catalog.update_share(&"fast".parse().unwrap(), &changes).unwrap();
     running.reload();
     let estates = running.admin.estates.lock();
-    let [before, after] = &estates[..] else { panic!("two reloads") };
+    let before = estates.iter().find(|estate| estate.shares.len() == 2 && !estate.shares[0].read_only).unwrap();
+    let after = estates.last().unwrap();
     assert!(!before.shares[0].read_only && after.shares[0].read_only);
     assert!(Arc::ptr_eq(&before.shares[0].store, &after.shares[0].store));
 }
@@ -227,44 +289,137 @@ fn folder_is_opened_anew_where_its_quota_changes() {
 }
 
 #[test]
-fn share_whose_folder_is_gone_is_left_out_and_comes_back() {
+fn share_whose_folder_goes_away_stays_with_what_is_open_and_says_so() {
     let running = running();
-    let (files, _) = running.share_files();
+    let (files, mut catalog) = running.share_files();
     assert!(running.reload().is_empty());
     let before = Arc::clone(&running.admin.estates.lock().last().unwrap().shares[0].store);
 
     fs::rename(&files, running.place.path().join("elsewhere")).unwrap();
     let problems = running.reload();
-    assert_eq!((problems.len(), problems[0].share.as_str()), (1, "files"));
+    assert_eq!((problems.len(), problems[0].share.as_str(), problems[0].served), (1, "files", true));
     assert!(problems[0].problem.contains("gone"), "{problems:?}");
-    assert_eq!(running.shares(), ["share"]);
     let status: Status = ask(&running.folder, &Request::Status).unwrap().unwrap();
     assert_eq!(status.problems, problems);
 
     fs::create_dir(&files).unwrap();
     assert!(running.reload().is_empty());
     let after = Arc::clone(&running.admin.estates.lock().last().unwrap().shares[0].store);
-    assert!(!Arc::ptr_eq(&before, &after), "another folder of that name is another store");
+    assert!(Arc::ptr_eq(&before, &after), "the store has followed its folder");
+    catalog.delete_share(&"files".parse().unwrap()).unwrap();
+    running.reload();
+    assert_eq!(running.shares(), ["share"]);
 }
 
 #[test]
 fn a_folder_made_anew_is_served_again_without_being_asked() {
     let running = running();
-    let (files, catalog) = running.share_files();
-    let mut control = Control::new(&running.folder, catalog, Overrides::default());
-    let store = Arc::clone(&control.estate().unwrap().shares[0].store);
+    let (files, _) = running.share_files();
+    running.reload();
+    let store = Arc::clone(&running.admin.estates.lock().last().unwrap().shares[0].store);
     let finds = || {
         let resolved = store.resolve(&store::SharePath::parse("new").unwrap(), store::Use::Metadata);
         matches!(resolved, Ok(store::Resolved::Found { .. }))
     };
     fs::rename(&files, running.place.path().join("elsewhere")).unwrap();
-    control.follow_folders();
-    assert!(!finds(), "there is none to serve");
     fs::create_dir(&files).unwrap();
     fs::write(files.join("new"), "").unwrap();
-    control.follow_folders();
-    assert!(finds());
-    assert!(Arc::ptr_eq(&store, &control.estate().unwrap().shares[0].store));
+    let until = Instant::now() + AN_AGE;
+    while !finds() {
+        assert!(Instant::now() < until, "the new folder is not served");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_share_whose_folder_comes_late_is_served_without_being_asked() {
+    let running = running();
+    let (files, _) = running.share_files();
+    let away = running.place.path().join("away");
+    fs::rename(&files, &away).unwrap();
+    let problems = running.reload();
+    assert_eq!((problems[0].share.as_str(), problems[0].served), ("files", false));
+    assert_eq!(running.shares(), ["share"]);
+    assert_eq!(running.admin.estates.lock().last().unwrap().awaited, ["files"]);
+    fs::rename(&away, &files).unwrap();
+    running.wait_for(|estate| estate.shares.len() == 2 && estate.awaited.is_empty());
+}
+
+#[test]
+fn a_folder_that_hangs_keeps_no_change_from_taking_effect() {
+    let running = running();
+    let (files, mut catalog) = running.share_files();
+    catalog.add_user(&"alice".parse().unwrap(), "secret", None).unwrap();
+    running.hanging.hang("files");
+    let problems = running.reload();
+    assert_eq!((problems[0].share.as_str(), problems[0].served), ("files", false));
+    assert_eq!(problems[0].problem, format!("the folder {} does not answer", files.display()));
+    assert_eq!(running.shares(), ["share"]);
+
+    // Whoever hangs is known now, and nobody waits for it: neither a command nor what it changes.
+    catalog.remove_user(&"alice".parse().unwrap()).unwrap();
+    catalog.create_share(&ram("fast")).unwrap();
+    running.reload();
+    assert_eq!(running.shares(), ["fast", "share"]);
+    let estate = running.admin.estates.lock().last().unwrap().clone();
+    assert!(estate.principals.iter().all(|principal| principal.name != "alice"));
+    assert_eq!(estate.awaited, ["files"]);
+    let status: Status = ask(&running.folder, &Request::Status).unwrap().unwrap();
+    assert_eq!(status.problems, problems);
+
+    running.hanging.answer();
+    running.wait_for(|estate| estate.shares.len() == 3 && estate.awaited.is_empty());
+}
+
+#[test]
+fn a_share_whose_folder_hangs_can_be_deleted_and_made_anew() {
+    let running = running();
+    let (files, mut catalog) = running.share_files();
+    running.reload();
+    assert_eq!(running.shares(), ["files", "share"]);
+    running.hanging.hang("files");
+    // It is served as before: what is in memory of it is as good as it was.
+    let problems = running.reload();
+    assert_eq!((problems[0].share.as_str(), problems[0].served), ("files", true));
+    assert_eq!(running.shares(), ["files", "share"]);
+    catalog.delete_share(&"files".parse().unwrap()).unwrap();
+    running.reload();
+    assert_eq!(running.shares(), ["share"]);
+    let source = Source::Folder { path: files, quota_gib: None };
+    catalog.create_share(&NewShare { source, ..ram("again") }).unwrap();
+    running.reload();
+    assert_eq!(running.shares(), ["share"]);
+    running.hanging.answer();
+    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "again"));
+}
+
+#[test]
+fn one_folder_that_hangs_keeps_no_other_from_being_followed() {
+    let running = running();
+    let (files, mut catalog) = running.share_files();
+    let hung = running.place.path().join("hung");
+    fs::create_dir(&hung).unwrap();
+    let source = Source::Folder { path: hung, quota_gib: None };
+    catalog.create_share(&NewShare { source, ..ram("a-hung-one") }).unwrap();
+    running.hanging.hang("hung");
+    fs::rename(&files, running.place.path().join("away")).unwrap();
+    running.reload();
+    assert_eq!(running.shares(), ["share"]);
+    fs::create_dir(&files).unwrap();
+    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "files"));
+}
+
+#[test]
+fn the_first_estate_has_what_is_well_and_waits_for_nothing_else() {
+    let running = running();
+    let (_, catalog) = running.share_files();
+    let hanging = Arc::clone(&running.hanging);
+    let touch = Arc::new(move |path: &Path| hanging.touch(path));
+    running.hanging.hang("files");
+    let mut control = Control::touching(&running.folder, catalog, Overrides::default(), touch);
+    let estate = control.first_estate().unwrap();
+    let names: Vec<_> = estate.shares.iter().map(|share| share.name.as_str()).collect();
+    assert_eq!((names, estate.awaited), (vec!["share"], vec!["files".to_owned()]));
 }
 
 #[test]
@@ -281,6 +436,7 @@ fn a_folder_that_another_server_has_is_not_served_and_says_whose_it_is() {
     let problems = running.reload();
     assert!(problems[0].problem.contains("4242") && problems[0].problem.contains("files"), "{problems:?}");
     drop(lock);
+    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "files"));
     assert!(running.reload().is_empty());
 }
 
@@ -299,7 +455,7 @@ fn share_into_which_the_data_folder_has_moved_is_left_out() {
     fs::rename(&before, files.join("data")).unwrap();
     let folder = DataFolder::open(&files.join("data")).unwrap();
     let mut control = Control::new(&folder, Catalog::open(&folder).unwrap(), Overrides::default());
-    assert!(control.estate().unwrap().shares.is_empty());
+    assert!(control.first_estate().unwrap().shares.is_empty());
     assert!(control.problems()[0].problem.contains("keys"));
 }
 

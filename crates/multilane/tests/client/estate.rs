@@ -53,7 +53,7 @@ pub(crate) fn estate(count: u8, multichannel: Multichannel, sealing: Sealing) ->
         anonymous: server::admin::Anonymous::default(),
     };
     let accounts = vec![Account { name: "local".into(), multichannel }];
-    Estate { principals: vec![principal], accounts, shares: vec![share], settings }
+    Estate { principals: vec![principal], accounts, shares: vec![share], awaited: Vec::new(), settings }
 }
 
 /// How a file is made that is written to.

@@ -229,6 +229,11 @@ impl Durables {
         self.take_where(|open| open.file().is_ok_and(|file| !file.durability.keeping().is_persistent()))
     }
 
+    /// Takes away all, as the server ends: nothing of what is persistent is closed.
+    pub(crate) fn take_all(&self) -> Vec<Arc<Open>> {
+        self.take_where(|_| true)
+    }
+
     /// Takes away those whose time is over.
     pub(super) fn take_expired(&self, now: Instant) -> Vec<Arc<Open>> {
         let expired: Vec<_> = {
@@ -279,6 +284,26 @@ impl Shared {
             }
         };
         let _ = tokio::time::timeout(CLOSED_WITHIN, all).await;
+    }
+
+    /// Closes opens on a thread for each volume, and waits for that for so long at most: one that hangs keeps no other's from closing.
+    pub(crate) fn close_within(self: &Arc<Self>, opens: Vec<Arc<Open>>, patience: Duration) {
+        let until = std::time::Instant::now() + patience;
+        let (done, closed) = std::sync::mpsc::channel();
+        for opens in by_turn(opens).into_values() {
+            let (server, done) = (Arc::clone(self), done.clone());
+            let close = move || {
+                opens.iter().for_each(|open| open.close(&server));
+                let _ = done.send(());
+            };
+            if let Err(error) = std::thread::Builder::new().name("multilane-close".to_owned()).spawn(close) {
+                tracing::error!(%error, "no thread to close what is open on a share");
+            }
+        }
+        drop(done);
+        let left = || until.saturating_duration_since(std::time::Instant::now());
+        // Ends with the last thread, too: nobody sends any more then.
+        while closed.recv_timeout(left()).is_ok() {}
     }
 
     /// Has the pool close opens, those of each volume in a turn of their own.

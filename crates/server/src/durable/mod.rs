@@ -10,6 +10,9 @@ mod persistent_tests;
 mod race_tests;
 mod record;
 mod records;
+mod restoring;
+#[cfg(test)]
+mod restoring_tests;
 mod scavenger;
 #[cfg(test)]
 mod tests;
@@ -29,9 +32,10 @@ use crate::open::{Open, OpenId};
 
 pub(crate) use self::disconnected::{Farewell, Parting};
 pub(crate) use self::made::{Claimed, Reservation};
-pub(crate) use self::persistent::{note_change, note_rename, restore};
+pub(crate) use self::persistent::{note_change, note_rename};
 #[cfg(feature = "in-memory")]
 pub(crate) use self::record::rewritten;
+pub(crate) use self::restoring::restore;
 pub(crate) use self::scavenger::scavenge;
 
 use self::disconnected::Waiting;
@@ -179,6 +183,7 @@ pub(crate) struct Durables {
     made: Mutex<made::Made>,
     /// Where persistent opens are recorded.
     records: OnceLock<Records>,
+    restoring: restoring::Restoring,
 }
 
 impl Durables {

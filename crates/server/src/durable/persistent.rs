@@ -18,7 +18,7 @@ use super::record::{LockedRange, Record};
 use super::records::Records;
 use super::{Durability, Durables, Keeping, Making};
 use crate::Shared;
-use crate::admin::Share;
+use crate::admin::{Estate, Share};
 use crate::authorization::GrantedAccess;
 use crate::caching::{Actor, Granted, LeaseId, Wanted};
 use crate::channel_sequence::ChannelSequence;
@@ -125,50 +125,39 @@ pub(crate) async fn note_rename(context: &Context, open: &Arc<Open>) {
     }
 }
 
-/// Makes the opens anew that a server before this one had when it ended: they wait for their clients.
-pub(crate) fn restore(server: &Arc<Shared>) {
-    let Some(records) = server.durables.records.get() else { return };
-    let read = records.read_all().unwrap_or_else(|error| {
-        tracing::error!(%error, "the records of persistent opens cannot be read: their clients lose them");
-        Vec::new()
-    });
-    for record in read {
-        match restore_one(server, &record) {
-            Ok(()) => tracing::info!(
-                open = record.open,
-                share = record.share,
-                path = record.path,
-                "a persistent open waits for its client"
-            ),
-            Err(why) => {
-                tracing::error!(
-                    open = record.open,
-                    share = record.share,
-                    path = record.path,
-                    why,
-                    "a persistent open is lost"
-                );
-                records.remove(record.open);
-            }
-        }
+/// Why an open is not made anew.
+pub(super) enum Unrestored {
+    /// Its file is not there now: what its share's folder is mounted on may come later.
+    Missing(String),
+    /// It cannot be any more.
+    Lost(String),
+}
+
+impl From<store::Error> for Unrestored {
+    fn from(error: store::Error) -> Self {
+        Unrestored::Missing(error.to_string())
     }
 }
 
-fn restore_one(server: &Arc<Shared>, record: &Record) -> Result<(), String> {
-    let estate = server.estate.load();
+fn lost(why: impl Into<String>) -> Unrestored {
+    Unrestored::Lost(why.into())
+}
+
+/// Makes an open anew that a server before this one had when it ended: it waits for its client from now on. May wait for its share's
+/// device.
+pub(super) fn restore_one(server: &Arc<Shared>, estate: &Estate, record: &Record) -> Result<(), Unrestored> {
     let share = estate.shares.iter().find(|share| share.name == record.share && share.continuously_available);
-    let share = share.ok_or("its share is not served, or no longer continuously available")?;
+    let share = share.ok_or_else(|| lost("its share is no longer continuously available"))?;
     let machine = estate.settings.machine_sid;
     let mut users = estate.principals.iter().map(|principal| User::new(principal, machine));
-    let user = users.find(|user| Some(*user.sid()) == record.owner).ok_or("its user is gone")?;
+    let user = users.find(|user| Some(*user.sid()) == record.owner).ok_or_else(|| lost("its user is gone"))?;
     if !user.may_use(share) {
-        return Err("its user may no longer use the share".to_owned());
+        return Err(lost("its user may no longer use the share"));
     }
     let id = OpenId(record.open);
     let line = Line::down();
     let tree = Arc::new(Tree::on(TreeId(0), share, FILE_ALL, true));
     let mut file = open_file(server, share, record, &line)?;
-    server.next_open.fetch_max(record.open.saturating_add(1), Ordering::Relaxed);
     let budgets = server.budgets.of_user(user.sid());
     // It was granted before, and is not taken away because there is less now.
     file.held = budgets.open(1);
@@ -193,33 +182,33 @@ fn restore_one(server: &Arc<Shared>, record: &Record) -> Result<(), String> {
     }
     if !server.durables.insert(&open, keeping, Instant::now() + keeping.timeout()) {
         open.close(server);
-        return Err("too many opens wait for their clients".to_owned());
+        return Err(lost("too many opens wait for their clients"));
     }
     Ok(())
 }
 
 /// Finds the file again and enters the open into its table.
-fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Line>) -> Result<FileOpen, String> {
+fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Line>) -> Result<FileOpen, Unrestored> {
+    let missing = |why: &str| Unrestored::Missing(why.to_owned());
     let usage = usage(record.granted);
-    let path = SharePath::parse(&record.path).map_err(|error| error.to_string())?;
-    let resolved = share.store.resolve(&path, usage).map_err(|error| error.to_string())?;
-    let Resolved::Found { node: base, path } = resolved else { return Err("its file is gone".to_owned()) };
+    let path = SharePath::parse(&record.path).map_err(|error| lost(error.to_string()))?;
+    let resolved = share.store.resolve(&path, usage)?;
+    let Resolved::Found { node: base, path } = resolved else { return Err(missing("its file is gone")) };
     let (node, stream) = match record.stream.as_str() {
         "" => (base, None),
         name => {
-            let found = base.stream(name).map_err(|error| error.to_string())?;
-            let (stored, node) = found.ok_or("its stream is gone")?;
+            let (stored, node) = base.stream(name)?.ok_or_else(|| missing("its stream is gone"))?;
             (node, Some(StreamOf { base, name: Mutex::new(stored) }))
         }
     };
     if node.identity().file != record.file || node.kind() == Kind::Directory {
-        return Err("another file has its name".to_owned());
+        return Err(missing("another file has its name"));
     }
-    node.prepare(usage).map_err(|error| error.to_string())?;
+    node.prepare(usage)?;
     let is_linked = node.metadata().is_ok_and(|known| known.kind != Kind::Directory && known.links > 1);
     let link = if is_linked { Link::at(&*share.store, &path).ok() } else { None };
     let names = Arc::new(Mutex::new(path));
-    let wanted = wanted(record)?;
+    let wanted = wanted(record).map_err(lost)?;
     let entry = Entry {
         open: OpenId(record.open),
         stream: &record.stream,
@@ -238,8 +227,8 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
     let (file, entering, _) = server.files.enter(node.identity(), &entry);
     match entering {
         Entering::Entered(_) => {}
-        Entering::Waits(_) => return Err("another persistent open is in its way".to_owned()),
-        Entering::Refused(status) => return Err(status.to_string()),
+        Entering::Waits(_) => return Err(lost("another persistent open is in its way")),
+        Entering::Refused(status) => return Err(lost(status.to_string())),
     }
     if record.delete_pending {
         file.set_delete_pending(OpenId(record.open), &record.stream, true);

@@ -52,10 +52,10 @@ impl Store for Failing {
 fn failing() -> (Server, Receiver<()>, SyncSender<()>) {
     let ((hanging, hangs), (lets_go, let_go)) = (mpsc::sync_channel(1), mpsc::sync_channel(1));
     let store = Failing { disk: RamStore::new(1 << 20), hanging, let_go: Mutex::new(let_go) };
-    let Estate { mut shares, principals, accounts, settings } = estate();
+    let Estate { mut shares, principals, accounts, awaited, settings } = estate();
     shares[0].store = Arc::new(store);
     let config = Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 1, opens: None };
-    let server = Server::start(&config, Estate { shares, principals, accounts, settings }).unwrap();
+    let server = Server::start(&config, Estate { shares, principals, accounts, awaited, settings }).unwrap();
     (server, hangs, lets_go)
 }
 

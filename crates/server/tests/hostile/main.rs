@@ -74,5 +74,5 @@ fn estate() -> Estate {
         advertise: Advertise::default(),
         anonymous: Anonymous::default(),
     };
-    Estate { principals: vec![principal], accounts: vec![account], shares: vec![share], settings }
+    Estate { principals: vec![principal], accounts: vec![account], shares: vec![share], awaited: Vec::new(), settings }
 }

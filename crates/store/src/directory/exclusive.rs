@@ -16,7 +16,7 @@ use crate::directory::data;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::{identity, stat};
 use crate::directory::names::RESERVED;
-use crate::{Error, Identity};
+use crate::{Error, Identity, Waits};
 
 /// The file in the reserved folder; it holds the number of the process.
 const LOCK: &str = "lock";
@@ -27,12 +27,13 @@ const DEPTH_MAX: usize = 2048;
 pub(super) struct Exclusive {
     lock: Mutex<Lock>,
     is_taken: AtomicBool,
+    waits: Waits,
 }
 
 /// How far a folder is locked.
 enum Lock {
     Held {
-        _file: OwnedFd,
+        file: OwnedFd,
     },
     /// It cannot be, and need not: no other server of ours could write there, or lock it.
     Never,
@@ -40,22 +41,24 @@ enum Lock {
     NoRoom,
 }
 
-/// The folders that this process serves, by their roots.
-static SERVED: Mutex<BTreeMap<Identity, Weak<Exclusive>>> = Mutex::new(BTreeMap::new());
+/// The folders that this process serves, by their roots. Taking one may wait for its device, with its own place locked and no other.
+static SERVED: Mutex<BTreeMap<Identity, Arc<Place>>> = Mutex::new(BTreeMap::new());
+
+type Place = Mutex<Weak<Exclusive>>;
 
 impl Exclusive {
     /// Takes the folder. [`Error::Served`] where another process has it, or a folder that it lies in.
-    pub(super) fn take(root: BorrowedFd<'_>, identity: Identity) -> Result<Arc<Self>, Error> {
-        let mut served = SERVED.lock();
-        if let Some(held) = served.get(&identity).and_then(Weak::upgrade) {
+    pub(super) fn take(root: BorrowedFd<'_>, identity: Identity, waits: Waits) -> Result<Arc<Self>, Error> {
+        let place = place(identity);
+        let mut served = place.lock();
+        if let Some(held) = served.upgrade() {
             return Ok(held);
         }
         check_above(root)?;
         let lock = lock(root)?;
         let is_taken = AtomicBool::new(!matches!(lock, Lock::NoRoom));
-        let taken = Arc::new(Exclusive { lock: Mutex::new(lock), is_taken });
-        served.retain(|_, held| held.strong_count() > 0);
-        served.insert(identity, Arc::downgrade(&taken));
+        let taken = Arc::new(Exclusive { lock: Mutex::new(lock), is_taken, waits });
+        *served = Arc::downgrade(&taken);
         Ok(taken)
     }
 
@@ -75,6 +78,24 @@ impl Exclusive {
         }
         self.is_taken.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+/// The folder's own place; those of others that are served no more go.
+fn place(identity: Identity) -> Arc<Place> {
+    let mut served = SERVED.lock();
+    served.retain(|_, place| Arc::strong_count(place) > 1 || place.lock().strong_count() > 0);
+    Arc::clone(served.entry(identity).or_default())
+}
+
+impl Drop for Exclusive {
+    /// A file of NFS or FUSE asks its server when it is closed, which may hang.
+    fn drop(&mut self) {
+        if let (Waits::Always, Lock::Held { file }) = (self.waits, std::mem::replace(self.lock.get_mut(), Lock::Never))
+        {
+            // Where there is no thread it is closed here.
+            let _ = std::thread::Builder::new().name("multilane-close".to_owned()).spawn(move || drop(file));
+        }
     }
 }
 
@@ -109,7 +130,7 @@ fn lock(root: BorrowedFd<'_>) -> Result<Lock, Error> {
     let number = format!("{}\n", own_number());
     // Without the number the lock is as good; who meets it is told less.
     let _ = data::set_length(&file, 0).and_then(|()| data::write(&file, number.as_bytes(), 0));
-    Ok(Lock::Held { _file: file })
+    Ok(Lock::Held { file })
 }
 
 /// Looks whether another process serves a folder that this one lies in.

@@ -86,8 +86,8 @@ impl Volume {
         let magic = magic(fence.root()).map_err(error)?;
         let system = fstatvfs(fence.root()).map_err(error)?;
         let read_only = options.read_only || system.f_flag.contains(StatVfsMountFlags::RDONLY);
-        let exclusive = if read_only { None } else { Some(Exclusive::take(fence.root(), root_identity)?) };
         let waits = waits_on(magic);
+        let exclusive = if read_only { None } else { Some(Exclusive::take(fence.root(), root_identity, waits)?) };
         let proc_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let beside = options.attributes_beside_files || !has_attributes(fence.root());
         Ok(Volume {

@@ -1,0 +1,98 @@
+//! Giving the running server what the catalog says now.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use server::admin::Admin;
+use tracing::{error, info};
+
+use crate::served_folder::HANGS_AFTER;
+use crate::{Control, Error, Problem};
+
+/// How long a change waits for folders before it takes effect without them: what is well answers within milliseconds, and is
+/// served with the change.
+const AT_ONCE: Duration = Duration::from_millis(100);
+/// The pause after a catalog that could not be read.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Reads the catalog again and gives the server the new estate, whatever folders do; gives the shares left out, as far as their folders
+/// say why within two seconds.
+pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem>, Error> {
+    let began = Instant::now();
+    let looks = control.lock().look()?;
+    if !looks.wait(began + AT_ONCE) {
+        give(control, admin)?;
+        looks.wait(began + HANGS_AFTER);
+    }
+    let problems = give(control, admin)?;
+    info!(shares_left_out = problems.iter().filter(|one| !one.served).count(), "catalog read again");
+    Ok(problems)
+}
+
+fn give(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem>, Error> {
+    // Held until the server has it, so that of two estates the later one stays. Nothing in between waits for a folder.
+    let mut control = control.lock();
+    admin.replace(control.estate()?);
+    Ok(control.problems().to_vec())
+}
+
+/// A thread that reloads when it is told to, and has folders served that were not there before. It ends with the control.
+#[derive(Debug)]
+pub struct Reloader {
+    wanted: Arc<AtomicBool>,
+    wake: SyncSender<()>,
+}
+
+impl Reloader {
+    /// Starts it. There is one for a control.
+    pub fn start(control: &Arc<Mutex<Control>>, admin: Arc<dyn Admin>) -> io::Result<Self> {
+        let (changes, wake) = control.lock().changes().ok_or(io::ErrorKind::AlreadyExists)?;
+        let wanted = Arc::new(AtomicBool::new(false));
+        let work = Work { control: Arc::downgrade(control), admin, wanted: Arc::clone(&wanted) };
+        thread::Builder::new().name("multilane-reload".to_owned()).spawn(move || work.run(&changes))?;
+        Ok(Reloader { wanted, wake })
+    }
+
+    /// Has the catalog read again, and waits for nothing.
+    pub fn reload(&self) {
+        self.wanted.store(true, Ordering::Release);
+        // One call that waits to be heard does for two.
+        let _ = self.wake.try_send(());
+    }
+}
+
+struct Work {
+    control: Weak<Mutex<Control>>,
+    admin: Arc<dyn Admin>,
+    wanted: Arc<AtomicBool>,
+}
+
+impl Work {
+    fn run(&self, changes: &Receiver<()>) {
+        while changes.recv().is_ok() {
+            while let Some(Err(cause)) = self.once() {
+                error!(%cause, "the catalog was not read again");
+                thread::sleep(PAUSE);
+                self.wanted.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// `None` where the control is gone.
+    fn once(&self) -> Option<Result<(), Error>> {
+        let control = self.control.upgrade()?;
+        let is_wanted = self.wanted.swap(false, Ordering::Acquire);
+        if is_wanted {
+            Some(reload(&control, &*self.admin).map(drop))
+        } else if control.lock().is_behind() {
+            Some(give(&control, &*self.admin).map(drop))
+        } else {
+            Some(Ok(()))
+        }
+    }
+}

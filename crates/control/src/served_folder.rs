@@ -1,0 +1,319 @@
+//! A folder that a share is on, and its thread. Whatever touches the folder's device happens on that thread, since a device may
+//! hang: nobody else waits for it longer than it wants to.
+
+use std::fs;
+use std::io;
+use std::num::NonZeroU32;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use store::{DirectoryOptions, DirectoryStore, Store};
+use tracing::{info, warn};
+
+use crate::DataFolder;
+use crate::catalog::Modes;
+
+/// How often it is looked whether a folder is there, and still the one that is served.
+const LOOKED_EVERY: Duration = Duration::from_secs(2);
+/// A folder that has not answered for so long hangs: nobody waits for it any more.
+pub(crate) const HANGS_AFTER: Duration = Duration::from_secs(2);
+
+/// Called before a folder is touched, with its path.
+pub(crate) type BeforeTouch = Arc<dyn Fn(&Path) + Send + Sync>;
+
+/// How a folder is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) path: PathBuf,
+    pub(crate) quota_gib: Option<NonZeroU32>,
+    pub(crate) read_only: bool,
+    pub(crate) modes: Modes,
+}
+
+/// What all folders of a server have in common.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    /// The folder that no share may hold.
+    pub(crate) data: DataFolder,
+    /// Told when a folder is served that was not.
+    pub(crate) changed: SyncSender<()>,
+    pub(crate) before_touch: BeforeTouch,
+    /// The threads of folders, those that hang and are no longer wanted among them.
+    pub(crate) threads: Arc<AtomicUsize>,
+}
+
+/// The folder. It is looked after until [`ServedFolder::end`].
+pub(crate) struct ServedFolder {
+    pub(crate) terms: Terms,
+    surroundings: Surroundings,
+    state: Mutex<State>,
+    /// A look was wanted, or has ended.
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    store: Option<Arc<DirectoryStore>>,
+    /// The folder that the store serves.
+    place: Option<Place>,
+    /// What the last look found wrong.
+    problem: Option<String>,
+    /// Looks that were wanted, that began and that ended, counted.
+    wanted: u64,
+    begun: u64,
+    done: u64,
+    /// When the look that is under way began.
+    since: Option<Instant>,
+    ended: bool,
+}
+
+/// Device and inode of a folder: another folder may have its name by now.
+type Place = (u64, u64);
+
+/// What is known of a folder without touching it.
+pub(crate) struct Known {
+    pub(crate) store: Option<Arc<dyn Store>>,
+    /// Why it is not served, or what is wrong with it though it is.
+    pub(crate) problem: Option<String>,
+}
+
+impl ServedFolder {
+    /// Begins to look after a folder, on a thread of its own.
+    pub(crate) fn start(terms: Terms, surroundings: Surroundings) -> io::Result<Arc<Self>> {
+        let state = Mutex::new(State { wanted: 1, ..State::default() });
+        let folder = Arc::new(ServedFolder { terms, surroundings, state, moved: Condvar::new() });
+        let (kept, counted) = (Arc::clone(&folder), Counted::new(&folder.surroundings));
+        let name = "multilane-folder".to_owned();
+        thread::Builder::new().name(name).spawn(move || {
+            kept.look_after();
+            drop(kept);
+            drop(counted);
+        })?;
+        Ok(folder)
+    }
+
+    /// Wants the folder looked at now.
+    pub(crate) fn look(&self) {
+        let mut state = self.state.lock();
+        if state.wanted == state.begun {
+            state.wanted += 1;
+        }
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    /// Waits until the look that was wanted last has ended, until `until` at most, and not for a folder that hangs. False where it has
+    /// not.
+    pub(crate) fn wait(&self, until: Instant) -> bool {
+        let mut state = self.state.lock();
+        loop {
+            if state.done >= state.wanted || state.ended || state.hangs() {
+                return true;
+            }
+            if self.moved.wait_until(&mut state, until).timed_out() {
+                return state.done >= state.wanted;
+            }
+        }
+    }
+
+    /// What the last look found.
+    pub(crate) fn known(&self) -> Known {
+        let state = self.state.lock();
+        let store = state.store.clone().map(|store| store as Arc<dyn Store>);
+        let silent = || format!("the folder {} does not answer", self.terms.path.display());
+        let problem = if state.hangs() || (store.is_none() && state.problem.is_none()) {
+            Some(silent())
+        } else {
+            state.problem.clone()
+        };
+        Known { store, problem }
+    }
+
+    /// Lets go of the folder. A thread that hangs ends when its folder answers.
+    pub(crate) fn end(&self) {
+        let mut state = self.state.lock();
+        state.ended = true;
+        state.store = None;
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    fn look_after(&self) {
+        loop {
+            let Some((store, place)) = self.begin() else { return };
+            let found = self.found(store.as_ref(), place);
+            let is_new = {
+                let mut state = self.state.lock();
+                state.since = None;
+                state.done = state.begun;
+                if state.ended { false } else { state.take(found, &self.terms.path) }
+            };
+            drop(store);
+            self.moved.notify_all();
+            if is_new {
+                // One that waits to be heard says as much as two.
+                let _ = self.surroundings.changed.try_send(());
+            }
+            let mut state = self.state.lock();
+            if !state.ended && state.wanted == state.begun {
+                self.moved.wait_for(&mut state, LOOKED_EVERY);
+            }
+        }
+    }
+
+    fn begin(&self) -> Option<(Option<Arc<DirectoryStore>>, Option<Place>)> {
+        let mut state = self.state.lock();
+        if state.ended {
+            return None;
+        }
+        state.begun = (state.begun + 1).max(state.wanted);
+        state.wanted = state.begun;
+        state.since = Some(Instant::now());
+        Some((state.store.clone(), state.place))
+    }
+
+    /// Looks at the folder, and opens it where it is not served, or not the one that is. May wait for ever; nothing is locked meanwhile.
+    fn found(&self, store: Option<&Arc<DirectoryStore>>, before: Option<Place>) -> Found {
+        let path = &self.terms.path;
+        (self.surroundings.before_touch)(path);
+        let place = match place(path, &self.surroundings.data) {
+            Ok(place) => place,
+            Err(Unfit::Gone(problem)) => return Found::Wrong(problem),
+            Err(Unfit::Forbidden(problem)) => return Found::Forbidden(problem),
+        };
+        match store {
+            Some(_) if before == Some(place) => Found::Same,
+            Some(store) => match store.follow(path) {
+                Ok(()) => Found::Followed(place),
+                Err(cause) => Found::Wrong(format!("the folder that took the place of {}: {cause}", path.display())),
+            },
+            None => match open(&self.terms) {
+                Ok(store) => Found::Opened(store, place),
+                Err(problem) => Found::Wrong(problem),
+            },
+        }
+    }
+}
+
+/// What a look has come to.
+enum Found {
+    /// The folder that is served.
+    Same,
+    /// Another folder had its name, and is served now.
+    Followed(Place),
+    /// The folder, which was not served.
+    Opened(Arc<DirectoryStore>, Place),
+    /// Nothing that could be served. What is served stays served.
+    Wrong(String),
+    /// What must not be served.
+    Forbidden(String),
+}
+
+impl State {
+    /// Takes what a look found. True where the folder is served that was not, or the other way round.
+    fn take(&mut self, found: Found, path: &Path) -> bool {
+        let was_served = self.store.is_some();
+        let problem = match found {
+            Found::Same => None,
+            Found::Followed(place) => {
+                info!(folder = %path.display(), "another folder has taken the place of a served one and is served now");
+                self.place = Some(place);
+                None
+            }
+            Found::Opened(store, place) => {
+                (self.store, self.place) = (Some(store), Some(place));
+                None
+            }
+            Found::Wrong(problem) => Some(problem),
+            Found::Forbidden(problem) => {
+                (self.store, self.place) = (None, None);
+                Some(problem)
+            }
+        };
+        if let Some(problem) = problem.as_ref().filter(|problem| was_served && self.problem.as_ref() != Some(*problem))
+        {
+            warn!(folder = %path.display(), problem, "a folder that is served is not there; what is open in it stays");
+        }
+        self.problem = problem;
+        self.store.is_some() != was_served
+    }
+
+    fn hangs(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() >= HANGS_AFTER)
+    }
+}
+
+/// A thread that is counted until it ends.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(surroundings: &Surroundings) -> Self {
+        surroundings.threads.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(&surroundings.threads))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Why a folder is not served.
+enum Unfit {
+    /// It is not there, or cannot be used.
+    Gone(String),
+    /// It holds the data folder.
+    Forbidden(String),
+}
+
+/// Why a folder cannot be served from `data`, as far as can be seen without opening it. May wait for its device.
+pub(crate) fn problem(path: &Path, data: &DataFolder) -> Option<String> {
+    match place(path, data) {
+        Ok(_) => None,
+        Err(Unfit::Gone(problem) | Unfit::Forbidden(problem)) => Some(problem),
+    }
+}
+
+/// Which folder it is now. The data folder may have moved into it since the share was made.
+fn place(path: &Path, data: &DataFolder) -> Result<Place, Unfit> {
+    let whole = fs::canonicalize(path).and_then(|whole| Ok((fs::metadata(&whole)?, whole)));
+    match whole {
+        Ok((found, _)) if !found.is_dir() => Err(Unfit::Gone(format!("{} is no longer a folder", path.display()))),
+        Ok((_, whole)) if data.path().starts_with(&whole) => Err(Unfit::Forbidden(format!(
+            "the folder {} holds the data folder, with the keys of every account",
+            path.display()
+        ))),
+        Ok((found, _)) => Ok((found.dev(), found.ino())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(Unfit::Gone(format!("the folder {} is gone", path.display())))
+        }
+        Err(e) => Err(Unfit::Gone(format!("the folder {} cannot be used: {e}", path.display()))),
+    }
+}
+
+fn open(terms: &Terms) -> Result<Arc<DirectoryStore>, String> {
+    let path = &terms.path;
+    let options = DirectoryOptions {
+        read_only: terms.read_only,
+        quota_bytes: terms.quota_gib.map(|gib| u64::from(gib.get()) << 30),
+        file_mode: terms.modes.file,
+        directory_mode: terms.modes.directory,
+        ..DirectoryOptions::default()
+    };
+    match DirectoryStore::open(path, options) {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(store::Error::Unsupported) => Err("this kernel has no openat2; Linux 5.6 or later is needed".to_owned()),
+        Err(cause @ store::Error::Served(_)) => Err(format!(
+            "the folder {} is not free: {cause}; share it from one server only, or read-only",
+            path.display()
+        )),
+        Err(cause) => Err(format!("the folder {} cannot be opened: {cause}", path.display())),
+    }
+}
