@@ -1,9 +1,12 @@
-"""One share's disk hangs: what its clients asked for waits and is done after all, and everybody else is served meanwhile."""
+"""One share's disk hangs: what its clients asked for waits and is done after all, and everybody else is served meanwhile, by a server
+that is started then, too."""
+
+import json
 
 from conformance import packages
 from conformance.loop_disk import LoopDisk
 from conformance.py_smbprotocol import REQUIREMENTS
-from conformance.server import Wanted, serving
+from conformance.server import Wanted, processes_with, serving
 
 NAME = "frozen"
 SHARE, FROZEN = "conf", "frozen"
@@ -20,6 +23,23 @@ def run(kind, report, options):
             # However it ended, nothing waits for the disk any more.
             server.unmount()
         report.server_is_well(NAME, server)
+    if kind.kind == "multilane":
+        start_and_end(kind, report, python)
+
+
+def start_and_end(kind, report, python):
+    """Servers that are started, told and ended while the disk hangs: the first is ended by the checks, and so are those after it."""
+    class Replaced(with_disk(kind, FROZEN)):
+        def strays(self):
+            return [*super().strays(), *processes_with(str(self.folder / "data"))]
+
+    with serving(Replaced, Wanted(shares=(SHARE, FROZEN), continuous=True)) as server:
+        environment = dict(server.environment(), FROZEN_FOLDER=str(server.share_path(FROZEN)), SERVER_PID=str(server.pid),
+                           SERVER_COMMAND=json.dumps(server.command()), SERVER_DATA=server._data(), SERVER_LOG=str(server.log))
+        try:
+            report.absorb(NAME, [python, "-m", "conformance.frozen_start_checks"], SECONDS, env=environment, cwd=packages.ROOT)
+        finally:
+            server.unmount()
 
 
 def with_disk(kind, share):
