@@ -324,6 +324,7 @@ impl Request {
             open: None,
             session_id: self.session_id,
             replay: self.header.flags.contains(Flags::REPLAY_OPERATION),
+            channel_sequence: self.header.channel_sequence(),
             in_flight: Rc::clone(in_flight),
             message: chain.bytes.part(self.range.clone()),
         };

@@ -91,6 +91,8 @@ pub(crate) struct Context {
     pub(crate) session_id: SessionId,
     /// The client sends the request again, because it got no answer (SMB2_FLAGS_REPLAY_OPERATION).
     pub(crate) replay: bool,
+    /// ChannelSequence of the header.
+    pub(crate) channel_sequence: u16,
     pub(crate) in_flight: Rc<InFlight>,
     /// The request's bytes, header and all.
     pub(crate) message: Slice,

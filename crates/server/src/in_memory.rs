@@ -149,6 +149,8 @@ pub fn rewritten_record(bytes: &[u8]) -> Option<Vec<u8>> {
 pub enum Lapse {
     /// Changes are made however late they come (MS-SMB2 3.3.5.2.10).
     ChangesOutOfTurn,
+    /// CREATEs are done however late they come.
+    CreatesOutOfTurn,
     /// Breaks that a connection did not deliver are not sent again (MS-SMB2 3.3.4.6).
     BreaksSentOnce,
 }

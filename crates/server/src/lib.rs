@@ -76,6 +76,7 @@ mod proof_tests;
 #[cfg(test)]
 mod race_tests;
 mod refusal;
+mod replayed;
 mod session;
 mod shard;
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::budgets::{Held, UserBudgets};
 use crate::mailbox::{Letter, Mailbox};
 use crate::open::{Open, OpenId};
 use crate::placement::Placement;
+use crate::replayed::Replayed;
 use crate::tree::Tree;
 use crate::user::User;
 
@@ -45,6 +46,8 @@ pub(crate) struct Session {
     pub(crate) created: Instant,
     /// What its user may make the server hold.
     pub(crate) budgets: Arc<UserBudgets>,
+    /// The CREATEs that its client has replayed.
+    pub(crate) replayed: Replayed,
     sealing: Option<Sealing>,
     trees: Mutex<HashMap<TreeId, HeldTree>>,
     _held: Held,
@@ -156,6 +159,7 @@ impl Session {
             seal_required: setup.seal_required,
             created: Instant::now(),
             budgets: setup.budgets,
+            replayed: Replayed::default(),
             sealing,
             trees: Mutex::default(),
             _held: setup.held,

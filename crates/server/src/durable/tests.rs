@@ -13,6 +13,7 @@ use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
 use wire::command::logoff::LogoffRequest;
 use wire::command::read::ReadRequest;
 use wire::command::tree_disconnect::TreeDisconnectRequest;
+use wire::command::write::WriteRequest;
 use wire::context::create::{
     AppInstanceId, AppInstanceVersion, CreateContexts, CreateContextsBuilder, DurableReconnect, DurableReconnectV2,
     DurableRequestV2, DurableResponseV2, Lease, LeaseState, name,
@@ -22,6 +23,7 @@ use wire::fscc::FileClass;
 use wire::fscc::ioctl::Resiliency;
 use wire::header::Flags;
 use wire::ids::{Command, FileId, Guid};
+use wire::security::access::FILE_ALL;
 use wire::status::Status;
 
 use super::{Farewell, scavenge};
@@ -379,6 +381,60 @@ fn a_create_is_replayed_until_its_open_is_used() {
         peer.ask(Command::READ, |body| read.encode(body)).await;
         peer.flags = Flags::REPLAY_OPERATION;
         assert_ne!(file_id(&create(&mut peer, "file", &v2(0, GUID)).await), file_id(&first));
+    });
+}
+
+#[test]
+fn a_create_that_comes_after_its_replay_does_nothing() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut lost = Peer::sign_in(&server).await;
+        let mut peer = Peer::bound(&server, &lost).await;
+        let empties = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::OVERWRITE_IF;
+        peer.channel_sequence = 1;
+        peer.flags = Flags::REPLAY_OPERATION;
+        let id = file_id(&create_as(&mut peer, "file", &v2(0, GUID), empties).await);
+        peer.flags = Flags::NONE;
+        let write = WriteRequest { file_id: id, data: b"whole", ..WriteRequest::default() };
+        assert_eq!(peer.ask(Command::WRITE, |body| write.encode(body)).await.status(), Status::SUCCESS);
+        let late = create_as(&mut lost, "file", &v2(0, GUID), empties).await;
+        assert_eq!(late.status(), Status::DUPLICATE_OBJECTID, "while what the replay made is open");
+        peer.close(id).await;
+        for (flags, status) in
+            [(Flags::NONE, Status::DUPLICATE_OBJECTID), (Flags::REPLAY_OPERATION, Status::FILE_NOT_AVAILABLE)]
+        {
+            lost.flags = flags;
+            let late = create_as(&mut lost, "file", &v2(0, GUID), empties).await;
+            assert_eq!(late.status(), status, "when it is closed");
+        }
+        lost.flags = Flags::NONE;
+        let anew = create_as(&mut lost, "file", &v2(0, Guid([2; 16])), |_| ()).await;
+        let length = CreateResponse::decode(&anew.message).unwrap().end_of_file;
+        assert_eq!((anew.status(), length), (Status::SUCCESS, 5), "another CREATE of before is done");
+        assert_eq!(server.opens().len(), 1);
+    });
+}
+
+#[test]
+fn a_create_that_comes_after_its_replay_failed_does_nothing() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let mut lost = Peer::sign_in(&server).await;
+        let mut peer = Peer::bound(&server, &lost).await;
+        let goes = |request: &mut CreateRequest<'_>| {
+            request.options = CreateOptions::DELETE_ON_CLOSE;
+            request.desired_access = FILE_ALL.into();
+        };
+        let id = file_id(&create_as(&mut peer, "file", &Contexts::new(), goes).await);
+        let makes = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::CREATE;
+        peer.channel_sequence = 1;
+        peer.flags = Flags::REPLAY_OPERATION;
+        let replay = create_as(&mut peer, "file", &v2(0, GUID), makes).await;
+        assert_eq!(replay.status(), Status::OBJECT_NAME_COLLISION);
+        peer.flags = Flags::NONE;
+        peer.close(id).await;
+        let late = create_as(&mut lost, "file", &v2(0, GUID), makes).await;
+        assert_eq!((late.status(), server.opens().len()), (Status::DUPLICATE_OBJECTID, 0));
     });
 }
 

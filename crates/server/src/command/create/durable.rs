@@ -22,6 +22,7 @@ use crate::context::{Context, Outcome, Reply};
 use crate::durable::{Claimed, Durability, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX};
 use crate::open::{FileOpen, Open, OpenId, Target};
 use crate::refusal::Refusal;
+use crate::replayed::Attempt;
 
 /// Bytes of SMB2_CREATE_DURABLE_HANDLE_REQUEST (2.2.13.2.3).
 const DURABLE_REQUEST_BYTES: usize = 16;
@@ -106,6 +107,7 @@ pub(super) async fn begin(context: &Context, request: &CreateRequest<'_>) -> Res
     }
     let mut reservation = None;
     if let Some(second) = &asked.second {
+        check_turn(context, second.create_guid)?;
         match context.server().durables.claim(client, second.create_guid) {
             Claimed::Ours(ours) => {
                 reservation = Some(ours);
@@ -136,6 +138,18 @@ pub(super) async fn begin(context: &Context, request: &CreateRequest<'_>) -> Res
         action: CreateAction::OPENED,
     };
     Ok(Begun::Goes(Wish { client, making, first: asked.first, second: asked.second, reservation }))
+}
+
+/// Refuses a CREATE that comes after a replay of its own (3.2.4.1.7), as one is that comes beside it: what it was to do is done, and its client
+/// has gone on. The specification says nothing of it once the open was used (3.3.5.9.10).
+fn check_turn(context: &Context, create: Guid) -> Result<(), Refusal> {
+    let (session, is_replay) = (context.session()?, context.replay);
+    let attempt = Attempt { create, sequence: context.channel_sequence, is_replay };
+    match (session.replayed.is_late(attempt, &session.budgets), is_replay) {
+        (false, _) => Ok(()),
+        (true, true) => Err(Status::FILE_NOT_AVAILABLE.into()),
+        (true, false) => Err(Status::DUPLICATE_OBJECTID.into()),
+    }
 }
 
 impl Wish {
