@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
 use parking_lot::Mutex;
+use wire::command::close::CloseFlags;
 use wire::fscc::FileClass;
 use wire::ids::{FileId, Guid};
 use wire::status::Status;
@@ -15,7 +16,7 @@ use crate::command::{close, create, flush, query_directory, query_info, read, se
 use crate::error::Error;
 use crate::handshake::random_bytes;
 use crate::perform::Way;
-use crate::tree::{Disposition, OpenOptions, TreeState};
+use crate::tree::{Disposition, OpenOptions, TreeState, wire_path};
 
 /// An open file or directory. Clones are the same open. It is to be closed with [`File::close`]; an open that is only dropped stays open
 /// until the session ends.
@@ -33,6 +34,8 @@ pub(crate) struct OpenState {
     /// Names the CREATE, for its replay and for taking the open up again.
     pub(crate) create_guid: Guid,
     pub(crate) lease_key: Guid,
+    /// The name that it was given since.
+    renamed: Mutex<Option<String>>,
     held: Mutex<Held>,
 }
 
@@ -79,6 +82,11 @@ impl OpenState {
         }
     }
 
+    /// The name that the server has for it, as far as is known.
+    pub(crate) fn name(&self) -> String {
+        self.renamed.lock().clone().unwrap_or_else(|| self.path.clone())
+    }
+
     /// Takes up the open in a new session, where the server has kept it.
     pub(crate) async fn take_up_again(&self, way: &Way, seal: bool) -> Result<(), Error> {
         let (id, is_durable) = match *self.held.lock() {
@@ -102,13 +110,32 @@ impl File {
             options,
             create_guid: Guid(random_bytes()?),
             lease_key: Guid(random_bytes()?),
+            renamed: Mutex::new(None),
             held: Mutex::new(Held::Not),
         };
         let created = create::create(&mut state).await?;
         *state.held.get_mut() = Held::Open { id: created.id, is_durable: created.is_durable };
         let state = Arc::new(state);
         tree.shared.know_open(&state);
-        Ok(File { state, facts: created.facts })
+        let file = File { state, facts: created.facts };
+        match options.disposition {
+            Disposition::Overwrite => file.emptied().await,
+            Disposition::Open | Disposition::Create | Disposition::OpenOrCreate => Ok(file),
+        }
+    }
+
+    /// Empties the file through the open, where the channel sequence guards it. A CREATE that overwrites might reach the server on a lost
+    /// channel when it was replayed on another, and empty what was written since: nothing in MS-SMB2 keeps it from that.
+    async fn emptied(mut self) -> Result<File, Error> {
+        if self.facts.end_of_file == 0 {
+            return Ok(self);
+        }
+        if let Err(error) = self.set_length(0).await {
+            let _ = self.close().await;
+            return Err(error);
+        }
+        (self.facts.end_of_file, self.facts.allocation) = (0, 0);
+        Ok(self)
     }
 
     /// What it was when it was opened.
@@ -168,9 +195,12 @@ impl File {
         set_info::last_write(&self.state, time).await
     }
 
-    /// Gives it another name, from the share's root.
+    /// Gives it another name, from the share's root, in place of a file that has it where `replace`.
     pub async fn rename(&self, to: &str, replace: bool) -> Result<(), Error> {
-        set_info::rename(&self.state, to, replace).await
+        let to = wire_path(to);
+        set_info::rename(&self.state, &to, replace).await?;
+        *self.state.renamed.lock() = Some(to);
+        Ok(())
     }
 
     /// It goes when it is closed.
@@ -180,15 +210,24 @@ impl File {
 
     /// Closes it.
     pub async fn close(self) -> Result<(), Error> {
+        self.close_with(CloseFlags::NONE).await.map(|_| ())
+    }
+
+    /// Closes it and tells what it was then; `None` where the answer was lost, or the server does not say.
+    pub async fn close_and_look(self) -> Result<Option<Facts>, Error> {
+        self.close_with(CloseFlags::POSTQUERY_ATTRIB).await
+    }
+
+    async fn close_with(self, flags: CloseFlags) -> Result<Option<Facts>, Error> {
         let was_open = self.state.file_id().is_ok();
-        let status = match close::close(&self.state).await {
+        let (status, facts) = match close::close(&self.state, flags).await {
             // Every connection was lost, and the server has kept nothing: it closed the open, or was about to.
-            Err(Error::OpenLost(_)) if was_open => Status::FILE_CLOSED,
+            Err(Error::OpenLost(_)) if was_open => (Status::FILE_CLOSED, None),
             answer => answer?,
         };
         // Asked a second time, after the first answer was lost.
         let is_closed = status == Status::SUCCESS || status == Status::FILE_CLOSED;
         *self.state.held.lock() = Held::Lost;
-        if is_closed { Ok(()) } else { Err(Error::refused(status, format!("close {}", self.state.path))) }
+        if is_closed { Ok(facts) } else { Err(Error::refused(status, format!("close {}", self.state.path))) }
     }
 }

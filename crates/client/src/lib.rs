@@ -55,7 +55,7 @@ pub use secure::sign::SigningAlgorithm;
 pub use session::{Agreed, Connected, Session, Target};
 pub use settings::{Channels, Settings, Signing};
 pub use transfer::{CHUNK_BYTES, IN_FLIGHT_MAX};
-pub use tree::{Access, Disposition, OpenOptions, Scan, Tree};
+pub use tree::{Access, Disposition, OpenOptions, Scan, Sharing, Tree};
 pub use wire::fscc::FileAttributes;
 pub use wire::fscc::ioctl::{Interface, InterfaceCapability};
 pub use wire::ids::FileTime;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use wire::command::create::{CreateDisposition, CreateOptions};
+use wire::command::create::{CreateDisposition, CreateOptions, ShareAccess};
 use wire::command::tree_connect::{ShareFlags, ShareType};
 use wire::ids::TreeId;
 use wire::security::access;
@@ -43,6 +43,8 @@ pub enum Access {
     Write,
     /// Delete or rename.
     Delete,
+    /// Read and write data, and delete or rename.
+    WriteAndDelete,
 }
 
 /// What an open does where the name exists, and where it does not.
@@ -54,8 +56,19 @@ pub enum Disposition {
     Create,
     /// Opens, or makes.
     OpenOrCreate,
-    /// Makes, and empties what exists.
+    /// Makes, and empties what exists. A file keeps its attributes and streams.
     Overwrite,
+}
+
+/// What others may do with a file while an open is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Open it for whatever they like.
+    Everything,
+    /// Open it for reading.
+    Reading,
+    /// Not open it.
+    Nothing,
 }
 
 /// How to open a name.
@@ -67,8 +80,8 @@ pub struct OpenOptions {
     pub disposition: Disposition,
     /// A directory, and nothing else (`true`); a file, and nothing else (`false`); or whatever it is.
     pub directory: Option<bool>,
-    /// Others may not open it meanwhile.
-    pub exclusive: bool,
+    /// What others may do meanwhile.
+    pub sharing: Sharing,
     /// The server keeps the open for a while when every connection is lost.
     pub durable: bool,
     /// What a link says rather than where it leads.
@@ -99,7 +112,7 @@ impl Default for OpenOptions {
             access: Access::Read,
             disposition: Disposition::Open,
             directory: None,
-            exclusive: false,
+            sharing: Sharing::Everything,
             durable: false,
             link_itself: false,
             write_through: false,
@@ -113,13 +126,21 @@ impl OpenOptions {
     pub(crate) fn access_mask(&self) -> u32 {
         // No SYNCHRONIZE: a directory lends the right to see attributes, and nothing can be waited for over the network.
         let look = access::READ_ATTRIBUTES;
+        let write = access::READ_DATA | access::WRITE_DATA | access::APPEND_DATA | access::WRITE_ATTRIBUTES;
         match self.access {
             Access::Attributes => look,
             Access::Read => look | access::READ_DATA | access::READ_EA,
-            Access::Write => {
-                look | access::READ_DATA | access::WRITE_DATA | access::APPEND_DATA | access::WRITE_ATTRIBUTES
-            }
+            Access::Write => look | write,
             Access::Delete => look | access::DELETE,
+            Access::WriteAndDelete => look | write | access::DELETE,
+        }
+    }
+
+    pub(crate) fn share_access(&self) -> ShareAccess {
+        match self.sharing {
+            Sharing::Everything => ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE,
+            Sharing::Reading => ShareAccess::READ,
+            Sharing::Nothing => ShareAccess::NONE,
         }
     }
 
@@ -127,8 +148,8 @@ impl OpenOptions {
         match self.disposition {
             Disposition::Open => CreateDisposition::OPEN,
             Disposition::Create => CreateDisposition::CREATE,
-            Disposition::OpenOrCreate => CreateDisposition::OPEN_IF,
-            Disposition::Overwrite => CreateDisposition::OVERWRITE_IF,
+            // What exists is emptied through the open, see [`File::open`].
+            Disposition::OpenOrCreate | Disposition::Overwrite => CreateDisposition::OPEN_IF,
         }
     }
 
@@ -204,7 +225,7 @@ impl Tree {
     pub async fn rename(&self, from: &str, to: &str, replace: bool) -> Result<(), Error> {
         let options = OpenOptions { access: Access::Delete, link_itself: true, ..OpenOptions::default() };
         let file = self.open(from, options).await?;
-        let renamed = file.rename(&wire_path(to), replace).await;
+        let renamed = file.rename(to, replace).await;
         let closed = file.close().await;
         renamed.and(closed)
     }
@@ -259,6 +280,6 @@ impl TreeState {
 }
 
 /// As SMB writes paths: `\` between the parts, none around them.
-fn wire_path(path: &str) -> String {
+pub(crate) fn wire_path(path: &str) -> String {
     path.replace('/', r"\").trim_matches('\\').to_owned()
 }

@@ -3,7 +3,7 @@
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateRequest, CreateResponse, ImpersonationLevel, OplockLevel, ShareAccess};
+use wire::command::create::{CreateRequest, CreateResponse, ImpersonationLevel, OplockLevel};
 use wire::context::create::{
     CreateContextsBuilder, DurableReconnectV2, DurableRequestV2, Lease, LeaseState, LeaseV2, name,
 };
@@ -71,7 +71,7 @@ pub(crate) async fn look(tree: &TreeState, path: &str) -> Result<Facts, Error> {
         let request = CreateRequest {
             impersonation_level: ImpersonationLevel::IMPERSONATION.0,
             desired_access: options.access_mask().into(),
-            share_access: ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE,
+            share_access: options.share_access(),
             disposition: options.create_disposition(),
             name: Utf16::new(&name).unwrap_or_default(),
             ..CreateRequest::default()
@@ -95,7 +95,7 @@ pub(crate) async fn take_up(open: &OpenState, way: &Way, seal: bool, file_id: Fi
         let request = DurableReconnectV2 { file_id, create_guid: open.create_guid, ..DurableReconnectV2::default() };
         contexts.add(name::DURABLE_HANDLE_RECONNECT_V2, &request.to_bytes());
     });
-    let path = utf16_bytes(&open.path);
+    let path = utf16_bytes(&open.name());
     let body = |out: &mut Vec<u8>, _: FileId| request(open, &path, &contexts).encode(out);
     let ask = Ask { command: Command::CREATE, tree: Some(&open.tree), ..Ask::of_session(&body) };
     let answer = way.ask(&ask, seal, false).await.map_err(Failed::into_error)?;
@@ -127,13 +127,12 @@ fn contexts(open: &OpenState, add: impl FnOnce(&mut CreateContextsBuilder)) -> C
 }
 
 fn request<'a>(open: &OpenState, path: &'a [u8], contexts: &'a CreateContextsBuilder) -> CreateRequest<'a> {
-    let everybody = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;
     CreateRequest {
         oplock_level: if open.options.durable { OplockLevel::LEASE } else { OplockLevel::NONE },
         impersonation_level: ImpersonationLevel::IMPERSONATION.0,
         desired_access: open.options.access_mask().into(),
         file_attributes: FileAttributes::NONE.0,
-        share_access: if open.options.exclusive { ShareAccess::NONE } else { everybody },
+        share_access: open.options.share_access(),
         disposition: open.options.create_disposition(),
         options: open.options.create_options(),
         name: Utf16::new(path).unwrap_or_default(),

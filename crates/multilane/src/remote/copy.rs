@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use ::client::{Access, Data, Disposition, FileTime, OpenOptions, Session, Status, Tree};
+use ::client::{Access, Data, Disposition, File, FileTime, OpenOptions, Session, Sharing, Status, Tree};
 use control::Error;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::arguments::{Copy, Get, How, Put};
 use super::files::make_with_parents;
@@ -28,6 +29,9 @@ const SAME_TIME: u64 = 2 * 10_000_000;
 const DURABLE_BYTES_MIN: u64 = 1 << 20;
 /// How often a file is begun at least where its handle did not survive.
 const ATTEMPTS: usize = 3;
+
+/// How often a file that another copy has open is asked for.
+const SHARING_RETRY: Duration = Duration::from_millis(250);
 
 /// What was copied, as `--json` prints it.
 #[derive(Serialize)]
@@ -339,14 +343,7 @@ impl Job {
         let path = self.local(&item.path);
         let from = fs::File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
         let part = remote_part_of(&remote);
-        let options = OpenOptions {
-            access: Access::Write,
-            disposition: Disposition::Overwrite,
-            directory: Some(false),
-            durable: item.bytes >= DURABLE_BYTES_MIN,
-            ..OpenOptions::default()
-        };
-        let into = self.tree.open(&part, options).await?;
+        let into = self.open_part(&part, item.bytes >= DURABLE_BYTES_MIN).await?;
         let give = |at: u64, buffer: &mut [u8]| {
             let rest = usize::try_from(item.bytes.saturating_sub(at)).unwrap_or(usize::MAX);
             let length = buffer.len().min(rest);
@@ -355,14 +352,48 @@ impl Job {
             self.progress.add(length as u64);
             Ok::<_, Stopped>(length)
         };
-        let written = into.write_range(0, give).await;
-        let dated = if written.is_ok() { into.set_written(item.written).await } else { Ok(()) };
-        let closed = into.close().await;
-        written?;
-        dated?;
-        closed?;
-        self.tree.rename(&part, &remote, true).await?;
-        Ok(Became::Copied)
+        let written = async {
+            let bytes = into.write_range(0, give).await?;
+            into.set_written(item.written).await?;
+            if into.facts_now().await?.end_of_file != bytes {
+                return Err(Stopped::from(differs(&item.path)));
+            }
+            into.rename(&remote, true).await?;
+            Ok(bytes)
+        };
+        let written = written.await;
+        let closed = into.close_and_look().await;
+        let bytes = written?;
+        let there = match closed? {
+            Some(there) => there,
+            None => self.tree.facts(&remote).await?,
+        };
+        if there.end_of_file == bytes { Ok(Became::Copied) } else { Err(differs(&item.path).into()) }
+    }
+
+    /// Opens the file that a copy is written to, empty. That open alone writes it until it has its name: whatever a lost channel still delivers,
+    /// it is no other's data that gets the name.
+    async fn open_part(&self, part: &str, durable: bool) -> Result<File, ::client::Error> {
+        let options = OpenOptions {
+            access: Access::WriteAndDelete,
+            disposition: Disposition::Overwrite,
+            directory: Some(false),
+            sharing: Sharing::Reading,
+            durable,
+            ..OpenOptions::default()
+        };
+        let began = Instant::now();
+        loop {
+            match self.tree.open(part, options).await {
+                // Another copy, or one that was broken off and that the server has not missed yet.
+                Err(error)
+                    if error.status() == Some(Status::SHARING_VIOLATION) && began.elapsed() < self.session_timeout =>
+                {
+                    sleep(SHARING_RETRY).await;
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// Reads both ends and compares them.

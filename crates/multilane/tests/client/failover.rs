@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Bytes, Disposition, File, Session, Settings};
+use client::{Access, Bytes, Disposition, File, OpenOptions, Session, Settings, Sharing};
 use futures_util::future::join_all;
 use server::admin::{Multichannel, Sealing};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::estate::{making, server, session, simulate};
 use crate::line::{KEEPALIVE, Link, Weather};
@@ -90,5 +90,45 @@ fn a_write_that_drains_slowly_is_no_silence() {
         assert!(connected.channels.iter().all(|channel| channel.sent_bytes > 1 << 20), "{connected:?}");
         assert_eq!(connected.failure_count, 0);
         file.close().await.unwrap();
+    });
+}
+
+#[test]
+fn an_open_that_was_renamed_is_taken_up_by_its_new_name() {
+    simulate(async {
+        let links = Links::new(1, 1, server(1, Multichannel::On, Sealing::Enabled));
+        let session = session(&links, Settings::default()).await;
+        let tree = session.tree("ram").await.unwrap();
+        let options = OpenOptions {
+            access: Access::WriteAndDelete,
+            sharing: Sharing::Reading,
+            durable: true,
+            ..making(Disposition::Overwrite)
+        };
+        let file = tree.open("part", options).await.unwrap();
+        file.rename("whole", true).await.unwrap();
+        links.set(0, Link::Broken);
+        sleep(Duration::from_secs(1)).await;
+        links.set(0, Link::Up(Weather::FAIR));
+        file.write(0, "data").await.unwrap();
+        let there = file.close_and_look().await.unwrap();
+        assert_eq!(there.map(|there| there.end_of_file), Some(4));
+        assert_eq!(tree.facts("whole").await.unwrap().end_of_file, 4);
+    });
+}
+
+#[test]
+fn a_file_that_is_opened_empty_is_empty_whatever_it_was() {
+    simulate(async {
+        let links = Links::new(1, 1, server(1, Multichannel::On, Sealing::Enabled));
+        let session = session(&links, Settings::default()).await;
+        let tree = session.tree("ram").await.unwrap();
+        for _ in 0..2 {
+            let file = tree.open("f", making(Disposition::Overwrite)).await.unwrap();
+            assert!(file.is_new() && file.facts().end_of_file == 0);
+            assert_eq!(file.facts_now().await.unwrap().end_of_file, 0);
+            file.write(0, "data").await.unwrap();
+            file.close().await.unwrap();
+        }
     });
 }

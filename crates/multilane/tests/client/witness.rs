@@ -173,11 +173,13 @@ impl Tap {
         }
     }
 
-    /// How many of the bytes that a client has given up may reach the server all the same, ahead of the reset. Only changes of what is open:
-    /// those the server has to tell from later ones. Nothing in the protocol guards a CREATE.
+    /// How many of the bytes that a client has given up may reach the server all the same, ahead of the reset: what changes something, which the
+    /// server has to tell from what came later.
     pub(crate) fn may_come_late(&self, under_way: &[u8]) -> usize {
         let mut seen = self.witness.0.lock().unwrap();
-        let is_change = |header: &Header| matches!(header.command, Command::WRITE | Command::SET_INFO);
+        let is_change = |header: &Header| {
+            matches!(header.command, Command::CREATE | Command::WRITE | Command::SET_INFO | Command::CLOSE)
+        };
         let seam = &seen.connections[&self.connection];
         let late = seam.arrived[Way::ToServer as usize].leading(under_way, is_change);
         seen.counts.late += u64::from(late > 0);

@@ -2,6 +2,7 @@
 //! sent first on one arrives after what is sent later on another. No error reaches the caller, no write is lost, none is applied again
 //! after a later one, no break stays undelivered, credits add up, no nonce is used twice.
 
+mod copies;
 mod cuts;
 mod files;
 mod names;
@@ -16,11 +17,13 @@ use client::{Channels, Session, Settings, Tree};
 use futures_util::future::join_all;
 use server::admin::{Multichannel, Sealing};
 use server::in_memory::{InMemory, Lapse, set_lapse};
+use store::Store;
 use tokio::time::{sleep, timeout};
 
 use self::files::Watched;
 use crate::chance::Chance;
 use crate::estate::{estate, session_over, simulate};
+use crate::line::KEEPALIVE;
 use crate::network::{Links, Reach};
 use crate::witness::Counts;
 
@@ -29,6 +32,8 @@ const LINKS: usize = 4;
 const FILES: usize = 2;
 /// Runs of each mode, unless others are asked for.
 const SEEDS: u64 = 700;
+/// Runs that copy files, and nothing else.
+const COPY_SEEDS: u64 = 700;
 const THREADS: u64 = 2;
 /// No run takes longer, in its own time.
 const RUN_MAX: Duration = Duration::from_secs(900);
@@ -42,6 +47,8 @@ enum Mode {
     OneLivesSealed,
     /// Every link may be cut at once; opens are durable.
     AllMayGo,
+    /// One link is never cut, and files are copied, and nothing else happens.
+    Copies,
 }
 
 /// What came of a run.
@@ -67,16 +74,21 @@ async fn run(seed: u64, mode: Mode) -> Outcome {
     let kept = (mode != Mode::AllMayGo).then(|| chance.below(LINKS as u64) as usize);
     cuts::begin(&links, &chance, kept);
     let is_durable = mode == Mode::AllMayGo;
+    if mode == Mode::Copies {
+        return copy(&links, &session, &tree, &store, &chance, kept).await;
+    }
     let mut watched = Vec::new();
     for number in 0..FILES {
         watched.push(Watched::make(&tree, &store, &format!("file{number}"), is_durable).await);
     }
     let branches: Vec<Chance> = (0..FILES).map(|_| chance.branch()).collect();
     let (of_lengths, of_names, of_cuts) = (chance.branch(), chance.branch(), chance.branch());
+    let of_copies = chance.branch();
     let work = async {
         let written = join_all(watched.iter_mut().zip(&branches).map(|(file, chance)| file.work(chance)));
         let sized = files::lengths(&tree, &store, &of_lengths, is_durable);
-        tokio::join!(written, sized, with_names(&tree, &share, &of_names, mode));
+        let copied = copies::copies(&tree, &store, &of_copies, is_durable, 200);
+        tokio::join!(written, sized, copied, with_names(&tree, &share, &of_names, mode));
     };
     tokio::select! {
         biased;
@@ -87,7 +99,8 @@ async fn run(seed: u64, mode: Mode) -> Outcome {
     for file in &watched {
         file.check_all(&share).await;
     }
-    let left = if is_durable { names::KEPT } else { names::LEFT + rival::LEFT };
+    copies::check(&store);
+    let left = copies::LEFT + if is_durable { names::KEPT } else { names::LEFT + rival::LEFT };
     assert_eq!(share.entries("").await.unwrap().len(), FILES + 1 + left, "each name is there once");
     judge(&links, &session, mode).await;
     join_all(watched.into_iter().map(Watched::close)).await;
@@ -99,6 +112,29 @@ async fn run(seed: u64, mode: Mode) -> Outcome {
     Outcome { digest: links.witness.digest(), counts: links.witness.counts() }
 }
 
+/// Copies files while links are cut, and waits for what comes late.
+async fn copy(
+    links: &Arc<Links>,
+    session: &Session,
+    tree: &Tree,
+    store: &Arc<dyn Store>,
+    chance: &Chance,
+    kept: Option<usize>,
+) -> Outcome {
+    let (of_copies, of_cuts) = (chance.branch(), chance.branch());
+    tokio::select! {
+        biased;
+        () = copies::copies(tree, store, &of_copies, false, 1500) => {}
+        () = cuts::cut(links, &of_cuts, kept) => {}
+    }
+    cuts::end(links);
+    sleep(KEEPALIVE).await;
+    copies::check(store);
+    // Its only channel may have gone dead at the very end.
+    let _ = session.clone().close().await;
+    Outcome { digest: links.witness.digest(), counts: links.witness.counts() }
+}
+
 async fn with_names(tree: &Tree, share: &Tree, chance: &Chance, mode: Mode) {
     match mode {
         Mode::OneLives | Mode::OneLivesSealed => {
@@ -106,6 +142,7 @@ async fn with_names(tree: &Tree, share: &Tree, chance: &Chance, mode: Mode) {
             tokio::join!(names::names(tree, chance), rival::contend(tree, share, &contended));
         }
         // A name that was being made without a durable open while every channel went cannot be told from one that was there.
+        Mode::Copies => {}
         Mode::AllMayGo => names::names_kept(tree, chance).await,
     }
 }
@@ -214,6 +251,20 @@ fn seeds_until_caught(lapse: Lapse, mode: Mode, most: u64) -> Option<u64> {
     let caught = (0..most).find(|seed| catch_unwind(|| simulated(*seed, mode)).is_err());
     set_lapse(None);
     caught
+}
+
+#[test]
+fn a_server_that_does_late_creates_is_caught() {
+    assert!(seeds_until_caught(Lapse::CreatesOutOfTurn, Mode::OneLives, 200).is_some());
+}
+
+/// A server that has no memory for it makes an empty file under the name that a copy had first, and that is all.
+#[test]
+fn copies_are_whole_on_a_server_that_does_late_creates() {
+    set_lapse(Some(Lapse::CreatesOutOfTurn));
+    let late: u64 = seeds(COPY_SEEDS).map(|seed| simulated(seed, Mode::Copies).counts.late).sum();
+    set_lapse(None);
+    assert!(are_chosen() || late > 0);
 }
 
 #[test]

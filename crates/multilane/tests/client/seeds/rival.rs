@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use client::{Access, Disposition, OpenOptions, Status, Tree};
+use client::{Access, Disposition, OpenOptions, Sharing, Status, Tree};
 use tokio::time::{Instant, sleep};
 
 use super::files::options;
@@ -20,7 +20,7 @@ pub(super) async fn contend(holder: &Tree, rival: &Tree, chance: &Chance) {
         let held = holder.open(&name, options(Access::Write, Disposition::Create, true)).await.unwrap();
         sleep(Duration::from_millis(chance.below(700))).await;
         let began = Instant::now();
-        let alone = OpenOptions { exclusive: true, ..options(Access::Read, Disposition::Open, false) };
+        let alone = OpenOptions { sharing: Sharing::Nothing, ..options(Access::Read, Disposition::Open, false) };
         let refused = rival.open(&name, alone).await.err().expect("it is open");
         assert_eq!(refused.status(), Some(Status::SHARING_VIOLATION));
         assert!(began.elapsed() < ANSWERED_WITHIN, "the break was answered after {:?}", began.elapsed());
