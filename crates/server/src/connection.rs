@@ -42,6 +42,7 @@ use crate::pipeline::{self, Long};
 use crate::session::{Activity, Channel, ChannelFacts, Session};
 use crate::strangers::Stranger;
 use crate::transport::Transport;
+use crate::turns::{LONG_REQUEST_COST, REQUEST_COST, Turn, Turns};
 use crate::unsendable;
 use crate::write_batch::{Along, Writes};
 
@@ -76,6 +77,7 @@ pub(crate) struct Connection {
     deferred: RefCell<Option<(Range<usize>, Long)>>,
     patience: RefCell<Patience>,
     received: Cell<u64>,
+    turn: Turn,
     pub(crate) window: RefCell<CreditWindow>,
     pub(crate) negotiation: RefCell<Negotiation>,
     pub(crate) channels: RefCell<HashMap<SessionId, Rc<Channel>>>,
@@ -117,6 +119,15 @@ enum Batch {
     Stalled,
 }
 
+/// What a turn of a connection ended with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// The socket, the client or something else has to be waited for.
+    Waits,
+    /// There is more to do, and others have their turn first.
+    More,
+}
+
 /// What a receive brought.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Received {
@@ -137,7 +148,7 @@ pub(crate) struct Origin {
 
 impl Connection {
     /// A connection that is new, or comes from another shard. What it has not read yet goes to [`Connection::serve`].
-    pub(crate) fn new(luggage: Luggage, server: Arc<Shared>, buffers: Rc<Buffers>) -> Rc<Self> {
+    pub(crate) fn new(luggage: Luggage, server: Arc<Shared>, buffers: Rc<Buffers>, turns: &Rc<Turns>) -> Rc<Self> {
         let origin = luggage.origin;
         let channels = luggage.channels.into_iter().map(|channel| (channel.session.id, Rc::new(channel)));
         let in_flight = InFlightTable::default();
@@ -158,6 +169,7 @@ impl Connection {
             deferred: RefCell::default(),
             patience: RefCell::default(),
             received: Cell::new(0),
+            turn: Turn::new(turns),
             window: RefCell::new(luggage.window),
             negotiation: RefCell::new(luggage.negotiation),
             channels: RefCell::new(channels.collect()),
@@ -445,9 +457,17 @@ impl Connection {
         stream: &mut impl Transport,
         inbox: &mut Inbox,
     ) -> Poll<Disconnect> {
+        if self.ending.get() != Some(Ending::Now) && !self.turn.begin(task.waker()) {
+            return Poll::Pending;
+        }
         match self.advance(task, stream, inbox) {
-            Ok(()) if !self.settle(inbox) => Poll::Ready(Disconnect("strangers hold too much")),
-            Ok(()) => {
+            Ok(rest) if !self.settle(inbox, rest) => Poll::Ready(Disconnect("strangers hold too much")),
+            Ok(Rest::More) => {
+                self.turn.stand_in_line(task.waker());
+                Poll::Pending
+            }
+            Ok(Rest::Waits) => {
+                self.turn.end();
                 self.waker.set(Some(task.waker().clone()));
                 if !self.mailbox.watch(task.waker()) {
                     task.waker().wake_by_ref();
@@ -458,13 +478,13 @@ impl Connection {
         }
     }
 
-    /// Goes on until the socket, or the client, has to be waited for.
+    /// Goes on until the socket, or the client, has to be waited for, or its turn is over.
     fn advance(
         self: &Rc<Self>,
         task: &mut TaskContext<'_>,
         stream: &mut impl Transport,
         inbox: &mut Inbox,
-    ) -> Result<(), Disconnect> {
+    ) -> Result<Rest, Disconnect> {
         loop {
             pipeline::open_post(self);
             let batch = self.process_batch(task, inbox)?;
@@ -478,18 +498,26 @@ impl Connection {
             }
             // A stranger gets no more before it has taken what it asked for.
             let is_full = !drained && (self.is_stranger() || self.outbox.borrow().bytes() >= FLUSH_BYTES);
+            let goes_on = match batch {
+                Batch::Full => drained,
+                Batch::Done => !is_full && self.takes_requests(),
+                Batch::Stalled => false,
+            };
+            let turn_ends = goes_on && self.turn.is_over();
             let received = match batch {
-                Batch::Full if drained => continue,
-                Batch::Done if is_full || !self.takes_requests() => Received::NotAsked,
-                Batch::Done => self.receive(task, stream, inbox)?,
-                Batch::Full => Received::NotAsked,
                 Batch::Stalled => Received::Stalled,
+                _ if turn_ends || !goes_on => Received::NotAsked,
+                Batch::Full => continue,
+                Batch::Done => self.receive(task, stream, inbox)?,
             };
             if received == Received::Some {
                 continue;
             }
             if self.deferred.borrow().is_none() {
                 inbox.release(&self.buffers);
+            }
+            if turn_ends {
+                return Ok(Rest::More);
             }
             let state = patience::State {
                 sends: !drained,
@@ -498,13 +526,15 @@ impl Connection {
                 sent: self.outbox.borrow().passed_on(),
                 received: self.received.get(),
             };
-            return self.patience.borrow_mut().advance(task, stream, state);
+            return self.patience.borrow_mut().advance(task, stream, state).map(|()| Rest::Waits);
         }
     }
 
     /// Counts what stays when the connection has to wait. False where it may not stay.
-    fn settle(&self, inbox: &mut Inbox) -> bool {
-        if self.deferred.borrow().is_none() {
+    fn settle(&self, inbox: &mut Inbox, rest: Rest) -> bool {
+        // What goes on soon would only have to grow again.
+        let stays = rest == Rest::Waits || self.is_stranger();
+        if stays && self.deferred.borrow().is_none() {
             inbox.shrink(&self.buffers);
         }
         let mut outbox = self.outbox.borrow_mut();
@@ -551,6 +581,7 @@ impl Connection {
             let Some(frame) = inbox.next_frame().map_err(|_| Disconnect("a frame has an impossible length"))? else {
                 return Ok(Batch::Done);
             };
+            self.turn.spend(REQUEST_COST);
             if let Some(long) = pipeline::process(self, inbox.frame(frame.clone()))?
                 && !self.process_long(task, inbox, frame, long)?
             {
@@ -559,7 +590,7 @@ impl Connection {
             // What the request broke is told before what came after it is answered.
             pipeline::open_post(self);
             self.note_sign_in(inbox);
-            if self.outbox.borrow().bytes() >= FLUSH_BYTES {
+            if self.outbox.borrow().bytes() >= FLUSH_BYTES || self.turn.is_over() {
                 return Ok(Batch::Full);
             }
         }
@@ -579,6 +610,7 @@ impl Connection {
             self.deferred.replace(Some((frame, long)));
             return Ok(false);
         };
+        self.turn.spend(LONG_REQUEST_COST);
         // It may take the buffer along in which the writes before it lie.
         Writes::hand_over(self, inbox, Along::Stays);
         if let Some(admitted) = pipeline::admit(self, inbox.frame(messages.clone()), long)? {
@@ -621,7 +653,10 @@ impl Connection {
                     return Err(Disconnect("a file could not be sent"));
                 }
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Err(Disconnect("the client takes no more")),
-                Poll::Ready(Ok(bytes)) => outbox.sent(&self.buffers, bytes),
+                Poll::Ready(Ok(bytes)) => {
+                    self.turn.spend(bytes);
+                    outbox.sent(&self.buffers, bytes);
+                }
             }
         }
     }
@@ -645,6 +680,7 @@ impl Connection {
             Poll::Ready(Ok(())) => {
                 let bytes = room.filled().len();
                 inbox.received(bytes);
+                self.turn.spend(bytes);
                 self.activity.seconds.store(self.accepted.elapsed().as_secs(), Ordering::Relaxed);
                 self.received.set(self.received.get() + bytes as u64);
                 if bytes == 0 { Err(Disconnect("the client closed")) } else { Ok(Received::Some) }

@@ -24,11 +24,13 @@ use crate::durable::scavenge;
 use crate::migration::Luggage;
 use crate::pool::Pool;
 use crate::transport::Transport;
+use crate::turns::Turns;
 
 /// A server whose connections all live on the thread that serves them.
 pub struct InMemory {
     shared: Arc<Shared>,
     buffers: Rc<Buffers>,
+    turns: Rc<Turns>,
     connections: Cell<u64>,
 }
 
@@ -36,7 +38,7 @@ impl InMemory {
     /// A server of `estate`. It tells clients of no address but those of [`Settings::advertise`](crate::admin::Settings).
     pub fn new(estate: Estate) -> Self {
         let shared = Shared { pool: Pool::by_hand(), ..Shared::new(estate, Vec::new(), 1, Capacity::default()) };
-        InMemory { shared: Arc::new(shared), buffers: Rc::default(), connections: Cell::new(1) }
+        InMemory { shared: Arc::new(shared), buffers: Rc::default(), turns: Rc::default(), connections: Cell::new(1) }
     }
 
     /// The interface for operators.
@@ -70,7 +72,7 @@ impl InMemory {
         self.connections.set(id + 1);
         let (peer, local, shard) = (peer.to_string(), local.to_string(), self.shared.placement.least());
         let luggage = Luggage::of_new(Origin { id, peer, local, shard });
-        let connection = Connection::new(luggage, Arc::clone(&self.shared), Rc::clone(&self.buffers));
+        let connection = Connection::new(luggage, Arc::clone(&self.shared), Rc::clone(&self.buffers), &self.turns);
         async move {
             // There is one shard, so that no connection moves to another.
             connection.serve(end, Vec::new()).await;

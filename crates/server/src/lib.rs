@@ -92,6 +92,9 @@ mod system_list;
 mod testing;
 mod transport;
 mod tree;
+mod turns;
+#[cfg(test)]
+mod turns_tests;
 mod unsendable;
 mod user;
 mod write_batch;

@@ -26,6 +26,7 @@ use crate::durable::scavenge;
 use crate::migration::Luggage;
 use crate::strangers::Room;
 use crate::transport;
+use crate::turns::Turns;
 
 /// How long a client may take to sign in before its connection ends.
 const SIGN_IN_TIME: Duration = Duration::from_secs(45);
@@ -111,6 +112,7 @@ struct Shard {
 /// What lives on a shard's thread.
 struct Own {
     buffers: Rc<Buffers>,
+    turns: Rc<Turns>,
     connections: RefCell<Vec<Weak<Connection>>>,
     lull: Rc<Lull>,
 }
@@ -140,7 +142,12 @@ impl Shard {
 
     async fn serve(self, mut receiver: mpsc::UnboundedReceiver<Arrival>) {
         let lull = Rc::new(Lull::thrifty());
-        let own = Own { buffers: Rc::default(), connections: RefCell::default(), lull: Rc::clone(&lull) };
+        let own = Own {
+            buffers: Rc::default(),
+            turns: Rc::default(),
+            connections: RefCell::default(),
+            lull: Rc::clone(&lull),
+        };
         tokio::task::spawn_local(async move { lull.bridge().await });
         let mut stopped = self.stopped.clone();
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
@@ -189,7 +196,7 @@ impl Shard {
         };
         let mut luggage = arrival.luggage;
         let unread = std::mem::take(&mut luggage.unread);
-        let connection = Connection::new(luggage, Arc::clone(&self.server), Rc::clone(&own.buffers));
+        let connection = Connection::new(luggage, Arc::clone(&self.server), Rc::clone(&own.buffers), &own.turns);
         own.connections.borrow_mut().push(Rc::downgrade(&connection));
         if let Some(ending) = ending {
             connection.end(ending);
@@ -301,7 +308,7 @@ impl Doors {
     /// Ends what lived on a connection that did not reach its shard.
     fn lost(&self, luggage: Luggage) {
         self.server.placement.leave(luggage.origin.shard);
-        Connection::new(luggage, Arc::clone(&self.server), Rc::default()).ended();
+        Connection::new(luggage, Arc::clone(&self.server), Rc::default(), &Rc::default()).ended();
     }
 }
 

@@ -45,6 +45,7 @@ use crate::migration::Luggage;
 use crate::pipeline;
 use crate::slice::Slice;
 use crate::strangers::Room;
+use crate::turns::Turns;
 
 /// The user and password that the test server knows.
 pub(crate) const USER: &str = "tester";
@@ -181,10 +182,15 @@ impl Answer {
 impl Peer {
     /// A connection that has said nothing yet.
     pub(crate) fn connect_as(server: &Arc<Shared>, terms: Terms) -> Peer {
+        Peer::connect_on(server, &Rc::default(), terms)
+    }
+
+    /// The same on a shard whose connections take `turns`.
+    pub(crate) fn connect_on(server: &Arc<Shared>, turns: &Rc<Turns>, terms: Terms) -> Peer {
         let origin = Origin { id: server.new_open_id().0, peer: terms.peer.into(), local: "local".into(), shard: 0 };
         let mut luggage = Luggage::of_new(origin);
         luggage.stranger = server.strangers.enter(AddressPrefix::of(terms.peer), &luggage.mailbox, Room::Left);
-        let connection = Connection::new(luggage, Arc::clone(server), Rc::new(Buffers::default()));
+        let connection = Connection::new(luggage, Arc::clone(server), Rc::new(Buffers::default()), turns);
         Peer {
             terms,
             keys: None,

@@ -1,0 +1,248 @@
+//! What connections that always ask for more leave to the others of their shard.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use store::Node;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
+use tokio::task::{JoinHandle, LocalSet, spawn_local, yield_now};
+use wire::command::read::ReadRequest;
+use wire::fscc::FileClass;
+use wire::header::Header;
+use wire::ids::{Command, FileId, MessageId};
+use wire::status::Status;
+
+use crate::Shared;
+use crate::admin::Signing;
+use crate::connection::{Connection, Ending};
+use crate::testing::{Peer, Terms, framed, next_message, server};
+use crate::transport::Transport;
+use crate::turns::{TURN_BYTES, Turns};
+
+const KIB: u64 = 1 << 10;
+const TURN: u64 = TURN_BYTES as u64;
+/// What comes on top of a turn: what its last request answers.
+const MORE: u64 = 128 * KIB;
+/// Where one that nobody bounds stops, so that a test fails instead of running for ever.
+const ENOUGH: u64 = 64 << 20;
+
+/// The stream of a client that reads a file again and again, and takes all that is sent.
+struct Endless {
+    header: Header,
+    read: ReadRequest<'static>,
+    taken: Rc<Cell<u64>>,
+}
+
+impl AsyncRead for Endless {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let begun = into.filled().len();
+        loop {
+            let mut message = self.header.to_bytes().to_vec();
+            self.read.encode(&mut message);
+            let frame = framed(&message);
+            if self.taken.get() > ENOUGH || into.remaining() < frame.len() {
+                break;
+            }
+            into.put_slice(&frame);
+            self.header.message_id = MessageId(self.header.message_id.0 + u64::from(self.header.credit_charge));
+        }
+        if into.filled().len() > begun { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
+
+impl AsyncWrite for Endless {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.taken.set(self.taken.get() + bytes.len() as u64);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Transport for Endless {
+    fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[IoSlice<'_>], _more: bool) -> Poll<io::Result<usize>> {
+        let bytes: Vec<u8> = bytes.iter().flat_map(|slice| slice.iter().copied()).collect();
+        Pin::new(self).poll_write(task, &bytes)
+    }
+
+    fn poll_send_file(&mut self, _: &mut Context<'_>, _: &dyn Node, _: u64, _: usize) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    fn set_patience(&mut self, _patience: Option<Duration>) {}
+
+    fn unacknowledged(&self) -> Option<u64> {
+        None
+    }
+
+    fn give_up(&mut self) {}
+}
+
+/// A client that always asks for more.
+struct Greedy {
+    connection: Rc<Connection>,
+    taken: Rc<Cell<u64>>,
+    served: JoinHandle<()>,
+}
+
+impl Greedy {
+    /// One that reads `length` bytes at a time.
+    async fn new(server: &Arc<Shared>, turns: &Rc<Turns>, length: u32) -> Greedy {
+        let (mut peer, file) = sign_in(server, turns).await;
+        let mut header = peer.header(Command::READ);
+        header.credit_charge = length.div_ceil(65_536) as u16;
+        header.credits = header.credit_charge;
+        let (connection, taken) = (Rc::clone(&peer.connection), Rc::default());
+        let read = ReadRequest { file_id: file, length, ..ReadRequest::default() };
+        let stream = Endless { header, read, taken: Rc::clone(&taken) };
+        let serving = Rc::clone(&connection).serve(stream, Vec::new());
+        let served = spawn_local(async move { drop(serving.await) });
+        Greedy { connection, taken, served }
+    }
+}
+
+/// A client that asks for 4 KiB at a time.
+struct Modest {
+    peer: Peer,
+    stream: DuplexStream,
+    file: FileId,
+}
+
+impl Modest {
+    async fn new(server: &Arc<Shared>, turns: &Rc<Turns>) -> Modest {
+        let (peer, file) = sign_in(server, turns).await;
+        let (stream, far) = tokio::io::duplex(1 << 20);
+        spawn_local(Rc::clone(&peer.connection).serve(far, Vec::new()));
+        Modest { peer, stream, file }
+    }
+
+    async fn ask(&mut self) {
+        let read = ReadRequest { file_id: self.file, length: 4_096, ..ReadRequest::default() };
+        let message = self.peer.message(Command::READ, |body| read.encode(body));
+        self.stream.write_all(&framed(&message)).await.unwrap();
+    }
+
+    async fn answer(&mut self) {
+        let message = next_message(&mut self.stream).await;
+        assert_eq!(Header::decode(&message).unwrap().status, Status::SUCCESS);
+    }
+}
+
+/// A client of a shard, and the file that it reads.
+async fn sign_in(server: &Arc<Shared>, turns: &Rc<Turns>) -> (Peer, FileId) {
+    let mut peer = Peer::connect_on(server, turns, Terms::default());
+    peer.negotiate().await;
+    peer.set_up_session().await;
+    assert_eq!(peer.connect("ram").await, Status::SUCCESS);
+    peer.signing_key = None;
+    let mut header = peer.header(Command::ECHO);
+    header.credits = 8_192;
+    let mut echo = header.to_bytes().to_vec();
+    wire::command::echo::EchoRequest.encode(&mut echo);
+    peer.exchange(echo).await;
+    let file = peer.open("file").await;
+    peer.set(file, FileClass::END_OF_FILE, &(1u64 << 20).to_le_bytes()).await;
+    (peer, file)
+}
+
+fn taken(greedy: &[Greedy]) -> u64 {
+    greedy.iter().map(|greedy| greedy.taken.get()).sum()
+}
+
+/// How much so many that are greedy get while one that is modest waits for its first answer, and at most for one of the next.
+async fn while_one_waits(count: usize) -> (u64, u64) {
+    let (server, turns) = (server(Signing::Enabled), Rc::default());
+    let mut greedy = Vec::new();
+    for _ in 0..count {
+        greedy.push(Greedy::new(&server, &turns, 65_536).await);
+    }
+    let mut modest = Modest::new(&server, &turns).await;
+    let mut at_most = 0;
+    let before = taken(&greedy);
+    modest.ask().await;
+    modest.answer().await;
+    let first = taken(&greedy) - before;
+    for _ in 0..20 {
+        let before = taken(&greedy);
+        modest.ask().await;
+        modest.answer().await;
+        at_most = at_most.max(taken(&greedy) - before);
+    }
+    (first, at_most)
+}
+
+#[tokio::test]
+async fn one_that_always_has_more_keeps_others_waiting_for_one_turn() {
+    LocalSet::new()
+        .run_until(async {
+            let (first, at_most) = while_one_waits(1).await;
+            assert!(first <= 2 * (TURN + MORE), "{first} bytes");
+            assert!(at_most <= TURN + MORE, "{at_most} bytes");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn many_that_always_have_more_keep_others_waiting_no_longer() {
+    LocalSet::new()
+        .run_until(async {
+            let (first, at_most) = while_one_waits(12).await;
+            assert!(first <= 13 * (TURN + MORE), "{first} bytes");
+            assert!(at_most <= 2 * (TURN + MORE), "{at_most} bytes");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn those_that_always_have_more_get_as_much_each_whatever_they_ask_for_at_a_time() {
+    LocalSet::new()
+        .run_until(async {
+            let (server, turns) = (server(Signing::Enabled), Rc::default());
+            let mut greedy = Vec::new();
+            for length in [1 << 20, 1 << 16, 1 << 16] {
+                greedy.push(Greedy::new(&server, &turns, length).await);
+            }
+            while greedy[0].taken.get() < 16 << 20 {
+                yield_now().await;
+            }
+            let shares = greedy.iter().map(|greedy| greedy.taken.get());
+            let (least, most) = shares.fold((u64::MAX, 0), |(least, most), share| (least.min(share), most.max(share)));
+            assert!(most - least <= 2 << 20, "{least} to {most} bytes");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn one_that_stands_in_line_ends_when_it_is_told_to() {
+    LocalSet::new()
+        .run_until(async {
+            let (server, turns) = (server(Signing::Enabled), Rc::default());
+            let mut greedy = Vec::new();
+            for _ in 0..3 {
+                greedy.push(Greedy::new(&server, &turns, 65_536).await);
+            }
+            while taken(&greedy) < 4 << 20 {
+                yield_now().await;
+            }
+            let last = greedy.remove(0);
+            last.connection.end(Ending::Now);
+            last.served.await.unwrap();
+            let before: Vec<_> = greedy.iter().map(|greedy| greedy.taken.get()).collect();
+            for _ in 0..1_000 {
+                yield_now().await;
+            }
+            assert!(greedy.iter().zip(&before).all(|(greedy, before)| greedy.taken.get() > before + TURN));
+        })
+        .await;
+}
