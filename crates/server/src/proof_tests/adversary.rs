@@ -230,14 +230,16 @@ impl World {
     /// Sends a frame; false where the connection ended.
     async fn send(&mut self, frame: &Frame) -> bool {
         let mut messages = Vec::new();
-        let mut session: Option<Who> = None;
+        let mut session: Option<Option<Who>> = None;
         let mut may_end = HashSet::new();
         let mut binds = false;
         for (position, part) in frame.parts.iter().enumerate() {
-            if position == 0 || !part.related {
-                session = part.names;
+            // A CANCEL is no operation that another could be related to.
+            let spoken_for = if part.related { session.unwrap_or(part.names) } else { part.names };
+            if !matches!(part.action, Action::Cancel) {
+                session = Some(spoken_for);
             }
-            let session = frame.sealed_by.or(session);
+            let session = frame.sealed_by.or(spoken_for);
             let proven = match (session, frame.sealed_by) {
                 (Some(Who::Elsewhere) | None, _) => false,
                 (Some(who), Some(by)) => who == by,
