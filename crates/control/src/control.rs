@@ -87,7 +87,7 @@ impl Control {
     /// The same once all folders have been looked at, or two seconds are over.
     pub fn first_estate(&mut self) -> Result<Estate, Error> {
         let until = Instant::now() + FIRST_WAIT;
-        self.look()?.wait(until);
+        self.look()?.wait_out(until);
         self.estate()
     }
 

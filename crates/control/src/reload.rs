@@ -27,7 +27,7 @@ pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem
     let looks = control.lock().look()?;
     if !looks.wait(began + AT_ONCE) {
         give(control, admin)?;
-        looks.wait(began + HANGS_AFTER);
+        looks.wait_out(began + HANGS_AFTER);
     }
     let problems = give(control, admin)?;
     info!(shares_left_out = problems.iter().filter(|one| !one.served).count(), "catalog read again");

@@ -70,6 +70,8 @@ struct State {
     done: u64,
     /// When the look that is under way began.
     since: Option<Instant>,
+    /// A look was waited for in vain as long as anybody waits.
+    overdue: bool,
     ended: bool,
 }
 
@@ -122,6 +124,14 @@ impl ServedFolder {
         }
     }
 
+    /// The same; a folder that was not looked at by then hangs, even where its own thread has not come to it yet.
+    pub(crate) fn wait_out(&self, until: Instant) {
+        if !self.wait(until) {
+            let mut state = self.state.lock();
+            state.overdue = state.done < state.wanted;
+        }
+    }
+
     /// What the last look found.
     pub(crate) fn known(&self) -> Known {
         let state = self.state.lock();
@@ -150,7 +160,7 @@ impl ServedFolder {
             let found = self.found(store.as_ref(), place);
             let is_new = {
                 let mut state = self.state.lock();
-                state.since = None;
+                (state.since, state.overdue) = (None, false);
                 state.done = state.begun;
                 if state.ended { false } else { state.take(found, &self.terms.path) }
             };
@@ -245,7 +255,7 @@ impl State {
     }
 
     fn hangs(&self) -> bool {
-        self.since.is_some_and(|since| since.elapsed() >= HANGS_AFTER)
+        self.overdue || self.since.is_some_and(|since| since.elapsed() >= HANGS_AFTER)
     }
 }
 

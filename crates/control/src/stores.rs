@@ -41,6 +41,11 @@ impl Looks {
     pub(crate) fn wait(&self, until: Instant) -> bool {
         self.0.iter().all(|folder| folder.wait(until))
     }
+
+    /// Waits until all have been looked at. Those that were not by `until` hang.
+    pub(crate) fn wait_out(&self, until: Instant) {
+        self.0.iter().for_each(|folder| folder.wait_out(until));
+    }
 }
 
 impl Stores {
@@ -174,6 +179,59 @@ impl Source {
         match self {
             Source::Folder { path, .. } => served_folder::problem(path, data),
             Source::Ram { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use parking_lot::{Condvar, Mutex};
+
+    use super::*;
+    use crate::catalog::Modes;
+
+    #[test]
+    fn so_many_threads_hang_in_folders_of_shares_that_are_gone_and_no_more() {
+        let place = tempfile::tempdir().unwrap();
+        let data = DataFolder::create(&place.path().join("data")).unwrap();
+        let hangs = Arc::new((Mutex::new(true), Condvar::new()));
+        let (touches, touched) = sync_channel(ABANDONED_MAX);
+        let answer = Arc::clone(&hangs);
+        let touch = move |_: &Path| {
+            // Once the folders answer nobody counts any more.
+            let _ = touches.try_send(());
+            answer.1.wait_while(&mut answer.0.lock(), |hangs| *hangs);
+        };
+        let (mut stores, _told) = Stores::new(data, Arc::new(touch));
+        let files = place.path().join("files");
+        std::fs::create_dir(&files).unwrap();
+        for id in 0..i64::try_from(ABANDONED_MAX).unwrap() {
+            stores.keep(&share(id, &files)).unwrap();
+            touched.recv().unwrap();
+            stores.keep_only(&[]);
+        }
+        assert!(stores.keep(&share(-1, &files)).is_err());
+        *hangs.0.lock() = false;
+        hangs.1.notify_all();
+        while stores.keep(&share(-1, &files)).is_err() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn share(id: i64, path: &Path) -> ShareRecord {
+        ShareRecord {
+            id,
+            name: "files".to_owned(),
+            account: "abc".to_owned(),
+            source: Source::Folder { path: PathBuf::from(path), quota_gib: None },
+            read_only: false,
+            seal_required: false,
+            continuous: false,
+            access_based: false,
+            modes: Modes::default(),
+            comment: String::new(),
         }
     }
 }
