@@ -296,10 +296,17 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
-    /// Tells `listener`, a little later and on a thread of the store's own, what changes in the directory `path` until the guard is
+    /// Tells `listener`, a little later and on a thread of the store's own, what changes in the directory `of` until the guard is
     /// dropped: what other programs do, and what is done through this store too. `None` where no other program can do anything.
-    fn watch(&self, path: &SharePath, reach: Reach, listener: Arc<dyn Listener>) -> Result<Option<Guard>, Error> {
-        let _ = (path, reach, listener);
+    /// [`Error::NotFound`] where `path` is another directory.
+    fn watch(
+        &self,
+        path: &SharePath,
+        of: Identity,
+        reach: Reach,
+        listener: Arc<dyn Listener>,
+    ) -> Result<Option<Guard>, Error> {
+        let _ = (path, of, reach, listener);
         Ok(None)
     }
 

@@ -32,7 +32,8 @@ pub(crate) async fn listen(context: &Context, watch: &Arc<Watch>, file: &FileOpe
     own.begin();
     let ear: Arc<dyn Listener> = Arc::new(Ear { watch: Arc::downgrade(watch), own });
     let (store, path, reach) = (Arc::clone(context.store()?), file.path.lock().clone(), watch.wish.reach);
-    let guard = context.work_by_name(move || store.watch(&path, reach, ear)).await?;
+    let of = file.node.identity();
+    let guard = context.work_by_name(move || store.watch(&path, of, reach, ear)).await?;
     match guard {
         Ok(Some(guard)) => watch.listen(guard),
         Ok(None) => {}

@@ -94,14 +94,19 @@ struct Held {
     wish: u64,
 }
 
-/// Begins to tell `listener` of changes.
+/// Begins to tell `listener` of changes in `of`, which is looked for at `path`.
 pub(super) fn watch(
     volume: &Arc<Volume>,
     path: &SharePath,
+    of: Identity,
     reach: Reach,
     listener: Arc<dyn Listener>,
 ) -> Result<Guard, Error> {
     let folder = walk::folder(volume, path, Wait::May)?;
+    // Whoever asks was judged by that directory, and another may have its name by now.
+    if folder.identity != of {
+        return Err(Error::NotFound);
+    }
     let foreign = Foreign::of(volume)?;
     let mut table = foreign.table.lock();
     let wish = table.next;

@@ -165,8 +165,14 @@ impl Store for DirectoryStore {
         Some(path)
     }
 
-    fn watch(&self, path: &SharePath, reach: Reach, listener: Arc<dyn Listener>) -> Result<Option<Guard>, Error> {
+    fn watch(
+        &self,
+        path: &SharePath,
+        of: Identity,
+        reach: Reach,
+        listener: Arc<dyn Listener>,
+    ) -> Result<Option<Guard>, Error> {
         self.volume().may_wait("watch");
-        foreign::watch(&self.volume(), path, reach, listener).map(Some)
+        foreign::watch(&self.volume(), path, of, reach, listener).map(Some)
     }
 }

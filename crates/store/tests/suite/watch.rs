@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use store::{Foreign, Guard, Kind, Listener, Reach, What};
+use store::{Error, Foreign, Guard, Kind, Listener, Reach, Replace, What};
 
 use crate::common::{Disk, directory, memory_directory, path, ram};
 
@@ -36,7 +36,8 @@ impl Listener for Ear {
 
 fn watch(disk: &Disk, of: &str, reach: Reach) -> (Guard, Receiver<String>) {
     let (sender, receiver) = channel();
-    let guard = disk.store.watch(&path(of), reach, Arc::new(Ear(Mutex::new(sender)))).unwrap().unwrap();
+    let identity = disk.node(of).identity();
+    let guard = disk.store.watch(&path(of), identity, reach, Arc::new(Ear(Mutex::new(sender)))).unwrap().unwrap();
     (guard, receiver)
 }
 
@@ -56,8 +57,23 @@ fn until(heard: &Receiver<String>, last: &str) -> Vec<String> {
 #[test]
 fn nobody_else_changes_a_ram_disk() {
     let (sender, _receiver) = channel();
-    let watched = ram().store.watch(&path(""), Reach::Tree, Arc::new(Ear(Mutex::new(sender)))).unwrap();
+    let disk = ram();
+    let root = disk.node("").identity();
+    let watched = disk.store.watch(&path(""), root, Reach::Tree, Arc::new(Ear(Mutex::new(sender)))).unwrap();
     assert!(watched.is_none());
+}
+
+#[test]
+fn a_directory_that_took_the_name_of_another_is_not_heard_of() {
+    for disk in [directory(), memory_directory()] {
+        let mine = disk.directory("mine").identity();
+        disk.directory("other");
+        disk.rename("mine", "before", Replace::No).unwrap();
+        disk.rename("other", "mine", Replace::No).unwrap();
+        let (sender, _receiver) = channel();
+        let watched = disk.store.watch(&path("mine"), mine, Reach::Tree, Arc::new(Ear(Mutex::new(sender))));
+        assert_eq!(watched.map(|_| ()), Err(Error::NotFound));
+    }
 }
 
 #[test]
