@@ -31,6 +31,7 @@ use crate::refusal::Refusal;
 use crate::session::Channel;
 use crate::slice::Slice;
 use crate::stitch::Stitch;
+use crate::turns::{LONG_REQUEST_COST, TURN_BYTES};
 
 /// A request that waits for this machine alone for so long gets an interim answer (3.3.4.2), so that its client does not give it up, which
 /// clients do after 10 seconds or more. Not sooner: Windows sends none then (note 240), so there are clients that take one for a fault, or
@@ -41,8 +42,6 @@ const ANNOUNCED_WAITS_MAX: usize = 512;
 
 /// What one request takes beside its bytes and its answer's data: what is known of it, and an answer without data.
 const REQUEST_BYTES: usize = 1 << 10;
-/// Bytes that a chain may bring and take before others of its shard have their turn.
-const BYTES_IN_A_ROW: usize = 512 << 10;
 /// The answers of a chain leave in one frame. What would not fit behind what it holds already is refused before it runs.
 const ANSWERS_BYTES_MAX: usize = FRAME_LENGTH_MAX - TRANSFORM_HEADER_LENGTH;
 
@@ -234,11 +233,11 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
     let mut stitch = Stitch::default();
     let mut carried = Carried::default();
     let last = chain.requests.len() - 1;
-    let mut in_a_row = 0;
+    let mut spent = 0;
     for (position, request) in chain.requests.iter().enumerate() {
-        if in_a_row >= BYTES_IN_A_ROW {
-            tokio::task::yield_now().await;
-            in_a_row = 0;
+        if spent >= TURN_BYTES as usize {
+            connection.turn.another().await;
+            spent = 0;
         }
         let answered = stitch.length();
         let in_flight = InFlight::new(request.header.message_id, request.session_id);
@@ -265,7 +264,10 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
         carried.note(request.header.command, &outcome);
         request.note_open(&outcome);
         request.push_response(&connection, outcome, &mut stitch, &chain, &in_flight);
-        in_a_row += request.range.len() + stitch.length().saturating_sub(answered);
+        // What comes in and goes out, and the first request, the connection has counted or will.
+        let unseen = in_flight.done_here() + if position > 0 { LONG_REQUEST_COST } else { 0 };
+        connection.turn.spend(unseen);
+        spent += unseen + request.range.len() + stitch.length().saturating_sub(answered);
     }
     let seal = chain.sealed.as_deref();
     match stitch.take_placed() {

@@ -11,10 +11,12 @@ use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, OplockLevel, ShareAccess};
 use wire::command::echo::EchoRequest;
 use wire::command::flush::FlushRequest;
+use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
 use wire::command::oplock_break::{OplockBreak, OplockBreakRequest};
 use wire::command::query_directory::QueryDirectoryRequest;
 use wire::command::write::WriteRequest;
 use wire::fscc::FileClass;
+use wire::fscc::ioctl::ZeroData;
 use wire::header::{Flags, Route};
 use wire::ids::{Command, FileId, Guid};
 use wire::status::Status;
@@ -23,7 +25,9 @@ use crate::Shared;
 use crate::admin::Signing;
 use crate::pipeline;
 use crate::pool::Pool;
+use crate::steps::INLINE_BYTES_MAX;
 use crate::testing::{Peer, Terms, chained, headers, server};
+use crate::turns::{LONG_REQUEST_COST, TURN_BYTES};
 
 /// A client whose listing waits for a pool that works when it is told to.
 async fn waiting_listing() -> (Arc<Shared>, Peer) {
@@ -159,6 +163,36 @@ async fn a_long_chain_lets_others_of_its_shard_have_their_turn() {
         assert!(peer.take_frame().is_none(), "it is not done at once");
         let answers = headers(&peer.receive().await.message);
         assert!(answers.len() == 10 && answers.iter().all(|header| header.status == Status::SUCCESS));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn what_a_chain_of_small_requests_has_done_counts_for_its_turn() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut peer = Peer::sign_in(&server).await;
+        let file_id = peer.open("file").await;
+        peer.set(file_id, FileClass::END_OF_FILE, &INLINE_BYTES_MAX.to_le_bytes()).await;
+        let mut range = Vec::new();
+        ZeroData { offset: 0, beyond_final_zero: INLINE_BYTES_MAX }.encode(&mut range);
+        let zero = IoctlRequest {
+            ctl_code: CtlCode::SET_ZERO_DATA,
+            file_id,
+            flags: IoctlFlags::IS_FSCTL,
+            input: &range,
+            ..IoctlRequest::default()
+        };
+        let zeroed = (0..2).map(|_| peer.message(Command::IOCTL, |body| zero.encode(body))).collect();
+        let many = TURN_BYTES as usize / LONG_REQUEST_COST + 2;
+        let echoed = (0..many).map(|_| peer.message(Command::ECHO, |body| EchoRequest.encode(body))).collect();
+        for (parts, count) in [(zeroed, 2), (echoed, many)] {
+            let mut frame = chained(parts, |_, message| peer.sign(message));
+            peer.process(&mut frame).unwrap();
+            assert!(peer.take_frame().is_none(), "{count} requests are not done at once");
+            let answers = headers(&peer.receive().await.message);
+            assert!(answers.len() == count && answers.iter().all(|header| header.status == Status::SUCCESS));
+        }
     };
     LocalSet::new().run_until(test).await;
 }

@@ -77,7 +77,7 @@ pub(crate) struct Connection {
     deferred: RefCell<Option<(Range<usize>, Long)>>,
     patience: RefCell<Patience>,
     received: Cell<u64>,
-    turn: Turn,
+    pub(crate) turn: Turn,
     pub(crate) window: RefCell<CreditWindow>,
     pub(crate) negotiation: RefCell<Negotiation>,
     pub(crate) channels: RefCell<HashMap<SessionId, Rc<Channel>>>,

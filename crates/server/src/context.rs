@@ -165,8 +165,11 @@ impl Context {
         bytes: u64,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let is_here = node.waits() == Waits::Never && bytes <= INLINE_BYTES_MAX;
-        if is_here { Ok(work()) } else { self.on_pool_of(node.identity().volume, work).await }
+        if node.waits() != Waits::Never || bytes > INLINE_BYTES_MAX {
+            return self.on_pool_of(node.identity().volume, work).await;
+        }
+        self.in_flight.note_done_here(bytes);
+        Ok(work())
     }
 
     /// The same for work that goes by names: here where nothing of the share ever waits. In a folder that is memory a name may lead to

@@ -18,6 +18,7 @@ pub(crate) struct InFlight {
     /// It stands in the table: it may be answered late.
     entered: Cell<bool>,
     cancelled: Cell<bool>,
+    done_here: Cell<usize>,
     /// It goes on when its connection is lost: its client asks again on another channel.
     outlives_connection: Cell<bool>,
     cancel: Notify,
@@ -32,6 +33,7 @@ impl InFlight {
             async_id: Cell::new(None),
             entered: Cell::new(false),
             cancelled: Cell::new(false),
+            done_here: Cell::new(0),
             outlives_connection: Cell::new(false),
             cancel: Notify::new(),
             interim: Notify::new(),
@@ -56,6 +58,16 @@ impl InFlight {
     /// Ends when an interim answer was asked for.
     pub(crate) async fn wait_announced(&self) {
         self.interim.notified().await;
+    }
+
+    /// Its shard has done work for it that takes as long as `bytes` are many.
+    pub(crate) fn note_done_here(&self, bytes: u64) {
+        self.done_here.set(self.done_here.get() + bytes as usize);
+    }
+
+    /// How many bytes its shard has worked on, beside what has come in and goes out.
+    pub(crate) fn done_here(&self) -> usize {
+        self.done_here.get()
     }
 
     /// Has the request go on when its connection is lost.

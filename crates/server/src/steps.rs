@@ -60,7 +60,11 @@ impl Context {
         bytes: u64,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        if bytes <= INLINE_BYTES_MAX { self.work(work).await } else { self.on_pool(work).await }
+        if bytes > INLINE_BYTES_MAX {
+            return self.on_pool(work).await;
+        }
+        self.in_flight.note_done_here(bytes);
+        self.work(work).await
     }
 
     /// The same for work that can be cut: calls `step` until it gives an answer. It ends between two steps where its
@@ -78,6 +82,7 @@ impl Context {
                     }
                 }
             };
+            self.in_flight.note_done_here(bytes);
             return self.work(all).await;
         }
         let given_up = GivenUp::default();

@@ -3,8 +3,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use tokio::sync::Notify;
 use tokio::task::{spawn_local, yield_now};
@@ -62,6 +63,7 @@ impl Turns {
     }
 
     fn stand_in_line(self: &Rc<Self>, place: &Rc<Place>) {
+        place.standing.set(Standing::InLine);
         self.line.borrow_mut().push_back(Rc::clone(place));
         if !self.is_busy.replace(true) {
             self.call();
@@ -145,8 +147,21 @@ impl Turn {
     /// It ends, and another is wanted.
     pub(crate) fn stand_in_line(&self, waker: &Waker) {
         self.place.waker.set(Some(waker.clone()));
-        self.place.standing.set(Standing::InLine);
         self.turns.stand_in_line(&self.place);
+    }
+
+    /// Ends when what goes on beside the connection, and has done as much as a turn allows, may go on: it stands in line like others.
+    pub(crate) async fn another(&self) {
+        let place = Rc::new(Place::default());
+        self.turns.stand_in_line(&place);
+        poll_fn(|task| {
+            if place.standing.get() == Standing::Called {
+                return Poll::Ready(());
+            }
+            place.waker.set(Some(task.waker().clone()));
+            Poll::Pending
+        })
+        .await;
     }
 
     /// It ends, since there is nothing to do.

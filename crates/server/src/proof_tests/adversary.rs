@@ -233,7 +233,7 @@ impl World {
         let mut session: Option<Option<Who>> = None;
         let mut may_end = HashSet::new();
         let mut binds = false;
-        for (position, part) in frame.parts.iter().enumerate() {
+        for part in &frame.parts {
             // A CANCEL is no operation that another could be related to.
             let spoken_for = if part.related { session.unwrap_or(part.names) } else { part.names };
             if !matches!(part.action, Action::Cancel) {

@@ -19,6 +19,7 @@ use crate::notify;
 use crate::open::Open;
 use crate::refusal::{Refusal, status_of};
 use crate::steps::COPY_STEP_BYTES;
+use crate::turns::REQUEST_COST;
 
 /// ServerSideCopyMaxNumberofChunks, ServerSideCopyMaxChunkSize and ServerSideCopyMaxDataSize (3.3.3): Windows Server's.
 const CHUNKS_MAX: usize = 256;
@@ -50,7 +51,8 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
     }
     context.require_writable()?;
     let length_max = context.store()?.facts().file_length_max;
-    let chunks = chunks.chunks().collect();
+    let chunks: VecDeque<_> = chunks.chunks().collect();
+    context.in_flight.note_done_here((chunks.len() * REQUEST_COST) as u64);
     let result = CopyChunksResult { chunks: 0, chunk_bytes: 0, total_bytes: 0 };
     // The source may lie elsewhere than the target.
     let is_here = source.file()?.node.waits() == Waits::Never;
