@@ -55,9 +55,11 @@ impl Wait {
         let _ = context.in_flight.announce_wait();
         tokio::select! {
             biased;
-            () = self.end() => Ok(self.standing.take()),
-            () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
+            () = self.end() => {}
+            () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
         }
+        context.check_stays()?;
+        Ok(self.standing.take())
     }
 }
 

@@ -31,7 +31,7 @@ use crate::refusal::Refusal;
 use crate::session::Channel;
 use crate::slice::Slice;
 use crate::stitch::Stitch;
-use crate::turns::{LONG_REQUEST_COST, TURN_BYTES};
+use crate::turns::{LONG_REQUEST_COST, REQUEST_COST, TURN_BYTES};
 
 /// A request that waits for this machine alone for so long gets an interim answer (3.3.4.2), so that its client does not give it up, which
 /// clients do after 10 seconds or more. Not sooner: Windows sends none then (note 240), so there are clients that take one for a fault, or
@@ -39,6 +39,8 @@ use crate::turns::{LONG_REQUEST_COST, TURN_BYTES};
 pub(crate) const INTERIM_AFTER: Duration = Duration::from_secs(5);
 /// Requests of one connection that wait for other clients at a time: Windows Server's AsynchronousCredits.
 const ANNOUNCED_WAITS_MAX: usize = 512;
+/// CANCELs in one frame, which take no credits. No client that is known sends two together.
+pub(crate) const CANCELS_MAX: usize = 2 * ANNOUNCED_WAITS_MAX;
 
 /// What one request takes beside its bytes and its answer's data: what is known of it, and an answer without data.
 const REQUEST_BYTES: usize = 1 << 10;
@@ -121,7 +123,7 @@ impl Chain {
         mut proof_of_first: Option<Proof>,
     ) -> Result<Option<Admitted>, Disconnect> {
         let mut requests: Vec<Request> = Vec::with_capacity(1);
-        let (mut start, mut header) = (0, first);
+        let (mut start, mut header, mut cancelled) = (0, first, 0);
         loop {
             let end = end_of(&header, start, frame.len())?;
             let place = Place::after(requests.last(), &header, sealed);
@@ -136,6 +138,11 @@ impl Chain {
                 (None, None) => Proof::of(connection, &header, place.session_id, message),
             };
             if header.command == Command::CANCEL {
+                cancelled += 1;
+                connection.turn.spend(REQUEST_COST);
+                if cancelled > CANCELS_MAX {
+                    return Err(Disconnect("a frame cancels more than can wait"));
+                }
                 cancel::handle(connection, &header, place.session_id, &proof);
             } else {
                 requests.push(Request::admit(connection, (header, start..end), message, place, proof)?);

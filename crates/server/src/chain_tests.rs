@@ -23,6 +23,7 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
+use crate::chain::CANCELS_MAX;
 use crate::pipeline;
 use crate::pool::Pool;
 use crate::steps::INLINE_BYTES_MAX;
@@ -163,6 +164,21 @@ async fn a_long_chain_lets_others_of_its_shard_have_their_turn() {
         assert!(peer.take_frame().is_none(), "it is not done at once");
         let answers = headers(&peer.receive().await.message);
         assert!(answers.len() == 10 && answers.iter().all(|header| header.status == Status::SUCCESS));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_frame_that_cancels_more_than_can_wait_ends_its_connection() {
+    let test = async {
+        let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
+        let mut cancels = |count| {
+            let messages = (0..count).map(|_| peer.message(Command::CANCEL, |body| EchoRequest.encode(body))).collect();
+            let mut frame = chained(messages, |_, _| {});
+            peer.process(&mut frame)
+        };
+        assert_eq!(cancels(CANCELS_MAX), Ok(()));
+        assert!(cancels(CANCELS_MAX + 1).is_err());
     };
     LocalSet::new().run_until(test).await;
 }

@@ -76,6 +76,23 @@ impl Reply {
     }
 }
 
+/// Who asks for something: a session, by a tree connect.
+#[derive(Clone)]
+pub(crate) struct Asker {
+    session: Arc<Session>,
+    tree: Arc<Tree>,
+}
+
+impl Asker {
+    /// Refuses where the session or the tree connect has ended: what it asked for is not begun any more.
+    pub(crate) fn check_stays(&self) -> Result<(), Status> {
+        if self.session.has_ended() {
+            return Err(Status::USER_SESSION_DELETED);
+        }
+        if self.session.tree(self.tree.id).is_some() { Ok(()) } else { Err(Status::NETWORK_NAME_DELETED) }
+    }
+}
+
 /// What a handler gives.
 pub(crate) type Outcome = Result<Reply, Refusal>;
 
@@ -133,6 +150,20 @@ impl Context {
     pub(crate) fn file(&self) -> Result<(&Arc<Open>, &FileOpen), Refusal> {
         let open = self.open()?;
         Ok((open, open.file()?))
+    }
+
+    /// Who asks, for work that is made later.
+    pub(crate) fn asker(&self) -> Result<Asker, Refusal> {
+        Ok(Asker { session: Arc::clone(self.session()?), tree: Arc::clone(self.tree()?) })
+    }
+
+    /// Refuses where the session, the tree connect or the open has ended while something was waited for.
+    pub(crate) fn check_stays(&self) -> Result<(), Refusal> {
+        self.asker()?.check_stays()?;
+        match &self.open {
+            Some(open) => Ok(open.check_stays()?),
+            None => Ok(()),
+        }
     }
 
     /// Refuses where the share may not be changed.

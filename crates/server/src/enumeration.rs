@@ -173,9 +173,10 @@ impl Enumeration {
             None => {
                 let mut count = 0;
                 let mut cursor = Cursor::default();
+                let matcher = self.pattern.matcher();
                 let mut look = |entry: store::Entry| {
                     count += 1;
-                    if self.pattern.matches(entry.name.as_str(), upper) {
+                    if matcher.matches(entry.name.as_str(), upper) {
                         found.push(entry.name);
                     }
                     if count <= SORTED_NAMES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -220,14 +221,15 @@ fn tell_streamed(
 ) -> Result<Stop, Error> {
     let mut stop = Stop::Ended;
     let mut more = true;
+    let matcher = pattern.matcher();
     while more && stop == Stop::Ended {
         let mut look = |entry: store::Entry| {
             if slice.names == 0 {
                 stop = Stop::Paused;
                 return ControlFlow::Break(());
             }
-            slice.names -= 1;
-            if !pattern.matches(entry.name.as_str(), upper) {
+            slice.names = slice.names.saturating_sub(matcher.cost(entry.name.as_str().len()));
+            if !matcher.matches(entry.name.as_str(), upper) {
                 return ControlFlow::Continue(());
             }
             let taken = take(&Listed::Name(entry.name), slice);

@@ -92,6 +92,8 @@ impl InFlight {
 #[derive(Default)]
 pub(crate) struct InFlightTable {
     waiting: RefCell<BTreeMap<MessageId, Rc<InFlight>>>,
+    /// Those that have an AsyncId.
+    by_async_id: RefCell<BTreeMap<AsyncId, Rc<InFlight>>>,
     announced: Cell<usize>,
     next_async_id: Cell<u64>,
 }
@@ -126,21 +128,21 @@ impl InFlightTable {
     }
 
     /// Gives a request its AsyncId, unique on the connection.
-    pub(crate) fn make_async(&self, request: &InFlight) -> AsyncId {
+    pub(crate) fn make_async(&self, request: &Rc<InFlight>) -> AsyncId {
         let id = AsyncId(self.next_async_id.get() + 1);
         self.next_async_id.set(id.0);
         self.announced.set(self.announced.get() + 1);
         request.async_id.set(Some(id));
+        self.by_async_id.borrow_mut().insert(id, Rc::clone(request));
         id
     }
 
     /// Cancels the request of `session` that has `async_id`, or else `message_id` (MS-SMB2 3.3.5.16). Nothing where it is answered already, or
     /// another session's.
     pub(crate) fn cancel(&self, session: SessionId, async_id: Option<AsyncId>, message_id: MessageId) {
-        let waiting = self.waiting.borrow();
         let found = match async_id {
-            Some(id) => waiting.values().find(|request| request.async_id.get() == Some(id)),
-            None => waiting.get(&message_id),
+            Some(id) => self.by_async_id.borrow().get(&id).cloned(),
+            None => self.waiting.borrow().get(&message_id).cloned(),
         };
         if let Some(request) = found.filter(|request| request.session_id == session) {
             request.cancel();
@@ -165,7 +167,8 @@ impl InFlightTable {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.table.waiting.borrow_mut().remove(&self.request.message_id);
-        if self.request.async_id.get().is_some() {
+        if let Some(id) = self.request.async_id.get() {
+            self.table.by_async_id.borrow_mut().remove(&id);
             self.table.announced.set(self.table.announced.get() - 1);
         }
     }

@@ -34,6 +34,8 @@ mod credits;
 mod delivery;
 mod descriptors;
 mod durable;
+#[cfg(test)]
+mod ended_tests;
 mod enumeration;
 #[cfg(test)]
 mod failover_tests;

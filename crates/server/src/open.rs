@@ -167,15 +167,27 @@ impl Open {
         if self.may(access) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
     }
 
-    /// Enters a change of a range of the file's data, before what may be in its way is looked at. FILE_CLOSED where the open ends.
+    /// Enters a change of a range of the file's data, before what may be in its way is looked at; an empty one for a change of anything
+    /// else. FILE_CLOSED where the open ends.
     pub(crate) fn begin_change(&self, range: Range<u64>) -> Result<Change, Status> {
         let change = self.file()?.file.begin_change(self.id, range);
-        if self.ending.load(Ordering::SeqCst) { Err(Status::FILE_CLOSED) } else { Ok(change) }
+        self.check_stays()?;
+        Ok(change)
+    }
+
+    /// FILE_CLOSED where the open ends, or has ended.
+    pub(crate) fn check_stays(&self) -> Result<(), Status> {
+        if self.ending.load(Ordering::SeqCst) { Err(Status::FILE_CLOSED) } else { Ok(()) }
+    }
+
+    /// Begins no more changes: it will be closed.
+    pub(crate) fn ends(&self) {
+        self.ending.store(true, Ordering::SeqCst);
     }
 
     /// Begins no more changes, and does `then` once those that were begun are made. It must not wait.
     pub(crate) fn end_with(&self, then: Then) {
-        self.ending.store(true, Ordering::SeqCst);
+        self.ends();
         match &self.target {
             Target::File(file) => file.file.after_changes_of(self.id, then),
             Target::Pipe(_) => then(),

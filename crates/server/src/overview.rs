@@ -75,7 +75,7 @@ impl Shared {
                 self.end_session(&session, Parting::Expelled);
             }
         }
-        self.close_on_pool(self.durables.follow_shares(&estate));
+        self.close_on_pool(self.durables.follow(&estate));
     }
 }
 

@@ -309,6 +309,7 @@ impl Shared {
     /// Has the pool close opens, those of each volume in a turn of their own.
     fn begin_closing(self: &Arc<Self>, opens: Vec<Arc<Open>>) -> Vec<oneshot::Receiver<()>> {
         for open in &opens {
+            open.ends();
             if let Ok(file) = open.file() {
                 file.file.goes(open.id);
             }

@@ -187,9 +187,12 @@ pub(crate) struct Durables {
 }
 
 impl Durables {
-    /// Closes what waits on shares that are gone: gives the opens for that.
-    pub(crate) fn follow_shares(&self, estate: &Estate) -> Vec<Arc<Open>> {
+    /// Closes what waits on shares that are gone, and for users that are: gives the opens for that.
+    pub(crate) fn follow(&self, estate: &Estate) -> Vec<Arc<Open>> {
         self.take_where(|open| {
+            if !estate.principals.iter().any(|principal| open.user.is_still(principal)) {
+                return true;
+            }
             let share = estate.shares.iter().find(|share| *share.name == *open.tree.share);
             !open.tree.follow(share)
         })

@@ -48,8 +48,12 @@ impl FileEntry {
 
     /// Sets or clears delete-pending (MS-FSA 2.1.5.15.3) for the stream of an open, or, where that is empty, for the name that
     /// the open was made by.
+    /// Nothing where the open has left the file: its name may be in others' hands.
     pub(crate) fn set_delete_pending(&self, open: OpenId, stream: &str, pending: bool) {
         let mut state = self.state.lock();
+        if !state.has(open) {
+            return;
+        }
         if stream.is_empty() {
             let link = state.link_of(open);
             match pending {
@@ -69,6 +73,9 @@ impl FileEntry {
     /// (MS-FSA 2.1.5.15.4, Link.DeleteUsingPosixSemantics).
     pub(crate) fn unlink_with(&self, open: OpenId) {
         let mut state = self.state.lock();
+        if !state.has(open) {
+            return;
+        }
         let link = state.link_of(open);
         let marked = state.mark(link);
         if !marked.by.contains(&open) {
@@ -206,7 +213,7 @@ impl FileEntry {
         apply: impl FnOnce(&mut RangeLocks) -> Result<T, LockRefusal>,
     ) -> Result<T, LockRefusal> {
         let mut state = self.state.lock();
-        if state.claims.iter().all(|claim| claim.open != open) {
+        if !state.has(open) {
             return Err(LockRefusal::Closed);
         }
         let answer = apply(state.locks.entry(fold(stream)).or_default());

@@ -113,6 +113,11 @@ impl FileState {
         Entering::Entered(granted)
     }
 
+    /// True until the open has left.
+    pub(super) fn has(&self, open: OpenId) -> bool {
+        self.claims.iter().any(|claim| claim.open == open)
+    }
+
     /// True where another open of the stream is in the way of caching writes: who looks at attributes alone and caches nothing is not.
     fn has_other_opens(&self, stream: &str, actor: Actor) -> bool {
         let of_stream = self.claims.iter().filter(|claim| claim.stream == stream);

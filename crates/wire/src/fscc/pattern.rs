@@ -1,7 +1,8 @@
 //! Which names a search pattern means (MS-FSA 2.1.4.4).
 //!
-//! A pattern is followed as a set of positions, each name character once, so that no pattern takes longer than its
-//! length times the name's.
+//! A pattern is followed as a set of positions, a bit each, once for each unit of the name: a word of 64 positions at a time.
+
+use std::collections::HashMap;
 
 /// The most UTF-16 units in a pattern. A name has 255 at most; the rest leaves room for wildcards between them.
 pub const PATTERN_UNITS_MAX: usize = 511;
@@ -32,6 +33,14 @@ pub struct Pattern {
     everything: bool,
 }
 
+/// A pattern at work: what it takes to match names quickly, which is up to 40 KiB of a long one.
+pub struct Matcher<'a> {
+    pattern: &'a Pattern,
+    masks: Masks,
+    /// How many words have a bit for a position in it.
+    words: usize,
+}
+
 impl Pattern {
     /// Makes a pattern of `text`. `fold` gives a character the form in which names compare: upper case, or the
     /// character itself where case matters. `None` for a text of more than [`PATTERN_UNITS_MAX`] units.
@@ -60,13 +69,31 @@ impl Pattern {
         self.units.iter().all(|unit| matches!(unit, Unit::Literal(_)))
     }
 
+    /// What matches names. It is made for many of them, and costs as much as a few.
+    pub fn matcher(&self) -> Matcher<'_> {
+        let masks = if self.everything { Masks::default() } else { Masks::of(&self.units) };
+        Matcher { pattern: self, masks, words: self.units.len() / u64::BITS as usize + 1 }
+    }
+
     /// True where `name` is one that the pattern means. `fold` is that of [`Pattern::new`].
     pub fn matches(&self, name: &str, fold: impl Fn(char) -> char) -> bool {
-        if self.everything {
+        self.matcher().matches(name, fold)
+    }
+}
+
+impl Matcher<'_> {
+    /// What it costs to match a name of `bytes`, where 1 is what most names and patterns cost.
+    pub fn cost(&self, bytes: usize) -> usize {
+        if self.pattern.everything { 1 } else { 1 + self.words * bytes / 256 }
+    }
+
+    /// True where `name` is one that the pattern means. `fold` is that of [`Pattern::new`].
+    pub fn matches(&self, name: &str, fold: impl Fn(char) -> char) -> bool {
+        if self.pattern.everything {
             return true;
         }
-        if name.is_empty() || self.units.is_empty() {
-            return name.is_empty() && self.units.is_empty();
+        if name.is_empty() || self.pattern.units.is_empty() {
+            return name.is_empty() && self.pattern.units.is_empty();
         }
         let last_dot = name.rfind('.');
         let mut positions = Positions::default();
@@ -80,47 +107,77 @@ impl Pattern {
         self.ends(positions)
     }
 
-    /// The positions after one more unit of the name. Moves that take no unit only lead forward, so one pass in
-    /// ascending order follows them all.
+    /// The positions after one more unit of the name.
     fn step(&self, mut from: Positions, unit: u16, is_last_dot: bool) -> Positions {
+        let masks = &self.masks;
+        let (skipped, taken) = match unit {
+            DOT => (&masks.optional_at_dot, &masks.taken_by_dot),
+            _ => (&masks.stars, masks.literals.get(&unit).unwrap_or(&masks.taken_by_any)),
+        };
+        from.skip(skipped, self.words);
         let mut to = Positions::default();
-        for (position, pattern) in self.units.iter().enumerate() {
-            if !from.contains(position) {
-                continue;
-            }
-            match *pattern {
-                Unit::Star => {
-                    to.insert(position);
-                    from.insert(position + 1);
-                }
-                Unit::DosStar => {
-                    if !is_last_dot {
-                        to.insert(position);
-                    }
-                    from.insert(position + 1);
-                }
-                Unit::DosQuestion if unit == DOT => from.insert(position + 1),
-                Unit::DosQuestion | Unit::Question => to.insert(position + 1),
-                Unit::DosDot if unit == DOT => to.insert(position + 1),
-                Unit::Literal(literal) if literal == unit => to.insert(position + 1),
-                Unit::DosDot | Unit::Literal(_) => {}
-            }
+        let mut carry = 0;
+        for word in 0..self.words {
+            let stays = if is_last_dot { masks.plain_stars.0[word] } else { masks.stars.0[word] };
+            let moves = from.0[word] & taken.0[word];
+            to.0[word] = from.0[word] & stays | moves << 1 | carry;
+            carry = moves >> (u64::BITS - 1);
         }
         to
     }
 
     /// True where one of the positions reaches the pattern's end without another unit of the name.
     fn ends(&self, mut positions: Positions) -> bool {
-        for (position, pattern) in self.units.iter().enumerate() {
-            let optional = match pattern {
-                Unit::Star | Unit::DosStar | Unit::DosQuestion | Unit::DosDot => true,
-                Unit::Question | Unit::Literal(_) => false,
+        positions.skip(&self.masks.optional_at_end, self.words);
+        positions.contains(self.pattern.units.len())
+    }
+}
+
+/// Where in a pattern there is what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Masks {
+    /// `*`.
+    plain_stars: Positions,
+    /// `*` and `<`.
+    stars: Positions,
+    /// What a `.` may come behind without taking it.
+    optional_at_dot: Positions,
+    /// What the end may come behind.
+    optional_at_end: Positions,
+    /// What takes a `.`.
+    taken_by_dot: Positions,
+    /// What takes a unit that stands nowhere in the pattern.
+    taken_by_any: Positions,
+    /// What takes a unit that does.
+    literals: HashMap<u16, Positions>,
+}
+
+impl Masks {
+    fn of(units: &[Unit]) -> Masks {
+        let mut masks = Masks::default();
+        for (position, unit) in units.iter().enumerate() {
+            let in_all: &mut [&mut Positions] = match unit {
+                Unit::Star => &mut [
+                    &mut masks.plain_stars,
+                    &mut masks.stars,
+                    &mut masks.optional_at_dot,
+                    &mut masks.optional_at_end,
+                ],
+                Unit::DosStar => &mut [&mut masks.stars, &mut masks.optional_at_dot, &mut masks.optional_at_end],
+                Unit::DosQuestion => {
+                    &mut [&mut masks.optional_at_dot, &mut masks.optional_at_end, &mut masks.taken_by_any]
+                }
+                Unit::DosDot => &mut [&mut masks.optional_at_end, &mut masks.taken_by_dot],
+                Unit::Question => &mut [&mut masks.taken_by_dot, &mut masks.taken_by_any],
+                Unit::Literal(DOT) => &mut [&mut masks.taken_by_dot],
+                Unit::Literal(literal) => &mut [masks.literals.entry(*literal).or_default()],
             };
-            if optional && positions.contains(position) {
-                positions.insert(position + 1);
-            }
+            in_all.iter_mut().for_each(|mask| mask.insert(position));
         }
-        positions.contains(self.units.len())
+        // A unit of the pattern is taken by what takes any, too.
+        let any = masks.taken_by_any;
+        masks.literals.values_mut().for_each(|mask| mask.add(&any));
+        masks
     }
 }
 
@@ -166,6 +223,22 @@ impl Positions {
 
     fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
+    }
+
+    fn add(&mut self, others: &Positions) {
+        self.0.iter_mut().zip(others.0).for_each(|(word, other)| *word |= other);
+    }
+
+    /// Adds what is reached from these by passing over `skipped`, in the first `words`. Added to a row of ones, a bit is carried to the
+    /// row's end: what differs then is what it passed.
+    fn skip(&mut self, skipped: &Positions, words: usize) {
+        let mut carry = false;
+        for (word, row) in self.0.iter_mut().zip(skipped.0).take(words) {
+            let (sum, over) = row.overflowing_add(*word & row);
+            let (sum, over_by_carry) = sum.overflowing_add(carry.into());
+            *word |= row ^ sum;
+            carry = over || over_by_carry;
+        }
     }
 }
 
@@ -273,6 +346,21 @@ mod tests {
             let expected = pattern == "*.*" || reference(&units(&pattern), &units(&name));
             let matched = Pattern::new(&pattern, |c| c).unwrap().matches(&name, |c| c);
             proptest::prop_assert_eq!(matched, expected);
+        }
+
+        #[test]
+        fn agrees_with_the_definition_behind_many_positions(
+            before in 50..140_usize,
+            pattern in "[ab.*?<>\"]{1,7}",
+            name in "[ab.]{1,7}",
+        ) {
+            let units = |text: &str| text.encode_utf16().collect::<Vec<_>>();
+            let long = |text: &str| "x".repeat(before) + text;
+            let matched = Pattern::new(&long(&pattern), |c| c).unwrap().matches(&long(&name), |c| c);
+            proptest::prop_assert_eq!(matched, reference(&units(&pattern), &units(&name)));
+            let stars = "*a".repeat(before);
+            let matched = Pattern::new(&(stars + &pattern), |c| c).unwrap().matches(&("a".repeat(before) + &name), |c| c);
+            proptest::prop_assert!(matched || !reference(&units(&pattern), &units(&name)));
         }
     }
 }

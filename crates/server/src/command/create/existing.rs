@@ -365,8 +365,10 @@ async fn overwrite(
     let (path, stream) = (path.clone(), found.stream.as_ref().map(|(_, name)| name.clone()));
     // What is there is freed. Of a stream it is not known how much that is.
     let freed = if whole_file { known.allocated.max(known.length) } else { u64::MAX };
+    let asker = context.asker()?;
     context
         .work_at(&*found.node, freed.saturating_add(plan.allocation.unwrap_or(0)), move || {
+            asker.check_stays()?;
             node.set_length(0)?;
             if whole_file {
                 let attributes =
@@ -381,7 +383,7 @@ async fn overwrite(
                 super::new::decorate(&*node, &plan_of_work)?;
             }
             server.files.watches.overwritten(&*store, &path, stream.as_deref());
-            Ok::<_, Error>(())
+            Ok::<_, Refusal>(())
         })
         .await??;
     Ok(match plan.disposition {

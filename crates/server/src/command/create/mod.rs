@@ -7,7 +7,7 @@ mod new;
 mod plan;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use store::{Error, Kind, Metadata, Node, Resolved, SharePath, Use, Waits};
@@ -347,24 +347,28 @@ async fn finish(
         lock_sequences: LockSequences::default(),
         held: Some(held),
     }));
-    let open = keep(context, id, target, line, granted)?;
+    let open = keep(context, id, target, line, granted, action)?;
     let mut contexts = contexts::answer(plan, &known, maximal, caching);
     durable.grant(context, &open, &mut contexts).await;
     Ok(reply(&open, &known, (level(caching), action), &contexts))
 }
 
-/// Gives the open to the session. Where that has ended meanwhile, the open is closed again.
+/// Gives the open to the session. Where that has ended meanwhile, the open is closed again, and takes nothing along but what it has made.
 fn keep(
     context: &Context,
     id: OpenId,
     target: Target,
     line: Arc<Line>,
     granted: GrantedAccess,
+    action: CreateAction,
 ) -> Result<Arc<Open>, Refusal> {
     let session = context.session()?;
     let tree = Arc::clone(context.tree()?);
     let open = Arc::new(Open::new(id, line, session.user.load_full(), tree, target, granted));
     if let Err(status) = session.add_open(Arc::clone(&open)) {
+        if let Ok(file) = open.file() {
+            file.delete_on_close.fetch_and(action == CreateAction::CREATED, Ordering::Relaxed);
+        }
         context.server().close_on_pool(vec![open]);
         return Err(status.into());
     }
@@ -417,7 +421,7 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
     let id = context.server().new_open_id();
     let granted = GrantedAccess::OF_PIPE;
     let line = Line::to(context.session()?);
-    let open = keep(context, id, Target::Pipe(Box::new(pipe)), line, granted)?;
+    let open = keep(context, id, Target::Pipe(Box::new(pipe)), line, granted, CreateAction::OPENED)?;
     let response = CreateResponse {
         create_action: CreateAction::OPENED,
         allocation_size: 4096,

@@ -55,9 +55,11 @@ pub(super) async fn make(
     let share = Arc::clone(&context.tree()?.share);
     let server = Arc::clone(context.server());
     let directory_identity = parent.identity();
+    let asker = context.asker()?;
     let held = Arc::clone(&parent);
     let made = context
         .work_at(&*parent, plan.allocation.unwrap_or(0), move || {
+            asker.check_stays()?;
             let passed_on = server.descriptors.read(&*held, &share, &above)?;
             let security = descriptors::of_new(&maker, passed_on, work_plan.security.as_ref(), kind)?;
             let archive = if directory { 0 } else { FileAttributes::ARCHIVE.0 };
@@ -146,12 +148,15 @@ pub(super) async fn make_stream(
     let entered = Entered::enter(context, plan, entrant).await?;
     let (maker, stream) = (Arc::clone(&base), name.to_owned());
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
+    let asker = context.asker()?;
     let made = move || {
-        let made = maker.create_stream(&stream);
-        made.inspect(|_| server.files.watches.stream_made(&*store, &path, &stream))
+        asker.check_stays()?;
+        let made = maker.create_stream(&stream)?;
+        server.files.watches.stream_made(&*store, &path, &stream);
+        Ok::<_, Refusal>(made)
     };
     let node = match context.work_at(&*base, 0, made).await? {
-        Err(Error::Exists) => return Ok(Step::Raced),
+        Err(refusal) if refusal.status == Status::OBJECT_NAME_COLLISION => return Ok(Step::Raced),
         made => made?,
     };
     let stream = Some((base, name.to_owned()));

@@ -50,10 +50,12 @@ async fn run(context: &Context, asked: DuplicateExtents) -> Answered {
     if Arc::ptr_eq(&source.file()?.file, &file.file) && from.start < to.end && to.start < from.end {
         return Err(Status::NOT_SUPPORTED.into());
     }
+    let change = target.begin_change(to.clone())?;
     let node = Arc::clone(&file.node);
     let base = Arc::clone(file.base());
     context
         .on_pool(move || {
+            let _change = &change;
             let source = source.file()?;
             let known = source.node.metadata()?;
             if known.length < from.end || (sparse::is_sparse(&**source.base())? && !sparse::is_sparse(&*base)?) {

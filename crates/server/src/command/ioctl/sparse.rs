@@ -24,7 +24,9 @@ pub(super) async fn set(context: &Context, request: &IoctlRequest<'_>) -> Answer
     }
     let (node, base) = (Arc::clone(&file.node), Arc::clone(file.base()));
     let (server, held) = (Arc::clone(context.server()), Arc::clone(open));
+    let change = open.begin_change(0..0)?;
     let work = move || {
+        let _change = &change;
         if sparse { mark(&*base) } else { fill(&*node, &*base) }?;
         server.files.watches.changed(&held, CompletionFilter::ATTRIBUTES);
         Ok::<_, Error>(())

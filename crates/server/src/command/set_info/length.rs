@@ -5,7 +5,7 @@ use wire::fscc::file::{Allocation, EndOfFile, ValidDataLength};
 use wire::security::access::WRITE_DATA;
 use wire::status::Status;
 
-use super::{Job, change_of, require_length};
+use super::{Job, change_length, require_length};
 use crate::breaks;
 use crate::context::Context;
 use crate::open::FileOpen;
@@ -18,7 +18,7 @@ pub(super) async fn set_end_of_file(context: &Context, buffer: &[u8]) -> Result<
     check(context, length)?;
     // What grows is a hole.
     let freed = context.held_bytes()?.saturating_sub(length);
-    change_of(context, freed, move |job| resize(job, |file| file.node.set_length(length))).await
+    change_length(context, freed, move |job| resize(job, |file| file.node.set_length(length))).await
 }
 
 /// FileAllocationInformation: less than the data takes cuts it, to a whole number of units.
@@ -28,7 +28,8 @@ pub(super) async fn set_allocation(context: &Context, buffer: &[u8]) -> Result<(
     check(context, asked)?;
     let unit_bytes = u64::from(context.store()?.facts().unit_bytes.max(1));
     let bytes = context.held_bytes()?.abs_diff(asked);
-    change_of(context, bytes, move |job| resize(job, |file| allocate(file, asked.next_multiple_of(unit_bytes)))).await
+    change_length(context, bytes, move |job| resize(job, |file| allocate(file, asked.next_multiple_of(unit_bytes))))
+        .await
 }
 
 fn resize(job: &Job, apply: impl FnOnce(&FileOpen) -> Result<(), Error>) -> Result<(), Refusal> {

@@ -12,6 +12,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use store::{Node, SharePath, Store};
@@ -26,6 +27,7 @@ use crate::breaks;
 use crate::context::{Context, Outcome, Reply};
 use crate::descriptors::Descriptor;
 use crate::durable;
+use crate::files::Change;
 use crate::open::{FileOpen, Open, Target};
 use crate::refusal::Refusal;
 use crate::user::User;
@@ -152,8 +154,9 @@ fn require_length(buffer: &[u8], bytes: usize) -> Result<(), Status> {
     if buffer.len() < bytes { Err(Status::INFO_LENGTH_MISMATCH) } else { Ok(()) }
 }
 
-/// What a change takes along where it may wait for the store.
+/// What a change takes along where it may wait for the store. Its open is closed behind it.
 struct Job {
+    _change: Change,
     server: Arc<Shared>,
     store: Arc<dyn Store>,
     open: Arc<Open>,
@@ -161,8 +164,11 @@ struct Job {
 }
 
 impl Job {
-    fn of(context: &Context) -> Result<Self, Refusal> {
+    /// For a change of the data in `range`, which is empty where another thing is changed. FILE_CLOSED where the open was closed while
+    /// others made way.
+    fn of(context: &Context, range: Range<u64>) -> Result<Self, Refusal> {
         Ok(Job {
+            _change: context.open()?.begin_change(range)?,
             server: Arc::clone(context.server()),
             store: Arc::clone(context.store()?),
             open: Arc::clone(context.open()?),
@@ -205,16 +211,17 @@ async fn change(
     context: &Context,
     change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
 ) -> Result<(), Refusal> {
-    change_of(context, 0, change).await
+    let job = Job::of(context, 0..0)?;
+    context.work(move || job.run(change)).await?
 }
 
-/// The same where it takes as long as `bytes` are many.
-async fn change_of(
+/// The same where data is cut off or gets its space, which takes as long as `bytes` are many.
+async fn change_length(
     context: &Context,
     bytes: u64,
     change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
 ) -> Result<(), Refusal> {
-    let job = Job::of(context)?;
+    let job = Job::of(context, 0..u64::MAX)?;
     context.work_on(bytes, move || job.run(change)).await?
 }
 
@@ -223,6 +230,6 @@ async fn change_by_name(
     context: &Context,
     change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
 ) -> Result<(), Refusal> {
-    let job = Job::of(context)?;
+    let job = Job::of(context, 0..0)?;
     context.work_by_name(move || job.run(change)).await?
 }
