@@ -483,7 +483,13 @@ pub trait Node: Send + Sync + 'static {
         Err(Error::NotDirectory)
     }
 
-    /// The same without waiting: [`Error::WouldBlock`] where the answer is not in memory.
+    /// True where `name` in this directory is `file` itself, and not a symbolic link to it.
+    fn has(&self, name: &Name, file: Identity) -> Result<bool, Error> {
+        Ok(self.child(name, Use::Metadata)?.is_some_and(|(_, child)| child.identity() == file))
+    }
+
+    /// What [`Node::child`] gives without waiting: [`Error::WouldBlock`] where the answer is not in memory, or stands behind a symbolic
+    /// link.
     fn try_child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
         self.child(name, usage)
     }

@@ -45,9 +45,14 @@ impl Fence {
         self.root.as_fd()
     }
 
-    /// Opens a path of stored names, separated with `/`; empty for the root.
+    /// Opens a path of stored names, separated with `/`; empty for the root. ELOOP where it has a symbolic link.
     pub(super) fn open(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { b".".as_slice() } else { path };
+        self.open_from(self.root.as_fd(), path, flags, ResolveFlags::NO_SYMLINKS, wait)
+    }
+
+    /// The same through symbolic links, as far as they stay inside.
+    pub(super) fn open_through_links(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
         self.open_from(self.root.as_fd(), path, flags, ResolveFlags::empty(), wait)
     }
 

@@ -309,6 +309,11 @@ impl Node for FileNode {
         walk::child(&self.file, name, usage)
     }
 
+    fn has(&self, name: &Name, file: Identity) -> Result<bool, Error> {
+        self.file.may_wait("has");
+        walk::has(&self.file, name, file)
+    }
+
     fn try_child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
         match self.file.waits {
             Waits::Never => walk::try_child(&self.file, name, usage, Wait::OnRoot),

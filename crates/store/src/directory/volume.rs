@@ -17,11 +17,12 @@ use crate::directory::DirectoryOptions;
 use crate::directory::cache::Cache;
 use crate::directory::errno::error;
 use crate::directory::exclusive::Exclusive;
-use crate::directory::fence::Fence;
+use crate::directory::fence::{Fence, Wait};
 use crate::directory::folder::{COARSE_TICK, Mount, identity, mount, stat};
 use crate::directory::foreign::Foreign;
 use crate::directory::keep::{Keep, RECORD};
 use crate::directory::nameless::Nameless;
+use crate::directory::names::is_reserved_on_disk;
 use crate::directory::neighbours::{self, Locks, Making};
 use crate::directory::quota::Quota;
 use crate::{Error, Identity, Waits, waiting};
@@ -139,6 +140,18 @@ impl Volume {
     pub(super) fn reopen(&self, fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         let proc = self.proc.as_ref().ok_or(Errno::OPNOTSUPP)?;
         openat(proc, DecInt::from_fd(fd), flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty())
+    }
+
+    /// Opens a path of stored names, separated with `/`; empty for the root. Symbolic links are followed as far as they stay inside, and
+    /// lead nowhere that is kept back from clients: EACCES.
+    pub(super) fn open(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
+        match self.fence.open(path, flags, wait) {
+            Err(Errno::LOOP) => {}
+            answer => return answer,
+        }
+        let fd = self.fence.open_through_links(path, flags, wait)?;
+        let place = self.path_of(fd.as_fd()).ok_or(Errno::ACCESS)?;
+        if place.split(|byte| *byte == b'/').any(is_reserved_on_disk) { Err(Errno::ACCESS) } else { Ok(fd) }
     }
 
     /// Where an open directory is now, as a path from the root; `None` where it is not below the root any more.

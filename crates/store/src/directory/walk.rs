@@ -72,7 +72,24 @@ pub(super) fn child(directory: &OpenFile, name: &Name, usage: Use) -> Result<Opt
     }
 }
 
-/// The same of a stored name, where it is in memory.
+/// True where a name in an open directory, whatever the case, is `file`: for a symbolic link what counts is the link.
+pub(super) fn has(directory: &OpenFile, name: &Name, file: Identity) -> Result<bool, Error> {
+    let (folder, wanted) = wanted(directory, name)?;
+    let found = match stat_at(&folder.fd, &wanted.disk) {
+        Err(Errno::NOENT) => match directory.volume.cache.hold(folder.identity).find(&folder, &wanted, Wait::May)? {
+            Some(disk) => stat_at(&folder.fd, &disk),
+            None => return Ok(false),
+        },
+        answer => answer,
+    };
+    match found {
+        Ok(found) => Ok(identity(&found) == file),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(error(errno)),
+    }
+}
+
+/// What has a name in an open directory, where that is in memory.
 pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use, wait: Wait) -> Result<Option<NamedNode>, Error> {
     if is_reserved(name.as_str()) {
         return Err(Error::Denied);
@@ -120,7 +137,7 @@ pub(super) fn named(volume: &Volume, folder: &Folder, disk: &[u8]) -> Result<Nam
     let mut target = identity(&own);
     if kind == FileType::Symlink {
         let path = path_in(volume, folder, disk).ok_or(Error::Denied)?;
-        let fd = volume.fence.open(&path, OFlags::PATH, Wait::May).map_err(|_| Error::Denied)?;
+        let fd = volume.open(&path, OFlags::PATH, Wait::May).map_err(|_| Error::Denied)?;
         target = identity(&stat(fd).map_err(error)?);
     }
     Ok(Named { kind, own: identity(&own), identity: target, links: own.stx_nlink, born: super::file::born(&own) })
@@ -186,7 +203,7 @@ fn whole(file: OpenFile, wait: Wait) -> Result<OpenFile, Error> {
 }
 
 pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
-    first_of(usage, volume.read_only, |flags| volume.fence.open(disk, flags, wait))
+    first_of(usage, volume.read_only, |flags| volume.open(disk, flags, wait))
 }
 
 /// Opens for a use, or for as much of it as there is.
@@ -259,8 +276,8 @@ fn step(volume: &Volume, folder: &Reached, disk: &[u8], wait: Wait) -> Result<(O
 
 /// Opens a directory to read it, or, where we may not, to pass through it.
 fn open_folder(volume: &Volume, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
-    match volume.fence.open(disk, FOLDER, wait) {
-        Err(Errno::ACCESS) => volume.fence.open(disk, FOLDER | OFlags::PATH, wait).map(|fd| (fd, Reach::Path)),
+    match volume.open(disk, FOLDER, wait) {
+        Err(Errno::ACCESS) => volume.open(disk, FOLDER | OFlags::PATH, wait).map(|fd| (fd, Reach::Path)),
         answer => answer.map(|fd| (fd, Reach::Read)),
     }
 }

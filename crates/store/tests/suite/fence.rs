@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use store::{DirectoryOptions, DirectoryStore, Error, Kind, Replace, Use};
+use store::{DirectoryOptions, DirectoryStore, Error, Kind, Name, Replace, Use};
 
 fn make_fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
@@ -138,12 +138,41 @@ fn the_reserved_folder_is_out_of_reach() {
     assert_eq!(fs::metadata(disk.folder().join(".multilane")).unwrap().mode() & 0o777, 0o700);
     assert_eq!(disk.names(""), ["file"]);
     disk.directory("folder");
-    for name in [".multilane", ".MULTILANE", ".Multilane\\x", "folder\\.multilane"] {
+    let stand_ins = [".mult\u{F0C4}\u{F0B1}lane", "folder\\.mult\u{F0C4}\u{F0B1}lane", ".mult\u{F0C4}\u{F0B1}lane\\x"];
+    for name in [".multilane", ".MULTILANE", ".Multilane\\x", "folder\\.multilane"].into_iter().chain(stand_ins) {
         assert_eq!(disk.find(name).err(), Some(Error::Denied), "{name}");
         assert_eq!(disk.store.create(&path(name), new(Kind::File)).err(), Some(Error::Denied));
         assert_eq!(disk.rename("file", name, Replace::Yes), Err(Error::Denied));
     }
     assert_eq!(entry_metadata(&*disk.node(""), ".Multilane").err(), Some(Error::NotFound));
+}
+
+#[test]
+fn no_link_leads_into_the_reserved_folder() {
+    let disk = directory();
+    disk.file("file", b"").create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    let side = kept_beside(&disk).remove(0);
+    let side = side.file_name().unwrap().to_str().unwrap();
+    disk.directory("inner");
+    fs::create_dir(disk.folder().join("inner/.multilane")).unwrap();
+    let links = [("folder", ".multilane"), ("side", &format!(".multilane/{side}")), ("other", "inner/.multilane")];
+    for (link, to) in links {
+        symlink(to, disk.folder().join(link)).unwrap();
+        assert_eq!(disk.find(link).err(), Some(Error::Denied), "{link}");
+        let below = path(&format!("{link}\\{side}"));
+        assert!(disk.store.resolve(&below, Use::Metadata).is_err(), "{link}");
+        assert!(disk.store.create(&below, new(Kind::File)).is_err(), "{link}");
+    }
+    assert_eq!(disk.names(""), ["file", "inner"]);
+}
+
+#[test]
+fn a_directory_has_a_file_and_not_what_a_link_in_it_leads_to() {
+    let disk = directory();
+    let file = disk.file("File", b"").identity();
+    symlink("File", disk.folder().join("link")).unwrap();
+    let has = |name: &str| disk.node("").has(&Name::new(name).unwrap(), file);
+    assert_eq!((has("File"), has("file"), has("link"), has("none")), (Ok(true), Ok(true), Ok(false), Ok(false)));
 }
 
 #[test]

@@ -321,12 +321,12 @@ async fn directory_of(context: &Context, file: Identity, path: &SharePath) -> Re
             Err(Error::PathNotFound | Error::NotDirectory) => return Ok(Lender::Moved),
             found => found?,
         };
-        match directory.child(&name, Use::Metadata)? {
-            Some((_, child)) if child.identity() == file => {
+        match directory.has(&name, file)? {
+            true => {
                 let above = path.parent().unwrap_or_default();
                 server.descriptors.read(&*directory, &share, &above).map(Lender::Directory)
             }
-            Some(_) | None => Ok(Lender::Moved),
+            false => Ok(Lender::Moved),
         }
     };
     Ok(context.on_pool(read).await??)
