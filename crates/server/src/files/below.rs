@@ -2,11 +2,15 @@
 //! and then a path says nothing about another share's files. What a directory is says it.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use store::{Identity, SharePath, Store};
 
 use super::{FileEntry, FileTable};
+
+/// Files that a shard looks through.
+const FEW: usize = 256;
 
 impl FileTable {
     /// The files that have an open below the directory `identity`, which has the path `directory` in `store`. May wait for stores.
@@ -17,6 +21,20 @@ impl FileTable {
         identity: Identity,
     ) -> Vec<Arc<FileEntry>> {
         let mut below = Vec::new();
+        let _ = self.each_below(store, directory, identity, |file| {
+            below.push(file);
+            ControlFlow::Continue(())
+        });
+        below
+    }
+
+    fn each_below(
+        &self,
+        store: &Arc<dyn Store>,
+        directory: &SharePath,
+        identity: Identity,
+        mut take: impl FnMut(Arc<FileEntry>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let mut others = Others::new(store, identity);
         for part in &self.parts {
             let files: Vec<_> = part.lock().values().cloned().collect();
@@ -32,16 +50,21 @@ impl FileTable {
                     *name != *directory && name.is_within(directory)
                 });
                 if here || elsewhere.iter().any(|(other, path)| others.is_below(other, path)) {
-                    below.push(file);
+                    take(file)?;
                 }
             }
         }
-        below
+        ControlFlow::Continue(())
     }
 
     /// True where an open lies below the directory.
     pub(crate) fn has_opens_below(&self, store: &Arc<dyn Store>, directory: &SharePath, identity: Identity) -> bool {
-        !self.opens_below(store, directory, identity).is_empty()
+        self.each_below(store, directory, identity, |_| ControlFlow::Break(())).is_break()
+    }
+
+    /// True where looking through all opens takes long enough for others to notice.
+    pub(crate) fn are_many(&self) -> bool {
+        self.parts.iter().map(|part| part.lock().len()).sum::<usize>() > FEW
     }
 }
 

@@ -225,6 +225,18 @@ async fn change_length(
     context.work_on(bytes, move || job.run(change)).await?
 }
 
+/// The same where it looks through all that is open.
+async fn change_among_opens(
+    context: &Context,
+    change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
+) -> Result<(), Refusal> {
+    if !context.server().files.are_many() {
+        return change_by_name(context, change).await;
+    }
+    let job = Job::of(context, 0..0)?;
+    context.on_pool(move || job.run(change)).await?
+}
+
 /// The same where names are followed, which may lead anywhere.
 async fn change_by_name(
     context: &Context,

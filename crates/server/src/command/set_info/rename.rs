@@ -9,7 +9,7 @@ use wire::security::access::DELETE;
 use wire::status::Status;
 
 use super::place::{Place, again_where_raced};
-use super::{Job, change_by_name, require_length, stream};
+use super::{Job, change_among_opens, change_by_name, require_length, stream};
 use crate::caching::Operation;
 use crate::context::Context;
 use crate::files::Link;
@@ -21,7 +21,7 @@ use crate::{attributes, breaks};
 pub(super) const BYTES_MIN: usize = 24;
 
 pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> Result<(), Refusal> {
-    let (open, _) = context.file()?;
+    let (open, file) = context.file()?;
     require_length(buffer, BYTES_MIN)?;
     open.require(DELETE)?;
     let asked = if class == FileClass::RENAME_EX { Rename::decode_ex(buffer)? } else { Rename::decode(buffer)? };
@@ -33,14 +33,17 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
         close_what_is_replaced(context, &name).await?;
     }
     close_what_is_below(context).await?;
-    change_by_name(context, move |job| {
+    let change = move |job: &Job| {
         if name.starts_with(':') {
             stream::rename(job, &name, flags)
         } else {
             again_where_raced(flags, || rename(job, &name, flags))
         }
-    })
-    .await
+    };
+    match file.kind {
+        Kind::Directory => change_among_opens(context, change).await,
+        Kind::File | Kind::Stream => change_by_name(context, change).await,
+    }
 }
 
 /// Clients may keep the file that is to be replaced open for later: they close it now.
@@ -65,12 +68,14 @@ async fn close_what_is_below(context: &Context) -> Result<(), Refusal> {
         return Ok(());
     }
     let (server, store, held) = (Arc::clone(context.server()), Arc::clone(context.store()?), Arc::clone(open));
-    let below = context.work_by_name(move || -> Result<_, Status> {
+    let look = move || -> Result<_, Status> {
         let file = held.file()?;
         let path = file.path.lock().clone();
         Ok(server.files.opens_below(&store, &path, file.node.identity()))
-    });
-    for entry in below.await?? {
+    };
+    let many = context.server().files.are_many();
+    let below = if many { context.on_pool(look).await? } else { context.work_by_name(look).await? };
+    for entry in below? {
         breaks::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await?;
     }
     Ok(())
