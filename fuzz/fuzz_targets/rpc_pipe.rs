@@ -5,16 +5,29 @@
 use libfuzzer_sys::fuzz_target;
 use wire::ids::FileTime;
 use wire::rpc::client::{self, Answer};
-use wire::rpc::server::Conversation;
+use wire::rpc::server::{Conversation, Refused};
 use wire::rpc::srvsvc::{Server, Share, ShareKind, Srvsvc, decode_listing};
 use wire::rpc::{Syntax, SyntaxId};
 
 struct Two;
 
+/// What a pipe may hold: a call and its answer, but not every one.
+const HELD_BYTES_MAX: usize = 16 << 10;
+
 impl Srvsvc for Two {
-    fn shares(&self) -> Vec<Share> {
+    fn shares(&self, from: usize, take: &mut dyn FnMut(Share) -> bool) -> usize {
         let share = |name: &str, kind| Share { name: name.into(), kind, ..Share::default() };
-        vec![share("Data", ShareKind::DISK_TREE), share("IPC$", ShareKind::IPC_SPECIAL)]
+        let both = [share("Data", ShareKind::DISK_TREE), share("IPC$", ShareKind::IPC_SPECIAL)];
+        let _ = both.into_iter().skip(from).all(take);
+        2
+    }
+
+    fn share(&self, name: &str) -> Option<Share> {
+        (name == "Data").then(Share::default)
+    }
+
+    fn may_hold(&self, bytes: usize) -> bool {
+        bytes <= HELD_BYTES_MAX
     }
 
     fn server(&self) -> Server {
@@ -50,11 +63,14 @@ fuzz_target!(|input: &[u8]| {
 fn serve(mut bytes: &[u8], mut pipe: Conversation) {
     while let Some((length, rest)) = bytes.split_first() {
         let (piece, later) = rest.split_at(rest.len().min(usize::from(*length)));
-        if pipe.feed(piece, &Two).is_err() {
+        if let Err(Refused::Closed(_)) = pipe.feed(piece, &Two) {
             return;
         }
         while let Some(taken) = pipe.take(100) {
             assert!(taken.bytes.len() <= 100);
+            if pipe.proceed(&Two).is_err() {
+                return;
+            }
         }
         assert_eq!(pipe.readable_bytes(), 0);
         bytes = later;

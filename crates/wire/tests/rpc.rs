@@ -7,7 +7,7 @@ use wire::rpc::pdu::{
     Bind, BindNakReason, ContextResult, FRAGMENT_BYTES_MAX, FaultStatus, Header, PduFlags, PduKind, Request,
     decode_fault,
 };
-use wire::rpc::server::{Closed, Conversation, Taken};
+use wire::rpc::server::{Closed, Conversation, Refused, Taken};
 use wire::rpc::srvsvc::{
     Call, ListedShare, NetStatus, Operation, Server, Share, ShareKind, Srvsvc, Unreadable, decode_listing,
     encode_list_shares, encode_share, encode_shares,
@@ -47,11 +47,23 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
+/// What a pipe may hold in these tests: the longest answer and some calls.
+const HELD_BYTES_MAX: usize = 1 << 20;
+
 struct Shares(Vec<Share>);
 
 impl Srvsvc for Shares {
-    fn shares(&self) -> Vec<Share> {
-        self.0.clone()
+    fn shares(&self, from: usize, take: &mut dyn FnMut(Share) -> bool) -> usize {
+        let _ = self.0.iter().skip(from).all(|share| take(share.clone()));
+        self.0.len()
+    }
+
+    fn share(&self, name: &str) -> Option<Share> {
+        self.0.iter().find(|share| share.name.eq_ignore_ascii_case(name)).cloned()
+    }
+
+    fn may_hold(&self, bytes: usize) -> bool {
+        bytes <= HELD_BYTES_MAX
     }
 
     fn server(&self) -> Server {
@@ -208,10 +220,10 @@ fn stubs_that_lie_are_refused() {
 /// The answer to [`ENUM_32`] for two shares, byte for byte.
 #[test]
 fn a_share_list_has_its_known_bytes() {
-    let shares = [
+    let shares = Shares(vec![
         Share { comment: String::new(), ..share("a", ShareKind::DISK_TREE) },
         Share { comment: "c".into(), ..share("IPC$", ShareKind::IPC_SPECIAL) },
-    ];
+    ]);
     let mut stub = Vec::new();
     encode_shares(&shares, 1, u32::MAX, Some(0), Syntax::Ndr32, &mut stub);
     let expected = "01000000 01000000 00000200 02000000 04000200 02000000 \
@@ -227,7 +239,7 @@ fn every_level_is_answered_and_others_are_not() {
     for syntax in [Syntax::Ndr32, Syntax::Ndr64] {
         for (level, status) in [0, 1, 2, 501, 502].map(|level| (level, 0)).into_iter().chain([(503, 124)]) {
             let mut stub = Vec::new();
-            encode_shares(&few().0, level, u32::MAX, None, syntax, &mut stub);
+            encode_shares(&few(), level, u32::MAX, None, syntax, &mut stub);
             assert_eq!(stub[stub.len() - 4..], u32::to_le_bytes(status), "{level}");
         }
         for (level, status) in [0, 1, 2, 501, 502, 1005].map(|level| (level, 0)).into_iter().chain([(7, 124)]) {
@@ -244,11 +256,11 @@ fn every_level_is_answered_and_others_are_not() {
 #[test]
 fn a_small_preferred_length_gives_one_share_at_a_time() {
     let mut stub = Vec::new();
-    encode_shares(&few().0, 1, 1, Some(0), Syntax::Ndr32, &mut stub);
+    encode_shares(&few(), 1, 1, Some(0), Syntax::Ndr32, &mut stub);
     let listing = decode_listing(&stub, Syntax::Ndr32).unwrap();
     assert_eq!((listing.shares.len(), listing.resume, listing.status), (1, 1, NetStatus::MORE_DATA));
     let mut stub = Vec::new();
-    encode_shares(&few().0, 1, u32::MAX, Some(u32::MAX), Syntax::Ndr32, &mut stub);
+    encode_shares(&few(), 1, u32::MAX, Some(u32::MAX), Syntax::Ndr32, &mut stub);
     assert_eq!(decode_listing(&stub, Syntax::Ndr32).unwrap().shares, []);
 }
 
@@ -256,13 +268,13 @@ fn a_small_preferred_length_gives_one_share_at_a_time() {
 fn listings_that_lie_are_refused() {
     for syntax in [Syntax::Ndr32, Syntax::Ndr64] {
         let mut stub = Vec::new();
-        encode_shares(&few().0, 1, u32::MAX, Some(0), syntax, &mut stub);
+        encode_shares(&few(), 1, u32::MAX, Some(0), syntax, &mut stub);
         for length in 0..stub.len() {
             assert!(decode_listing(&stub[..length], syntax).is_err(), "{length}");
         }
     }
     let mut stub = Vec::new();
-    encode_shares(&few().0, 1, u32::MAX, Some(0), Syntax::Ndr32, &mut stub);
+    encode_shares(&few(), 1, u32::MAX, Some(0), Syntax::Ndr32, &mut stub);
     stub[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
     stub[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(decode_listing(&stub, Syntax::Ndr32).is_err());
@@ -327,6 +339,8 @@ fn bytes_may_come_one_by_one_or_all_at_once() {
     stream.iter().for_each(|byte| single.feed(&[*byte], &few()).unwrap());
     for _ in 0..2 {
         assert_eq!(read(&mut whole), read(&mut single));
+        whole.proceed(&few()).unwrap();
+        single.proceed(&few()).unwrap();
     }
     assert_eq!((whole.take(9), single.readable_bytes()), (None, 0));
 }
@@ -420,16 +434,109 @@ fn a_request_that_never_ends_is_cut_off() {
     let mut pipe = bound_pipe();
     pipe.feed(&request(0, 1, PduFlags::FIRST, &[0; 4096]), &few()).unwrap();
     let middle = request(0, 1, PduFlags::NONE, &[0; 4096]);
-    assert_eq!((0..99).find_map(|_| pipe.feed(&middle, &few()).err()), Some(Closed("request is too long")));
+    assert_eq!(
+        (0..99).find_map(|_| pipe.feed(&middle, &few()).err()),
+        Some(Refused::Closed(Closed("request is too long")))
+    );
+}
+
+/// A call that is answered with a fault, and one that lists many shares.
+fn wrong_and_enumerate() -> [Vec<u8>; 2] {
+    let whole = PduFlags::FIRST | PduFlags::LAST;
+    [request(9, 1, whole, &[]), request(0, 2, whole, &bytes(ENUM_32))]
 }
 
 #[test]
-fn answers_that_nobody_reads_end_the_pipe() {
+fn a_call_waits_until_the_answer_before_it_was_read() {
+    let [wrong, enumerate] = wrong_and_enumerate();
     let mut pipe = bound_pipe();
-    let enumerate = request(0, 1, PduFlags::FIRST | PduFlags::LAST, &bytes(ENUM_32));
+    pipe.feed(&[&*wrong, &*wrong, &*enumerate].concat(), &few()).unwrap();
+    for _ in 0..2 {
+        assert_eq!(pipe.readable_messages(), 1);
+        assert_eq!(Header::decode(&read(&mut pipe)).unwrap().kind, PduKind::FAULT);
+        pipe.proceed(&few()).unwrap();
+        pipe.proceed(&few()).unwrap();
+    }
+    assert!(Answer::new(2).fragment(&read(&mut pipe)).unwrap().is_some());
+    pipe.proceed(&few()).unwrap();
+    assert_eq!((pipe.readable_messages(), pipe.held_bytes()), (0, 0));
+}
+
+#[test]
+fn what_is_not_read_holds_one_answer_and_some_calls() {
     let service = many();
-    assert_eq!((0..99).find_map(|_| pipe.feed(&enumerate, &service).err()), Some(Closed("answers are not read")));
-    assert!(pipe.readable_bytes() < 2 << 20);
+    for call in wrong_and_enumerate() {
+        let mut pipe = bound_pipe();
+        let full = (0..1_000_000).find_map(|_| pipe.feed(&call, &service).err());
+        assert_eq!(full, Some(Refused::Full));
+        assert!(pipe.held_bytes() < HELD_BYTES_MAX, "{}", pipe.held_bytes());
+        while pipe.take(usize::MAX).is_some() {
+            pipe.proceed(&few()).unwrap();
+        }
+        assert_eq!(pipe.held_bytes(), 0);
+    }
+}
+
+#[test]
+fn what_there_is_no_room_for_is_refused_and_changes_nothing() {
+    struct Poor(usize, Shares);
+    impl Srvsvc for Poor {
+        fn shares(&self, from: usize, take: &mut dyn FnMut(Share) -> bool) -> usize {
+            self.1.shares(from, take)
+        }
+        fn share(&self, name: &str) -> Option<Share> {
+            self.1.share(name)
+        }
+        fn server(&self) -> Server {
+            self.1.server()
+        }
+        fn now(&self) -> FileTime {
+            self.1.now()
+        }
+        fn may_hold(&self, bytes: usize) -> bool {
+            bytes <= self.0
+        }
+    }
+    let [_, enumerate] = wrong_and_enumerate();
+    let mut pipe = bound_pipe();
+    assert_eq!(pipe.feed(&enumerate, &Poor(100, many())), Err(Refused::NoRoom));
+    assert_eq!((pipe.held_bytes(), pipe.readable_messages()), (0, 0));
+    pipe.feed(&enumerate, &Poor(1000, many())).unwrap();
+    assert_eq!(decode_fault(&read(&mut pipe)[16..]), Ok(FaultStatus::REMOTE_NO_MEMORY));
+    pipe.feed(&enumerate, &Poor(1000, few())).unwrap();
+    assert!(Answer::new(2).fragment(&read(&mut pipe)).unwrap().is_some());
+}
+
+#[test]
+fn shares_that_are_not_told_are_not_made() {
+    struct Counted(std::cell::Cell<usize>);
+    impl Srvsvc for Counted {
+        fn shares(&self, from: usize, take: &mut dyn FnMut(Share) -> bool) -> usize {
+            let mut make = |_| {
+                self.0.set(self.0.get() + 1);
+                take(share("a", ShareKind::DISK_TREE))
+            };
+            let _ = (from..1000).all(&mut make);
+            1000
+        }
+        fn share(&self, _name: &str) -> Option<Share> {
+            None
+        }
+        fn server(&self) -> Server {
+            Server::default()
+        }
+        fn now(&self) -> FileTime {
+            FileTime(0)
+        }
+        fn may_hold(&self, _bytes: usize) -> bool {
+            true
+        }
+    }
+    for (preferred, resume, made) in [(1, 0, 2), (u32::MAX, 999, 1), (u32::MAX, u32::MAX, 0)] {
+        let counted = Counted(std::cell::Cell::new(0));
+        encode_shares(&counted, 1, preferred, Some(resume), Syntax::Ndr32, &mut Vec::new());
+        assert_eq!(counted.0.get(), made, "{preferred} {resume}");
+    }
 }
 
 #[test]

@@ -376,7 +376,7 @@ mod tests {
         let keeping = Keeping::Durable(Duration::from_secs(60));
         let until = Instant::now() + keeping.timeout();
         let keep = |user: usize| {
-            let target = Target::Pipe(Box::new(Pipe::open("srvsvc").unwrap()));
+            let target = Target::Pipe(Box::new(Pipe::open("srvsvc", &crate::budget::Budget::new(0)).unwrap()));
             let (user, tree) = (Arc::clone(&users[user]), Arc::clone(&tree));
             let open = Arc::new(Open::new(
                 server.new_open_id(),

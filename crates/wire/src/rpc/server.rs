@@ -1,4 +1,5 @@
-//! The server's end of a pipe: bytes written to it become calls, and their answers bytes to be read.
+//! The server's end of a pipe: bytes written to it become calls, and their answers bytes to be read. One call is answered at a time:
+//! the next waits as the client wrote it until the answer before it was read.
 
 use std::collections::VecDeque;
 
@@ -13,8 +14,10 @@ use crate::rpc::{Syntax, SyntaxId, wkssvc};
 
 /// The most bytes of parameters in one call. The longest call here carries two names.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
-/// The most bytes waiting to be read before more calls are refused: two of the longest answers.
-const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// The most bytes that were written and wait to be calls: two of the longest calls. Clients write one and read its answer.
+const INPUT_BYTES_MAX: usize = 2 * REQUEST_BYTES_MAX;
+/// What a message that waits to be read costs beside its bytes: its place in the queue and what the allocator needs.
+const MESSAGE_BYTES: usize = 64;
 /// The most presentation contexts on one pipe.
 const CONTEXTS_MAX: usize = 16;
 /// Names our only association group.
@@ -28,6 +31,17 @@ impl From<Malformed> for Closed {
     fn from(malformed: Malformed) -> Self {
         Closed(malformed.0)
     }
+}
+
+/// Why the pipe does not take what was written. Nothing of it was taken unless the pipe is to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// As much as may wait for answers to be read waits already.
+    Full,
+    /// [`Srvsvc::may_hold`] said so.
+    NoRoom,
+    /// The pipe is to be closed.
+    Closed(Closed),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +79,11 @@ pub struct Taken {
 #[derive(Debug)]
 pub struct Conversation {
     address: String,
-    /// Less than one fragment.
+    /// What was written: less than one fragment, or calls that wait until the answer before them was read.
     input: Vec<u8>,
-    /// Messages, the first perhaps read in part. Pipes are read by message.
+    /// How much of `input` is done with.
+    input_done: usize,
+    /// The answer to one call in messages, the first perhaps read in part. Pipes are read by message.
     output: VecDeque<Vec<u8>>,
     output_bytes: usize,
     transmit_bytes_max: usize,
@@ -82,6 +98,7 @@ impl Conversation {
         Conversation {
             address: format!("\\PIPE\\{name}"),
             input: Vec::new(),
+            input_done: 0,
             output: VecDeque::new(),
             output_bytes: 0,
             transmit_bytes_max: FRAGMENT_BYTES_MAX,
@@ -92,33 +109,64 @@ impl Conversation {
     }
 
     /// Takes what the client wrote: any part of a PDU, or several.
-    pub fn feed(&mut self, mut bytes: &[u8], service: &dyn Srvsvc) -> Result<(), Closed> {
-        loop {
-            let missing = self.fragment_length()?.saturating_sub(self.input.len());
-            let (now, later) = bytes.split_at(missing.min(bytes.len()));
-            self.input.extend_from_slice(now);
-            bytes = later;
-            if now.len() < missing {
-                return Ok(());
-            }
-            if self.input.len() > HEADER_BYTES || self.fragment_length()? == HEADER_BYTES {
-                let fragment = std::mem::take(&mut self.input);
-                self.fragment(&fragment, service)?;
-            }
+    pub fn feed(&mut self, bytes: &[u8], service: &dyn Srvsvc) -> Result<(), Refused> {
+        if self.input.len() - self.input_done + bytes.len() > INPUT_BYTES_MAX {
+            return Err(Refused::Full);
         }
+        // A fragment is held twice while it becomes a part of its call.
+        if !service.may_hold(self.held_bytes() + 2 * bytes.len()) {
+            return Err(Refused::NoRoom);
+        }
+        self.input.extend_from_slice(bytes);
+        self.proceed(service).map_err(Refused::Closed)
     }
 
-    /// The length of the fragment whose start has come, or of the header where that is not whole yet.
-    fn fragment_length(&self) -> Result<usize, Closed> {
-        if self.input.len() < HEADER_BYTES {
-            return Ok(HEADER_BYTES);
+    /// Goes on with what was written, unless there is something to be read.
+    pub fn proceed(&mut self, service: &dyn Srvsvc) -> Result<(), Closed> {
+        while self.output.is_empty()
+            && let Some(fragment) = self.next_fragment()?
+        {
+            self.fragment(&fragment, service)?;
         }
-        let length = Header::decode(&self.input)?.fragment_length;
-        if length > FRAGMENT_BYTES_MAX { Err(Closed("fragment is too long")) } else { Ok(length) }
+        if self.input.len() == self.input_done {
+            (self.input, self.input_done) = (Vec::new(), 0);
+        } else if self.input_done > self.input.len() / 2 {
+            self.input.drain(..self.input_done);
+            self.input.shrink_to_fit();
+            self.input_done = 0;
+        }
+        Ok(())
+    }
+
+    /// The fragment that is to be done next, where all of it has come.
+    fn next_fragment(&mut self) -> Result<Option<Vec<u8>>, Closed> {
+        let waiting = self.input.get(self.input_done..).unwrap_or(&[]);
+        if waiting.len() < HEADER_BYTES {
+            return Ok(None);
+        }
+        let length = Header::decode(waiting)?.fragment_length;
+        if length > FRAGMENT_BYTES_MAX {
+            return Err(Closed("fragment is too long"));
+        }
+        let fragment = waiting.get(..length).map(<[u8]>::to_vec);
+        self.input_done += fragment.as_ref().map_or(0, Vec::len);
+        Ok(fragment)
+    }
+
+    /// Forgets all that was written and not read.
+    pub fn clear(&mut self) {
+        (self.input, self.input_done, self.partial) = (Vec::new(), 0, None);
+        (self.output, self.output_bytes) = (VecDeque::new(), 0);
+    }
+
+    /// What the conversation makes the server hold, in bytes, beside what an idle one does.
+    pub fn held_bytes(&self) -> usize {
+        let partial = self.partial.as_ref().map_or(0, |partial| partial.stub.capacity());
+        self.input.capacity() + partial + self.output_bytes + self.output.len() * MESSAGE_BYTES
     }
 
     /// The next bytes for the client, `max` at most and none from a second message; `None` where there is nothing to
-    /// be read.
+    /// be read. What waited for them to be read goes on with [`Conversation::proceed`].
     pub fn take(&mut self, max: usize) -> Option<Taken> {
         let first = self.output.front_mut()?;
         let rest = first.split_off(max.min(first.len()));
@@ -126,6 +174,10 @@ impl Conversation {
         let more = !first.is_empty();
         if !more {
             self.output.pop_front();
+        }
+        if self.output.is_empty() {
+            // The room of a long answer is not kept.
+            self.output = VecDeque::new();
         }
         self.output_bytes -= bytes.len();
         Some(Taken { bytes, more })
@@ -166,22 +218,23 @@ impl Conversation {
         if first == self.greeted {
             return Err(Closed("BIND and ALTER_CONTEXT are out of order"));
         }
-        let Ok(bind) = Bind::decode(body) else {
-            return self.refuse(header.call, BindNakReason::NOT_SPECIFIED);
-        };
-        if header.auth_length != 0 {
-            return self.refuse(header.call, BindNakReason::AUTHENTICATION_TYPE_NOT_RECOGNIZED);
+        match Bind::decode(body) {
+            Ok(_) if header.auth_length != 0 => {
+                self.refuse(header.call, BindNakReason::AUTHENTICATION_TYPE_NOT_RECOGNIZED);
+            }
+            Ok(bind) if usize::from(bind.receive_bytes_max) >= FRAGMENT_BYTES_MIN => self.accept(header, &bind),
+            Ok(_) | Err(_) => self.refuse(header.call, BindNakReason::NOT_SPECIFIED),
         }
-        let receivable = usize::from(bind.receive_bytes_max);
-        if receivable < FRAGMENT_BYTES_MIN {
-            return self.refuse(header.call, BindNakReason::NOT_SPECIFIED);
-        }
+        Ok(())
+    }
+
+    fn accept(&mut self, header: &Header, bind: &Bind<'_>) {
         self.greeted = true;
-        self.transmit_bytes_max = receivable.min(FRAGMENT_BYTES_MAX);
-        let answers: Vec<_> = bind.contexts().map(|context| self.offer(&bind, &context)).collect();
-        let (kind, address) = match first {
-            true => (PduKind::BIND_ACK, self.address.clone()),
-            false => (PduKind::ALTER_CONTEXT_RESP, String::new()),
+        self.transmit_bytes_max = usize::from(bind.receive_bytes_max).min(FRAGMENT_BYTES_MAX);
+        let answers: Vec<_> = bind.contexts().map(|context| self.offer(bind, &context)).collect();
+        let (kind, address) = match header.kind {
+            PduKind::BIND => (PduKind::BIND_ACK, self.address.clone()),
+            _ => (PduKind::ALTER_CONTEXT_RESP, String::new()),
         };
         let acknowledgement = BindAck {
             transmit_bytes_max: self.transmit_bytes_max as u16,
@@ -190,7 +243,7 @@ impl Conversation {
         };
         let mut out = Vec::new();
         acknowledgement.encode(kind, header.call, &address, &answers, &mut out);
-        self.send(out)
+        self.send(out);
     }
 
     /// What becomes of one context. NDR64 is spoken only where the client does not offer NDR for the same interface:
@@ -226,7 +279,8 @@ impl Conversation {
         let request = Request::decode(header.flags, body)?;
         if header.auth_length != 0 {
             self.partial = None;
-            return self.fault(header.call, request.context, FaultStatus::ACCESS_DENIED);
+            self.fault(header.call, request.context, FaultStatus::ACCESS_DENIED);
+            return Ok(());
         }
         let mut partial = self.continued(header, &request)?;
         if partial.stub.len() + request.stub.len() > REQUEST_BYTES_MAX {
@@ -237,7 +291,8 @@ impl Conversation {
             self.partial = Some(partial);
             return Ok(());
         }
-        self.call(&partial, service)
+        self.call(&partial, service);
+        Ok(())
     }
 
     /// The call that a fragment begins or goes on with.
@@ -254,18 +309,22 @@ impl Conversation {
         }
     }
 
-    fn call(&mut self, call: &Partial, service: &dyn Srvsvc) -> Result<(), Closed> {
+    fn call(&mut self, call: &Partial, service: &dyn Srvsvc) {
         let Some(bound) = self.bound.iter().find(|bound| bound.context == call.context).copied() else {
             return self.fault(call.call, call.context, FaultStatus::UNKNOWN_INTERFACE);
         };
         match execute(&bound, call, service) {
-            Ok(stub) => self.respond(call, &stub),
+            Ok(stub) => self.respond(call, &stub, service),
             Err(why) => self.fault(call.call, call.context, why.into()),
         }
     }
 
-    fn respond(&mut self, call: &Partial, stub: &[u8]) -> Result<(), Closed> {
+    fn respond(&mut self, call: &Partial, stub: &[u8], service: &dyn Srvsvc) {
         let room = (self.transmit_bytes_max - CALL_HEADER_BYTES) / 8 * 8;
+        let messages = stub.len().div_ceil(room).max(1);
+        if !service.may_hold(self.held_bytes() + stub.len() + messages * (CALL_HEADER_BYTES + MESSAGE_BYTES)) {
+            return self.fault(call.call, call.context, FaultStatus::REMOTE_NO_MEMORY);
+        }
         let mut sent = 0;
         loop {
             let part = &stub[sent..stub.len().min(sent + room)];
@@ -278,30 +337,29 @@ impl Conversation {
             }
             let mut out = Vec::with_capacity(CALL_HEADER_BYTES + part.len());
             Response { context: call.context, stub: part }.encode(call.call, flags, stub.len() - sent, &mut out);
-            self.send(out)?;
+            self.send(out);
             sent += part.len();
             if sent == stub.len() {
-                return Ok(());
+                return;
             }
         }
     }
 
-    fn refuse(&mut self, call: u32, reason: BindNakReason) -> Result<(), Closed> {
+    fn refuse(&mut self, call: u32, reason: BindNakReason) {
         let mut out = Vec::new();
         encode_bind_nak(call, reason, &mut out);
-        self.send(out)
+        self.send(out);
     }
 
-    fn fault(&mut self, call: u32, context: u16, status: FaultStatus) -> Result<(), Closed> {
+    fn fault(&mut self, call: u32, context: u16, status: FaultStatus) {
         let mut out = Vec::new();
         encode_fault(call, context, status, &mut out);
-        self.send(out)
+        self.send(out);
     }
 
-    fn send(&mut self, message: Vec<u8>) -> Result<(), Closed> {
+    fn send(&mut self, message: Vec<u8>) {
         self.output_bytes += message.len();
         self.output.push_back(message);
-        if self.output_bytes > OUTPUT_BYTES_MAX { Err(Closed("answers are not read")) } else { Ok(()) }
     }
 }
 

@@ -1,5 +1,7 @@
 //! IOCTL as clients see it, above all those who ask for what they may not have.
 
+use std::sync::Arc;
+
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateRequest, CreateResponse};
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
@@ -8,11 +10,12 @@ use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::tree_connect::TreeConnectRequest;
 use wire::command::write::WriteRequest;
 use wire::fscc::ioctl::{
-    Chunk, CopyChunks, CopyChunksResult, DuplicateExtents, LevelTrim, ObjectId, PipeWait, Range, ResumeKey, ZeroData,
-    encode_ranges, interfaces, ranges,
+    Chunk, CopyChunks, CopyChunksResult, DuplicateExtents, LevelTrim, ObjectId, PipePeek, PipeWait, Range, ResumeKey,
+    ZeroData, encode_ranges, interfaces, ranges,
 };
 use wire::ids::{Command, FileId};
 use wire::rpc::client::{Answer as RpcAnswer, bind, bound, request as rpc_request};
+use wire::rpc::pdu::{Header, PduFlags, Request};
 use wire::rpc::srvsvc::{Operation, decode_listing, encode_list_shares};
 use wire::rpc::{Syntax, SyntaxId};
 use wire::status::Status;
@@ -415,6 +418,82 @@ async fn a_pipe_on_which_nonsense_is_written_breaks() {
     assert_eq!(answer.status(), Status::PIPE_BROKEN);
     let answer = ioctl(&mut peer, CtlCode::PIPE_PEEK, pipe, &[], 4096).await;
     assert_eq!(answer.status(), Status::PIPE_BROKEN);
+}
+
+/// A call of a context that was not bound: it is answered with a fault.
+fn wrong_call(call: u32) -> Vec<u8> {
+    let mut fragment = Vec::new();
+    let whole = PduFlags::FIRST | PduFlags::LAST;
+    Request { context: 9, operation: 15, stub: &[] }.encode(call, whole, 0, &mut fragment);
+    fragment
+}
+
+/// Opens `srvsvc` and binds to it.
+async fn bound_pipe(peer: &mut Peer) -> FileId {
+    let pipe = open_pipe(peer, "srvsvc").await.unwrap();
+    let answer = ioctl(peer, CtlCode::PIPE_TRANSCEIVE, pipe, &bind(&SyntaxId::SRVSVC), 4096).await;
+    assert_eq!(answer.status(), Status::SUCCESS);
+    pipe
+}
+
+async fn try_write(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Status {
+    let request = WriteRequest { file_id, data, ..WriteRequest::default() };
+    peer.ask(Command::WRITE, |body| request.encode(body)).await.status()
+}
+
+#[tokio::test]
+async fn calls_of_one_write_are_answered_one_after_the_other() {
+    let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
+    let pipe = bound_pipe(&mut peer).await;
+    let calls: Vec<u8> = (1..=3).flat_map(wrong_call).collect();
+    write(&mut peer, pipe, 0, &calls).await;
+    for call in 1..=3 {
+        let answer = ioctl(&mut peer, CtlCode::PIPE_PEEK, pipe, &[], 16).await;
+        assert_eq!(PipePeek::decode(output(&answer)).unwrap().messages, 1);
+        let message = read(&mut peer, pipe, 0, 4096).await;
+        assert_eq!(Header::decode(&message).unwrap().call, call);
+    }
+    let answer = ioctl(&mut peer, CtlCode::PIPE_PEEK, pipe, &[], 16).await;
+    assert_eq!(PipePeek::decode(output(&answer)).unwrap().messages, 0);
+}
+
+#[tokio::test]
+async fn what_waits_in_a_pipe_is_bounded_charged_to_its_user_and_given_back() {
+    let server = server(Signing::Enabled);
+    let mut peer = Peer::sign_in(&server).await;
+    let pipe = bound_pipe(&mut peer).await;
+    let bytes = Arc::clone(&server.sessions.find(peer.session_id).unwrap().budgets.bytes);
+    let idle = bytes.used();
+    let calls: Vec<u8> = (0..1000).flat_map(wrong_call).collect();
+    let mut written = 0;
+    while try_write(&mut peer, pipe, &calls).await == Status::SUCCESS {
+        written += calls.len() as u64;
+        assert!(bytes.used() >= idle + written - 24, "{written} bytes written");
+        assert!(written < 1 << 20);
+    }
+    assert_eq!(try_write(&mut peer, pipe, &calls).await, Status::PIPE_BUSY);
+    // What is read makes room.
+    for _ in 0..1001 {
+        read(&mut peer, pipe, 0, 4096).await;
+    }
+    assert_eq!(try_write(&mut peer, pipe, &calls).await, Status::SUCCESS);
+    peer.close(pipe).await;
+    assert!(bytes.used() <= idle);
+}
+
+#[tokio::test]
+async fn a_pipe_of_a_user_who_holds_what_it_may_takes_nothing_and_goes_on_later() {
+    let server = server(Signing::Enabled);
+    let mut peer = Peer::sign_in(&server).await;
+    let pipe = bound_pipe(&mut peer).await;
+    let bytes = Arc::clone(&server.sessions.find(peer.session_id).unwrap().budgets.bytes);
+    let others = bytes.charge(bytes.limit() - bytes.used() - 16 * 1024).unwrap();
+    let calls: Vec<u8> = (0..1000).flat_map(wrong_call).collect();
+    assert_eq!(try_write(&mut peer, pipe, &calls).await, Status::INSUFFICIENT_RESOURCES);
+    drop(others);
+    assert_eq!(try_write(&mut peer, pipe, &wrong_call(1)).await, Status::SUCCESS);
+    let message = read(&mut peer, pipe, 0, 4096).await;
+    assert_eq!(Header::decode(&message).unwrap().call, 1);
 }
 
 #[tokio::test]

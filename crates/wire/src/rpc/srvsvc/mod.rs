@@ -99,8 +99,12 @@ pub struct Server {
 
 /// Who knows the shares.
 pub trait Srvsvc {
-    /// All shares that the client may see.
-    fn shares(&self) -> Vec<Share>;
+    /// Hands the shares that the client may see to `take`, from the one with number `from` on, until that wants no more. Gives how many
+    /// there are.
+    fn shares(&self, from: usize, take: &mut dyn FnMut(Share) -> bool) -> usize;
+
+    /// The share that has `name` in any case.
+    fn share(&self, name: &str) -> Option<Share>;
 
     /// The server.
     fn server(&self) -> Server;
@@ -108,9 +112,6 @@ pub trait Srvsvc {
     /// The time.
     fn now(&self) -> FileTime;
 
-    /// The share that has `name` in any case.
-    fn share(&self, name: &str) -> Option<Share> {
-        let name = name.to_lowercase();
-        self.shares().into_iter().find(|share| share.name.to_lowercase() == name)
-    }
+    /// True where so many bytes may be held for the conversation from now on, together with those that are held already.
+    fn may_hold(&self, bytes: usize) -> bool;
 }

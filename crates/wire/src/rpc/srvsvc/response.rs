@@ -19,7 +19,7 @@ const DAY_SECONDS: i64 = 86_400;
 pub fn answer(call: &Call<'_>, service: &dyn Srvsvc, syntax: Syntax, out: &mut Vec<u8>) {
     match call {
         Call::ShareEnum { level, preferred_bytes, resume } => {
-            encode_shares(&service.shares(), *level, *preferred_bytes, *resume, syntax, out);
+            encode_shares(service, *level, *preferred_bytes, *resume, syntax, out);
         }
         Call::ShareInfo { name, level } => {
             let share = name.decode().and_then(|name| service.share(&name));
@@ -30,10 +30,9 @@ pub fn answer(call: &Call<'_>, service: &dyn Srvsvc, syntax: Syntax, out: &mut V
     }
 }
 
-/// Appends NetrShareEnum's answer to `out`: as many of `shares` from `resume` on as `preferred_bytes` have room for,
-/// one at least.
+/// Appends NetrShareEnum's answer to `out`: as many shares from `resume` on as `preferred_bytes` have room for, one at least.
 pub fn encode_shares(
-    shares: &[Share],
+    service: &dyn Srvsvc,
     level: u32,
     preferred_bytes: u32,
     resume: Option<u32>,
@@ -42,10 +41,21 @@ pub fn encode_shares(
 ) {
     let mut ndr = NdrWriter::new(out, syntax);
     let known = matches!(level, 0 | 1 | 2 | 501 | 502);
-    let start = (resume.unwrap_or(0) as usize).min(shares.len());
-    let left = if known { &shares[start..] } else { &[] };
-    let told = &left[..fitting(left, (preferred_bytes as usize).min(ENTRIES_BYTES_MAX))];
-    let more = told.len() < left.len();
+    let start = resume.unwrap_or(0) as usize;
+    let mut told = Vec::new();
+    let mut room = Room((preferred_bytes as usize).min(ENTRIES_BYTES_MAX));
+    let left = match known {
+        true => service.shares(start, &mut |share| {
+            let fits = room.take(&share) || told.is_empty();
+            if fits {
+                told.push(share);
+            }
+            fits
+        }),
+        false => 0,
+    }
+    .saturating_sub(start);
+    let more = told.len() < left;
     ndr.u32(level);
     union_tag(&mut ndr, level);
     ndr.pointer(true);
@@ -56,7 +66,7 @@ pub fn encode_shares(
         told.iter().for_each(|share| write_share(&mut ndr, share, level));
         told.iter().for_each(|share| write_share_strings(&mut ndr, share, level));
     }
-    ndr.u32(left.len() as u32);
+    ndr.u32(left as u32);
     ndr.pointer(resume.is_some());
     if resume.is_some() {
         ndr.u32(if more { (start + told.len()) as u32 } else { 0 });
@@ -69,16 +79,19 @@ pub fn encode_shares(
     ndr.u32(status.0);
 }
 
-/// How many of `shares` have room in `limit_bytes`, one at least.
-fn fitting(shares: &[Share], limit_bytes: usize) -> usize {
-    // Room for the pointers, counts and numbers of the longest level in NDR64.
-    const FIXED_BYTES: usize = 192;
-    let mut used = 0;
-    let fits = |share: &&Share| {
-        used += FIXED_BYTES + 2 * (share.name.len() + share.comment.len() + share.path.len());
-        used <= limit_bytes
-    };
-    shares.iter().take_while(fits).count().max(shares.len().min(1))
+/// Bytes left for shares.
+struct Room(usize);
+
+impl Room {
+    /// True where `share` has room, too.
+    fn take(&mut self, share: &Share) -> bool {
+        // Room for the pointers, counts and numbers of the longest level in NDR64.
+        const FIXED_BYTES: usize = 192;
+        let wanted = FIXED_BYTES + 2 * (share.name.len() + share.comment.len() + share.path.len());
+        let left = self.0.checked_sub(wanted);
+        self.0 = left.unwrap_or(0);
+        left.is_some()
+    }
 }
 
 /// Appends NetrShareGetInfo's answer to `out`.
