@@ -12,7 +12,7 @@ use wire::ids::{Command, MessageId, SessionId, TreeId};
 use wire::status::Status;
 
 use crate::Shared;
-use crate::caching::{Actor, LeaseId, Notice, NoticeKind, Operation};
+use crate::caching::{Actor, Holder, LeaseId, Notice, NoticeKind, Notices, Operation};
 use crate::context::Context;
 use crate::durable::Farewell;
 use crate::files::FileEntry;
@@ -73,7 +73,7 @@ pub(crate) async fn make_way(
 ) -> Result<(), Refusal> {
     loop {
         let (wait, notices) = file.contend(stream, actor, operation);
-        send(context.server(), file, notices);
+        send_for(context, file, notices);
         match wait {
             Some(wait) => drop(wait.end_for(context).await?),
             None => return Ok(()),
@@ -87,19 +87,22 @@ pub(crate) async fn before_change_of_name(context: &Context) -> Result<(), Refus
     make_way(context, &file.file, &file.stream_name(), file.actor, Operation::ChangeOfName).await
 }
 
-/// A range of a file is locked: nobody may read it from memory any more (MS-FSA 2.1.5.8).
-pub(crate) fn range_locked(server: &Arc<Shared>, file: &FileOpen) {
-    if file.file.is_cached() {
-        let (_, notices) = file.file.contend(&file.stream_name(), file.actor, Operation::Change);
-        send(server, &file.file, notices);
+/// A range of a file is locked: nobody may read it from memory any more (MS-FSA 2.1.5.8). As much work as so many bytes.
+pub(crate) fn range_locked(server: &Arc<Shared>, file: &FileOpen) -> u64 {
+    if !file.file.is_cached() {
+        return 0;
     }
+    let (_, notices) = file.file.contend(&file.stream_name(), file.actor, Operation::Change);
+    let cost = notices.cost();
+    send(server, &file.file, notices);
+    cost
 }
 
 /// The data of a file has changed: what others have read of it is no longer true. Told before the change is answered, so that nobody
-/// who read the old data keeps it.
-pub(crate) fn data_changed(server: &Arc<Shared>, file: &FileOpen) {
+/// who read the old data keeps it. As much work as so many bytes.
+pub(crate) fn data_changed(server: &Arc<Shared>, file: &FileOpen) -> u64 {
     file.has_written.store(true, Ordering::Relaxed);
-    range_locked(server, file);
+    range_locked(server, file)
 }
 
 /// A directory's entry came, went or changed: who caches the directory's listing is told. `by` is the lease on the directory that the
@@ -126,9 +129,15 @@ pub(crate) fn entry_of_changed(server: &Arc<Shared>, directory: Identity, by: Op
     }
 }
 
+/// Sends notices of one file that a request makes, which takes the longer for it.
+pub(crate) fn send_for(context: &Context, file: &Arc<FileEntry>, notices: Notices) {
+    context.in_flight.note_done_here(notices.cost());
+    send(context.server(), file, notices);
+}
+
 /// Sends notices of one file.
-pub(crate) fn send(server: &Arc<Shared>, file: &Arc<FileEntry>, notices: Vec<Notice>) {
-    for notice in notices {
+pub(crate) fn send(server: &Arc<Shared>, file: &Arc<FileEntry>, notices: Notices) {
+    for notice in notices.told {
         send_one(server, Pending { file: Arc::clone(file), notice: Arc::new(notice) });
     }
 }
@@ -147,6 +156,15 @@ impl Pending {
             NoticeKind::Oplock { .. } => false,
             NoticeKind::Lease { .. } => true,
         }
+    }
+
+    /// Whose caching breaks.
+    fn holders(&self) -> impl Iterator<Item = Holder> {
+        let of_lease = match self.notice.kind {
+            NoticeKind::Oplock { .. } => None,
+            NoticeKind::Lease { id, .. } => Some(self.file.holders_of(id)),
+        };
+        self.notice.holder.clone().into_iter().chain(of_lease.into_iter().flatten())
     }
 
     /// True where the client has to answer and has not.
@@ -169,10 +187,10 @@ impl Pending {
 /// Leaves a notice at the first connection that takes it.
 fn send_one(server: &Arc<Shared>, pending: Pending) {
     let notice = &pending.notice;
-    let mut sessions = notice.holders.iter().filter_map(|holder| holder.line.session());
+    let mut sessions = pending.holders().filter_map(|holder| holder.line.session());
     let taken = sessions.any(|session| deliver(server, &pending, &session));
     if !taken && notice.kind.must_acknowledge() {
-        undeliverable(server, &pending.file, notice);
+        undeliverable(server, &pending);
     }
 }
 
@@ -189,8 +207,9 @@ fn deliver(server: &Shared, pending: &Pending, session: &Session) -> bool {
 
 /// No connection leads to the client (3.3.4.6, 3.3.4.7): what it keeps without handle caching it cannot get back, so that its opens are
 /// closed. Resilient and persistent ones stay, and the client has until the limit to come back.
-fn undeliverable(server: &Arc<Shared>, file: &FileEntry, notice: &Notice) {
-    for holder in &notice.holders {
+fn undeliverable(server: &Arc<Shared>, pending: &Pending) {
+    let (file, notice) = (&pending.file, &pending.notice);
+    for holder in pending.holders() {
         match server.close_disconnected(holder.open) {
             Farewell::Stays if notice.kind.keeps_handles() => file.settle(holder.open),
             Farewell::Closing | Farewell::Stays => {}

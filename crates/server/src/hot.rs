@@ -192,7 +192,7 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
     if through {
         file.node.sync().ok()?;
     }
-    breaks::data_changed(&connection.server, file);
+    connection.turn.spend(breaks::data_changed(&connection.server, file) as usize);
     let credits = take_credits(connection, header)?;
     queue_write_response(connection, &channel, header, request.data.len(), Protect { credits, shield })?;
     file.position.store(end, Ordering::Relaxed);

@@ -260,7 +260,7 @@ impl Asked {
         if outcome.is_ok()
             && let Ok(file) = self.open.file()
         {
-            breaks::data_changed(&connection.server, file);
+            connection.turn.spend(breaks::data_changed(&connection.server, file) as usize);
             file.position.store(self.offset + self.count as u64, Ordering::Relaxed);
             notify::wrote(&connection.server, &self.open);
         }

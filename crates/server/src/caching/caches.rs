@@ -10,6 +10,7 @@ use wire::status::Status;
 use crate::open::OpenId;
 
 use super::grant::{Form, Grant};
+use super::grants::Grants;
 use super::{
     ALL, Actor, Granted, HANDLE, Held, Holder, LeaseId, NONE, Notice, NoticeKind, Operation, READ, READ_HANDLE,
     READ_WRITE, Surroundings, WRITE, Wanted,
@@ -18,7 +19,7 @@ use super::{
 /// All oplocks and leases of one file and its streams.
 #[derive(Default)]
 pub(crate) struct Caches {
-    grants: Vec<Grant>,
+    grants: Grants,
 }
 
 impl Caches {
@@ -36,21 +37,43 @@ impl Caches {
         now: Instant,
         notices: &mut Vec<Notice>,
     ) -> Option<Instant> {
+        self.contend_where(Some(stream), actor, operation, now, notices)
+    }
+
+    /// The same on all streams.
+    pub(crate) fn contend_everywhere(
+        &mut self,
+        actor: Actor,
+        operation: Operation,
+        now: Instant,
+        notices: &mut Vec<Notice>,
+    ) -> Option<Instant> {
+        self.contend_where(None, actor, operation, now, notices)
+    }
+
+    fn contend_where(
+        &mut self,
+        stream: Option<&str>,
+        actor: Actor,
+        operation: Operation,
+        now: Instant,
+        notices: &mut Vec<Notice>,
+    ) -> Option<Instant> {
         let mut wait = None;
-        for grant in self.grants.iter_mut().filter(|grant| grant.stream == stream) {
-            if grant.contend(actor, operation, now, notices) {
-                wait = wait.max(grant.breaking.map(|breaking| breaking.until));
-            }
+        for slot in self.grants.exposing(stream, operation.takes()) {
+            let until = self.grants.change(slot, |grant| {
+                let waits = grant.contend(actor, operation, now, notices);
+                grant.breaking.filter(|_| waits).map(|breaking| breaking.until)
+            });
+            wait = wait.max(until.flatten());
         }
-        self.forget_spent();
         wait
     }
 
     /// True where a batch oplock of another open is held or being broken.
     pub(crate) fn has_batch_of_others(&self, stream: &str, actor: Actor) -> bool {
-        self.grants.iter().any(|grant| {
-            grant.stream == stream && grant.form == Form::Oplock(OplockLevel::BATCH) && !grant.belongs_to(actor)
-        })
+        let is_batch = |grant: &Grant| grant.form == Form::Oplock(OplockLevel::BATCH);
+        self.grants.has_exposing(stream, WRITE, |grant| is_batch(grant) && !grant.belongs_to(actor))
     }
 
     /// Grants what can be granted of `wanted` to an open that has just been made.
@@ -73,11 +96,11 @@ impl Caches {
             OplockLevel::EXCLUSIVE if exclusive => (level, READ_WRITE),
             _ => (OplockLevel::II, READ),
         };
-        if !exclusive && !self.may_share(stream, around, None, |grant| grant.held.intersects(HANDLE)) {
+        let keeps_handles = || self.grants.has_exposing(stream, HANDLE, |grant| grant.held.intersects(HANDLE));
+        if !exclusive && (!self.may_share(stream, around, None) || keeps_handles()) {
             return Granted::Nothing;
         }
-        let form = Form::Oplock(level);
-        self.add(Grant { stream: stream.to_owned(), form, held, breaking: None, holders: vec![holder] });
+        self.grants.add(Grant::of_oplock(stream, level, held, holder));
         Granted::Oplock(level)
     }
 
@@ -91,9 +114,10 @@ impl Caches {
         asked: &Lease,
         around: Surroundings,
     ) -> Granted {
-        let known = self.grants.iter().position(|grant| grant.lease_id() == Some(id));
-        let held = known.map_or(NONE, |position| self.grants[position].held);
-        let breaking = known.is_some_and(|position| self.grants[position].breaking.is_some());
+        let slot = self.grants.of_lease(id);
+        let known = slot.and_then(|slot| self.grants.get(slot));
+        let held = known.map_or(NONE, |grant| grant.held);
+        let breaking = known.is_some_and(|grant| grant.breaking.is_some());
         let reduced = [asked.lease_state, asked.lease_state.without(WRITE), asked.lease_state & READ];
         // What is to grow grows as far as it was asked to, or not at all.
         let tried = if held.is_empty() { &reduced[..] } else { &reduced[..1] };
@@ -101,63 +125,49 @@ impl Caches {
             !breaking && state.contains(held) && *state != held && self.may_lease(stream, *state, id, around)
         };
         let granted = tried.iter().copied().find(grantable);
-        let position = known.unwrap_or_else(|| {
-            self.add(Grant::of_lease(stream, id, asked));
-            self.grants.len() - 1
-        });
-        let grant = &mut self.grants[position];
-        grant.holders.push(holder);
-        if let Some(state) = granted {
-            grant.held = state;
-            grant.advance_epoch();
-        }
-        Granted::Lease(grant.answer(id))
-    }
-
-    fn add(&mut self, grant: Grant) {
-        if self.grants.is_empty() {
-            // Most files have one: a vector that grows by itself begins with room for four.
-            self.grants.reserve_exact(1);
-        }
-        self.grants.push(grant);
+        let Some(slot) = slot else {
+            let mut grant = Grant::of_lease(stream, id, asked, holder);
+            let answer = grant.granted(id, granted);
+            self.grants.add(grant);
+            return Granted::Lease(answer);
+        };
+        self.grants.join(slot, holder);
+        let answer = self.grants.change(slot, |grant| grant.granted(id, granted));
+        answer.map_or(Granted::Nothing, Granted::Lease)
     }
 
     fn may_lease(&self, stream: &str, state: LeaseState, id: LeaseId, around: Surroundings) -> bool {
         match state {
             ALL | READ_WRITE => !around.other_opens,
-            READ_HANDLE => self.may_share(stream, around, Some(id), Grant::is_level_two),
-            READ => self.may_share(stream, around, Some(id), |_| false),
+            READ_HANDLE => self.may_share(stream, around, Some(id)) && !self.grants.has_level_two(stream),
+            READ => self.may_share(stream, around, Some(id)),
             // The other combinations have no meaning.
             _ => false,
         }
     }
 
-    /// True where read caching can be shared: no locks, nobody who caches writes, and no other grant that `excludes` it.
-    fn may_share(
-        &self,
-        stream: &str,
-        around: Surroundings,
-        id: Option<LeaseId>,
-        excludes: impl Fn(&Grant) -> bool,
-    ) -> bool {
-        let mut others =
-            self.grants.iter().filter(|grant| grant.stream == stream && (id.is_none() || grant.lease_id() != id));
-        !around.has_locks && !others.any(|grant| grant.held.intersects(WRITE) || excludes(grant))
+    /// True where read caching can be shared: no locks, and nobody else who caches writes.
+    fn may_share(&self, stream: &str, around: Surroundings, id: Option<LeaseId>) -> bool {
+        let is_other = |grant: &Grant| id.is_none() || grant.lease_id() != id;
+        let caches_writes = |grant: &Grant| is_other(grant) && grant.held.intersects(WRITE);
+        !around.has_locks && !self.grants.has_exposing(stream, WRITE, caches_writes)
     }
 
     /// An open acknowledges the break of its oplock (MS-SMB2 3.3.5.22.1): gives the level that is left.
     pub(crate) fn acknowledge_oplock(&mut self, open: OpenId, level: OplockLevel) -> Result<OplockLevel, Status> {
-        let own = |grant: &&mut Grant| grant.lease_id().is_none() && grant.is_held_by(open);
+        let own = self.grants.of_open(open).and_then(|slot| Some((slot, self.grants.get(slot)?)));
         // Level II is broken without being asked: who acknowledges that has none left.
-        let grant = self.grants.iter_mut().find(own).ok_or(Status::INVALID_OPLOCK_PROTOCOL)?;
-        let breaking = grant.breaking.take().ok_or(Status::INVALID_DEVICE_STATE)?;
+        let own = own.filter(|(_, grant)| grant.lease_id().is_none());
+        let (slot, grant) = own.ok_or(Status::INVALID_OPLOCK_PROTOCOL)?;
+        let breaking = grant.breaking.ok_or(Status::INVALID_DEVICE_STATE)?;
         let was_batch = grant.form == Form::Oplock(OplockLevel::BATCH);
-        (grant.form, grant.held) = match level {
-            OplockLevel::II if breaking.told == READ => (Form::Oplock(OplockLevel::II), READ),
-            _ => (Form::Oplock(OplockLevel::NONE), NONE),
+        let (left, held) = match level {
+            OplockLevel::II if breaking.told == READ => (OplockLevel::II, READ),
+            _ => (OplockLevel::NONE, NONE),
         };
-        let left = if grant.held == READ { OplockLevel::II } else { OplockLevel::NONE };
-        self.forget_spent();
+        self.grants.change(slot, |grant| {
+            (grant.form, grant.held, grant.breaking) = (Form::Oplock(left), held, None);
+        });
         match level {
             OplockLevel::LEASE => Err(Status::INVALID_PARAMETER),
             OplockLevel::II | OplockLevel::NONE => Ok(left),
@@ -174,88 +184,81 @@ impl Caches {
         now: Instant,
         notices: &mut Vec<Notice>,
     ) -> Result<LeaseState, Status> {
-        let own = |grant: &&mut Grant| grant.lease_id() == Some(id);
-        let grant = self.grants.iter_mut().find(own).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
-        let breaking = grant.breaking.ok_or(Status::UNSUCCESSFUL)?;
-        if !breaking.told.contains(state) {
-            return Err(Status::REQUEST_NOT_ACCEPTED);
-        }
-        grant.breaking = None;
-        grant.held = state;
-        if !breaking.left.contains(state) {
-            grant.go_on_breaking(breaking, now, notices);
-        }
-        Ok(state)
+        let slot = self.grants.of_lease(id).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        let acknowledged = self.grants.change(slot, |grant| {
+            let breaking = grant.breaking.ok_or(Status::UNSUCCESSFUL)?;
+            if !breaking.told.contains(state) {
+                return Err(Status::REQUEST_NOT_ACCEPTED);
+            }
+            grant.breaking = None;
+            grant.held = state;
+            if !breaking.left.contains(state) {
+                grant.go_on_breaking(breaking, now, notices);
+            }
+            Ok(state)
+        });
+        acknowledged.unwrap_or(Err(Status::OBJECT_NAME_NOT_FOUND))
     }
 
-    /// The opens under a lease.
-    pub(crate) fn holders_of(&self, id: LeaseId) -> Vec<Holder> {
-        let of_lease = self.grants.iter().filter(|grant| grant.lease_id() == Some(id));
-        of_lease.flat_map(|grant| grant.holders.iter().cloned()).collect()
+    /// The opens under a lease whose ids are above `after`, the lowest first.
+    pub(crate) fn holders_of(&self, id: LeaseId, after: OpenId) -> impl Iterator<Item = Holder> {
+        self.lease(id).into_iter().flat_map(move |grant| grant.holders.after(after))
     }
 
     /// True where the break of a lease is not over.
     pub(crate) fn is_breaking(&self, id: LeaseId) -> bool {
-        self.grants.iter().any(|grant| grant.lease_id() == Some(id) && grant.breaking.is_some())
+        self.lease(id).is_some_and(|grant| grant.breaking.is_some())
     }
 
     /// True where the client has not answered a notice.
     pub(crate) fn awaits_answer(&self, notice: &NoticeKind) -> bool {
-        self.grants.iter().filter_map(|grant| Some((grant, grant.breaking?))).any(|(grant, breaking)| match *notice {
-            NoticeKind::Oplock { open, .. } => grant.lease_id().is_none() && grant.is_held_by(open),
-            NoticeKind::Lease { id, left, .. } => grant.lease_id() == Some(id) && breaking.told == left,
-        })
+        match *notice {
+            NoticeKind::Oplock { open, .. } => {
+                self.of_open(open).is_some_and(|grant| grant.lease_id().is_none() && grant.breaking.is_some())
+            }
+            NoticeKind::Lease { id, left, .. } => {
+                self.lease(id).and_then(|grant| grant.breaking).is_some_and(|breaking| breaking.told == left)
+            }
+        }
     }
 
     /// Takes an open out. True where that may let others go on.
     pub(crate) fn leave(&mut self, open: OpenId) -> bool {
-        let Some(position) = self.grants.iter().position(|grant| grant.is_held_by(open)) else { return false };
-        let grant = &mut self.grants[position];
-        grant.holders.retain(|holder| holder.open != open);
-        if grant.holders.is_empty() {
-            self.grants.swap_remove(position);
-        }
-        true
+        self.grants.leave(open)
     }
 
     /// Ends the breaks that were not acknowledged in time (MS-SMB2 3.3.6.1, 3.3.6.5): nothing may be cached any more. True where there
     /// were any.
     pub(crate) fn expire(&mut self, now: Instant) -> bool {
-        let mut expired = false;
-        for grant in &mut self.grants {
-            if grant.breaking.is_some_and(|breaking| breaking.until <= now) {
-                grant.give_up();
-                expired = true;
-            }
+        let overdue = self.grants.overdue(now);
+        for slot in &overdue {
+            self.grants.change(*slot, Grant::give_up);
         }
-        self.forget_spent();
-        expired
+        !overdue.is_empty()
     }
 
     /// Takes the break of what an open has as acknowledged.
     pub(crate) fn settle(&mut self, open: OpenId) {
-        for grant in self.grants.iter_mut().filter(|grant| grant.is_held_by(open)) {
+        self.change_of(open, |grant| {
             if let Some(breaking) = grant.breaking.take() {
                 grant.held = breaking.left;
             }
-        }
-        self.forget_spent();
+        });
     }
 
     /// Takes all caching away from an open whose client cannot be told (MS-SMB2 3.3.4.6, 3.3.4.7).
     pub(crate) fn give_up(&mut self, open: OpenId) {
-        self.grants.iter_mut().filter(|grant| grant.is_held_by(open)).for_each(Grant::give_up);
-        self.forget_spent();
+        self.change_of(open, Grant::give_up);
     }
 
     /// True where an open of the stream has an oplock.
     pub(crate) fn has_oplock(&self, stream: &str) -> bool {
-        self.grants.iter().any(|grant| grant.stream == stream && grant.lease_id().is_none())
+        self.grants.has_oplock(stream)
     }
 
     /// What an open holds.
     pub(crate) fn held_by(&self, open: OpenId) -> Held {
-        match self.grants.iter().find(|grant| grant.is_held_by(open)) {
+        match self.of_open(open) {
             Some(grant) => Held {
                 state: grant.held,
                 is_batch: grant.form == Form::Oplock(OplockLevel::BATCH),
@@ -268,7 +271,7 @@ impl Caches {
 
     /// What the response to an open that comes back says of its caching.
     pub(crate) fn granted_to(&self, open: OpenId) -> Granted {
-        match self.grants.iter().find(|grant| grant.is_held_by(open)) {
+        match self.of_open(open) {
             Some(grant) => match grant.form {
                 Form::Oplock(level) => Granted::Oplock(level),
                 Form::Lease { id, .. } => Granted::Lease(grant.answer(id)),
@@ -279,18 +282,30 @@ impl Caches {
 
     /// True where the lease has opens here.
     pub(crate) fn has_lease(&self, id: LeaseId) -> bool {
-        self.grants.iter().any(|grant| grant.lease_id() == Some(id))
+        self.lease(id).is_some()
     }
 
     /// Gives what is cached of a stream its new name.
     pub(crate) fn stream_renamed(&mut self, from: &str, to: &str) {
-        for grant in self.grants.iter_mut().filter(|grant| grant.stream == from) {
-            to.clone_into(&mut grant.stream);
-        }
+        self.grants.stream_renamed(from, to);
     }
 
-    /// Oplocks that hold nothing are gone; leases stay while they have opens.
-    fn forget_spent(&mut self) {
-        self.grants.retain(|grant| grant.lease_id().is_some() || !grant.held.is_empty());
+    /// How many grants were looked at one by one since this was asked last.
+    pub(crate) fn take_looks(&self) -> usize {
+        self.grants.take_looks()
+    }
+
+    fn of_open(&self, open: OpenId) -> Option<&Grant> {
+        self.grants.of_open(open).and_then(|slot| self.grants.get(slot))
+    }
+
+    fn lease(&self, id: LeaseId) -> Option<&Grant> {
+        self.grants.of_lease(id).and_then(|slot| self.grants.get(slot))
+    }
+
+    fn change_of(&mut self, open: OpenId, change: impl FnOnce(&mut Grant)) {
+        if let Some(slot) = self.grants.of_open(open) {
+            self.grants.change(slot, change);
+        }
     }
 }

@@ -8,6 +8,7 @@ use wire::ids::Guid;
 
 use crate::open::OpenId;
 
+use super::holders::Holders;
 use super::{ACKNOWLEDGE_WITHIN, Actor, HANDLE, Holder, LeaseId, NONE, Notice, NoticeKind, READ, READ_WRITE, WRITE};
 
 /// What is done to a file, as far as caching goes (the operations of MS-FSA 2.1.4.12).
@@ -28,7 +29,8 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    fn takes(self) -> LeaseState {
+    /// Of what others hold: who holds nothing of that is not in conflict.
+    pub(super) fn takes(self) -> LeaseState {
         match self {
             Operation::Open => WRITE,
             Operation::Overwrite | Operation::Change | Operation::ChangeOfEntry => READ_WRITE,
@@ -52,7 +54,7 @@ pub(super) struct Grant {
     pub(super) form: Form,
     pub(super) held: LeaseState,
     pub(super) breaking: Option<Breaking>,
-    pub(super) holders: Vec<Holder>,
+    pub(super) holders: Holders,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +76,39 @@ pub(super) struct Breaking {
 }
 
 impl Grant {
-    pub(super) fn of_lease(stream: &str, id: LeaseId, asked: &Lease) -> Self {
+    pub(super) fn of_oplock(stream: &str, level: OplockLevel, held: LeaseState, holder: Holder) -> Self {
+        let form = Form::Oplock(level);
+        Grant { stream: stream.to_owned(), form, held, breaking: None, holders: Holders::of(holder) }
+    }
+
+    /// A lease that holds nothing yet.
+    pub(super) fn of_lease(stream: &str, id: LeaseId, asked: &Lease, holder: Holder) -> Self {
         let form = Form::Lease { id, v2: asked.v2.map(|v2| parent_only(v2, asked.flags)) };
-        Grant { stream: stream.to_owned(), form, held: NONE, breaking: None, holders: Vec::with_capacity(1) }
+        Grant { stream: stream.to_owned(), form, held: NONE, breaking: None, holders: Holders::of(holder) }
+    }
+
+    /// An open got the lease: with it holds `state`, where that is more. Gives what the client is answered.
+    pub(super) fn granted(&mut self, id: LeaseId, state: Option<LeaseState>) -> Lease {
+        if let Some(state) = state {
+            self.held = state;
+            self.advance_epoch();
+        }
+        self.answer(id)
+    }
+
+    /// An oplock that holds nothing is gone. A lease stays while it has opens.
+    pub(super) fn is_spent(&self) -> bool {
+        self.holders.is_empty() || self.lease_id().is_none() && self.held.is_empty()
+    }
+
+    /// What operations may change about it, or have to wait for: one that takes nothing of this need not look at it.
+    pub(super) fn exposed(&self) -> LeaseState {
+        match (self.form, self.breaking) {
+            (Form::Lease { .. }, Some(breaking)) if breaking.from.contains(WRITE) => breaking.from | self.held,
+            // Nobody waits for reads, and what is to go already cannot be taken.
+            (Form::Lease { .. }, Some(breaking)) if breaking.left.is_empty() => self.held & HANDLE,
+            (Form::Lease { .. } | Form::Oplock(_), _) => self.held,
+        }
     }
 
     pub(super) fn lease_id(&self) -> Option<LeaseId> {
@@ -87,7 +119,7 @@ impl Grant {
     }
 
     pub(super) fn is_held_by(&self, open: OpenId) -> bool {
-        self.holders.iter().any(|holder| holder.open == open)
+        self.holders.contains(open)
     }
 
     pub(super) fn belongs_to(&self, actor: Actor) -> bool {
@@ -185,7 +217,11 @@ impl Grant {
                 NoticeKind::Lease { id, epoch, held: self.held, left, must_acknowledge }
             }
         };
-        notices.push(Notice { kind, holders: self.holders.clone() });
+        let holder = match self.form {
+            Form::Oplock(_) => self.holders.first().cloned(),
+            Form::Lease { .. } => None,
+        };
+        notices.push(Notice { kind, holder });
         if must_acknowledge {
             self.breaking = Some(Breaking { from: self.held, told: left, left, until: now + ACKNOWLEDGE_WITHIN });
         } else {
@@ -233,4 +269,64 @@ impl Grant {
 fn parent_only(v2: LeaseV2, flags: LeaseFlags) -> LeaseV2 {
     let set = flags.contains(LeaseFlags::PARENT_LEASE_KEY_SET);
     LeaseV2 { parent_lease_key: if set { v2.parent_lease_key } else { Guid::default() }, ..v2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ALL, READ_HANDLE};
+    use super::*;
+    use crate::line::Line;
+
+    const OPERATIONS: [Operation; 6] = [
+        Operation::Open,
+        Operation::Overwrite,
+        Operation::OpenAgainstShareMode,
+        Operation::Change,
+        Operation::ChangeOfName,
+        Operation::ChangeOfEntry,
+    ];
+    const STATES: [LeaseState; 5] = [NONE, READ, READ_WRITE, READ_HANDLE, ALL];
+
+    fn grant(form: Form, held: LeaseState, breaking: Option<Breaking>) -> Grant {
+        let holder = Holder { open: OpenId(1), line: Line::down() };
+        Grant { stream: String::new(), form, held, breaking, holders: Holders::of(holder) }
+    }
+
+    /// Every grant there can be: what breaks was held, and what is left of it is no more than was told.
+    fn all() -> Vec<Grant> {
+        let now = Instant::now();
+        let lease = Form::Lease { id: LeaseId { client: Guid([1; 16]), key: Guid([1; 16]) }, v2: None };
+        let oplocks = [(OplockLevel::II, READ), (OplockLevel::EXCLUSIVE, READ_WRITE), (OplockLevel::BATCH, ALL)];
+        let breaking = |from, told, left| Some(Breaking { from, told, left, until: now });
+        let mut grants: Vec<_> =
+            oplocks.into_iter().map(|(level, held)| grant(Form::Oplock(level), held, None)).collect();
+        for (level, held) in &oplocks[1..] {
+            grants.extend([NONE, READ].map(|left| grant(Form::Oplock(*level), *held, breaking(*held, left, left))));
+        }
+        grants.extend(STATES.map(|held| grant(lease, held, None)));
+        for from in STATES {
+            for held in STATES.into_iter().filter(|held| from.contains(*held) && *held != NONE) {
+                for told in STATES.into_iter().filter(|told| held.contains(*told) && *told != held) {
+                    for left in STATES.into_iter().filter(|left| told.contains(*left)) {
+                        grants.push(grant(lease, held, breaking(from, told, left)));
+                    }
+                }
+            }
+        }
+        grants
+    }
+
+    #[test]
+    fn what_takes_nothing_that_is_exposed_changes_nothing() {
+        let seen = |grant: &Grant| format!("{:?} {:?} {:?}", grant.form, grant.held, grant.breaking);
+        for operation in OPERATIONS {
+            let actor = Actor { open: OpenId(2), lease: None };
+            for mut grant in all().into_iter().filter(|grant| !grant.exposed().intersects(operation.takes())) {
+                let (before, mut notices) = (seen(&grant), Vec::new());
+                assert!(!grant.contend(actor, operation, Instant::now(), &mut notices), "{operation:?} {before}");
+                assert!(notices.is_empty(), "{operation:?} {before}");
+                assert_eq!(seen(&grant), before, "{operation:?}");
+            }
+        }
+    }
 }

@@ -4,10 +4,15 @@
 //!
 //! An oplock is a lease that belongs to one open: level II caches reads, exclusive reads and writes, batch handles too.
 //!
-//! Here are the words that the rest of the server has for it; `grant.rs` is what breaks what, `caches.rs` who has what.
+//! Here are the words that the rest of the server has for it; `grant.rs` is what breaks what, `caches.rs` who has what, and `grants.rs`
+//! how it is found.
 
 mod caches;
+#[cfg(test)]
+mod crowd_tests;
 mod grant;
+mod grants;
+mod holders;
 #[cfg(test)]
 mod misuse_tests;
 #[cfg(test)]
@@ -22,12 +27,16 @@ use wire::ids::Guid;
 
 use crate::line::Line;
 use crate::open::OpenId;
+use crate::turns::REQUEST_COST;
 
 pub(crate) use self::caches::Caches;
 pub(crate) use self::grant::Operation;
 
 /// How long a client may take to acknowledge a break: what Windows gives it (MS-SMB2 notes 246 and 247).
 pub(crate) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_secs(35);
+
+/// What a look at an open, oplock or lease costs, in bytes.
+pub(crate) const LOOK_COST: usize = 64;
 
 const NONE: LeaseState = LeaseState::NONE;
 const READ: LeaseState = LeaseState::READ_CACHING;
@@ -38,7 +47,7 @@ const READ_HANDLE: LeaseState = READ.union(HANDLE);
 const ALL: LeaseState = READ_WRITE.union(HANDLE);
 
 /// Names a lease: keys are the client's own choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LeaseId {
     pub(crate) client: Guid,
     pub(crate) key: Guid,
@@ -119,12 +128,27 @@ impl Held {
     }
 }
 
+/// What an operation has its caller tell clients.
+#[derive(Default)]
+pub(crate) struct Notices {
+    pub(crate) told: Vec<Notice>,
+    /// How many opens, oplocks and leases were looked at for it.
+    pub(crate) looks: usize,
+}
+
+impl Notices {
+    /// How much work it was, and will be: as long as so many bytes take.
+    pub(crate) fn cost(&self) -> u64 {
+        (self.looks * LOOK_COST + self.told.len() * REQUEST_COST) as u64
+    }
+}
+
 /// A message to a client, to be sent when the file is no longer locked.
 #[derive(Clone)]
 pub(crate) struct Notice {
     pub(crate) kind: NoticeKind,
-    /// Whose caching breaks.
-    pub(crate) holders: Vec<Holder>,
+    /// Whose oplock breaks. A lease is of many, who are looked up as they are needed.
+    pub(crate) holder: Option<Holder>,
 }
 
 /// What a notice says.

@@ -44,7 +44,7 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
     if first.flags.contains(LockFlags::UNLOCK) {
         stream.unlock_all(request.locks).await?;
     } else {
-        breaks::range_locked(context.server(), file);
+        context.in_flight.note_done_here(breaks::range_locked(context.server(), file));
         stream.lock_all(context, request.locks).await?;
         stream.come_behind_changes(context, request.locks).await?;
     }

@@ -4,7 +4,7 @@ use wire::command::oplock_break::{LeaseBreak, OplockBreak, OplockBreakRequest, O
 use wire::status::Status;
 
 use crate::breaks;
-use crate::caching::LeaseId;
+use crate::caching::{LOOK_COST, LeaseId};
 use crate::context::{Context, Outcome, Reply};
 use crate::open::{Open, OpenId};
 use crate::proof::Sealing;
@@ -34,16 +34,18 @@ fn acknowledge_lease(context: &Context, request: LeaseBreak) -> Result<LeaseBrea
     let id = LeaseId { client: session.client, key: request.lease_key };
     let file = context.server().files.of_lease(id).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let user = session.user.load();
-    let own = file.holders_of(id).into_iter().find(|holder| match holder.line.session() {
+    let mut looks = 0;
+    let own = file.holders_of(id).inspect(|_| looks += 1).find(|holder| match holder.line.session() {
         Some(held) => held.client == session.client && held.user.load().is_same(&user),
         None => context.server().durables.waits_for(holder.open, &user),
     });
+    context.in_flight.note_done_here((looks * LOOK_COST) as u64);
     let own = own.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     if let Some(open) = own.line.session().and_then(|held| held.open(own.open)) {
         check_sealing(context, &open)?;
     }
     let (answer, notices) = file.acknowledge_lease(id, request.lease_state);
-    breaks::send(context.server(), &file, notices);
+    breaks::send_for(context, &file, notices);
     Ok(LeaseBreak { lease_state: answer?, ..request })
 }
 

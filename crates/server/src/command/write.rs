@@ -84,7 +84,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
             Ok(end)
         })
         .await??;
-    breaks::data_changed(context.server(), file);
+    context.in_flight.note_done_here(breaks::data_changed(context.server(), file));
     file.position.store(end, Ordering::Relaxed);
     notify::wrote(context.server(), open);
     Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()))

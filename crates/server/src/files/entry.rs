@@ -12,12 +12,15 @@ use wire::status::Status;
 use super::state::FileState;
 use super::under_way::UnderWay;
 use super::{Link, now};
-use crate::access;
+use crate::access::Modes;
 use crate::breaks::Wait;
 use crate::budget::Budget;
-use crate::caching::{Actor, Granted, Held, Holder, LeaseId, Notice, NoticeKind, Operation};
+use crate::caching::{Actor, Granted, Held, Holder, LeaseId, NoticeKind, Notices, Operation};
 use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
 use crate::open::{Open, OpenId};
+
+/// Opens of a lease that are looked up together: most leases have no more.
+const HOLDERS_AT_ONCE: usize = 16;
 
 /// One file and its streams.
 pub(crate) struct FileEntry {
@@ -94,7 +97,7 @@ impl FileEntry {
     pub(crate) fn renamed(&self, store: &Arc<dyn Store>, from: &SharePath, to: &SharePath, links: (&Link, &Link)) {
         self.link_renamed(links.0, links.1);
         let mut elsewhere = Vec::new();
-        for claim in &self.state.lock().claims {
+        for claim in self.state.lock().claims.iter() {
             let mut name = claim.names.lock();
             if !Arc::ptr_eq(&claim.store, store) {
                 elsewhere.push((Arc::clone(&claim.store), Arc::clone(&claim.names)));
@@ -119,9 +122,7 @@ impl FileEntry {
 
     /// A record of the open is kept, which changes with the file's name.
     pub(crate) fn note_recorded(&self, open: &Arc<Open>) {
-        let mut state = self.state.lock();
-        let own = state.claims.iter_mut().filter(|claim| claim.open == open.id);
-        own.for_each(|claim| claim.recorded = Arc::downgrade(open));
+        self.state.lock().claims.change(open.id, |claim| claim.recorded = Arc::downgrade(open));
     }
 
     /// The opens of the file of which records are kept.
@@ -131,19 +132,12 @@ impl FileEntry {
 
     /// True where an open of the stream with this (access, share access) would be refused.
     pub(crate) fn conflicts_with(&self, stream: &str, wanted: (u32, u32)) -> bool {
-        let stream = fold(stream);
-        let state = self.state.lock();
-        state
-            .claims
-            .iter()
-            .filter(|claim| claim.stream == stream)
-            .any(|claim| access::shares_conflict(wanted, (claim.access, claim.share)))
+        self.state.lock().claims.conflict_within(&fold(stream), Modes::of(wanted.0, wanted.1))
     }
 
     /// True where the stream has opens.
     pub(crate) fn has_opens_of(&self, stream: &str) -> bool {
-        let stream = fold(stream);
-        self.state.lock().claims.iter().any(|claim| claim.stream == stream)
+        self.state.lock().claims.has_stream(&fold(stream))
     }
 
     /// Gives what the opens of a stream share its new name.
@@ -156,14 +150,12 @@ impl FileEntry {
         if let Some(locks) = state.locks.remove(&from) {
             state.locks.insert(to.clone(), locks);
         }
-        for claim in state.claims.iter_mut().filter(|claim| claim.stream == from) {
-            claim.stream.clone_from(&to);
-        }
+        state.claims.stream_renamed(&from, &to);
     }
 
     /// True where opens of named streams exist.
     pub(crate) fn has_open_streams(&self) -> bool {
-        self.state.lock().claims.iter().any(|claim| !claim.stream.is_empty())
+        self.state.lock().claims.has_named_streams()
     }
 
     /// Takes a byte-range lock. Refused where the open has left the file: nobody would release it.
@@ -216,8 +208,10 @@ impl FileEntry {
         if !state.has(open) {
             return Err(LockRefusal::Closed);
         }
-        let answer = apply(state.locks.entry(fold(stream)).or_default());
-        self.note_locks(&mut state);
+        let stream = fold(stream);
+        let answer = apply(state.locks.entry(stream.clone()).or_default());
+        state.forget_locks(&stream);
+        self.note_locks(&state);
         answer
     }
 
@@ -249,16 +243,18 @@ impl FileEntry {
         stream: &str,
         actor: Actor,
         operation: Operation,
-    ) -> (Option<Wait>, Vec<Notice>) {
+    ) -> (Option<Wait>, Notices) {
+        let mut notices = Notices::default();
         if !self.is_cached() {
-            return (None, Vec::new());
+            return (None, notices);
         }
-        let mut notices = Vec::new();
         let mut state = self.state.lock();
+        state.take_looks();
         state.expire(now());
-        let until = state.caches.contend(&fold(stream), actor, operation, now(), &mut notices);
+        let until = state.caches.contend(&fold(stream), actor, operation, now(), &mut notices.told);
         let wait = until.map(|until| state.wait(self, until));
         self.note_caches(&state);
+        notices.looks = state.take_looks();
         (wait, notices)
     }
 
@@ -272,17 +268,27 @@ impl FileEntry {
         answer
     }
 
-    /// The opens under a lease.
-    pub(crate) fn holders_of(&self, id: LeaseId) -> Vec<Holder> {
-        self.state.lock().caches.holders_of(id)
+    /// The opens under a lease. The file is not locked between two of them.
+    pub(crate) fn holders_of(&self, id: LeaseId) -> impl Iterator<Item = Holder> {
+        let (mut ahead, mut last) = (Vec::new().into_iter(), OpenId(0));
+        std::iter::from_fn(move || {
+            if ahead.len() == 0 {
+                let state = self.state.lock();
+                let next: Vec<_> = state.caches.holders_of(id, last).take(HOLDERS_AT_ONCE).collect();
+                ahead = next.into_iter();
+            }
+            let holder = ahead.next()?;
+            last = holder.open;
+            Some(holder)
+        })
     }
 
     /// Acknowledges the break of a lease.
-    pub(crate) fn acknowledge_lease(&self, id: LeaseId, left: LeaseState) -> (Result<LeaseState, Status>, Vec<Notice>) {
-        let mut notices = Vec::new();
+    pub(crate) fn acknowledge_lease(&self, id: LeaseId, left: LeaseState) -> (Result<LeaseState, Status>, Notices) {
+        let mut notices = Notices::default();
         let mut state = self.state.lock();
         state.expire(now());
-        let answer = state.caches.acknowledge_lease(id, left, now(), &mut notices);
+        let answer = state.caches.acknowledge_lease(id, left, now(), &mut notices.told);
         if answer.is_ok() && !state.caches.is_breaking(id) {
             state.wake();
         }
@@ -304,8 +310,7 @@ impl FileEntry {
 
     /// An open that nobody has any more waits for being closed.
     pub(crate) fn goes(&self, open: OpenId) {
-        let mut state = self.state.lock();
-        state.claims.iter_mut().filter(|claim| claim.open == open).for_each(|claim| claim.is_going = true);
+        self.state.lock().claims.change(open, |claim| claim.is_going = true);
     }
 
     /// Takes a break as acknowledged: the open's client is away, and what it is left with is what it finds when it comes back.
@@ -338,8 +343,7 @@ impl FileEntry {
         self.cached.store(!state.caches.is_empty(), Ordering::Release);
     }
 
-    pub(super) fn note_locks(&self, state: &mut FileState) {
-        state.locks.retain(|_, locks| !locks.is_empty());
+    pub(super) fn note_locks(&self, state: &FileState) {
         self.locked.store(!state.locks.is_empty(), Ordering::Release);
     }
 }

@@ -13,7 +13,7 @@ use super::state::FileState;
 use crate::open::OpenId;
 
 /// One of a file's names, through whatever share it is seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Link {
     directory: Identity,
     /// Folded.
@@ -63,36 +63,24 @@ impl FileEntry {
         for (open, store, names) in unknown {
             let path = names.lock().clone();
             let Ok(link) = Link::at(&*store, &path) else { continue };
-            let mut state = self.state.lock();
-            state
-                .claims
-                .iter_mut()
-                .filter(|claim| claim.open == open)
-                .for_each(|claim| claim.link = Some(link.clone()));
+            self.state.lock().claims.change(open, |claim| claim.link = Some(link));
         }
     }
 
     /// A name of the file is another one now.
     pub(super) fn link_renamed(&self, from: &Link, to: &Link) {
-        let mut state = self.state.lock();
-        let of_claims = state.claims.iter_mut().map(|claim| &mut claim.link);
-        of_claims.filter(|link| link.as_ref() == Some(from)).for_each(|link| *link = Some(to.clone()));
+        self.state.lock().claims.link_renamed(from, to);
     }
 }
 
 impl FileState {
     /// The name that an open was made by.
     pub(super) fn link_of(&self, open: OpenId) -> Option<Link> {
-        self.claims.iter().find(|claim| claim.open == open).and_then(|claim| claim.link.clone())
+        self.claims.get(open).and_then(|claim| claim.link.clone())
     }
 
     pub(super) fn is_link_pending(&self, link: Option<&Link>) -> bool {
         self.pending_links.iter().any(|pending| may_be_one(pending.link.as_ref(), link))
-    }
-
-    /// True where the file is open by the name.
-    pub(super) fn is_open_by(&self, link: Option<&Link>) -> bool {
-        self.claims.iter().any(|claim| may_be_one(claim.link.as_ref(), link))
     }
 
     /// Marks the name to go.

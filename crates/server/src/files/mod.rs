@@ -3,6 +3,9 @@
 //! a call to the store.
 
 mod below;
+mod claims;
+#[cfg(test)]
+mod crowd_tests;
 mod entry;
 #[cfg(test)]
 mod link_tests;
@@ -23,7 +26,7 @@ use store::{Identity, SharePath, Store};
 use wire::status::Status;
 
 use crate::breaks::Wait;
-use crate::caching::{Granted, LeaseId, Notice, Wanted};
+use crate::caching::{Granted, LeaseId, Notices, Wanted};
 use crate::line::Line;
 use crate::notify::Watches;
 use crate::open::OpenId;
@@ -110,19 +113,21 @@ impl FileTable {
 
     /// Enters an open: refused with `SHARING_VIOLATION` or `DELETE_PENDING` where another open is in the way, with
     /// `INVALID_PARAMETER` where its lease is of another file. The notices must be sent whatever comes of it.
-    pub(crate) fn enter(&self, identity: Identity, entry: &Entry<'_>) -> (Arc<FileEntry>, Entering, Vec<Notice>) {
+    pub(crate) fn enter(&self, identity: Identity, entry: &Entry<'_>) -> (Arc<FileEntry>, Entering, Notices) {
         loop {
             let file = self.find_or_insert(identity);
             let mut state = file.state.lock();
             if state.retired {
                 continue;
             }
-            let mut notices = Vec::new();
+            // What others looked at is none of its.
+            state.take_looks();
+            let mut notices = Notices::default();
             let entering = match self.admits_lease(&file, entry) {
                 Err(status) => Entering::Refused(status),
                 Ok(()) => {
                     let others_stand = self.standing.others_stand(identity, entry.wanted.lease());
-                    state.enter(entry, &file, others_stand, &mut notices)
+                    state.enter(entry, &file, others_stand, &mut notices.told)
                 }
             };
             let entering = match entering {
@@ -139,6 +144,7 @@ impl FileTable {
                 }
             }
             file.note_caches(&state);
+            notices.looks = state.take_looks();
             self.retire_if_unused(&file, state);
             return (file, entering, notices);
         }
@@ -184,7 +190,7 @@ impl FileTable {
         if let Some(lease) = lease.filter(|lease| !state.caches.has_lease(*lease)) {
             self.leases_of(lease).lock().remove(&lease);
         }
-        file.note_locks(&mut state);
+        file.note_locks(&state);
         file.note_caches(&state);
         if removal == Removal::Nothing {
             self.retire_if_unused(file, state);

@@ -4,28 +4,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use parking_lot::Mutex;
-use store::{SharePath, Store, fold};
+use store::fold;
 use tokio::sync::oneshot;
-use wire::security::access::{READ_ATTRIBUTES, READ_CONTROL, SYNCHRONIZE, WRITE_ATTRIBUTES};
 use wire::status::Status;
 
+use super::claims::{Claim, Claims, breaks_leases, breaks_oplocks};
 use super::links::{Link, PendingLink, may_be_one};
 use super::{Entering, Entry, FileEntry, Removal, now};
-use crate::access;
+use crate::access::Modes;
 use crate::breaks::Wait;
 use crate::caching::{ACKNOWLEDGE_WITHIN, Actor, Caches, Holder, LeaseId, Notice, Operation, Surroundings, Wanted};
 use crate::locks::RangeLocks;
-use crate::open::{Open, OpenId};
-
-/// Rights that break no oplock: to look at attributes and change them (MS-FSA 2.1.4.12, OPEN).
-const QUIET_FOR_OPLOCKS: u32 = READ_ATTRIBUTES | WRITE_ATTRIBUTES | SYNCHRONIZE;
-/// Rights that break no lease.
-const QUIET_FOR_LEASES: u32 = QUIET_FOR_OPLOCKS | READ_CONTROL;
+use crate::open::OpenId;
 
 #[derive(Default)]
 pub(super) struct FileState {
-    pub(super) claims: Vec<Claim>,
+    pub(super) claims: Claims,
     /// Named streams that go with their last open (MS-FSA Stream.IsDeleted).
     pub(super) pending_streams: Vec<String>,
     /// Names of the file that go with their last open.
@@ -38,23 +32,6 @@ pub(super) struct FileState {
     pub(super) waiting: Vec<oneshot::Sender<()>>,
     /// The entry has left the table: look again.
     pub(super) retired: bool,
-}
-
-/// What one open has of a file.
-pub(super) struct Claim {
-    pub(super) open: OpenId,
-    pub(super) stream: String,
-    pub(super) access: u32,
-    pub(super) share: u32,
-    pub(super) names: Arc<Mutex<SharePath>>,
-    pub(super) store: Arc<dyn Store>,
-    pub(super) lease: Option<LeaseId>,
-    /// The name that it was made by, where the file has several.
-    pub(super) link: Option<Link>,
-    /// The open, where a record of it is kept.
-    pub(super) recorded: Weak<Open>,
-    /// Nobody has the open any more: it closes soon.
-    pub(super) is_going: bool,
 }
 
 impl FileState {
@@ -94,11 +71,7 @@ impl FileState {
         };
         let holder = Holder { open: entry.open, line: Arc::clone(entry.line) };
         let granted = self.caches.request(&stream, holder, entry.wanted, around);
-        if self.claims.is_empty() {
-            // Most files have one: a vector that grows by itself begins with room for four.
-            self.claims.reserve_exact(1);
-        }
-        self.claims.push(Claim {
+        self.claims.insert(Claim {
             open: entry.open,
             stream,
             access: entry.access,
@@ -115,20 +88,18 @@ impl FileState {
 
     /// True until the open has left.
     pub(super) fn has(&self, open: OpenId) -> bool {
-        self.claims.iter().any(|claim| claim.open == open)
+        self.claims.get(open).is_some()
     }
 
     /// True where another open of the stream is in the way of caching writes: who looks at attributes alone and caches nothing is not.
     fn has_other_opens(&self, stream: &str, actor: Actor) -> bool {
-        let of_stream = self.claims.iter().filter(|claim| claim.stream == stream);
-        let mut others = of_stream.filter(|claim| actor.lease.is_none() || claim.lease != actor.lease);
-        others.any(|claim| breaks_leases(claim.access) || claim.lease.is_some()) || self.caches.has_oplock(stream)
+        self.claims.has_loud_others(stream, actor.lease) || self.caches.has_oplock(stream)
     }
 
     /// True where an open of the lease waits for being closed. What broke of the lease since its client was lost the client was never
     /// told: it gets the lease anew when that is over.
     fn is_lease_going(&self, lease: Option<LeaseId>) -> bool {
-        lease.is_some() && self.claims.iter().any(|claim| claim.is_going && claim.lease == lease)
+        lease.is_some_and(|lease| self.claims.is_lease_going(lease))
     }
 
     /// Checks share modes and breaks the oplocks and leases in the way (MS-FSA 2.1.5.1.2). Gives until when to wait for that.
@@ -154,30 +125,15 @@ impl FileState {
                 return Ok(wait);
             }
         }
-        if self.shares_conflict(entry, stream) {
-            let against = Operation::OpenAgainstShareMode;
-            let mut streams: Vec<_> = self.claims.iter().map(|claim| claim.stream.clone()).collect();
-            streams.dedup();
-            let waits = streams.iter().filter_map(|stream| self.caches.contend(stream, actor, against, now, notices));
-            return waits.max().map(Some).ok_or(Status::SHARING_VIOLATION);
+        if self.claims.conflict_with(stream, Modes::of(entry.access, entry.share)) {
+            // Of whatever stream: who deletes a file deletes them all.
+            let wait = self.caches.contend_everywhere(actor, Operation::OpenAgainstShareMode, now, notices);
+            return wait.map(Some).ok_or(Status::SHARING_VIOLATION);
         }
         if !breaks_leases(entry.access) {
             return Ok(None);
         }
         Ok(self.caches.contend(stream, actor, operation, now, notices))
-    }
-
-    pub(super) fn shares_conflict(&self, entry: &Entry<'_>, stream: &str) -> bool {
-        let wanted = (entry.access, entry.share);
-        self.claims.iter().any(|claim| {
-            let held = (claim.access, claim.share);
-            match (claim.stream.as_str(), stream) {
-                (held_stream, wanted_stream) if held_stream == wanted_stream => access::shares_conflict(wanted, held),
-                ("", _) => access::deletion_conflicts(claim.access, wanted),
-                (_, "") => access::deletion_conflicts(entry.access, held),
-                _ => false,
-            }
-        })
     }
 
     /// A place among those who wait for acknowledgements.
@@ -203,15 +159,13 @@ impl FileState {
     }
 
     pub(super) fn leave(&mut self, open: OpenId, delete: bool) -> Removal {
-        let Some(position) = self.claims.iter().position(|claim| claim.open == open) else {
-            return Removal::Nothing;
-        };
-        let claim = self.claims.swap_remove(position);
+        let Some(claim) = self.claims.remove(open) else { return Removal::Nothing };
         if self.caches.leave(open) || self.claims.is_empty() || !self.waiting.is_empty() {
             self.wake();
         }
         if let Some(locks) = self.locks.get_mut(&claim.stream) {
             locks.release(open);
+            self.forget_locks(&claim.stream);
         }
         if delete && claim.stream.is_empty() {
             self.mark(claim.link.clone());
@@ -221,9 +175,16 @@ impl FileState {
         self.due(open, claim.link.as_ref())
     }
 
+    /// Where nothing is locked of the stream, nothing is known of its locks.
+    pub(super) fn forget_locks(&mut self, stream: &str) {
+        if self.locks.get(stream).is_some_and(RangeLocks::is_empty) {
+            self.locks.remove(stream);
+        }
+    }
+
     /// What the departure of an open, made by the name `link`, removes. A file outlives none of its streams' opens.
     fn due(&mut self, open: OpenId, link: Option<&Link>) -> Removal {
-        let is_open = self.is_open_by(link);
+        let is_open = self.claims.is_open_by(link);
         let mut of_link = self.pending_links.iter_mut().filter(|pending| may_be_one(pending.link.as_ref(), link));
         if let Some(pending) = of_link.find(|pending| !pending.is_going && (!is_open || pending.by.contains(&open))) {
             pending.is_going = true;
@@ -232,7 +193,7 @@ impl FileState {
         if self.is_link_pending(link) {
             return Removal::Nothing;
         }
-        let is_closed = |stream: &&String| self.claims.iter().all(|claim| claim.stream != **stream);
+        let is_closed = |stream: &&String| !self.claims.has_stream(stream);
         self.pending_streams.iter().find(is_closed).map_or(Removal::Nothing, |stream| Removal::Stream(stream.clone()))
     }
 
@@ -244,9 +205,9 @@ impl FileState {
     /// True where nobody has what is delete-pending open any more: its name goes just now, and can be had anew after that.
     pub(super) fn is_going(&self, link: Option<&Link>, stream: &str) -> bool {
         if self.is_link_pending(link) {
-            return !self.is_open_by(link);
+            return !self.claims.is_open_by(link);
         }
-        self.claims.iter().all(|claim| claim.stream != stream)
+        !self.claims.has_stream(stream)
     }
 
     /// What [`FileState::leave`] gave was tried.
@@ -268,17 +229,14 @@ impl FileState {
         self.wake();
     }
 
+    /// How many opens, oplocks and leases were looked at one by one since this was asked last.
+    pub(super) fn take_looks(&self) -> usize {
+        self.claims.take_looks() + self.caches.take_looks()
+    }
+
     /// True where nothing has to be known of the file.
     pub(super) fn is_unused(&self) -> bool {
         let is_pending = !self.pending_links.is_empty() || !self.pending_streams.is_empty();
         self.claims.is_empty() && !is_pending && self.replacing == 0
     }
-}
-
-fn breaks_oplocks(access: u32) -> bool {
-    access & !QUIET_FOR_OPLOCKS != 0
-}
-
-fn breaks_leases(access: u32) -> bool {
-    access & !QUIET_FOR_LEASES != 0
 }

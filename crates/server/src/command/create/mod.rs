@@ -238,7 +238,7 @@ impl<'a> Entered<'a> {
             wanted: &wanted,
         };
         let (file, entering, notices) = context.server().files.enter(found.node.identity(), &entry);
-        breaks::send(context.server(), &file, notices);
+        breaks::send_for(context, &file, notices);
         match entering {
             Entering::Refused(status) => Err(status.into()),
             Entering::Waits(wait) => Ok(Attempt::Waits(wait)),
@@ -262,7 +262,7 @@ impl<'a> Entered<'a> {
     /// Who opened the file while it was emptied may have read the old data.
     fn data_changed(&self, stream: &str, plan: &Plan) {
         let (_, notices) = self.file.contend(stream, plan.actor(self.id), Operation::Overwrite);
-        breaks::send(self.context.server(), &self.file, notices);
+        breaks::send_for(self.context, &self.file, notices);
     }
 
     /// The open goes on.

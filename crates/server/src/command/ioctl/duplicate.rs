@@ -69,7 +69,7 @@ async fn run(context: &Context, asked: DuplicateExtents) -> Answered {
             Ok::<_, Refusal>(())
         })
         .await??;
-    breaks::data_changed(context.server(), file);
+    context.in_flight.note_done_here(breaks::data_changed(context.server(), file));
     context.restore_frozen_times().await?;
     notify::data_changed(context.server(), target);
     Ok(Answer::empty())
