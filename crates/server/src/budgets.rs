@@ -24,6 +24,10 @@ const OPEN_BYTES: u64 = 2 << 10;
 const SESSION_BYTES: u64 = 4 << 10;
 /// Bytes that a tree connect is taken to cost.
 const TREE_BYTES: u64 = 512;
+/// The most directories that one user watches, who may be an account that many clients sign in with.
+pub(crate) const WATCHES_OF_USER_MAX: u64 = 8_192;
+/// Bytes that a watch is taken to cost, besides what changes.
+const WATCH_BYTES: u64 = 2 << 10;
 
 /// The server's budgets.
 pub(crate) struct Budgets {
@@ -43,6 +47,7 @@ pub(crate) struct UserBudgets {
     opens: Arc<Budget>,
     sessions: Arc<Budget>,
     connections: Arc<Budget>,
+    watches: Arc<Budget>,
 }
 
 /// Something that a user has, and the bytes it costs.
@@ -71,6 +76,11 @@ impl UserBudgets {
     /// Holds a tree connect.
     pub(crate) fn tree(&self) -> Option<Held> {
         Some(Held { _counted: None, _bytes: self.bytes.charge(TREE_BYTES)? })
+    }
+
+    /// Holds a watch on a directory.
+    pub(crate) fn watch(&self) -> Option<Held> {
+        Held::of(&self.watches, 1, &self.bytes, WATCH_BYTES)
     }
 
     /// Holds a connection.
@@ -121,6 +131,7 @@ impl Budgets {
             opens: self.opens.below(self.capacity.opens_of_user),
             sessions: Budget::new(self.capacity.sessions_of_user),
             connections: Budget::new(self.capacity.connections_of_user),
+            watches: Budget::new(WATCHES_OF_USER_MAX),
         });
         users.insert(*user, Arc::downgrade(&made));
         made

@@ -22,7 +22,6 @@ use crate::capacity::Capacity;
 use crate::connection::{Connection, Origin};
 use crate::durable::scavenge;
 use crate::migration::Luggage;
-use crate::pool::Pool;
 use crate::transport::Transport;
 use crate::turns::Turns;
 
@@ -37,7 +36,8 @@ pub struct InMemory {
 impl InMemory {
     /// A server of `estate`. It tells clients of no address but those of [`Settings::advertise`](crate::admin::Settings).
     pub fn new(estate: Estate) -> Self {
-        let shared = Shared { pool: Pool::by_hand(), ..Shared::new(estate, Vec::new(), 1, Capacity::default()) };
+        let mut shared = Shared::new(estate, Vec::new(), 1, Capacity::default());
+        shared.work_by_hand();
         InMemory { shared: Arc::new(shared), buffers: Rc::default(), turns: Rc::default(), connections: Cell::new(1) }
     }
 

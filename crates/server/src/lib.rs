@@ -233,15 +233,15 @@ impl Shared {
         let mut chance = [0; 4];
         // Without chance the numbers are still unique while the server runs.
         let _ = secure::random(&mut chance);
-        let budgets = Budgets::new(capacity);
+        let (budgets, pool) = (Budgets::new(capacity), Pool::new());
         Shared {
             estate: ArcSwap::from_pointee(estate),
             sessions: Sessions::new(),
             clients: Clients::default(),
-            files: FileTable::new(),
+            files: FileTable::new(pool.clone()),
             descriptors: Descriptors::default(),
             durables: Arc::default(),
-            pool: Pool::new(),
+            pool,
             login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),
             unsendable: Unsendable::default(),
             strangers: Strangers::new(capacity.connections, budgets.strangers()),
@@ -251,6 +251,13 @@ impl Shared {
             placement: Placement::new(shards),
             next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),
         }
+    }
+
+    /// Has all work done by hand.
+    #[cfg(any(test, feature = "in-memory"))]
+    pub(crate) fn work_by_hand(&mut self) {
+        self.pool = Pool::by_hand();
+        self.files.watches.pool = self.pool.clone();
     }
 
     /// A number for a new open.

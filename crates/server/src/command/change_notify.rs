@@ -26,8 +26,8 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
     };
     let (directory, room) = (file.node.identity(), request.output_buffer_length as usize);
     let session = context.session()?;
-    let wish = Wish { open: open.id, session: session.id, directory, filter: request.completion_filter, reach, room };
-    let watch = watches.watch(wish, &session.budgets.bytes)?;
+    let wish = Wish { open: open.id, directory, filter: request.completion_filter, reach, room };
+    let watch = watches.watch(wish, &session.budgets)?;
     if open.is_closed() {
         watches.close(open.id);
         return Err(Status::FILE_CLOSED.into());

@@ -30,6 +30,7 @@ use crate::caching::{Granted, LeaseId, Notices, Wanted};
 use crate::line::Line;
 use crate::notify::Watches;
 use crate::open::OpenId;
+use crate::pool::Pool;
 use crate::standing::Places;
 
 use self::state::FileState;
@@ -101,13 +102,14 @@ pub(crate) enum Removal {
 }
 
 impl FileTable {
-    pub(crate) fn new() -> Self {
+    /// No files yet. `pool` does what would take a shard long.
+    pub(crate) fn new(pool: Pool) -> Self {
         FileTable {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             leases: (0..PARTS).map(|_| Mutex::default()).collect(),
             directory_leases: AtomicBool::new(false),
             standing: Places::new(),
-            watches: Watches::new(),
+            watches: Watches::new(pool),
         }
     }
 

@@ -3,12 +3,14 @@
 
 use std::sync::{Arc, Weak};
 
-use store::{Foreign, Kind, Listener, What};
+use store::{Foreign, Kind, Listener, Reach, What};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
 
+use super::directory::{Asking, Directory, Ear};
+use super::log::Where;
 use super::own::{Deed, Own};
-use super::{Watch, name_filter};
+use super::{Change, Watch, name_filter};
 use crate::context::Context;
 use crate::open::FileOpen;
 use crate::refusal::Refusal;
@@ -17,61 +19,82 @@ use crate::refusal::Refusal;
 const CHANGED_FILE: CompletionFilter =
     CompletionFilter(CompletionFilter::SIZE.0 | CompletionFilter::LAST_WRITE.0 | CompletionFilter::ATTRIBUTES.0);
 
-/// A watch's ear.
-struct Ear {
-    watch: Weak<Watch>,
+/// What hears of them for all who watch a directory. There are two: one in it, and where somebody watches the tree one that hears of
+/// what is below it, and passes over the rest.
+struct Listening {
+    directory: Weak<Directory>,
+    place: Where,
     own: Arc<Own>,
 }
 
-/// Has the store tell a watch of what other programs do, from its first request on.
-pub(crate) async fn listen(context: &Context, watch: &Arc<Watch>, file: &FileOpen) -> Result<(), Refusal> {
-    if !watch.asks_first() {
-        return Ok(());
-    }
-    let own = Arc::clone(&context.server().files.watches.own);
-    own.begin();
-    let ear: Arc<dyn Listener> = Arc::new(Ear { watch: Arc::downgrade(watch), own });
-    let (store, path, reach) = (Arc::clone(context.store()?), file.path.lock().clone(), watch.wish.reach);
-    let of = file.node.identity();
-    let guard = context.work_by_name(move || store.watch(&path, of, reach, ear)).await?;
-    match guard {
-        Ok(Some(guard)) => watch.listen(guard),
-        Ok(None) => {}
-        // The server's own changes are told all the same.
-        Err(error) => tracing::warn!(%error, "what other programs change in a watched directory is not told"),
+/// Has the store tell of what other programs do, from the first request of a watch on.
+pub(crate) async fn listen(context: &Context, watch: &Watch, file: &FileOpen) -> Result<(), Refusal> {
+    let is_first = watch.directory.asks_first(watch.open);
+    for place in [Where::Here, Where::Below] {
+        if place.is_reached(watch.reach)
+            && let Some(asking) = watch.directory.ask_store(place, is_first)
+        {
+            ask(context, asking, file).await?;
+        }
     }
     Ok(())
 }
 
-impl Listener for Ear {
-    fn hear(&self, change: Foreign<'_>) {
-        let Some(watch) = self.watch.upgrade() else { return };
-        let named = |name: &str| match change.inside {
-            "" => name.to_owned(),
-            inside => format!("{inside}\\{name}"),
-        };
-        let own = |name: &str, deeds: &[Deed]| self.own.has_done(change.directory, name, deeds);
-        let (filter, name) = (name_filter(change.kind), change.name);
-        let (filter, told) = match change.what {
-            What::Came if own(name, &[Deed::Made]) => return,
-            What::Came => (filter, vec![(Action::ADDED, named(name))]),
-            What::Went if own(name, &[Deed::Removed]) => return,
-            What::Went => (filter, vec![(Action::REMOVED, named(name))]),
-            What::Renamed { to } if own(name, &[Deed::Removed]) && own(to, &[Deed::Made]) => return,
-            What::Renamed { to } => {
-                (filter, vec![(Action::RENAMED_OLD_NAME, named(name)), (Action::RENAMED_NEW_NAME, named(to))])
-            }
-            What::Changed { file } if own(name, &[Deed::Made, Deed::Changed]) || self.own.has_touched(file) => return,
-            What::Changed { .. } => (changed_filter(change.kind), vec![(Action::MODIFIED, named(name))]),
-        };
-        if watch.wish.filter.intersects(filter) {
-            watch.add(told.into_iter());
+async fn ask(context: &Context, asking: Asking, file: &FileOpen) -> Result<(), Refusal> {
+    let own = Arc::clone(&context.server().files.watches.own);
+    own.begin();
+    let directory = Arc::downgrade(&asking.directory);
+    let listener: Arc<dyn Listener> = Arc::new(Listening { directory, place: asking.place, own });
+    let reach = match asking.place {
+        Where::Here => Reach::Directory,
+        Where::Below => Reach::Tree,
+    };
+    let (store, path) = (Arc::clone(context.store()?), file.path.lock().clone());
+    let of = file.node.identity();
+    let work = move || match store.watch(&path, of, reach, listener) {
+        Ok(guard) => asking.answer(Ear::Listens(guard)),
+        Err(error) => {
+            // The server's own changes are told all the same. The next watch asks again.
+            tracing::warn!(%error, "what other programs change in a watched directory is not told");
+            asking.answer(Ear::Deaf);
         }
+    };
+    context.work_by_name(work).await
+}
+
+impl Listener for Listening {
+    fn hear(&self, change: Foreign<'_>) {
+        let place = if change.inside.is_empty() { Where::Here } else { Where::Below };
+        let Some(directory) = self.directory.upgrade().filter(|_| place == self.place) else { return };
+        let own = |name: &str, deeds: &[Deed]| self.own.has_done(change.directory, name, deeds);
+        let filter = match change.what {
+            What::Changed { .. } => changed_filter(change.kind),
+            What::Came | What::Went | What::Renamed { .. } => name_filter(change.kind),
+        };
+        if !directory.is_wanted(filter, place) {
+            return;
+        }
+        let told = |action, name| Change { action, filter, name, stream: None };
+        let name = change.name;
+        let told = match change.what {
+            What::Came if own(name, &[Deed::Made]) => return,
+            What::Came => vec![told(Action::ADDED, name)],
+            What::Went if own(name, &[Deed::Removed]) => return,
+            What::Went => vec![told(Action::REMOVED, name)],
+            What::Renamed { to } if own(name, &[Deed::Removed]) && own(to, &[Deed::Made]) => return,
+            What::Renamed { to } => vec![told(Action::RENAMED_OLD_NAME, name), told(Action::RENAMED_NEW_NAME, to)],
+            What::Changed { file } if own(name, &[Deed::Made, Deed::Changed]) || self.own.has_touched(file) => return,
+            What::Changed { .. } => vec![told(Action::MODIFIED, name)],
+        };
+        directory.add(place, &told, |told| match change.inside {
+            "" => told.name.to_owned(),
+            inside => format!("{inside}\\{}", told.name),
+        });
     }
 
     fn lose(&self) {
-        if let Some(watch) = self.watch.upgrade() {
-            watch.lose();
+        if let Some(directory) = self.directory.upgrade() {
+            directory.miss(self.place);
         }
     }
 }
@@ -83,7 +106,7 @@ fn changed_filter(kind: Kind) -> CompletionFilter {
     }
 }
 
-impl Drop for Ear {
+impl Drop for Listening {
     fn drop(&mut self) {
         self.own.end();
     }

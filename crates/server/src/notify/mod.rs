@@ -1,7 +1,12 @@
 //! Who waits to hear of changes in which directory (MS-FSA 2.1.1.8, Volume.ChangeNotifyList), and who is told of a change (2.1.4.1).
 //! Directories are known by their identity: what several shares over one folder have is one, whatever it is called at the moment.
+//!
+//! A change costs whoever makes it the same, however many watch: it is written down once for each directory that is watched
+//! (`log.rs`), and who waits is told by others (`directory.rs`).
 
+mod directory;
 mod foreign;
+mod log;
 mod own;
 mod report;
 #[cfg(test)]
@@ -17,19 +22,18 @@ use parking_lot::Mutex;
 use store::{Identity, Kind, Reach, Resolved, SharePath, Store, Use};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
-use wire::ids::SessionId;
 use wire::status::Status;
 
-use crate::budget::Budget;
+use crate::budgets::UserBudgets;
 use crate::open::OpenId;
+use crate::pool::Pool;
 
+use directory::Directory;
 pub(crate) use foreign::listen;
+use log::Where;
 use own::Own;
 pub(crate) use report::{Untold, data_changed, flushed, wrote};
 pub(crate) use watch::{Told, Wait, Watch};
-
-/// The most directories that one session watches at a time: each may keep as much as [`watch`] allows.
-const WATCHES_MAX: usize = 1_024;
 
 /// All watches of the server.
 pub(crate) struct Watches {
@@ -41,20 +45,21 @@ pub(crate) struct Watches {
     /// What was done through the server lately, where stores tell of it too.
     own: Arc<Own>,
     started: Instant,
+    /// Tells those who wait, where they are many.
+    pub(crate) pool: Pool,
 }
 
 #[derive(Default)]
 struct Table {
-    by_open: HashMap<OpenId, Arc<Watch>>,
-    by_directory: HashMap<Identity, Vec<Arc<Watch>>>,
-    by_session: HashMap<SessionId, usize>,
+    by_open: HashMap<OpenId, Watch>,
+    /// Each with how many watch it, and how many of these its tree.
+    by_directory: HashMap<Identity, (Arc<Directory>, usize, usize)>,
 }
 
 /// What the first request of an open says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     pub(crate) open: OpenId,
-    pub(crate) session: SessionId,
     pub(crate) directory: Identity,
     pub(crate) filter: CompletionFilter,
     pub(crate) reach: Reach,
@@ -72,13 +77,15 @@ struct Change<'a> {
 }
 
 impl Watches {
-    pub(crate) fn new() -> Self {
+    /// No watches yet. Where many wait, `pool` tells them.
+    pub(crate) fn new(pool: Pool) -> Self {
         Watches {
             count: AtomicUsize::new(0),
             trees: AtomicUsize::new(0),
             table: Mutex::default(),
             own: Arc::default(),
             started: Instant::now(),
+            pool,
         }
     }
 
@@ -88,20 +95,20 @@ impl Watches {
     }
 
     /// The watch of an open: the first wish makes it, later ones find it as it is (MS-SMB2 3.3.1.3).
-    /// What it keeps is charged to `bytes`.
-    pub(crate) fn watch(&self, wish: Wish, bytes: &Arc<Budget>) -> Result<Arc<Watch>, Status> {
+    /// It counts for its user, who pays for what is kept.
+    pub(crate) fn watch(&self, wish: Wish, user: &UserBudgets) -> Result<Watch, Status> {
         let mut table = self.table.lock();
         if let Some(watch) = table.by_open.get(&wish.open) {
-            return Ok(Arc::clone(watch));
+            return Ok(watch.clone());
         }
-        let held = table.by_session.entry(wish.session).or_default();
-        if *held >= WATCHES_MAX {
-            return Err(Status::INSUFFICIENT_RESOURCES);
-        }
-        *held += 1;
-        let watch = Arc::new(Watch::new(wish, bytes));
-        table.by_open.insert(wish.open, Arc::clone(&watch));
-        table.by_directory.entry(wish.directory).or_default().push(Arc::clone(&watch));
+        let held = user.watch().ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        let known = table.by_directory.entry(wish.directory);
+        let (directory, all, trees) = known.or_insert_with(|| (Directory::new(wish.directory, &self.pool), 0, 0));
+        *all += 1;
+        *trees += usize::from(wish.reach == Reach::Tree);
+        directory.enter(&wish, &user.bytes, held);
+        let watch = Watch { open: wish.open, reach: wish.reach, directory: Arc::clone(directory) };
+        table.by_open.insert(wish.open, watch.clone());
         // With the marks of opens that close in one order: either the close finds the watch, or the watch finds the open closed.
         self.count.fetch_add(1, Ordering::SeqCst);
         self.trees.fetch_add(usize::from(wish.reach == Reach::Tree), Ordering::Relaxed);
@@ -114,20 +121,27 @@ impl Watches {
             return;
         }
         let removed = self.table.lock().remove(open);
-        if let Some(watch) = removed {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            self.trees.fetch_sub(usize::from(watch.wish.reach == Reach::Tree), Ordering::Relaxed);
-            watch.end(Status::NOTIFY_CLEANUP);
+        let Some((watch, trees_left)) = removed else { return };
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.trees.fetch_sub(usize::from(watch.reach == Reach::Tree), Ordering::Relaxed);
+        watch.directory.leave(open);
+        if watch.reach == Reach::Tree && trees_left == 0 {
+            watch.directory.forget_tree();
         }
     }
 
     /// Tells who watches `directory` that it goes: there will be no changes in it (MS-FSA Open.ChangeNotifyDirectoryMarkedDeleted).
     pub(crate) fn directory_goes(&self, directory: Identity) {
-        if self.is_idle() {
-            return;
+        if let Some(directory) = self.watched(directory) {
+            directory.end(Status::DELETE_PENDING);
         }
-        let watches = self.table.lock().by_directory.get(&directory).cloned().unwrap_or_default();
-        watches.iter().for_each(|watch| watch.end(Status::DELETE_PENDING));
+    }
+
+    fn watched(&self, directory: Identity) -> Option<Arc<Directory>> {
+        if self.is_idle() {
+            return None;
+        }
+        self.table.lock().by_directory.get(&directory).map(|(directory, ..)| Arc::clone(directory))
     }
 
     /// Tells of changes in the directory `parent`, all at once. May wait for the store.
@@ -142,11 +156,9 @@ impl Watches {
             changes.iter().for_each(|change| self.own.did(*parent, change.name, change.action));
         }
         for (level, identity) in lineage {
-            let watches = self.table.lock().by_directory.get(&identity).cloned().unwrap_or_default();
-            let reaches = |watch: &&Arc<Watch>| level == depth || watch.wish.reach == Reach::Tree;
-            for watch in watches.iter().filter(reaches) {
-                let seen = changes.iter().filter(|change| watch.wish.filter.intersects(change.filter));
-                watch.add(seen.map(|change| (change.action, change.name_from(parent, level))));
+            let place = if level == depth { Where::Here } else { Where::Below };
+            if let Some(directory) = self.watched(identity) {
+                directory.add(place, changes, |change| change.name_from(parent, level));
             }
         }
     }
@@ -184,20 +196,17 @@ impl Change<'_> {
 }
 
 impl Table {
-    fn remove(&mut self, open: OpenId) -> Option<Arc<Watch>> {
+    /// Takes a watch out; gives how many watch the tree of its directory still.
+    fn remove(&mut self, open: OpenId) -> Option<(Watch, usize)> {
         let watch = self.by_open.remove(&open)?;
-        if let Some(held) = self.by_session.get_mut(&watch.wish.session) {
-            *held -= 1;
-            if *held == 0 {
-                self.by_session.remove(&watch.wish.session);
-            }
+        let identity = watch.directory.identity();
+        let (_, all, trees) = self.by_directory.get_mut(&identity)?;
+        *all -= 1;
+        *trees -= usize::from(watch.reach == Reach::Tree);
+        let (all, trees) = (*all, *trees);
+        if all == 0 {
+            self.by_directory.remove(&identity);
         }
-        if let Some(watches) = self.by_directory.get_mut(&watch.wish.directory) {
-            watches.retain(|other| !Arc::ptr_eq(other, &watch));
-            if watches.is_empty() {
-                self.by_directory.remove(&watch.wish.directory);
-            }
-        }
-        Some(watch)
+        Some((watch, trees))
     }
 }

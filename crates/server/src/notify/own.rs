@@ -18,7 +18,7 @@ const REMEMBERED_MAX: usize = 1 << 16;
 /// The server's own changes.
 #[derive(Default)]
 pub(super) struct Own {
-    /// How many watches hear of changes from a store.
+    /// How many listeners hear of changes from a store.
     listening: AtomicUsize,
     names: Mutex<Memory<(Identity, String, Deed)>>,
     files: Mutex<Memory<Identity>>,
@@ -45,12 +45,18 @@ impl Own {
         self.listening.load(Ordering::Relaxed) > 0
     }
 
-    /// One more watch hears of a store.
+    /// How many listeners a store tells of changes.
+    #[cfg(test)]
+    pub(super) fn listeners(&self) -> usize {
+        self.listening.load(Ordering::Relaxed)
+    }
+
+    /// One more listener hears of a store.
     pub(super) fn begin(&self) {
         self.listening.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One watch less.
+    /// One listener less.
     pub(super) fn end(&self) {
         self.listening.fetch_sub(1, Ordering::Relaxed);
     }

@@ -213,7 +213,7 @@ impl Watches {
 
     /// True where closing the open may have to wait: changes made through it must be told of, or the store be told that nobody listens.
     pub(crate) fn closing_tells(&self, open: &Open) -> bool {
-        let listens = || self.table.lock().by_open.get(&open.id).is_some_and(|watch| watch.listens());
+        let listens = || self.table.lock().by_open.get(&open.id).is_some_and(|watch| watch.directory.is_listened_to());
         let untold = |file: &FileOpen| file.untold.has(CompletionFilter(u32::MAX));
         !self.is_idle() && open.file().is_ok_and(|file| untold(file) || (file.kind == Kind::Directory && listens()))
     }

@@ -1,5 +1,6 @@
 //! CHANGE_NOTIFY as clients see it.
 
+mod many;
 mod requests;
 
 use std::sync::Arc;

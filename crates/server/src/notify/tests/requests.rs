@@ -4,8 +4,6 @@ use wire::command::close::CloseRequest;
 use wire::header::Flags;
 
 use super::*;
-use crate::budget::Budget;
-use crate::notify::Told;
 
 #[tokio::test]
 async fn requests_are_answered_in_their_order() {
@@ -75,9 +73,11 @@ async fn no_more_than_64_kib_are_kept() {
         wait(&mut watcher, root, Asked { room: 1 << 16, ..NAMES }).await;
         make(&mut actor, "first").await;
         assert_eq!(told(&watcher.receive().await).len(), 1);
-        let watch = server.files.watches.table.lock().by_directory.values().next().unwrap()[0].clone();
+        let directory = server.files.watches.table.lock().by_directory.values().next().unwrap().0.clone();
         for number in 0..10_000 {
-            watch.add([(Action::ADDED, format!("{number:0>100}"))].into_iter());
+            let name = format!("{number:0>100}");
+            let change = Change { action: Action::ADDED, filter: Filter::FILE_NAME, name: &name, stream: None };
+            directory.add(Where::Here, &[change], |change| change.name.to_owned());
         }
         assert_eq!(ask(&mut watcher, root, NAMES).await.status(), Status::NOTIFY_ENUM_DIR);
     })
@@ -132,7 +132,7 @@ async fn the_end_of_the_open_ends_the_wait() {
         }
         assert!(server.files.watches.is_idle());
         assert!(server.files.watches.table.lock().by_directory.is_empty());
-        assert!(server.files.watches.table.lock().by_session.is_empty());
+        assert!(server.files.watches.table.lock().by_open.is_empty());
     })
     .await;
 }
@@ -173,50 +173,6 @@ async fn a_thousand_requests_are_answered() {
         assert_eq!(ask(&mut watcher, root, NAMES).await.status(), Status::PENDING);
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_session_watches_a_bounded_number_of_directories() {
-    let watches = Watches::new();
-    let budget = Budget::new(0);
-    let wish = |number: u64| Wish {
-        open: OpenId(number),
-        session: SessionId(1),
-        directory: Identity { volume: 1, file: number },
-        filter: ALL,
-        reach: Reach::Directory,
-        room: 100,
-    };
-    for number in 0..WATCHES_MAX as u64 {
-        assert!(watches.watch(wish(number), &budget).is_ok());
-    }
-    assert_eq!(watches.watch(wish(5000), &budget).err(), Some(Status::INSUFFICIENT_RESOURCES));
-    assert!(watches.watch(Wish { session: SessionId(2), ..wish(5000) }, &budget).is_ok());
-    assert!(watches.watch(wish(0), &budget).is_ok(), "it is there already");
-    watches.close(OpenId(0));
-    assert!(watches.watch(wish(5001), &budget).is_ok());
-}
-
-#[test]
-fn what_is_kept_is_charged_and_what_cannot_be_is_told_to_be_read_anew() {
-    let (watches, budget) = (Watches::new(), Budget::new(200));
-    let wish = Wish {
-        open: OpenId(1),
-        session: SessionId(1),
-        directory: Identity { volume: 1, file: 1 },
-        filter: ALL,
-        reach: Reach::Directory,
-        room: 65_536,
-    };
-    let watch = watches.watch(wish, &budget).unwrap();
-    let added = |name: &str| watch.add([(Action::ADDED, name.to_owned())].into_iter());
-    added("one");
-    assert!(budget.used() > 0);
-    assert!(matches!(watch.take(65_536), Ok(Told::Changes(_))));
-    assert_eq!(budget.used(), 0);
-    (0..10).for_each(|_| added("another"));
-    assert_eq!(budget.used(), 0);
-    assert!(matches!(watch.take(65_536), Ok(Told::TooMany)));
 }
 
 #[tokio::test]
