@@ -37,7 +37,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         Scene {
-            table: FileTable::new(),
+            table: FileTable::new(crate::pool::Pool::by_hand()),
             store: Arc::new(RamStore::new(0)),
             names: Arc::new(Mutex::new(SharePath::parse("a").unwrap())),
             line: Line::down(),
