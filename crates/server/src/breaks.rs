@@ -21,6 +21,7 @@ use crate::open::{FileOpen, OpenId};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::standing::Standing;
+use crate::turns::LONG_REQUEST_COST;
 
 /// An operation's wait for others to give up what they cache.
 pub(crate) struct Wait {
@@ -53,6 +54,8 @@ impl Wait {
     pub(crate) async fn end_for(mut self, context: &Context) -> Result<Option<Standing>, Refusal> {
         // In the middle of a chain only CREATE has an interim answer: else the client has to be patient.
         let _ = context.in_flight.announce_wait();
+        // It is tried once more after that.
+        context.in_flight.note_done_here(LONG_REQUEST_COST as u64);
         tokio::select! {
             biased;
             () = self.end() => {}

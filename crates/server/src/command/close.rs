@@ -1,6 +1,7 @@
 //! CLOSE (MS-SMB2 3.3.5.10).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 use wire::command::close::{CloseFlags, CloseRequest, CloseResponse};
@@ -14,6 +15,12 @@ use crate::open::{Open, Target};
 pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome {
     let open = context.session()?.remove_open(context.open()?.id).ok_or(Status::FILE_CLOSED)?;
     let server = Arc::clone(context.server());
+    if let Target::File(file) = &open.target
+        && file.delete_on_close.load(Ordering::Relaxed)
+    {
+        // All that have the file open may have to learn by which of its names.
+        context.in_flight.note_done_here(file.file.cost_of_all());
+    }
     let wants_attributes = request.flags.contains(CloseFlags::POSTQUERY_ATTRIB);
     let (turn, pool) = (context.turn(), server.pool.clone());
     let (closed, answer) = oneshot::channel();

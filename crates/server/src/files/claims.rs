@@ -138,6 +138,16 @@ impl Claims {
         few.into_iter().flatten().chain(many.into_iter().flatten())
     }
 
+    /// Those that do not know the name they were made by.
+    pub(super) fn without_link(&self) -> impl Iterator<Item = &Claim> {
+        let there_are = match &self.list {
+            List::Few(_) => true,
+            List::Many(many) => many.counts.without_link > 0,
+        };
+        let all = there_are.then(|| self.iter());
+        all.into_iter().flatten().filter(|claim| claim.link.is_none())
+    }
+
     pub(super) fn get(&self, open: OpenId) -> Option<&Claim> {
         match &self.list {
             List::Few(few) => few.iter().find(|claim| claim.open == open),

@@ -14,8 +14,10 @@ use super::claims::{Claim, Claims, breaks_leases};
 use super::links::may_be_one;
 use super::{Entering, Entry, FileEntry, FileTable, Link, Removal};
 use crate::access::Modes;
+use crate::budget::Budget;
 use crate::caching::{Actor, Granted, LeaseId, Notices, Operation, Wanted};
 use crate::line::Line;
+use crate::locks::{LockKind, RangeLock};
 use crate::open::OpenId;
 
 const FILE: Identity = Identity { volume: 1, file: 2 };
@@ -174,6 +176,73 @@ fn who_wants_to_cache_beside_a_crowd_does_not_look_at_it() {
         let _ = scene.table.leave(&file, OpenId(CROWD + 1), false);
     }
     scene.disperse(&file);
+}
+
+#[test]
+fn of_thousands_of_streams_each_goes_with_its_last_open() {
+    let scene = Scene::new();
+    let name = |open: u64| format!("S{open}");
+    let budget = Budget::new(u64::MAX);
+    let mut entered = None;
+    for open in 1..=CROWD {
+        let (file, entering, _) = scene.enter(open, &name(open), (READ_DATA, ALL), &Wanted::Nothing);
+        assert!(matches!(entering, Entering::Entered(_)));
+        let lock = RangeLock { open: OpenId(open), offset: 0, length: 1, kind: LockKind::Exclusive };
+        file.lock(&name(open), lock, &budget).unwrap();
+        file.set_delete_pending(OpenId(open), &name(open), true);
+        entered = Some(file);
+    }
+    let file = entered.unwrap();
+    file.set_delete_pending(OpenId(CROWD), &name(CROWD), false);
+    for open in 1..CROWD {
+        let removal = scene.table.leave(&file, OpenId(open), false);
+        assert_eq!(removal, Removal::Stream(name(open)));
+        scene.table.removed(&file, &removal);
+    }
+    assert!(file.has_locks());
+    assert_eq!(scene.table.leave(&file, OpenId(CROWD), false), Removal::Nothing, "it was to stay after all");
+    assert!(scene.table.is_empty());
+}
+
+#[test]
+fn of_thousands_of_names_each_goes_with_the_open_that_took_it_away() {
+    let scene = Scene::new();
+    let mut entered = None;
+    for open in 1..=CROWD {
+        let (file, ..) = scene.enter(open, "", (READ_DATA, ALL), &Wanted::Nothing);
+        file.state.lock().claims.change(OpenId(open), |claim| claim.link = Some(Link::new(FILE, &format!("n{open}"))));
+        entered = Some(file);
+    }
+    let file = entered.unwrap();
+    (1..=CROWD).for_each(|open| file.unlink_with(OpenId(open)));
+    assert!((1..=CROWD).all(|open| file.is_delete_pending(OpenId(open), "")));
+    for open in 1..=CROWD {
+        let removal = scene.table.leave(&file, OpenId(open), false);
+        assert_eq!(removal, Removal::File);
+        scene.table.removed(&file, &removal);
+    }
+    assert!(scene.table.is_empty());
+}
+
+#[test]
+fn who_waits_by_the_thousand_is_kept_once_each() {
+    let scene = Scene::new();
+    let (file, entering, _) = scene.enter(1, "", (READ_DATA, ALL), &lease(1, LeaseState::READ_CACHING));
+    assert!(matches!(entering, Entering::Entered(_)));
+    file.goes(OpenId(1));
+    let wait = |open| match scene.enter(open, "", (READ_DATA, ALL), &lease(1, LeaseState::READ_CACHING)).1 {
+        Entering::Waits(wait) => wait,
+        Entering::Entered(_) | Entering::Refused(_) => panic!("its lease goes just now"),
+    };
+    for open in 2..CROWD {
+        drop(wait(open));
+    }
+    assert!(file.state.lock().waiting.len() <= LOOKS_MAX, "who waits no longer is forgotten");
+    let waiting: Vec<_> = (0..1_000).map(|open| wait(CROWD + open)).collect();
+    assert!(file.state.lock().waiting.len() >= waiting.len());
+    drop(waiting);
+    assert_eq!(scene.table.leave(&file, OpenId(1), false), Removal::Nothing);
+    assert!(file.state.lock().waiting.is_empty() && scene.table.is_empty());
 }
 
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use super::{Link, now};
 use crate::access::Modes;
 use crate::breaks::Wait;
 use crate::budget::Budget;
-use crate::caching::{Actor, Granted, Held, Holder, LeaseId, NoticeKind, Notices, Operation};
+use crate::caching::{Actor, Granted, Held, Holder, LOOK_COST, LeaseId, NoticeKind, Notices, Operation};
 use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
 use crate::open::{Open, OpenId};
 
@@ -57,19 +57,15 @@ impl FileEntry {
         if !state.has(open) {
             return;
         }
-        if stream.is_empty() {
-            let link = state.link_of(open);
-            match pending {
-                true => state.mark(link).by.clear(),
-                false => state.unmark(link.as_ref()),
-            }
-            return;
+        let (link, stream) = (state.link_of(open), fold(stream));
+        let goes = state.pending.get_or_insert_default();
+        match (stream.is_empty(), pending) {
+            (true, true) => goes.links.mark(link).by.clear(),
+            (true, false) => goes.links.unmark(link.as_ref()),
+            (false, true) => goes.streams.insert(&stream),
+            (false, false) => goes.streams.remove(&stream),
         }
-        let stream = fold(stream);
-        state.pending_streams.retain(|name| *name != stream);
-        if pending {
-            state.pending_streams.push(stream);
-        }
+        state.forget_pending();
     }
 
     /// Makes the name of an open delete-pending so that it goes when the open closes; who else has the file open keeps using it
@@ -80,10 +76,7 @@ impl FileEntry {
             return;
         }
         let link = state.link_of(open);
-        let marked = state.mark(link);
-        if !marked.by.contains(&open) {
-            marked.by.push(open);
-        }
+        state.pending.get_or_insert_default().links.mark(link).by.insert(open);
     }
 
     /// True where the stream of an open, or the name that it was made by, goes with its last open.
@@ -120,6 +113,11 @@ impl FileEntry {
         }
     }
 
+    /// What it costs to go through all its opens, in bytes.
+    pub(crate) fn cost_of_all(&self) -> u64 {
+        (self.state.lock().claims.len() * LOOK_COST) as u64
+    }
+
     /// A record of the open is kept, which changes with the file's name.
     pub(crate) fn note_recorded(&self, open: &Arc<Open>) {
         self.state.lock().claims.change(open.id, |claim| claim.recorded = Arc::downgrade(open));
@@ -144,8 +142,9 @@ impl FileEntry {
     pub(crate) fn stream_renamed(&self, from: &str, to: &str) {
         let mut state = self.state.lock();
         let (from, to) = (fold(from), fold(to));
-        let pending = state.pending_streams.iter_mut().filter(|name| **name == from);
-        pending.for_each(|name| name.clone_from(&to));
+        if let Some(pending) = &mut state.pending {
+            pending.streams.renamed(&from, &to);
+        }
         state.caches.stream_renamed(&from, &to);
         if let Some(locks) = state.locks.remove(&from) {
             state.locks.insert(to.clone(), locks);

@@ -4,6 +4,7 @@
 //! Most files have one name, and then there is nothing to tell apart. Of those with several each open knows its own, and where a name is
 //! about to go, those learn theirs that were made while there was but one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use store::{Error, Identity, SharePath, Store, fold};
@@ -18,17 +19,6 @@ pub(crate) struct Link {
     directory: Identity,
     /// Folded.
     name: String,
-}
-
-/// A name that goes when nobody has the file open by it any more (Link.IsDeleted).
-#[derive(Debug)]
-pub(super) struct PendingLink {
-    /// Which; `None` where the file has no other.
-    pub(super) link: Option<Link>,
-    /// The opens of which the first to close takes it away, whoever else has it open (Link.DeleteUsingPosixSemantics).
-    pub(super) by: Vec<OpenId>,
-    /// It is being removed just now.
-    pub(super) is_going: bool,
 }
 
 impl Link {
@@ -56,14 +46,19 @@ impl FileEntry {
     /// Has every open know its name: the file has several, and one of them is about to go. May wait for stores.
     pub(crate) fn learn_links(&self) {
         let claims = |state: &FileState| {
-            let unknown = state.claims.iter().filter(|claim| claim.link.is_none());
+            let unknown = state.claims.without_link();
             unknown.map(|claim| (claim.open, Arc::clone(&claim.store), Arc::clone(&claim.names))).collect::<Vec<_>>()
         };
         let unknown = claims(&self.state.lock());
+        // Of those that one store has, most were made by one path.
+        let mut found = HashMap::new();
         for (open, store, names) in unknown {
             let path = names.lock().clone();
-            let Ok(link) = Link::at(&*store, &path) else { continue };
-            self.state.lock().claims.change(open, |claim| claim.link = Some(link));
+            let at = found.entry((Arc::as_ptr(&store), path));
+            let link = at.or_insert_with_key(|(_, path)| Link::at(&*store, path).ok());
+            if let Some(link) = link {
+                self.state.lock().claims.change(open, |claim| claim.link = Some(link.clone()));
+            }
         }
     }
 
@@ -80,21 +75,6 @@ impl FileState {
     }
 
     pub(super) fn is_link_pending(&self, link: Option<&Link>) -> bool {
-        self.pending_links.iter().any(|pending| may_be_one(pending.link.as_ref(), link))
-    }
-
-    /// Marks the name to go.
-    pub(super) fn mark(&mut self, link: Option<Link>) -> &mut PendingLink {
-        let marked = self.pending_links.iter().position(|pending| may_be_one(pending.link.as_ref(), link.as_ref()));
-        let index = marked.unwrap_or_else(|| {
-            self.pending_links.push(PendingLink { link, by: Vec::new(), is_going: false });
-            self.pending_links.len() - 1
-        });
-        &mut self.pending_links[index]
-    }
-
-    /// The name is to stay.
-    pub(super) fn unmark(&mut self, link: Option<&Link>) {
-        self.pending_links.retain(|pending| !may_be_one(pending.link.as_ref(), link));
+        self.pending.as_ref().is_some_and(|pending| pending.links.contains(link))
     }
 }

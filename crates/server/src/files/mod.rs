@@ -10,6 +10,7 @@ mod entry;
 #[cfg(test)]
 mod link_tests;
 mod links;
+mod pending;
 mod replacing;
 mod state;
 #[cfg(test)]

@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 use wire::status::Status;
 
 use super::claims::{Claim, Claims, breaks_leases, breaks_oplocks};
-use super::links::{Link, PendingLink, may_be_one};
+use super::links::Link;
+use super::pending::Pending;
 use super::{Entering, Entry, FileEntry, Removal, now};
 use crate::access::Modes;
 use crate::breaks::Wait;
@@ -20,10 +21,8 @@ use crate::open::OpenId;
 #[derive(Default)]
 pub(super) struct FileState {
     pub(super) claims: Claims,
-    /// Named streams that go with their last open (MS-FSA Stream.IsDeleted).
-    pub(super) pending_streams: Vec<String>,
-    /// Names of the file that go with their last open.
-    pub(super) pending_links: Vec<PendingLink>,
+    /// What of it goes with its last open.
+    pub(super) pending: Option<Box<Pending>>,
     /// How many put another file in the place of this one just now: nobody enters meanwhile.
     pub(super) replacing: usize,
     pub(super) locks: HashMap<String, RangeLocks>,
@@ -139,14 +138,18 @@ impl FileState {
     /// A place among those who wait for acknowledgements.
     pub(super) fn wait(&mut self, file: &Arc<FileEntry>, until: Instant) -> Wait {
         let (sender, changed) = oneshot::channel();
-        self.waiting.retain(|waiting| !waiting.is_closed());
+        if self.waiting.len() == self.waiting.capacity() {
+            self.waiting.retain(|waiting| !waiting.is_closed());
+            // Room for as many again: who comes does not go through all who wait each time.
+            self.waiting.reserve_exact(self.waiting.len().max(1));
+        }
         self.waiting.push(sender);
         Wait::new(Arc::clone(file), changed, until)
     }
 
     /// Has those who wait look again.
     pub(super) fn wake(&mut self) {
-        for waiting in self.waiting.drain(..) {
+        for waiting in std::mem::take(&mut self.waiting) {
             // Who is gone need not be told.
             let _ = waiting.send(());
         }
@@ -167,12 +170,14 @@ impl FileState {
             locks.release(open);
             self.forget_locks(&claim.stream);
         }
-        if delete && claim.stream.is_empty() {
-            self.mark(claim.link.clone());
-        } else if delete && !self.pending_streams.contains(&claim.stream) {
-            self.pending_streams.push(claim.stream.clone());
+        if delete {
+            let pending = self.pending.get_or_insert_default();
+            match claim.stream.is_empty() {
+                true => drop(pending.links.mark(claim.link.clone())),
+                false => pending.streams.insert(&claim.stream),
+            }
         }
-        self.due(open, claim.link.as_ref())
+        self.due(&claim)
     }
 
     /// Where nothing is locked of the stream, nothing is known of its locks.
@@ -182,24 +187,25 @@ impl FileState {
         }
     }
 
-    /// What the departure of an open, made by the name `link`, removes. A file outlives none of its streams' opens.
-    fn due(&mut self, open: OpenId, link: Option<&Link>) -> Removal {
-        let is_open = self.claims.is_open_by(link);
-        let mut of_link = self.pending_links.iter_mut().filter(|pending| may_be_one(pending.link.as_ref(), link));
-        if let Some(pending) = of_link.find(|pending| !pending.is_going && (!is_open || pending.by.contains(&open))) {
-            pending.is_going = true;
+    /// What the departure of an open removes. A file outlives none of its streams' opens.
+    fn due(&mut self, left: &Claim) -> Removal {
+        let Some(pending) = &mut self.pending else { return Removal::Nothing };
+        let link = left.link.as_ref();
+        if !self.claims.has_stream(&left.stream) {
+            pending.streams.closed(&left.stream);
+        }
+        if pending.links.begin_removal(link, left.open, self.claims.is_open_by(link)) {
             return Removal::File;
         }
-        if self.is_link_pending(link) {
+        if pending.links.contains(link) {
             return Removal::Nothing;
         }
-        let is_closed = |stream: &&String| !self.claims.has_stream(stream);
-        self.pending_streams.iter().find(is_closed).map_or(Removal::Nothing, |stream| Removal::Stream(stream.clone()))
+        pending.streams.due().map_or(Removal::Nothing, |stream| Removal::Stream(stream.to_owned()))
     }
 
     /// True where the stream, or the name `link`, goes with its last open. An empty stream is the file itself.
     pub(super) fn is_delete_pending(&self, link: Option<&Link>, stream: &str) -> bool {
-        self.is_link_pending(link) || self.pending_streams.iter().any(|name| name == stream)
+        self.is_link_pending(link) || self.pending.as_ref().is_some_and(|pending| pending.streams.contains(stream))
     }
 
     /// True where nobody has what is delete-pending open any more: its name goes just now, and can be had anew after that.
@@ -212,21 +218,29 @@ impl FileState {
 
     /// What [`FileState::leave`] gave was tried.
     pub(super) fn removed(&mut self, removal: &Removal) {
-        match removal {
-            Removal::Nothing => return,
-            Removal::File => {
-                self.pending_links.retain(|pending| !pending.is_going);
-                if self.claims.is_empty() {
-                    // Its streams went with it. Its identity may be another file's soon.
-                    self.pending_streams.clear();
+        if removal == &Removal::Nothing {
+            return;
+        }
+        if let Some(pending) = &mut self.pending {
+            match removal {
+                Removal::Nothing => {}
+                Removal::File => {
+                    pending.links.removed();
+                    if self.claims.is_empty() {
+                        // Its streams went with it. Its identity may be another file's soon.
+                        pending.streams.clear();
+                    }
                 }
-            }
-            Removal::Stream(name) => {
-                let stream = fold(name);
-                self.pending_streams.retain(|pending| *pending != stream);
+                Removal::Stream(name) => pending.streams.remove(&fold(name)),
             }
         }
+        self.forget_pending();
         self.wake();
+    }
+
+    /// Where nothing is to go, there is nothing to know of that.
+    pub(super) fn forget_pending(&mut self) {
+        self.pending.take_if(|pending| pending.is_empty());
     }
 
     /// How many opens, oplocks and leases were looked at one by one since this was asked last.
@@ -236,7 +250,6 @@ impl FileState {
 
     /// True where nothing has to be known of the file.
     pub(super) fn is_unused(&self) -> bool {
-        let is_pending = !self.pending_links.is_empty() || !self.pending_streams.is_empty();
-        self.claims.is_empty() && !is_pending && self.replacing == 0
+        self.claims.is_empty() && self.pending.is_none() && self.replacing == 0
     }
 }

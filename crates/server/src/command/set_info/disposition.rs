@@ -55,6 +55,7 @@ async fn learn_links(context: &Context) -> Result<(), Refusal> {
     let (open, file) = context.file()?;
     let known = context.look(file.base(), |base| base.metadata()).await??;
     if known.links > 1 {
+        context.in_flight.note_done_here(open.file()?.file.cost_of_all());
         let entry = Arc::clone(&open.file()?.file);
         context.work_by_name(move || entry.learn_links()).await?;
     }

@@ -29,6 +29,8 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     let flags = asked.flags;
     context.require_writable()?;
     breaks::before_change_of_name(context).await?;
+    // All that have it open learn its new name.
+    context.in_flight.note_done_here(file.file.cost_of_all());
     if flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
         close_what_is_replaced(context, &name).await?;
     }

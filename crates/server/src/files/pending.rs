@@ -1,0 +1,159 @@
+//! What goes with its last open: names of a file, and named streams. A file may have as many of either as a user may have opens, so that
+//! nobody goes through them all for one that comes or goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::links::Link;
+use crate::open::OpenId;
+
+/// What of a file is delete-pending. Most files have nothing.
+#[derive(Default)]
+pub(super) struct Pending {
+    pub(super) links: PendingLinks,
+    pub(super) streams: PendingStreams,
+}
+
+impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        self.links.is_empty() && self.streams.is_empty()
+    }
+}
+
+/// The names that go when nobody has the file open by them any more (Link.IsDeleted).
+#[derive(Default)]
+pub(super) struct PendingLinks {
+    /// The name of a file that has no other.
+    only: Option<PendingLink>,
+    named: BTreeMap<Link, PendingLink>,
+    /// Those of `named` that are being removed.
+    going: Vec<Link>,
+}
+
+#[derive(Default)]
+pub(super) struct PendingLink {
+    /// The opens of which the first to close takes it away, whoever else has it open (Link.DeleteUsingPosixSemantics).
+    pub(super) by: BTreeSet<OpenId>,
+    /// It is being removed just now.
+    is_going: bool,
+}
+
+impl PendingLinks {
+    fn is_empty(&self) -> bool {
+        self.only.is_none() && self.named.is_empty()
+    }
+
+    /// True where the name goes, or may be one that does: who does not know its name came while there was but one.
+    pub(super) fn contains(&self, link: Option<&Link>) -> bool {
+        self.only.is_some()
+            || match link {
+                Some(link) => self.named.contains_key(link),
+                None => !self.named.is_empty(),
+            }
+    }
+
+    /// Marks the name to go.
+    pub(super) fn mark(&mut self, link: Option<Link>) -> &mut PendingLink {
+        if self.only.is_some() {
+            return self.only.get_or_insert_default();
+        }
+        match link {
+            Some(link) => self.named.entry(link).or_default(),
+            None => match self.named.first_entry() {
+                Some(first) => first.into_mut(),
+                None => self.only.get_or_insert_default(),
+            },
+        }
+    }
+
+    /// The name is to stay.
+    pub(super) fn unmark(&mut self, link: Option<&Link>) {
+        self.only = None;
+        match link {
+            Some(link) => drop(self.named.remove(link)),
+            None => self.named.clear(),
+        }
+    }
+
+    /// Begins to remove what the departure of an open that was made by the name `link` removes: with the last one, or where it was to go
+    /// with that open whoever else has it. False where that is nothing.
+    pub(super) fn begin_removal(&mut self, link: Option<&Link>, open: OpenId, is_open: bool) -> bool {
+        let is_due = |pending: &PendingLink| !pending.is_going && (!is_open || pending.by.contains(&open));
+        if let Some(only) = self.only.as_mut().filter(|only| is_due(only)) {
+            only.is_going = true;
+            return true;
+        }
+        let due = match link {
+            Some(link) => {
+                self.named.get_mut(link).map(|pending| (link, pending)).filter(|(_, pending)| is_due(pending))
+            }
+            None => self.named.iter_mut().find(|(_, pending)| is_due(pending)),
+        };
+        let Some((link, pending)) = due else { return false };
+        pending.is_going = true;
+        self.going.push(link.clone());
+        true
+    }
+
+    /// What was being removed was tried.
+    pub(super) fn removed(&mut self) {
+        self.only.take_if(|only| only.is_going);
+        for link in self.going.drain(..) {
+            if self.named.get(&link).is_some_and(|pending| pending.is_going) {
+                self.named.remove(&link);
+            }
+        }
+    }
+}
+
+/// The named streams that go with their last open (MS-FSA Stream.IsDeleted).
+#[derive(Default)]
+pub(super) struct PendingStreams {
+    names: BTreeSet<String>,
+    /// Those that nobody has open any more.
+    closed: BTreeSet<String>,
+}
+
+impl PendingStreams {
+    fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    pub(super) fn contains(&self, stream: &str) -> bool {
+        self.names.contains(stream)
+    }
+
+    pub(super) fn insert(&mut self, stream: &str) {
+        if !self.names.contains(stream) {
+            self.names.insert(stream.to_owned());
+        }
+    }
+
+    /// It is to stay, or has gone.
+    pub(super) fn remove(&mut self, stream: &str) {
+        self.names.remove(stream);
+        self.closed.remove(stream);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = PendingStreams::default();
+    }
+
+    /// A stream that somebody has open has another name.
+    pub(super) fn renamed(&mut self, from: &str, to: &str) {
+        if self.names.remove(from) {
+            self.names.insert(to.to_owned());
+        }
+    }
+
+    /// Nobody has the stream open any more.
+    pub(super) fn closed(&mut self, stream: &str) {
+        if self.names.contains(stream) {
+            self.closed.insert(stream.to_owned());
+        }
+    }
+
+    /// One that is to be removed.
+    pub(super) fn due(&self) -> Option<&str> {
+        self.closed.first().map(String::as_str)
+    }
+}
