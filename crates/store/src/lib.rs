@@ -175,6 +175,9 @@ pub struct Cursor {
 /// Takes a name of a listing, or leaves it to be the next one.
 pub type Take<'a> = &'a mut dyn FnMut(Entry) -> ControlFlow<()>;
 
+/// Takes a stream of a listing, or ends it. It asks nothing more of the node.
+pub type TakeStream<'a> = &'a mut dyn FnMut(StreamEntry) -> ControlFlow<()>;
+
 /// One named stream of a file or directory, the unnamed data stream not among them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamEntry {
@@ -449,8 +452,18 @@ pub trait Node: Send + Sync + 'static {
     /// Sets an extended attribute; an empty value removes it. Names compare without case.
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error>;
 
-    /// The named streams.
-    fn streams(&self) -> Result<Vec<StreamEntry>, Error>;
+    /// Shows the named streams until `take` wants no more. What comes and goes meanwhile may be shown or not.
+    fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error>;
+
+    /// All named streams.
+    fn streams(&self) -> Result<Vec<StreamEntry>, Error> {
+        let mut all = Vec::new();
+        self.list_streams(&mut |stream| {
+            all.push(stream);
+            ControlFlow::Continue(())
+        })?;
+        Ok(all)
+    }
 
     /// Opens a named stream, whatever the case of `name`; gives its stored name too. `None` where there is none.
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error>;

@@ -18,7 +18,7 @@ use crate::directory::quota::{Growth, account};
 use crate::directory::{create, data, entries, extended, metadata, remove, rename, security, streams, walk};
 use crate::{
     Changes, ChooseOffset, Cursor, Destination, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, NewNode,
-    Node, Replace, StreamEntry, Take, Use, Waits,
+    Node, Replace, Take, TakeStream, Use, Waits,
 };
 
 /// A byte in so many is looked for to tell whether a range is in memory: files are read ahead, and leave memory, in pieces about as
@@ -264,9 +264,9 @@ impl Node for FileNode {
         extended::set(&self.file, name, value)
     }
 
-    fn streams(&self) -> Result<Vec<StreamEntry>, Error> {
-        self.file.may_wait_to_look("streams");
-        streams::list(&self.file)
+    fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
+        self.file.may_wait_to_look("list_streams");
+        streams::list(&self.file, take)
     }
 
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {

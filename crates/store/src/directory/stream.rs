@@ -21,8 +21,8 @@ use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, StreamValue, VALUE_
 use crate::directory::streams::{self, Kept};
 use crate::directory::{data, extended, folder, metadata, node, security, side};
 use crate::{
-    Changes, ChooseOffset, Cursor, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace,
-    StreamEntry, Take, Use, Waits,
+    Changes, ChooseOffset, Cursor, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, Take,
+    TakeStream, Use, Waits,
 };
 use std::sync::Arc;
 
@@ -366,9 +366,9 @@ impl Node for StreamNode {
         extended::set(&self.file, name, value)
     }
 
-    fn streams(&self) -> Result<Vec<StreamEntry>, Error> {
-        self.file.may_wait_to_look("streams");
-        streams::list(&self.file)
+    fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
+        self.file.may_wait_to_look("list_streams");
+        streams::list(&self.file, take)
     }
 
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {

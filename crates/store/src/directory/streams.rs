@@ -11,7 +11,7 @@ use crate::directory::keep::{LONG_STREAM, SECURITY_SIDE, STREAM, Subject};
 use crate::directory::stream::StreamNode;
 use crate::directory::stream_value::{Body, StreamValue, VALUE_BYTES_MAX, key};
 use crate::directory::{data, folder, security, side};
-use crate::{Error, NamedNode, Node, Replace, StreamEntry, fold};
+use crate::{Error, NamedNode, Node, Replace, StreamEntry, TakeStream, fold};
 
 /// A stream as it is kept.
 pub(super) struct Kept {
@@ -22,11 +22,12 @@ pub(super) struct Kept {
     pub(super) inline: Option<u64>,
 }
 
-/// All of them, with their lengths.
-pub(super) fn list(file: &OpenFile) -> Result<Vec<StreamEntry>, Error> {
+/// Shows them with their lengths until `take` wants no more.
+pub(super) fn list(file: &OpenFile, take: TakeStream<'_>) -> Result<(), Error> {
     let unit = u64::from(file.volume.unit_bytes.max(1));
-    let mut entries = Vec::new();
-    for kept in all(&file.subject())? {
+    let subject = file.subject();
+    for key in subject.keys()? {
+        let Some(kept) = kept(&subject, key)? else { continue };
         let (length, allocated) = match kept.inline {
             Some(length) => (length, length.next_multiple_of(unit)),
             None => match side::open(&file.volume, kept.id) {
@@ -37,9 +38,11 @@ pub(super) fn list(file: &OpenFile) -> Result<Vec<StreamEntry>, Error> {
                 Err(_) => continue,
             },
         };
-        entries.push(StreamEntry { name: kept.name, length, allocated });
+        if take(StreamEntry { name: kept.name, length, allocated }).is_break() {
+            break;
+        }
     }
-    Ok(entries)
+    Ok(())
 }
 
 /// Opens one.
@@ -205,7 +208,16 @@ fn find(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
         return Ok(Some(kept));
     }
     let folded = fold(name);
-    Ok(all(subject)?.into_iter().find(|kept| fold(&kept.name) == folded))
+    for key in subject.keys()? {
+        // Only a long name has to be looked for behind its key.
+        if key.strip_prefix(STREAM).is_some_and(|short| fold(short) != folded) {
+            continue;
+        }
+        if let Some(kept) = kept(subject, key)?.filter(|kept| fold(&kept.name) == folded) {
+            return Ok(Some(kept));
+        }
+    }
+    Ok(None)
 }
 
 fn kept(subject: &Subject<'_>, key: String) -> Result<Option<Kept>, Error> {

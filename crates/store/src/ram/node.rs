@@ -12,7 +12,7 @@ use crate::ram::names;
 use crate::ram::pages::Pages;
 use crate::{
     Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode,
-    NewNode, Node, Replace, StreamEntry, Take, Use, Waits, copy, fold, waiting,
+    NewNode, Node, Replace, StreamEntry, Take, TakeStream, Use, Waits, copy, fold, waiting,
 };
 
 /// What one name of a stream or extended attribute costs besides its data.
@@ -231,14 +231,27 @@ impl Node for RamNode {
         Ok(())
     }
 
-    fn streams(&self) -> Result<Vec<StreamEntry>, Error> {
-        self.may_wait_to_look("streams");
-        let extras = self.inode.extras.read();
-        let entry = |(name, data): &(String, Arc<RwLock<Pages>>)| {
-            let data = data.read();
-            StreamEntry { name: name.clone(), length: data.length(), allocated: data.allocated() }
-        };
-        Ok(extras.streams.values().map(entry).collect())
+    fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
+        self.may_wait_to_look("list_streams");
+        let mut after: Option<String> = None;
+        loop {
+            // Others have the lock between two pieces.
+            let extras = self.inode.extras.read();
+            let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let mut piece = extras.streams.range::<str, _>((from, Bound::Unbounded)).take(PIECE_NAMES);
+            let mut last = None;
+            for (folded, (name, data)) in piece.by_ref() {
+                let data = data.read();
+                let entry = StreamEntry { name: name.clone(), length: data.length(), allocated: data.allocated() };
+                if take(entry).is_break() {
+                    return Ok(());
+                }
+                last = Some(folded);
+            }
+            let Some(last) = last.cloned() else { return Ok(()) };
+            drop(extras);
+            after = Some(last);
+        }
     }
 
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
@@ -371,5 +384,24 @@ fn of_store(node: &dyn Node) -> Result<&Arc<Inode>, Error> {
 fn drop_stream(extras: &mut Extras, folded: &str) {
     if extras.streams.remove(folded).is_some() {
         extras.charge.shrink(EXTRA_BYTES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RamStore, SharePath, Store};
+
+    #[test]
+    fn streams_are_listed_in_pieces_to_the_last() {
+        let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+        let node = RamStore::new(1 << 20).create(&SharePath::parse("file").unwrap(), new).unwrap();
+        for count in [0, PIECE_NAMES, PIECE_NAMES + 1, 2 * PIECE_NAMES + 500] {
+            for number in node.streams().unwrap().len()..count {
+                node.create_stream(&format!("S{number:05}")).unwrap();
+            }
+            let names: Vec<_> = node.streams().unwrap().into_iter().map(|stream| stream.name).collect();
+            assert_eq!(names, (0..count).map(|number| format!("S{number:05}")).collect::<Vec<_>>());
+        }
     }
 }

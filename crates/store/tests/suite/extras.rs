@@ -1,10 +1,13 @@
 //! What every store keeps with a file besides its data: streams, extended attributes, security descriptors.
 
+use std::ops::ControlFlow;
+
 use crate::common::*;
 use store::{Changes, Error, Kind, NewNode, Replace};
 
 behaviours! {
     streams_come_and_go
+    a_listing_of_streams_looks_at_no_more_than_is_wanted
     a_large_stream_keeps_its_data
     an_open_stream_follows_its_new_name
     a_removed_stream_is_not_mistaken_for_a_new_one
@@ -48,6 +51,21 @@ fn streams_come_and_go(disk: &Disk) {
     for bad in ["", "a:b", "a\\b", "a/b", "a\0b"] {
         assert_eq!(node.create_stream(bad).err(), Some(Error::NameInvalid), "{bad:?}");
     }
+}
+
+fn a_listing_of_streams_looks_at_no_more_than_is_wanted(disk: &Disk) {
+    let node = disk.file("file", b"main");
+    (0..20).for_each(|number| drop(node.create_stream(&format!("Stream {number}")).unwrap()));
+    let mut taken = Vec::new();
+    let listed = node.list_streams(&mut |stream| {
+        taken.push(stream.name);
+        if taken.len() == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!((listed, taken.len()), (Ok(()), 7));
+    taken.sort();
+    taken.dedup();
+    assert_eq!(taken.len(), 7);
+    assert!(node.stream("STREAM 19").unwrap().is_some() && node.stream("stream 20").unwrap().is_none());
 }
 
 fn a_large_stream_keeps_its_data(disk: &Disk) {

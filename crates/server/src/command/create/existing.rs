@@ -1,6 +1,7 @@
 //! CREATE of a name that exists (MS-FSA 2.1.5.1.2).
 
 use std::cell::Cell;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use store::{Changes, Error, Identity, Kind, Metadata, Name, Node, Resolved, SharePath, Use, Waits};
@@ -351,6 +352,20 @@ pub(super) async fn maximal(
     }
 }
 
+/// True where there are more streams or extended attributes, in memory, than a shard removes itself.
+fn has_many_extras(node: &dyn Node) -> Result<bool, Error> {
+    const INLINE_MAX: usize = 64;
+    if node.waits() != Waits::Never {
+        return Ok(false);
+    }
+    let mut streams = 0;
+    node.list_streams(&mut |_| {
+        streams += 1;
+        if streams > INLINE_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(streams > INLINE_MAX || node.extended()?.len() > INLINE_MAX)
+}
+
 /// Empties what is there and gives it the attributes asked for (MS-FSA 2.1.5.1.2.1).
 async fn overwrite(
     context: &Context,
@@ -363,8 +378,8 @@ async fn overwrite(
     let kept = known.attributes & !crate::attributes::SETTABLE;
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
     let (path, stream) = (path.clone(), found.stream.as_ref().map(|(_, name)| name.clone()));
-    // What is there is freed. Of a stream it is not known how much that is.
-    let freed = if whole_file { known.allocated.max(known.length) } else { u64::MAX };
+    // What is there is freed. Of a stream it is not known how much that is, nor of what is kept beside a file where that is much.
+    let freed = if whole_file && !has_many_extras(&*node)? { known.allocated.max(known.length) } else { u64::MAX };
     let asker = context.asker()?;
     context
         .work_at(&*found.node, freed.saturating_add(plan.allocation.unwrap_or(0)), move || {

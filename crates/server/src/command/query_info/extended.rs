@@ -19,13 +19,18 @@ const LIST_BYTES: usize = 4;
 /// What one attribute costs beside its name and value.
 const ONE_BYTES: usize = 5;
 
-/// The length of a node's extended attributes as clients are told it (MS-FSA 2.1.5.12.10): zero where there are none.
-pub(super) fn total_bytes(node: &dyn Node) -> Result<u32, Error> {
+/// As many bytes of work take as long as a look at one attribute. There are 64 KiB of them at most, so no shard works on them for long.
+const EA_COST: u64 = 256;
+
+/// The length of a node's extended attributes as clients are told it (MS-FSA 2.1.5.12.10): zero where there are none. Gives too what
+/// the look at them costs, in bytes of work.
+pub(super) fn total_bytes(node: &dyn Node) -> Result<(u32, u64), Error> {
     let all = node.extended()?;
     if all.is_empty() {
-        return Ok(0);
+        return Ok((0, 0));
     }
-    Ok(u32::try_from(LIST_BYTES + packed_bytes(&all)).unwrap_or(u32::MAX))
+    let total = u32::try_from(LIST_BYTES + packed_bytes(&all)).unwrap_or(u32::MAX);
+    Ok((total, all.len() as u64 * EA_COST))
 }
 
 /// ExtendedAttributesLength (MS-FSA 2.1.1.3).
@@ -39,6 +44,7 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
     let room = Room::of(request);
     let held = Arc::clone(open);
     let all = context.work(move || Ok::<_, Refusal>(held.file()?.base().extended()?)).await??;
+    context.in_flight.note_done_here(all.len() as u64 * EA_COST);
     if !request.input.is_empty() {
         return asked_for(&all, request.input, room);
     }

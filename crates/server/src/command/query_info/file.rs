@@ -1,9 +1,10 @@
 //! What is told of a file, directory or stream (MS-SMB2 3.3.5.20.1, MS-FSA 2.1.5.12).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::{Error, Kind, Metadata};
+use store::{Error, Kind, Metadata, Waits};
 use wire::command::query_info::QueryInfoRequest;
 use wire::fscc::file::{
     Access, Alignment, AllFixed, AttributeTag, Basic, Compression, Ea, Id, Internal, Mode, ModeFlags, NetworkOpen,
@@ -17,12 +18,16 @@ use wire::status::Status;
 
 use super::{BODY_BYTES, Room, extended, finish, pipe};
 use crate::attributes;
-use crate::context::{Context, Outcome};
+use crate::context::{Context, Outcome, Reply};
 use crate::open::{FileOpen, Open, Target};
 use crate::refusal::Refusal;
 
 /// The least room for a list of streams: one entry with one character of a name.
 const STREAM_BYTES_MIN: usize = 32;
+/// The most streams that a shard looks at itself. Each may take some microseconds on tmpfs.
+const INLINE_STREAMS_MAX: usize = 64;
+/// As many bytes of work take as long as a look at one.
+const STREAM_COST: u64 = 2 << 10;
 /// The least room for FILE_NAME_INFORMATION, one character included and aligned.
 const NAME_BYTES_MIN: usize = 8;
 /// The same for FileAllInformation.
@@ -106,18 +111,22 @@ impl Known {
     async fn of(context: &Context, class: FileClass) -> Result<Known, Refusal> {
         let (open, file) = context.file()?;
         let with_eas = matches!(class, FileClass::EA | FileClass::ALL);
-        let ea_bytes = move |file: &FileOpen| if with_eas { extended::total_bytes(&**file.base()) } else { Ok(0) };
+        let ea_bytes = move |file: &FileOpen| if with_eas { extended::total_bytes(&**file.base()) } else { Ok((0, 0)) };
         match attributes::try_of(file) {
             Err(Error::WouldBlock) => {
                 let open = Arc::clone(open);
                 context
                     .work(move || {
                         let file = open.file()?;
-                        Ok(Known { metadata: attributes::of(file)?, ea_bytes: ea_bytes(file)? })
+                        Ok(Known { metadata: attributes::of(file)?, ea_bytes: ea_bytes(file)?.0 })
                     })
                     .await?
             }
-            metadata => Ok(Known { metadata: metadata?, ea_bytes: ea_bytes(file)? }),
+            metadata => {
+                let (ea_bytes, cost) = ea_bytes(file)?;
+                context.in_flight.note_done_here(cost);
+                Ok(Known { metadata: metadata?, ea_bytes })
+            }
         }
     }
 
@@ -222,21 +231,51 @@ fn normalized_name(context: &Context, file: &FileOpen, room: Room) -> Outcome {
 
 /// FileStreamInformation (MS-FSA 2.1.5.12.29): of a file its data first, then the named streams that fit.
 async fn streams(context: &Context, room: Room) -> Outcome {
-    let (open, _) = context.file()?;
-    let open = Arc::clone(open);
-    let (data, named) = context
-        .work(move || {
-            let base = open.file()?.base();
-            Ok::<_, Refusal>((base.metadata()?, base.streams()?))
-        })
-        .await??;
-    let mut body = vec![0; BODY_BYTES];
-    let mut writer = StreamWriter::new(&mut body, room.0);
-    let mut all_fit = data.kind == Kind::Directory || writer.push("", data.length, data.allocated);
-    for stream in &named {
-        all_fit = all_fit && writer.push(&stream.name, stream.length, stream.allocated);
+    let (_, file) = context.file()?;
+    if file.node.waits() == Waits::Never {
+        let listed = Streams::of(file, room, INLINE_STREAMS_MAX)?;
+        context.in_flight.note_done_here(listed.walked as u64 * STREAM_COST);
+        if !listed.is_cut {
+            return Ok(listed.reply());
+        }
     }
-    Ok(finish(if all_fit { Status::SUCCESS } else { Status::BUFFER_OVERFLOW }, body))
+    let open = Arc::clone(context.open()?);
+    let all = context.on_pool(move || Ok::<_, Refusal>(Streams::of(open.file()?, room, usize::MAX)?)).await??;
+    Ok(all.reply())
+}
+
+/// The streams that are told.
+struct Streams {
+    body: Vec<u8>,
+    all_fit: bool,
+    /// There are more than were to be looked at.
+    is_cut: bool,
+    walked: usize,
+}
+
+impl Streams {
+    /// Looks at `walked_max` of them at most, and at none behind the first that does not fit.
+    fn of(file: &FileOpen, room: Room, walked_max: usize) -> Result<Self, Error> {
+        let base = file.base();
+        let data = base.metadata()?;
+        let mut listed = Streams { body: vec![0; BODY_BYTES], all_fit: true, is_cut: false, walked: 0 };
+        let Streams { body, all_fit, is_cut, walked } = &mut listed;
+        let mut writer = StreamWriter::new(body, room.0);
+        *all_fit = data.kind == Kind::Directory || writer.push("", data.length, data.allocated);
+        if *all_fit {
+            base.list_streams(&mut |stream| {
+                *walked += 1;
+                *is_cut = *walked > walked_max;
+                *all_fit = *is_cut || writer.push(&stream.name, stream.length, stream.allocated);
+                if *is_cut || !*all_fit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        }
+        Ok(listed)
+    }
+
+    fn reply(self) -> Reply {
+        finish(if self.all_fit { Status::SUCCESS } else { Status::BUFFER_OVERFLOW }, self.body)
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! QUERY_INFO as clients see it.
 
+use tokio::task::LocalSet;
+use wire::command::create::{CreateDisposition, CreateRequest};
 use wire::command::error::ErrorResponse;
 use wire::command::query_info::{InfoClass, InfoType, QueryInfoFlags, QueryInfoRequest, QueryInfoResponse};
 use wire::fscc::FileClass;
@@ -99,6 +101,35 @@ async fn streams_are_listed_behind_the_data() {
     assert_eq!(peer.query(file, FileClass::STREAM, 40).await.status(), Status::BUFFER_OVERFLOW);
     let directory = peer.open_directory("dir").await;
     assert!(output(&peer.query(directory, FileClass::STREAM, ROOM).await).is_empty());
+}
+
+#[tokio::test]
+async fn streams_that_are_too_many_for_a_shard_are_told_and_removed_all_the_same() {
+    LocalSet::new()
+        .run_until(async {
+            let mut peer = peer().await;
+            let file = peer.open("file").await;
+            let mut names = vec!["::$DATA".to_owned()];
+            for number in 100..200 {
+                let stream = peer.open(&format!("file:{number}")).await;
+                peer.close(stream).await;
+                names.push(format!(":{number}:$DATA"));
+            }
+            let told = |answer: &Answer| -> Vec<String> {
+                streams(output(answer)).map(|stream| stream.unwrap().name.decode().unwrap()).collect()
+            };
+            let answer = peer.query(file, FileClass::STREAM, 65_536).await;
+            assert_eq!((answer.status(), told(&answer)), (Status::SUCCESS, names.clone()));
+            let answer = peer.query(file, FileClass::STREAM, 4_000).await;
+            assert_eq!(answer.status(), Status::BUFFER_OVERFLOW);
+            let some = told(&answer);
+            assert!(some.len() > 64 && names.starts_with(&some));
+            let overwrite = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::OVERWRITE;
+            assert_eq!(peer.create("file", overwrite).await.status(), Status::SUCCESS);
+            let answer = peer.query(file, FileClass::STREAM, 65_536).await;
+            assert_eq!(told(&answer), ["::$DATA"]);
+        })
+        .await;
 }
 
 #[tokio::test]

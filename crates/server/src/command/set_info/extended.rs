@@ -1,12 +1,14 @@
 //! FileFullEaInformation: sets and removes extended attributes (MS-FSA 2.1.5.15.6).
 
+use std::collections::{BTreeMap, HashSet};
+
 use store::{Error, Node, fold};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::ea::{NEED_EA, full_eas, name_is_valid};
 use wire::security::access::WRITE_EA;
 use wire::status::Status;
 
-use super::change;
+use super::change_much;
 use crate::attributes;
 use crate::command::query_info::packed_bytes;
 use crate::context::Context;
@@ -15,6 +17,9 @@ use crate::refusal::Refusal;
 /// The most bytes of all attributes of a file.
 const TOTAL_BYTES_MAX: usize = (64 << 10) - 5;
 
+/// As many bytes of work take as long as one attribute that is set.
+const EA_COST: u64 = 8 << 10;
+
 type Named = (String, Vec<u8>);
 
 pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
@@ -22,9 +27,9 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     open.require(WRITE_EA)?;
     let asked = read(buffer)?;
     context.require_writable()?;
-    change(context, move |job| {
+    change_much(context, asked.len() as u64 * EA_COST, move |job| {
         let base = job.file()?.base();
-        let total = packed_bytes(&after(base.extended()?, &asked));
+        let (total, asked) = after(&base.extended()?, asked);
         if total > TOTAL_BYTES_MAX {
             return Err(Status::EA_TOO_LARGE.into());
         }
@@ -46,16 +51,26 @@ fn read(buffer: &[u8]) -> Result<Vec<Named>, Status> {
     if asked.is_empty() { Err(Status::INVALID_PARAMETER) } else { Ok(asked) }
 }
 
-/// The attributes there would be.
-fn after(mut all: Vec<Named>, asked: &[Named]) -> Vec<Named> {
-    for (name, value) in asked {
-        let folded = fold(name);
-        all.retain(|(stored, _)| fold(stored) != folded);
-        if !value.is_empty() {
-            all.push((name.clone(), value.clone()));
+/// Bytes of all attributes there would be, and what is to be set for that: the last of each name, and no removal of what is not there.
+fn after(all: &[Named], asked: Vec<Named>) -> (usize, Vec<Named>) {
+    let mut last: BTreeMap<String, Named> = asked.into_iter().map(|ea| (fold(&ea.0), ea)).collect();
+    let mut total = 0;
+    let mut there = HashSet::new();
+    for stored in all {
+        let folded = fold(&stored.0);
+        if !last.contains_key(&folded) {
+            total += packed_bytes(std::slice::from_ref(stored));
         }
+        there.insert(folded);
     }
-    all
+    last.retain(|folded, (_, value)| !value.is_empty() || there.contains(folded));
+    let to_set: Vec<Named> = last.into_values().collect();
+    total += to_set
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|ea| packed_bytes(std::slice::from_ref(ea)))
+        .sum::<usize>();
+    (total, to_set)
 }
 
 fn apply(node: &dyn Node, asked: &[Named]) -> Result<(), Status> {
@@ -94,8 +109,19 @@ mod tests {
 
     #[test]
     fn names_replace_in_any_case_and_empty_values_remove() {
-        let all = vec![("One".to_owned(), vec![1]), ("two".to_owned(), vec![2])];
-        let asked = [("ONE".to_owned(), vec![3]), ("Two".to_owned(), vec![])];
-        assert_eq!(after(all, &asked), [("ONE".to_owned(), vec![3])]);
+        let all = [("One".to_owned(), vec![1]), ("two".to_owned(), vec![2])];
+        let asked =
+            |eas: &[(&str, &[u8])]| eas.iter().map(|(name, value)| (name.to_string(), value.to_vec())).collect();
+        let after = |eas: &[(&str, &[u8])]| after(&all, asked(eas));
+        assert_eq!(after(&[("ONE", &[3, 4]), ("Two", &[])]), (10, asked(&[("ONE", &[3, 4]), ("Two", &[])])));
+        assert_eq!(after(&[("x", &[1]), ("none", &[]), ("X", &[2])]), (18 + 7, asked(&[("X", &[2])])));
+        assert_eq!(after(&[("x", &[1]), ("X", &[])]), (18, vec![]));
+    }
+
+    #[test]
+    fn each_of_many_names_is_judged_once() {
+        let asked: Vec<Named> = (0..100_000).map(|number| (format!("name{number}"), vec![1])).collect();
+        let (total, to_set) = after(&[], asked.clone());
+        assert_eq!((total, to_set.len()), (packed_bytes(&asked), asked.len()));
     }
 }

@@ -215,6 +215,16 @@ async fn change(
     context.work(move || job.run(change)).await?
 }
 
+/// The same where it takes as long as `bytes` are many.
+async fn change_much(
+    context: &Context,
+    bytes: u64,
+    change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
+) -> Result<(), Refusal> {
+    let job = Job::of(context, 0..0)?;
+    context.work_on(bytes, move || job.run(change)).await?
+}
+
 /// The same where data is cut off or gets its space, which takes as long as `bytes` are many.
 async fn change_length(
     context: &Context,
