@@ -30,6 +30,8 @@ pub struct RamStore {
     has_disks: bool,
 }
 
+/// The most bytes in a path: what the kernel takes of one in a folder (PATH_MAX less its terminator).
+const PATH_BYTES_MAX: usize = 4_095;
 /// The number of the root on every RAM disk.
 const ROOT_FILE: u64 = 1;
 /// Marks volumes of RAM disks, which then cannot equal a device number.
@@ -81,6 +83,9 @@ impl RamStore {
     }
 
     fn find(&self, path: &SharePath) -> Result<Resolved, Error> {
+        if path.as_str().len() > PATH_BYTES_MAX {
+            return Err(Error::NameInvalid);
+        }
         if path.is_root() {
             return Ok(Resolved::Found { node: RamNode::open(&self.root), path: SharePath::root() });
         }

@@ -41,6 +41,7 @@ behaviours! {
     a_full_directory_is_not_removed
     a_removed_file_stays_usable_while_open
     deep_trees_are_walked
+    a_path_has_4095_bytes_at_most
     names_in_many_scripts_compare_without_case
 }
 
@@ -546,6 +547,21 @@ fn deep_trees_are_walked(disk: &Disk) {
     let (node, stored) = disk.find(&format!("{}\\FILE", path_text.to_uppercase())).unwrap();
     assert_eq!(read_all(&*node), b"deep");
     assert_eq!(stored, format!("{path_text}\\file"));
+}
+
+fn a_path_has_4095_bytes_at_most(disk: &Disk) {
+    let folder = "\u{5b57}".repeat(80);
+    let mut above = String::new();
+    for _ in 0..16 {
+        above.push_str(&folder);
+        disk.directory(&above);
+        above.push('\\');
+    }
+    let longest = format!("{above}{}", "x".repeat(4_095 - above.len()));
+    disk.file(&longest, b"text");
+    assert_eq!(read_all(&*disk.find(&longest).unwrap().0), b"text");
+    let resolved = disk.store.resolve(&path(&format!("{longest}x")), Use::Metadata);
+    assert_eq!(resolved.err(), Some(Error::NameInvalid));
 }
 
 fn names_in_many_scripts_compare_without_case(disk: &Disk) {
