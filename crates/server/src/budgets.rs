@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use wire::security::Sid;
+use wire::status::Status;
 
 use crate::budget::{Budget, Charge};
 use crate::capacity::Capacity;
@@ -18,8 +19,13 @@ const USER_BYTES: u64 = 192 << 20;
 /// Bytes of names that one user's listings hold: those that find no room go on without.
 const LISTINGS_BYTES: u64 = 32 << 20;
 
-/// Bytes that an open is taken to cost: its own, its file's and its node's, and its places in tables.
+/// Bytes that an open is taken to cost: its own, its file's and its node's, its places in tables, and names of an ordinary length.
 const OPEN_BYTES: u64 = 2 << 10;
+/// Bytes of names among them.
+const NAMES_OF_OPEN: u64 = 512;
+/// Bytes that an open of a stream is taken to cost besides: the longest name that a stream may have (255 units), which the open, the table of
+/// files and what is cached keep one each. It is charged whatever the name is, so that a stream can be renamed at no cost.
+const STREAM_BYTES: u64 = 3 * 255 * 3;
 /// Bytes that a session is taken to cost.
 const SESSION_BYTES: u64 = 4 << 10;
 /// Bytes that a tree connect is taken to cost.
@@ -50,6 +56,25 @@ pub(crate) struct UserBudgets {
     watches: Arc<Budget>,
 }
 
+/// What is opened, as far as it makes a difference to what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// A file, directory or pipe.
+    Whole,
+    /// A named stream, which is open beside its file.
+    Stream,
+}
+
+impl Opened {
+    /// Descriptors, and bytes.
+    fn cost(self) -> (u64, u64) {
+        match self {
+            Opened::Whole => (1, OPEN_BYTES),
+            Opened::Stream => (2, OPEN_BYTES + STREAM_BYTES),
+        }
+    }
+}
+
 /// Something that a user has, and the bytes it costs.
 pub(crate) struct Held {
     _counted: Option<Charge>,
@@ -57,9 +82,28 @@ pub(crate) struct Held {
 }
 
 impl UserBudgets {
-    /// Holds an open that needs so many descriptors.
-    pub(crate) fn open(&self, descriptors: u64) -> Option<Held> {
-        Held::of(&self.opens, descriptors, &self.bytes, OPEN_BYTES)
+    /// Holds an open. TOO_MANY_OPENED_FILES or INSUFFICIENT_RESOURCES where there are too few descriptors or bytes left.
+    pub(crate) fn open(&self, what: Opened) -> Result<Held, Status> {
+        let (descriptors, bytes) = what.cost();
+        let counted = self.opens.charge(descriptors).ok_or(Status::TOO_MANY_OPENED_FILES)?;
+        let bytes = self.bytes.charge(bytes).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        Ok(Held { _counted: Some(counted), _bytes: bytes })
+    }
+
+    /// Holds an open that is there already, whatever is left.
+    pub(crate) fn open_anyway(&self, what: Opened) -> Held {
+        let (descriptors, bytes) = what.cost();
+        Held { _counted: Some(self.opens.overdraw(descriptors)), _bytes: self.bytes.overdraw(bytes) }
+    }
+
+    /// Holds the names of an open, as far as they are longer than what each open has room for.
+    pub(crate) fn names(&self, bytes: u64) -> Option<Charge> {
+        self.bytes.charge(bytes.saturating_sub(NAMES_OF_OPEN))
+    }
+
+    /// Holds names that are there already, whatever is left.
+    pub(crate) fn names_anyway(&self, bytes: u64) -> Charge {
+        self.bytes.overdraw(bytes.saturating_sub(NAMES_OF_OPEN))
     }
 
     /// How many descriptors its opens hold.

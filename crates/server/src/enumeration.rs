@@ -288,7 +288,7 @@ fn pattern(text: &str) -> Result<Pattern, Status> {
 /// program moved it.
 fn one_name(store: &dyn Store, file: &FileOpen, text: &str) -> Result<Option<Option<Name>>, Error> {
     let Ok(name) = Name::new(text) else { return Ok(Some(None)) };
-    let path = file.path.lock().join(&name);
+    let path = file.path.now().join(&name);
     match store.resolve(&path, Use::Metadata) {
         Ok(Resolved::Found { path, .. }) => path.name().map(Name::new).transpose().map(Some),
         Ok(Resolved::Missing { .. }) => Ok(Some(None)),
@@ -297,7 +297,7 @@ fn one_name(store: &dyn Store, file: &FileOpen, text: &str) -> Result<Option<Opt
 }
 
 fn above(store: &dyn Store, file: &FileOpen) -> Result<Metadata, Error> {
-    let path = file.path.lock().parent().unwrap_or_else(SharePath::root);
+    let path = file.path.now().parent().unwrap_or_else(SharePath::root);
     match store.resolve(&path, Use::Metadata)? {
         Resolved::Found { node, .. } => node.metadata(),
         Resolved::Missing { .. } => Err(Error::NotFound),

@@ -65,6 +65,9 @@ mod migration;
 mod multichannel;
 mod notify;
 mod open;
+mod open_path;
+#[cfg(test)]
+mod open_path_tests;
 mod outbox;
 mod overview;
 mod patience;

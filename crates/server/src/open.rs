@@ -24,6 +24,7 @@ use crate::files::{Change, FileEntry, Removal, Then};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::notify::Untold;
+use crate::open_path::OpenPath;
 use crate::pipe::Pipe;
 use crate::tree::Tree;
 use crate::user::User;
@@ -73,7 +74,7 @@ pub(crate) struct FileOpen {
     pub(crate) file: Arc<FileEntry>,
     pub(crate) kind: Kind,
     /// Where the file stands in the share now.
-    pub(crate) path: Arc<Mutex<SharePath>>,
+    pub(crate) path: Arc<OpenPath>,
     /// For a stream: the file it belongs to, and its name.
     pub(crate) stream: Option<StreamOf>,
     /// CreateOptions as asked for.
@@ -212,7 +213,7 @@ impl Open {
                 if file.has_written.load(Ordering::Relaxed)
                     && let Some(store) = self.tree.store()
                 {
-                    let path = file.path.lock().clone();
+                    let path = file.path.now();
                     breaks::entry_changed(server, &**store, &path, file.parent_lease);
                 }
                 files.watches.closed(self, file);
@@ -279,9 +280,10 @@ impl FileOpen {
 
     /// The name as a client's CREATE has it, the stream's behind a colon.
     pub(crate) fn name(&self) -> String {
-        let path = self.path.lock().as_str().to_owned();
+        let path = self.path.now();
+        let path = path.as_str();
         match self.stream_name() {
-            unnamed if unnamed.is_empty() => path,
+            unnamed if unnamed.is_empty() => path.to_owned(),
             stream => format!("{path}:{stream}"),
         }
     }
@@ -355,7 +357,7 @@ impl FileOpen {
 
     fn remove(&self, server: &Arc<Shared>, tree: &Tree, removal: &Removal) -> Result<(), Error> {
         let Some(store) = tree.store() else { return Ok(()) };
-        let path = self.path.lock().clone();
+        let path = SharePath::clone(&self.path.now());
         let removed = match removal {
             Removal::Nothing => return Ok(()),
             Removal::File => self.remove_file(server, store, path),

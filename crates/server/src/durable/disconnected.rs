@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -65,10 +66,12 @@ pub(super) struct Waiting {
     /// Of the persistent ones: by the guid of their CREATE, and how many there are of a name.
     by_create: HashMap<Guid, OpenId>,
     names: HashMap<Place, usize>,
+    /// Makes the digests, under a key that nobody knows.
+    digests: RandomState,
 }
 
-/// A share, and a name in it, folded.
-type Place = (Arc<str>, String);
+/// A share, and a name in it, folded: the digest of it, which takes no more room for a longer name.
+type Place = (Arc<str>, u64);
 
 struct Disconnected {
     open: Arc<Open>,
@@ -85,7 +88,7 @@ impl Waiting {
         }
         self.by_user.insert(*open.user.sid(), of_user + 1);
         let persistent = open.file().ok().filter(|_| keeping.is_persistent());
-        let place = persistent.map(|file| (Arc::clone(&open.tree.share), fold(&file.name())));
+        let place = persistent.map(|file| self.place(&open.tree.share, &file.name()));
         if let Some(place) = &place {
             *self.names.entry(place.clone()).or_default() += 1;
         }
@@ -95,6 +98,10 @@ impl Waiting {
         self.deadlines.insert((until, open.id));
         self.opens.insert(open.id, Disconnected { open: Arc::clone(open), until, place });
         true
+    }
+
+    fn place(&self, share: &Arc<str>, name: &str) -> Place {
+        (Arc::clone(share), self.digests.hash_one(fold(name)))
     }
 
     fn remove(&mut self, id: OpenId) -> Option<Disconnected> {
@@ -192,8 +199,8 @@ impl Durables {
 
     /// True where a persistent open waits on the file or stream of this name, as clients write it.
     pub(crate) fn waits_on(&self, share: &Arc<str>, name: &str) -> bool {
-        let place = (Arc::clone(share), fold(name));
-        self.waiting.lock().names.contains_key(&place)
+        let waiting = self.waiting.lock();
+        waiting.names.contains_key(&waiting.place(share, name))
     }
 
     /// All that wait.

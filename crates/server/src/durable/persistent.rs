@@ -20,6 +20,7 @@ use super::{Durability, Durables, Keeping, Making};
 use crate::Shared;
 use crate::admin::{Estate, Share};
 use crate::authorization::GrantedAccess;
+use crate::budgets::Opened;
 use crate::caching::{Actor, Granted, LeaseId, Wanted};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::create::usage;
@@ -31,6 +32,7 @@ use crate::lock_sequences::LockSequences;
 use crate::locks::{LockKind, RangeLock};
 use crate::notify::Untold;
 use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
+use crate::open_path::{self, OpenPath};
 use crate::tree::Tree;
 use crate::user::User;
 
@@ -70,8 +72,7 @@ impl Durables {
 pub(super) fn record(open: &Open, file: &FileOpen) -> Record {
     let making = file.durability.making();
     let stream = file.stream_name();
-    // Not in the record's own expression: it would stay locked to that one's end, and names are locked after their file's state.
-    let path = file.path.lock().as_str().to_owned();
+    let path = file.path.now().as_str().to_owned();
     let locks = file.file.locks_of(&stream, open.id, super::record::LOCKS_MAX).into_iter();
     let locks = locks.map(|lock| LockedRange {
         offset: lock.offset,
@@ -160,7 +161,8 @@ pub(super) fn restore_one(server: &Arc<Shared>, estate: &Estate, record: &Record
     let mut file = open_file(server, share, record, &line)?;
     let budgets = server.budgets.of_user(user.sid());
     // It was granted before, and is not taken away because there is less now.
-    file.held = budgets.open(1);
+    file.held = Some(budgets.open_anyway(if file.stream.is_some() { Opened::Stream } else { Opened::Whole }));
+    file.path.pay(budgets.names_anyway(open_path::bytes_of(&file.path.now())));
     for lock in &record.locks {
         let kind = if lock.exclusive { LockKind::Exclusive } else { LockKind::Shared };
         let wanted = RangeLock { open: id, offset: lock.offset, length: lock.length, kind };
@@ -207,7 +209,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
     node.prepare(usage)?;
     let is_linked = node.metadata().is_ok_and(|known| known.kind != Kind::Directory && known.links > 1);
     let link = if is_linked { Link::at(&*share.store, &path).ok() } else { None };
-    let names = Arc::new(Mutex::new(path));
+    let names = OpenPath::new(path);
     let wanted = wanted(record).map_err(lost)?;
     let entry = Entry {
         open: OpenId(record.open),

@@ -23,6 +23,7 @@ use crate::Shared;
 use crate::admin::{Share, Signing};
 use crate::files::Link;
 use crate::open::{Open, OpenId};
+use crate::open_path::HeldPath;
 use crate::testing::{Peer, Terms, server};
 
 /// How often two threads try to meet.
@@ -64,14 +65,17 @@ fn beside_each_other(one: impl FnOnce() + Send + 'static, other: impl FnOnce() +
 fn an_open_is_recorded_while_its_file_is_renamed() {
     run(async {
         let machine = Machine::new();
-        let (_peer, open) = persistent_open(&machine.start(), "file").await;
+        let server = machine.start();
+        let (_peer, open) = persistent_open(&server, "file").await;
+        let budgets = server.budgets.of_user(open.user.sid());
         let (recorded, renamed) = (Arc::clone(&open), open);
         beside_each_other(
             move || (0..MEETINGS).for_each(|_| drop(record(&recorded, recorded.file().unwrap()))),
             move || {
                 let (name, store) = (SharePath::parse("file").unwrap(), renamed.tree.store().unwrap());
                 let link = Link::at(&**store, &name).unwrap();
-                (0..MEETINGS).for_each(|_| renamed.file().unwrap().file.renamed(store, &name, &name, (&link, &link)));
+                let (file, to) = (renamed.file().unwrap(), HeldPath::charged(name.clone(), &budgets).unwrap());
+                (0..MEETINGS).for_each(|_| file.file.renamed(store, &name, &to, (&link, &link), &budgets));
             },
         );
     });

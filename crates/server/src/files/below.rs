@@ -42,12 +42,12 @@ impl FileTable {
                 // Stores are asked later: nobody waits for a store under a file's lock.
                 let mut elsewhere = Vec::new();
                 let here = file.state.lock().claims.iter().any(|claim| {
-                    let name = claim.names.lock();
+                    let name = claim.names.now();
                     if !Arc::ptr_eq(&claim.store, store) {
-                        elsewhere.push((Arc::clone(&claim.store), name.clone()));
+                        elsewhere.push((Arc::clone(&claim.store), name));
                         return false;
                     }
-                    *name != *directory && name.is_within(directory)
+                    **name != *directory && name.is_within(directory)
                 });
                 if here || elsewhere.iter().any(|(other, path)| others.is_below(other, path)) {
                     take(file)?;

@@ -5,14 +5,14 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-use store::{SharePath, Store};
+use store::Store;
 use wire::security::access::{READ_ATTRIBUTES, READ_CONTROL, SYNCHRONIZE, WRITE_ATTRIBUTES};
 
 use super::links::{Link, may_be_one};
 use crate::access::Modes;
 use crate::caching::LeaseId;
 use crate::open::{Open, OpenId};
+use crate::open_path::OpenPath;
 
 /// So many are looked at one by one: with more there is an index.
 const FEW_MAX: usize = 8;
@@ -30,7 +30,7 @@ pub(super) struct Claim {
     pub(super) stream: String,
     pub(super) access: u32,
     pub(super) share: u32,
-    pub(super) names: Arc<Mutex<SharePath>>,
+    pub(super) names: Arc<OpenPath>,
     pub(super) store: Arc<dyn Store>,
     pub(super) lease: Option<LeaseId>,
     /// The name that it was made by, where the file has several.

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
 use proptest::prelude::*;
 use store::{Identity, RamStore, SharePath, Store};
 use wire::command::create::OplockLevel;
@@ -19,6 +18,7 @@ use crate::caching::{Actor, Granted, LeaseId, Notices, Operation, Wanted};
 use crate::line::Line;
 use crate::locks::{LockKind, RangeLock};
 use crate::open::OpenId;
+use crate::open_path::OpenPath;
 
 const FILE: Identity = Identity { volume: 1, file: 2 };
 const ALL: u32 = 7;
@@ -32,7 +32,7 @@ const LOOKS_MAX: usize = 16;
 struct Scene {
     table: FileTable,
     store: Arc<dyn Store>,
-    names: Arc<Mutex<SharePath>>,
+    names: Arc<OpenPath>,
     line: Arc<Line>,
 }
 
@@ -41,7 +41,7 @@ impl Scene {
         Scene {
             table: FileTable::new(crate::pool::Pool::by_hand()),
             store: Arc::new(RamStore::new(0)),
-            names: Arc::new(Mutex::new(SharePath::parse("a").unwrap())),
+            names: OpenPath::new(SharePath::parse("a").unwrap()),
             line: Line::down(),
         }
     }
@@ -325,7 +325,7 @@ proptest! {
     #[test]
     fn counted_opens_answer_as_a_list_does(steps in prop::collection::vec(step(), 1..120)) {
         let store: Arc<dyn Store> = Arc::new(RamStore::new(0));
-        let names = Arc::new(Mutex::new(SharePath::root()));
+        let names = OpenPath::new(SharePath::root());
         let mut claims = Claims::default();
         for step in steps {
             match step {

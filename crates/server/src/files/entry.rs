@@ -15,9 +15,11 @@ use super::{Link, now};
 use crate::access::Modes;
 use crate::breaks::Wait;
 use crate::budget::Budget;
+use crate::budgets::UserBudgets;
 use crate::caching::{Actor, Granted, Held, Holder, LOOK_COST, LeaseId, NoticeKind, Notices, Operation};
 use crate::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
 use crate::open::{Open, OpenId};
+use crate::open_path::HeldPath;
 
 /// Opens of a lease that are looked up together: most leases have no more.
 const HOLDERS_AT_ONCE: usize = 16;
@@ -32,6 +34,9 @@ pub(crate) struct FileEntry {
     pub(super) cached: AtomicBool,
     pub(super) under_way: UnderWay,
 }
+
+/// Another share's store, and a file's old and new name there.
+type Elsewhere = (Arc<dyn Store>, Option<(SharePath, Arc<HeldPath>)>);
 
 impl FileEntry {
     pub(super) fn new(identity: Identity) -> Self {
@@ -86,29 +91,43 @@ impl FileEntry {
     }
 
     /// Gives every open of the name `from` in `store` the name `to`, through whatever share it was opened: `links` are the same
-    /// names. May wait for stores.
-    pub(crate) fn renamed(&self, store: &Arc<dyn Store>, from: &SharePath, to: &SharePath, links: (&Link, &Link)) {
+    /// names. The `renamer` pays for them. May wait for stores.
+    pub(crate) fn renamed(
+        &self,
+        store: &Arc<dyn Store>,
+        from: &SharePath,
+        to: &Arc<HeldPath>,
+        links: (&Link, &Link),
+        renamer: &UserBudgets,
+    ) {
         self.link_renamed(links.0, links.1);
         let mut elsewhere = Vec::new();
         for claim in self.state.lock().claims.iter() {
-            let mut name = claim.names.lock();
-            if !Arc::ptr_eq(&claim.store, store) {
+            if Arc::ptr_eq(&claim.store, store) {
+                claim.names.rename(from, to);
+            } else {
                 elsewhere.push((Arc::clone(&claim.store), Arc::clone(&claim.names)));
-            } else if *name == *from {
-                *name = to.clone();
             }
         }
         if elsewhere.is_empty() {
             return;
         }
         let (Some(old), Some(new)) = (store.place_of(from), store.place_of(to)) else { return };
+        // What leaves the other share's folder has no name there any more, and is found by what it is (`open.rs`).
+        let seen_in = |other: &Arc<dyn Store>| {
+            let new = other.path_at(&new)?;
+            Some((other.path_at(&old)?, HeldPath::charged_anyway(new, renamer)))
+        };
+        // Once for each share: its opens have the name together.
+        let mut known: Vec<Elsewhere> = Vec::new();
         for (other, names) in elsewhere {
-            // What leaves the other share's folder has no name there any more, and is found by what it is (`open.rs`).
-            if let (Some(old), Some(new)) = (other.path_at(&old), other.path_at(&new)) {
-                let mut name = names.lock();
-                if *name == old {
-                    *name = new;
-                }
+            let index = known.iter().position(|(store, _)| Arc::ptr_eq(store, &other)).unwrap_or_else(|| {
+                let seen = seen_in(&other);
+                known.push((other, seen));
+                known.len() - 1
+            });
+            if let (_, Some((old, new))) = &known[index] {
+                names.rename(old, new);
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use store::{RamStore, Resolved, SharePath, Store, Use};
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
 use wire::fscc::FileClass;
@@ -17,6 +16,7 @@ use crate::admin::Signing;
 use crate::caching::Wanted;
 use crate::line::Line;
 use crate::open::OpenId;
+use crate::open_path::OpenPath;
 use crate::testing::{Peer, server_with};
 
 /// A file with the names "a" and "b".
@@ -139,7 +139,7 @@ async fn nobody_opens_a_file_while_it_is_replaced() {
     assert_eq!(refused, Some(Status::ACCESS_DENIED));
     peer.close(open).await;
     let replacing = Replacing::begin(&server, node.identity(), &link, false).unwrap();
-    let (names, line) = (Arc::new(Mutex::new(path)), Line::down());
+    let (names, line) = (OpenPath::new(path), Line::down());
     let entry = Entry {
         open: OpenId(u64::MAX),
         stream: "",

@@ -53,7 +53,7 @@ impl FileEntry {
         // Of those that one store has, most were made by one path.
         let mut found = HashMap::new();
         for (open, store, names) in unknown {
-            let path = names.lock().clone();
+            let path = SharePath::clone(&names.now());
             let at = found.entry((Arc::as_ptr(&store), path));
             let link = at.or_insert_with_key(|(_, path)| Link::at(&*store, path).ok());
             if let Some(link) = link {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
-use store::{Identity, SharePath, Store};
+use store::{Identity, Store};
 use wire::status::Status;
 
 use crate::breaks::Wait;
@@ -31,6 +31,7 @@ use crate::caching::{Granted, LeaseId, Notices, Wanted};
 use crate::line::Line;
 use crate::notify::Watches;
 use crate::open::OpenId;
+use crate::open_path::OpenPath;
 use crate::pool::Pool;
 use crate::standing::Places;
 
@@ -67,7 +68,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) access: u32,
     pub(crate) share: u32,
     /// Where the open's path stands; rename changes it for all opens of a name.
-    pub(crate) names: &'a Arc<Mutex<SharePath>>,
+    pub(crate) names: &'a Arc<OpenPath>,
     /// The store of its share.
     pub(crate) store: &'a Arc<dyn Store>,
     /// Whose it is.

@@ -1,3 +1,4 @@
+use store::SharePath;
 use wire::command::create::OplockLevel;
 use wire::context::lease::{Lease, LeaseState};
 use wire::ids::Guid;
@@ -33,7 +34,7 @@ fn enter_through(
     (access, share): (u32, u32),
     wanted: &Wanted,
 ) -> Result<Arc<FileEntry>, Status> {
-    let names = Arc::new(Mutex::new(SharePath::parse("a").unwrap()));
+    let names = OpenPath::new(SharePath::parse("a").unwrap());
     let entry = Entry {
         open: OpenId(open),
         stream,

@@ -49,7 +49,7 @@ async fn ask(context: &Context, asking: Asking, file: &FileOpen) -> Result<(), R
         Where::Here => Reach::Directory,
         Where::Below => Reach::Tree,
     };
-    let (store, path) = (Arc::clone(context.store()?), file.path.lock().clone());
+    let (store, path) = (Arc::clone(context.store()?), file.path.now());
     let of = file.node.identity();
     let work = move || match store.watch(&path, of, reach, listener) {
         Ok(guard) => asking.answer(Ear::Listens(guard)),

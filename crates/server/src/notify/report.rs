@@ -248,7 +248,7 @@ impl Watches {
             return;
         }
         if let (Some(store), Ok(file)) = (open.tree.store(), open.file()) {
-            let path = file.path.lock().clone();
+            let path = file.path.now();
             tell(&**store, &path, file);
         }
     }

@@ -342,7 +342,7 @@ async fn end_former_instance(
         {
             return Err(Status::FILE_FORCED_CLOSED.into());
         }
-        let path = file.path.lock().clone();
+        let path = file.path.now();
         let descriptor = super::existing::descriptor(context, file.base(), &path).await?;
         let way = Way::Look { own: &|| Ok(descriptor.clone()) };
         let share_max = context.tree()?.access_max();

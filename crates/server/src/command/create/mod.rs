@@ -19,7 +19,8 @@ use wire::status::Status;
 use crate::attributes;
 use crate::authorization::GrantedAccess;
 use crate::breaks::{self, Wait};
-use crate::budgets::Held;
+use crate::budget::Charge;
+use crate::budgets::{self, Held};
 use crate::caching::{Granted, Operation, Wanted};
 use crate::channel_sequence::ChannelSequence;
 use crate::context::{Context, Outcome, Reply};
@@ -29,6 +30,7 @@ use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::notify::Untold;
 use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
+use crate::open_path::{self, OpenPath};
 use crate::pipe::Pipe;
 use crate::refusal::Refusal;
 use crate::standing::Standing;
@@ -69,7 +71,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     };
     let client = Client::of(&context.connection);
     let plan = Arc::new(Plan::read(&request, &tree, &client)?);
-    let held = hold_open(context, &plan)?;
+    let paid = hold_open(context, &plan)?;
     let (mut races, mut _standing) = (0, None);
     while races < RACES_MAX {
         let resolved = resolve(context, &plan).await?;
@@ -86,7 +88,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
             Step::Opened(opened) => {
                 let known = look(context, &opened).await?;
                 if known.links > 0 || leads_there(context, &opened).await? {
-                    return finish(context, &plan, opened, known, durable, held).await;
+                    return finish(context, &plan, opened, known, durable, paid).await;
                 }
                 // It was removed or replaced between being found and being open.
                 opened.kept.leave(context);
@@ -99,20 +101,29 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     Err(Status::SHARING_VIOLATION.into())
 }
 
-/// Charges an open to its user before anything is opened or made for it.
-fn hold_open(context: &Context, plan: &Plan) -> Result<Held, Refusal> {
+/// What a new open's user has less.
+struct Paid {
+    open: Held,
+    names: Charge,
+}
+
+/// Charges an open and its names to its user before anything is opened or made for it.
+fn hold_open(context: &Context, plan: &Plan) -> Result<Paid, Refusal> {
     let session = context.session()?;
-    // A stream is open beside its file.
-    let descriptors = if plan.stream.is_some() { 2 } else { 1 };
-    session.budgets.open(descriptors).ok_or_else(|| {
+    let what = if plan.stream.is_some() { budgets::Opened::Stream } else { budgets::Opened::Whole };
+    let paid = session.budgets.open(what).and_then(|open| {
+        let names = session.budgets.names(open_path::bytes_of(&plan.path)).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        Ok(Paid { open, names })
+    });
+    paid.map_err(|status| {
         let (user, capacity) = (session.user.load(), context.server().budgets.capacity());
         let (share, path) = (&context.tree.as_ref().map_or("", |tree| &*tree.share), &plan.path);
         tracing::warn!(
-            user = %user.name, share, ?path,
+            user = %user.name, share, ?path, %status,
             opens_of_user = capacity.opens_of_user, opens = capacity.opens, descriptors = capacity.descriptors,
             "an open was refused: its user, or all users, have as many as the limit of descriptors (ulimit -n) or memory allows",
         );
-        Status::TOO_MANY_OPENED_FILES.into()
+        status.into()
     })
 }
 
@@ -177,7 +188,7 @@ struct Entered<'a> {
     context: &'a Context,
     file: Arc<FileEntry>,
     id: OpenId,
-    path: Arc<Mutex<SharePath>>,
+    path: Arc<OpenPath>,
     line: Arc<Line>,
     caching: Granted,
     kept: bool,
@@ -187,7 +198,7 @@ struct Entered<'a> {
 struct Kept {
     id: OpenId,
     file: Arc<FileEntry>,
-    path: Arc<Mutex<SharePath>>,
+    path: Arc<OpenPath>,
     line: Arc<Line>,
     caching: Granted,
 }
@@ -218,7 +229,7 @@ impl<'a> Entered<'a> {
     /// Tries to enter: `Waits` where others have to give up caching first.
     fn try_enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Attempt<'a>, Refusal> {
         let id = context.server().new_open_id();
-        let path = Arc::new(Mutex::new(found.path.clone()));
+        let path = OpenPath::new(found.path.clone());
         let store = context.store()?;
         let line = Line::to(context.session()?);
         // Directories have no oplocks, and leases of version 2 alone, which cache no writes (MS-SMB2 3.3.5.9.11).
@@ -308,7 +319,7 @@ async fn look(context: &Context, opened: &Opened) -> Result<Metadata, Refusal> {
 
 /// True where the name that was opened leads to the file yet. Some file systems count no names.
 async fn leads_there(context: &Context, opened: &Opened) -> Result<bool, Refusal> {
-    let path = opened.kept.path.lock().clone();
+    let path = opened.kept.path.now();
     let leads = existing::still_leads(context, &path, opened.node.identity()).await;
     leads.inspect_err(|_| opened.kept.leave(context))
 }
@@ -319,12 +330,13 @@ async fn finish(
     opened: Opened,
     known: Metadata,
     durable: durable::Wish,
-    held: Held,
+    paid: Paid,
 ) -> Outcome {
     let Opened { kept, node, stream, granted, maximal, action } = opened;
     let Kept { id, file, path, line, caching } = kept;
     let kind = node.kind();
     let options = durable.options(context, plan.options);
+    path.pay(paid.names);
     let target = Target::File(Arc::new(FileOpen {
         node,
         file,
@@ -345,7 +357,7 @@ async fn finish(
         untold: Untold::default(),
         channel_sequence: ChannelSequence::default(),
         lock_sequences: LockSequences::default(),
-        held: Some(held),
+        held: Some(paid.open),
     }));
     let open = keep(context, id, target, line, granted, action)?;
     let mut contexts = contexts::answer(plan, &known, maximal, caching);
@@ -417,7 +429,7 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
     let name = request.name.decode().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let mut pipe = Pipe::open(&name, &context.session()?.budgets.bytes).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     // It needs no descriptor, but there are no more of them for that.
-    pipe.held = Some(context.session()?.budgets.open(1).ok_or(Status::TOO_MANY_OPENED_FILES)?);
+    pipe.held = Some(context.session()?.budgets.open(budgets::Opened::Whole)?);
     let id = context.server().new_open_id();
     let granted = GrantedAccess::OF_PIPE;
     let line = Line::to(context.session()?);

@@ -213,7 +213,7 @@ impl Query {
             return true;
         }
         slice.lookups = slice.lookups.saturating_sub(ACCESS_LOOKUPS);
-        let path = file.path.lock().join(name);
+        let path = file.path.now().join(name);
         match self.store.resolve(&path, Use::Metadata) {
             Ok(Resolved::Found { node, path }) => {
                 let own = || Ok(self.server.descriptors.read(&*node, &self.open.tree.share, &path)?);

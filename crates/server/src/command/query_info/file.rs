@@ -207,7 +207,7 @@ fn absolute_name(file: &FileOpen) -> String {
 }
 
 fn relative_name(file: &FileOpen) -> String {
-    let path = file.path.lock().as_str().to_owned();
+    let path = file.path.now().as_str().to_owned();
     match file.stream_name() {
         stream if stream.is_empty() => path,
         stream => format!("{path}:{stream}"),
@@ -216,7 +216,7 @@ fn relative_name(file: &FileOpen) -> String {
 
 /// FileAlternateNameInformation. There are no short names, so that the name itself is what a client may use in their place.
 fn alternate_name(file: &FileOpen, room: Room) -> Outcome {
-    let path = file.path.lock().clone();
+    let path = file.path.now();
     let name = path.name().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     Ok(room.reply(|out| encode_name(name, out)))
 }

@@ -24,7 +24,7 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
             let server = Arc::clone(context.server());
             let read = move || {
                 let file = held.file()?;
-                let path = file.path.lock().clone();
+                let path = file.path.now();
                 let descriptor = server.descriptors.read(&**file.base(), &held.tree.share, &path)?;
                 Ok::<_, Refusal>(descriptor.into_effective())
             };

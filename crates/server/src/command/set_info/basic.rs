@@ -33,7 +33,7 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
         let base = file.base();
         let known = base.metadata()?;
         let mut frozen = file.frozen_times.lock();
-        let (changes, held) = plan(&asked, &known, *frozen, file.path.lock().is_root());
+        let (changes, held) = plan(&asked, &known, *frozen, file.path.now().is_root());
         if changes != Changes::default() {
             base.change(&changes)?;
         }

@@ -89,7 +89,7 @@ fn check_deletable(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
     let file = job.file()?;
     let read_only = file.base().metadata()?.attributes & FileAttributes::READONLY.0 != 0;
     let ignores = flags.contains(DispositionFlags::IGNORE_READONLY_ATTRIBUTE) && job.open.may(WRITE_ATTRIBUTES);
-    if (read_only && !ignores) || (file.stream.is_none() && file.path.lock().is_root()) {
+    if (read_only && !ignores) || (file.stream.is_none() && file.path.now().is_root()) {
         return Err(Status::CANNOT_DELETE.into());
     }
     if file.kind == Kind::Directory && !file.node.is_empty()? {

@@ -185,7 +185,7 @@ impl Job {
     /// The file looks different in its directory.
     fn entry_changed(&self) -> Result<(), Status> {
         let file = self.file()?;
-        let path = file.path.lock().clone();
+        let path = file.path.now();
         breaks::entry_changed(&self.server, &*self.store, &path, file.parent_lease);
         Ok(())
     }

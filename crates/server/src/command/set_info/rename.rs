@@ -14,6 +14,7 @@ use crate::caching::Operation;
 use crate::context::Context;
 use crate::files::Link;
 use crate::open::FileOpen;
+use crate::open_path::HeldPath;
 use crate::refusal::Refusal;
 use crate::{attributes, breaks};
 
@@ -72,7 +73,7 @@ async fn close_what_is_below(context: &Context) -> Result<(), Refusal> {
     let (server, store, held) = (Arc::clone(context.server()), Arc::clone(context.store()?), Arc::clone(open));
     let look = move || -> Result<_, Status> {
         let file = held.file()?;
-        let path = file.path.lock().clone();
+        let path = file.path.now();
         Ok(server.files.opens_below(&store, &path, file.node.identity()))
     };
     let many = context.server().files.are_many();
@@ -97,12 +98,12 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
         // What Windows says to a stream that is to become a file.
         return Err(Status::SHARING_VIOLATION.into());
     }
-    let from = file.path.lock().clone();
+    let from = file.path.now();
     let place = Place::find(job, name, file.kind)?;
     if file.file.is_delete_pending(job.open.id, "") || from.is_root() {
         return Err(Status::ACCESS_DENIED.into());
     }
-    if place.path == from {
+    if place.path == **from {
         return Ok(());
     }
     if file.kind == Kind::Directory && job.server.files.has_opens_below(&job.store, &from, file.node.identity()) {
@@ -111,6 +112,8 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     if file.file.has_open_streams() {
         return Err(Status::ACCESS_DENIED.into());
     }
+    let renamer = job.server.budgets.of_user(job.user.sid());
+    let to = HeldPath::charged(place.path.clone(), &renamer).ok_or(Status::INSUFFICIENT_RESOURCES)?;
     let (replace, _replacing) = place.clear(job, &*file.node, flags)?;
     let renamed = job.store.directory_of(&from).and_then(|(directory, name)| {
         directory.rename(&name, file.node.identity(), place.destination(), replace)?;
@@ -120,8 +123,8 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
         Err(gone @ (Error::NotFound | Error::PathNotFound)) => moved(job, file, &place, replace).ok_or(gone)??,
         answer => answer?,
     };
-    file.file.renamed(&job.store, &from, &place.path, (&old, &place.link()));
-    for path in [&from, &place.path] {
+    file.file.renamed(&job.store, &from, &to, (&old, &place.link()), &renamer);
+    for path in [&**from, &place.path] {
         breaks::entry_changed(&job.server, &*job.store, path, file.parent_lease);
     }
     let replaced = place.taken().filter(|_| replace != Replace::No);

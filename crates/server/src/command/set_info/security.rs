@@ -32,7 +32,7 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
     change(context, move |job| {
         let file = job.file()?;
         let base = file.base();
-        let old = job.descriptor(&**base, &file.path.lock().clone())?.into_effective();
+        let old = job.descriptor(&**base, &file.path.now())?.into_effective();
         check_owner(&job.user, &old, &asked, which)?;
         let new = combined(&old, &asked, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?;
         base.set_security(&new)?;

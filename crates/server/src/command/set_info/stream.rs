@@ -38,7 +38,7 @@ pub(super) fn rename(job: &Job, asked: &str, flags: RenameFlags) -> Result<(), R
     };
     stream.base.rename_stream(&old, new, replace)?;
     file.file.stream_renamed(&old, new);
-    let path = file.path.lock().clone();
+    let path = file.path.now();
     job.server.files.watches.stream_renamed(&*job.store, &path, &old, new);
     new.clone_into(&mut stream.name.lock());
     Ok(())

@@ -1,0 +1,80 @@
+//! The path that an open stands by in its share, and who pays for its text.
+//!
+//! What an open costs has room for names of an ordinary length. What is longer is charged besides: to who opened the file, and after a rename
+//! to who gave it that name, until no open has the name any more. So nobody's budget is used up by what others rename, and no rename fails
+//! for what somebody else holds.
+
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use store::SharePath;
+
+use crate::budget::Charge;
+use crate::budgets::UserBudgets;
+
+/// Where an open's file stands now. A rename changes it for all opens of a name.
+pub(crate) struct OpenPath(Mutex<Arc<HeldPath>>);
+
+/// A path, once for all opens that were given it together.
+pub(crate) struct HeldPath {
+    path: SharePath,
+    paid: OnceLock<Charge>,
+}
+
+impl OpenPath {
+    /// The path of a new open, not paid for yet.
+    pub(crate) fn new(path: SharePath) -> Arc<Self> {
+        Arc::new(OpenPath(Mutex::new(HeldPath::paid_by(path, None))))
+    }
+
+    /// Pays for the path of a new open. Where it was renamed meanwhile, somebody has.
+    pub(crate) fn pay(&self, charge: Charge) {
+        // What is not needed is given back.
+        let _ = self.0.lock().paid.set(charge);
+    }
+
+    /// The path as it is now.
+    pub(crate) fn now(&self) -> Arc<HeldPath> {
+        Arc::clone(&self.0.lock())
+    }
+
+    /// Has the open stand at `to`, where it stands at `from`.
+    pub(crate) fn rename(&self, from: &SharePath, to: &Arc<HeldPath>) {
+        let mut path = self.0.lock();
+        if path.path == *from {
+            *path = Arc::clone(to);
+        }
+    }
+}
+
+impl HeldPath {
+    /// A path that files are given by a rename; `None` where who renames has no bytes left for it.
+    pub(crate) fn charged(path: SharePath, renamer: &UserBudgets) -> Option<Arc<Self>> {
+        let charge = renamer.names(bytes_of(&path))?;
+        Some(HeldPath::paid_by(path, Some(charge)))
+    }
+
+    /// The same of a file that was renamed already.
+    pub(crate) fn charged_anyway(path: SharePath, renamer: &UserBudgets) -> Arc<Self> {
+        let charge = renamer.names_anyway(bytes_of(&path));
+        HeldPath::paid_by(path, Some(charge))
+    }
+
+    fn paid_by(path: SharePath, charge: Option<Charge>) -> Arc<Self> {
+        Arc::new(HeldPath { path, paid: charge.map_or_else(OnceLock::new, OnceLock::from) })
+    }
+}
+
+impl Deref for HeldPath {
+    type Target = SharePath;
+
+    fn deref(&self) -> &SharePath {
+        &self.path
+    }
+}
+
+/// Bytes of the names that are kept for an open at `path`: that, and in the table of files its last name once more where the file has several.
+pub(crate) fn bytes_of(path: &SharePath) -> u64 {
+    (path.as_str().len() + path.name().map_or(0, str::len)) as u64
+}
