@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use control::{DataFolder, Error, Interface, OpenFile, Request, Session, ask};
+use control::{DataFolder, Error, Interface, OpenFile, Request, Session, ask, ask_for_all};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -21,12 +21,12 @@ struct Closed {
 const RIGHTS: [(u32, &str); 3] = [(0x8000_0001, "read"), (0x4000_0006, "write"), (0x0001_0000, "delete")];
 
 pub(crate) fn sessions(path: &Path, output: Output) -> Result<(), Error> {
-    let sessions: Vec<Session> = answer(path, &Request::Sessions)?;
+    let sessions: Vec<Session> = all(path, &Request::Sessions)?;
     output.print(&sessions, |sessions| session_table(sessions))
 }
 
 pub(crate) fn open_files(path: &Path, output: Output) -> Result<(), Error> {
-    let files: Vec<OpenFile> = answer(path, &Request::OpenFiles)?;
+    let files: Vec<OpenFile> = all(path, &Request::OpenFiles)?;
     output.print(&files, |files| file_table(files))
 }
 
@@ -51,12 +51,20 @@ pub(crate) fn close(path: &Path, command: &CloseCommand, output: Output) -> Resu
 /// Asks the server on the data folder, which must run.
 fn answer<T: DeserializeOwned>(path: &Path, request: &Request) -> Result<T, Error> {
     let folder = DataFolder::open(path)?;
-    ask(&folder, request)?.ok_or_else(|| {
-        Error::missing(
-            format!("no server runs on {}", folder.path().display()),
-            "start one with `multilane serve`, or name its data folder with --data",
-        )
-    })
+    ask(&folder, request)?.ok_or_else(|| runs_nowhere(&folder))
+}
+
+/// Asks it for a list.
+fn all<T: DeserializeOwned>(path: &Path, request: &Request) -> Result<Vec<T>, Error> {
+    let folder = DataFolder::open(path)?;
+    ask_for_all(&folder, request)?.ok_or_else(|| runs_nowhere(&folder))
+}
+
+fn runs_nowhere(folder: &DataFolder) -> Error {
+    Error::missing(
+        format!("no server runs on {}", folder.path().display()),
+        "start one with `multilane serve`, or name its data folder with --data",
+    )
 }
 
 /// Sessions, then their channels.

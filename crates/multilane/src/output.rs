@@ -1,6 +1,6 @@
 //! What a command prints: a text for people or JSON for programs.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 
 use control::Error;
 use serde::Serialize;
@@ -23,14 +23,15 @@ pub(crate) struct Deleted<'a> {
 impl Output {
     /// Prints `value` as JSON, or what `text` makes of it.
     pub(crate) fn print<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<(), Error> {
-        let written = match self {
-            Output::Text => text(value),
-            Output::Json => match serde_json::to_string_pretty(value) {
-                Ok(json) => json + "\n",
-                Err(cause) => return Err(not_json(&cause)),
-            },
-        };
-        write_all(written.as_bytes())
+        match self {
+            Output::Text => write_all(text(value).as_bytes()),
+            Output::Json => {
+                // As it is made: it may be as long as everything that is open.
+                let mut out = BufWriter::new(io::stdout().lock());
+                let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
+                told(written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()))
+            }
+        }
     }
 }
 
@@ -49,7 +50,11 @@ fn not_json(cause: &serde_json::Error) -> Error {
 /// Writes to standard output. A reader that has gone, as `head` does, is no error.
 pub(crate) fn write_all(bytes: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    told(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+fn told(written: io::Result<()>) -> Result<(), Error> {
+    match written {
         Err(cause) if cause.kind() != ErrorKind::BrokenPipe => {
             Err(Error::machine(format!("cannot write to standard output: {cause}"), "check where it goes"))
         }

@@ -256,14 +256,20 @@ pub struct OpenView {
     pub open_seconds: u64,
 }
 
+/// Views that are made one by one, as they are asked for: who looks at many holds few, and who takes long over it keeps nothing open.
+pub type Views<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
+
 /// The server as the control plane uses it. Every method may be called from any thread and returns soon.
 pub trait Admin: Send + Sync {
     /// Serves `estate` from now on. Sessions of principals that are gone end, and those that began with a secret which is none of its
     /// principal's any more; trees of shares that are gone end; the rest goes on undisturbed.
     fn replace(&self, estate: Estate);
 
-    /// All sessions.
-    fn sessions(&self) -> Vec<SessionView>;
+    /// The sessions there are now, without those that are gone when it is their turn.
+    fn sessions(&self) -> Views<'_, SessionView>;
+
+    /// How many sessions there are.
+    fn session_count(&self) -> usize;
 
     /// The addresses that clients with several channels are told of.
     fn interfaces(&self) -> Vec<InterfaceView>;
@@ -271,8 +277,11 @@ pub trait Admin: Send + Sync {
     /// The connections of each shard.
     fn connections(&self) -> Vec<usize>;
 
-    /// All opens.
-    fn opens(&self) -> Vec<OpenView>;
+    /// The opens there are now, without those that are gone when it is their turn.
+    fn opens(&self) -> Views<'_, OpenView>;
+
+    /// How many opens there are.
+    fn open_count(&self) -> usize;
 
     /// Ends a session with all its channels. False where there is none of that id.
     fn close_session(&self, id: u64) -> bool;

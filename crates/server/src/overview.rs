@@ -7,7 +7,7 @@ use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
 
 use crate::Shared;
-use crate::admin::{Admin, ChannelView, Estate, InterfaceView, OpenView, SessionView};
+use crate::admin::{Admin, ChannelView, Estate, InterfaceView, OpenView, SessionView, Views};
 use crate::durable::Parting;
 use crate::multichannel;
 use crate::open::{Open, OpenId, Target};
@@ -20,8 +20,13 @@ impl Admin for Arc<Shared> {
         self.give(estate);
     }
 
-    fn sessions(&self) -> Vec<SessionView> {
-        self.sessions.all().iter().map(|session| view_session(session)).collect()
+    fn sessions(&self) -> Views<'_, SessionView> {
+        let sessions: Vec<_> = self.sessions.all().iter().map(Arc::downgrade).collect();
+        Box::new(sessions.into_iter().filter_map(|session| Some(view_session(&*session.upgrade()?))))
+    }
+
+    fn session_count(&self) -> usize {
+        self.sessions.count()
     }
 
     fn interfaces(&self) -> Vec<InterfaceView> {
@@ -33,10 +38,16 @@ impl Admin for Arc<Shared> {
         self.placement.connections()
     }
 
-    fn opens(&self) -> Vec<OpenView> {
-        let of_sessions = self.sessions.all();
-        let open = of_sessions.iter().flat_map(|session| session.opens());
-        open.chain(self.durables.all()).map(|open| view_open(&open)).collect()
+    fn opens(&self) -> Views<'_, OpenView> {
+        let mut opens = Vec::with_capacity(self.open_count());
+        self.sessions.all().iter().for_each(|session| session.add_opens(&mut opens));
+        opens.extend(self.durables.all().iter().map(Arc::downgrade));
+        let open = opens.into_iter().filter_map(|open| open.upgrade().filter(|open| !open.is_closed()));
+        Box::new(open.map(|open| view_open(&open)))
+    }
+
+    fn open_count(&self) -> usize {
+        self.sessions.all().iter().map(|session| session.open_count()).sum::<usize>() + self.durables.count()
     }
 
     fn close_session(&self, id: u64) -> bool {
@@ -93,7 +104,7 @@ fn view_session(session: &Session) -> SessionView {
         peer: channels.first().map_or_else(String::new, |channel| channel.peer.clone()),
         connected_seconds: session.created.elapsed().as_secs(),
         idle_seconds: idle,
-        opens: session.opens().len(),
+        opens: session.open_count(),
         channels: channels.iter().map(|channel| view_channel(channel)).collect(),
     }
 }

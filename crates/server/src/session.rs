@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
@@ -273,8 +273,19 @@ impl Session {
     }
 
     /// All opens.
+    #[cfg(test)]
     pub(crate) fn opens(&self) -> Vec<Arc<Open>> {
         self.opens.lock().values().cloned().collect()
+    }
+
+    /// How many opens there are.
+    pub(crate) fn open_count(&self) -> usize {
+        self.opens.lock().len()
+    }
+
+    /// Adds all opens to `to`, which keeps none of them.
+    pub(crate) fn add_opens(&self, to: &mut Vec<Weak<Open>>) {
+        to.extend(self.opens.lock().values().map(Arc::downgrade));
     }
 
     /// True where what its client is told goes on its own channels alone: what is sealed can be opened nowhere else, and who is nobody has no
@@ -529,6 +540,11 @@ impl Sessions {
     /// All sessions.
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
         self.parts.iter().flat_map(|part| part.lock().values().cloned().collect::<Vec<_>>()).collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.parts.iter().map(|part| part.lock().len()).sum()
     }
 
     fn part(&self, id: SessionId) -> &Mutex<HashMap<SessionId, Arc<Session>>> {

@@ -12,40 +12,91 @@ use crate::{DataFolder, Error};
 /// How long a command waits for the server: opening a share on a slow disk takes seconds, not more.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Asks the server that runs on `folder`. `None` where none runs.
+/// Asks the server that runs on `folder` for what it says in one line. `None` where none runs.
 pub fn ask<T: DeserializeOwned>(folder: &DataFolder, request: &Request) -> Result<Option<T>, Error> {
-    let stream = match UnixStream::connect(folder.socket()) {
-        Ok(stream) => stream,
-        // A server that ended without cleaning up leaves a socket that refuses.
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => return Ok(None),
-        Err(e) => return Err(Error::system("reach the server through", &folder.socket(), &e)),
-    };
-    let line = exchange(stream, request).map_err(|cause| {
-        Error::machine(
-            format!("the server on {} does not answer: {cause}", folder.path().display()),
-            "see its log; what is in the catalog takes effect when it starts again",
-        )
-    })?;
-    match serde_json::from_str(&line) {
-        Ok(Reply::Done { result }) => serde_json::from_value(result).map(Some).map_err(|e| not_understood(&e)),
-        Ok(Reply::Refused { missing: true, what, remedy }) => Err(Error::missing(what, remedy)),
-        Ok(Reply::Refused { missing: false, what, remedy }) => Err(Error::machine(what, remedy)),
-        Err(e) => Err(not_understood(&e)),
+    let Some(mut answer) = Answer::to(folder, request)? else { return Ok(None) };
+    match answer.next()? {
+        Part::Last(result) => Ok(Some(result)),
+        Part::One(_) => Err(not_understood("it has several parts")),
     }
 }
 
-fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<String> {
-    stream.set_read_timeout(Some(WAIT_MAX))?;
-    stream.set_write_timeout(Some(WAIT_MAX))?;
-    let mut line = serde_json::to_string(request)?;
-    line.push('\n');
-    stream.write_all(line.as_bytes())?;
-    let mut reply = String::new();
-    BufReader::new(stream).take(REPLY_BYTES_MAX).read_line(&mut reply)?;
-    if reply.ends_with('\n') { Ok(reply) } else { Err(ErrorKind::UnexpectedEof.into()) }
+/// Asks it for a list, however long. It is taken as fast as it comes: the server waits for nobody for long.
+pub fn ask_for_all<T: DeserializeOwned>(folder: &DataFolder, request: &Request) -> Result<Option<Vec<T>>, Error> {
+    let Some(mut answer) = Answer::to(folder, request)? else { return Ok(None) };
+    let mut all = Vec::new();
+    loop {
+        match answer.next::<Vec<T>>()? {
+            Part::One(part) => all.extend(part),
+            Part::Last(part) => {
+                all.extend(part);
+                return Ok(Some(all));
+            }
+        }
+    }
 }
 
-fn not_understood(cause: &serde_json::Error) -> Error {
+/// What comes back, line by line.
+struct Answer<'a> {
+    folder: &'a DataFolder,
+    lines: BufReader<UnixStream>,
+}
+
+/// What one line says.
+enum Part<T> {
+    /// Others follow.
+    One(T),
+    Last(T),
+}
+
+impl<'a> Answer<'a> {
+    fn to(folder: &'a DataFolder, request: &Request) -> Result<Option<Self>, Error> {
+        let stream = match UnixStream::connect(folder.socket()) {
+            Ok(stream) => stream,
+            // A server that ended without cleaning up leaves a socket that refuses.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => return Ok(None),
+            Err(e) => return Err(Error::system("reach the server through", &folder.socket(), &e)),
+        };
+        let answer = Answer { folder, lines: BufReader::new(stream) };
+        answer.send(request).map_err(|cause| answer.is_missing(&cause))?;
+        Ok(Some(answer))
+    }
+
+    fn send(&self, request: &Request) -> io::Result<()> {
+        let mut stream = self.lines.get_ref();
+        stream.set_read_timeout(Some(WAIT_MAX))?;
+        stream.set_write_timeout(Some(WAIT_MAX))?;
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        stream.write_all(&line)
+    }
+
+    fn next<T: DeserializeOwned>(&mut self) -> Result<Part<T>, Error> {
+        let line = self.line().map_err(|cause| self.is_missing(&cause))?;
+        match serde_json::from_slice(&line) {
+            Ok(Reply::More { result }) => Ok(Part::One(result)),
+            Ok(Reply::Done { result }) => Ok(Part::Last(result)),
+            Ok(Reply::Refused { missing: true, what, remedy }) => Err(Error::missing(what, remedy)),
+            Ok(Reply::Refused { missing: false, what, remedy }) => Err(Error::machine(what, remedy)),
+            Err(cause) => Err(not_understood(cause)),
+        }
+    }
+
+    fn line(&mut self) -> io::Result<Vec<u8>> {
+        let mut line = Vec::new();
+        self.lines.by_ref().take(REPLY_BYTES_MAX).read_until(b'\n', &mut line)?;
+        if line.ends_with(b"\n") { Ok(line) } else { Err(ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn is_missing(&self, cause: &io::Error) -> Error {
+        Error::machine(
+            format!("the server on {} does not answer: {cause}", self.folder.path().display()),
+            "see its log; what is in the catalog takes effect when it starts again",
+        )
+    }
+}
+
+fn not_understood(cause: impl std::fmt::Display) -> Error {
     let remedy = "restart the server so that it is the same version as this program";
     Error::machine(format!("the server's answer is not understood: {cause}"), remedy)
 }

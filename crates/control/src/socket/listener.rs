@@ -13,11 +13,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde_json::Value;
 use server::admin::Admin;
 use tracing::warn;
 
-use super::{REQUEST_BYTES_MAX, Reply, Request};
+use super::{PART_MAX, REQUEST_BYTES_MAX, Reply, Request};
 use crate::reload::reload;
 use crate::views::{Interface, OpenFile, Session, Status};
 use crate::{Control, DataFolder, Error};
@@ -153,27 +152,28 @@ impl Desk {
             if line.pop() != Some(b'\n') {
                 return Err(ErrorKind::InvalidData.into());
             }
-            let result = match serde_json::from_slice(&line) {
-                Ok(request) => self.answer(&request),
+            match serde_json::from_slice(&line) {
+                Ok(request) => self.answer(stream, &request)?,
                 Err(e) => {
-                    Err(Error::argument(format!("the request is not understood: {e}"), "use this version's program"))
+                    let what = format!("the request is not understood: {e}");
+                    reply(stream, Err::<(), _>(Error::argument(what, "use this version's program")))?;
                 }
-            };
-            let mut reply = serde_json::to_vec(&Reply::from(result))?;
-            reply.push(b'\n');
-            (&mut &*stream).write_all(&reply)?;
+            }
         }
     }
 
-    fn answer(&self, request: &Request) -> Result<Value, Error> {
+    fn answer(&self, stream: &UnixStream, request: &Request) -> io::Result<()> {
+        let admin = &*self.admin;
         match request {
-            Request::Reload => value(&reload(&self.control, &*self.admin)?),
-            Request::Status => value(&self.status()),
-            Request::Sessions => value(&self.admin.sessions().into_iter().map(Session::from).collect::<Vec<_>>()),
-            Request::OpenFiles => value(&self.admin.opens().into_iter().map(OpenFile::from).collect::<Vec<_>>()),
-            Request::Interfaces => value(&self.admin.interfaces().into_iter().map(Interface::from).collect::<Vec<_>>()),
-            Request::CloseSession { id } => closed(self.admin.close_session(*id), *id, "session", "sessions"),
-            Request::CloseOpen { id } => closed(self.admin.close_open(*id), *id, "open", "open-files"),
+            Request::Reload => reply(stream, reload(&self.control, admin)),
+            Request::Status => reply(stream, Ok(self.status())),
+            Request::Sessions => reply_in_parts(stream, admin.sessions().map(Session::from)),
+            Request::OpenFiles => reply_in_parts(stream, admin.opens().map(OpenFile::from)),
+            Request::Interfaces => {
+                reply(stream, Ok(admin.interfaces().into_iter().map(Interface::from).collect::<Vec<_>>()))
+            }
+            Request::CloseSession { id } => reply(stream, closed(admin.close_session(*id), *id, "session", "sessions")),
+            Request::CloseOpen { id } => reply(stream, closed(admin.close_open(*id), *id, "open", "open-files")),
         }
     }
 
@@ -183,8 +183,8 @@ impl Desk {
             process: std::process::id(),
             up_seconds: self.facts.started.elapsed().as_secs(),
             listen: self.facts.listen.iter().map(SocketAddr::to_string).collect(),
-            sessions: self.admin.sessions().len(),
-            opens: self.admin.opens().len(),
+            sessions: self.admin.session_count(),
+            opens: self.admin.open_count(),
             connections: self.admin.connections(),
             problems: self.control.lock().problems().to_vec(),
         }
@@ -208,16 +208,35 @@ impl Read for Hurried<'_> {
     }
 }
 
-fn closed(found: bool, id: u64, what: &str, list: &str) -> Result<Value, Error> {
-    if found {
-        return Ok(Value::Null);
-    }
-    Err(Error::missing(format!("there is no {what} {id}"), format!("`multilane {list}` shows those there are")))
+/// Sends an answer of one line.
+fn reply<T: Serialize>(stream: &UnixStream, result: Result<T, Error>) -> io::Result<()> {
+    send(stream, &Reply::from(result))
 }
 
-fn value<T: Serialize>(answer: &T) -> Result<Value, Error> {
-    serde_json::to_value(answer)
-        .map_err(|e| Error::machine(format!("the answer cannot be written: {e}"), "report this"))
+/// Sends an answer part by part, and holds no more than one of them.
+fn reply_in_parts<T: Serialize>(stream: &UnixStream, items: impl Iterator<Item = T>) -> io::Result<()> {
+    let mut part = Vec::with_capacity(PART_MAX);
+    for item in items {
+        if part.len() == PART_MAX {
+            send(stream, &Reply::More { result: &part })?;
+            part.clear();
+        }
+        part.push(item);
+    }
+    send(stream, &Reply::Done { result: &part })
+}
+
+fn send<T: Serialize>(mut stream: &UnixStream, line: &Reply<T>) -> io::Result<()> {
+    let mut line = serde_json::to_vec(line)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+fn closed(found: bool, id: u64, what: &str, list: &str) -> Result<(), Error> {
+    if found {
+        return Ok(());
+    }
+    Err(Error::missing(format!("there is no {what} {id}"), format!("`multilane {list}` shows those there are")))
 }
 
 fn bind(path: &PathBuf) -> io::Result<UnixListener> {

@@ -1,20 +1,22 @@
-//! The admin socket: how an operator's command reaches the running server. One JSON request a line, one JSON reply a line.
+//! The admin socket: how an operator's command reaches the running server. One JSON request a line, one JSON reply a line; what grows with
+//! its clients is told in parts, a line each, so that neither side holds a long line, whatever there is.
 
 mod client;
 mod listener;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-pub use client::ask;
+pub use client::{ask, ask_for_all};
 pub use listener::{AdminSocket, Facts};
 
 use crate::{Error, Fault};
 
 /// Bytes in a request line: the longest has a command and a number.
 const REQUEST_BYTES_MAX: u64 = 4096;
-/// Bytes in a reply line: a hundred thousand opens with long paths.
+/// Bytes in a reply line: the problems of a hundred thousand shares.
 const REPLY_BYTES_MAX: u64 = 64 << 20;
+/// Sessions or opens in a reply line.
+const PART_MAX: usize = 64;
 
 /// What an operator asks of the running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,9 +26,9 @@ pub enum Request {
     Reload,
     /// Answered with a [`Status`](crate::Status).
     Status,
-    /// Answered with a list of [`Session`](crate::Session)s.
+    /// Answered with all [`Session`](crate::Session)s, in parts.
     Sessions,
-    /// Answered with a list of [`OpenFile`](crate::OpenFile)s.
+    /// Answered with all [`OpenFile`](crate::OpenFile)s, in parts.
     OpenFiles,
     /// Answered with a list of [`Interface`](crate::Interface)s.
     Interfaces,
@@ -42,16 +44,26 @@ pub enum Request {
     },
 }
 
-/// The answer's line: a result, or what went wrong.
+/// A line of the answer: a result, or what went wrong.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
-enum Reply {
-    Done { result: Value },
-    Refused { missing: bool, what: String, remedy: String },
+enum Reply<T> {
+    /// A part of it, and another line follows.
+    More {
+        result: T,
+    },
+    Done {
+        result: T,
+    },
+    Refused {
+        missing: bool,
+        what: String,
+        remedy: String,
+    },
 }
 
-impl From<Result<Value, Error>> for Reply {
-    fn from(result: Result<Value, Error>) -> Self {
+impl<T> From<Result<T, Error>> for Reply<T> {
+    fn from(result: Result<T, Error>) -> Self {
         match result {
             Ok(result) => Reply::Done { result },
             Err(error) => Reply::Refused {

@@ -7,10 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use server::admin::{Admin, ChannelView, Estate, InterfaceView, OpenView, SessionView};
+use serde_json::Value;
+use server::admin::{Admin, ChannelView, Estate, InterfaceView, OpenView, SessionView, Views};
 use tempfile::TempDir;
 
 use super::*;
@@ -26,6 +28,15 @@ const AN_AGE: Duration = Duration::from_secs(120);
 struct Remembering {
     estates: Mutex<Vec<Estate>>,
     given: Condvar,
+    /// Opens that it has besides.
+    more_opens: AtomicU64,
+    /// Of those the views that were made and are not asked for any more.
+    views: AtomicU64,
+}
+
+/// A path that takes three bytes for each character, and is as long as paths get.
+fn long_path(id: u64) -> String {
+    format!("{}\\{id}", "\u{5b57}".repeat(1_350))
 }
 
 impl Admin for Remembering {
@@ -42,7 +53,11 @@ impl Admin for Remembering {
         self.given.notify_all();
     }
 
-    fn sessions(&self) -> Vec<SessionView> {
+    fn session_count(&self) -> usize {
+        1
+    }
+
+    fn sessions(&self) -> Views<'_, SessionView> {
         let channel = ChannelView {
             peer: "192.0.2.1:50000".to_owned(),
             local: "192.0.2.9:445".to_owned(),
@@ -54,7 +69,7 @@ impl Admin for Remembering {
             outstanding: 1,
             connected_seconds: 4,
         };
-        vec![SessionView {
+        let session = SessionView {
             id: u64::MAX,
             user: "alice".to_owned(),
             account: "local".to_owned(),
@@ -66,19 +81,30 @@ impl Admin for Remembering {
             idle_seconds: 1,
             opens: 2,
             channels: vec![channel],
-        }]
+        };
+        Box::new(std::iter::once(session))
     }
 
-    fn opens(&self) -> Vec<OpenView> {
-        vec![OpenView {
-            id: 7,
+    fn open_count(&self) -> usize {
+        1 + self.more_opens.load(Ordering::Relaxed) as usize
+    }
+
+    fn opens(&self) -> Views<'_, OpenView> {
+        let open = |id, path| OpenView {
+            id,
             session: u64::MAX,
             user: "alice".to_owned(),
             share: "share".to_owned(),
-            path: "a\\\"b\n".to_owned(),
+            path,
             access: 0x0012_0089,
             open_seconds: 4,
-        }]
+        };
+        let more = (8..).take(self.more_opens.load(Ordering::Relaxed) as usize);
+        let first = std::iter::once(open(7, "a\\\"b\n".to_owned()));
+        Box::new(first.chain(more.map(move |id| {
+            self.views.fetch_add(1, Ordering::Relaxed);
+            open(id, long_path(id))
+        })))
     }
 
     fn close_session(&self, id: u64) -> bool {
@@ -190,16 +216,56 @@ impl Running {
 #[test]
 fn views_come_through_whole() {
     let running = running();
-    let sessions: Vec<Session> = ask(&running.folder, &Request::Sessions).unwrap().unwrap();
-    assert_eq!(sessions, running.admin.sessions().into_iter().map(Session::from).collect::<Vec<_>>());
+    let sessions: Vec<Session> = ask_for_all(&running.folder, &Request::Sessions).unwrap().unwrap();
+    assert_eq!(sessions, running.admin.sessions().map(Session::from).collect::<Vec<_>>());
     assert_eq!((sessions[0].id, sessions[0].dialect.as_str()), (u64::MAX, "3.1.1"));
     let plain: Value = ask(&running.folder, &Request::Sessions).unwrap().unwrap();
     assert_eq!(plain[0]["id"], u64::MAX.to_string(), "digits that no reader rounds");
-    let opens: Vec<OpenFile> = ask(&running.folder, &Request::OpenFiles).unwrap().unwrap();
+    let opens: Vec<OpenFile> = ask_for_all(&running.folder, &Request::OpenFiles).unwrap().unwrap();
     assert_eq!(opens[0].path, "a\\\"b\n");
     let status: Status = ask(&running.folder, &Request::Status).unwrap().unwrap();
     assert_eq!((status.version.as_str(), status.sessions, status.opens), ("1.2.3", 1, 1));
     assert_eq!((status.listen, status.process), (vec!["192.0.2.9:445".to_owned()], std::process::id()));
+}
+
+#[test]
+fn many_opens_with_long_names_come_through_whole_and_a_few_at_a_time() {
+    let running = running();
+    let count = 20_000;
+    running.admin.more_opens.store(count, Ordering::Relaxed);
+    let opens: Vec<OpenFile> = ask_for_all(&running.folder, &Request::OpenFiles).unwrap().unwrap();
+    assert_eq!(opens.len() as u64, count + 1);
+    assert!(opens.iter().skip(1).zip(8..).all(|(open, id)| open.id == id && open.path == long_path(id)));
+    let status: Status = ask(&running.folder, &Request::Status).unwrap().unwrap();
+    assert_eq!(status.opens as u64, count + 1);
+
+    // Who does not read has no more made than fits into the socket and one part.
+    running.admin.views.store(0, Ordering::Relaxed);
+    let mut stream = UnixStream::connect(running.folder.socket()).unwrap();
+    writeln!(stream, "{{\"command\":\"open_files\"}}").unwrap();
+    let mut lines = BufReader::new(stream).split(b'\n');
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with(b"{\"status\":\"more\"") && first.len() < 500_000, "{}", first.len());
+    assert!(running.admin.views.load(Ordering::Relaxed) < count / 2);
+}
+
+#[test]
+fn an_answer_that_is_cut_is_an_error() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = DataFolder::create(&place.path().join("data")).unwrap();
+    let listener = UnixListener::bind(folder.socket()).unwrap();
+    let server = std::thread::spawn(move || {
+        for answer in ["{\"status\":\"more\",\"result\":[]}\n{\"status\":\"do", ""] {
+            let (mut stream, _) = listener.accept().unwrap();
+            BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    for _ in 0..2 {
+        let answer = ask_for_all::<OpenFile>(&folder, &Request::OpenFiles);
+        assert!(answer.unwrap_err().to_string().contains("does not answer"));
+    }
+    server.join().unwrap();
 }
 
 #[test]

@@ -203,6 +203,11 @@ impl Durables {
         waiting.names.contains_key(&waiting.place(share, name))
     }
 
+    /// How many wait.
+    pub(crate) fn count(&self) -> usize {
+        self.waiting.lock().opens.len()
+    }
+
     /// All that wait.
     pub(crate) fn all(&self) -> Vec<Arc<Open>> {
         self.waiting.lock().opens.values().map(|disconnected| Arc::clone(&disconnected.open)).collect()

@@ -92,8 +92,7 @@ impl Scene {
 
     /// How many requests each channel has been answered.
     fn answered(&self) -> Vec<u64> {
-        let sessions = self.server.admin().sessions();
-        let session = sessions.iter().find(|session| session.id == self.session.0).unwrap();
+        let session = self.server.admin().sessions().find(|session| session.id == self.session.0).unwrap();
         session.channels.iter().map(|channel| channel.requests).collect()
     }
 
