@@ -10,9 +10,11 @@ use store::{Kind, NewNode, Node, RamStore, Replace, Resolved, SharePath, Store, 
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
+use wire::command::negotiate::Capabilities;
 use wire::command::query_info::QueryInfoResponse;
 use wire::command::set_info::{InfoType, SetInfoRequest};
-use wire::context::create::{CreateContextsBuilder, Lease, LeaseState, name};
+use wire::context::create::{CreateContextsBuilder, DurableReconnectV2, DurableRequestV2, Lease, LeaseState, name};
+use wire::context::durable::DurableFlags;
 use wire::fscc::file::Access;
 use wire::fscc::{FileAttributes, FileClass};
 use wire::ids::{Command, FileId, Guid, TreeId};
@@ -26,6 +28,7 @@ use wire::status::Status;
 use crate::Shared;
 use crate::admin::{Estate, Principal, PrincipalKind, Share, Signing};
 use crate::descriptors::Descriptor;
+use crate::durable::restore;
 use crate::testing::{Answer, Peer, Terms, USER, server_with};
 
 /// The holder of the account's key; its password is that of the users.
@@ -575,6 +578,51 @@ async fn who_may_not_write_keeps_nobody_from_reading() {
         assert_eq!(peer.create_edited(path, &[], alone).await.status(), Status::SUCCESS);
         assert_eq!(open(&mut second, path, READ_DATA).await.err().unwrap_or_default(), expected, "{path}");
     }
+}
+
+#[tokio::test]
+async fn who_keeps_nobody_from_reading_is_in_nobodys_way_after_the_server_was_killed_either() {
+    let body = async {
+        let (_, store) = realm();
+        make(&*store, "theirs", Kind::File, &allowing(user(), FILE_GENERIC_READ));
+        let folder = tempfile::tempdir().unwrap();
+        let start = || {
+            let server = server_with(Signing::Enabled, Arc::clone(&store));
+            server.durables.keep_records(folder.path()).unwrap();
+            restore(&server);
+            server
+        };
+        let contexts = |name: &[u8], data: Vec<u8>| {
+            let mut builder = CreateContextsBuilder::new();
+            builder.add(name, &data);
+            builder.contexts().as_bytes().to_vec()
+        };
+        let alone = |request: &mut CreateRequest<'_>| {
+            request.desired_access = READ_DATA.into();
+            request.disposition = CreateDisposition::OPEN;
+            request.share_access = wire::command::create::ShareAccess::NONE;
+        };
+        let capabilities = Terms::default().capabilities | Capabilities::PERSISTENT_HANDLES;
+        let terms = Terms { capabilities, ..Terms::default() };
+        let mut peer = Peer::sign_in_as(&start(), terms).await;
+        let mut ids = Vec::new();
+        for number in [1, 2] {
+            let create_guid = Guid([number; 16]);
+            let flags = DurableFlags::PERSISTENT;
+            let asked = DurableRequestV2 { timeout_milliseconds: 0, flags, create_guid };
+            let bytes = contexts(name::DURABLE_HANDLE_REQUEST_V2, asked.to_bytes());
+            let answer = peer.create_edited("theirs", &bytes, alone).await;
+            assert_eq!(answer.status(), Status::SUCCESS);
+            ids.push((CreateResponse::decode(&answer.message).unwrap().file_id, create_guid));
+        }
+        let mut peer = Peer::sign_in_as(&start(), terms).await;
+        for (file_id, create_guid) in ids {
+            let back = DurableReconnectV2 { file_id, create_guid, flags: DurableFlags::PERSISTENT };
+            let bytes = contexts(name::DURABLE_HANDLE_RECONNECT_V2, back.to_bytes());
+            assert_eq!(peer.create_edited("theirs", &bytes, alone).await.status(), Status::SUCCESS);
+        }
+    };
+    tokio::task::LocalSet::new().run_until(body).await;
 }
 
 #[tokio::test]

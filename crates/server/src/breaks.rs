@@ -14,10 +14,10 @@ use wire::status::Status;
 use crate::Shared;
 use crate::caching::{Actor, Holder, LeaseId, Notice, NoticeKind, Notices, Operation};
 use crate::context::Context;
-use crate::durable::Farewell;
+use crate::durable::{Farewell, note_caching};
 use crate::files::FileEntry;
 use crate::mailbox::Letter;
-use crate::open::{FileOpen, OpenId};
+use crate::open::{FileOpen, Open, OpenId};
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::standing::Standing;
@@ -29,17 +29,24 @@ pub(crate) struct Wait {
     changed: oneshot::Receiver<()>,
     until: Instant,
     standing: Option<Standing>,
+    /// What has to be recorded of these first.
+    records: Vec<Arc<Open>>,
 }
 
 impl Wait {
     /// Waits for `changed`, until `until` at most.
     pub(crate) fn new(file: Arc<FileEntry>, changed: oneshot::Receiver<()>, until: Instant) -> Self {
-        Wait { file, changed, until, standing: None }
+        Wait { file, changed, until, standing: None, records: Vec::new() }
     }
 
     /// The same of an open, which has a place among those who want in.
     pub(crate) fn standing(self, standing: Standing) -> Self {
         Wait { standing: Some(standing), ..self }
+    }
+
+    /// Waits until what these opens cache is recorded, and for nothing else.
+    pub(crate) fn for_records(self, records: Vec<Arc<Open>>) -> Self {
+        Wait { records, ..self }
     }
 
     /// Ends when something has changed. Who has not answered in time caches nothing any more.
@@ -52,6 +59,13 @@ impl Wait {
 
     /// The same for a request, which may be cancelled meanwhile. An open's place is its own until it is in.
     pub(crate) async fn end_for(mut self, context: &Context) -> Result<Option<Standing>, Refusal> {
+        if !self.records.is_empty() {
+            tokio::select! {
+                biased;
+                noted = note_caching(context, &self.records) => return noted.map(|()| self.standing.take()),
+                () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
+            }
+        }
         // In the middle of a chain only CREATE has an interim answer: else the client has to be patient.
         let _ = context.in_flight.announce_wait();
         // It is tried once more after that.

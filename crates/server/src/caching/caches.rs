@@ -19,7 +19,7 @@ use super::{
 /// All oplocks and leases of one file and its streams.
 #[derive(Default)]
 pub(crate) struct Caches {
-    grants: Grants,
+    pub(super) grants: Grants,
 }
 
 impl Caches {
@@ -136,7 +136,7 @@ impl Caches {
         answer.map_or(Granted::Nothing, Granted::Lease)
     }
 
-    fn may_lease(&self, stream: &str, state: LeaseState, id: LeaseId, around: Surroundings) -> bool {
+    pub(super) fn may_lease(&self, stream: &str, state: LeaseState, id: LeaseId, around: Surroundings) -> bool {
         match state {
             ALL | READ_WRITE => !around.other_opens,
             READ_HANDLE => self.may_share(stream, around, Some(id)) && !self.grants.has_level_two(stream),
@@ -303,7 +303,7 @@ impl Caches {
         self.grants.of_lease(id).and_then(|slot| self.grants.get(slot))
     }
 
-    fn change_of(&mut self, open: OpenId, change: impl FnOnce(&mut Grant)) {
+    pub(super) fn change_of(&mut self, open: OpenId, change: impl FnOnce(&mut Grant)) {
         if let Some(slot) = self.grants.of_open(open) {
             self.grants.change(slot, change);
         }

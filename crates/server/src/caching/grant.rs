@@ -48,12 +48,17 @@ impl Operation {
     }
 }
 
+/// An epoch is newer than another one where it is ahead of it by so much at most (MS-SMB2 3.2.5.7.5).
+const EPOCH_AHEAD_MAX: u16 = 0x7FFF;
+
 /// One oplock or lease.
 pub(super) struct Grant {
     pub(super) stream: String,
     pub(super) form: Form,
     pub(super) held: LeaseState,
     pub(super) breaking: Option<Breaking>,
+    /// It survived the server, and its client is not back.
+    pub(super) is_restored: bool,
     pub(super) holders: Holders,
 }
 
@@ -78,13 +83,27 @@ pub(super) struct Breaking {
 impl Grant {
     pub(super) fn of_oplock(stream: &str, level: OplockLevel, held: LeaseState, holder: Holder) -> Self {
         let form = Form::Oplock(level);
-        Grant { stream: stream.to_owned(), form, held, breaking: None, holders: Holders::of(holder) }
+        Grant {
+            stream: stream.to_owned(),
+            form,
+            held,
+            breaking: None,
+            is_restored: false,
+            holders: Holders::of(holder),
+        }
     }
 
     /// A lease that holds nothing yet.
     pub(super) fn of_lease(stream: &str, id: LeaseId, asked: &Lease, holder: Holder) -> Self {
         let form = Form::Lease { id, v2: asked.v2.map(|v2| parent_only(v2, asked.flags)) };
-        Grant { stream: stream.to_owned(), form, held: NONE, breaking: None, holders: Holders::of(holder) }
+        Grant {
+            stream: stream.to_owned(),
+            form,
+            held: NONE,
+            breaking: None,
+            is_restored: false,
+            holders: Holders::of(holder),
+        }
     }
 
     /// An open got the lease: with it holds `state`, where that is more. Gives what the client is answered.
@@ -246,9 +265,31 @@ impl Grant {
         self.held = NONE;
     }
 
+    /// Loses what an operation is in conflict with, and all that its client could not be told of: that it has to read again.
+    pub(super) fn lose(&mut self, operation: Operation) {
+        let taken = operation.takes();
+        if self.held.intersects(taken) {
+            let can_be_told = matches!(self.form, Form::Lease { v2: Some(_), .. });
+            self.held = if taken.contains(READ) || !can_be_told { NONE } else { self.held.without(taken) };
+        }
+    }
+
     pub(super) fn advance_epoch(&mut self) {
+        self.advance_epoch_by(1);
+    }
+
+    pub(super) fn advance_epoch_by(&mut self, steps: u16) {
         if let Form::Lease { v2: Some(v2), .. } = &mut self.form {
-            v2.epoch = v2.epoch.wrapping_add(1);
+            v2.epoch = v2.epoch.wrapping_add(steps);
+        }
+    }
+
+    /// Goes on to an epoch, unless it is behind (MS-SMB2 3.2.5.7.5, Δepoch).
+    pub(super) fn reach_epoch(&mut self, epoch: u16) {
+        if let Form::Lease { v2: Some(v2), .. } = &mut self.form
+            && epoch.wrapping_sub(v2.epoch) <= EPOCH_AHEAD_MAX
+        {
+            v2.epoch = epoch;
         }
     }
 
@@ -289,7 +330,7 @@ mod tests {
 
     fn grant(form: Form, held: LeaseState, breaking: Option<Breaking>) -> Grant {
         let holder = Holder { open: OpenId(1), line: Line::down() };
-        Grant { stream: String::new(), form, held, breaking, holders: Holders::of(holder) }
+        Grant { stream: String::new(), form, held, breaking, is_restored: false, holders: Holders::of(holder) }
     }
 
     /// Every grant there can be: what breaks was held, and what is left of it is no more than was told.

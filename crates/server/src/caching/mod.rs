@@ -4,8 +4,8 @@
 //!
 //! An oplock is a lease that belongs to one open: level II caches reads, exclusive reads and writes, batch handles too.
 //!
-//! Here are the words that the rest of the server has for it; `grant.rs` is what breaks what, `caches.rs` who has what, and `grants.rs`
-//! how it is found.
+//! Here are the words that the rest of the server has for it; `grant.rs` is what breaks what, `caches.rs` who has what, `grants.rs`
+//! how it is found, and `restored.rs` what of it survives the server.
 
 mod caches;
 #[cfg(test)]
@@ -15,6 +15,7 @@ mod grants;
 mod holders;
 #[cfg(test)]
 mod misuse_tests;
+mod restored;
 #[cfg(test)]
 mod tests;
 

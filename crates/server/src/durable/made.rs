@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use wire::ids::Guid;
 
+use super::record::RecordedName;
 use super::{Durables, Making};
 use crate::line::Line;
 use crate::open::{Open, OpenId, Target};
@@ -36,6 +38,8 @@ struct Known {
 pub(super) struct Makings {
     pub(super) making: Making,
     pub(super) table: Arc<Durables>,
+    /// Names that a persistent open's file may have besides its own.
+    pub(super) names: Mutex<Vec<RecordedName>>,
 }
 
 /// What is known of a CREATE's guid.

@@ -10,6 +10,10 @@ mod persistent_tests;
 mod race_tests;
 mod record;
 mod records;
+#[cfg(test)]
+mod renamed_tests;
+#[cfg(test)]
+mod restored_caching_tests;
 mod restoring;
 #[cfg(test)]
 mod restoring_tests;
@@ -17,7 +21,7 @@ mod scavenger;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -32,7 +36,7 @@ use crate::open::{Open, OpenId};
 
 pub(crate) use self::disconnected::{Farewell, Parting};
 pub(crate) use self::made::{Claimed, Reservation};
-pub(crate) use self::persistent::{note_change, note_rename};
+pub(crate) use self::persistent::{after_rename, before_rename, note_caching, note_change, note_growth};
 #[cfg(feature = "in-memory")]
 pub(crate) use self::record::rewritten;
 pub(crate) use self::restoring::restore;
@@ -40,6 +44,7 @@ pub(crate) use self::scavenger::scavenge;
 
 use self::disconnected::Waiting;
 use self::made::Makings;
+use self::record::RecordedName;
 use self::records::Records;
 
 /// How long an open that asked for durability without a timeout is kept (Windows before 8; note 335).
@@ -115,13 +120,47 @@ impl Durability {
     /// That of a new open of `client`.
     pub(crate) fn new(client: Guid, making: Making, table: &Arc<Durables>) -> Self {
         let named = making.create.is_some() || making.instance.is_some();
-        let makings = named.then(|| Box::new(Makings { making, table: Arc::clone(table) }));
+        let makings = named.then(|| Box::new(Makings { making, table: Arc::clone(table), names: Mutex::default() }));
         Durability { client, makings, ..Durability::default() }
     }
 
     /// How the CREATE named the open.
     pub(crate) fn making(&self) -> Making {
         self.makings.as_ref().map_or(Making::default(), |makings| makings.making)
+    }
+
+    /// Names that the open's file may have by now, or had when the server ended.
+    fn names(&self) -> Vec<RecordedName> {
+        self.makings.as_ref().map_or(Vec::new(), |makings| makings.names.lock().clone())
+    }
+
+    /// True where `is_meant` is so of one of these.
+    pub(crate) fn may_be_named(&self, is_meant: impl Fn(&str) -> bool) -> bool {
+        self.names().iter().any(|name| match name.stream.as_str() {
+            "" => is_meant(&name.path),
+            stream => is_meant(&format!("{}:{stream}", name.path)),
+        })
+    }
+
+    /// The file may have this name soon, or has it already.
+    fn add_name(&self, name: RecordedName) {
+        if let Some(makings) = &self.makings {
+            let mut names = makings.names.lock();
+            if names.len() >= record::NAMES_MAX {
+                names.remove(0);
+            }
+            names.push(name);
+        }
+    }
+
+    /// The same name is no longer in question.
+    fn remove_name(&self, name: &RecordedName) {
+        if let Some(makings) = &self.makings {
+            let mut names = makings.names.lock();
+            if let Some(position) = names.iter().position(|known| known == name) {
+                names.remove(position);
+            }
+        }
     }
 
     /// Whether the open is kept when its client is lost.
@@ -183,6 +222,8 @@ pub(crate) struct Durables {
     made: Mutex<made::Made>,
     /// Where persistent opens are recorded.
     records: OnceLock<Records>,
+    /// The number of the last record that was written, or begun.
+    written: AtomicU64,
     restoring: restoring::Restoring,
 }
 

@@ -7,19 +7,20 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use store::{Kind, Resolved, SharePath};
+use store::{Kind, Node, Resolved, SharePath, Store, Use};
 use tokio::time::Instant;
 use wire::command::create::{CreateAction, CreateOptions, OplockLevel};
-use wire::context::create::Lease;
+use wire::context::create::{Lease, LeaseState};
 use wire::ids::TreeId;
 use wire::security::access::FILE_ALL;
 
-use super::record::{LockedRange, Record};
+use super::record::{LockedRange, Record, RecordedName};
 use super::records::Records;
 use super::{Durability, Durables, Keeping, Making};
 use crate::Shared;
 use crate::admin::{Estate, Share};
 use crate::authorization::GrantedAccess;
+use crate::breaks;
 use crate::budgets::Opened;
 use crate::caching::{Actor, Granted, LeaseId, Wanted};
 use crate::channel_sequence::ChannelSequence;
@@ -33,6 +34,7 @@ use crate::locks::{LockKind, RangeLock};
 use crate::notify::Untold;
 use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
 use crate::open_path::{self, OpenPath};
+use crate::refusal::Refusal;
 use crate::tree::Tree;
 use crate::user::User;
 
@@ -55,9 +57,37 @@ impl Durables {
         match (self.records.get(), &open.target) {
             (Some(records), Target::File(file)) => {
                 let _alone = file.durability.recording.lock();
-                if file.durability.closed.load(Ordering::Acquire) { Ok(()) } else { records.write(&record(open, file)) }
+                if file.durability.closed.load(Ordering::Acquire) {
+                    return Ok(());
+                }
+                // Before what is recorded is looked at: who locks what this one unlocks has a higher number.
+                let written = self.written.fetch_add(1, Ordering::Relaxed) + 1;
+                let record = record(open, file, written);
+                records.write(&record)?;
+                if !record.caches_writes() {
+                    file.file.recorded_as_no_writer(open.id);
+                }
+                Ok(())
             }
             (None, _) | (_, Target::Pipe(_)) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Has the disk know that a persistent open caches no writes any more, unless it does already. Where that fails others go on: only a
+    /// server that is killed would miss it.
+    fn record_caching(&self, open: &Open) {
+        let Ok(file) = open.file() else { return };
+        if !file.file.is_outdated(open.id) {
+            return;
+        }
+        if file.durability.keeping().is_persistent()
+            && let Err(error) = self.write_record(open)
+        {
+            tracing::error!(%error, share = %open.tree.share, "the record of a persistent open is out of date");
+        }
+        // It has closed, or could not be written.
+        if file.file.is_outdated(open.id) {
+            file.file.recorded_as_no_writer(open.id);
         }
     }
 
@@ -69,7 +99,7 @@ impl Durables {
     }
 }
 
-pub(super) fn record(open: &Open, file: &FileOpen) -> Record {
+pub(super) fn record(open: &Open, file: &FileOpen, written: u64) -> Record {
     let making = file.durability.making();
     let stream = file.stream_name();
     let path = file.path.now().as_str().to_owned();
@@ -79,10 +109,10 @@ pub(super) fn record(open: &Open, file: &FileOpen) -> Record {
         length: lock.length,
         exclusive: lock.kind == LockKind::Exclusive,
     });
-    let (oplock, lease) = match file.file.granted_to(open.id) {
+    let (oplock, lease) = match file.file.caching_to_record(open.id) {
         Granted::Nothing => (OplockLevel::NONE.0, Vec::new()),
         Granted::Oplock(level) => (level.0, Vec::new()),
-        Granted::Lease(lease) => (OplockLevel::LEASE.0, lease.to_bytes()),
+        Granted::Lease(lease) => (OplockLevel::LEASE.0, left_to(open, lease).to_bytes()),
     };
     Record {
         open: open.id.0,
@@ -104,7 +134,17 @@ pub(super) fn record(open: &Open, file: &FileOpen) -> Record {
         oplock,
         lease,
         locks: locks.collect(),
+        shared: file.file.shared_by(open.id).unwrap_or(making.asked.1),
+        written,
+        names: file.durability.names(),
     }
+}
+
+/// What is recorded of a lease. A client that is away does not know what it has lost: where that is its write caching, it gets nothing, which it
+/// understands whatever it believes.
+fn left_to(open: &Open, lease: Lease) -> Lease {
+    let knows = lease.lease_state.intersects(LeaseState::WRITE_CACHING) || open.line.session().is_some();
+    if knows { lease } else { Lease { lease_state: LeaseState::NONE, ..lease } }
 }
 
 /// A persistent open has changed: its name, or what it has locked. The disk knows before the client does, where it can.
@@ -118,11 +158,80 @@ pub(crate) async fn note_change(context: &Context, open: &Arc<Open>) {
     }
 }
 
-/// The same of all opens of the file, whose name has changed through one of them.
-pub(crate) async fn note_rename(context: &Context, open: &Arc<Open>) {
-    let Ok(file) = open.file() else { return };
-    for recorded in file.file.recorded() {
+/// Has the disk know that these opens cache no writes any more, before others get at what they cached.
+pub(crate) async fn note_caching(context: &Context, opens: &[Arc<Open>]) -> Result<(), Refusal> {
+    let (durables, opens) = (Arc::clone(&context.server().durables), opens.to_vec());
+    context.on_own_folder(move || opens.iter().for_each(|open| durables.record_caching(open))).await
+}
+
+/// A lease caches writes now that another open of it has been made: the other records of it say so, too.
+pub(crate) async fn note_growth(context: &Context, file: &FileOpen) {
+    for recorded in file.file.recorded_before_growth(file.actor) {
         note_change(context, &recorded).await;
+    }
+}
+
+/// Opens whose file gets another name, and that name, as each one's share has it. Dropped before its time it leaves them both.
+pub(crate) struct Renaming(Vec<(Arc<Open>, RecordedName)>);
+
+/// The file of the request's open is about to get the name `asked`: the records of all its persistent opens have that, too, so that they are found
+/// whatever the server is killed between.
+pub(crate) async fn before_rename(context: &Context, asked: &str) -> Result<Renaming, Refusal> {
+    let (_, file) = context.file()?;
+    let opens = file.file.recorded();
+    if opens.is_empty() {
+        return Ok(Renaming(Vec::new()));
+    }
+    let renaming = match asked.strip_prefix(':') {
+        Some(stream) => {
+            let own = file.stream_name();
+            let of_stream = opens.into_iter().filter(|open| open.file().is_ok_and(|file| file.stream_name() == own));
+            let name = RecordedName {
+                path: file.path.now().as_str().to_owned(),
+                stream: stream.split(':').next().unwrap_or_default().to_owned(),
+            };
+            Renaming(of_stream.map(|open| (open, name.clone())).collect())
+        }
+        None => match SharePath::parse(asked) {
+            Ok(path) => {
+                let store = Arc::clone(context.store()?);
+                context.work_by_name(move || Renaming::of_file(&store, &path, opens)).await?
+            }
+            // The rename says what is wrong with it.
+            Err(_) => Renaming(Vec::new()),
+        },
+    };
+    for (open, name) in &renaming.0 {
+        if let Ok(file) = open.file() {
+            file.durability.add_name(name.clone());
+        }
+        note_change(context, open).await;
+    }
+    Ok(renaming)
+}
+
+/// The rename was done, or was not: the records have the name that the file has now.
+pub(crate) async fn after_rename(context: &Context, renaming: Renaming) {
+    for (open, name) in renaming.0 {
+        if let Ok(file) = open.file() {
+            file.durability.remove_name(&name);
+        }
+        note_change(context, &open).await;
+    }
+}
+
+impl Renaming {
+    /// May wait for stores, where the file is open in several shares.
+    fn of_file(store: &Arc<dyn Store>, path: &SharePath, opens: Vec<Arc<Open>>) -> Self {
+        let name_of = |open: &Arc<Open>| {
+            let own = open.tree.store()?;
+            let path = match Arc::ptr_eq(own, store) {
+                true => path.clone(),
+                false => own.path_at(&store.place_of(path)?)?,
+            };
+            Some(RecordedName { path: path.as_str().to_owned(), stream: String::new() })
+        };
+        Renaming(opens.into_iter().filter_map(|open| name_of(&open).map(|name| (open, name))).collect())
     }
 }
 
@@ -144,6 +253,10 @@ fn lost(why: impl Into<String>) -> Unrestored {
     Unrestored::Lost(why.into())
 }
 
+fn missing(why: &str) -> Unrestored {
+    Unrestored::Missing(why.to_owned())
+}
+
 /// Makes an open anew that a server before this one had when it ended: it waits for its client from now on. May wait for its share's
 /// device.
 pub(super) fn restore_one(server: &Arc<Shared>, estate: &Estate, record: &Record) -> Result<(), Unrestored> {
@@ -163,10 +276,15 @@ pub(super) fn restore_one(server: &Arc<Shared>, estate: &Estate, record: &Record
     // It was granted before, and is not taken away because there is less now.
     file.held = Some(budgets.open_anyway(if file.stream.is_some() { Opened::Stream } else { Opened::Whole }));
     file.path.pay(budgets.names_anyway(open_path::bytes_of(&file.path.now())));
+    let stream = file.stream_name();
+    if !record.locks.is_empty() {
+        file.file.locked_again(&stream, file.actor);
+        breaks::range_locked(server, &file);
+    }
     for lock in &record.locks {
         let kind = if lock.exclusive { LockKind::Exclusive } else { LockKind::Shared };
         let wanted = RangeLock { open: id, offset: lock.offset, length: lock.length, kind };
-        if file.file.lock(&record.stream, wanted, &budgets.bytes).is_err() {
+        if file.file.lock(&stream, wanted, &budgets.bytes).is_err() {
             tracing::warn!(open = record.open, offset = lock.offset, "a byte-range lock of a persistent open is lost");
         }
     }
@@ -189,34 +307,56 @@ pub(super) fn restore_one(server: &Arc<Shared>, estate: &Estate, record: &Record
     Ok(())
 }
 
+/// The file of a record.
+struct Found {
+    node: Arc<dyn Node>,
+    path: SharePath,
+    stream: Option<StreamOf>,
+}
+
+/// Finds the file by one of its names: it is the one that has the recorded number.
+fn find(share: &Share, record: &Record, usage: Use) -> Result<Found, Unrestored> {
+    let mut first = None;
+    for name in record.known_names() {
+        match find_by(share, &name, usage) {
+            Ok(found) if found.node.identity().file == record.file && found.node.kind() != Kind::Directory => {
+                return Ok(found);
+            }
+            Ok(_) => first = first.or(Some(missing("another file has its name"))),
+            Err(why) => first = first.or(Some(why)),
+        }
+    }
+    Err(first.unwrap_or_else(|| missing("it has no name")))
+}
+
+fn find_by(share: &Share, name: &RecordedName, usage: Use) -> Result<Found, Unrestored> {
+    let path = SharePath::parse(&name.path).map_err(|error| lost(error.to_string()))?;
+    let Resolved::Found { node: base, path } = share.store.resolve(&path, usage)? else {
+        return Err(missing("its file is gone"));
+    };
+    if name.stream.is_empty() {
+        return Ok(Found { node: base, path, stream: None });
+    }
+    let (stored, node) = base.stream(&name.stream)?.ok_or_else(|| missing("its stream is gone"))?;
+    Ok(Found { node, path, stream: Some(StreamOf { base, name: Mutex::new(stored) }) })
+}
+
 /// Finds the file again and enters the open into its table.
 fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Line>) -> Result<FileOpen, Unrestored> {
-    let missing = |why: &str| Unrestored::Missing(why.to_owned());
     let usage = usage(record.granted);
-    let path = SharePath::parse(&record.path).map_err(|error| lost(error.to_string()))?;
-    let resolved = share.store.resolve(&path, usage)?;
-    let Resolved::Found { node: base, path } = resolved else { return Err(missing("its file is gone")) };
-    let (node, stream) = match record.stream.as_str() {
-        "" => (base, None),
-        name => {
-            let (stored, node) = base.stream(name)?.ok_or_else(|| missing("its stream is gone"))?;
-            (node, Some(StreamOf { base, name: Mutex::new(stored) }))
-        }
-    };
-    if node.identity().file != record.file || node.kind() == Kind::Directory {
-        return Err(missing("another file has its name"));
-    }
+    let Found { node, path, stream } = find(share, record, usage)?;
     node.prepare(usage)?;
     let is_linked = node.metadata().is_ok_and(|known| known.kind != Kind::Directory && known.links > 1);
     let link = if is_linked { Link::at(&*share.store, &path).ok() } else { None };
     let names = OpenPath::new(path);
     let wanted = wanted(record).map_err(lost)?;
+    let stream_name = stream.as_ref().map_or(String::new(), |stream| stream.name.lock().clone());
     let entry = Entry {
         open: OpenId(record.open),
-        stream: &record.stream,
+        stream: &stream_name,
         link,
         access: record.granted,
-        share: record.asked.1,
+        share: record.shared,
         names: &names,
         store: &share.store,
         line,
@@ -225,15 +365,15 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         deletes: false,
         wanted: &wanted,
     };
-    // Nobody is connected yet who could be told that an oplock or lease breaks.
-    let (file, entering, _) = server.files.enter(node.identity(), &entry);
+    let (file, entering, notices) = server.files.restore(node.identity(), &entry);
+    breaks::send(server, &file, notices);
     match entering {
         Entering::Entered(_) => {}
-        Entering::Waits(_) => return Err(lost("another persistent open is in its way")),
+        Entering::Waits(_) => return Err(missing("another open is in its way")),
         Entering::Refused(status) => return Err(lost(status.to_string())),
     }
     if record.delete_pending {
-        file.set_delete_pending(OpenId(record.open), &record.stream, true);
+        file.set_delete_pending(OpenId(record.open), &stream_name, true);
     }
     let making = Making {
         create: Some(record.create),
@@ -243,6 +383,9 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
     };
     let durability = Durability::new(record.client, making, &server.durables);
     durability.keep(Keeping::Persistent(Duration::from_millis(record.timeout_milliseconds.into())));
+    // A client that was not told of a rename comes by the old name.
+    let found = RecordedName { path: names.now().as_str().to_owned(), stream: stream_name.clone() };
+    record.known_names().filter(|name| *name != found).for_each(|name| durability.add_name(name));
     Ok(FileOpen {
         kind: node.kind(),
         node,
@@ -267,14 +410,17 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
     })
 }
 
-/// What the open cached.
+/// What the open cached. A record of a version that did not follow it may say that it cached writes when it did no longer.
 fn wanted(record: &Record) -> Result<Wanted, String> {
+    let is_exact = record.written > 0;
     match OplockLevel(record.oplock) {
-        OplockLevel::NONE => Ok(Wanted::Nothing),
         OplockLevel::LEASE => {
             let lease = Lease::decode(&record.lease).map_err(|malformed| malformed.to_string())?;
-            Ok(Wanted::Lease(LeaseId { client: record.client, key: lease.lease_key }, lease))
+            let lease_state =
+                if is_exact { lease.lease_state } else { lease.lease_state.without(LeaseState::WRITE_CACHING) };
+            Ok(Wanted::Lease(LeaseId { client: record.client, key: lease.lease_key }, Lease { lease_state, ..lease }))
         }
-        level => Ok(Wanted::Oplock(level)),
+        level if is_exact && level != OplockLevel::NONE => Ok(Wanted::Oplock(level)),
+        _ => Ok(Wanted::Nothing),
     }
 }

@@ -9,12 +9,13 @@ use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::negotiate::Capabilities;
 use wire::context::create::{DurableRequestV2, DurableResponseV2, Lease, LeaseState, name};
 use wire::context::durable::DurableFlags;
+use wire::context::lease::LeaseV2;
 use wire::fscc::FileClass;
 use wire::fscc::rename::Rename;
 use wire::ids::{Command, Guid};
 use wire::status::Status;
 
-use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, file_id, lose, run, with_lease, works};
+use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, file_id, lose, run, works};
 use super::{Farewell, restore, scavenge};
 use crate::Shared;
 use crate::admin::Signing;
@@ -211,11 +212,17 @@ fn without_the_capability_or_the_share_nothing_is_persistent() {
 #[test]
 fn a_persistent_open_comes_back_with_its_lease() {
     run(async {
+        let leased = |mut contexts: Contexts| {
+            let lease_state = LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING;
+            let lease = Lease { lease_key: KEY, lease_state, v2: Some(LeaseV2::default()), ..Lease::default() };
+            contexts.push((name::LEASE, lease.to_bytes()));
+            contexts
+        };
         let machine = Machine::new();
         let mut peer = persistent_peer(&machine.start()).await;
-        let id = file_id(&create(&mut peer, "file", &with_lease(persistent(GUID), KEY)).await);
+        let id = file_id(&create(&mut peer, "file", &leased(persistent(GUID))).await);
         let mut peer = persistent_peer(&machine.start()).await;
-        let back = with_lease(back_v2(id, GUID, DurableFlags::PERSISTENT), KEY);
+        let back = leased(back_v2(id, GUID, DurableFlags::PERSISTENT));
         let answer = create(&mut peer, "file", &back).await;
         assert_eq!(file_id(&answer), id);
         let response = CreateResponse::decode(&answer.message).unwrap();

@@ -70,7 +70,7 @@ fn an_open_is_recorded_while_its_file_is_renamed() {
         let budgets = server.budgets.of_user(open.user.sid());
         let (recorded, renamed) = (Arc::clone(&open), open);
         beside_each_other(
-            move || (0..MEETINGS).for_each(|_| drop(record(&recorded, recorded.file().unwrap()))),
+            move || (0..MEETINGS).for_each(|_| drop(record(&recorded, recorded.file().unwrap(), 1))),
             move || {
                 let (name, store) = (SharePath::parse("file").unwrap(), renamed.tree.store().unwrap());
                 let link = Link::at(&**store, &name).unwrap();

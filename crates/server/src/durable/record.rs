@@ -3,23 +3,29 @@
 //! ```text
 //! offset size  field
 //!      0    4  "MLPO"
-//!      4    4  version, 1
+//!      4    4  version, 2; of version 1 the last three fields are missing
 //!      8    8  checksum of all that follows (64-bit FNV-1a)
 //!     16    -  the fields of Record in their order, little-endian; texts and lists behind their 4-byte length
 //! ```
 
 use wire::Malformed;
 use wire::codec::{Reader, Writer};
+use wire::command::create::OplockLevel;
+use wire::context::create::{Lease, LeaseState};
 use wire::ids::Guid;
 use wire::security::Sid;
 
 const MAGIC: [u8; 4] = *b"MLPO";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The version before, whose records may say that an open cached writes when it did no longer.
+const VERSION_WITHOUT_ORDER: u32 = 1;
 const HEADER_BYTES: usize = 16;
 /// The longest record that is read. A path has at most 32,767 letters, of at most three bytes each.
 pub(super) const RECORD_BYTES_MAX: usize = 1 << 20;
 /// The most byte-range locks of one open that are kept.
 pub(super) const LOCKS_MAX: usize = 4_096;
+/// The most names of one open that are kept beside its own: as many renames of it may be under way.
+pub(super) const NAMES_MAX: usize = 8;
 
 /// One persistent open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +56,20 @@ pub(super) struct Record {
     /// The lease as its context has it, empty where it has none.
     pub(super) lease: Vec<u8>,
     pub(super) locks: Vec<LockedRange>,
+    /// What it shares with others, which may be more than it asked for.
+    pub(super) shared: u32,
+    /// Of two records that contradict each other the one with the higher number is true. Zero where that is not known.
+    pub(super) written: u64,
+    /// Names that the file may have by now.
+    pub(super) names: Vec<RecordedName>,
+}
+
+/// A name that an open's file has, may have or had.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RecordedName {
+    pub(super) path: String,
+    /// The stream's name, empty for the file itself.
+    pub(super) stream: String,
 }
 
 /// A byte-range lock of the open.
@@ -61,6 +81,27 @@ pub(super) struct LockedRange {
 }
 
 impl Record {
+    /// The name that the file had for certain.
+    pub(super) fn name(&self) -> RecordedName {
+        RecordedName { path: self.path.clone(), stream: self.stream.clone() }
+    }
+
+    /// All names that it may have, that one first.
+    pub(super) fn known_names(&self) -> impl Iterator<Item = RecordedName> {
+        std::iter::once(self.name()).chain(self.names.iter().cloned())
+    }
+
+    /// True where the open cached writes.
+    pub(super) fn caches_writes(&self) -> bool {
+        match OplockLevel(self.oplock) {
+            OplockLevel::EXCLUSIVE | OplockLevel::BATCH => true,
+            OplockLevel::LEASE => {
+                Lease::decode(&self.lease).is_ok_and(|lease| lease.lease_state.intersects(LeaseState::WRITE_CACHING))
+            }
+            _ => false,
+        }
+    }
+
     /// The bytes of a record's file.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
@@ -91,6 +132,13 @@ impl Record {
             writer.u64(lock.length);
             writer.u8(u8::from(lock.exclusive));
         }
+        writer.u32(self.shared);
+        writer.u64(self.written);
+        writer.u32(self.names.len() as u32);
+        for name in &self.names {
+            sized(&mut writer, name.path.as_bytes());
+            sized(&mut writer, name.stream.as_bytes());
+        }
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -105,13 +153,20 @@ impl Record {
         if reader.array::<4>()? != MAGIC {
             return Err(Malformed("it does not begin as a record"));
         }
-        if reader.u32()? != VERSION {
+        let version = reader.u32()?;
+        if ![VERSION, VERSION_WITHOUT_ORDER].contains(&version) {
             return Err(Malformed("its version is unknown"));
         }
         if reader.u64()? != checksum(bytes.get(HEADER_BYTES..).unwrap_or_default()) {
             return Err(Malformed("its checksum is wrong"));
         }
-        let record = Record::decode_body(&mut reader)?;
+        let mut record = Record::decode_body(&mut reader)?;
+        record.shared = record.asked.1;
+        if version == VERSION {
+            record.shared = reader.u32()?;
+            record.written = reader.u64()?;
+            record.names = names(&mut reader)?;
+        }
         if reader.is_empty() { Ok(record) } else { Err(Malformed("bytes behind the record")) }
     }
 
@@ -139,6 +194,9 @@ impl Record {
             oplock: reader.u8()?,
             lease: sized_bytes(reader)?.to_vec(),
             locks: locks(reader)?,
+            shared: 0,
+            written: 0,
+            names: Vec::new(),
         })
     }
 }
@@ -160,6 +218,14 @@ fn locks(reader: &mut Reader<'_>) -> Result<Vec<LockedRange>, Malformed> {
     (0..count)
         .map(|_| Ok(LockedRange { offset: reader.u64()?, length: reader.u64()?, exclusive: reader.u8()? != 0 }))
         .collect()
+}
+
+fn names(reader: &mut Reader<'_>) -> Result<Vec<RecordedName>, Malformed> {
+    let count = reader.u32()? as usize;
+    if count > NAMES_MAX {
+        return Err(Malformed("too many names"));
+    }
+    (0..count).map(|_| Ok(RecordedName { path: text(reader)?, stream: text(reader)? })).collect()
 }
 
 fn sized(writer: &mut Writer<'_>, bytes: &[u8]) {
@@ -207,6 +273,9 @@ mod tests {
             oplock: 9,
             lease: vec![3; 52],
             locks: vec![LockedRange { offset: u64::MAX, length: 1, exclusive: true }],
+            shared: 7,
+            written: 8,
+            names: vec![RecordedName { path: "new name".into(), stream: "stream".into() }],
         }
     }
 
@@ -214,6 +283,18 @@ mod tests {
     fn records_round_trip() {
         assert_eq!(Record::decode(&record().to_bytes()), Ok(record()));
         assert_eq!(Record::decode(&Record::default().to_bytes()), Ok(Record::default()));
+    }
+
+    #[test]
+    fn records_of_the_version_before_are_read() {
+        // What was shared is what was asked for.
+        let before = Record { shared: 3, written: 0, names: Vec::new(), ..record() };
+        let mut bytes = before.to_bytes();
+        bytes.truncate(bytes.len() - 16);
+        bytes[4] = 1;
+        let sum = checksum(&bytes[HEADER_BYTES..]);
+        bytes[8..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(Record::decode(&bytes), Ok(before));
     }
 
     #[test]
@@ -235,6 +316,8 @@ mod tests {
         let with_locks = include_bytes!("../../../../fuzz/corpus/persistent_record/locks");
         assert_eq!(Record::decode(with_lease).map(|record| record.lease.len()), Ok(52));
         assert_eq!(Record::decode(with_locks).map(|record| record.locks.len()), Ok(2));
+        let with_names = include_bytes!("../../../../fuzz/corpus/persistent_record/names");
+        assert_eq!(Record::decode(with_names).map(|record| (record.locks.len(), record.names.len())), Ok((2, 2)));
     }
 
     #[test]

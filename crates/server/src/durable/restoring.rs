@@ -4,6 +4,7 @@
 //! anew on a thread of their own, and clients find the share when that is done: nobody gets at a file before the open that may be in
 //! the way is there. Until then the records stay on the disk.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -53,6 +54,7 @@ pub(crate) fn restore(server: &Arc<Shared>) {
     for record in read {
         // Whatever is opened before it comes back has another number.
         server.next_open.fetch_max(record.open.saturating_add(1), Ordering::Relaxed);
+        server.durables.written.fetch_max(record.written, Ordering::Relaxed);
         state.records.entry(record.share.clone()).or_default().push(record);
     }
     state.given = Some(server.estate.load_full());
@@ -151,10 +153,12 @@ fn run(server: &Weak<Shared>, share: &str) {
 /// The opens whose files are not there, and until when they are looked for.
 fn first(server: &Arc<Shared>, share: &str) -> Vec<(Record, Instant)> {
     let restoring = &server.durables.restoring;
-    let (records, given) = {
+    let (mut records, given) = {
         let mut state = restoring.state.lock();
         (state.records.remove(share).unwrap_or_default(), state.given.clone())
     };
+    // Where two contradict each other, what was written later is true: a range was locked by the one when the other had unlocked it.
+    records.sort_by_key(|record| Reverse(record.written));
     let mut missing = Vec::new();
     if let Some(given) = given {
         for record in records {

@@ -37,6 +37,8 @@ pub(super) struct Claim {
     pub(super) link: Option<Link>,
     /// The open, where a record of it is kept.
     pub(super) recorded: Weak<Open>,
+    /// It survived the server, and its client is not back.
+    pub(super) is_restored: bool,
     /// Nobody has the open any more: it closes soon.
     pub(super) is_going: bool,
 }
@@ -306,7 +308,13 @@ impl Claims {
         }
     }
 
-    /// The same of the opens of the stream alone.
+    /// True where one of those that share modes make stand in the way survived the server, and its client is not back.
+    pub(super) fn conflict_with_restored(&self, stream: &str, modes: Modes) -> bool {
+        self.conflict_with(stream, modes)
+            && self.iter().any(|claim| claim.is_restored && claim.conflicts_with(stream, modes))
+    }
+
+    /// True where share modes of opens of the stream alone are in the way.
     pub(super) fn conflict_within(&self, stream: &str, modes: Modes) -> bool {
         match &self.list {
             List::Few(few) => {

@@ -340,6 +340,7 @@ proptest! {
                         lease: leases()[lease],
                         link: links()[link].clone(),
                         recorded: Weak::new(),
+                        is_restored: false,
                         is_going: false,
                     });
                 }

@@ -139,12 +139,16 @@ impl FileEntry {
 
     /// A record of the open is kept, which changes with the file's name.
     pub(crate) fn note_recorded(&self, open: &Arc<Open>) {
-        self.state.lock().claims.change(open.id, |claim| claim.recorded = Arc::downgrade(open));
+        let mut state = self.state.lock();
+        if state.has(open.id) {
+            state.recorded.insert(open.id);
+        }
+        state.claims.change(open.id, |claim| claim.recorded = Arc::downgrade(open));
     }
 
     /// The opens of the file of which records are kept.
     pub(crate) fn recorded(&self) -> Vec<Arc<Open>> {
-        self.state.lock().claims.iter().filter_map(|claim| claim.recorded.upgrade()).collect()
+        self.state.lock().recorded_opens().collect()
     }
 
     /// True where an open of the stream with this (access, share access) would be refused.
@@ -169,6 +173,7 @@ impl FileEntry {
             state.locks.insert(to.clone(), locks);
         }
         state.claims.stream_renamed(&from, &to);
+        state.recorded.stream_renamed(&from, &to);
     }
 
     /// True where opens of named streams exist.

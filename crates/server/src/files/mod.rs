@@ -12,6 +12,7 @@ mod link_tests;
 mod links;
 mod pending;
 mod replacing;
+mod restored;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -141,16 +142,22 @@ impl FileTable {
                 }
                 entering => entering,
             };
-            if let (Entering::Entered(..), Some(lease)) = (&entering, entry.wanted.lease()) {
-                self.leases_of(lease).lock().insert(lease, Arc::clone(&file));
-                if entry.is_directory {
-                    self.directory_leases.store(true, Ordering::Release);
-                }
+            if let Entering::Entered(..) = &entering {
+                self.note_entered(&file, entry);
             }
             file.note_caches(&state);
             notices.looks = state.take_looks();
             self.retire_if_unused(&file, state);
             return (file, entering, notices);
+        }
+    }
+
+    pub(super) fn note_entered(&self, file: &Arc<FileEntry>, entry: &Entry<'_>) {
+        if let Some(lease) = entry.wanted.lease() {
+            self.leases_of(lease).lock().insert(lease, Arc::clone(file));
+            if entry.is_directory {
+                self.directory_leases.store(true, Ordering::Release);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use wire::status::Status;
 use super::claims::{Claim, Claims, breaks_leases, breaks_oplocks};
 use super::links::Link;
 use super::pending::Pending;
+use super::restored::Recorded;
 use super::{Entering, Entry, FileEntry, Removal, now};
 use crate::access::Modes;
 use crate::breaks::Wait;
@@ -27,6 +28,8 @@ pub(super) struct FileState {
     pub(super) replacing: usize,
     pub(super) locks: HashMap<String, RangeLocks>,
     pub(super) caches: Caches,
+    /// Which opens there are records of.
+    pub(super) recorded: Recorded,
     /// Who waits for acknowledgements of broken oplocks and leases.
     pub(super) waiting: Vec<oneshot::Sender<()>>,
     /// The entry has left the table: look again.
@@ -64,12 +67,21 @@ impl FileState {
             Ok(Some(until)) => return Entering::Waits(self.wait(file, until)),
             Ok(None) => {}
         }
+        let outdated = self.outdated(entry.access, &stream, actor);
+        if !outdated.is_empty() {
+            return Entering::Waits(self.wait(file, now + ACKNOWLEDGE_WITHIN).for_records(outdated));
+        }
         let around = Surroundings {
             other_opens: others_stand || entry.wanted != &Wanted::Nothing && self.has_other_opens(&stream, actor),
             has_locks: self.locks.contains_key(&stream),
         };
         let holder = Holder { open: entry.open, line: Arc::clone(entry.line) };
         let granted = self.caches.request(&stream, holder, entry.wanted, around);
+        self.claim(entry, stream);
+        Entering::Entered(granted)
+    }
+
+    pub(super) fn claim(&mut self, entry: &Entry<'_>, stream: String) {
         self.claims.insert(Claim {
             open: entry.open,
             stream,
@@ -77,12 +89,12 @@ impl FileState {
             share: entry.share,
             names: Arc::clone(entry.names),
             store: Arc::clone(entry.store),
-            lease: actor.lease,
+            lease: entry.wanted.lease(),
             link: entry.link.clone(),
             recorded: Weak::new(),
+            is_restored: false,
             is_going: false,
         });
-        Entering::Entered(granted)
     }
 
     /// True until the open has left.
@@ -91,7 +103,7 @@ impl FileState {
     }
 
     /// True where another open of the stream is in the way of caching writes: who looks at attributes alone and caches nothing is not.
-    fn has_other_opens(&self, stream: &str, actor: Actor) -> bool {
+    pub(super) fn has_other_opens(&self, stream: &str, actor: Actor) -> bool {
         self.claims.has_loud_others(stream, actor.lease) || self.caches.has_oplock(stream)
     }
 
@@ -163,6 +175,7 @@ impl FileState {
 
     pub(super) fn leave(&mut self, open: OpenId, delete: bool) -> Removal {
         let Some(claim) = self.claims.remove(open) else { return Removal::Nothing };
+        self.recorded.forget(&claim);
         if self.caches.leave(open) || self.claims.is_empty() || !self.waiting.is_empty() {
             self.wake();
         }

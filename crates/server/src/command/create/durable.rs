@@ -19,7 +19,9 @@ use crate::attributes;
 use crate::authorization::{GrantedAccess, Request, Way, authorize};
 use crate::caching::{Granted, Held};
 use crate::context::{Context, Outcome, Reply};
-use crate::durable::{Claimed, Durability, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX};
+use crate::durable::{
+    Claimed, Durability, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX, note_change, note_growth,
+};
 use crate::open::{FileOpen, Open, OpenId, Target};
 use crate::refusal::Refusal;
 use crate::replayed::Attempt;
@@ -192,6 +194,7 @@ impl Wish {
             file.durability.keep(Keeping::Durable(TIMEOUT_V1));
             answer.add(name::DURABLE_HANDLE_REQUEST, &DURABLE_RESPONSE);
         }
+        note_growth(context, file).await;
         if let Some(reservation) = self.reservation {
             reservation.done(open);
         }
@@ -313,7 +316,9 @@ async fn meet_persistent(
     if making.asked != (request.desired_access.0, request.share_access.0, request.options.0) {
         return Err(Status::CONTEXT_MISMATCH.into());
     }
-    let open = hand_over(context, &open, granted)?;
+    let held = file.file.caching_of(open.id);
+    let lease = asked.lease.as_ref().filter(|lease| key(held) == Some(lease.lease_key));
+    let open = hand_over(context, &open, granted, lease).await?;
     let mut contexts = lease_context(open.file()?, open.id);
     contexts.add(name::DURABLE_HANDLE_REQUEST_V2, &response(open.file()?).to_bytes());
     let reply = answer(context, &open, (level(&open)?, making.action), &contexts).await?;
@@ -379,7 +384,8 @@ impl Reconnect {
         self.check(file, held, asked.lease.as_ref(), client)?;
         let name = request.name.decode().unwrap_or_default();
         let stays = !file.delete_on_close.load(std::sync::atomic::Ordering::Relaxed);
-        if held.lease.is_some() && stays && fold(&name) != fold(&file.name()) {
+        let is_named = |known: &str| fold(&name) == fold(known);
+        if held.lease.is_some() && stays && !is_named(&file.name()) && !file.durability.may_be_named(is_named) {
             return Err(Status::INVALID_PARAMETER.into());
         }
         let claims_persistence = self.second.is_some_and(|(_, flags)| flags.contains(DurableFlags::PERSISTENT));
@@ -387,7 +393,7 @@ impl Reconnect {
             return Err(Status::INVALID_PARAMETER.into());
         }
         let granted = granted_again(context, &open)?;
-        let open = hand_over(context, &open, granted)?;
+        let open = hand_over(context, &open, granted, asked.lease.as_ref()).await?;
         tracing::debug!(open = open.id.0, user = %open.user.name, share = %open.tree.share, "an open was reclaimed");
         answer(context, &open, (level(&open)?, CreateAction::OPENED), &lease_context(open.file()?, open.id)).await
     }
@@ -434,7 +440,12 @@ fn granted_again(context: &Context, lost: &Open) -> Result<GrantedAccess, Refusa
 }
 
 /// Makes the open of a lost client one of this session: "set Open.Connection, Open.Session, Open.TreeConnect" (3.3.5.9.7).
-fn hand_over(context: &Context, lost: &Arc<Open>, granted: GrantedAccess) -> Result<Arc<Open>, Refusal> {
+async fn hand_over(
+    context: &Context,
+    lost: &Arc<Open>,
+    granted: GrantedAccess,
+    lease: Option<&Lease>,
+) -> Result<Arc<Open>, Refusal> {
     let (session, tree) = (context.session()?, context.tree()?);
     let Target::File(file) = &lost.target else { return Err(Status::OBJECT_NAME_NOT_FOUND.into()) };
     let target = Target::File(Arc::clone(file));
@@ -442,11 +453,19 @@ fn hand_over(context: &Context, lost: &Arc<Open>, granted: GrantedAccess) -> Res
     let open = Open::new(lost.id, Arc::clone(&lost.line), user, Arc::clone(tree), target, granted);
     let (open, durables) = (Arc::new(open), &context.server().durables);
     durables.reclaim(lost, session)?;
+    if file.durability.keeping().is_persistent() {
+        // Whoever renames the file has the record of this one written anew.
+        file.file.note_recorded(&open);
+    }
+    let has_changed = file.file.resume(open.id, lease);
     if let Err(status) = session.add_open(Arc::clone(&open)) {
         // The session ended meanwhile: the open goes on waiting.
         let rest = durables.keep(vec![open]);
         context.server().close_on_pool(rest);
         return Err(status.into());
+    }
+    if has_changed {
+        note_change(context, &open).await;
     }
     Ok(open)
 }

@@ -67,11 +67,7 @@ async fn set_file(context: &Context, class: FileClass, buffer: &[u8]) -> Result<
     };
     match class {
         FileClass::BASIC => basic::set(context, buffer).await,
-        FileClass::RENAME | FileClass::RENAME_EX => {
-            rename::set(context, class, buffer).await?;
-            durable::note_rename(context, context.open()?).await;
-            Ok(())
-        }
+        FileClass::RENAME | FileClass::RENAME_EX => rename::set(context, class, buffer).await,
         FileClass::LINK => link::set(context, buffer).await,
         FileClass::DISPOSITION | FileClass::DISPOSITION_EX => {
             disposition::set(context, class, buffer).await?;

@@ -16,7 +16,7 @@ use crate::files::Link;
 use crate::open::FileOpen;
 use crate::open_path::HeldPath;
 use crate::refusal::Refusal;
-use crate::{attributes, breaks};
+use crate::{attributes, breaks, durable};
 
 /// The length of the structure with the padding that is always there (MS-FSCC 2.4.42.2).
 pub(super) const BYTES_MIN: usize = 24;
@@ -36,6 +36,7 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
         close_what_is_replaced(context, &name).await?;
     }
     close_what_is_below(context).await?;
+    let renaming = durable::before_rename(context, &name).await?;
     let change = move |job: &Job| {
         if name.starts_with(':') {
             stream::rename(job, &name, flags)
@@ -43,10 +44,12 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
             again_where_raced(flags, || rename(job, &name, flags))
         }
     };
-    match file.kind {
+    let renamed = match file.kind {
         Kind::Directory => change_among_opens(context, change).await,
         Kind::File | Kind::Stream => change_by_name(context, change).await,
-    }
+    };
+    durable::after_rename(context, renaming).await;
+    renamed
 }
 
 /// Clients may keep the file that is to be replaced open for later: they close it now.
