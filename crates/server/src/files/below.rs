@@ -9,7 +9,7 @@ use store::{Identity, SharePath, Store};
 
 use super::{FileEntry, FileTable};
 
-/// Files that a shard looks through.
+/// Opens that a shard looks through.
 const FEW: usize = 256;
 
 impl FileTable {
@@ -64,7 +64,17 @@ impl FileTable {
 
     /// True where looking through all opens takes long enough for others to notice.
     pub(crate) fn are_many(&self) -> bool {
-        self.parts.iter().map(|part| part.lock().len()).sum::<usize>() > FEW
+        let mut left = FEW;
+        for part in &self.parts {
+            // A file that is open has an open at least.
+            let files: Vec<_> = part.lock().values().take(left + 1).cloned().collect();
+            for file in files {
+                let opens = file.state.lock().claims.len();
+                let Some(rest) = left.checked_sub(opens.max(1)) else { return true };
+                left = rest;
+            }
+        }
+        false
     }
 }
 

@@ -122,7 +122,9 @@ fn who_may_not_open_a_crowded_file_learns_it_without_a_look_at_all_who_have_it()
         assert!(matches!(entering, Entering::Refused(Status::SHARING_VIOLATION)));
         assert!(notices.looks <= LOOKS_MAX, "looked at {}", notices.looks);
     }
+    assert!(scene.table.are_many(), "though they are of one file");
     scene.disperse(&file);
+    assert!(!scene.table.are_many());
 }
 
 #[test]
