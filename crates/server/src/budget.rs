@@ -19,6 +19,8 @@ pub(crate) struct Budget {
     /// Units that are held above as long as this budget is there, whether or not they are used.
     prepaid: u64,
     above: Option<Arc<Budget>>,
+    /// One that has no part in `above` and is charged as well.
+    beside: Option<Arc<Budget>>,
     waiting: AtomicUsize,
     waiters: Mutex<VecDeque<Weak<Waiter>>>,
 }
@@ -40,7 +42,7 @@ pub(crate) struct Charge {
 impl Budget {
     /// A budget of `limit` units below no other.
     pub(crate) fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Budget::made(limit, 0, None))
+        Arc::new(Budget::made(limit, 0, None, None))
     }
 
     /// A budget of `limit` units, each of which is charged to this one, too.
@@ -51,12 +53,17 @@ impl Budget {
     /// The same, with `prepaid` units that are held above from the start, whatever the limit there: they never lack.
     pub(crate) fn below_with(self: &Arc<Self>, limit: u64, prepaid: u64) -> Arc<Self> {
         self.take_anyway(prepaid);
-        Arc::new(Budget::made(limit, prepaid, Some(Arc::clone(self))))
+        Arc::new(Budget::made(limit, prepaid, Some(Arc::clone(self)), None))
     }
 
-    fn made(limit: u64, prepaid: u64, above: Option<Arc<Budget>>) -> Self {
+    /// A budget of `limit` units, each of which is charged to this one and to `beside`.
+    pub(crate) fn below_both(self: &Arc<Self>, beside: &Arc<Self>, limit: u64) -> Arc<Self> {
+        Arc::new(Budget::made(limit, 0, Some(Arc::clone(self)), Some(Arc::clone(beside))))
+    }
+
+    fn made(limit: u64, prepaid: u64, above: Option<Arc<Budget>>, beside: Option<Arc<Budget>>) -> Self {
         let (waiting, waiters) = (AtomicUsize::new(0), Mutex::default());
-        Budget { limit, used: AtomicU64::new(0), prepaid, above, waiting, waiters }
+        Budget { limit, used: AtomicU64::new(0), prepaid, above, beside, waiting, waiters }
     }
 
     /// Holds `units`; `None` where this budget or one above it has not so many left.
@@ -77,8 +84,10 @@ impl Budget {
 
     /// True where so many are left, here and above.
     pub(crate) fn has_left(&self, units: u64) -> bool {
-        let here = self.used().checked_add(units).is_some_and(|sum| sum <= self.limit);
-        here && self.above.as_ref().is_none_or(|above| above.has_left(units))
+        let used = self.used();
+        let here = used.checked_add(units).is_some_and(|sum| sum <= self.limit);
+        let more = self.not_prepaid(used, units);
+        here && (more == 0 || self.above.as_ref().is_none_or(|above| above.has_left(more)))
     }
 
     /// Wakes `waker` when something was given back here. What is waited for may have been given back just before: look again.
@@ -110,22 +119,39 @@ impl Budget {
         let fits = |used: u64| used.checked_add(units).filter(|sum| *sum <= most);
         // Only the sum counts, and nothing else is read or written by it: no order is needed.
         let Ok(before) = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else { return false };
+        if self.beside.as_ref().is_some_and(|beside| !beside.take(units, leaving)) {
+            self.undo(units, self.not_prepaid(before, units));
+            return false;
+        }
         let Some(above) = &self.above else { return true };
         let more = self.not_prepaid(before, units);
         if more == 0 || above.take(more, leaving) {
             return true;
         }
+        self.undo(units, more);
+        if let Some(beside) = &self.beside {
+            beside.give_back(units);
+        }
+        false
+    }
+
+    /// Uses `units` less, of which `more` should have been held above and are not.
+    fn undo(&self, units: u64, more: u64) {
         // What others took and gave back meanwhile may have moved what is prepaid: the sum above is to fit again.
         let less = self.take_off(units, Ordering::Relaxed);
-        above.take_anyway(more.saturating_sub(less));
-        above.give_back(less.saturating_sub(more));
-        false
+        if let Some(above) = self.above.as_ref().filter(|_| self.prepaid > 0) {
+            above.take_anyway(more.saturating_sub(less));
+            above.give_back(less.saturating_sub(more));
+        }
     }
 
     fn take_anyway(&self, units: u64) {
         let before = self.used.fetch_add(units, Ordering::Relaxed);
         if let Some(above) = &self.above {
             above.take_anyway(self.not_prepaid(before, units));
+        }
+        if let Some(beside) = &self.beside {
+            beside.take_anyway(units);
         }
     }
 
@@ -137,6 +163,9 @@ impl Budget {
         }
         if let Some(above) = &self.above {
             above.give_back(less);
+        }
+        if let Some(beside) = &self.beside {
+            beside.give_back(units);
         }
     }
 
@@ -279,6 +308,27 @@ mod tests {
         assert!(user.has_left(4) && !user.has_left(5));
         drop(held);
         assert_eq!(user.used(), 0);
+    }
+
+    #[test]
+    fn what_may_last_leaves_something_to_the_rest_here_and_above() {
+        let server = Budget::new(20);
+        let (one, other) = (server.below_with(16, 2), server.below_with(16, 2));
+        let of_all = Budget::new(12);
+        let (lasting, of_other) = (one.below_both(&of_all, 10), other.below_both(&of_all, 10));
+        let mut held = lasting.charge(10).unwrap();
+        assert!(!held.grow(1) && one.has_left(6) && !one.has_left(7));
+        assert!(of_other.charge(3).is_none());
+        drop(of_other.charge(2).unwrap());
+        assert_eq!((of_all.used(), other.used(), server.used()), (10, 0, 12));
+        let rest = other.charge(10).unwrap();
+        assert_eq!(server.used(), 20);
+        assert!(!one.has_left(1) && !other.has_left(1) && of_other.charge(1).is_none());
+        assert_eq!(of_all.used(), 10);
+        let newcomer = server.below_with(16, 2);
+        assert!(newcomer.has_left(2) && !newcomer.has_left(3), "what is prepaid is there, whatever others hold");
+        drop((rest, held));
+        assert_eq!((server.used(), of_all.used()), (6, 0));
     }
 
     struct Told(AtomicUsize);

@@ -16,6 +16,12 @@ const SERVER_BYTES: u64 = 2 << 30;
 const STRANGERS_BYTES: u64 = 52 << 20;
 /// Bytes that one user makes the server hold, whatever sessions and connections it has.
 const USER_BYTES: u64 = 192 << 20;
+/// Bytes of that which are there for each user, whatever the others hold: enough to go on with small requests and to give back.
+const USER_BYTES_PREPAID: u64 = 1 << 20;
+/// Bytes of what may last for as long as a client wants (opens, locks, watches, sessions), of one user and of all: the rest is for what
+/// comes and goes.
+const LASTING_BYTES: u64 = 128 << 20;
+const LASTING_BYTES_OF_ALL: u64 = 1536 << 20;
 /// Bytes of names that one user's listings hold: those that find no room go on without.
 const LISTINGS_BYTES: u64 = 32 << 20;
 
@@ -38,6 +44,7 @@ const WATCH_BYTES: u64 = 2 << 10;
 /// The server's budgets.
 pub(crate) struct Budgets {
     server: Arc<Budget>,
+    lasting: Arc<Budget>,
     opens: Arc<Budget>,
     capacity: Capacity,
     strangers: Arc<Budget>,
@@ -46,8 +53,10 @@ pub(crate) struct Budgets {
 
 /// What one user may make the server hold. It lives as long as something of the user's holds it.
 pub(crate) struct UserBudgets {
-    /// Bytes: what waits to be executed or to be sent, listings, whatever is kept for an open.
+    /// Bytes of all: what waits to be executed or to be sent, and what may last.
     pub(crate) bytes: Arc<Budget>,
+    /// The part of them for what may last: opens and what is kept for them, locks, watches, sessions.
+    pub(crate) lasting: Arc<Budget>,
     /// The part of them that names of listings may take.
     pub(crate) listings: Arc<Budget>,
     opens: Arc<Budget>,
@@ -86,24 +95,24 @@ impl UserBudgets {
     pub(crate) fn open(&self, what: Opened) -> Result<Held, Status> {
         let (descriptors, bytes) = what.cost();
         let counted = self.opens.charge(descriptors).ok_or(Status::TOO_MANY_OPENED_FILES)?;
-        let bytes = self.bytes.charge(bytes).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        let bytes = self.lasting.charge(bytes).ok_or(Status::INSUFFICIENT_RESOURCES)?;
         Ok(Held { _counted: Some(counted), _bytes: bytes })
     }
 
     /// Holds an open that is there already, whatever is left.
     pub(crate) fn open_anyway(&self, what: Opened) -> Held {
         let (descriptors, bytes) = what.cost();
-        Held { _counted: Some(self.opens.overdraw(descriptors)), _bytes: self.bytes.overdraw(bytes) }
+        Held { _counted: Some(self.opens.overdraw(descriptors)), _bytes: self.lasting.overdraw(bytes) }
     }
 
     /// Holds the names of an open, as far as they are longer than what each open has room for.
     pub(crate) fn names(&self, bytes: u64) -> Option<Charge> {
-        self.bytes.charge(bytes.saturating_sub(NAMES_OF_OPEN))
+        self.lasting.charge(bytes.saturating_sub(NAMES_OF_OPEN))
     }
 
     /// Holds names that are there already, whatever is left.
     pub(crate) fn names_anyway(&self, bytes: u64) -> Charge {
-        self.bytes.overdraw(bytes.saturating_sub(NAMES_OF_OPEN))
+        self.lasting.overdraw(bytes.saturating_sub(NAMES_OF_OPEN))
     }
 
     /// How many descriptors its opens hold.
@@ -114,12 +123,12 @@ impl UserBudgets {
 
     /// Holds a session.
     pub(crate) fn session(&self) -> Option<Held> {
-        Held::of(&self.sessions, 1, &self.bytes, SESSION_BYTES)
+        Held::of(&self.sessions, 1, &self.lasting, SESSION_BYTES)
     }
 
     /// Holds a tree connect.
     pub(crate) fn tree(&self) -> Option<Held> {
-        Some(Held { _counted: None, _bytes: self.bytes.charge(TREE_BYTES)? })
+        Some(Held { _counted: None, _bytes: self.lasting.charge(TREE_BYTES)? })
     }
 
     /// Holds a watch on a directory.
@@ -145,6 +154,7 @@ impl Budgets {
         Budgets {
             strangers: server.below(STRANGERS_BYTES),
             server,
+            lasting: Budget::new(LASTING_BYTES_OF_ALL),
             opens: Budget::new(capacity.opens),
             capacity,
             users: Mutex::default(),
@@ -168,9 +178,10 @@ impl Budgets {
             return known;
         }
         users.retain(|_, budgets| budgets.strong_count() > 0);
-        let bytes = self.server.below(USER_BYTES);
+        let bytes = self.server.below_with(USER_BYTES, USER_BYTES_PREPAID);
         let made = Arc::new(UserBudgets {
             listings: bytes.below(LISTINGS_BYTES),
+            lasting: bytes.below_both(&self.lasting, LASTING_BYTES),
             bytes,
             opens: self.opens.below(self.capacity.opens_of_user),
             sessions: Budget::new(self.capacity.sessions_of_user),

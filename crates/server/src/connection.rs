@@ -522,7 +522,7 @@ impl Connection {
             let state = patience::State {
                 sends: !drained,
                 receives: received == Received::NothingYet && inbox.has_begun(),
-                is_stalled: received == Received::Stalled,
+                is_stalled: received != Received::NothingYet,
                 sent: self.outbox.borrow().passed_on(),
                 received: self.received.get(),
             };

@@ -113,7 +113,7 @@ impl Enumeration {
             kept = kept.replace("**", "*");
         }
         let bytes = LISTING_BYTES + 5 * kept.len() as u64;
-        let charge = budgets.bytes.charge(bytes).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        let charge = budgets.lasting.charge(bytes).ok_or(Status::INSUFFICIENT_RESOURCES)?;
         let mut special = vec![Listed::Above, Listed::Itself];
         special.retain(|listed| pattern.matches(listed.name(), upper));
         Ok(Enumeration { text: kept, pattern, special, source: Source::Unread, _charge: charge })

@@ -208,6 +208,10 @@ impl Transport for BadDisk {
         None
     }
 
+    fn has_hung_up(&self) -> bool {
+        false
+    }
+
     fn give_up(&mut self) {}
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use store::{DirectoryStore, RamStore, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 use wire::command::echo::EchoRequest;
@@ -15,6 +16,7 @@ use wire::command::write::WriteRequest;
 use wire::fscc::FileClass;
 use wire::header::{Header, NEXT_COMMAND_OFFSET};
 use wire::ids::{Command, FileId};
+use wire::security::Sid;
 use wire::status::Status;
 
 use crate::Shared;
@@ -345,4 +347,40 @@ async fn lock(client: &mut Wired) {
     let message = client.request(Command::LOCK, 0, |body| request.encode(body));
     client.send(&message).await;
     assert_eq!(client.answer().await.status, Status::SUCCESS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_hangs_up_is_noticed_though_nothing_is_received() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut peer = Peer::sign_in(&server).await;
+        let bytes = Arc::clone(&server.sessions.find(peer.session_id).unwrap().budgets.bytes);
+        let all = bytes.charge(bytes.limit() - bytes.used()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let serving = spawn_local(Rc::clone(&peer.connection).serve(stream, Vec::new()));
+        client.write_all(&framed(&peer.message(Command::ECHO, |body| EchoRequest.encode(body)))).await.unwrap();
+        sleep(Duration::from_secs(600)).await;
+        assert!(!serving.is_finished(), "who is there is waited for");
+        drop(client);
+        assert!(serving.await.unwrap().is_none());
+        assert!(server.sessions.find(peer.session_id).is_none());
+        drop(all);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn what_others_hold_stops_nobody_who_holds_little() {
+    let server = server(Signing::Required);
+    let mut peer = Peer::sign_in(&server).await;
+    let others: Vec<_> = (0..12).map(|number| server.budgets.of_user(&Sid::SYSTEM.join(number).unwrap())).collect();
+    let held: Vec<_> = others.iter().flat_map(|user| user.lasting.charge(128 << 20)).collect();
+    assert_eq!(held.len(), 11, "the peer has something of it");
+    let rest: Vec<_> = others.iter().flat_map(|user| std::iter::from_fn(|| user.bytes.charge(1 << 19))).collect();
+    assert!(!server.budgets.of_user(&Sid::NETWORK).bytes.has_left(2 << 20), "nearly nothing is left");
+    let echo = peer.ask(Command::ECHO, |body| EchoRequest.encode(body)).await;
+    assert_eq!(echo.status(), Status::SUCCESS);
+    drop((held, rest));
 }

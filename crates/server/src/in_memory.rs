@@ -138,6 +138,10 @@ impl Transport for FarEnd {
         None
     }
 
+    fn has_hung_up(&self) -> bool {
+        false
+    }
+
     fn give_up(&mut self) {}
 }
 

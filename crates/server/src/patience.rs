@@ -25,7 +25,7 @@ pub(crate) struct State {
     pub(crate) sends: bool,
     /// A frame has begun to arrive, and nothing keeps the server from receiving the rest.
     pub(crate) receives: bool,
-    /// It waits for memory. Nothing is asked of its client; it is only looked again now and then.
+    /// Nothing is received: memory is waited for, or what was asked before. It is looked now and then whether the client is there.
     pub(crate) is_stalled: bool,
     /// Bytes that were sent in all, and received.
     pub(crate) sent: u64,
@@ -70,6 +70,9 @@ impl Patience {
         let waits = state.sends || state.receives || state.is_stalled;
         if self.timer.as_ref().map_or(!waits, |timer| !timer.is_elapsed()) {
             return Ok(());
+        }
+        if state.is_stalled && stream.has_hung_up() {
+            return Err(Disconnect("the client hung up"));
         }
         let now = Instant::now();
         if state.sends && self.asked.is_none_or(|asked| now >= asked + ASK_EVERY) {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use store::Node;
@@ -50,6 +51,9 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
     /// Bytes that were sent and are not acknowledged; `None` where the stream does not tell.
     fn unacknowledged(&self) -> Option<u64>;
 
+    /// True where the peer sends nothing more, whatever of what it has sent is still to be received.
+    fn has_hung_up(&self) -> bool;
+
     /// Has the peer told, when the stream is dropped, that nothing more comes and nothing is taken: what is unsent is forgotten.
     fn give_up(&mut self);
 }
@@ -89,6 +93,12 @@ impl Transport for TcpStream {
     fn unacknowledged(&self) -> Option<u64> {
         let told = self.local_addr().and_then(|local| socket_table::unacknowledged(local, self.peer_addr()?));
         told.inspect_err(|error| tracing::debug!(%error, "the kernel does not tell what is unacknowledged")).ok()
+    }
+
+    fn has_hung_up(&self) -> bool {
+        let mut asked = [PollFd::new(self, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0)
     }
 
     fn give_up(&mut self) {
@@ -135,6 +145,10 @@ impl Transport for tokio::io::DuplexStream {
 
     fn unacknowledged(&self) -> Option<u64> {
         None
+    }
+
+    fn has_hung_up(&self) -> bool {
+        false
     }
 
     fn give_up(&mut self) {}

@@ -86,6 +86,10 @@ impl Transport for Endless {
         None
     }
 
+    fn has_hung_up(&self) -> bool {
+        false
+    }
+
     fn give_up(&mut self) {}
 }
 

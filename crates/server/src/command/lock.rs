@@ -34,7 +34,7 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
     if !open.granted.has_any(READ_DATA | WRITE_DATA | EXECUTE) {
         return Err(Status::ACCESS_DENIED.into());
     }
-    let budget = &context.session()?.budgets.bytes;
+    let budget = &context.session()?.budgets.lasting;
     let stream = Stream { file, open, name: file.stream_name(), budget };
     let sequence = LockSequence { index: request.lock_sequence_index, number: request.lock_sequence_number };
     let remembers = remembers(context, file);

@@ -284,7 +284,7 @@ pub(super) fn restore_one(server: &Arc<Shared>, estate: &Estate, record: &Record
     for lock in &record.locks {
         let kind = if lock.exclusive { LockKind::Exclusive } else { LockKind::Shared };
         let wanted = RangeLock { open: id, offset: lock.offset, length: lock.length, kind };
-        if file.file.lock(&stream, wanted, &budgets.bytes).is_err() {
+        if file.file.lock(&stream, wanted, &budgets.lasting).is_err() {
             tracing::warn!(open = record.open, offset = lock.offset, "a byte-range lock of a persistent open is lost");
         }
     }
