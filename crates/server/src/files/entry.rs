@@ -285,8 +285,12 @@ impl FileEntry {
     pub(crate) fn acknowledge_oplock(&self, open: OpenId, level: OplockLevel) -> Result<OplockLevel, Status> {
         let mut state = self.state.lock();
         state.expire(now());
+        let was_breaking = state.caches.held_by(open).is_breaking;
         let answer = state.caches.acknowledge_oplock(open, level);
-        state.wake();
+        // An acknowledgement of nothing lets nobody go on.
+        if was_breaking {
+            state.wake();
+        }
         self.note_caches(&state);
         answer
     }
