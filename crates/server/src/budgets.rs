@@ -133,7 +133,7 @@ impl UserBudgets {
 
     /// Holds a watch on a directory.
     pub(crate) fn watch(&self) -> Option<Held> {
-        Held::of(&self.watches, 1, &self.bytes, WATCH_BYTES)
+        Held::of(&self.watches, 1, &self.lasting, WATCH_BYTES)
     }
 
     /// Holds a connection.
