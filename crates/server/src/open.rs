@@ -209,7 +209,9 @@ impl Open {
         match &self.target {
             Target::File(file) => {
                 let files = &server.files;
-                file.durability.closed(self.id);
+                let deletes = file.delete_on_close.load(Ordering::Relaxed);
+                let file_goes = deletes || file.file.is_delete_pending(self.id, &file.stream_name());
+                file.durability.closed(self.id, file_goes);
                 if file.has_written.load(Ordering::Relaxed)
                     && let Some(store) = self.tree.store()
                 {
@@ -217,7 +219,6 @@ impl Open {
                     breaks::entry_changed(server, &**store, &path, file.parent_lease);
                 }
                 files.watches.closed(self, file);
-                let deletes = file.delete_on_close.load(Ordering::Relaxed);
                 if deletes {
                     file.learn_links();
                 }

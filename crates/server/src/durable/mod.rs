@@ -190,14 +190,14 @@ impl Durability {
         }
     }
 
-    /// The open has closed: nothing that is under way remembers it from now on.
-    pub(crate) fn closed(&self, open: OpenId) {
+    /// The open has closed, and its file or stream may go with it: nothing that is under way remembers it from now on.
+    pub(crate) fn closed(&self, open: OpenId, file_goes: bool) {
         self.closed.store(true, Ordering::Release);
         if let Some(makings) = &self.makings {
             makings.forget(self.client, open);
             if self.keeping().is_persistent() {
                 let _alone = self.recording.lock();
-                makings.table.remove_record(open);
+                makings.table.remove_record(open, file_goes);
             }
         }
     }

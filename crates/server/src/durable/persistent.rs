@@ -91,10 +91,14 @@ impl Durables {
         }
     }
 
-    /// Has the disk forget a persistent open.
-    pub(super) fn remove_record(&self, open: OpenId) {
+    /// Has the disk forget a persistent open. One whose file goes is forgotten before that: after a loss of power its record would mean
+    /// another file, of the same name and number.
+    pub(super) fn remove_record(&self, open: OpenId, file_goes: bool) {
         if let Some(records) = self.records.get() {
             records.remove(open.0);
+            if file_goes {
+                records.sync();
+            }
         }
     }
 }

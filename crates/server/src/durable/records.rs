@@ -43,6 +43,13 @@ impl Records {
         }
     }
 
+    /// Has the disk keep what was removed.
+    pub(super) fn sync(&self) {
+        if let Err(error) = File::open(&self.folder).and_then(|folder| folder.sync_all()) {
+            tracing::warn!(%error, "removed records of persistent opens may come back after a loss of power");
+        }
+    }
+
     /// Reads all records. What cannot be used is logged and put aside.
     pub(super) fn read_all(&self) -> io::Result<Vec<Record>> {
         let mut records = Vec::new();

@@ -19,6 +19,11 @@ use crate::{Error, Kind, Name, NewNode, Node};
 const FILE_MODE: Mode = Mode::from_bits_retain(0o600);
 const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o700);
 
+/// What files and directories are made with, until they have their descriptor: who finds one like it without a descriptor finds what was
+/// left when the server was killed, and not what another program has made.
+pub(super) const UNFINISHED_FILE: Mode = Mode::SVTX.union(FILE_MODE);
+pub(super) const UNFINISHED_DIRECTORY: Mode = Mode::SVTX.union(DIRECTORY_MODE);
+
 /// Makes a file or directory whose name is free in any case.
 pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
     let volume = &directory.volume;
@@ -49,26 +54,26 @@ fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) ->
         Kind::Stream => return Err(Error::Invalid),
         Kind::File => {
             let flags = common | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-            (openat(&folder.fd, disk, flags, volume.file_mode.unwrap_or(FILE_MODE)), Reach::ReadWrite, AtFlags::empty())
+            (openat(&folder.fd, disk, flags, UNFINISHED_FILE), Reach::ReadWrite, AtFlags::empty())
         }
         Kind::Directory => {
-            mkdirat(&folder.fd, disk, volume.directory_mode.unwrap_or(DIRECTORY_MODE)).map_err(making)?;
+            mkdirat(&folder.fd, disk, UNFINISHED_DIRECTORY).map_err(making)?;
             let flags = common | OFlags::RDONLY | OFlags::DIRECTORY;
             (openat(&folder.fd, disk, flags, Mode::empty()), Reach::Read, AtFlags::REMOVEDIR)
         }
     };
     let fd = fd.map_err(making)?;
-    let mode = if new.kind == Kind::Directory { volume.directory_mode } else { volume.file_mode };
+    let mode = match new.kind {
+        Kind::Directory => volume.directory_mode.unwrap_or(DIRECTORY_MODE),
+        Kind::File | Kind::Stream => volume.file_mode.unwrap_or(FILE_MODE),
+    };
     let dotted = disk.starts_with(b".");
     let made = OpenFile::new(volume, fd, reach, dotted).and_then(|file| {
-        if let Some(mode) = mode {
-            // The umask took its part of what was asked for.
-            fchmod(file.fd(), mode).map_err(error)?;
-        }
         metadata::begin(&file, new.attributes)?;
         if let Some(descriptor) = new.security {
             security::save(&file, descriptor)?;
         }
+        fchmod(file.fd(), mode).map_err(error)?;
         Ok(file)
     });
     if made.is_err() {

@@ -1,12 +1,14 @@
 //! Security descriptors: kept as they are, in an attribute, or, where that has no room for one, in a side file.
 
 use rustix::fd::OwnedFd;
-use rustix::fs::fsync;
+use rustix::fs::{FileType, Mode, fsync};
 use rustix::io::Errno;
 
 use crate::Error;
+use crate::directory::create::{UNFINISHED_DIRECTORY, UNFINISHED_FILE};
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
+use crate::directory::folder::{file_type, stat};
 use crate::directory::keep::{SECURITY, SECURITY_SIDE, Subject};
 use crate::directory::{data, side};
 
@@ -16,8 +18,28 @@ const DESCRIPTOR_BYTES_MAX: u64 = 256 * 1024;
 /// How often a descriptor is looked for while others replace it.
 const LOOKS_MAX: usize = 8;
 
-/// The stored descriptor; `None` where there never was one. One that there is and that cannot be had is an error.
+/// The stored descriptor; `None` where there never was one. One that there is and that cannot be had is an error, and so is one that the
+/// file did not come to have: the server was killed while it made it.
 pub(super) fn load(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
+    let found = find(file)?;
+    if found.is_none() && is_unfinished(file)? {
+        return Err(Error::Io(Errno::IO.raw_os_error()));
+    }
+    Ok(found)
+}
+
+fn is_unfinished(file: &OpenFile) -> Result<bool, Error> {
+    let found = stat(file.fd()).map_err(error)?;
+    let mode = Mode::from_raw_mode(found.stx_mode.into())
+        & (Mode::SVTX | Mode::SUID | Mode::SGID | Mode::from_raw_mode(0o777));
+    Ok(match file_type(&found) {
+        FileType::RegularFile => mode == UNFINISHED_FILE,
+        FileType::Directory => mode == UNFINISHED_DIRECTORY,
+        _ => false,
+    })
+}
+
+fn find(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
     let subject = file.subject();
     for _ in 0..LOOKS_MAX {
         if let Some(descriptor) = subject.load_all(SECURITY)? {

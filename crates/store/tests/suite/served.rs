@@ -97,6 +97,25 @@ fn new_files_are_for_the_server_alone_unless_the_share_says_otherwise() {
 }
 
 #[test]
+fn what_was_left_half_made_has_a_descriptor_that_cannot_be_had() {
+    for disk in [directory(), memory_directory(), beside()] {
+        disk.file("made", b"");
+        disk.directory("made too");
+        // The server was killed before these had theirs.
+        fs::write(disk.folder().join("file"), "").unwrap();
+        fs::create_dir(disk.folder().join("directory")).unwrap();
+        for (name, mode) in [("file", 0o1600), ("directory", 0o1700)] {
+            assert_eq!(disk.node(name).security(), Ok(None), "another program's");
+            fs::set_permissions(disk.folder().join(name), fs::Permissions::from_mode(mode)).unwrap();
+            assert!(disk.node(name).security().is_err(), "{name}");
+            disk.node(name).set_security(b"descriptor").unwrap();
+            assert_eq!(disk.node(name).security(), Ok(Some(b"descriptor".to_vec())));
+        }
+        assert_eq!((disk.node("made").security(), disk.node("made too").security()), (Ok(None), Ok(None)));
+    }
+}
+
+#[test]
 fn a_folder_that_was_made_anew_is_served_and_what_is_open_stays() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("share");
