@@ -46,6 +46,7 @@ pub(super) fn rename(
     let moving = Moving { from: &from, disk: &disk, place: Place { volume, to: &to, wanted: &wanted }, named: &named };
     let moved = match &taken {
         None => moving.to_free_name(),
+        Some(_) if named.kind == FileType::Directory && moving.is_into_itself() => Err(Error::Denied),
         Some(taken) => moving.over(taken, replace),
     };
     if moved.is_err() || !valid {
