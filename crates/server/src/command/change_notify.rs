@@ -35,8 +35,15 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
     if file.options & CreateOptions::DELETE_ON_CLOSE.0 != 0 || file.file.is_delete_pending(open.id, "") {
         return Err(Status::DELETE_PENDING.into());
     }
-    notify::listen(context, &watch, file).await?;
-    let told = match watch.take(room) {
+    // Requests of one open are answered in their order: it stands in the queue before it waits for anything.
+    let taken = watch.take(room);
+    if let Err(refusal) = notify::listen(context, &watch, file).await {
+        if taken.is_ok() {
+            watch.lose();
+        }
+        return Err(refusal);
+    }
+    let told = match taken {
         Ok(told) => told,
         Err(wait) => until_told(context, wait).await?,
     };

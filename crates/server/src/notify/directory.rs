@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use store::{Guard, Identity, Reach};
 use tokio::sync::oneshot;
+use tokio::sync::watch::{Receiver, Sender, channel};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::ChangeWriter;
 use wire::status::Status;
@@ -42,9 +43,9 @@ pub(super) enum Ear {
     /// Nobody asked it to.
     #[default]
     Unasked,
-    /// It is being asked. Others who watch do not wait for that: it may be in the queue of another's session. They are told to read the
-    /// directory anew when it is done.
-    Asked { others: bool },
+    /// It is being asked for one who watches. Others do not wait for that: it may be in the queue of another's session. They are told to
+    /// read the directory anew when it is done.
+    Asked { by: OpenId, others: bool, done: Receiver<()> },
     /// As far as it can.
     Listens(Option<Guard>),
     /// It cannot.
@@ -56,6 +57,18 @@ pub(super) struct Asking {
     pub(super) directory: Arc<Directory>,
     pub(super) place: Where,
     is_answered: bool,
+    /// Goes with this, which tells who waits for it.
+    _done: Sender<()>,
+}
+
+/// What a request does to have the store tell.
+pub(super) enum Listen {
+    /// Nothing: it tells, cannot, or is asked for another who watches.
+    Nothing,
+    /// It asks.
+    Ask(Asking),
+    /// An earlier request of the same watch asks, and it waits until that is done.
+    Wait(Receiver<()>),
 }
 
 struct State {
@@ -180,19 +193,21 @@ impl Directory {
     }
 
     /// What asks the store to tell of changes, where nobody did so yet. For the first request of a watch, also where it could not.
-    pub(super) fn ask_store(self: &Arc<Self>, place: Where, is_first: bool) -> Option<Asking> {
+    pub(super) fn ask_store(self: &Arc<Self>, open: OpenId, place: Where, is_first: bool) -> Listen {
         let mut ear = self.ears[place.index()].lock();
         match &mut *ear {
             Ear::Unasked => {}
             Ear::Deaf if is_first => {}
-            Ear::Asked { others } => {
+            Ear::Asked { by, done, .. } if *by == open => return Listen::Wait(done.clone()),
+            Ear::Asked { others, .. } => {
                 *others = true;
-                return None;
+                return Listen::Nothing;
             }
-            Ear::Listens(_) | Ear::Deaf => return None,
+            Ear::Listens(_) | Ear::Deaf => return Listen::Nothing,
         }
-        *ear = Ear::Asked { others: false };
-        Some(Asking { directory: Arc::clone(self), place, is_answered: false })
+        let (sender, done) = channel(());
+        *ear = Ear::Asked { by: open, others: false, done };
+        Listen::Ask(Asking { directory: Arc::clone(self), place, is_answered: false, _done: sender })
     }
 
     /// Nobody watches the tree any more: no store needs to tell of it. May wait for the store.
@@ -331,7 +346,7 @@ impl Asking {
 
     fn end(&self, ear: Ear) {
         let before = std::mem::replace(&mut *self.directory.ears[self.place.index()].lock(), ear);
-        if let Ear::Asked { others: true } = before {
+        if let Ear::Asked { others: true, .. } = before {
             self.directory.miss(self.place);
         }
     }

@@ -7,7 +7,7 @@ use store::{Foreign, Kind, Listener, Reach, What};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
 
-use super::directory::{Asking, Directory, Ear};
+use super::directory::{Asking, Directory, Ear, Listen};
 use super::log::Where;
 use super::own::{Deed, Own};
 use super::{Change, Watch, name_filter};
@@ -30,11 +30,14 @@ struct Listening {
 /// Has the store tell of what other programs do, from the first request of a watch on.
 pub(crate) async fn listen(context: &Context, watch: &Watch, file: &FileOpen) -> Result<(), Refusal> {
     let is_first = watch.directory.asks_first(watch.open);
-    for place in [Where::Here, Where::Below] {
-        if place.is_reached(watch.reach)
-            && let Some(asking) = watch.directory.ask_store(place, is_first)
-        {
-            ask(context, asking, file).await?;
+    for place in [Where::Here, Where::Below].into_iter().filter(|place| place.is_reached(watch.reach)) {
+        loop {
+            match watch.directory.ask_store(watch.open, place, is_first) {
+                Listen::Nothing => break,
+                Listen::Ask(asking) => break ask(context, asking, file).await?,
+                // It ends with an error when what sends is gone. Then it is looked at anew: who asked may have been refused.
+                Listen::Wait(mut done) => drop(done.changed().await),
+            }
         }
     }
     Ok(())

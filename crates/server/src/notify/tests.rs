@@ -44,8 +44,7 @@ struct Asked {
 const NAMES: Asked =
     Asked { filter: Filter(Filter::FILE_NAME.0 | Filter::DIR_NAME.0), reach: Reach::Directory, room: ROOM };
 
-/// Sends a request; gives its interim response's header, or its answer.
-async fn ask(peer: &mut Peer, file_id: FileId, asked: Asked) -> Answer {
+fn send(peer: &mut Peer, file_id: FileId, asked: Asked) {
     let flags = match asked.reach {
         Reach::Tree => ChangeNotifyFlags::WATCH_TREE,
         Reach::Directory => ChangeNotifyFlags(0),
@@ -54,6 +53,11 @@ async fn ask(peer: &mut Peer, file_id: FileId, asked: Asked) -> Answer {
         ChangeNotifyRequest { flags, output_buffer_length: asked.room, file_id, completion_filter: asked.filter };
     let mut message = peer.message(Command::CHANGE_NOTIFY, |body| request.encode(body));
     peer.process(&mut message).unwrap();
+}
+
+/// Sends a request; gives its interim response's header, or its answer.
+async fn ask(peer: &mut Peer, file_id: FileId, asked: Asked) -> Answer {
+    send(peer, file_id, asked);
     peer.receive().await
 }
 
@@ -403,14 +407,7 @@ async fn told_until(peer: &mut Peer, file_id: FileId, asked: Asked, last: &(Acti
         if all.last().is_some_and(|(action, name)| (*action, name.as_str()) == *last) {
             return all;
         }
-        let request = ChangeNotifyRequest {
-            output_buffer_length: asked.room,
-            file_id,
-            completion_filter: asked.filter,
-            ..ChangeNotifyRequest::default()
-        };
-        let mut message = peer.message(Command::CHANGE_NOTIFY, |body| request.encode(body));
-        peer.process(&mut message).unwrap();
+        send(peer, file_id, asked);
     }
 }
 

@@ -45,6 +45,11 @@ impl Watch {
             Asked::Waits { ticket, answer } => Err(Wait { watch: self.clone(), ticket, answer, heard: false }),
         }
     }
+
+    /// What was taken is not told.
+    pub(crate) fn lose(&self) {
+        self.directory.give_up(self.open, u64::MAX);
+    }
 }
 
 impl Wait {

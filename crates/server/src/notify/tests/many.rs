@@ -7,7 +7,7 @@ use wire::security::Sid;
 use super::*;
 use crate::budgets::{Budgets, UserBudgets, WATCHES_OF_USER_MAX};
 use crate::capacity::Capacity;
-use crate::notify::directory::{Ear, SLICE_MAX, TOLD_AT_ONCE_MAX};
+use crate::notify::directory::{Asking, Ear, Listen, SLICE_MAX, TOLD_AT_ONCE_MAX};
 use crate::notify::{Told, Wait};
 use crate::pool::Turn;
 
@@ -247,23 +247,57 @@ fn who_watches_while_the_store_is_being_asked_waits_for_nobody_and_is_told_to_re
     let (watches, alice) = (Watches::new(Pool::by_hand()), user(&Sid::SYSTEM));
     let first = watches.watch(wish(1, ALL), &alice).unwrap();
     let second = watches.watch(wish(2, ALL), &alice).unwrap();
-    let asking = first.directory.ask_store(Where::Here, true).unwrap();
-    assert!(second.directory.ask_store(Where::Here, true).is_none());
+    let asking = asks(&first, Where::Here, true).unwrap();
+    assert!(asks(&second, Where::Here, true).is_none());
     drop(asking);
     assert!(matches!(second.take(100), Ok(Told::TooMany)), "it was not even tried");
-    let asking = second.directory.ask_store(Where::Here, false).unwrap();
-    assert!(first.directory.ask_store(Where::Here, false).is_none());
+    let asking = asks(&second, Where::Here, false).unwrap();
+    assert!(asks(&first, Where::Here, false).is_none());
     asking.answer(Ear::Listens(None));
     assert!(matches!(first.take(100), Ok(Told::TooMany)));
     assert!(matches!(second.take(100), Ok(Told::TooMany)));
-    assert!(first.directory.ask_store(Where::Here, true).is_none());
+    assert!(asks(&first, Where::Here, true).is_none());
     assert!(first.take(100).is_err());
 
-    let asking = first.directory.ask_store(Where::Below, true).unwrap();
+    let asking = asks(&first, Where::Below, true).unwrap();
     asking.answer(Ear::Deaf);
-    assert!(first.directory.ask_store(Where::Below, false).is_none(), "a watch tries once");
-    assert!(second.directory.ask_store(Where::Below, true).is_some());
+    assert!(asks(&first, Where::Below, false).is_none(), "a watch tries once");
+    assert!(asks(&second, Where::Below, true).is_some());
     assert!(first.take(100).is_err(), "nobody else waited for it");
+}
+
+fn asks(watch: &Watch, place: Where, is_first: bool) -> Option<Asking> {
+    match watch.directory.ask_store(watch.open, place, is_first) {
+        Listen::Ask(asking) => Some(asking),
+        Listen::Nothing => None,
+        Listen::Wait(_) => panic!("a watch waits for itself"),
+    }
+}
+
+#[tokio::test]
+async fn a_watch_that_asks_ahead_is_told_what_changes_in_order() {
+    here(async {
+        for reach in [Reach::Directory, Reach::Tree] {
+            let (folder, (mut watcher, root), mut actor) = folder().await;
+            for _ in 0..3 {
+                send(&mut watcher, root, Asked { reach, ..NAMES });
+            }
+            let mut waits = Vec::new();
+            for _ in 0..3 {
+                let interim = watcher.receive().await;
+                assert_eq!(interim.status(), Status::PENDING, "nothing changed yet: {reach:?}");
+                waits.push(interim.header.message_id);
+            }
+            waits.sort();
+            make(&mut actor, "by us").await;
+            let answer = watcher.receive().await;
+            assert_eq!((answer.header.message_id, told(&answer)), (waits[0], one(Action::ADDED, "by us")));
+            std::fs::create_dir(folder.path().join("by others")).unwrap();
+            let answer = watcher.receive().await;
+            assert_eq!((answer.header.message_id, told(&answer)), (waits[1], one(Action::ADDED, "by others")));
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
