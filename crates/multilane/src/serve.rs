@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, Reloader, first_start, reload};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 use server::admin::{Advertise, Anonymous, Estate, OwnAddresses, Sealing, Signing};
 use server::{Config, Server};
@@ -38,6 +39,7 @@ struct Ready {
 
 pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), Error> {
     let _log = log::to_standard_error()?;
+    prevent_core_dumps();
     let folder = DataFolder::create(path)?;
     let _lock = folder.lock()?;
     let mut catalog = Catalog::open(&folder)?;
@@ -73,6 +75,16 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     server.stop(PATIENCE);
     info!("ended");
     Ok(())
+}
+
+/// Keys and what clients sent are in memory: a crash leaves none of it on a disk, nor hands it to a program that gathers dumps.
+fn prevent_core_dumps() {
+    let maximum = getrlimit(Resource::Core).maximum;
+    // One byte is too little for a file, and to Linux the sign that no program gets the dump either; zero is not.
+    let current = Some(maximum.map_or(1, |maximum| maximum.min(1)));
+    if let Err(cause) = setrlimit(Resource::Core, Rlimit { current, maximum }) {
+        warn!(%cause, "core dumps, which hold keys, are not prevented");
+    }
 }
 
 fn overrides(arguments: &Serve) -> Overrides {

@@ -1,4 +1,4 @@
-//! Few descriptors, and strangers who take what they can: others still get in, and so do operators.
+//! The limits that the system has for a process: what the server does where they are low, and what it sets itself.
 
 #[allow(dead_code)]
 mod served;
@@ -19,4 +19,14 @@ fn silent_connections_leave_room_for_who_signs_in_and_for_operators() {
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", served.child.id())).unwrap().count();
     assert!(descriptors < 200, "{descriptors}");
     drop(silent);
+}
+
+#[test]
+fn a_crash_writes_no_memory_to_a_disk_and_hands_it_to_no_program() {
+    let served = Served::new();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", served.child.id())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    let numbers: Vec<&str> = line.split_whitespace().skip(4).take(2).collect();
+    let expected = if numbers[1] == "0" { "0" } else { "1" };
+    assert_eq!(numbers[0], expected, "{line}");
 }
