@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use store::fold;
+use store::{Identity, SharePath, fold};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wire::ids::Guid;
 use wire::security::Sid;
 use wire::status::Status;
 
+use super::expected::Expected;
+use super::record::Record;
 use super::{Durables, Keeping};
 use crate::Shared;
 use crate::files::Then;
@@ -63,21 +65,24 @@ pub(super) struct Waiting {
     deadlines: BTreeSet<(Instant, OpenId)>,
     /// How many each user has.
     by_user: HashMap<Sid, usize>,
-    /// Of the persistent ones: by the guid of their CREATE, and how many there are of a name.
+    /// Of the persistent ones: by the guid of their CREATE, and how many there are of a name and of a file.
     by_create: HashMap<Guid, OpenId>,
     names: HashMap<Place, usize>,
+    files: HashMap<StreamKey, usize>,
     /// Makes the digests, under a key that nobody knows.
     digests: RandomState,
 }
 
 /// A share, and a name in it, folded: the digest of it, which takes no more room for a longer name.
 type Place = (Arc<str>, u64);
+/// A file, and the digest of a stream's name, folded; empty for the file itself.
+type StreamKey = (Identity, u64);
 
 struct Disconnected {
     open: Arc<Open>,
     until: Instant,
-    /// Where a persistent one was when it was lost.
-    place: Option<Place>,
+    /// Where a persistent one was when it was lost, and what it is of.
+    place: Option<(Place, StreamKey)>,
 }
 
 impl Waiting {
@@ -88,9 +93,13 @@ impl Waiting {
         }
         self.by_user.insert(*open.user.sid(), of_user + 1);
         let persistent = open.file().ok().filter(|_| keeping.is_persistent());
-        let place = persistent.map(|file| self.place(&open.tree.share, &file.name()));
-        if let Some(place) = &place {
+        let place = persistent.map(|file| {
+            let stream = self.stream(file.node.identity(), &file.stream_name());
+            (self.place(&open.tree.share, &file.name()), stream)
+        });
+        if let Some((place, stream)) = &place {
             *self.names.entry(place.clone()).or_default() += 1;
+            *self.files.entry(*stream).or_default() += 1;
         }
         if let Some(create) = persistent.and_then(|file| file.durability.making().create) {
             self.by_create.insert(create, open.id);
@@ -104,12 +113,17 @@ impl Waiting {
         (Arc::clone(share), self.digests.hash_one(fold(name)))
     }
 
+    fn stream(&self, file: Identity, stream: &str) -> StreamKey {
+        (file, self.digests.hash_one(fold(stream)))
+    }
+
     fn remove(&mut self, id: OpenId) -> Option<Disconnected> {
         let disconnected = self.opens.remove(&id)?;
         self.deadlines.remove(&(disconnected.until, id));
         one_less(self.by_user.entry(*disconnected.open.user.sid()));
-        if let Some(place) = &disconnected.place {
+        if let Some((place, stream)) = &disconnected.place {
             one_less(self.names.entry(place.clone()));
+            one_less(self.files.entry(*stream));
         }
         let create = disconnected.open.file().ok().and_then(|file| file.durability.making().create);
         if let Some(create) = create
@@ -192,7 +206,7 @@ impl Durables {
         (*found.open.tree.share == *share).then(|| Arc::clone(&found.open))
     }
 
-    /// True where no persistent open waits.
+    /// True where no persistent open waits, made anew or not.
     pub(crate) fn are_persistent_ones_back(&self) -> bool {
         self.waiting_persistent.load(Ordering::Relaxed) == 0
     }
@@ -201,6 +215,52 @@ impl Durables {
     pub(crate) fn waits_on(&self, share: &Arc<str>, name: &str) -> bool {
         let waiting = self.waiting.lock();
         waiting.names.contains_key(&waiting.place(share, name))
+    }
+
+    /// True where a persistent open waits on this stream of a file, whatever name and share it was opened by (MS-SMB2 3.3.5.9): an open
+    /// that a server before this one had does so from the start. `path` is the name that led to the file.
+    pub(crate) fn waits_on_stream(&self, file: Identity, path: &SharePath, stream: &str) -> bool {
+        if self.are_persistent_ones_back() {
+            return false;
+        }
+        // An open that is made anew waits before it is awaited no longer.
+        let is_expected = self.expected.lock().has(file, path.name().unwrap_or_default(), Some(stream));
+        is_expected || {
+            let waiting = self.waiting.lock();
+            waiting.files.contains_key(&waiting.stream(file, stream))
+        }
+    }
+
+    /// True where a persistent open of a file, or of a stream of it, is still to be made anew.
+    pub(crate) fn expects(&self, file: Identity, path: &SharePath) -> bool {
+        !self.are_persistent_ones_back() && self.expected.lock().has(file, path.name().unwrap_or_default(), None)
+    }
+
+    /// The open of a record is still to be made anew.
+    pub(super) fn expect(&self, record: &Record) {
+        self.change_expected(|expected| expected.insert(record));
+    }
+
+    /// It has been made anew, or is lost.
+    pub(super) fn expect_no_longer(&self, record: &Record) {
+        self.change_expected(|expected| expected.remove(record));
+    }
+
+    /// A file was made: no open of another file of its number is in the way of it.
+    pub(crate) fn made_file(&self, file: Identity) {
+        if !self.are_persistent_ones_back() {
+            self.change_expected(|expected| expected.made(file));
+        }
+    }
+
+    fn change_expected(&self, change: impl FnOnce(&mut Expected)) {
+        let mut expected = self.expected.lock();
+        let before = expected.count();
+        change(&mut expected);
+        match expected.count().checked_sub(before) {
+            Some(more) => self.waiting_persistent.fetch_add(more, Ordering::Relaxed),
+            None => self.waiting_persistent.fetch_sub(before - expected.count(), Ordering::Relaxed),
+        };
     }
 
     /// How many wait.

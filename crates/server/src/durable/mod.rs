@@ -2,6 +2,9 @@
 //! knows of it stands in its [`Durability`]; who finds opens by more than their id asks the [`Durables`].
 
 mod disconnected;
+mod expected;
+#[cfg(test)]
+mod identity_tests;
 mod made;
 mod persistent;
 #[cfg(test)]
@@ -43,6 +46,7 @@ pub(crate) use self::restoring::restore;
 pub(crate) use self::scavenger::scavenge;
 
 use self::disconnected::Waiting;
+use self::expected::Expected;
 use self::made::Makings;
 use self::record::RecordedName;
 use self::records::Records;
@@ -215,7 +219,9 @@ impl Durability {
 #[derive(Default)]
 pub(crate) struct Durables {
     waiting: Mutex<Waiting>,
-    /// Persistent opens among them.
+    /// Those that are recorded and not made anew yet.
+    expected: Mutex<Expected>,
+    /// Persistent opens among both.
     waiting_persistent: AtomicUsize,
     /// Something waits that did not.
     changed: Notify,

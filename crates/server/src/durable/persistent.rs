@@ -141,6 +141,7 @@ pub(super) fn record(open: &Open, file: &FileOpen, written: u64) -> Record {
         shared: file.file.shared_by(open.id).unwrap_or(making.asked.1),
         written,
         names: file.durability.names(),
+        volume: Some(file.node.identity().volume),
     }
 }
 

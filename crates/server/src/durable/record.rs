@@ -3,7 +3,7 @@
 //! ```text
 //! offset size  field
 //!      0    4  "MLPO"
-//!      4    4  version, 2; of version 1 the last three fields are missing
+//!      4    4  version, 3; of version 2 the last field is missing, of version 1 the last four
 //!      8    8  checksum of all that follows (64-bit FNV-1a)
 //!     16    -  the fields of Record in their order, little-endian; texts and lists behind their 4-byte length
 //! ```
@@ -16,8 +16,10 @@ use wire::ids::Guid;
 use wire::security::Sid;
 
 const MAGIC: [u8; 4] = *b"MLPO";
-const VERSION: u32 = 2;
-/// The version before, whose records may say that an open cached writes when it did no longer.
+const VERSION: u32 = 3;
+/// The version whose records do not say on which volume the file is.
+const VERSION_WITHOUT_VOLUME: u32 = 2;
+/// The version whose records may say that an open cached writes when it did no longer.
 const VERSION_WITHOUT_ORDER: u32 = 1;
 const HEADER_BYTES: usize = 16;
 /// The longest record that is read. A path has at most 32,767 letters, of at most three bytes each.
@@ -62,6 +64,8 @@ pub(super) struct Record {
     pub(super) written: u64,
     /// Names that the file may have by now.
     pub(super) names: Vec<RecordedName>,
+    /// The file system that the file was on. It may have another number once the machine was started anew.
+    pub(super) volume: Option<u64>,
 }
 
 /// A name that an open's file has, may have or had.
@@ -139,6 +143,8 @@ impl Record {
             sized(&mut writer, name.path.as_bytes());
             sized(&mut writer, name.stream.as_bytes());
         }
+        writer.u8(u8::from(self.volume.is_some()));
+        writer.u64(self.volume.unwrap_or(0));
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -154,7 +160,7 @@ impl Record {
             return Err(Malformed("it does not begin as a record"));
         }
         let version = reader.u32()?;
-        if ![VERSION, VERSION_WITHOUT_ORDER].contains(&version) {
+        if ![VERSION, VERSION_WITHOUT_VOLUME, VERSION_WITHOUT_ORDER].contains(&version) {
             return Err(Malformed("its version is unknown"));
         }
         if reader.u64()? != checksum(bytes.get(HEADER_BYTES..).unwrap_or_default()) {
@@ -162,10 +168,14 @@ impl Record {
         }
         let mut record = Record::decode_body(&mut reader)?;
         record.shared = record.asked.1;
-        if version == VERSION {
+        if version != VERSION_WITHOUT_ORDER {
             record.shared = reader.u32()?;
             record.written = reader.u64()?;
             record.names = names(&mut reader)?;
+        }
+        if version == VERSION {
+            let (is_known, volume) = (reader.u8()? != 0, reader.u64()?);
+            record.volume = is_known.then_some(volume);
         }
         if reader.is_empty() { Ok(record) } else { Err(Malformed("bytes behind the record")) }
     }
@@ -197,6 +207,7 @@ impl Record {
             shared: 0,
             written: 0,
             names: Vec::new(),
+            volume: None,
         })
     }
 }
@@ -276,6 +287,7 @@ mod tests {
             shared: 7,
             written: 8,
             names: vec![RecordedName { path: "new name".into(), stream: "stream".into() }],
+            volume: Some(98),
         }
     }
 
@@ -286,15 +298,18 @@ mod tests {
     }
 
     #[test]
-    fn records_of_the_version_before_are_read() {
+    fn records_of_the_versions_before_are_read() {
         // What was shared is what was asked for.
-        let before = Record { shared: 3, written: 0, names: Vec::new(), ..record() };
-        let mut bytes = before.to_bytes();
-        bytes.truncate(bytes.len() - 16);
-        bytes[4] = 1;
-        let sum = checksum(&bytes[HEADER_BYTES..]);
-        bytes[8..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(Record::decode(&bytes), Ok(before));
+        let first = Record { shared: 3, written: 0, names: Vec::new(), volume: None, ..record() };
+        let second = Record { volume: None, ..record() };
+        for (version, missing, before) in [(1, 16 + 9, first), (2, 9, second)] {
+            let mut bytes = before.to_bytes();
+            bytes.truncate(bytes.len() - missing);
+            bytes[4] = version;
+            let sum = checksum(&bytes[HEADER_BYTES..]);
+            bytes[8..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
+            assert_eq!(Record::decode(&bytes), Ok(before));
+        }
     }
 
     #[test]
@@ -318,6 +333,8 @@ mod tests {
         assert_eq!(Record::decode(with_locks).map(|record| record.locks.len()), Ok(2));
         let with_names = include_bytes!("../../../../fuzz/corpus/persistent_record/names");
         assert_eq!(Record::decode(with_names).map(|record| (record.locks.len(), record.names.len())), Ok((2, 2)));
+        let with_volume = include_bytes!("../../../../fuzz/corpus/persistent_record/volume");
+        assert_eq!(Record::decode(with_volume).map(|record| record.volume), Ok(Some(0x8_0000_0001)));
     }
 
     #[test]

@@ -55,6 +55,7 @@ pub(crate) fn restore(server: &Arc<Shared>) {
         // Whatever is opened before it comes back has another number.
         server.next_open.fetch_max(record.open.saturating_add(1), Ordering::Relaxed);
         server.durables.written.fetch_max(record.written, Ordering::Relaxed);
+        server.durables.expect(&record);
         state.records.entry(record.share.clone()).or_default().push(record);
     }
     state.given = Some(server.estate.load_full());
@@ -122,6 +123,7 @@ impl Shared {
     fn lose(&self, record: &Record, why: &str) {
         let Record { open, share, path, .. } = record;
         tracing::error!(open, share, path, why, "a persistent open is lost");
+        self.durables.expect_no_longer(record);
         if let Some(records) = self.durables.records.get() {
             records.remove(*open);
         }
@@ -184,6 +186,7 @@ fn try_one(server: &Arc<Shared>, given: &Estate, record: &Record) -> Option<Stri
         Ok(()) => {
             let Record { open, share, path, .. } = record;
             tracing::info!(open, share, path, "a persistent open waits for its client");
+            server.durables.expect_no_longer(record);
             server.durables.changed.notify_one();
             None
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use store::{Changes, Error, Identity, Kind, Metadata, Name, Node, Resolved, SharePath, Use, Waits};
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, ShareAccess};
 use wire::fscc::FileAttributes;
+use wire::ids::Dialect;
 use wire::security::access::{APPEND_DATA, DELETE, MAXIMUM_ALLOWED, WRITE_ATTRIBUTES, WRITE_DATA, WRITE_EA};
 use wire::status::Status;
 
@@ -73,6 +74,7 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     let granted = authorized(context, asked, found.base(), &path, &known).await?;
     let maximal = maximal(context, plan, found.base(), &path, &known).await?;
     let stream = found.stream.as_ref().map_or("", |(_, name)| name.as_str());
+    check_waits(context, found.base().identity(), &path, stream)?;
     let access = granted.bits() | overwrite_access(plan);
     let overwrites = plan.overwrites();
     let wanted = may_have(context, plan.wanted, granted, found.base(), &path).await?;
@@ -123,6 +125,16 @@ pub(super) async fn still_leads(context: &Context, path: &SharePath, file: Ident
     let (store, path) = (Arc::clone(context.store()?), path.clone());
     let found = context.work_by_name(move || store.resolve(&path, Use::Metadata)).await?;
     Ok(matches!(found, Ok(Resolved::Found { node, .. }) if node.identity() == file))
+}
+
+/// Refuses what a persistent open waits on, whatever name led there (MS-SMB2 3.3.5.9). Older clients do not know the status: for them
+/// share modes and caching have to do.
+fn check_waits(context: &Context, file: Identity, path: &SharePath, stream: &str) -> Result<(), Refusal> {
+    let waits = context.server().durables.waits_on_stream(file, path, stream);
+    if waits && context.session()?.dialect >= Dialect::SMB_3_0 {
+        return Err(Status::FILE_NOT_AVAILABLE.into());
+    }
+    Ok(())
 }
 
 /// Overwriting writes, for share modes too.

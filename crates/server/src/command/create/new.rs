@@ -67,6 +67,7 @@ pub(super) async fn make(
             let new = NewNode { kind, attributes, security: security.as_deref() };
             // In the directory that was judged, whatever its path means by now.
             let node = held.create(&name, new)?;
+            server.durables.made_file(node.identity());
             if let Err(error) = decorate(&*node, &work_plan) {
                 let _ = held.remove(&name, node.identity());
                 return Err(Refusal::from(error));

@@ -95,6 +95,10 @@ impl Place {
         if taken.kind() == Kind::Directory || guarded {
             return Err(Status::ACCESS_DENIED.into());
         }
+        // Who has it open is not back yet, and could not come back.
+        if job.server.durables.expects(taken.identity(), &self.path) {
+            return Err(Status::ACCESS_DENIED.into());
+        }
         let takes_open = flags.contains(RenameFlags::POSIX_SEMANTICS);
         let replacing = Replacing::begin(&job.server, taken.identity(), &self.link(), takes_open)?;
         let above = self.path.parent().unwrap_or_default();

@@ -1,0 +1,122 @@
+//! Persistent opens that are recorded and not made anew yet: what is known of their files, so that nobody gets at these before.
+
+use std::collections::HashMap;
+
+use store::{Identity, fold};
+
+use super::record::{Record, RecordedName};
+
+/// They are found by the number that each file has in its file system.
+#[derive(Default)]
+pub(super) struct Expected {
+    by_file: HashMap<u64, Vec<Known>>,
+    count: usize,
+}
+
+struct Known {
+    open: u64,
+    /// `None` in records of versions that did not have it.
+    volume: Option<u64>,
+    names: Vec<RecordedName>,
+}
+
+impl Expected {
+    /// The open of this record is awaited.
+    pub(super) fn insert(&mut self, record: &Record) {
+        let known = Known { open: record.open, volume: record.volume, names: record.known_names().collect() };
+        self.by_file.entry(record.file).or_default().push(known);
+        self.count += 1;
+    }
+
+    /// The open has been made anew, or is lost.
+    pub(super) fn remove(&mut self, record: &Record) {
+        let Some(known) = self.by_file.get_mut(&record.file) else { return };
+        let before = known.len();
+        known.retain(|known| known.open != record.open);
+        self.count -= before - known.len();
+        if known.is_empty() {
+            self.by_file.remove(&record.file);
+        }
+    }
+
+    /// A file was made, and has the number of one that was recorded: that one is gone.
+    pub(super) fn made(&mut self, file: Identity) {
+        if let Some(known) = self.by_file.get_mut(&file.file) {
+            let before = known.len();
+            known.retain(|known| known.volume != Some(file.volume));
+            self.count -= before - known.len();
+            if known.is_empty() {
+                self.by_file.remove(&file.file);
+            }
+        }
+    }
+
+    /// How many are awaited.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// True where an open of this file is awaited: of the `stream`, or of any where that is `None`. `name` is the last of the path that was
+    /// asked for.
+    ///
+    /// After the machine was started anew a volume may have another number. Then the file's own number and its name have to do.
+    pub(super) fn has(&self, file: Identity, name: &str, stream: Option<&str>) -> bool {
+        self.by_file.get(&file.file).into_iter().flatten().any(|known| {
+            known.names.iter().any(|recorded| {
+                let is_stream = stream.is_none_or(|stream| fold(stream) == fold(&recorded.stream));
+                let last = recorded.path.rsplit('\\').next().unwrap_or_default();
+                is_stream && (known.volume == Some(file.volume) || fold(last) == fold(name))
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: Identity = Identity { volume: 3, file: 8 };
+
+    fn record(open: u64, volume: Option<u64>, stream: &str) -> Record {
+        Record { open, volume, file: FILE.file, path: r"a\b".into(), stream: stream.into(), ..Record::default() }
+    }
+
+    fn expected(records: &[Record]) -> Expected {
+        let mut expected = Expected::default();
+        records.iter().for_each(|record| expected.insert(record));
+        expected
+    }
+
+    #[test]
+    fn a_file_is_known_by_its_number_whatever_its_name() {
+        let expected = expected(&[record(1, Some(3), "")]);
+        assert!(expected.has(FILE, "link", Some("")));
+        assert!(!expected.has(FILE, "link", Some("stream")));
+        assert!(!expected.has(Identity { file: 9, ..FILE }, "b", Some("")));
+    }
+
+    #[test]
+    fn a_file_whose_volume_has_another_number_is_known_by_its_own_and_its_name() {
+        for volume in [None, Some(4)] {
+            let expected = expected(&[record(1, volume, "Stream")]);
+            assert!(expected.has(FILE, "B", Some("sTREAM")));
+            assert!(expected.has(FILE, "B", None));
+            assert!(!expected.has(FILE, "other", None));
+            assert!(!expected.has(Identity { file: 9, ..FILE }, "b", None));
+        }
+    }
+
+    #[test]
+    fn what_is_made_anew_or_whose_number_another_file_has_is_awaited_no_longer() {
+        let records = [record(1, Some(3), ""), record(2, Some(3), ""), record(3, Some(4), "")];
+        let mut expected = expected(&records);
+        expected.remove(&records[0]);
+        expected.remove(&records[0]);
+        assert_eq!(expected.count(), 2);
+        expected.made(FILE);
+        assert_eq!(expected.count(), 1, "the volume may be another one");
+        expected.remove(&records[1]);
+        expected.remove(&records[2]);
+        assert_eq!((expected.count(), expected.by_file.len()), (0, 0));
+    }
+}

@@ -1,0 +1,162 @@
+//! Persistent opens that wait for their client are in the way of whoever gets at their file, whatever name leads there.
+
+use std::sync::Arc;
+
+use wire::command::create::{CreateRequest, ShareAccess};
+use wire::context::create::{Lease, LeaseState, name};
+use wire::context::durable::DurableFlags;
+use wire::context::lease::LeaseV2;
+use wire::fscc::FileClass;
+use wire::fscc::rename::Rename;
+use wire::ids::FileId;
+use wire::status::Status;
+
+use super::persistent_tests::{Machine, persistent, persistent_peer};
+use super::restore;
+use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, file_id, lose, run};
+use crate::Shared;
+use crate::admin::{Admin, Estate, Signing};
+use crate::testing::{Answer, Peer, server_with};
+
+fn leased(mut contexts: Contexts) -> Contexts {
+    let lease_state = LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING | LeaseState::WRITE_CACHING;
+    let lease = Lease { lease_key: KEY, lease_state, v2: Some(LeaseV2::default()), ..Lease::default() };
+    contexts.push((name::LEASE, lease.to_bytes()));
+    contexts
+}
+
+/// Opens as others do who share everything.
+async fn open(peer: &mut Peer, name: &str, contexts: &Contexts) -> Answer {
+    let all = |request: &mut CreateRequest<'_>| {
+        request.share_access = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;
+        if !contexts.is_empty() {
+            request.oplock_level = wire::command::create::OplockLevel::LEASE;
+        }
+    };
+    peer.create_edited(name, &bytes(contexts), all).await
+}
+
+/// A persistent open of "file", which shares all and caches writes, and whose file is "link", too.
+async fn opened(peer: &mut Peer) -> FileId {
+    let id = peer.open("file").await;
+    let mut buffer = Vec::new();
+    Rename::encode("link", false, &mut buffer);
+    assert_eq!(peer.set(id, FileClass::LINK, &buffer).await, Status::SUCCESS);
+    peer.close(id).await;
+    file_id(&open(peer, "file", &leased(persistent(GUID))).await)
+}
+
+async fn back(server: &Arc<Shared>, id: FileId) -> Peer {
+    let mut peer = persistent_peer(server).await;
+    assert_eq!(file_id(&create(&mut peer, "file", &leased(back_v2(id, GUID, DurableFlags::PERSISTENT))).await), id);
+    peer
+}
+
+/// A server after another one, on which `edit` says what is served at first. The share "other" is over the folder of the first share.
+fn start(machine: &Machine, edit: impl Fn(&mut Estate)) -> (Arc<Shared>, Estate) {
+    let server = server_with(Signing::Enabled, Arc::clone(&machine.store));
+    let mut whole = Estate::clone(&server.estate.load());
+    let other = crate::admin::Share { name: "other".into(), ..whole.shares[0].clone() };
+    whole.shares.push(other);
+    let mut first = whole.clone();
+    edit(&mut first);
+    server.estate.store(Arc::new(first));
+    server.durables.keep_records(machine.folder.path()).unwrap();
+    restore(&server);
+    (server, whole)
+}
+
+async fn peer_on(server: &Arc<Shared>, share: &str) -> Peer {
+    let terms = crate::testing::Terms::default();
+    let capabilities = terms.capabilities | wire::command::negotiate::Capabilities::PERSISTENT_HANDLES;
+    let mut peer = Peer::connect_as(server, crate::testing::Terms { capabilities, ..terms });
+    peer.negotiate().await;
+    peer.set_up_session().await;
+    assert_eq!(peer.connect(share).await, Status::SUCCESS);
+    peer
+}
+
+#[test]
+fn a_persistent_open_that_waits_is_in_the_way_of_every_name_of_its_file() {
+    run(async {
+        let machine = Machine::new();
+        let server = machine.start();
+        let mut peer = persistent_peer(&server).await;
+        let id = opened(&mut peer).await;
+        lose(&peer);
+        let mut other = persistent_peer(&server).await;
+        assert_eq!(open(&mut other, "link", &vec![]).await.status(), Status::FILE_NOT_AVAILABLE);
+        drop(peer);
+
+        let server = machine.start();
+        let mut other = persistent_peer(&server).await;
+        assert_eq!(open(&mut other, "LINK", &vec![]).await.status(), Status::FILE_NOT_AVAILABLE);
+        file_id(&open(&mut other, "link:stream", &vec![]).await);
+        let mut peer = back(&server, id).await;
+        peer.close(id).await;
+        file_id(&open(&mut other, "link", &vec![]).await);
+    });
+}
+
+#[test]
+fn a_persistent_open_that_waits_is_in_the_way_of_other_shares_over_its_folder() {
+    run(async {
+        let machine = Machine::new();
+        let id = opened(&mut persistent_peer(&machine.start()).await).await;
+        let (server, _) = start(&machine, |_| {});
+        let mut other = peer_on(&server, "other").await;
+        for name in ["file", "link"] {
+            assert_eq!(open(&mut other, name, &vec![]).await.status(), Status::FILE_NOT_AVAILABLE, "{name}");
+        }
+        let mut peer = back(&server, id).await;
+        peer.close(id).await;
+        file_id(&open(&mut other, "file", &vec![]).await);
+    });
+}
+
+#[test]
+fn a_persistent_open_of_a_share_that_comes_late_is_in_the_way_of_other_shares_over_its_folder() {
+    run(async {
+        let machine = Machine::new();
+        let id = opened(&mut persistent_peer(&machine.start()).await).await;
+        let (server, whole) = start(&machine, |estate| {
+            estate.awaited = vec![estate.shares.remove(0).name];
+        });
+        let mut other = peer_on(&server, "other").await;
+        for name in ["file", "link"] {
+            assert_eq!(open(&mut other, name, &vec![]).await.status(), Status::FILE_NOT_AVAILABLE, "{name}");
+        }
+        let mine = file_id(&open(&mut other, "mine", &vec![]).await);
+        let mut buffer = Vec::new();
+        Rename::encode("file", true, &mut buffer);
+        assert_eq!(other.set(mine, FileClass::RENAME, &buffer).await, Status::ACCESS_DENIED, "it stays what it is");
+        server.replace(whole);
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        while server.estate.load().shares.len() < 2 {
+            assert!(std::time::Instant::now() < until, "the share is not served");
+            std::thread::yield_now();
+        }
+        assert_eq!(open(&mut other, "link", &vec![]).await.status(), Status::FILE_NOT_AVAILABLE);
+        let mut peer = back(&server, id).await;
+        peer.close(id).await;
+        file_id(&open(&mut other, "link", &vec![]).await);
+    });
+}
+
+#[test]
+fn a_persistent_open_of_a_share_that_is_deleted_before_it_comes_is_in_nobodys_way() {
+    run(async {
+        let machine = Machine::new();
+        opened(&mut persistent_peer(&machine.start()).await).await;
+        let (server, mut whole) = start(&machine, |estate| {
+            estate.awaited = vec![estate.shares.remove(0).name];
+        });
+        whole.shares.remove(0);
+        server.replace(whole);
+        let mut other = peer_on(&server, "other").await;
+        for name in ["file", "link"] {
+            file_id(&open(&mut other, name, &vec![]).await);
+        }
+        assert!(machine.records().is_empty());
+    });
+}
