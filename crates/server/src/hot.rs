@@ -187,11 +187,16 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
         true => open.channel_sequence().enter(Step::of(header)).ok()?,
         false => None,
     };
+    let change = open.begin_change_at_once()?;
+    if file.file.has_locks() {
+        return None;
+    }
     // A write that fails here is tried again on the long way, which answers for it.
     file.node.write_at(request.data, request.offset).ok()?;
     if through {
         file.node.sync().ok()?;
     }
+    drop(change);
     connection.turn.spend(breaks::data_changed(&connection.server, file) as usize);
     let credits = take_credits(connection, header)?;
     queue_write_response(connection, &channel, header, request.data.len(), Protect { credits, shield })?;

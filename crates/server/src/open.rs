@@ -20,7 +20,7 @@ use crate::caching::{Actor, LeaseId};
 use crate::channel_sequence::ChannelSequence;
 use crate::durable::Durability;
 use crate::enumeration::Listing;
-use crate::files::{Change, FileEntry, Removal, Then};
+use crate::files::{Change, ChangeAtOnce, FileEntry, Removal, Then};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::notify::Untold;
@@ -174,6 +174,13 @@ impl Open {
         let change = self.file()?.file.begin_change(self.id, range);
         self.check_stays()?;
         Ok(change)
+    }
+
+    /// The same for one that this shard makes at once, and that is not waited for. `None` where it has to be entered, or is refused.
+    pub(crate) fn begin_change_at_once(&self) -> Option<ChangeAtOnce<'_>> {
+        let change = self.file().ok()?.file.begin_change_at_once()?;
+        self.check_stays().ok()?;
+        Some(change)
     }
 
     /// FILE_CLOSED where the open ends, or has ended.

@@ -2,6 +2,8 @@
 //! (MS-FSA 2.1.1.4 and following). Decided and changed in one place, in one step, under a short lock that is never held across
 //! a call to the store.
 
+#[cfg(test)]
+mod at_once_tests;
 mod below;
 mod claims;
 #[cfg(test)]
@@ -41,7 +43,7 @@ use self::state::FileState;
 pub(crate) use self::entry::FileEntry;
 pub(crate) use self::links::Link;
 pub(crate) use self::replacing::Replacing;
-pub(crate) use self::under_way::{Change, Then};
+pub(crate) use self::under_way::{Change, ChangeAtOnce, Then};
 
 /// The table is split so that shards seldom meet.
 const PARTS: usize = 64;
