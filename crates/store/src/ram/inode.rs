@@ -11,8 +11,10 @@ use crate::ram::names::Disk;
 use crate::ram::pages::Pages;
 use crate::{Attributes, Changes, Error, Identity, Kind, Metadata, Name, NewNode, Time, Waits};
 
-/// What a node costs besides its data: the inode and its first name.
-const NODE_BYTES: u64 = 1024;
+/// What a node costs besides its data and its names.
+const NODE_BYTES: u64 = 768;
+/// What a name costs besides its bytes, which are there as it was given and folded.
+const NAME_BYTES: u64 = 192;
 
 /// A file or directory.
 pub(super) struct Inode {
@@ -50,6 +52,35 @@ pub(super) struct Names {
 pub(super) struct Child {
     pub(super) name: Name,
     pub(super) inode: Arc<Inode>,
+    charge: Charge,
+}
+
+impl Child {
+    /// [`Error::Full`] where the disk has no room for the name.
+    pub(super) fn new(name: &Name, inode: &Arc<Inode>) -> Result<Self, Error> {
+        Self::charged(name, inode, cost(name))
+    }
+
+    /// The same where [`Child::pay_with`] comes later: charged with no more than it costs beyond the name `gone`.
+    pub(super) fn instead_of(gone: &Name, name: &Name, inode: &Arc<Inode>) -> Result<Self, Error> {
+        Self::charged(name, inode, cost(name).saturating_sub(cost(gone)))
+    }
+
+    fn charged(name: &Name, inode: &Arc<Inode>, bytes: u64) -> Result<Self, Error> {
+        let charge = Charge::new(&inode.disk.ledger, bytes)?;
+        Ok(Child { name: name.clone(), inode: Arc::clone(inode), charge })
+    }
+
+    /// Takes over what the name cost that this one came in place of.
+    pub(super) fn pay_with(&mut self, mut gone: Child) {
+        let lacking = cost(&self.name).saturating_sub(self.charge.bytes());
+        gone.charge.shrink(gone.charge.bytes().saturating_sub(lacking));
+        self.charge.absorb(gone.charge);
+    }
+}
+
+fn cost(name: &Name) -> u64 {
+    NAME_BYTES + 2 * name.as_str().len() as u64
 }
 
 /// Security descriptor, extended attributes and streams, by folded name.

@@ -58,6 +58,15 @@ impl Charge {
         &self.ledger
     }
 
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Makes another part one with this.
+    pub(super) fn absorb(&mut self, mut other: Charge) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
     pub(super) fn grow(&mut self, bytes: u64) -> Result<(), Error> {
         self.ledger.take(bytes)?;
         self.bytes += bytes;

@@ -9,6 +9,9 @@ use crate::ram::inode::{Child, Inode};
 use crate::ram::ledger::Ledger;
 use crate::{Error, Identity, Kind, Name, NewNode, Replace, Waits, fold};
 
+/// Names of a file, as on NTFS.
+const LINKS_MAX: u32 = 1_024;
+
 /// What all files of a disk have in common.
 pub(super) struct Disk {
     pub(super) volume: u64,
@@ -37,8 +40,9 @@ pub(super) fn create(directory: &Arc<Inode>, name: &Name, new: NewNode<'_>, wait
     check_directory(directory)?;
     let disk = &directory.disk;
     let inode = Inode::new(disk, disk.new_identity(), waits, new)?;
+    let child = Child::new(name, &inode)?;
     let _changing = disk.structure.lock();
-    put(directory, Child { name: name.clone(), inode: Arc::clone(&inode) }, Replace::No)?;
+    put(directory, child, Replace::No)?;
     directory.written();
     Ok(inode)
 }
@@ -58,13 +62,17 @@ pub(super) fn rename(
     if lies_in(to, &inode) {
         return Err(Error::Denied);
     }
-    let moved = Child { name: new.clone(), inode: Arc::clone(&inode) };
-    if Arc::ptr_eq(from, to) && from_fold == to_fold {
-        from.names.write().children.insert(to_fold, moved);
+    // What the old name costs pays for the new one: on a full disk, too, a name that is no longer can be had.
+    let moved = Child::instead_of(name, new, &inode)?;
+    let gone = if Arc::ptr_eq(from, to) && from_fold == to_fold {
+        from.names.write().children.insert(to_fold.clone(), moved)
     } else {
         let is_own = to.child(&to_fold)?.is_some_and(|(_, taken)| Arc::ptr_eq(&taken, &inode));
         put(to, moved, if is_own { Replace::Yes } else { replace })?;
-        from.names.write().children.remove(&from_fold);
+        from.names.write().children.remove(&from_fold)
+    };
+    if let (Some(gone), Some(moved)) = (gone, to.names.write().children.get_mut(&to_fold)) {
+        moved.pay_with(gone);
     }
     from.written();
     to.written();
@@ -83,8 +91,12 @@ pub(super) fn link(inode: &Arc<Inode>, (to, new): (&Arc<Inode>, &Name), replace:
     if inode.links() == 0 {
         return Err(Error::NotFound);
     }
+    if inode.links() >= LINKS_MAX {
+        return Err(Error::TooManyLinks);
+    }
+    let child = Child::new(new, inode)?;
     inode.link();
-    match put(to, Child { name: new.clone(), inode: Arc::clone(inode) }, replace) {
+    match put(to, child, replace) {
         Ok(()) => to.written(),
         Err(error) => {
             inode.unlink();

@@ -44,9 +44,45 @@ fn everything_counts_and_is_given_back() {
 fn names_alone_fill_a_disk() {
     let disk = disk(100 << 10);
     let made = (0..1000).take_while(|index| disk.store.create(&path(&format!("f{index}")), new(Kind::File)).is_ok());
-    assert_eq!(made.count(), 100);
+    assert_eq!(made.count(), 106);
     disk.remove("f7").unwrap();
     disk.file("other", b"");
+}
+
+#[test]
+fn names_of_one_file_count_and_are_as_many_as_on_ntfs_at_most() {
+    let disk = disk(8 << 20);
+    let free = || disk.store.space().unwrap().free_bytes;
+    let file = disk.file("file", b"");
+    let before = free();
+    for index in 1..1024 {
+        disk.link("file", &format!("{index:0>200}"), Replace::No).unwrap();
+    }
+    assert!(before - free() > 1023 * 400);
+    assert_eq!(disk.link("file", "one more", Replace::No), Err(Error::TooManyLinks));
+    for index in 1..1024 {
+        disk.remove(&format!("{index:0>200}")).unwrap();
+    }
+    assert_eq!((free(), file.metadata().unwrap().links), (before, 1));
+}
+
+#[test]
+fn on_a_full_disk_names_that_are_no_longer_can_be_had() {
+    let disk = disk(100 << 10);
+    let free = || disk.store.space().unwrap().free_bytes;
+    disk.file("file", b"");
+    let cost = (100 << 10) - free();
+    (0..1000).take_while(|index| disk.store.create(&path(&format!("{index}")), new(Kind::File)).is_ok()).count();
+    assert!(free() < cost);
+    let left = free();
+    disk.rename("file", "elif", Replace::No).unwrap();
+    disk.rename("elif", "ELIF", Replace::No).unwrap();
+    disk.rename("ELIF", "f", Replace::No).unwrap();
+    assert_eq!(free(), left + 6);
+    disk.rename("f", "file", Replace::No).unwrap();
+    assert_eq!(free(), left);
+    assert_eq!(disk.rename("file", &"x".repeat(250), Replace::No), Err(Error::Full));
+    assert_eq!(free(), left);
 }
 
 #[test]
