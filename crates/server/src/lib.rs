@@ -103,6 +103,9 @@ mod turns_tests;
 mod unsendable;
 mod user;
 mod write_batch;
+mod write_through;
+#[cfg(test)]
+mod write_through_tests;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

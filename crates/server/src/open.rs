@@ -28,6 +28,7 @@ use crate::open_path::OpenPath;
 use crate::pipe::Pipe;
 use crate::tree::Tree;
 use crate::user::User;
+use crate::write_through;
 
 /// Names an open on this server, never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -363,6 +364,15 @@ impl FileOpen {
         Err(gone)
     }
 
+    /// Has the disk keep what has gone: on a continuously available share it does not come back.
+    fn keep_removal(&self, (store, path): (Arc<dyn Store>, SharePath), removal: &Removal) -> Result<(), Error> {
+        match removal {
+            Removal::Nothing => Ok(()),
+            Removal::File => write_through::keep_removal(&*store, &path),
+            Removal::Stream(_) => self.base().sync(),
+        }
+    }
+
     fn remove(&self, server: &Arc<Shared>, tree: &Tree, removal: &Removal) -> Result<(), Error> {
         let Some(store) = tree.store() else { return Ok(()) };
         let path = SharePath::clone(&self.path.now());
@@ -374,8 +384,10 @@ impl FileOpen {
         let removed = removed.map(|(store, path)| {
             server.files.watches.removed(&*store, &path, self, removal);
             breaks::entry_changed(server, &*store, &path, self.parent_lease);
+            (store, path)
         });
-        match removed {
+        let kept = removed.and_then(|gone| if tree.is_continuous { self.keep_removal(gone, removal) } else { Ok(()) });
+        match kept {
             Ok(()) => Ok(()),
             // A directory that was filled meanwhile stays (MS-FSA 2.1.5.5), and what another program took away is gone.
             Err(error @ (Error::NotEmpty | Error::NotFound | Error::PathNotFound | Error::Gone)) => {
@@ -384,7 +396,7 @@ impl FileOpen {
             }
             Err(error) => {
                 let path = self.name();
-                tracing::warn!(%error, share = %tree.share, path, "what was to be deleted on close is still there");
+                tracing::warn!(%error, share = %tree.share, path, "what was to be deleted on close is still there, or may come back after a loss of power");
                 Err(error)
             }
         }

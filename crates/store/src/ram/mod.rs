@@ -65,6 +65,13 @@ impl RamStore {
         Ok(self)
     }
 
+    /// The same that tells `synced` of each file, directory or stream's file that is to be durable, which fails where that does: for tests.
+    pub fn with_syncs(self, synced: impl Fn(Identity) -> Result<(), Error> + Send + Sync + 'static) -> Self {
+        // Only the first one hears of them.
+        let _ = self.disk.synced.set(Box::new(synced));
+        self
+    }
+
     /// Notes that `call` may wait, where something on the way does.
     fn may_wait(&self, call: &str, paths: &[&SharePath]) {
         if self.has_disks && paths.iter().any(|path| self.waits_on_the_way(path) != Waits::Never) {

@@ -1,7 +1,7 @@
 //! Making, moving and removing names in the directories of a RAM disk: one at a time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -19,12 +19,18 @@ pub(super) struct Disk {
     next_file: AtomicU64,
     /// Held by whoever changes names.
     structure: Mutex<()>,
+    /// Hears of what is to be durable, and may fail it.
+    pub(super) synced: OnceLock<Synced>,
 }
+
+/// Told of each file that is to be durable.
+pub(super) type Synced = Box<dyn Fn(Identity) -> Result<(), Error> + Send + Sync>;
 
 impl Disk {
     /// A disk whose root is the file `root`.
     pub(super) fn new(volume: u64, ledger: Arc<Ledger>, root: u64) -> Arc<Self> {
-        Arc::new(Disk { volume, ledger, next_file: AtomicU64::new(root + 1), structure: Mutex::new(()) })
+        let (next_file, structure) = (AtomicU64::new(root + 1), Mutex::new(()));
+        Arc::new(Disk { volume, ledger, next_file, structure, synced: OnceLock::new() })
     }
 
     fn new_identity(&self) -> Identity {

@@ -141,7 +141,7 @@ impl Node for RamNode {
 
     fn sync(&self) -> Result<(), Error> {
         self.may_wait("sync");
-        Ok(())
+        self.inode.disk.synced.get().map_or(Ok(()), |synced| synced(self.inode.identity))
     }
 
     fn set_length(&self, length: u64) -> Result<(), Error> {

@@ -157,15 +157,11 @@ fn check_turn(context: &Context, create: Guid) -> Result<(), Refusal> {
 impl Wish {
     /// CreateOptions of the open. On a continuously available share everything is written through (3.3.5.9).
     pub(super) fn options(&self, context: &Context, asked: CreateOptions) -> u32 {
-        let through = context.tree().is_ok_and(|tree| tree.is_continuous)
-            && context.connection.negotiation.borrow().has_persistent_opens();
-        if through { (asked | CreateOptions::WRITE_THROUGH).0 } else { asked.0 }
+        if context.writes_through() { (asked | CreateOptions::WRITE_THROUGH).0 } else { asked.0 }
     }
 
     fn may_persist(&self, context: &Context, file: &FileOpen) -> bool {
-        file.kind != Kind::Directory
-            && context.tree().is_ok_and(|tree| tree.is_continuous)
-            && context.connection.negotiation.borrow().has_persistent_opens()
+        file.kind != Kind::Directory && context.writes_through()
     }
 
     /// The open's part.

@@ -392,7 +392,7 @@ async fn overwrite(
     let (path, stream) = (path.clone(), found.stream.as_ref().map(|(_, name)| name.clone()));
     // What is there is freed. Of a stream it is not known how much that is, nor of what is kept beside a file where that is much.
     let freed = if whole_file && !has_many_extras(&*node)? { known.allocated.max(known.length) } else { u64::MAX };
-    let asker = context.asker()?;
+    let (asker, through) = (context.asker()?, context.writes_through());
     context
         .work_at(&*found.node, freed.saturating_add(plan.allocation.unwrap_or(0)), move || {
             asker.check_stays()?;
@@ -410,6 +410,9 @@ async fn overwrite(
                 super::new::decorate(&*node, &plan_of_work)?;
             }
             server.files.watches.overwritten(&*store, &path, stream.as_deref());
+            if through {
+                node.sync()?;
+            }
             Ok::<_, Refusal>(())
         })
         .await??;

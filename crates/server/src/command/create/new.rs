@@ -16,6 +16,7 @@ use crate::breaks;
 use crate::context::Context;
 use crate::descriptors;
 use crate::refusal::Refusal;
+use crate::write_through::keep_name;
 
 /// Makes what was missing.
 pub(super) async fn make(
@@ -56,7 +57,7 @@ pub(super) async fn make(
     let server = Arc::clone(context.server());
     let directory_identity = parent.identity();
     let asker = context.asker()?;
-    let held = Arc::clone(&parent);
+    let (held, through) = (Arc::clone(&parent), context.writes_through());
     let made = context
         .work_at(&*parent, plan.allocation.unwrap_or(0), move || {
             asker.check_stays()?;
@@ -68,7 +69,9 @@ pub(super) async fn make(
             // In the directory that was judged, whatever its path means by now.
             let node = held.create(&name, new)?;
             server.durables.made_file(node.identity());
-            if let Err(error) = decorate(&*node, &work_plan) {
+            let decorated = decorate(&*node, &work_plan);
+            let kept = decorated.and_then(|()| if through { keep_name(&*held, &*node) } else { Ok(()) });
+            if let Err(error) = kept {
                 let _ = held.remove(&name, node.identity());
                 return Err(Refusal::from(error));
             }
@@ -149,10 +152,14 @@ pub(super) async fn make_stream(
     let entered = Entered::enter(context, plan, entrant).await?;
     let (maker, stream) = (Arc::clone(&base), name.to_owned());
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
-    let asker = context.asker()?;
+    let (asker, through) = (context.asker()?, context.writes_through());
     let made = move || {
         asker.check_stays()?;
         let made = maker.create_stream(&stream)?;
+        if through && let Err(error) = made.sync() {
+            let _ = maker.remove_stream(&stream);
+            return Err(error.into());
+        }
         server.files.watches.stream_made(&*store, &path, &stream);
         Ok::<_, Refusal>(made)
     };

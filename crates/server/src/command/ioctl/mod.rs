@@ -64,7 +64,11 @@ pub(crate) async fn handle(context: &Context, request: IoctlRequest<'_>) -> Outc
         of_server(context, &request)?
     } else {
         context.open()?;
-        of_open(context, &request).await?
+        let answer = of_open(context, &request).await?;
+        if changes_data(request.ctl_code) {
+            context.write_through().await?;
+        }
+        answer
     };
     Ok(reply(&request, &answer))
 }
@@ -122,6 +126,19 @@ async fn of_open(context: &Context, request: &IoctlRequest<'_>) -> Answered {
         CtlCode::IS_PATHNAME_VALID => Ok(Answer::empty()),
         code => Err(refused(code).into()),
     }
+}
+
+/// Codes that change a file. FSCTL_SET_ZERO_DATA sees to it itself.
+fn changes_data(code: CtlCode) -> bool {
+    matches!(
+        code,
+        CtlCode::SRV_COPYCHUNK
+            | CtlCode::SRV_COPYCHUNK_WRITE
+            | CtlCode::SET_SPARSE
+            | CtlCode::FILE_LEVEL_TRIM
+            | CtlCode::DUPLICATE_EXTENTS_TO_FILE
+            | CtlCode::DUPLICATE_EXTENTS_TO_FILE_EX
+    )
 }
 
 /// No store has reparse points.

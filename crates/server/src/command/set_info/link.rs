@@ -40,5 +40,6 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     file.node.link(place.destination(), replace)?;
     breaks::entry_changed(&job.server, &*job.store, &place.path, file.parent_lease);
     job.server.files.watches.linked(&*job.store, &place.path, place.taken());
-    Ok(attributes::archive(&*file.node)?)
+    attributes::archive(&*file.node)?;
+    Ok(place.keep(job)?)
 }

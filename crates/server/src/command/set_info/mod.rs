@@ -42,13 +42,35 @@ pub(crate) async fn handle(context: &Context, request: SetInfoRequest<'_>) -> Ou
         return Err(Status::INVALID_PARAMETER.into());
     }
     match request.info_type {
-        InfoType::FILE => set_file(context, request.class.file(), request.buffer).await?,
+        InfoType::FILE => {
+            set_file(context, request.class.file(), request.buffer).await?;
+            if changes_file(request.class.file()) {
+                context.write_through().await?;
+            }
+        }
         InfoType::FILESYSTEM => return Err(file_system(request.class.file_system()).into()),
-        InfoType::SECURITY => security::set(context, &request).await?,
+        InfoType::SECURITY => {
+            security::set(context, &request).await?;
+            context.write_through().await?;
+        }
         InfoType::QUOTA => return Err(Status::NOT_SUPPORTED.into()),
         _ => return Err(Status::INVALID_PARAMETER.into()),
     }
     Ok(Reply::new(SetInfoResponse::to_bytes().to_vec()))
+}
+
+/// Classes that change what is kept of a file, and not of its open alone. What is to be deleted goes with a CLOSE.
+fn changes_file(class: FileClass) -> bool {
+    matches!(
+        class,
+        FileClass::BASIC
+            | FileClass::RENAME
+            | FileClass::RENAME_EX
+            | FileClass::LINK
+            | FileClass::ALLOCATION
+            | FileClass::END_OF_FILE
+            | FileClass::FULL_EA
+    )
 }
 
 /// Nothing of a file system is set over a network (MS-SMB2 3.3.5.21.2 with note 423).
@@ -157,6 +179,8 @@ struct Job {
     store: Arc<dyn Store>,
     open: Arc<Open>,
     user: Arc<User>,
+    /// The disk keeps what is changed before it is answered.
+    through: bool,
 }
 
 impl Job {
@@ -169,6 +193,7 @@ impl Job {
             store: Arc::clone(context.store()?),
             open: Arc::clone(context.open()?),
             user: context.session()?.user.load_full(),
+            through: context.writes_through(),
         })
     }
 

@@ -67,6 +67,11 @@ impl Place {
         self.directory.identity()
     }
 
+    /// Has the disk keep the name that was made, where the share answers for that.
+    pub(super) fn keep(&self, job: &Job) -> Result<(), Error> {
+        if job.through { self.directory.sync() } else { Ok(()) }
+    }
+
     /// What has the name.
     pub(super) fn taken(&self) -> Option<Identity> {
         self.taken.as_ref().map(|node| node.identity())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Destination, Error, Kind, Replace, Resolved, SharePath, Use};
+use store::{Destination, Error, Kind, Node, Replace, Resolved, SharePath, Use};
 use wire::fscc::FileClass;
 use wire::fscc::rename::{Rename, RenameFlags};
 use wire::security::access::DELETE;
@@ -95,6 +95,9 @@ pub(super) fn name(asked: &Rename<'_>) -> Result<String, Status> {
     asked.name.decode().ok_or(Status::OBJECT_NAME_INVALID)
 }
 
+/// The name that a file had, and the directory that had it.
+type Left = (Link, Arc<dyn Node>);
+
 fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     let file = job.file()?;
     if file.stream.is_some() {
@@ -120,9 +123,9 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     let (replace, _replacing) = place.clear(job, &*file.node, flags)?;
     let renamed = job.store.directory_of(&from).and_then(|(directory, name)| {
         directory.rename(&name, file.node.identity(), place.destination(), replace)?;
-        Ok(Link::new(directory.identity(), name.as_str()))
+        Ok((Link::new(directory.identity(), name.as_str()), directory))
     });
-    let old = match renamed {
+    let (old, left) = match renamed {
         Err(gone @ (Error::NotFound | Error::PathNotFound)) => moved(job, file, &place, replace).ok_or(gone)??,
         answer => answer?,
     };
@@ -135,25 +138,31 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     if file.kind == Kind::File {
         attributes::archive(&*file.node)?;
     }
+    // Where it goes first: a file has a name too many rather than none.
+    place.keep(job)?;
+    if job.through && left.identity() != place.directory() {
+        left.sync()?;
+    }
     Ok(())
 }
 
 /// Renames a file that stands somewhere else than it was opened: another program moved it, or another share of the folder. Gives
-/// the name it had; `None` where it is in no share any more.
-fn moved(job: &Job, file: &FileOpen, place: &Place, replace: Replace) -> Option<Result<Link, Error>> {
+/// the name it had and the directory that had it; `None` where it is in no share any more.
+fn moved(job: &Job, file: &FileOpen, place: &Place, replace: Replace) -> Option<Result<Left, Error>> {
     let identity = file.node.identity();
     for (store, from) in file.whereabouts(&job.server, &job.store) {
         let renamed = store.directory_of(&from).and_then(|(directory, name)| {
             let old = Link::new(directory.identity(), name.as_str());
             if Arc::ptr_eq(&store, &job.store) {
-                return directory.rename(&name, identity, place.destination(), replace).map(|()| old);
+                return directory.rename(&name, identity, place.destination(), replace).map(|()| (old, directory));
             }
             let to = job.store.place_of(&place.path).and_then(|to| store.path_at(&to)).ok_or(Error::NotFound)?;
             let (into, new) = store.directory_of(&to)?;
             if into.identity() != place.directory() {
                 return Err(Error::NotFound);
             }
-            directory.rename(&name, identity, Destination { directory: &*into, name: &new }, replace).map(|()| old)
+            let to = Destination { directory: &*into, name: &new };
+            directory.rename(&name, identity, to, replace).map(|()| (old, directory))
         });
         match renamed {
             Err(Error::NotFound | Error::PathNotFound) => {}
