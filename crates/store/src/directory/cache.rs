@@ -461,9 +461,10 @@ fn search(folder: &Folder, wanted: &Wanted) -> Result<(Option<Spot>, usize), Err
 mod tests {
     use std::fs;
 
-    use rustix::fs::{Mode, OFlags, open};
+    use rustix::fs::{Mode, OFlags};
 
     use super::*;
+    use crate::directory::calls::{futimens, open};
     use crate::directory::file::Reach;
 
     const TICK: Duration = Duration::from_millis(20);
@@ -560,7 +561,7 @@ mod tests {
         let found = cache.hold(opened.identity).find(&opened, &Wanted::new("other"), Wait::Never);
         assert_eq!(found, Ok(None));
         let times = rustix::fs::Timestamps { last_access: old, last_modification: old };
-        rustix::fs::futimens(&opened.fd, &times).unwrap();
+        futimens(&opened.fd, &times).unwrap();
         let again = folder(place.path());
         assert!(!cache.hold(again.identity).is_valid(&again).unwrap());
         assert_eq!(cache.hold(again.identity).find(&again, &Wanted::new("other"), Wait::Never), Err(Error::WouldBlock));

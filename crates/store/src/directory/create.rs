@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, mkdirat, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::directory::cache::Did;
+use crate::directory::calls::{fchmod, mkdirat, openat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::{OpenFile, Reach};

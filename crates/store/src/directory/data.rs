@@ -3,11 +3,12 @@
 use std::io::{IoSlice, IoSliceMut};
 
 use rustix::fd::AsFd;
-use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, fstat, fstatvfs, ftruncate, seek};
+use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, ftruncate};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, pwritev2};
 
 use crate::Extent;
 use crate::copy::Span;
+use crate::directory::calls::{fstat, fstatvfs, seek};
 
 /// The kernel's offsets are signed.
 const OFFSET_MAX: u64 = i64::MAX as u64;

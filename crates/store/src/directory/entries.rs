@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
-use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom, openat, seek};
+use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
+use crate::directory::calls::{openat, seek};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::{OpenFile, born, kind};

@@ -9,9 +9,10 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, mkdirat, openat};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::directory::calls::{flock, mkdirat, openat};
 use crate::directory::data;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::{identity, stat};

@@ -7,8 +7,10 @@
 use std::path::Path;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
+
+use crate::directory::calls::{again, open};
 
 /// Whether a call may wait for a device.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,9 +37,9 @@ impl Fence {
     pub(super) fn new(folder: &Path) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = open(folder, flags, Mode::empty())?;
-        openat2(&root, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH)?;
+        again(|| openat2(&root, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH))?;
         let cached = ResolveFlags::BENEATH | ResolveFlags::CACHED;
-        let asked = openat2(&root, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), cached);
+        let asked = again(|| openat2(&root, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), cached));
         Ok(Fence { root, answers_from_cache: !matches!(asked, Err(Errno::INVAL)) })
     }
 

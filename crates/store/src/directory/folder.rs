@@ -4,9 +4,10 @@ use std::ops::Deref;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Statx, StatxFlags, openat, seek, statx};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Statx, StatxFlags};
 use rustix::io::Errno;
 
+use crate::directory::calls::{openat, seek, statx};
 use crate::directory::errno::{error, opening};
 use crate::directory::file::{OpenFile, Reach, born};
 use crate::{Error, Identity, Kind, SharePath};

@@ -17,11 +17,12 @@
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, fsync, getxattr, lgetxattr,
-    listxattr, llistxattr, lremovexattr, lsetxattr, mkdirat, openat, removexattr, renameat, setxattr, unlinkat,
+    AtFlags, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, lgetxattr, listxattr,
+    llistxattr, lremovexattr, lsetxattr, removexattr, setxattr,
 };
 use rustix::io::Errno;
 
+use crate::directory::calls::{again, fsync, mkdirat, openat, renameat, unlinkat};
 use crate::directory::errno::{attribute, error};
 use crate::directory::folder::each_name;
 use crate::directory::volume::Volume;
@@ -172,17 +173,17 @@ impl Subject<'_> {
 
     fn list(&self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
         self.in_attributes(|place| match place {
-            Place::Open(fd) => flistxattr(fd, buffer),
-            Place::Through(path) => listxattr(path.as_str(), buffer),
-            Place::Named(path) => llistxattr(path.as_slice(), buffer),
+            Place::Open(fd) => flistxattr(fd, &mut *buffer),
+            Place::Through(path) => listxattr(path.as_str(), &mut *buffer),
+            Place::Named(path) => llistxattr(path.as_slice(), &mut *buffer),
         })
     }
 
     /// Asks the file's own file system; `None` where it keeps no extended attributes, or is not to be asked.
-    fn in_attributes<T>(&self, ask: impl FnOnce(&Place<'_>) -> Result<T, Errno>) -> Option<Result<T, Errno>> {
+    fn in_attributes<T>(&self, mut ask: impl FnMut(&Place<'_>) -> Result<T, Errno>) -> Option<Result<T, Errno>> {
         match self.volume.keep {
             Keep::Beside => None,
-            Keep::InAttributes => match ask(&self.place) {
+            Keep::InAttributes => match again(|| ask(&self.place)) {
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => None,
                 answer => Some(answer),
             },

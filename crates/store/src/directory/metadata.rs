@@ -8,8 +8,9 @@
 
 use rustix::fd::AsRawFd;
 use rustix::fs::{AtFlags, CWD};
-use rustix::fs::{Statx, StatxTimestamp, Timespec, Timestamps, UTIME_OMIT, futimens, utimensat};
+use rustix::fs::{Statx, StatxTimestamp, Timespec, Timestamps, UTIME_OMIT};
 
+use crate::directory::calls::{futimens, utimensat};
 use crate::directory::errno::error;
 use crate::directory::file::{OpenFile, birth, kind};
 use crate::directory::folder::identity;

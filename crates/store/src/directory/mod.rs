@@ -16,6 +16,7 @@
 //!   and in any other case after at most some seconds ([`cache`]). Who asks is told of it ([`foreign`]).
 
 mod cache;
+mod calls;
 mod create;
 mod data;
 mod descriptor;
@@ -52,8 +53,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use rustix::fs::fstatvfs;
 
+use crate::directory::calls::fstatvfs;
 use crate::{Error, Facts, Guard, Identity, Listener, Reach, Resolved, SharePath, Space, Store, Use, Waits};
 use errno::error;
 use fence::Wait;

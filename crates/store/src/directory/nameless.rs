@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{FileType, Mode, OFlags, openat};
+use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::Identity;
+use crate::directory::calls::openat;
 use crate::directory::descriptor::Descriptor;
 use crate::directory::folder::{file_type, identity, stat};
 use crate::directory::quota::{BLOCK_BYTES, Used};

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fd::BorrowedFd;
-use rustix::fs::fsync;
 use rustix::io::Errno;
 
 use crate::copy::{Span, through_memory};
+use crate::directory::calls::fsync;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;

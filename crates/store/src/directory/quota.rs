@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rustix::fd::AsFd;
-use rustix::fs::{FileType, OFlags, Stat, fstat};
+use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::directory::calls::fstat;
 use crate::directory::errno::error;
 use crate::directory::fence::{Fence, Wait};
 use crate::directory::folder::{each_name, file_type, stat_at};

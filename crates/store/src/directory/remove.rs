@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use rustix::fd::AsRawFd;
-use rustix::fs::{AtFlags, FileType, unlinkat};
+use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use crate::directory::cache::Did;
+use crate::directory::calls::unlinkat;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, FileType, RenameFlags, linkat, renameat, renameat_with, unlinkat};
+use rustix::fs::{AtFlags, FileType, RenameFlags};
 use rustix::io::Errno;
 
 use crate::directory::cache::{Did, Held};
+use crate::directory::calls::{linkat, renameat, renameat_with, unlinkat};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;

@@ -1,10 +1,11 @@
 //! Security descriptors: kept as they are, in an attribute, or, where that has no room for one, in a side file.
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{FileType, Mode, fsync};
+use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
 use crate::Error;
+use crate::directory::calls::fsync;
 use crate::directory::create::{UNFINISHED_DIRECTORY, UNFINISHED_FILE};
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;

@@ -7,11 +7,12 @@
 //! each has its own `.multilane`.
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::Error;
+use crate::directory::calls::{fsync, mkdirat, openat, unlinkat};
 use crate::directory::errno::{error, opening};
 use crate::directory::nameless::about_to_go;
 use crate::directory::names::RESERVED;

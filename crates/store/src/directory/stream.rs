@@ -9,9 +9,10 @@ use std::sync::OnceLock;
 
 use parking_lot::RwLock;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use crate::copy::{Span, through_memory};
+use crate::directory::calls::{fsync, futimens};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
@@ -285,7 +286,7 @@ impl Node for StreamNode {
     fn sync(&self) -> Result<(), Error> {
         self.file.may_wait("sync");
         if let Some(fd) = self.side()? {
-            rustix::fs::fsync(fd).map_err(error)?;
+            fsync(fd).map_err(error)?;
         }
         node::sync(&self.file)
     }

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use rustix::fs::fsync;
-
 use crate::copy::check_stream_name;
+use crate::directory::calls::fsync;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::keep::{LONG_STREAM, SECURITY_SIDE, STREAM, Subject};

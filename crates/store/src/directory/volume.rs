@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{
-    AtFlags, Mode, OFlags, StatVfsMountFlags, fgetxattr, fstatfs, fstatvfs, linkat, open, openat, readlinkat,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, StatVfsMountFlags, fgetxattr};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
 use crate::directory::DirectoryOptions;
 use crate::directory::cache::Cache;
+use crate::directory::calls::{again, fstatfs, fstatvfs, linkat, open, openat, readlinkat};
 use crate::directory::errno::error;
 use crate::directory::exclusive::Exclusive;
 use crate::directory::fence::{Fence, Wait};
@@ -269,5 +268,5 @@ pub(super) fn outwards(directory: BorrowedFd<'_>) -> Vec<Identity> {
 
 fn has_attributes<Fd: AsFd>(root: Fd) -> bool {
     let mut value = [0; 64];
-    !matches!(fgetxattr(root, RECORD, value.as_mut_slice()), Err(Errno::OPNOTSUPP | Errno::NOSYS))
+    !matches!(again(|| fgetxattr(root.as_fd(), RECORD, value.as_mut_slice())), Err(Errno::OPNOTSUPP | Errno::NOSYS))
 }

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, openat};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::directory::calls::openat;
 use crate::directory::errno::{error, opening};
 use crate::directory::fence::Wait;
 use crate::directory::file::{OpenFile, Reach, attempts, is_worth_another};

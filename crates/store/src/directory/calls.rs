@@ -1,0 +1,154 @@
+//! System calls about names and what is known of files, asked again where a signal has interrupted them. A local file system lets none
+//! do that; NFS and FUSE do, and then nothing has been done: whatever is asked here may be asked again.
+#![allow(clippy::disallowed_methods)]
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::ffi::CString;
+use rustix::fs::{
+    self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, Stat, StatFs, StatVfs, Statx, StatxFlags,
+    Timestamps,
+};
+use rustix::io::Errno;
+use rustix::path::Arg;
+
+/// How often a call is made that is interrupted each time.
+const TRIES_MAX: usize = 1_000;
+
+/// Makes a call until it was not interrupted.
+pub(super) fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    for _ in 1..TRIES_MAX {
+        match call() {
+            Err(Errno::INTR) => {}
+            answer => return answer,
+        }
+    }
+    call()
+}
+
+pub(super) fn open<P: Arg + Clone>(path: P, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    again(|| fs::open(path.clone(), flags, mode))
+}
+
+pub(super) fn openat<P: Arg + Clone>(folder: impl AsFd, path: P, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    again(|| fs::openat(folder.as_fd(), path.clone(), flags, mode))
+}
+
+pub(super) fn mkdirat<P: Arg + Clone>(folder: impl AsFd, path: P, mode: Mode) -> Result<(), Errno> {
+    again(|| fs::mkdirat(folder.as_fd(), path.clone(), mode))
+}
+
+pub(super) fn unlinkat<P: Arg + Clone>(folder: impl AsFd, path: P, flags: AtFlags) -> Result<(), Errno> {
+    again(|| fs::unlinkat(folder.as_fd(), path.clone(), flags))
+}
+
+pub(super) fn linkat<P: Arg + Clone, Q: Arg + Clone>(
+    folder: impl AsFd,
+    path: P,
+    new_folder: impl AsFd,
+    new_path: Q,
+    flags: AtFlags,
+) -> Result<(), Errno> {
+    again(|| fs::linkat(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone(), flags))
+}
+
+pub(super) fn renameat<P: Arg + Clone, Q: Arg + Clone>(
+    folder: impl AsFd,
+    path: P,
+    new_folder: impl AsFd,
+    new_path: Q,
+) -> Result<(), Errno> {
+    again(|| fs::renameat(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone()))
+}
+
+pub(super) fn renameat_with<P: Arg + Clone, Q: Arg + Clone>(
+    folder: impl AsFd,
+    path: P,
+    new_folder: impl AsFd,
+    new_path: Q,
+    flags: RenameFlags,
+) -> Result<(), Errno> {
+    again(|| fs::renameat_with(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone(), flags))
+}
+
+pub(super) fn readlinkat<P: Arg + Clone>(folder: impl AsFd, path: P, reuse: Vec<u8>) -> Result<CString, Errno> {
+    again(|| fs::readlinkat(folder.as_fd(), path.clone(), reuse.clone()))
+}
+
+pub(super) fn statx<P: Arg + Clone>(
+    folder: impl AsFd,
+    path: P,
+    flags: AtFlags,
+    wanted: StatxFlags,
+) -> Result<Statx, Errno> {
+    again(|| fs::statx(folder.as_fd(), path.clone(), flags, wanted))
+}
+
+pub(super) fn fstat(file: impl AsFd) -> Result<Stat, Errno> {
+    again(|| fs::fstat(file.as_fd()))
+}
+
+pub(super) fn fstatfs(file: impl AsFd) -> Result<StatFs, Errno> {
+    again(|| fs::fstatfs(file.as_fd()))
+}
+
+pub(super) fn fstatvfs(file: impl AsFd) -> Result<StatVfs, Errno> {
+    again(|| fs::fstatvfs(file.as_fd()))
+}
+
+pub(super) fn fsync(file: impl AsFd) -> Result<(), Errno> {
+    again(|| fs::fsync(file.as_fd()))
+}
+
+pub(super) fn seek(file: impl AsFd, position: SeekFrom) -> Result<u64, Errno> {
+    again(|| fs::seek(file.as_fd(), position))
+}
+
+pub(super) fn flock(file: impl AsFd, operation: FlockOperation) -> Result<(), Errno> {
+    again(|| fs::flock(file.as_fd(), operation))
+}
+
+pub(super) fn fchmod(file: impl AsFd, mode: Mode) -> Result<(), Errno> {
+    again(|| fs::fchmod(file.as_fd(), mode))
+}
+
+pub(super) fn futimens(file: impl AsFd, times: &Timestamps) -> Result<(), Errno> {
+    again(|| fs::futimens(file.as_fd(), times))
+}
+
+pub(super) fn utimensat<P: Arg + Clone>(
+    folder: impl AsFd,
+    path: P,
+    times: &Timestamps,
+    flags: AtFlags,
+) -> Result<(), Errno> {
+    again(|| fs::utimensat(folder.as_fd(), path.clone(), times, flags))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_interrupted_is_asked_again() {
+        let mut asked = 0;
+        let answer = again(|| {
+            asked += 1;
+            if asked < 5 { Err(Errno::INTR) } else { Ok(asked) }
+        });
+        assert_eq!(answer, Ok(5));
+    }
+
+    #[test]
+    fn another_error_is_an_answer_and_so_is_one_interruption_too_many() {
+        let mut asked = 0;
+        let mut fail = |errno| {
+            again(|| {
+                asked += 1;
+                Err::<(), _>(errno)
+            })
+        };
+        assert_eq!(fail(Errno::NOENT), Err(Errno::NOENT));
+        assert_eq!(fail(Errno::INTR), Err(Errno::INTR));
+        assert_eq!(asked, 1 + TRIES_MAX);
+    }
+}
