@@ -1,4 +1,5 @@
-"""The power goes while clients write: what a FLUSH or a written-through WRITE was answered for is there when it is back.
+"""The power goes while clients write: what a FLUSH or a written-through WRITE was answered for is there when it is back, and on a
+continuously available share whatever was answered.
 
 The share lies on an ext4 file system that is shut down without its journal being written, which is what the disk has then.
 """
@@ -22,23 +23,29 @@ READ_SECONDS = 120
 
 def run(kind, report, options):
     python = packages.python_with(*REQUIREMENTS)
-    with serving(with_disk(kind, SHARE), Wanted(shares=(SHARE,))) as server:
-        try:
-            for number in range(ROUNDS):
-                told = server.folder / f"told-{number}"
-                acknowledged = cut(python, server, number, told)
-                with report.check(NAME, f"round {number}: something was acknowledged before the cut"):
-                    expect(acknowledged > 20, f"{acknowledged} items were")
-                report.absorb(NAME, [python, "-m", "conformance.power_checks", "read", str(number), str(told)], READ_SECONDS,
-                              env=server.environment(), cwd=packages.ROOT)
-        finally:
-            server.unmount()
-        report.server_is_well(NAME, server)
+    # Only ours has continuously available shares that its clients can ask for.
+    for what in ("files", "continuous") if kind.kind == "multilane" else ("files",):
+        with serving(with_disk(kind, SHARE), Wanted(shares=(SHARE,), continuous=what == "continuous")) as server:
+            try:
+                for number in range(ROUNDS):
+                    play(python, server, what, number, report)
+            finally:
+                server.unmount()
+            report.server_is_well(NAME, server)
 
 
-def cut(python, server, number, told):
+def play(python, server, what, number, report):
+    told = server.folder / f"told-{number}"
+    acknowledged = cut(python, server, what, number, told)
+    with report.check(NAME, f"{what}, round {number}: something was acknowledged before the cut"):
+        expect(acknowledged > 20, f"{acknowledged} items were")
+    report.absorb(NAME, [python, "-m", "conformance.power_checks", "read", what, str(number), str(told)], READ_SECONDS,
+                  env=server.environment(), cwd=packages.ROOT)
+
+
+def cut(python, server, what, number, told):
     """Has clients write for a while, cuts the power and gives it back; what was acknowledged before stands in `told` then."""
-    argv = [python, "-m", "conformance.power_checks", "write", str(number)]
+    argv = [python, "-m", "conformance.power_checks", "write", what, str(number)]
     writers = subprocess.Popen(argv, env=server.environment(), cwd=packages.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     lines = []
     reading = threading.Thread(target=lambda: lines.extend(writers.stdout), daemon=True)

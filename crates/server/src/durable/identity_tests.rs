@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use store::{DirectoryStore, Store};
 use wire::command::create::{CreateRequest, ShareAccess};
 use wire::context::create::{Lease, LeaseState, name};
 use wire::context::durable::DurableFlags;
@@ -158,5 +159,44 @@ fn a_persistent_open_of_a_share_that_is_deleted_before_it_comes_is_in_nobodys_wa
             file_id(&open(&mut other, name, &vec![]).await);
         }
         assert!(machine.records().is_empty());
+    });
+}
+
+#[test]
+fn a_persistent_open_that_waits_is_in_the_way_of_shares_over_folders_above_and_below() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("middle/inner")).unwrap();
+        let store = |path: &str| -> Arc<dyn Store> {
+            Arc::new(DirectoryStore::open(&folder.path().join(path), Default::default()).unwrap())
+        };
+        let machine = Machine { store: store("middle"), ..Machine::new() };
+        let mut peer = persistent_peer(&machine.start()).await;
+        let directory = peer.open_directory("inner").await;
+        peer.close(directory).await;
+        let answer = open(&mut peer, "inner\\file", &leased(persistent(GUID))).await;
+        let id = file_id(&answer);
+        std::fs::hard_link(folder.path().join("middle/inner/file"), folder.path().join("link")).unwrap();
+
+        for is_late in [false, true] {
+            let (server, _) = start(&machine, |estate| {
+                estate.shares[1].store = store("");
+                let below = crate::admin::Share { name: "below".into(), ..estate.shares[1].clone() };
+                estate.shares.push(crate::admin::Share { store: store("middle/inner"), ..below });
+                if is_late {
+                    estate.awaited = vec![estate.shares.remove(0).name];
+                }
+            });
+            for (share, name) in [("other", "middle\\inner\\file"), ("other", "LINK"), ("below", "file")] {
+                let mut other = peer_on(&server, share).await;
+                let status = open(&mut other, name, &vec![]).await.status();
+                assert_eq!(status, Status::FILE_NOT_AVAILABLE, "{share}, {name}, {is_late}");
+            }
+            if !is_late {
+                let mut peer = persistent_peer(&server).await;
+                let back = leased(back_v2(id, GUID, DurableFlags::PERSISTENT));
+                assert_eq!(file_id(&create(&mut peer, "inner\\file", &back).await), id);
+            }
+        }
     });
 }
