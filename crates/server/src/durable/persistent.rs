@@ -27,7 +27,7 @@ use crate::channel_sequence::ChannelSequence;
 use crate::command::create::usage;
 use crate::context::Context;
 use crate::enumeration::Listing;
-use crate::files::{Entering, Entry, Link};
+use crate::files::{Empties, Entering, Entry, Link};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::locks::{LockKind, RangeLock};
@@ -366,7 +366,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         store: &share.store,
         line,
         is_directory: false,
-        overwrites: false,
+        empties: Empties::Nothing,
         deletes: false,
         wanted: &wanted,
     };

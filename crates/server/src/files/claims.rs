@@ -308,6 +308,14 @@ impl Claims {
         }
     }
 
+    /// True where a named stream has an open that does not share its deletion.
+    pub(super) fn keep_streams(&self) -> bool {
+        match &self.list {
+            List::Few(few) => few.iter().any(Claim::keeps_file),
+            List::Many(many) => many.counts.keeping > 0,
+        }
+    }
+
     /// True where one of those that share modes make stand in the way survived the server, and its client is not back.
     pub(super) fn conflict_with_restored(&self, stream: &str, modes: Modes) -> bool {
         self.conflict_with(stream, modes)

@@ -11,7 +11,7 @@ use wire::status::Status;
 
 use super::claims::{Claim, Claims, breaks_leases};
 use super::links::may_be_one;
-use super::{Entering, Entry, FileEntry, FileTable, Link, Removal};
+use super::{Empties, Entering, Entry, FileEntry, FileTable, Link, Removal};
 use crate::access::Modes;
 use crate::budget::Budget;
 use crate::caching::{Actor, Granted, LeaseId, Notices, Operation, Wanted};
@@ -63,7 +63,7 @@ impl Scene {
             store: &self.store,
             line: &self.line,
             is_directory: false,
-            overwrites: false,
+            empties: Empties::Nothing,
             deletes: false,
             wanted,
         };
@@ -288,6 +288,8 @@ fn assert_alike(claims: &Claims) {
     let list: Vec<_> = claims.iter().collect();
     assert_eq!(claims.len(), list.len());
     assert_eq!(claims.has_named_streams(), list.iter().any(|claim| !claim.stream.is_empty()));
+    let keeps = |claim: &Claim| Modes::of(claim.access, claim.share).keeps_from_deletion();
+    assert_eq!(claims.keep_streams(), list.iter().any(|claim| !claim.stream.is_empty() && keeps(claim)));
     for link in links() {
         let expected = list.iter().any(|claim| may_be_one(claim.link.as_ref(), link.as_ref()));
         assert_eq!(claims.is_open_by(link.as_ref()), expected);

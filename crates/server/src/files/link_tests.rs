@@ -10,7 +10,7 @@ use wire::ids::FileId;
 use wire::security::access::READ_DATA;
 use wire::status::Status;
 
-use super::{Entering, Entry, Link, Replacing};
+use super::{Empties, Entering, Entry, Link, Replacing};
 use crate::Shared;
 use crate::admin::Signing;
 use crate::caching::Wanted;
@@ -150,7 +150,7 @@ async fn nobody_opens_a_file_while_it_is_replaced() {
         store: &store,
         line: &line,
         is_directory: false,
-        overwrites: false,
+        empties: Empties::Nothing,
         deletes: false,
         wanted: &Wanted::Nothing,
     };

@@ -8,6 +8,9 @@ mod below;
 mod claims;
 #[cfg(test)]
 mod crowd_tests;
+mod emptying;
+#[cfg(test)]
+mod emptying_tests;
 mod entry;
 #[cfg(test)]
 mod link_tests;
@@ -40,6 +43,7 @@ use crate::standing::Places;
 
 use self::state::FileState;
 
+pub(crate) use self::emptying::{Empties, Emptying};
 pub(crate) use self::entry::FileEntry;
 pub(crate) use self::links::Link;
 pub(crate) use self::replacing::Replacing;
@@ -77,8 +81,8 @@ pub(crate) struct Entry<'a> {
     /// Whose it is.
     pub(crate) line: &'a Arc<Line>,
     pub(crate) is_directory: bool,
-    /// It empties the file.
-    pub(crate) overwrites: bool,
+    /// Whether it empties the stream, and how.
+    pub(crate) empties: Empties,
     /// FILE_DELETE_ON_CLOSE.
     pub(crate) deletes: bool,
     /// What it asks to cache.

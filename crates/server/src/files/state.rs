@@ -12,7 +12,7 @@ use super::claims::{Claim, Claims, breaks_leases, breaks_oplocks};
 use super::links::Link;
 use super::pending::Pending;
 use super::restored::Recorded;
-use super::{Entering, Entry, FileEntry, Removal, now};
+use super::{Empties, Entering, Entry, FileEntry, Removal, now};
 use crate::access::Modes;
 use crate::breaks::Wait;
 use crate::caching::{ACKNOWLEDGE_WITHIN, Actor, Caches, Holder, LeaseId, Notice, Operation, Surroundings, Wanted};
@@ -26,6 +26,8 @@ pub(super) struct FileState {
     pub(super) pending: Option<Box<Pending>>,
     /// How many put another file in the place of this one just now: nobody enters meanwhile.
     pub(super) replacing: usize,
+    /// How many empty it just now: nobody enters a named stream meanwhile.
+    pub(super) emptying: usize,
     pub(super) locks: HashMap<String, RangeLocks>,
     pub(super) caches: Caches,
     /// Which opens there are records of.
@@ -46,7 +48,7 @@ impl FileState {
     ) -> Entering {
         let now = now();
         let stream = fold(entry.stream);
-        if self.replacing > 0 {
+        if self.replacing > 0 || self.emptying > 0 && !stream.is_empty() {
             return Entering::Waits(self.wait(file, now + ACKNOWLEDGE_WITHIN));
         }
         let link = entry.link.as_ref();
@@ -122,7 +124,10 @@ impl FileState {
         now: Instant,
         notices: &mut Vec<Notice>,
     ) -> Result<Option<Instant>, Status> {
-        let operation = if entry.overwrites { Operation::Overwrite } else { Operation::Open };
+        let operation = match entry.empties {
+            Empties::Nothing => Operation::Open,
+            Empties::Overwrites | Empties::Supersedes => Operation::Overwrite,
+        };
         // A batch oplock breaks before share modes are looked at: its holder may have closed the file long since.
         if breaks_oplocks(entry.access) && self.caches.has_batch_of_others(stream, actor) {
             let wait = self.caches.contend(stream, actor, operation, now, notices);
@@ -136,7 +141,9 @@ impl FileState {
                 return Ok(wait);
             }
         }
-        if self.claims.conflict_with(stream, Modes::of(entry.access, entry.share)) {
+        let modes = Modes::of(entry.access | entry.empties.needs_shared(), entry.share);
+        let removes_kept = entry.empties.removes_streams(stream) && self.claims.keep_streams();
+        if removes_kept || self.claims.conflict_with(stream, modes) {
             // Of whatever stream: who deletes a file deletes them all.
             let wait = self.caches.contend_everywhere(actor, Operation::OpenAgainstShareMode, now, notices);
             return wait.map(Some).ok_or(Status::SHARING_VIOLATION);
@@ -263,6 +270,6 @@ impl FileState {
 
     /// True where nothing has to be known of the file.
     pub(super) fn is_unused(&self) -> bool {
-        self.claims.is_empty() && self.pending.is_none() && self.replacing == 0
+        self.claims.is_empty() && self.pending.is_none() && self.replacing == 0 && self.emptying == 0
     }
 }

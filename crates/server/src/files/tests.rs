@@ -45,7 +45,7 @@ fn enter_through(
         store,
         line: &Line::down(),
         is_directory: false,
-        overwrites: false,
+        empties: Empties::Nothing,
         deletes: false,
         wanted,
     };

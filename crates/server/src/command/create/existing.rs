@@ -18,7 +18,7 @@ use crate::authorization::{Existing, GrantedAccess, Request, Way, authorize, may
 use crate::caching::Wanted;
 use crate::context::Context;
 use crate::descriptors::Descriptor;
-use crate::files::Link;
+use crate::files::{Emptying, FileEntry, Link};
 use crate::refusal::Refusal;
 
 /// What READONLY withholds.
@@ -76,12 +76,19 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     let stream = found.stream.as_ref().map_or("", |(_, name)| name.as_str());
     check_waits(context, found.base().identity(), &path, stream)?;
     let access = granted.bits() | overwrite_access(plan);
-    let overwrites = plan.overwrites();
     let wanted = may_have(context, plan.wanted, granted, found.base(), &path).await?;
     let share = shared(context, plan.share_access, granted, found.base(), &path).await?;
     let link = link(context, &known, &path).await?;
-    let entrant =
-        Entrant { node: &*found.node, stream, access, share, overwrites, path: &path, link: link.as_ref(), wanted };
+    let entrant = Entrant {
+        node: &*found.node,
+        stream,
+        access,
+        share,
+        empties: plan.empties(),
+        path: &path,
+        link: link.as_ref(),
+        wanted,
+    };
     let entered = match Entered::try_enter(context, plan, entrant)? {
         Attempt::Entered(entered) => entered,
         Attempt::Waits(wait) => {
@@ -103,8 +110,11 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
             prepared => prepared?,
         }
     }
-    let action =
-        if plan.overwrites() { overwrite(context, plan, &found, &known, &path).await? } else { CreateAction::OPENED };
+    let action = if plan.overwrites() {
+        overwrite(context, plan, &found, &known, (&entered.file, &path)).await?
+    } else {
+        CreateAction::OPENED
+    };
     if plan.overwrites() {
         entered.data_changed(stream, plan);
     }
@@ -378,23 +388,25 @@ fn has_many_extras(node: &dyn Node) -> Result<bool, Error> {
     Ok(streams > INLINE_MAX || node.extended()?.len() > INLINE_MAX)
 }
 
-/// Empties what is there and gives it the attributes asked for (MS-FSA 2.1.5.1.2.1).
+/// Empties what is there and gives it the attributes asked for (MS-FSA 2.1.5.1.2). The named streams of a file go with its data, as on Windows.
 async fn overwrite(
     context: &Context,
     plan: &Arc<Plan>,
     found: &Found,
     known: &Metadata,
-    path: &SharePath,
+    (file, path): (&Arc<FileEntry>, &SharePath),
 ) -> Result<CreateAction, Refusal> {
     let (node, whole_file, plan_of_work) = (Arc::clone(&found.node), found.stream.is_none(), Arc::clone(plan));
     let kept = known.attributes & !crate::attributes::SETTABLE;
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
     let (path, stream) = (path.clone(), found.stream.as_ref().map(|(_, name)| name.clone()));
+    let emptying = whole_file.then(|| Emptying::begin(&server, file)).transpose()?;
     // What is there is freed. Of a stream it is not known how much that is, nor of what is kept beside a file where that is much.
     let freed = if whole_file && !has_many_extras(&*node)? { known.allocated.max(known.length) } else { u64::MAX };
     let (asker, through) = (context.asker()?, context.writes_through());
     context
         .work_at(&*found.node, freed.saturating_add(plan.allocation.unwrap_or(0)), move || {
+            let _emptying = emptying;
             asker.check_stays()?;
             node.set_length(0)?;
             if whole_file {

@@ -25,7 +25,7 @@ use crate::caching::{Granted, Operation, Wanted};
 use crate::channel_sequence::ChannelSequence;
 use crate::context::{Context, Outcome, Reply};
 use crate::enumeration::Listing;
-use crate::files::{Entering, Entry, FileEntry, Link, Removal};
+use crate::files::{Empties, Entering, Entry, FileEntry, Link, Removal};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::notify::Untold;
@@ -211,7 +211,7 @@ struct Entrant<'a> {
     access: u32,
     /// What others may do meanwhile (MS-SMB2 2.2.13, ShareAccess).
     share: u32,
-    overwrites: bool,
+    empties: Empties,
     path: &'a SharePath,
     /// The name, where the file has several.
     link: Option<&'a Link>,
@@ -244,7 +244,7 @@ impl<'a> Entered<'a> {
             store,
             line: &line,
             is_directory: found.node.kind() == Kind::Directory,
-            overwrites: found.overwrites,
+            empties: found.empties,
             deletes: plan.options.contains(CreateOptions::DELETE_ON_CLOSE),
             wanted: &wanted,
         };

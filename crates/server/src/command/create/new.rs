@@ -15,6 +15,7 @@ use crate::authorization::{GrantedAccess, Request, Way, authorize};
 use crate::breaks;
 use crate::context::Context;
 use crate::descriptors;
+use crate::files::Empties;
 use crate::refusal::Refusal;
 use crate::write_through::keep_name;
 
@@ -95,7 +96,7 @@ pub(super) async fn make(
         stream: "",
         access,
         share: plan.share_access,
-        overwrites: false,
+        empties: Empties::Nothing,
         path: &path,
         link: None,
         wanted: plan.wanted,
@@ -144,7 +145,7 @@ pub(super) async fn make_stream(
         stream: name,
         access,
         share: plan.share_access,
-        overwrites: false,
+        empties: Empties::Nothing,
         path: &path,
         link: link.as_ref(),
         wanted: plan.wanted,

@@ -15,6 +15,7 @@ use crate::attributes;
 use crate::authorization::check_share;
 use crate::caching::{Actor, LeaseId, Wanted};
 use crate::connection::Connection;
+use crate::files::Empties;
 use crate::open::OpenId;
 use crate::refusal::Refusal;
 use crate::tree::Tree;
@@ -149,12 +150,18 @@ impl Plan {
         self.options.contains(CreateOptions::DIRECTORY_FILE) && self.stream.is_none()
     }
 
+    /// Whether what exists is emptied, and how.
+    pub(super) fn empties(&self) -> Empties {
+        match self.disposition {
+            CreateDisposition::SUPERSEDE => Empties::Supersedes,
+            CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF => Empties::Overwrites,
+            _ => Empties::Nothing,
+        }
+    }
+
     /// True where what exists is emptied.
     pub(super) fn overwrites(&self) -> bool {
-        matches!(
-            self.disposition,
-            CreateDisposition::SUPERSEDE | CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF
-        )
+        self.empties() != Empties::Nothing
     }
 
     /// True where what does not exist is an error.
