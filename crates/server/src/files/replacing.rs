@@ -3,10 +3,16 @@
 use std::sync::Arc;
 
 use store::Identity;
+use wire::command::create::ShareAccess;
+use wire::security::access::DELETE;
 use wire::status::Status;
 
 use super::{FileEntry, FileTable, Link};
 use crate::Shared;
+use crate::access::Modes;
+
+/// What an open shares that keeps others from nothing.
+const SHARES_ALL: u32 = ShareAccess::READ.0 | ShareAccess::WRITE.0 | ShareAccess::DELETE.0;
 
 /// Nobody enters the file as long as this lives: who wants to looks the name up anew after that.
 pub(crate) struct Replacing {
@@ -16,7 +22,8 @@ pub(crate) struct Replacing {
 
 impl Replacing {
     /// Begins to put another file in the place of `identity`, which has the name `link`. Refuses where that goes already
-    /// (MS-FSA 2.1.5.15.12), or where the file is open and `takes_open` is not set.
+    /// (MS-FSA 2.1.5.15.12), or where the file is open. With `takes_open` it may be, by those who share its deletion: that is what becomes of the
+    /// file then (MS-FSCC 2.4.43, FILE_RENAME_POSIX_SEMANTICS), and who opens a file to delete it meets the same share modes.
     pub(crate) fn begin(
         server: &Arc<Shared>,
         identity: Identity,
@@ -32,7 +39,11 @@ impl Replacing {
             if state.is_link_pending(Some(link)) {
                 return Err(Status::DELETE_PENDING);
             }
-            if !takes_open && !state.claims.is_empty() {
+            let in_the_way = match takes_open {
+                true => state.claims.conflict_with("", Modes::of(DELETE, SHARES_ALL)),
+                false => !state.claims.is_empty(),
+            };
+            if in_the_way {
                 return Err(Status::ACCESS_DENIED);
             }
             state.replacing += 1;

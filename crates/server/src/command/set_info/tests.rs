@@ -1,7 +1,7 @@
 //! SET_INFO as clients see it.
 
 use tokio::task::LocalSet;
-use wire::command::create::{CreateOptions, CreateResponse, OplockLevel};
+use wire::command::create::{AccessMask, CreateOptions, CreateResponse, OplockLevel, ShareAccess};
 use wire::command::oplock_break::{LeaseBreak, OplockBreakRequest};
 use wire::command::query_info::{InfoType, QueryInfoResponse};
 use wire::command::set_info::SetInfoRequest;
@@ -132,6 +132,37 @@ async fn a_taken_name_is_replaced_where_that_is_asked_for_and_nobody_has_it_open
     assert!(exists(&mut peer, "taken").await && !exists(&mut peer, "file").await);
     peer.open_directory("dir").await;
     assert_eq!(rename(&mut peer, file, "dir", true).await, Status::ACCESS_DENIED);
+}
+
+/// Opens to read, sharing as said.
+async fn read_shared(peer: &mut Peer, name: &str, share: ShareAccess) -> FileId {
+    let answer = peer
+        .create(name, |request| {
+            request.desired_access = AccessMask(READ_DATA);
+            request.share_access = share;
+        })
+        .await;
+    file_id(&answer)
+}
+
+#[tokio::test]
+async fn a_file_is_replaced_in_the_manner_of_posix_where_all_who_have_it_open_share_its_deletion() {
+    let mut posix = Vec::new();
+    let flags = RenameFlags::REPLACE_IF_EXISTS | RenameFlags::POSIX_SEMANTICS;
+    Rename::encode_ex("taken", flags, &mut posix);
+    // What keeps a named stream from deletion keeps the file, too (MS-FSA 2.1.5.1.2.1).
+    for name in ["taken", "taken:stream"] {
+        let mut peer = peer().await;
+        let file = peer.open("file").await;
+        let kept = read_shared(&mut peer, name, ShareAccess(3)).await;
+        let shared = read_shared(&mut peer, "taken", ShareAccess(7)).await;
+        assert_eq!(peer.set(file, FileClass::RENAME_EX, &posix).await, Status::ACCESS_DENIED);
+        assert!(exists(&mut peer, "file").await);
+        peer.close(kept).await;
+        assert_eq!(peer.set(file, FileClass::RENAME_EX, &posix).await, Status::SUCCESS);
+        assert!(!exists(&mut peer, "file").await);
+        peer.close(shared).await;
+    }
 }
 
 #[tokio::test]
