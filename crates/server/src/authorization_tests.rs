@@ -16,6 +16,7 @@ use wire::command::set_info::{InfoType, SetInfoRequest};
 use wire::context::create::{CreateContextsBuilder, DurableReconnectV2, DurableRequestV2, Lease, LeaseState, name};
 use wire::context::durable::DurableFlags;
 use wire::fscc::file::Access;
+use wire::fscc::rename::Rename;
 use wire::fscc::{FileAttributes, FileClass};
 use wire::ids::{Command, FileId, Guid, TreeId};
 use wire::security::access::{
@@ -252,6 +253,29 @@ async fn a_directory_lends_no_deletion_of_a_file_that_has_other_names() {
     let opened = open_as(&mut peer, "mine\\l", DELETE, CreateDisposition::OPEN, CreateOptions::DELETE_ON_CLOSE).await;
     peer.close(opened.unwrap()).await;
     assert!(!exists(&*store, "mine\\l"));
+}
+
+/// MS-FSA 2.1.5.15.12 asks for FILE_DELETE_CHILD, however many names there are: only this one goes.
+#[tokio::test]
+async fn a_rename_over_one_of_several_names_asks_its_directory_and_leaves_the_others() {
+    for (directory, expected) in [(FILE_ALL, Status::SUCCESS), (FILE_ALL & !DELETE_CHILD, Status::ACCESS_DENIED)] {
+        let (server, store) = realm();
+        make(&*store, "theirs", Kind::Directory, &allowing(other(), FILE_ALL));
+        make(&*store, "theirs\\file", Kind::File, &allowing(other(), FILE_ALL));
+        make(&*store, "mine", Kind::Directory, &allowing(user(), directory));
+        make(&*store, "mine\\file", Kind::File, &allowing(user(), FILE_ALL));
+        let file = node(&*store, "theirs\\file");
+        file.create_stream("s").unwrap();
+        let path = |text: &str| SharePath::parse(text).unwrap();
+        store.link(&path("theirs\\file"), &path("mine\\l"), file.identity(), Replace::No).unwrap();
+        let mut peer = sign_in(&server, USER).await;
+        let mine = open(&mut peer, "mine\\file", DELETE).await.unwrap();
+        let mut over = Vec::new();
+        Rename::encode("mine\\l", true, &mut over);
+        assert_eq!(peer.set(mine, FileClass::RENAME, &over).await, expected);
+        assert!(exists(&*store, "theirs\\file") && file.stream("s").unwrap().is_some());
+        assert_eq!(node(&*store, "mine\\l").identity() == file.identity(), expected != Status::SUCCESS);
+    }
 }
 
 #[tokio::test]
