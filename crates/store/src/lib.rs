@@ -363,6 +363,12 @@ pub trait Node: Send + Sync + 'static {
     /// Which file it is, or whose stream.
     fn identity(&self) -> Identity;
 
+    /// When the file was made, whatever a client has set since: of two files that had one number, one after the other, it tells which one
+    /// this is. `None` where that is not known.
+    fn birth(&self) -> Option<Time> {
+        None
+    }
+
     /// What calls on it that are not named `try_…` may have to wait for. The same for as long as it is open.
     fn waits(&self) -> Waits;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use store::{Identity, SharePath, fold};
+use store::{Identity, Node, SharePath, fold};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wire::ids::Guid;
@@ -219,7 +219,7 @@ impl Durables {
 
     /// True where a persistent open waits on this stream of a file, whatever name and share it was opened by (MS-SMB2 3.3.5.9): an open
     /// that a server before this one had does so from the start. `path` is the name that led to the file.
-    pub(crate) fn waits_on_stream(&self, file: Identity, path: &SharePath, stream: &str) -> bool {
+    pub(crate) fn waits_on_stream(&self, file: &dyn Node, path: &SharePath, stream: &str) -> bool {
         if self.are_persistent_ones_back() {
             return false;
         }
@@ -227,12 +227,12 @@ impl Durables {
         let is_expected = self.expected.lock().has(file, path.name().unwrap_or_default(), Some(stream));
         is_expected || {
             let waiting = self.waiting.lock();
-            waiting.files.contains_key(&waiting.stream(file, stream))
+            waiting.files.contains_key(&waiting.stream(file.identity(), stream))
         }
     }
 
     /// True where a persistent open of a file, or of a stream of it, is still to be made anew.
-    pub(crate) fn expects(&self, file: Identity, path: &SharePath) -> bool {
+    pub(crate) fn expects(&self, file: &dyn Node, path: &SharePath) -> bool {
         !self.are_persistent_ones_back() && self.expected.lock().has(file, path.name().unwrap_or_default(), None)
     }
 

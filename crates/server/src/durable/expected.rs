@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use store::{Identity, fold};
+use store::{Identity, Node, fold};
 
-use super::record::{Record, RecordedName};
+use super::record::{Record, RecordedName, may_be_one};
 
 /// They are found by the number that each file has in its file system.
 #[derive(Default)]
@@ -17,13 +17,19 @@ struct Known {
     open: u64,
     /// `None` in records of versions that did not have it.
     volume: Option<u64>,
+    born: Option<u64>,
     names: Vec<RecordedName>,
 }
 
 impl Expected {
     /// The open of this record is awaited.
     pub(super) fn insert(&mut self, record: &Record) {
-        let known = Known { open: record.open, volume: record.volume, names: record.known_names().collect() };
+        let known = Known {
+            open: record.open,
+            volume: record.volume,
+            born: record.born,
+            names: record.known_names().collect(),
+        };
         self.by_file.entry(record.file).or_default().push(known);
         self.count += 1;
     }
@@ -60,8 +66,10 @@ impl Expected {
     /// asked for.
     ///
     /// After the machine was started anew a volume may have another number. Then the file's own number and its name have to do.
-    pub(super) fn has(&self, file: Identity, name: &str, stream: Option<&str>) -> bool {
-        self.by_file.get(&file.file).into_iter().flatten().any(|known| {
+    pub(super) fn has(&self, node: &dyn Node, name: &str, stream: Option<&str>) -> bool {
+        let file = node.identity();
+        let of_number = self.by_file.get(&file.file).into_iter().flatten();
+        of_number.filter(|known| may_be_one(known.born, node.birth())).any(|known| {
             known.names.iter().any(|recorded| {
                 let is_stream = stream.is_none_or(|stream| fold(stream) == fold(&recorded.stream));
                 let last = recorded.path.rsplit('\\').next().unwrap_or_default();
@@ -73,12 +81,21 @@ impl Expected {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use store::{Kind, NewNode, RamStore, SharePath, Store, Time};
+
     use super::*;
 
-    const FILE: Identity = Identity { volume: 3, file: 8 };
+    /// A file on a RAM disk, which knows no births.
+    fn file() -> Arc<dyn Node> {
+        let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+        RamStore::new(1 << 20).create(&SharePath::parse("b").unwrap(), new).unwrap()
+    }
 
-    fn record(open: u64, volume: Option<u64>, stream: &str) -> Record {
-        Record { open, volume, file: FILE.file, path: r"a\b".into(), stream: stream.into(), ..Record::default() }
+    fn record(open: u64, node: &dyn Node, volume: Option<u64>, stream: &str) -> Record {
+        let file = node.identity().file;
+        Record { open, volume, file, path: r"a\b".into(), stream: stream.into(), ..Record::default() }
     }
 
     fn expected(records: &[Record]) -> Expected {
@@ -89,34 +106,46 @@ mod tests {
 
     #[test]
     fn a_file_is_known_by_its_number_whatever_its_name() {
-        let expected = expected(&[record(1, Some(3), "")]);
-        assert!(expected.has(FILE, "link", Some("")));
-        assert!(!expected.has(FILE, "link", Some("stream")));
-        assert!(!expected.has(Identity { file: 9, ..FILE }, "b", Some("")));
+        let file = file();
+        let own = record(1, &*file, Some(file.identity().volume), "");
+        let awaited = expected(std::slice::from_ref(&own));
+        assert!(awaited.has(&*file, "link", Some("")));
+        assert!(!awaited.has(&*file, "link", Some("stream")));
+        let other = expected(&[Record { file: own.file + 1, ..own }]);
+        assert!(!other.has(&*file, "b", Some("")));
     }
 
     #[test]
     fn a_file_whose_volume_has_another_number_is_known_by_its_own_and_its_name() {
+        let file = file();
         for volume in [None, Some(4)] {
-            let expected = expected(&[record(1, volume, "Stream")]);
-            assert!(expected.has(FILE, "B", Some("sTREAM")));
-            assert!(expected.has(FILE, "B", None));
-            assert!(!expected.has(FILE, "other", None));
-            assert!(!expected.has(Identity { file: 9, ..FILE }, "b", None));
+            let expected = expected(&[record(1, &*file, volume, "Stream")]);
+            assert!(expected.has(&*file, "B", Some("sTREAM")));
+            assert!(expected.has(&*file, "B", None));
+            assert!(!expected.has(&*file, "other", None));
         }
     }
 
     #[test]
     fn what_is_made_anew_or_whose_number_another_file_has_is_awaited_no_longer() {
-        let records = [record(1, Some(3), ""), record(2, Some(3), ""), record(3, Some(4), "")];
+        let file = file();
+        let own = Some(file.identity().volume);
+        let records = [record(1, &*file, own, ""), record(2, &*file, own, ""), record(3, &*file, Some(4), "")];
         let mut expected = expected(&records);
         expected.remove(&records[0]);
         expected.remove(&records[0]);
         assert_eq!(expected.count(), 2);
-        expected.made(FILE);
+        expected.made(file.identity());
         assert_eq!(expected.count(), 1, "the volume may be another one");
         expected.remove(&records[1]);
         expected.remove(&records[2]);
         assert_eq!((expected.count(), expected.by_file.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_file_of_the_same_number_that_was_made_at_another_time_is_another_one() {
+        assert!(may_be_one(Some(7), Some(Time(7))));
+        assert!(!may_be_one(Some(7), Some(Time(8))));
+        assert!(may_be_one(None, Some(Time(8))) && may_be_one(Some(7), None));
     }
 }

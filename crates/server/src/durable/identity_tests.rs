@@ -13,6 +13,7 @@ use wire::ids::FileId;
 use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
+use super::record::Record;
 use super::restore;
 use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, file_id, lose, run};
 use crate::Shared;
@@ -198,5 +199,27 @@ fn a_persistent_open_that_waits_is_in_the_way_of_shares_over_folders_above_and_b
                 assert_eq!(file_id(&create(&mut peer, "inner\\file", &back).await), id);
             }
         }
+    });
+}
+
+#[test]
+fn a_file_that_was_made_later_and_has_the_number_of_another_is_not_that_one() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), Default::default()).unwrap());
+        let machine = Machine { store, ..Machine::new() };
+        let id = opened(&mut persistent_peer(&machine.start()).await).await;
+        let path = machine.records().remove(0);
+        let record = Record::decode(&std::fs::read(&path).unwrap()).unwrap();
+        let born = record.born.expect("the file system of temporary folders tells when a file was made");
+        // As if the file had been made anew since.
+        std::fs::write(&path, Record { born: Some(born - 1), ..record }.to_bytes()).unwrap();
+
+        let server = machine.start();
+        let mut other = persistent_peer(&server).await;
+        file_id(&open(&mut other, "link", &vec![]).await);
+        let back = leased(back_v2(id, GUID, DurableFlags::PERSISTENT));
+        let mut peer = persistent_peer(&server).await;
+        assert_eq!(create(&mut peer, "file", &back).await.status(), Status::OBJECT_NAME_NOT_FOUND);
     });
 }

@@ -142,6 +142,7 @@ pub(super) fn record(open: &Open, file: &FileOpen, written: u64) -> Record {
         written,
         names: file.durability.names(),
         volume: Some(file.node.identity().volume),
+        born: file.node.birth().map(|time| time.0),
     }
 }
 
@@ -319,14 +320,12 @@ struct Found {
     stream: Option<StreamOf>,
 }
 
-/// Finds the file by one of its names: it is the one that has the recorded number.
+/// Finds the file by one of its names: it is the one that has the recorded number, and was made when that was.
 fn find(share: &Share, record: &Record, usage: Use) -> Result<Found, Unrestored> {
     let mut first = None;
     for name in record.known_names() {
         match find_by(share, &name, usage) {
-            Ok(found) if found.node.identity().file == record.file && found.node.kind() != Kind::Directory => {
-                return Ok(found);
-            }
+            Ok(found) if record.is_of(&*found.node) && found.node.kind() != Kind::Directory => return Ok(found),
             Ok(_) => first = first.or(Some(missing("another file has its name"))),
             Err(why) => first = first.or(Some(why)),
         }

@@ -3,11 +3,12 @@
 //! ```text
 //! offset size  field
 //!      0    4  "MLPO"
-//!      4    4  version, 3; of version 2 the last field is missing, of version 1 the last four
+//!      4    4  version, 3; of version 2 the last two fields are missing, of version 1 the last five
 //!      8    8  checksum of all that follows (64-bit FNV-1a)
 //!     16    -  the fields of Record in their order, little-endian; texts and lists behind their 4-byte length
 //! ```
 
+use store::{Node, Time};
 use wire::Malformed;
 use wire::codec::{Reader, Writer};
 use wire::command::create::OplockLevel;
@@ -66,6 +67,8 @@ pub(super) struct Record {
     pub(super) names: Vec<RecordedName>,
     /// The file system that the file was on. It may have another number once the machine was started anew.
     pub(super) volume: Option<u64>,
+    /// When the file was made: a later one may have its number. In units of 100 ns, as a FILETIME counts.
+    pub(super) born: Option<u64>,
 }
 
 /// A name that an open's file has, may have or had.
@@ -93,6 +96,11 @@ impl Record {
     /// All names that it may have, that one first.
     pub(super) fn known_names(&self) -> impl Iterator<Item = RecordedName> {
         std::iter::once(self.name()).chain(self.names.iter().cloned())
+    }
+
+    /// True where `node` may be the file, as far as its number and its birth tell.
+    pub(super) fn is_of(&self, node: &dyn Node) -> bool {
+        node.identity().file == self.file && may_be_one(self.born, node.birth())
     }
 
     /// True where the open cached writes.
@@ -143,8 +151,10 @@ impl Record {
             sized(&mut writer, name.path.as_bytes());
             sized(&mut writer, name.stream.as_bytes());
         }
-        writer.u8(u8::from(self.volume.is_some()));
-        writer.u64(self.volume.unwrap_or(0));
+        for number in [self.volume, self.born] {
+            writer.u8(u8::from(number.is_some()));
+            writer.u64(number.unwrap_or(0));
+        }
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -174,8 +184,8 @@ impl Record {
             record.names = names(&mut reader)?;
         }
         if version == VERSION {
-            let (is_known, volume) = (reader.u8()? != 0, reader.u64()?);
-            record.volume = is_known.then_some(volume);
+            record.volume = known(&mut reader)?;
+            record.born = known(&mut reader)?;
         }
         if reader.is_empty() { Ok(record) } else { Err(Malformed("bytes behind the record")) }
     }
@@ -208,8 +218,14 @@ impl Record {
             written: 0,
             names: Vec::new(),
             volume: None,
+            born: None,
         })
     }
+}
+
+/// True where files of one number that were made at these times may be one file.
+pub(super) fn may_be_one(one: Option<u64>, other: Option<Time>) -> bool {
+    one.zip(other).is_none_or(|(one, other)| one == other.0)
 }
 
 /// Reads a record's file as if its checksum were right, and writes it again; `None` where it is malformed otherwise.
@@ -219,6 +235,11 @@ pub(crate) fn rewritten(bytes: &[u8]) -> Option<Vec<u8>> {
     let sum = checksum(bytes.get(HEADER_BYTES..)?);
     mended.get_mut(8..HEADER_BYTES)?.copy_from_slice(&sum.to_le_bytes());
     Record::decode(&mended).ok().map(|record| record.to_bytes())
+}
+
+fn known(reader: &mut Reader<'_>) -> Result<Option<u64>, Malformed> {
+    let (is_known, number) = (reader.u8()? != 0, reader.u64()?);
+    Ok(is_known.then_some(number))
 }
 
 fn locks(reader: &mut Reader<'_>) -> Result<Vec<LockedRange>, Malformed> {
@@ -288,6 +309,7 @@ mod tests {
             written: 8,
             names: vec![RecordedName { path: "new name".into(), stream: "stream".into() }],
             volume: Some(98),
+            born: Some(97),
         }
     }
 
@@ -300,9 +322,9 @@ mod tests {
     #[test]
     fn records_of_the_versions_before_are_read() {
         // What was shared is what was asked for.
-        let first = Record { shared: 3, written: 0, names: Vec::new(), volume: None, ..record() };
-        let second = Record { volume: None, ..record() };
-        for (version, missing, before) in [(1, 16 + 9, first), (2, 9, second)] {
+        let first = Record { shared: 3, written: 0, names: Vec::new(), volume: None, born: None, ..record() };
+        let second = Record { volume: None, born: None, ..record() };
+        for (version, missing, before) in [(1, 16 + 18, first), (2, 18, second)] {
             let mut bytes = before.to_bytes();
             bytes.truncate(bytes.len() - missing);
             bytes[4] = version;
@@ -334,7 +356,10 @@ mod tests {
         let with_names = include_bytes!("../../../../fuzz/corpus/persistent_record/names");
         assert_eq!(Record::decode(with_names).map(|record| (record.locks.len(), record.names.len())), Ok((2, 2)));
         let with_volume = include_bytes!("../../../../fuzz/corpus/persistent_record/volume");
-        assert_eq!(Record::decode(with_volume).map(|record| record.volume), Ok(Some(0x8_0000_0001)));
+        assert_eq!(
+            Record::decode(with_volume).map(|record| (record.volume, record.born)),
+            Ok((Some(0x8_0000_0001), None))
+        );
     }
 
     #[test]

@@ -139,6 +139,13 @@ impl OpenFile {
         self.fd.as_fd()
     }
 
+    /// When it was made, where the file system knows.
+    pub(super) fn birth(&self) -> Option<Time> {
+        let (seconds, nanoseconds) = (self.born.div_euclid(1_000_000_000), self.born.rem_euclid(1_000_000_000));
+        let seconds = i64::try_from(seconds).ok().filter(|_| self.born != 0)?;
+        Some(Time::from_unix(seconds, u32::try_from(nanoseconds).ok()?))
+    }
+
     /// A descriptor to read with.
     pub(super) fn readable(&self) -> Option<BorrowedFd<'_>> {
         if self.reach >= Reach::Read {

@@ -127,6 +127,10 @@ impl Node for FileNode {
         self.file.identity
     }
 
+    fn birth(&self) -> Option<crate::Time> {
+        self.file.birth()
+    }
+
     fn waits(&self) -> Waits {
         self.file.waits
     }

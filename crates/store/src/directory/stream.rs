@@ -183,6 +183,10 @@ impl Node for StreamNode {
         self.file.identity
     }
 
+    fn birth(&self) -> Option<crate::Time> {
+        self.file.birth()
+    }
+
     fn waits(&self) -> Waits {
         self.file.waits
     }

@@ -74,7 +74,7 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     let granted = authorized(context, asked, found.base(), &path, &known).await?;
     let maximal = maximal(context, plan, found.base(), &path, &known).await?;
     let stream = found.stream.as_ref().map_or("", |(_, name)| name.as_str());
-    check_waits(context, found.base().identity(), &path, stream)?;
+    check_waits(context, &**found.base(), &path, stream)?;
     let access = granted.bits() | overwrite_access(plan);
     let wanted = may_have(context, plan.wanted, granted, found.base(), &path).await?;
     let share = shared(context, plan.share_access, granted, found.base(), &path).await?;
@@ -139,7 +139,7 @@ pub(super) async fn still_leads(context: &Context, path: &SharePath, file: Ident
 
 /// Refuses what a persistent open waits on, whatever name led there (MS-SMB2 3.3.5.9). Older clients do not know the status: for them
 /// share modes and caching have to do.
-fn check_waits(context: &Context, file: Identity, path: &SharePath, stream: &str) -> Result<(), Refusal> {
+fn check_waits(context: &Context, file: &dyn Node, path: &SharePath, stream: &str) -> Result<(), Refusal> {
     let waits = context.server().durables.waits_on_stream(file, path, stream);
     if waits && context.session()?.dialect >= Dialect::SMB_3_0 {
         return Err(Status::FILE_NOT_AVAILABLE.into());

@@ -101,7 +101,7 @@ impl Place {
             return Err(Status::ACCESS_DENIED.into());
         }
         // Who has it open is not back yet, and could not come back.
-        if job.server.durables.expects(taken.identity(), &self.path) {
+        if job.server.durables.expects(&**taken, &self.path) {
             return Err(Status::ACCESS_DENIED.into());
         }
         let takes_open = flags.contains(RenameFlags::POSIX_SEMANTICS);
