@@ -100,7 +100,12 @@ impl FileEntry {
         links: (&Link, &Link),
         renamer: &UserBudgets,
     ) {
+        self.paths_renamed(store, from, to, renamer);
+        // Who learns its name until here learns the old one, or has the new path.
         self.link_renamed(links.0, links.1);
+    }
+
+    fn paths_renamed(&self, store: &Arc<dyn Store>, from: &SharePath, to: &Arc<HeldPath>, renamer: &UserBudgets) {
         let mut elsewhere = Vec::new();
         for claim in self.state.lock().claims.iter() {
             if Arc::ptr_eq(&claim.store, store) {

@@ -54,17 +54,31 @@ impl FileEntry {
         let mut found = HashMap::new();
         for (open, store, names) in unknown {
             let path = SharePath::clone(&names.now());
-            let at = found.entry((Arc::as_ptr(&store), path));
+            let at = found.entry((Arc::as_ptr(&store), path.clone()));
             let link = at.or_insert_with_key(|(_, path)| Link::at(&*store, path).ok());
             if let Some(link) = link {
-                self.state.lock().claims.change(open, |claim| claim.link = Some(link.clone()));
+                self.state.lock().claims.change(open, |claim| {
+                    // Where it was renamed meanwhile, that is another one.
+                    if **claim.names.now() == path {
+                        claim.link = Some(link.clone());
+                    }
+                });
             }
         }
     }
 
-    /// A name of the file is another one now.
+    /// A name of the file is another one now. Where it was marked to go, that is.
     pub(super) fn link_renamed(&self, from: &Link, to: &Link) {
-        self.state.lock().claims.link_renamed(from, to);
+        let mut state = self.state.lock();
+        state.claims.link_renamed(from, to);
+        if let Some(pending) = &mut state.pending {
+            pending.links.renamed(from, to);
+        }
+    }
+
+    /// True where the name goes with its last open.
+    pub(crate) fn is_link_pending(&self, link: &Link) -> bool {
+        self.state.lock().is_link_pending(Some(link))
     }
 }
 

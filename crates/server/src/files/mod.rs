@@ -15,6 +15,9 @@ mod entry;
 #[cfg(test)]
 mod link_tests;
 mod links;
+mod name_change;
+#[cfg(test)]
+mod name_change_tests;
 mod pending;
 mod replacing;
 mod restored;
@@ -46,6 +49,7 @@ use self::state::FileState;
 pub(crate) use self::emptying::{Empties, Emptying};
 pub(crate) use self::entry::FileEntry;
 pub(crate) use self::links::Link;
+pub(crate) use self::name_change::NameChange;
 pub(crate) use self::replacing::Replacing;
 pub(crate) use self::under_way::{Change, ChangeAtOnce, Then};
 
@@ -210,6 +214,7 @@ impl FileTable {
         file.note_locks(&state);
         file.note_caches(&state);
         if removal == Removal::Nothing {
+            state.drop_marks(file.identity);
             self.retire_if_unused(file, state);
         }
         removal
@@ -219,6 +224,7 @@ impl FileTable {
     pub(crate) fn removed(&self, file: &Arc<FileEntry>, removal: &Removal) {
         let mut state = file.state.lock();
         state.removed(removal);
+        state.drop_marks(file.identity);
         self.retire_if_unused(file, state);
     }
 

@@ -74,6 +74,16 @@ impl PendingLinks {
         }
     }
 
+    /// A name that is marked to go is another one now.
+    pub(super) fn renamed(&mut self, from: &Link, to: &Link) {
+        if from != to
+            && self.named.get(from).is_some_and(|pending| !pending.is_going)
+            && let Some(moved) = self.named.remove(from)
+        {
+            self.named.entry(to.clone()).or_default().by.extend(moved.by);
+        }
+    }
+
     /// Begins to remove what the departure of an open that was made by the name `link` removes: with the last one, or where it was to go
     /// with that open whoever else has it. False where that is nothing.
     pub(super) fn begin_removal(&mut self, link: Option<&Link>, open: OpenId, is_open: bool) -> bool {

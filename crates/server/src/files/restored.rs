@@ -48,8 +48,7 @@ impl FileState {
         let now = now();
         let stream = fold(entry.stream);
         let link = entry.link.as_ref();
-        let is_going = self.is_delete_pending(link, &stream) && self.is_going(link, &stream);
-        if self.replacing > 0 || is_going {
+        if self.replacing > 0 || self.is_being_removed(link, &stream) {
             return Entering::Waits(self.wait(file, now + ACKNOWLEDGE_WITHIN));
         }
         self.expire(now);

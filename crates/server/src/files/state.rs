@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use store::fold;
+use store::{Identity, fold};
 use tokio::sync::oneshot;
 use wire::status::Status;
 
 use super::claims::{Claim, Claims, breaks_leases, breaks_oplocks};
 use super::links::Link;
+use super::name_change::NameChangesWaiting;
 use super::pending::Pending;
 use super::restored::Recorded;
 use super::{Empties, Entering, Entry, FileEntry, Removal, now};
@@ -28,6 +29,10 @@ pub(super) struct FileState {
     pub(super) replacing: usize,
     /// How many empty it just now: nobody enters a named stream meanwhile.
     pub(super) emptying: usize,
+    /// Somebody changes its names, or what is to become of them; others come behind.
+    pub(super) name_changes: Option<Box<NameChangesWaiting>>,
+    /// How many removals are under way that [`FileState::leave`] gave.
+    removing: usize,
     pub(super) locks: HashMap<String, RangeLocks>,
     pub(super) caches: Caches,
     /// Which opens there are records of.
@@ -53,11 +58,13 @@ impl FileState {
         }
         let link = entry.link.as_ref();
         if self.is_delete_pending(link, &stream) {
-            return if self.is_going(link, &stream) {
-                Entering::Waits(self.wait(file, now + ACKNOWLEDGE_WITHIN))
-            } else {
-                Entering::Refused(Status::DELETE_PENDING)
-            };
+            if !self.is_going(link, &stream) {
+                return Entering::Refused(Status::DELETE_PENDING);
+            }
+            if self.removing > 0 {
+                return Entering::Waits(self.wait(file, now + ACKNOWLEDGE_WITHIN));
+            }
+            self.drop_mark(link, &stream, file.identity);
         }
         self.expire(now);
         let actor = Actor { open: entry.open, lease: entry.wanted.lease() };
@@ -197,7 +204,9 @@ impl FileState {
                 false => pending.streams.insert(&claim.stream),
             }
         }
-        self.due(&claim)
+        let removal = self.due(&claim);
+        self.removing += usize::from(removal != Removal::Nothing);
+        removal
     }
 
     /// Where nothing is locked of the stream, nothing is known of its locks.
@@ -236,11 +245,38 @@ impl FileState {
         !self.claims.has_stream(stream)
     }
 
+    /// The same where somebody is at it.
+    pub(super) fn is_being_removed(&self, link: Option<&Link>, stream: &str) -> bool {
+        self.removing > 0 && self.is_delete_pending(link, stream) && self.is_going(link, stream)
+    }
+
+    /// Nobody is left to remove what is marked to go, and nobody removes it: it stays. That must not happen, and must not keep the file
+    /// from being opened.
+    fn drop_mark(&mut self, link: Option<&Link>, stream: &str, file: Identity) {
+        tracing::warn!(?file, ?link, stream, "what was to be deleted is still there: nobody had it open any more");
+        if let Some(pending) = &mut self.pending {
+            if pending.links.contains(link) {
+                pending.links.unmark(link);
+            }
+            pending.streams.remove(stream);
+        }
+        self.forget_pending();
+    }
+
+    /// The same of all that is marked, where nobody has the file open.
+    pub(super) fn drop_marks(&mut self, file: Identity) {
+        if self.claims.is_empty() && self.removing == 0 && self.pending.take().is_some() {
+            tracing::warn!(?file, "what was to be deleted is still there: nobody had it open any more");
+            self.wake();
+        }
+    }
+
     /// What [`FileState::leave`] gave was tried.
     pub(super) fn removed(&mut self, removal: &Removal) {
         if removal == &Removal::Nothing {
             return;
         }
+        self.removing -= 1;
         if let Some(pending) = &mut self.pending {
             match removal {
                 Removal::Nothing => {}

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use parking_lot::Mutex;
 use store::{Error, Kind, Metadata, Node, Resolved, SharePath, Use, Waits};
+use tokio::time::Instant;
 use wire::command::create::{CreateAction, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
 use wire::context::create::CreateContextsBuilder;
 use wire::ids::FileTime;
@@ -21,7 +22,7 @@ use crate::authorization::GrantedAccess;
 use crate::breaks::{self, Wait};
 use crate::budget::Charge;
 use crate::budgets::{self, Held};
-use crate::caching::{Granted, Operation, Wanted};
+use crate::caching::{ACKNOWLEDGE_WITHIN, Granted, Operation, Wanted};
 use crate::channel_sequence::ChannelSequence;
 use crate::context::{Context, Outcome, Reply};
 use crate::enumeration::Listing;
@@ -40,6 +41,8 @@ use self::plan::{Client, Plan};
 
 /// How often a CREATE starts anew because another one was faster.
 const RACES_MAX: usize = 16;
+/// How often it waits as long as anybody has time to give something up, one after the other. A break that deepens on the way takes three.
+const FULL_WAITS_MAX: usize = 4;
 
 /// A node that was found or made, with what its open is to be.
 struct Opened {
@@ -72,8 +75,9 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     let client = Client::of(&context.connection);
     let plan = Arc::new(Plan::read(&request, &tree, &client)?);
     let paid = hold_open(context, &plan)?;
-    let (mut races, mut _standing) = (0, None);
+    let (mut races, mut _standing, mut patience) = (0, None, Patience::default());
     while races < RACES_MAX {
+        let begun = Instant::now();
         let resolved = resolve(context, &plan).await?;
         check_lease(context, &plan, &resolved)?;
         let attempt = match resolved {
@@ -95,10 +99,34 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
                 races += 1;
             }
             Step::Raced => races += 1,
-            Step::Waited(standing) => _standing = standing,
+            Step::Waited(standing) => {
+                _standing = standing;
+                patience.waited(begun, &plan.path)?;
+            }
         }
     }
     Err(Status::SHARING_VIOLATION.into())
+}
+
+/// Ends a CREATE that waits for something which nobody gives back.
+#[derive(Default)]
+struct Patience {
+    full_waits: usize,
+}
+
+impl Patience {
+    /// It has waited since `begun`, and looks again.
+    fn waited(&mut self, begun: Instant, path: &SharePath) -> Result<(), Refusal> {
+        self.full_waits = if begun.elapsed() < ACKNOWLEDGE_WITHIN { 0 } else { self.full_waits + 1 };
+        if self.full_waits < FULL_WAITS_MAX {
+            return Ok(());
+        }
+        tracing::warn!(
+            ?path,
+            "a file was not opened: somebody changes or removes it, or caches it, and comes to no end"
+        );
+        Err(Status::SHARING_VIOLATION.into())
+    }
 }
 
 /// What a new open's user has less.
@@ -261,11 +289,15 @@ impl<'a> Entered<'a> {
 
     /// Enters, after others have given up what they cache if need be.
     async fn enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Self, Refusal> {
-        let mut _standing = None;
+        let (mut _standing, mut patience) = (None, Patience::default());
         loop {
+            let begun = Instant::now();
             match Entered::try_enter(context, plan, found)? {
                 Attempt::Entered(entered) => return Ok(entered),
-                Attempt::Waits(wait) => _standing = wait.end_for(context).await?,
+                Attempt::Waits(wait) => {
+                    _standing = wait.end_for(context).await?;
+                    patience.waited(begun, found.path)?;
+                }
             }
         }
     }

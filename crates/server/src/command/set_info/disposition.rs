@@ -10,7 +10,7 @@ use wire::fscc::{FileAttributes, FileClass};
 use wire::security::access::{DELETE, WRITE_ATTRIBUTES};
 use wire::status::Status;
 
-use super::{Job, change, change_by_name, require_length};
+use super::{Job, begin_name_change, change, change_by_name, require_length};
 use crate::breaks;
 use crate::context::Context;
 use crate::refusal::Refusal;
@@ -40,13 +40,21 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     if flags.contains(DispositionFlags::DELETE) {
         breaks::before_change_of_name(context).await?;
     }
+    let name_change = match flags.contains(DispositionFlags::DELETE) {
+        true => Some(begin_name_change(context).await?),
+        false => None,
+    };
     if flags.contains(DispositionFlags::DELETE) && file.kind == Kind::File {
         learn_links(context).await?;
     }
+    let mark = move |job: &Job| {
+        let _alone = name_change;
+        apply(job, flags)
+    };
     match file.kind {
         // Of a directory it is asked whether it is empty, and what its names lead to.
-        Kind::Directory => change_by_name(context, move |job| apply(job, flags)).await,
-        Kind::File | Kind::Stream => change(context, move |job| apply(job, flags)).await,
+        Kind::Directory => change_by_name(context, mark).await,
+        Kind::File | Kind::Stream => change(context, mark).await,
     }
 }
 

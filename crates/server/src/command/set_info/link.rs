@@ -6,13 +6,15 @@ use wire::status::Status;
 
 use super::place::{Place, again_where_raced};
 use super::rename::{BYTES_MIN, name};
-use super::{Job, change_by_name, require_length};
+use super::{Job, begin_name_change, change_by_name, require_length};
 use crate::context::Context;
 use crate::refusal::Refusal;
 use crate::{attributes, breaks};
 
 pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
     let (_, file) = context.file()?;
+    // All that have it open may have to learn by which name.
+    context.in_flight.note_done_here(file.file.cost_of_all());
     require_length(buffer, BYTES_MIN)?;
     match file.kind {
         Kind::File => {}
@@ -23,7 +25,12 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     let (name, flags) = (name(&asked)?, asked.flags);
     context.require_writable()?;
     breaks::before_change_of_name(context).await?;
-    change_by_name(context, move |job| again_where_raced(flags, || link(job, &name, flags))).await
+    let name_change = begin_name_change(context).await?;
+    let change = move |job: &Job| {
+        let _alone = name_change;
+        again_where_raced(flags, || link(job, &name, flags))
+    };
+    change_by_name(context, change).await
 }
 
 fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
@@ -36,6 +43,8 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     if place.taken().is_some() && !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
+    // From now on it counts by which name the file is open: who opened it while it had but one learns which that is.
+    file.file.learn_links();
     let (replace, _replacing) = place.clear(job, &*file.node, flags)?;
     file.node.link(place.destination(), replace)?;
     breaks::entry_changed(&job.server, &*job.store, &place.path, file.parent_lease);

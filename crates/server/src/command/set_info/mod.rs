@@ -27,9 +27,10 @@ use crate::breaks;
 use crate::context::{Context, Outcome, Reply};
 use crate::descriptors::Descriptor;
 use crate::durable;
-use crate::files::Change;
+use crate::files::{Change, NameChange};
 use crate::open::{FileOpen, Open, Target};
 use crate::refusal::Refusal;
+use crate::turns::LONG_REQUEST_COST;
 use crate::user::User;
 
 /// SHORT_NAMES_NOT_ENABLED_ON_VOLUME.
@@ -225,6 +226,23 @@ impl Job {
         let share_max = self.open.tree.access_max();
         authorize(&Request { user: &self.user, share_max, desired: 0, deletes_on_close: false, way })
     }
+}
+
+/// Waits until nobody else changes a name of the open's file, or marks one to go.
+async fn begin_name_change(context: &Context) -> Result<NameChange, Refusal> {
+    let (_, file) = context.file()?;
+    let turn = match NameChange::begin(&file.file) {
+        Ok(begun) => return Ok(begun),
+        Err(turn) => turn,
+    };
+    context.in_flight.note_done_here(LONG_REQUEST_COST as u64);
+    let begun = tokio::select! {
+        biased;
+        begun = turn => begun.map_err(|_| Status::INSUFFICIENT_RESOURCES)?,
+        () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
+    };
+    context.check_stays()?;
+    Ok(begun)
 }
 
 /// Runs a change where it may wait. Times that the open holds fast are put back after it.

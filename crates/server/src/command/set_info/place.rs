@@ -86,6 +86,10 @@ impl Place {
         flags: RenameFlags,
     ) -> Result<(Replace, Option<Replacing>), Refusal> {
         let Some(taken) = self.taken.as_ref().filter(|taken| taken.identity() != own.identity()) else {
+            // Another name of the file itself, which goes: the file would go with it (MS-FSA 2.1.5.15.12, TargetLink.IsDeleted).
+            if self.taken.is_some() && job.file()?.file.is_link_pending(&self.link()) {
+                return Err(Status::DELETE_PENDING.into());
+            }
             return Ok((Replace::No, None));
         };
         if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {

@@ -9,7 +9,7 @@ use wire::security::access::DELETE;
 use wire::status::Status;
 
 use super::place::{Place, again_where_raced};
-use super::{Job, change_among_opens, change_by_name, require_length, stream};
+use super::{Job, begin_name_change, change_among_opens, change_by_name, require_length, stream};
 use crate::caching::Operation;
 use crate::context::Context;
 use crate::files::Link;
@@ -36,8 +36,10 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
         close_what_is_replaced(context, &name).await?;
     }
     close_what_is_below(context).await?;
+    let name_change = begin_name_change(context).await?;
     let renaming = durable::before_rename(context, &name).await?;
     let change = move |job: &Job| {
+        let _alone = name_change;
         if name.starts_with(':') {
             stream::rename(job, &name, flags)
         } else {
