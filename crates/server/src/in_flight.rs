@@ -2,11 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 
+use store::effort;
 use tokio::sync::Notify;
 use wire::ids::{AsyncId, MessageId, SessionId};
 use wire::status::Status;
+
+use crate::turns::STEP_COST;
 
 /// One request that has not been answered.
 pub(crate) struct InFlight {
@@ -63,6 +68,17 @@ impl InFlight {
     /// Its shard has done work for it that takes as long as `bytes` are many.
     pub(crate) fn note_done_here(&self, bytes: u64) {
         self.done_here.set(self.done_here.get() + bytes as usize);
+    }
+
+    /// Runs its work, and counts the steps that its shard does for it.
+    pub(crate) async fn counting<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|task| {
+            let (polled, steps) = effort::of(|| work.as_mut().poll(task));
+            self.note_done_here((steps * STEP_COST) as u64);
+            polled
+        })
+        .await
     }
 
     /// How many bytes its shard has worked on, beside what has come in and goes out.

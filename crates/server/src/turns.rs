@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
+use store::effort;
 use tokio::sync::Notify;
 use tokio::task::{spawn_local, yield_now};
 
@@ -16,6 +17,8 @@ pub(crate) const TURN_BYTES: isize = 512 << 10;
 pub(crate) const REQUEST_COST: usize = 2 << 10;
 /// What one costs that the fast path does not answer.
 pub(crate) const LONG_REQUEST_COST: usize = 16 << 10;
+/// What following one name of a path costs, or as much other work ([`effort`]).
+pub(crate) const STEP_COST: usize = 256;
 
 /// The turns of a shard.
 #[derive(Default)]
@@ -137,6 +140,19 @@ impl Turn {
     /// So much was done of it.
     pub(crate) fn spend(&self, bytes: usize) {
         self.left.set(self.left.get() - bytes as isize);
+    }
+
+    /// Does something whose steps count.
+    pub(crate) fn spend_on<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (done, steps) = effort::of(work);
+        self.spend(steps * STEP_COST);
+        done
+    }
+
+    /// How much is left of it.
+    #[cfg(test)]
+    pub(crate) fn left(&self) -> isize {
+        self.left.get()
     }
 
     /// True where others have theirs before this connection goes on.

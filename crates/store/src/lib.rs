@@ -6,6 +6,7 @@
 
 mod copy;
 mod directory;
+pub mod effort;
 mod error;
 mod path;
 mod ram;

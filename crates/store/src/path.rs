@@ -101,6 +101,9 @@ impl SharePath {
 
     /// True where `self` is `other` or lies below it, whatever the case.
     pub fn is_within(&self, other: &SharePath) -> bool {
+        if self.0 == other.0 {
+            return true;
+        }
         let mut mine = self.names();
         other.names().all(|name| mine.next().is_some_and(|own| fold(own) == fold(name)))
     }

@@ -15,6 +15,7 @@ use wire::fscc::notify::ChangeWriter;
 use wire::status::Status;
 
 use super::log::{FILTER_BITS, KEPT_BYTES_MAX, Log, Noted, Unheard, Where, sorts, wished};
+use super::name::SharedName;
 use super::watch::Told;
 use super::{Change, Wish};
 use crate::budget::Budget;
@@ -228,12 +229,17 @@ impl Directory {
         self.tell(state);
     }
 
-    /// Adds those of `changes` that somebody wishes to hear of, together. `name` says what one is called here.
-    pub(super) fn add(self: &Arc<Self>, place: Where, changes: &[Change<'_>], name: impl Fn(&Change<'_>) -> String) {
+    /// Adds those of `changes` that somebody wishes to hear of, together. `name` says what one of them is called here, told its place.
+    pub(super) fn add(
+        self: &Arc<Self>,
+        place: Where,
+        changes: &[Change<'_>],
+        mut name: impl FnMut(usize) -> SharedName,
+    ) {
         let mut state = self.state.lock();
-        for change in changes {
+        for (index, change) in changes.iter().enumerate() {
             if state.log.is_wanted(change.filter, place) {
-                state.log.add(change.filter, place, change.action, name(change));
+                state.log.add(change.filter, place, change.action, name(index));
                 sorts(change.filter, place).for_each(|sort| state.make_due(sort));
             }
         }

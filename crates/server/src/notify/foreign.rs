@@ -9,6 +9,7 @@ use wire::fscc::notify::Action;
 
 use super::directory::{Asking, Directory, Ear, Listen};
 use super::log::Where;
+use super::name::SharedName;
 use super::own::{Deed, Own};
 use super::{Change, Watch, name_filter};
 use crate::context::Context;
@@ -89,9 +90,9 @@ impl Listener for Listening {
             What::Changed { file } if own(name, &[Deed::Made, Deed::Changed]) || self.own.has_touched(file) => return,
             What::Changed { .. } => vec![told(Action::MODIFIED, name)],
         };
-        directory.add(place, &told, |told| match change.inside {
-            "" => told.name.to_owned(),
-            inside => format!("{inside}\\{}", told.name),
+        directory.add(place, &told, |index| match (change.inside, told[index].name) {
+            ("", name) => SharedName::new(name),
+            (inside, name) => SharedName::new(&[inside, "\\", name].concat()),
         });
     }
 

@@ -11,6 +11,7 @@ use store::Reach;
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
 
+use super::name::SharedName;
 use crate::budget::{Budget, Charge};
 
 /// The most bytes of changes that are kept of one sort, in the form in which they are sent: what Windows takes as the most that one
@@ -70,7 +71,7 @@ struct Kept {
 /// A change as it is told.
 pub(super) struct Noted {
     pub(super) action: Action,
-    pub(super) name: String,
+    pub(super) name: SharedName,
     /// As an entry that is sent.
     bytes: usize,
     _charge: Charge,
@@ -162,7 +163,7 @@ impl Log {
     }
 
     /// Adds a change. One of data or attributes that repeats the last one takes its place, so that who has heard of neither is told once.
-    pub(super) fn add(&mut self, filter: CompletionFilter, place: Where, action: Action, name: String) {
+    pub(super) fn add(&mut self, filter: CompletionFilter, place: Where, action: Action, name: SharedName) {
         let number = self.next;
         self.next += 1;
         let index = self.queue(filter, place);
@@ -172,8 +173,10 @@ impl Log {
             last.place = number;
             return;
         }
-        let bytes = ENTRY_BYTES + 2 * name.encode_utf16().count();
-        let cost = size_of::<Noted>() + 2 * size_of::<usize>() + size_of::<Kept>() + name.capacity();
+        let bytes = ENTRY_BYTES + 2 * name.units();
+        // Each pays for the whole text that names share: it may be the last to hold it.
+        let counts = 4 * size_of::<usize>();
+        let cost = size_of::<Noted>() + counts + size_of::<Kept>() + name.held_bytes();
         let charge = self.charge(filter, place, cost as u64);
         let queue = &mut self.queues[index];
         let Some(charge) = charge else {
@@ -295,7 +298,7 @@ impl Queue {
 impl Noted {
     /// True where another change of data or attributes says no more than this one.
     fn is_repeated_by(&self, action: Action, name: &str) -> bool {
-        matches!(action, Action::MODIFIED | Action::MODIFIED_STREAM) && self.action == action && self.name == name
+        matches!(action, Action::MODIFIED | Action::MODIFIED_STREAM) && self.action == action && *self.name == *name
     }
 }
 

@@ -7,6 +7,7 @@
 mod directory;
 mod foreign;
 mod log;
+mod name;
 mod own;
 mod report;
 #[cfg(test)]
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use store::{Identity, Kind, Reach, Resolved, SharePath, Store, Use};
+use store::{Identity, Kind, Reach, Resolved, SharePath, Store, Use, effort};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
 use wire::status::Status;
@@ -31,9 +32,15 @@ use crate::pool::Pool;
 use directory::Directory;
 pub(crate) use foreign::listen;
 use log::Where;
+use name::Names;
 use own::Own;
 pub(crate) use report::{Untold, data_changed, flushed, wrote};
 pub(crate) use watch::{Told, Wait, Watch};
+
+/// What it takes to tell who watches one directory of a change, in names of a path followed.
+const STEPS_OF_A_TELLING: usize = 2;
+/// How many directories are looked up before others may look.
+const LOOKED_UP_AT_ONCE: usize = 64;
 
 /// All watches of the server.
 pub(crate) struct Watches {
@@ -147,20 +154,38 @@ impl Watches {
     /// Tells of changes in the directory `parent`, all at once. May wait for the store.
     fn report(&self, store: &dyn Store, parent: &SharePath, changes: &[Change<'_>]) {
         let depth = parent.names().count();
-        let lineage = if self.trees.load(Ordering::Relaxed) > 0 {
-            store.lineage(parent).into_iter().enumerate().collect()
+        let (first, lineage) = if self.trees.load(Ordering::Relaxed) > 0 {
+            (0, store.lineage(parent))
         } else {
-            identity(store, parent).map(|identity| (depth, identity)).into_iter().collect::<Vec<_>>()
+            (depth, identity(store, parent).into_iter().collect())
         };
-        if let Some((_, parent)) = lineage.last().filter(|(level, _)| *level == depth) {
+        if let Some(parent) = lineage.get(depth - first) {
             changes.iter().for_each(|change| self.own.did(*parent, change.name, change.action));
         }
-        for (level, identity) in lineage {
+        let watched = self.watched_of(&lineage, depth - first);
+        effort::note(STEPS_OF_A_TELLING * watched.len() * changes.len());
+        let mut names: Vec<_> = changes.iter().map(|change| Names::new(parent, change.name, change.stream)).collect();
+        for (step, directory) in watched {
+            let level = first + step;
             let place = if level == depth { Where::Here } else { Where::Below };
-            if let Some(directory) = self.watched(identity) {
-                directory.add(place, changes, |change| change.name_from(parent, level));
+            directory.add(place, changes, |index| names[index].seen_from(level));
+        }
+    }
+
+    /// Which directories of a lineage have somebody to tell of a change in the one at `last`, with their places in it.
+    fn watched_of(&self, lineage: &[Identity], last: usize) -> Vec<(usize, Arc<Directory>)> {
+        let mut watched = Vec::new();
+        for (part, identities) in lineage.chunks(LOOKED_UP_AT_ONCE).enumerate() {
+            let table = self.table.lock();
+            for (step, identity) in (part * LOOKED_UP_AT_ONCE..).zip(identities) {
+                if let Some((directory, _, trees)) = table.by_directory.get(identity)
+                    && (step == last || *trees > 0)
+                {
+                    watched.push((step, Arc::clone(directory)));
+                }
             }
         }
+        watched
     }
 }
 
@@ -175,23 +200,6 @@ fn name_filter(kind: Kind) -> CompletionFilter {
     match kind {
         Kind::Directory => CompletionFilter::DIR_NAME,
         Kind::File | Kind::Stream => CompletionFilter::FILE_NAME,
-    }
-}
-
-impl Change<'_> {
-    /// The name as who watches the directory `level` steps below the root sees it.
-    fn name_from(&self, parent: &SharePath, level: usize) -> String {
-        let mut name = String::new();
-        for step in parent.names().skip(level) {
-            name.push_str(step);
-            name.push('\\');
-        }
-        name.push_str(self.name);
-        if let Some(stream) = self.stream {
-            name.push(':');
-            name.push_str(stream);
-        }
-        name
     }
 }
 

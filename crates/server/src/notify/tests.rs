@@ -1,5 +1,6 @@
 //! CHANGE_NOTIFY as clients see it.
 
+mod deep;
 mod many;
 mod requests;
 

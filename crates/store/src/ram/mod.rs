@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::{
-    Error, Facts, Identity, Kind, Name, NewNode, Resolved, SharePath, Space, Store, Use, Waits, fold, waiting,
+    Error, Facts, Identity, Kind, Name, NewNode, Resolved, SharePath, Space, Store, Use, Waits, effort, fold, waiting,
 };
 use inode::Inode;
 use ledger::Ledger;
@@ -114,6 +114,7 @@ impl RamStore {
         let mut stored = SharePath::root();
         let mut inode = Arc::clone(&self.root);
         for name in path.names() {
+            effort::note(1);
             let (name, next) = inode.child(&fold(name))?.ok_or(Error::PathNotFound)?;
             stored.push(name.as_str());
             inode = next;
@@ -166,6 +167,7 @@ impl Store for RamStore {
         let mut inode = Arc::clone(&self.root);
         let mut lineage = vec![inode.identity];
         for name in path.names() {
+            effort::note(1);
             let Ok(Some((_, next))) = inode.child(&fold(name)) else { break };
             lineage.push(next.identity);
             inode = next;

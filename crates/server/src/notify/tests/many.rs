@@ -8,6 +8,7 @@ use super::*;
 use crate::budgets::{Budgets, UserBudgets, WATCHES_OF_USER_MAX};
 use crate::capacity::Capacity;
 use crate::notify::directory::{Asking, Ear, Listen, SLICE_MAX, TOLD_AT_ONCE_MAX};
+use crate::notify::name::SharedName;
 use crate::notify::{Told, Wait};
 use crate::pool::Turn;
 
@@ -125,7 +126,7 @@ fn wish(open: u64, filter: Filter) -> Wish {
 
 fn add(watch: &Watch, filter: Filter, action: Action, name: &str) {
     let change = Change { action, filter, name, stream: None };
-    watch.directory.add(Where::Here, &[change], |change| change.name.to_owned());
+    watch.directory.add(Where::Here, &[change], |_| SharedName::new(name));
 }
 
 fn heard(told: Result<Told, Wait>) -> Vec<(Action, String)> {

@@ -4,6 +4,7 @@ use wire::command::close::CloseRequest;
 use wire::header::Flags;
 
 use super::*;
+use crate::notify::name::SharedName;
 
 #[tokio::test]
 async fn requests_are_answered_in_their_order() {
@@ -77,7 +78,7 @@ async fn no_more_than_64_kib_are_kept() {
         for number in 0..10_000 {
             let name = format!("{number:0>100}");
             let change = Change { action: Action::ADDED, filter: Filter::FILE_NAME, name: &name, stream: None };
-            directory.add(Where::Here, &[change], |change| change.name.to_owned());
+            directory.add(Where::Here, &[change], |_| SharedName::new(&name));
         }
         assert_eq!(ask(&mut watcher, root, NAMES).await.status(), Status::NOTIFY_ENUM_DIR);
     })
