@@ -55,7 +55,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::directory::calls::fstatvfs;
-use crate::{Error, Facts, Guard, Identity, Listener, Reach, Resolved, SharePath, Space, Store, Use, Waits};
+use crate::{Error, Facts, Guard, Identity, Listener, Reach, Resolved, SharePath, Space, Store, Use, Waits, effort};
 use errno::error;
 use fence::Wait;
 use volume::Volume;
@@ -135,6 +135,7 @@ impl Store for DirectoryStore {
 
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
         let volume = self.volume();
+        effort::note(path.names().count());
         match volume.waits {
             Waits::Never => walk::resolve(&volume, path, usage, Wait::OnRoot),
             Waits::ForData => walk::resolve(&volume, path, usage, Wait::Never),

@@ -20,6 +20,8 @@ use crate::directory::security;
 use crate::directory::volume::Volume;
 use crate::{Error, Identity, Name, NamedNode, Resolved, SharePath, Use, Waits};
 
+/// Who does not wait takes no more names of a path one by one: each is followed from the root.
+const NAMES_AT_ONCE_MAX: usize = 64;
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// A name in a directory that exists.
@@ -235,6 +237,9 @@ pub(super) fn folder(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Re
 }
 
 fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reached, Error> {
+    if wait != Wait::May && path.names().count() > NAMES_AT_ONCE_MAX {
+        return Err(Error::WouldBlock);
+    }
     let root = Folder::new(open_folder(volume, b"", wait).map_err(opening)?).map_err(error)?;
     let mut folder = Reached { folder: root, disk: Vec::new(), path: SharePath::root() };
     if !folder.exists {

@@ -10,7 +10,7 @@ use crate::common::*;
 use rustix::fs::{Advice, XattrFlags, fadvise, getxattr, setxattr};
 use store::{
     Changes, DirectoryOptions, DirectoryStore, Error, Kind, NewNode, Replace, Resolved, SharePath, Store, Time, Use,
-    Waits, waiting,
+    Waits, effort, waiting,
 };
 
 fn options() -> DirectoryOptions {
@@ -255,6 +255,22 @@ fn resolving_without_waiting_knows_what_was_seen() {
         let again = disk.store.try_resolve(&path("Folder\\FILE"), Use::Read);
         assert!(matches!(again, Ok(Resolved::Found { .. }) | Err(Error::WouldBlock)), "{again:?}");
         assert_eq!(disk.store.try_resolve(&path(".multilane"), Use::Read).err(), Some(Error::Denied));
+    }
+}
+
+#[test]
+fn a_long_way_in_another_case_is_left_to_who_may_wait() {
+    for disk in [directory(), memory_directory()] {
+        let way = |name: &str, levels: usize| path(&vec![name; levels].join("\\"));
+        for levels in 1..=100 {
+            disk.directory(way("a", levels).as_str());
+        }
+        let (found, steps) = effort::of(|| disk.store.try_resolve(&way("a", 100), Use::Metadata));
+        assert!(matches!(found, Ok(Resolved::Found { .. })));
+        assert_eq!(steps, 100, "each name counts");
+        assert!(matches!(disk.store.resolve(&way("A", 100), Use::Metadata), Ok(Resolved::Found { .. })));
+        assert_eq!(disk.store.try_resolve(&way("A", 100), Use::Metadata).err(), Some(Error::WouldBlock));
+        assert!(matches!(disk.store.try_resolve(&way("A", 10), Use::Metadata), Ok(Resolved::Found { .. })));
     }
 }
 
