@@ -25,7 +25,6 @@ use crate::Shared;
 use crate::admin::Signing;
 use crate::chain::CANCELS_MAX;
 use crate::pipeline;
-use crate::pool::Pool;
 use crate::steps::INLINE_BYTES_MAX;
 use crate::testing::{Peer, Terms, chained, headers, server};
 use crate::turns::{LONG_REQUEST_COST, TURN_BYTES};
@@ -33,7 +32,7 @@ use crate::turns::{LONG_REQUEST_COST, TURN_BYTES};
 /// A client whose listing waits for a pool that works when it is told to.
 async fn waiting_listing() -> (Arc<Shared>, Peer) {
     let mut server = server(Signing::Enabled);
-    Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
+    Arc::get_mut(&mut server).unwrap().work_by_hand();
     let mut peer = Peer::sign_in(&server).await;
     let file_id = peer.open_directory("").await;
     let pattern = utf16_bytes("*");

@@ -289,12 +289,13 @@ impl Context {
         self.server().pool.run(turn, work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
     }
 
-    /// The same however much waits for the session's turn.
-    pub(crate) async fn on_pool_whatever_waits<T: Send + 'static>(
+    /// Runs what a request has left to do after its first piece of work, which may wait for the share's store, however much waits for
+    /// the session's turn.
+    pub(crate) async fn on_long_work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let answer = self.server().pool.hand_over(self.turn(), work);
+        let answer = self.server().long_work.hand_over(self.turn(), work);
         answer.await.map_err(|_| Status::INSUFFICIENT_RESOURCES.into())
     }
 }

@@ -21,7 +21,6 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
-use crate::pool::Pool;
 use crate::testing::{Peer, framed, next_message, server, server_with};
 
 const MIB: u64 = 1 << 20;
@@ -109,7 +108,7 @@ impl Wired {
 fn slow_server(folder: &tempfile::TempDir) -> Arc<Shared> {
     let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), Default::default()).unwrap());
     let mut server = server_with(Signing::Enabled, store);
-    Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
+    Arc::get_mut(&mut server).unwrap().work_by_hand();
     server
 }
 

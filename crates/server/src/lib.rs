@@ -167,6 +167,8 @@ pub(crate) struct Shared {
     pub(crate) descriptors: Descriptors,
     pub(crate) durables: Arc<Durables>,
     pub(crate) pool: Pool,
+    /// For what a request has left to do after its first piece of work.
+    pub(crate) long_work: Pool,
     pub(crate) login_throttle: LoginThrottle,
     pub(crate) budgets: Budgets,
     pub(crate) unsendable: Unsendable,
@@ -196,6 +198,7 @@ impl Server {
         let count = if config.shards == 0 { cores } else { config.shards };
         let shared = Arc::new(Shared::new(estate, addresses.clone(), count, Capacity::of_this_process()));
         shared.pool.begin()?;
+        shared.long_work.begin()?;
         if let Some(folder) = &config.opens {
             shared.durables.keep_records(folder).map_err(|error| {
                 io::Error::new(error.kind(), format!("cannot keep opens in {}: {error}", folder.display()))
@@ -229,6 +232,7 @@ impl Server {
         self.shared.give_nothing();
         self.shared.close_within(rest, CLOSED_WITHIN);
         self.shared.pool.close();
+        self.shared.long_work.close();
         drop(self.shared.durables.take_all());
     }
 }
@@ -248,6 +252,7 @@ impl Shared {
             descriptors: Descriptors::default(),
             durables: Arc::default(),
             pool,
+            long_work: Pool::for_long_work(std::thread::available_parallelism().map_or(1, usize::from)),
             login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),
             unsendable: Unsendable::default(),
             strangers: Strangers::new(capacity.connections, budgets.strangers()),
@@ -263,6 +268,7 @@ impl Shared {
     #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn work_by_hand(&mut self) {
         self.pool = Pool::by_hand();
+        self.long_work = self.pool.clone();
         self.files.watches.pool = self.pool.clone();
     }
 

@@ -1,6 +1,9 @@
 //! Threads for work that may wait for a device (the second law of the hot path). Work queues by device and, for each device, by session;
 //! each queue has its turn. A device holds so many threads at most, and of these each session so many, so that a folder that hangs keeps
 //! its own users waiting and nobody else, and one session's backlog nobody of another.
+//!
+//! There are two. A small request can make work without end: a pattern that fits nothing in a large directory, a copy. What it has left
+//! after its first piece is done by a second pool, whose few threads come behind everybody else's where processors are scarce.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -12,12 +15,21 @@ use parking_lot::{Condvar, Mutex};
 use store::waiting::Discarded;
 use tokio::sync::oneshot;
 
-/// Pieces of work that wait on one device at a time.
-const DEVICE_THREADS_MAX: usize = 48;
-/// Of these, the pieces of one session: others of the same folder go on beside one that hangs on a single file.
-const SESSION_THREADS_MAX: usize = 32;
-/// Threads in all: ten devices that hang leave some. Past it each device has one still.
-const THREADS_MAX: usize = 512;
+/// How many threads there are for what.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Pieces of work that wait on one device at a time.
+    device: usize,
+    /// Of these, the pieces of one session: others of the same folder go on beside one that hangs on a single file.
+    session: usize,
+    /// Threads in all. Past it each device has one still.
+    all: usize,
+}
+
+/// Where work waits more than it computes. Ten devices that hang leave some threads.
+const SHORT_WORK: Limits = Limits { device: 48, session: 32, all: 512 };
+/// How much less than others the threads for long work get where processors are scarce: a third (sched(7)).
+const LONG_WORK_NICE: i32 = 5;
 /// Pieces of work that wait in the queue of one session and device: its connections ask for less, unless it has more than eight that
 /// wait for everything.
 const QUEUED_MAX: usize = 8_192;
@@ -64,6 +76,7 @@ struct Inner {
     state: Mutex<State>,
     ready: Condvar,
     threads_max: usize,
+    limits: Limits,
     start: Start,
     /// What waits to be dropped, by volume.
     discarded: Mutex<HashMap<u64, Vec<Discarded>>>,
@@ -72,7 +85,6 @@ struct Inner {
     called: tokio::sync::Notify,
 }
 
-#[derive(Default)]
 struct State {
     queues: Queues,
     threads: usize,
@@ -83,8 +95,8 @@ struct State {
 }
 
 /// Work that has not begun.
-#[derive(Default)]
 struct Queues {
+    limits: Limits,
     devices: HashMap<Device, DeviceQueue>,
     /// Devices that have work which may begin, in the order of their turns.
     turns: VecDeque<Device>,
@@ -108,7 +120,18 @@ struct SessionQueue {
     has_turn: bool,
 }
 
+impl Limits {
+    /// For long work: a few for each core, which are a part of what it can do, and enough for disks that are slow.
+    fn of_long_work(cores: usize) -> Self {
+        Limits { device: 4 * cores, session: 2 * cores, all: 16 * cores }
+    }
+}
+
 impl Queues {
+    fn new(limits: Limits) -> Self {
+        Queues { limits, devices: HashMap::new(), turns: VecDeque::new(), running: 0 }
+    }
+
     /// How much a session has waiting at a device.
     fn waiting(&self, turn: Turn) -> usize {
         let device = self.devices.get(&turn.device);
@@ -118,7 +141,7 @@ impl Queues {
     /// Pieces of work that could begin now if there were threads, at most.
     fn may_begin(&self) -> usize {
         let devices = self.turns.iter().filter_map(|device| self.devices.get(device));
-        devices.map(|device| device.waiting.min(DEVICE_THREADS_MAX - device.running)).sum()
+        devices.map(|device| device.waiting.min(self.limits.device - device.running)).sum()
     }
 
     fn push(&mut self, turn: Turn, job: Job) {
@@ -133,7 +156,7 @@ impl Queues {
         for _ in 0..self.turns.len() {
             let device_id = self.turns.pop_front()?;
             let device = self.devices.get_mut(&device_id)?;
-            if self.running >= THREADS_MAX && device.running > 0 {
+            if self.running >= self.limits.all && device.running > 0 {
                 self.turns.push_back(device_id);
                 continue;
             }
@@ -177,12 +200,12 @@ impl Queues {
         if let Some(session) = device.sessions.get_mut(&turn.session)
             && !session.has_turn
             && !session.jobs.is_empty()
-            && session.running < SESSION_THREADS_MAX
+            && session.running < self.limits.session
         {
             session.has_turn = true;
             device.turns.push_back(turn.session);
         }
-        if !device.has_turn && !device.turns.is_empty() && device.running < DEVICE_THREADS_MAX {
+        if !device.has_turn && !device.turns.is_empty() && device.running < self.limits.device {
             device.has_turn = true;
             self.turns.push_back(turn.device);
         }
@@ -193,14 +216,21 @@ impl Pool {
     /// A pool without threads yet.
     pub(crate) fn new() -> Self {
         // Each device has one thread at least, whatever the others hold.
-        Pool::with_threads(usize::MAX, start_thread)
+        Pool::with_threads(usize::MAX, SHORT_WORK, start_thread)
     }
 
-    fn with_threads(threads_max: usize, start: Start) -> Self {
+    /// The pool for long work, on a machine of so many cores.
+    pub(crate) fn for_long_work(cores: usize) -> Self {
+        Pool::with_threads(usize::MAX, Limits::of_long_work(cores), start_thread_behind_others)
+    }
+
+    fn with_threads(threads_max: usize, limits: Limits, start: Start) -> Self {
+        let state = State { queues: Queues::new(limits), threads: 0, idle: 0, called: 0, closed: false };
         Pool(Arc::new(Inner {
-            state: Mutex::default(),
+            state: Mutex::new(state),
             ready: Condvar::new(),
             threads_max,
+            limits,
             start,
             discarded: Mutex::default(),
             #[cfg(feature = "in-memory")]
@@ -211,7 +241,7 @@ impl Pool {
     /// A pool whose work is done by [`Pool::work_once`] alone.
     #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn by_hand() -> Self {
-        Pool::with_threads(0, start_thread)
+        Pool::with_threads(0, SHORT_WORK, start_thread)
     }
 
     /// Starts the one thread that is there however few the system gives later.
@@ -325,7 +355,8 @@ impl Pool {
 
     /// True where one more thread would have work, and may be.
     fn lacks_thread(&self, state: &State) -> bool {
-        state.queues.may_begin() > state.called && state.threads < self.0.threads_max.min(state.threads_max())
+        state.queues.may_begin() > state.called
+            && state.threads < self.0.threads_max.min(self.0.limits.all + state.queues.devices.len())
     }
 
     /// Counts a thread that is about to be started as one that is idle and has been called.
@@ -347,11 +378,15 @@ fn start_thread(work: Job) -> io::Result<()> {
     thread::Builder::new().name("multilane-io".into()).spawn(work).map(drop)
 }
 
-impl State {
-    /// Threads that may be.
-    fn threads_max(&self) -> usize {
-        THREADS_MAX + self.queues.devices.len()
-    }
+fn start_thread_behind_others(work: Job) -> io::Result<()> {
+    let behind = move || {
+        // On Linux this is the calling thread's own (setpriority(2), BUGS).
+        if let Err(error) = rustix::process::setpriority_process(None, LONG_WORK_NICE) {
+            tracing::debug!(%error, "a thread for long work comes behind nobody");
+        }
+        work();
+    };
+    thread::Builder::new().name("multilane-long".into()).spawn(behind).map(drop)
 }
 
 impl Inner {
@@ -439,11 +474,28 @@ mod tests {
         assert_eq!(pool.run(other, || 1).await, Some(1));
         let own = Turn { device: Device::Own, session: 1 };
         assert_eq!(pool.run(own, || 2).await, Some(2));
-        assert!(pool.0.state.lock().threads <= 3 * DEVICE_THREADS_MAX + 2);
+        assert!(pool.0.state.lock().threads <= 3 * SHORT_WORK.device + 2);
         hanging.end();
         for device in 1..=3 {
             assert_eq!(pool.run(Turn { device: Device::Volume(device), session: 7 }, || 3).await, Some(3));
         }
+        pool.close();
+    }
+
+    #[tokio::test]
+    async fn long_work_has_few_threads_and_comes_behind_others() {
+        let (pool, hanging) = (Pool::for_long_work(2), Hanging::new());
+        for session in 0..60 {
+            for _ in 0..8 {
+                pool.submit(Turn { device: Device::Volume(1), session }, hanging.job());
+            }
+        }
+        assert_eq!(pool.0.state.lock().threads, 8);
+        let other = Turn { device: Device::Volume(2), session: 1 };
+        let (first, others) = (|| rustix::process::getpriority_process(None).unwrap(), 0);
+        assert_eq!(pool.run(other, first).await, Some(others + LONG_WORK_NICE));
+        assert_eq!(Pool::new().run(other, first).await, Some(others));
+        hanging.end();
         pool.close();
     }
 
@@ -483,7 +535,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_no_thread_can_be_started_for_is_done_by_the_one_there_is() {
-        let pool = Pool::with_threads(usize::MAX, start_where_left);
+        let pool = Pool::with_threads(usize::MAX, SHORT_WORK, start_where_left);
         assert!(pool.begin().is_err(), "a server does not start without a thread");
         LEFT.set(1);
         pool.begin().unwrap();
@@ -498,7 +550,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_beside_a_device_that_hangs_begins_once_a_thread_can_be_started() {
-        let (pool, hanging) = (Pool::with_threads(usize::MAX, start_where_left), Hanging::new());
+        let (pool, hanging) = (Pool::with_threads(usize::MAX, SHORT_WORK, start_where_left), Hanging::new());
         LEFT.set(1);
         pool.begin().unwrap();
         pool.submit(ONE, hanging.job());

@@ -172,6 +172,7 @@ impl Shard {
                     end_strangers(&mut own.connections.borrow_mut());
                     own.buffers.trim();
                     self.server.pool.start_missing();
+                    self.server.long_work.start_missing();
                 }
             }
         }

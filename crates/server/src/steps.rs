@@ -91,9 +91,7 @@ impl Context {
             let told = given_up.told();
             let next = move || (!told.load(Ordering::Relaxed)).then(|| (step(), step));
             // What is half done is gone on with however much the session has waiting.
-            let done = async move {
-                if is_begun { self.on_pool_whatever_waits(next).await } else { self.on_pool(next).await }
-            };
+            let done = async move { if is_begun { self.on_long_work(next).await } else { self.on_pool(next).await } };
             tokio::pin!(done);
             let done = tokio::select! {
                 biased;

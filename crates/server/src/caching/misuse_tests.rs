@@ -22,7 +22,6 @@ use super::ACKNOWLEDGE_WITHIN;
 use crate::Shared;
 use crate::admin::Signing;
 use crate::durable::scavenge;
-use crate::pool::Pool;
 use crate::testing::{Answer, OTHER_USER, Peer, Terms, server, server_with};
 
 const KEY: Guid = Guid([3; 16]);
@@ -155,7 +154,7 @@ fn back(file_id: FileId, create_guid: Guid) -> Vec<u8> {
 /// A server whose pool works when it is told to, and a durable open with a lease whose client is lost.
 async fn lost_open() -> (Arc<Shared>, FileId) {
     let mut server = server_with(Signing::Enabled, Arc::new(RamStore::new(1 << 20)));
-    Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
+    Arc::get_mut(&mut server).unwrap().work_by_hand();
     let mut peer = Peer::sign_in(&server).await;
     let answer = create(&mut peer, &[(name::LEASE, lease(ALL)), (name::DURABLE_HANDLE_REQUEST_V2, durable())]).await;
     assert_eq!(granted(&answer).lease_state, ALL);

@@ -18,7 +18,6 @@ use self::random::Random;
 use crate::admin::Signing;
 use crate::caching::ACKNOWLEDGE_WITHIN;
 use crate::durable::scavenge;
-use crate::pool::Pool;
 use crate::testing::server_with;
 
 const SEEDS: std::ops::Range<u64> = 0..2000;
@@ -38,7 +37,7 @@ fn run(seed: u64) -> Rc<World> {
 async fn all_clients(seed: u64, world: Rc<World>) {
     let mut random = Random(seed);
     let mut server = server_with(Signing::Enabled, Arc::new(RamStore::new(1 << 20)));
-    Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
+    Arc::get_mut(&mut server).unwrap().work_by_hand();
     tokio::task::spawn_local(scavenge(Arc::clone(&server)));
     let (pool, mut delays) = (server.pool.clone(), Random(random.next()));
     let pool_works = tokio::task::spawn_local(async move {

@@ -24,7 +24,6 @@ use wire::status::Status;
 use super::HELD_BYTES_MAX;
 use crate::Shared;
 use crate::admin::Signing;
-use crate::pool::Pool;
 use crate::testing::{Peer, framed, next_message, server_with};
 
 const BLOCK: usize = 4096;
@@ -41,7 +40,7 @@ struct Served {
 
 async fn served(signing: Signing) -> Served {
     let mut server = server_with(signing, Arc::new(RamStore::that_waits(64 << 20, Waits::ForData)));
-    Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
+    Arc::get_mut(&mut server).unwrap().work_by_hand();
     let pool = server.pool.clone();
     let works = tokio::task::spawn_local(async move {
         loop {

@@ -194,9 +194,12 @@ impl Unit {
     }
 }
 
-/// True where `text` has a wildcard (MS-FSA 2.1.4.3).
+/// Characters that stand for others (MS-FSA 2.1.4.3).
+pub const WILDCARDS: [char; 5] = ['*', '?', '<', '>', '"'];
+
+/// True where `text` has one of [`WILDCARDS`].
 pub fn has_wildcards(text: &str) -> bool {
-    text.contains(['*', '?', '<', '>', '"'])
+    text.contains(WILDCARDS)
 }
 
 /// The units of the folded text, each with its character's byte offset in `text`.

@@ -17,7 +17,6 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
-use crate::pool::Pool;
 use crate::testing::{Answer, Peer, server};
 
 const MIB: u64 = 1 << 20;
@@ -25,7 +24,7 @@ const LONG_BYTES: u64 = 200 * MIB;
 
 fn by_hand() -> Arc<Shared> {
     let mut server = server(Signing::Enabled);
-    Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
+    Arc::get_mut(&mut server).unwrap().work_by_hand();
     server
 }
 

@@ -14,14 +14,13 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
-use crate::pool::Pool;
 use crate::testing::{Peer, server_with};
 
 /// A server whose disk hangs, and a client that has a file open there that goes when it is closed.
 async fn hanging() -> (Arc<Shared>, Arc<dyn Store>, Peer) {
     let store: Arc<dyn Store> = Arc::new(RamStore::that_waits(1 << 20, Waits::ForData));
     let mut server = server_with(Signing::Required, Arc::clone(&store));
-    Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
+    Arc::get_mut(&mut server).unwrap().work_by_hand();
     let mut peer = Peer::sign_in(&server).await;
     let pool = server.pool.clone();
     let works = tokio::task::spawn_local(async move {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use store::{Kind, Metadata, Resolved, Store, Use};
 use wire::command::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::fscc::directory::{DirectoryWriter, Entry, fixed_length};
-use wire::fscc::pattern::has_wildcards;
+use wire::fscc::pattern::{WILDCARDS, has_wildcards};
 use wire::fscc::{FileAttributes, FileClass};
 use wire::ids::FileTime;
 use wire::security::access;
@@ -30,6 +30,10 @@ use crate::steps::GivenUp;
 const LISTING_BYTES_MAX: usize = 256 << 10;
 /// Names that a thread looks at before it does other work.
 const SLICE_NAMES: usize = 16_384;
+/// Names that a request has looked at before it counts as long work: more than an answer has room for.
+const FIRST_SLICE_NAMES: usize = 4_096;
+/// With so many wildcards a search is long work from the start: no program's has them, and each name costs much.
+const LONG_WORK_WILDCARDS: usize = 8;
 /// Names that it looks more up of, before it answers with those it has.
 const SLICE_LOOKUPS: usize = 1_024;
 /// What a check of a file's security descriptor costs besides, in such names.
@@ -80,6 +84,7 @@ async fn answer(context: &Context, file: &FileOpen, query: Query, given_up: &Giv
     let first = query.begin(&mut turn)?;
     let query = Arc::new(query);
     let mut is_short = query.is_short(&turn);
+    let mut is_long = query.is_long(&turn);
     loop {
         let step = if is_short {
             query.advance(&mut turn, first, Slice { names: SHORT_SLICE, lookups: SHORT_SLICE })?
@@ -90,11 +95,13 @@ async fn answer(context: &Context, file: &FileOpen, query: Query, given_up: &Giv
                 if given_up.load(Ordering::Relaxed) {
                     return Err(Status::FILE_CLOSED.into());
                 }
-                let slice = Slice { names: SLICE_NAMES, lookups: SLICE_LOOKUPS };
+                let names = if is_long { SLICE_NAMES } else { FIRST_SLICE_NAMES };
+                let slice = Slice { names, lookups: SLICE_LOOKUPS };
                 asked.advance(&mut turn, first, slice).map(|step| (step, turn))
             };
-            let (step, back) = context.on_pool(work).await??;
-            turn = back;
+            let done = if is_long { context.on_long_work(work).await? } else { context.on_pool(work).await? };
+            let (step, back) = done?;
+            (turn, is_long) = (back, true);
             step
         };
         match step {
@@ -140,6 +147,12 @@ impl Query {
         let is_few = self.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY)
             || self.room_bytes / self.least_bytes <= SHORT_SLICE;
         self.store.facts().never_blocks && (!has_wildcards(scan.pattern()) || (is_few && scan.is_under_way()))
+    }
+
+    /// True where there is much to do for each name.
+    fn is_long(&self, place: &Option<Enumeration>) -> bool {
+        let wildcards = |scan: &Enumeration| scan.pattern().chars().filter(|c| WILDCARDS.contains(c)).count();
+        place.as_ref().is_some_and(|scan| wildcards(scan) > LONG_WORK_WILDCARDS)
     }
 
     /// One slice; `None` where it was used up and there is nothing to answer yet.

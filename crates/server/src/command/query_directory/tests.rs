@@ -288,9 +288,15 @@ async fn by_hand(pattern: &str) -> (Arc<Shared>, Peer, FileId) {
     let (mut server, peer, _) = large_directory(40_000).await;
     drop(peer);
     let shared = Arc::get_mut(&mut server).expect("nobody is connected");
-    shared.pool = Pool::by_hand();
+    shared.work_by_hand();
     let mut peer = Peer::sign_in(&server).await;
     let file_id = peer.open_directory("dir").await;
+    search(&mut peer, file_id, pattern);
+    (server, peer, file_id)
+}
+
+/// Asks for names that fit.
+fn search(peer: &mut Peer, file_id: FileId, pattern: &str) {
     let pattern = utf16_bytes(pattern);
     let request = QueryDirectoryRequest {
         class: FileClass::NAMES,
@@ -301,7 +307,6 @@ async fn by_hand(pattern: &str) -> (Arc<Shared>, Peer, FileId) {
     };
     let mut message = peer.message(Command::QUERY_DIRECTORY, |body| request.encode(body));
     peer.process(&mut message).unwrap();
-    (server, peer, file_id)
 }
 
 #[tokio::test]
@@ -319,6 +324,31 @@ async fn a_pattern_that_little_fits_is_looked_for_in_slices() {
         };
         drop(answer);
         assert!(slices > 2, "{slices}");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_search_that_is_not_done_soon_or_costs_much_comes_behind_others() {
+    let test = async {
+        for (pattern, at_once) in [("*-039999", 1), ("-*0*3*9*9*9*9*-*-*-", 0)] {
+            let (mut server, peer, _) = large_directory(40_000).await;
+            drop(peer);
+            let shared = Arc::get_mut(&mut server).expect("nobody is connected");
+            (shared.pool, shared.long_work) = (Pool::by_hand(), Pool::by_hand());
+            let mut peer = Peer::sign_in(&server).await;
+            let open = peer.open_directory("dir").await;
+            search(&mut peer, open, pattern);
+            let (mut first, mut rest) = (0, 0);
+            while peer.take_frame().is_none_or(|frame| crate::testing::headers(&frame)[0].status == Status::PENDING) {
+                tokio::task::yield_now().await;
+                first += usize::from(server.pool.work_once());
+                rest += usize::from(server.long_work.work_once());
+                assert!(rest < 100);
+            }
+            assert_eq!(first, at_once, "{pattern}");
+            assert!(rest > 1, "{pattern}");
+        }
     };
     LocalSet::new().run_until(test).await;
 }

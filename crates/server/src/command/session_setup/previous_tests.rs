@@ -12,13 +12,12 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
-use crate::pool::Pool;
 use crate::testing::{Peer, Terms, server};
 
 /// A server whose pool does nothing, and a session on it that has a file open and lost its connection's other end.
 async fn with_opens_that_cannot_close() -> (Arc<Shared>, SessionId) {
     let mut server = server(Signing::Required);
-    Arc::get_mut(&mut server).unwrap().pool = Pool::by_hand();
+    Arc::get_mut(&mut server).unwrap().work_by_hand();
     let mut former = Peer::sign_in(&server).await;
     former.open("file").await;
     let id = former.session_id;
