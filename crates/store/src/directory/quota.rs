@@ -150,6 +150,8 @@ fn count(fence: &Fence) -> Result<u64, Error> {
             let Ok(stat) = stat_at(&folder, entry.name) else { return };
             match file_type(&stat) {
                 FileType::RegularFile => total += stat.stx_blocks * BLOCK_BYTES / u64::from(stat.stx_nlink.max(1)),
+                // A path that begins with a slash leads out of the root.
+                FileType::Directory if path.is_empty() => waiting.push(entry.name.to_vec()),
                 FileType::Directory => waiting.push([path.as_slice(), entry.name].join(&b'/')),
                 _ => {}
             }

@@ -341,6 +341,21 @@ fn a_quota_bounds_what_is_written() {
     assert!(disk.store.space().unwrap().free_bytes >= QUOTA - 200_000);
 }
 
+#[test]
+fn what_lies_in_folders_counts_for_the_quota_when_a_store_is_opened() {
+    const QUOTA: u64 = 16 << 20;
+    let mut disk = directory();
+    disk.directory("folder");
+    disk.directory("folder\\deep");
+    for file in ["file", "folder\\file", "folder\\deep\\file"] {
+        let node = disk.file(file, &[1; 1 << 20]);
+        node.create_stream("long").unwrap().write_at(&[1; 1 << 20], 0).unwrap();
+    }
+    disk.reopen(DirectoryOptions { quota_bytes: Some(QUOTA), ..options() });
+    let used = QUOTA - disk.store.space().unwrap().free_bytes;
+    assert!(used >= 6 << 20, "{used}");
+}
+
 /// What is left of a quota.
 fn left(disk: &Disk) -> u64 {
     disk.store.space().unwrap().free_bytes
