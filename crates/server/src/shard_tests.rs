@@ -1,9 +1,10 @@
 //! No command waits for a device on its shard: here the thread is marked as one, and the store panics where a call may wait.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use store::waiting::{self, Forbidden};
-use store::{DirectoryStore, RamStore, Store, Waits};
+use store::{DirectoryStore, Kind, NewNode, RamStore, SharePath, Store, Waits};
 use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
@@ -99,6 +100,34 @@ async fn times_that_are_held_fast_are_put_back_off_the_shard() {
         peer.close(file).await;
     };
     LocalSet::new().run_until(hold_fast).await;
+}
+
+#[tokio::test]
+async fn a_stream_that_came_with_a_copied_file_is_copied_off_the_shard() {
+    const LENGTH: usize = 4 << 20;
+    let memory = Path::new("/dev/shm");
+    let places = [std::env::temp_dir(), memory.to_owned()];
+    for place in places.into_iter().filter(|place| place.is_dir()) {
+        let folder = tempfile::tempdir_in(place).unwrap();
+        let store = DirectoryStore::open(folder.path(), Default::default()).unwrap();
+        let new = NewNode { kind: Kind::File, attributes: 0x20, security: None };
+        let original = store.create(&SharePath::parse("original").unwrap(), new).unwrap();
+        original.create_stream("stream").unwrap().write_at(&[5; LENGTH], 0).unwrap();
+        let copied =
+            std::process::Command::new("cp").arg("-a").args(["original", "copy"]).current_dir(&folder).status();
+        assert!(copied.unwrap().success());
+        let write_to_copy = async {
+            let mut peer = peer(Arc::new(store)).await;
+            let file = peer.open("copy:stream").await;
+            write(&mut peer, file, WriteFlags::NONE).await;
+            peer.close(file).await;
+        };
+        LocalSet::new().run_until(write_to_copy).await;
+        waiting::forbid(Forbidden::Not);
+        let mut data = vec![0; LENGTH];
+        original.stream("stream").unwrap().unwrap().1.read_at(&mut data, 0).unwrap();
+        assert!(data == [5; LENGTH], "the original is not written to");
+    }
 }
 
 /// Asks a share for all there is, in the directory that the names begin with.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `user.multilane` | attributes and times ([`super::record`]) |
 //! | `user.multilane.sd` | the security descriptor |
-//! | `user.multilane.sd.side` | the id of a side file with the security descriptor, where it does not fit |
+//! | `user.multilane.sd.side` | the name of a side file with the security descriptor, where it does not fit |
 //! | `user.multilane.stream.NAME` | a named stream ([`super::stream_value`]) |
 //! | `user.multilane.long.ID` | a named stream whose name does not fit the key |
 //! | `user.NAME` | an extended attribute as SMB knows it |
@@ -18,13 +18,15 @@
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, lgetxattr, listxattr,
-    llistxattr, lremovexattr, lsetxattr, removexattr, setxattr,
+    llistxattr, lremovexattr, lsetxattr, removexattr, setxattr, statvfs,
 };
 use rustix::io::Errno;
 
-use crate::directory::calls::{again, fsync, mkdirat, openat, renameat, unlinkat};
+use crate::directory::calls::{again, fstatvfs, fsync, mkdirat, openat, renameat, unlinkat};
 use crate::directory::errno::{attribute, error};
-use crate::directory::folder::each_name;
+use crate::directory::file::born;
+use crate::directory::folder::{each_name, stat};
+use crate::directory::side::{Owner, SideName};
 use crate::directory::volume::Volume;
 use crate::directory::{data, side};
 use crate::{Error, Identity};
@@ -190,10 +192,36 @@ impl Subject<'_> {
         }
     }
 
-    /// Removes what is kept outside the file, after its last name went: `sides` are the ids of its side files.
-    pub(super) fn bury(&self, sides: &[side::Id]) {
-        for id in sides {
-            side::remove(self.volume, *id);
+    /// As whose its side files are known.
+    pub(super) fn owner(&self) -> Result<Owner, Error> {
+        let volume = if self.is_mounted() {
+            let system = match &self.place {
+                Place::Open(fd) => fstatvfs(fd),
+                Place::Through(path) => again(|| statvfs(path.as_str())),
+                Place::Named(path) => again(|| statvfs(path.as_slice())),
+            };
+            // Its device number may be another the next time.
+            system.map_err(error)?.f_fsid.max(1)
+        } else {
+            0
+        };
+        let born = match &self.place {
+            // Where overlayfs has copied the file up meanwhile it has another birth from now on.
+            Place::Open(fd) => born(&stat(fd).map_err(error)?),
+            Place::Through(_) | Place::Named(_) => self.born,
+        };
+        Ok(Owner { volume, file: self.identity.file, born })
+    }
+
+    /// True where a side file is this file's. Another's is read only: the attribute that names it was copied from that.
+    pub(super) fn owns(&self, side: &SideName) -> bool {
+        side.owner.is_none_or(|owner| self.owner().is_ok_and(|own| own.is_same(&owner)))
+    }
+
+    /// Removes what is kept outside the file, after its last name went: `sides` are the side files that it owns.
+    pub(super) fn bury(&self, sides: &[SideName]) {
+        for side in sides {
+            side::remove(self.volume, side);
         }
         if self.volume.keep == Keep::Beside || self.is_mounted() {
             let _ = self.bury_folder();

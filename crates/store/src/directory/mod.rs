@@ -15,6 +15,7 @@
 //! - Other programs may change the folder at any time. What they do to names shows at once in the case they wrote,
 //!   and in any other case after at most some seconds ([`cache`]). Who asks is told of it ([`foreign`]).
 
+mod adopt;
 mod cache;
 mod calls;
 mod create;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
-use crate::Identity;
+use crate::{Identity, waiting};
 
 /// How many locks of each sort the files of one file system share.
 const LOCKS: usize = 64;
@@ -15,6 +15,7 @@ const LOCKS: usize = 64;
 pub(super) struct Locks {
     beside: [Mutex<()>; LOCKS],
     ends: [Mutex<()>; LOCKS],
+    adoptions: [Mutex<()>; LOCKS],
     /// Held for reading by whoever makes a file, from before its name is there until its descriptor is.
     making: RwLock<()>,
     makers: AtomicUsize,
@@ -34,7 +35,7 @@ pub(super) fn locks(volume: u64) -> &'static Locks {
     OF_VOLUMES.lock().entry(volume).or_insert_with(|| {
         let free = || [const { Mutex::new(()) }; LOCKS];
         let (making, makers) = (RwLock::new(()), AtomicUsize::new(0));
-        Box::leak(Box::new(Locks { beside: free(), ends: free(), making, makers }))
+        Box::leak(Box::new(Locks { beside: free(), ends: free(), adoptions: free(), making, makers }))
     })
 }
 
@@ -47,6 +48,13 @@ impl Locks {
     /// Keeps others from appending to a file or a stream of it. Taken before [`Locks::beside`].
     pub(super) fn end(&self, file: Identity) -> MutexGuard<'_, ()> {
         self.ends[slot(file)].lock()
+    }
+
+    /// Keeps others from copying data that came with a file's attributes, which may take long. Taken after [`Locks::end`] and before
+    /// [`Locks::beside`]. `None` where another does so and this thread must not wait.
+    pub(super) fn adopt(&self, file: Identity) -> Option<MutexGuard<'_, ()>> {
+        let lock = &self.adoptions[slot(file)];
+        if waiting::is_allowed() { Some(lock.lock()) } else { lock.try_lock() }
     }
 
     /// To be held while a file is made. Nobody who holds it may look for one.

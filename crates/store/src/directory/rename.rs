@@ -20,6 +20,7 @@ use crate::directory::folder::{Folder, stat_at};
 use crate::directory::keep::Subject;
 use crate::directory::nameless::about_to_go;
 use crate::directory::names::{DRAFT, Wanted};
+use crate::directory::side::SideName;
 use crate::directory::volume::{self, Volume};
 use crate::directory::walk::{self, Named};
 use crate::directory::{remove, side, streams};
@@ -133,7 +134,7 @@ struct Linking<'a> {
 /// What goes with a file that loses a name.
 struct Lost<'a> {
     subject: Subject<'a>,
-    sides: Vec<side::Id>,
+    sides: Vec<SideName>,
     /// Has its bytes count until it is gone.
     _counted: Option<Descriptor>,
 }

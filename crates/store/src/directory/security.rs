@@ -4,14 +4,15 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
-use crate::Error;
 use crate::directory::calls::fsync;
 use crate::directory::create::{UNFINISHED_DIRECTORY, UNFINISHED_FILE};
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::{file_type, stat};
 use crate::directory::keep::{SECURITY, SECURITY_SIDE, Subject};
+use crate::directory::side::{NAME_BYTES_MAX, SideName};
 use crate::directory::{data, side};
+use crate::{Error, Use, Waits, waiting};
 
 /// The longest security descriptor. An ACL has at most 64 KiB (MS-DTYP 2.4.5), and a descriptor two of them.
 const DESCRIPTOR_BYTES_MAX: u64 = 256 * 1024;
@@ -46,21 +47,42 @@ fn find(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
         if let Some(descriptor) = subject.load_all(SECURITY)? {
             return Ok(Some(descriptor));
         }
-        let mut id = [0; 16];
-        match subject.load(SECURITY_SIDE, &mut id) {
+        let mut bytes = [0; NAME_BYTES_MAX];
+        let length = match subject.load(SECURITY_SIDE, &mut bytes) {
             // Between the two looks it may have moved from a side file into the attribute.
             Ok(None) => return subject.load_all(SECURITY),
-            Ok(Some(length)) if length == id.len() => {}
-            Ok(Some(_)) | Err(Error::TooLarge) => break,
+            Ok(Some(length)) => length,
+            Err(Error::TooLarge) => break,
             Err(error) => return Err(error),
-        }
-        match side::open(&file.volume, id) {
+        };
+        let Some(side) = SideName::decode(&bytes[..length]) else { break };
+        match side::open(&file.volume, &side, Use::Read) {
             // It may have been replaced just now.
             Err(Error::Gone) => {}
-            opened => return load_side(&opened?).map(Some),
+            opened => {
+                let descriptor = load_side(&opened?)?;
+                adopt(file, &side, &descriptor);
+                return Ok(Some(descriptor));
+            }
         }
     }
     Err(Error::Io(Errno::IO.raw_os_error()))
+}
+
+/// Keeps a descriptor that was copied with the file's attributes as this file's own, where that can be done now: it goes with the file
+/// that it was copied from.
+fn adopt(file: &OpenFile, side: &SideName, descriptor: &[u8]) {
+    let subject = file.subject();
+    let may_write = file.waits == Waits::Never || waiting::is_allowed();
+    if subject.owns(side) || !may_write || file.volume.check_writable().is_err() {
+        return;
+    }
+    let _held = file.volume.lock_file(file.identity);
+    let is_unchanged = side_name(&subject) == Ok(Some(*side)) && subject.load_all(SECURITY) == Ok(None);
+    if is_unchanged {
+        // Until there is room it is read where it is.
+        let _ = save_in_side_file(file, descriptor);
+    }
 }
 
 /// True where there is a descriptor for certain.
@@ -91,13 +113,15 @@ pub(super) fn replace(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     file.volume.check_writable()?;
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
-    let old = side_id(&subject)?;
+    let old = side_name(&subject)?;
     save(file, descriptor)?;
     if let Some(old) = old {
-        if side_id(&subject)? == Some(old) {
+        if side_name(&subject)? == Some(old) {
             subject.erase(SECURITY_SIDE)?;
         }
-        side::remove(&file.volume, old);
+        if subject.owns(&old) {
+            side::remove(&file.volume, &old);
+        }
     }
     Ok(())
 }
@@ -106,26 +130,27 @@ fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     if descriptor.len() as u64 > DESCRIPTOR_BYTES_MAX {
         return Err(Error::TooLarge);
     }
-    let id = side::new_id()?;
-    let fd = side::create(&file.volume, id)?;
     let subject = file.subject();
+    let side = SideName::new(subject.owner()?)?;
+    let fd = side::create(&file.volume, &side)?;
     // The disk has the descriptor before anything leads to it.
     let written = data::write(&fd, descriptor, 0).and_then(|()| fsync(&fd)).map_err(error);
-    let written = written.and_then(|()| side::sync(&file.volume)).and_then(|()| subject.save(SECURITY_SIDE, &id));
+    let written =
+        written.and_then(|()| side::sync(&file.volume)).and_then(|()| subject.save(SECURITY_SIDE, &side.encode()));
     match written {
         Ok(()) => subject.erase(SECURITY).map(|_| ()),
         Err(error) => {
-            side::remove(&file.volume, id);
+            side::remove(&file.volume, &side);
             Err(error)
         }
     }
 }
 
 /// The side file that holds the descriptor.
-pub(super) fn side_id(subject: &Subject<'_>) -> Result<Option<side::Id>, Error> {
-    let mut id = [0; 16];
-    match subject.load(SECURITY_SIDE, &mut id) {
-        Ok(length) => Ok(length.filter(|length| *length == id.len()).map(|_| id)),
+pub(super) fn side_name(subject: &Subject<'_>) -> Result<Option<SideName>, Error> {
+    let mut bytes = [0; NAME_BYTES_MAX];
+    match subject.load(SECURITY_SIDE, &mut bytes) {
+        Ok(length) => Ok(length.and_then(|length| SideName::decode(&bytes[..length]))),
         Err(Error::TooLarge) => Ok(None),
         Err(error) => Err(error),
     }

@@ -1,25 +1,116 @@
 //! Side files: data that belongs to a file and does not fit in its extended attributes.
 //!
 //! They live in the folder `.multilane` at the share's root, which only the server's user may enter and no client
-//! reaches, each named by a random 128-bit id that an attribute of its file holds. They go when the stream or the
-//! file's last name goes through this server. Where another program removes the file, the side file stays behind: one
-//! that no file's attributes name may be deleted. Where a share is served whose folder lies inside another share's,
-//! each has its own `.multilane`.
+//! reaches, each named by a random 128-bit id and by the file that it was made for. An attribute of that file holds
+//! both. They go when the stream or the file's last name goes through this server. Where another program removes the
+//! file, the side file stays behind: one whose id no file's attributes hold may be deleted. Where a share is served
+//! whose folder lies inside another share's, each has its own `.multilane`.
+//!
+//! Other programs copy attributes with files. What such a copy's attribute names is another file's: it is read, and
+//! never written or removed, until its data are copied ([`super::adopt`]). Nobody but the server names side files, so
+//! that no program which writes attributes makes another file's its own.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::Error;
-use crate::directory::calls::{fsync, mkdirat, openat, unlinkat};
+use crate::directory::calls::{fsync, mkdirat, openat, renameat, unlinkat};
 use crate::directory::errno::{error, opening};
 use crate::directory::nameless::about_to_go;
 use crate::directory::names::RESERVED;
 use crate::directory::volume::Volume;
+use crate::{Error, Use};
+
+/// What a stream is known by, and a side file besides its owner.
+pub(super) type Id = [u8; 16];
+
+/// The file that a side file was made for.
+///
+/// | offset | bytes | |
+/// |---|---|---|
+/// | 0 | 8 | the file system, where it is mounted below the share's root; 0 on the root's own |
+/// | 8 | 8 | the inode number |
+/// | 16 | 16 | when it was made, in nanoseconds since 1970; 0 where the file system does not know |
+///
+/// Little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) volume: u64,
+    pub(super) file: u64,
+    pub(super) born: i128,
+}
+
+/// Bytes of an owner as it is kept.
+pub(super) const OWNER_BYTES: usize = 32;
+
+impl Owner {
+    pub(super) fn encode(&self) -> [u8; OWNER_BYTES] {
+        let mut bytes = [0; OWNER_BYTES];
+        bytes[..8].copy_from_slice(&self.volume.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.file.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.born.to_le_bytes());
+        bytes
+    }
+
+    /// `None` where the bytes are no owner.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (volume, rest) = bytes.split_first_chunk()?;
+        let (file, rest) = rest.split_first_chunk()?;
+        let born = rest.try_into().ok()?;
+        Some(Owner {
+            volume: u64::from_le_bytes(*volume),
+            file: u64::from_le_bytes(*file),
+            born: i128::from_le_bytes(born),
+        })
+    }
+
+    /// True where both are one file. A later kernel may know times of birth that an earlier one did not.
+    pub(super) fn is_same(&self, other: &Owner) -> bool {
+        let same_birth = self.born == other.born || self.born == 0 || other.born == 0;
+        self.volume == other.volume && self.file == other.file && same_birth
+    }
+}
 
 /// Names a side file.
-pub(super) type Id = [u8; 16];
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SideName {
+    pub(super) id: Id,
+    /// Earlier versions wrote none.
+    pub(super) owner: Option<Owner>,
+}
+
+/// The most bytes of a name as it is kept.
+pub(super) const NAME_BYTES_MAX: usize = 16 + OWNER_BYTES;
+
+impl SideName {
+    /// A new one.
+    pub(super) fn new(owner: Owner) -> Result<Self, Error> {
+        Ok(SideName { id: new_id()?, owner: Some(owner) })
+    }
+
+    /// The id, then the owner.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.id.to_vec();
+        bytes.extend(self.owner.iter().flat_map(Owner::encode));
+        bytes
+    }
+
+    /// `None` where the bytes are no name.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (id, owner) = bytes.split_first_chunk()?;
+        let owner = if owner.is_empty() { None } else { Some(Owner::decode(owner)?) };
+        Some(SideName { id: *id, owner })
+    }
+
+    fn on_disk(&self) -> String {
+        let id = name(self.id);
+        match self.owner {
+            None => id,
+            Some(Owner { volume, file, born }) => format!("{id}-{volume:x}-{file:x}-{born:x}"),
+        }
+    }
+}
 
 /// A new random id.
 pub(super) fn new_id() -> Result<Id, Error> {
@@ -48,20 +139,32 @@ pub(super) fn folder(volume: &Volume, make: bool) -> Result<Option<OwnedFd>, Err
     }
 }
 
-/// Makes an empty side file.
-pub(super) fn create(volume: &Volume, id: Id) -> Result<OwnedFd, Error> {
+/// Makes an empty side file. Only its owner, whose attributes do not hold the name, may make it: what has it is what was left when
+/// the server was killed.
+pub(super) fn create(volume: &Volume, side: &SideName) -> Result<OwnedFd, Error> {
     let folder = folder(volume, true)?.ok_or(Error::NotFound)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(folder, name(id).as_str(), flags, Mode::RUSR | Mode::WUSR).map_err(error)
+    let name = side.on_disk();
+    let make = || openat(&folder, name.as_str(), flags, Mode::RUSR | Mode::WUSR);
+    let made = match make() {
+        Err(Errno::EXIST) => {
+            remove(volume, side);
+            make()
+        }
+        answer => answer,
+    };
+    made.map_err(error)
 }
 
 /// Opens a side file. [`Error::Gone`] where it is not there.
-pub(super) fn open(volume: &Volume, id: Id) -> Result<OwnedFd, Error> {
+pub(super) fn open(volume: &Volume, side: &SideName, usage: Use) -> Result<OwnedFd, Error> {
     let folder = folder(volume, false)?.ok_or(Error::Gone)?;
     let common = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let usage = if volume.read_only { OFlags::RDONLY } else { OFlags::RDWR };
-    let opened = match openat(&folder, name(id).as_str(), common | usage, Mode::empty()) {
-        Err(Errno::ACCESS | Errno::ROFS) => openat(&folder, name(id).as_str(), common, Mode::empty()),
+    let writes = usage == Use::ReadWrite && !volume.read_only;
+    let usage = if writes { OFlags::RDWR } else { OFlags::RDONLY };
+    let name = side.on_disk();
+    let opened = match openat(&folder, name.as_str(), common | usage, Mode::empty()) {
+        Err(Errno::ACCESS | Errno::ROFS) => openat(&folder, name.as_str(), common, Mode::empty()),
         answer => answer,
     };
     opened.map_err(|errno| if errno == Errno::NOENT { Error::Gone } else { opening(errno) })
@@ -75,10 +178,17 @@ pub(super) fn sync(volume: &Volume) -> Result<(), Error> {
     }
 }
 
+/// Gives a side file another name, which nothing that is used has.
+pub(super) fn rename(volume: &Volume, from: &SideName, to: &SideName) -> Result<(), Error> {
+    remove(volume, to);
+    let folder = folder(volume, false)?.ok_or(Error::Gone)?;
+    renameat(&folder, from.on_disk(), &folder, to.on_disk()).map_err(error)
+}
+
 /// Removes a side file, if it is there.
-pub(super) fn remove(volume: &Volume, id: Id) {
+pub(super) fn remove(volume: &Volume, side: &SideName) {
     let Ok(Some(folder)) = folder(volume, false) else { return };
-    let name = name(id);
+    let name = side.on_disk();
     let _counted = about_to_go(volume, &folder, name.as_bytes());
     let _ = unlinkat(folder, name.as_str(), AtFlags::empty());
 }
@@ -86,4 +196,29 @@ pub(super) fn remove(volume: &Volume, id: Id) {
 /// An id as a name.
 pub(super) fn name(id: Id) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_name_comes_back(id: [u8; 16], owner: Option<(u64, u64, i128)>) {
+            let owner = owner.map(|(volume, file, born)| Owner { volume, file, born });
+            let side = SideName { id, owner };
+            let bytes = side.encode();
+            prop_assert!(bytes.len() <= NAME_BYTES_MAX);
+            prop_assert_eq!(SideName::decode(&bytes), Some(side));
+            for cut in (0..bytes.len()).filter(|cut| *cut != 16) {
+                prop_assert_eq!(SideName::decode(&bytes[..cut]), None);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_decoded(bytes: Vec<u8>) {
+            let _ = SideName::decode(&bytes);
+        }
+    }
 }

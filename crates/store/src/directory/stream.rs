@@ -2,6 +2,9 @@
 //!
 //! Its data are in an attribute of the file until they outgrow it, and in a side file from then on. It is known by
 //! its id, so that it is found again after it was renamed, and not mistaken for a later one with its name.
+//!
+//! A side file may be another file's, where another program copied the attribute. Then it is copied when the stream is
+//! opened for its data; where that cannot be done it is read as it is, and what changes the data tries again.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -18,9 +21,10 @@ use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::keep::Subject;
 use crate::directory::quota::{Growth, account};
+use crate::directory::side::SideName;
 use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, StreamValue, VALUE_BYTES_MAX};
-use crate::directory::streams::{self, Kept};
-use crate::directory::{data, extended, folder, metadata, node, security, side};
+use crate::directory::streams::{self, Held, Kept};
+use crate::directory::{adopt, data, extended, folder, metadata, node, security, side};
 use crate::{
     Changes, ChooseOffset, Cursor, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, Take,
     TakeStream, Use, Waits,
@@ -32,12 +36,22 @@ pub(super) struct StreamNode {
     file: OpenFile,
     id: side::Id,
     key: RwLock<String>,
+    /// The side file, where it is this file's.
     side: OnceLock<Descriptor>,
+    /// Another file's, to read.
+    lent: OnceLock<Descriptor>,
+    /// The data were another file's when it was opened.
+    copied: Option<SideName>,
 }
 
 impl StreamNode {
     pub(super) fn new(file: OpenFile, kept: Kept) -> Self {
-        StreamNode { file, id: kept.id, key: RwLock::new(kept.key), side: OnceLock::new() }
+        let copied = match kept.held {
+            Held::Side(side) => Some(side).filter(|side| !file.subject().owns(side)),
+            Held::Here(_) => None,
+        };
+        let (side, lent) = (OnceLock::new(), OnceLock::new());
+        StreamNode { file, id: kept.id, key: RwLock::new(kept.key), side, lent, copied }
     }
 
     /// Its value. [`Error::Gone`] where it was removed.
@@ -50,28 +64,81 @@ impl StreamNode {
         streams::load(subject, &self.key.read(), bytes)?.ok_or(Error::Gone)
     }
 
-    /// Its side file, if it has one by now.
+    /// Its side file to be changed, if it has one by now.
     fn side(&self) -> Result<Option<BorrowedFd<'_>>, Error> {
         if let Some(fd) = self.side.get() {
             return Ok(Some(fd.as_fd()));
         }
-        let mut bytes = [0; VALUE_BYTES_MAX];
-        match self.value(&self.file.subject(), &mut bytes)?.body {
-            Body::Here(_) => Ok(None),
-            Body::Side => self.open_side().map(Some),
+        let (subject, mut bytes) = (self.file.subject(), [0; VALUE_BYTES_MAX]);
+        match self.value(&subject, &mut bytes)?.side() {
+            None => Ok(None),
+            Some(side) if subject.owns(&side) => self.open_side(&side).map(Some),
+            Some(side) => self.adopt(&side).map(Some),
         }
     }
 
-    fn open_side(&self) -> Result<BorrowedFd<'_>, Error> {
-        let fd = side::open(&self.file.volume, self.id)?;
-        Ok(self.hold_side(fd))
+    fn open_side(&self, side: &SideName) -> Result<BorrowedFd<'_>, Error> {
+        Ok(self.hold_side(side::open(&self.file.volume, side, Use::ReadWrite)?))
     }
 
     fn hold_side(&self, fd: OwnedFd) -> BorrowedFd<'_> {
+        self.side.get_or_init(|| self.hold(fd, Use::ReadWrite)).as_fd()
+    }
+
+    /// A side file to be read, whosever it is.
+    fn look_at_side(&self, subject: &Subject<'_>, side: &SideName) -> Result<BorrowedFd<'_>, Error> {
+        if subject.owns(side) {
+            return self.open_side(side);
+        }
+        if let Some(fd) = self.lent.get() {
+            return Ok(fd.as_fd());
+        }
+        let fd = side::open(&self.file.volume, side, Use::Read)?;
+        Ok(self.lent.get_or_init(|| self.hold(fd, Use::Read)).as_fd())
+    }
+
+    fn hold(&self, fd: OwnedFd, usage: Use) -> Descriptor {
         // It lies in the reserved folder, on the root's file system.
         let volume = &self.file.volume;
-        let hold = || Descriptor::new(fd, (volume.waits, volume.identity.volume), true).counted(volume.nameless());
-        self.side.get_or_init(hold).as_fd()
+        let held = Descriptor::new(fd, (volume.waits, volume.identity.volume), usage == Use::ReadWrite);
+        held.counted(volume.nameless())
+    }
+
+    /// Makes data that are another file's, in `from`, this file's own: copies them. May take long.
+    fn adopt(&self, from: &SideName) -> Result<BorrowedFd<'_>, Error> {
+        let volume = &self.file.volume;
+        volume.check_writable()?;
+        let _alone = volume.lock_adoption(self.file.identity)?;
+        let subject = self.file.subject();
+        let mut bytes = [0; VALUE_BYTES_MAX];
+        match self.value(&subject, &mut bytes)?.side() {
+            // Another was first.
+            Some(side) if subject.owns(&side) => return self.open_side(&side),
+            Some(side) if side == *from => {}
+            // Another program has put another stream there.
+            Some(_) | None => return Err(Error::Gone),
+        }
+        let copy = adopt::copy(&self.file, from)?;
+        let _held = volume.lock_file(self.file.identity);
+        let value = self.value(&subject, &mut bytes)?;
+        if value.side() != Some(*from) {
+            return Err(Error::Gone);
+        }
+        let fd = copy.keep(&subject, &self.key.read(), &value)?;
+        Ok(self.hold_side(fd))
+    }
+
+    /// Makes copied data its file's own as the stream is opened. Where that cannot be done they are read where they are; who changes
+    /// them is told why.
+    fn adopt_when_opened(&self) {
+        if let Some(from) = self.copied.filter(|_| self.side.get().is_none()) {
+            let _ = self.adopt(&from);
+        }
+    }
+
+    /// True where opening the stream for its data copies them.
+    fn is_to_be_adopted(&self) -> bool {
+        self.copied.is_some() && self.side.get().is_none() && self.file.volume.check_removable().is_ok()
     }
 
     /// Lets `inline` work on data in the attribute, or gives the side file.
@@ -79,10 +146,11 @@ impl StreamNode {
         if let Some(fd) = self.side.get() {
             return Ok(Err(fd.as_fd()));
         }
-        let mut bytes = [0; VALUE_BYTES_MAX];
-        match self.value(&self.file.subject(), &mut bytes)?.body {
+        let (subject, mut bytes) = (self.file.subject(), [0; VALUE_BYTES_MAX]);
+        let value = self.value(&subject, &mut bytes)?;
+        match value.body {
             Body::Here(data) => Ok(Ok(inline(data))),
-            Body::Side => self.open_side().map(Err),
+            Body::Side(owner) => self.look_at_side(&subject, &SideName { id: value.id, owner }).map(Err),
         }
     }
 
@@ -106,11 +174,14 @@ impl StreamNode {
         if let Some(fd) = self.side.get() {
             return Ok(Some(fd.as_fd()));
         }
-        let _held = self.file.volume.lock_file(self.file.identity);
+        let held = self.file.volume.lock_file(self.file.identity);
         let subject = self.file.subject();
         let mut bytes = [0; VALUE_BYTES_MAX];
         let value = self.value(&subject, &mut bytes)?;
-        let Body::Here(old) = value.body else { return self.open_side().map(Some) };
+        let Body::Here(old) = value.body else {
+            drop(held);
+            return self.side()?.ok_or(Error::Gone).map(Some);
+        };
         let key = self.key.read();
         let length = length(old.len() as u64)?;
         if length <= INLINE_BYTES_MAX as u64 {
@@ -155,7 +226,9 @@ impl StreamNode {
     }
 
     fn is_same_data(&self, other: &dyn Node) -> bool {
-        other.as_any().downcast_ref::<StreamNode>().is_some_and(|other| other.id == self.id)
+        let other = other.as_any().downcast_ref::<StreamNode>();
+        // A copied file's streams have the ids of the original's.
+        other.is_some_and(|other| other.id == self.id && other.file.identity == self.file.identity)
     }
 }
 
@@ -217,16 +290,21 @@ impl Node for StreamNode {
     fn prepare(&self, usage: Use) -> Result<(), Error> {
         self.file.may_wait("prepare");
         match usage {
-            Use::Metadata | Use::Read => Ok(()),
-            Use::ReadWrite => self.file.volume.check_writable(),
+            Use::Metadata => return Ok(()),
+            Use::Read => {}
+            Use::ReadWrite => self.file.volume.check_writable()?,
         }
+        self.adopt_when_opened();
+        Ok(())
     }
 
     fn try_prepare(&self, usage: Use) -> Result<(), Error> {
         match usage {
-            Use::Metadata | Use::Read => Ok(()),
-            Use::ReadWrite => self.file.volume.check_writable(),
+            Use::Metadata => return Ok(()),
+            Use::Read => {}
+            Use::ReadWrite => self.file.volume.check_writable()?,
         }
+        if self.is_to_be_adopted() { Err(Error::WouldBlock) } else { Ok(()) }
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
@@ -289,7 +367,7 @@ impl Node for StreamNode {
 
     fn sync(&self) -> Result<(), Error> {
         self.file.may_wait("sync");
-        if let Some(fd) = self.side()? {
+        if let Err(fd) = self.inline_or_side(|_| ())? {
             fsync(fd).map_err(error)?;
         }
         node::sync(&self.file)

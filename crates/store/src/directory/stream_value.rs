@@ -3,14 +3,14 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 1 | version, 1 |
-//! | 1 | 1 | 0: the data follow; 1: they are in a side file |
-//! | 2 | 16 | the stream's id, which is the side file's name |
+//! | 1 | 1 | 0: the data follow; 1: they are in a side file, and its owner follows |
+//! | 2 | 16 | the stream's id, which with the owner is the side file's name |
 //! | 18 | 2 | bytes of the name, little-endian; 0 where the key holds it |
 //! | 20 | n | the name, UTF-8 |
-//! | 20 + n | | the data |
+//! | 20 + n | | the data, or the owner ([`super::side::Owner`]); earlier versions wrote none |
 
 use crate::directory::keep::{KEY_BYTES_MAX, LONG_STREAM, STREAM};
-use crate::directory::side::Id;
+use crate::directory::side::{Id, Owner, SideName};
 
 /// The most bytes of data that are kept in an attribute: an ext4 inode has 4 KiB for all of them.
 pub(super) const INLINE_BYTES_MAX: usize = 1024;
@@ -35,7 +35,7 @@ pub(super) struct StreamValue<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body<'a> {
     Here(&'a [u8]),
-    Side,
+    Side(Option<Owner>),
 }
 
 impl<'a> StreamValue<'a> {
@@ -48,7 +48,8 @@ impl<'a> StreamValue<'a> {
         let name = std::str::from_utf8(name).ok()?;
         let body = match (header[0], header[1]) {
             (VERSION, HERE) => Body::Here(data),
-            (VERSION, SIDE) => Body::Side,
+            (VERSION, SIDE) if data.is_empty() => Body::Side(None),
+            (VERSION, SIDE) => Body::Side(Some(Owner::decode(data)?)),
             _ => return None,
         };
         Some(StreamValue { id: *id, name, body })
@@ -57,9 +58,14 @@ impl<'a> StreamValue<'a> {
     /// Writes the value to `out`; gives its length, `None` where it does not fit.
     pub(super) fn encode(&self, out: &mut [u8]) -> Option<usize> {
         let name_length = u16::try_from(self.name.len()).ok()?;
+        let owner;
         let (place, data) = match self.body {
             Body::Here(data) => (HERE, data),
-            Body::Side => (SIDE, [].as_slice()),
+            Body::Side(None) => (SIDE, [].as_slice()),
+            Body::Side(Some(of)) => {
+                owner = of.encode();
+                (SIDE, owner.as_slice())
+            }
         };
         let length = HEADER_BYTES + self.name.len() + data.len();
         let out = out.get_mut(..length)?;
@@ -70,6 +76,16 @@ impl<'a> StreamValue<'a> {
         out[20..20 + self.name.len()].copy_from_slice(self.name.as_bytes());
         out[20 + self.name.len()..].copy_from_slice(data);
         Some(length)
+    }
+}
+
+impl StreamValue<'_> {
+    /// The side file that holds the data, if one does.
+    pub(super) fn side(&self) -> Option<SideName> {
+        match self.body {
+            Body::Here(_) => None,
+            Body::Side(owner) => Some(SideName { id: self.id, owner }),
+        }
     }
 }
 
@@ -89,8 +105,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_comes_back(id: [u8; 16], name in ".{0,255}", data in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..1024))) {
-            let body = data.as_deref().map_or(Body::Side, Body::Here);
+        fn a_value_comes_back(
+            id: [u8; 16],
+            name in ".{0,255}",
+            data in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..1024)),
+            owner: Option<(u64, u64, i128)>,
+        ) {
+            let owner = owner.map(|(volume, file, born)| Owner { volume, file, born });
+            let body = data.as_deref().map_or(Body::Side(owner), Body::Here);
             let value = StreamValue { id, name: &name, body };
             let mut out = [0; VALUE_BYTES_MAX + 255];
             let length = value.encode(&mut out).unwrap();

@@ -7,18 +7,27 @@ use crate::directory::calls::fsync;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::keep::{LONG_STREAM, SECURITY_SIDE, STREAM, Subject};
+use crate::directory::side::SideName;
 use crate::directory::stream::StreamNode;
 use crate::directory::stream_value::{Body, StreamValue, VALUE_BYTES_MAX, key};
 use crate::directory::{data, folder, security, side};
-use crate::{Error, NamedNode, Node, Replace, StreamEntry, TakeStream, fold};
+use crate::{Error, NamedNode, Node, Replace, StreamEntry, TakeStream, Use, fold};
 
 /// A stream as it is kept.
 pub(super) struct Kept {
     pub(super) key: String,
     pub(super) name: String,
     pub(super) id: side::Id,
-    /// Bytes of data; `None` where they are in a side file.
-    pub(super) inline: Option<u64>,
+    pub(super) held: Held,
+}
+
+/// Where a stream's data are.
+#[derive(Clone, Copy)]
+pub(super) enum Held {
+    /// In the attribute, so many bytes.
+    Here(u64),
+    /// In a side file, which may be another file's.
+    Side(SideName),
 }
 
 /// Shows them with their lengths until `take` wants no more.
@@ -27,9 +36,9 @@ pub(super) fn list(file: &OpenFile, take: TakeStream<'_>) -> Result<(), Error> {
     let subject = file.subject();
     for key in subject.keys()? {
         let Some(kept) = kept(&subject, key)? else { continue };
-        let (length, allocated) = match kept.inline {
-            Some(length) => (length, length.next_multiple_of(unit)),
-            None => match side::open(&file.volume, kept.id) {
+        let (length, allocated) = match kept.held {
+            Held::Here(length) => (length, length.next_multiple_of(unit)),
+            Held::Side(side) => match side::open(&file.volume, &side, Use::Read) {
                 Ok(fd) => {
                     let stat = folder::stat(fd).map_err(error)?;
                     (stat.stx_size, stat.stx_blocks * 512)
@@ -65,7 +74,7 @@ pub(super) fn create(file: &OpenFile, name: &str) -> Result<Arc<dyn Node>, Error
     let (key, long_name) = key(name, id);
     let saved = save(&subject, &key, &StreamValue { id, name: long_name, body: Body::Here(&[]) });
     saved.map_err(|error| if error == Error::TooLarge { Error::Full } else { error })?;
-    let kept = Kept { key, name: name.to_owned(), id, inline: Some(0) };
+    let kept = Kept { key, name: name.to_owned(), id, held: Held::Here(0) };
     Ok(Arc::new(StreamNode::new(file.again()?, kept)))
 }
 
@@ -97,9 +106,7 @@ pub(super) fn rename(file: &OpenFile, from: &str, to: &str, replace: Replace) ->
         }
         let _ = save(&subject, &taken.key, &lost);
     })?;
-    if taken.inline.is_none() {
-        side::remove(subject.volume, taken.id);
-    }
+    forget_data(&subject, &taken);
     Ok(())
 }
 
@@ -128,19 +135,20 @@ pub(super) fn remove(file: &OpenFile, name: &str) -> Result<(), Error> {
     erase(&subject, &kept)
 }
 
-/// The ids of all side files that belong to a file.
-pub(super) fn sides(subject: &Subject<'_>) -> Result<Vec<side::Id>, Error> {
-    let mut ids = Vec::new();
+/// All side files that a file owns.
+pub(super) fn sides(subject: &Subject<'_>) -> Result<Vec<SideName>, Error> {
+    let mut sides = Vec::new();
     let mut bytes = [0; VALUE_BYTES_MAX];
     for key in subject.keys()? {
         if key == SECURITY_SIDE {
-            ids.extend(security::side_id(subject)?);
+            sides.extend(security::side_name(subject)?);
         } else if key.starts_with(STREAM) || key.starts_with(LONG_STREAM) {
             let value = load(subject, &key, &mut bytes)?;
-            ids.extend(value.filter(|value| value.body == Body::Side).map(|value| value.id));
+            sides.extend(value.and_then(|value| value.side()));
         }
     }
-    Ok(ids)
+    sides.retain(|side| subject.owns(side));
+    Ok(sides)
 }
 
 /// All streams as they are kept.
@@ -179,7 +187,9 @@ pub(super) fn move_out(
     value: &StreamValue<'_>,
     inline: &[u8],
 ) -> Result<rustix::fd::OwnedFd, Error> {
-    let fd = side::create(subject.volume, value.id)?;
+    let owner = Some(subject.owner()?);
+    let side = SideName { id: value.id, owner };
+    let fd = side::create(subject.volume, &side)?;
     let move_data = || {
         data::write(&fd, inline, 0).map_err(error)?;
         if !inline.is_empty() {
@@ -187,12 +197,12 @@ pub(super) fn move_out(
             fsync(&fd).map_err(error)?;
             side::sync(subject.volume)?;
         }
-        save(subject, key, &StreamValue { body: Body::Side, ..*value })
+        save(subject, key, &StreamValue { body: Body::Side(owner), ..*value })
     };
     match move_data() {
         Ok(()) => Ok(fd),
         Err(error) => {
-            side::remove(subject.volume, value.id);
+            side::remove(subject.volume, &side);
             Err(error)
         }
     }
@@ -227,18 +237,24 @@ fn kept(subject: &Subject<'_>, key: String) -> Result<Option<Kept>, Error> {
     let mut bytes = [0; VALUE_BYTES_MAX];
     let Some(value) = load(subject, &key, &mut bytes)? else { return Ok(None) };
     let name = short.unwrap_or(value.name).to_owned();
-    let inline = match value.body {
-        Body::Here(data) => Some(data.len() as u64),
-        Body::Side => None,
-    };
     let id = value.id;
-    Ok(Some(Kept { key, name, id, inline }))
+    let held = match value.body {
+        Body::Here(data) => Held::Here(data.len() as u64),
+        Body::Side(owner) => Held::Side(SideName { id, owner }),
+    };
+    Ok(Some(Kept { key, name, id, held }))
 }
 
 fn erase(subject: &Subject<'_>, kept: &Kept) -> Result<(), Error> {
     subject.erase(&kept.key)?;
-    if kept.inline.is_none() {
-        side::remove(subject.volume, kept.id);
-    }
+    forget_data(subject, kept);
     Ok(())
+}
+
+/// Removes the data of a stream that has gone, where they are this file's.
+fn forget_data(subject: &Subject<'_>, kept: &Kept) {
+    match kept.held {
+        Held::Side(side) if subject.owns(&side) => side::remove(subject.volume, &side),
+        Held::Side(_) | Held::Here(_) => {}
+    }
 }

@@ -126,6 +126,11 @@ impl Volume {
         self.locks_of(file).end(file)
     }
 
+    /// Keeps others from copying data that came with a file's attributes. [`Error::WouldBlock`] where that has to be waited for.
+    pub(super) fn lock_adoption(&self, file: Identity) -> Result<MutexGuard<'_, ()>, Error> {
+        self.locks_of(file).adopt(file).ok_or(Error::WouldBlock)
+    }
+
     /// To be held while a file is made in a directory.
     pub(super) fn make_in(&self, directory: Identity) -> Making {
         self.locks_of(directory).make()

@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod common;
+mod copies;
 
 mod append;
 mod behaviour;

@@ -105,7 +105,8 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
         match found.node.try_prepare(usage) {
             Err(Error::WouldBlock) => {
                 let node = Arc::clone(&found.node);
-                context.work_at(&*found.node, 0, move || node.prepare(usage)).await??;
+                // It may have to copy a stream's data first, in memory too.
+                context.work_at(&*found.node, u64::MAX, move || node.prepare(usage)).await??;
             }
             prepared => prepared?,
         }
