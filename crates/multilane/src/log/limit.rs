@@ -1,11 +1,13 @@
 //! How many lines of one kind the log takes: a place in the program may write a burst, and from there on so many a second.
 
 use std::collections::HashMap;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tracing::callsite::Identifier;
+use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
@@ -14,6 +16,8 @@ use tracing_subscriber::layer::Context;
 const BURST: u32 = 200;
 /// From there on it writes one in this time.
 const EVERY: Duration = Duration::from_millis(100);
+/// A line that tells more bytes than so many counts as several: clients choose paths of kilobytes.
+const LINE_BYTES: u32 = 512;
 
 /// The limit, for all places. Lines of the levels debug and trace are not counted: who asks for them wants them all.
 #[derive(Clone)]
@@ -45,7 +49,7 @@ impl Limit {
         places.map(|place| (format!("{}:{}", place.name, place.line), std::mem::take(&mut place.left_out))).collect()
     }
 
-    fn takes(&self, metadata: &'static Metadata<'static>, now: Instant) -> bool {
+    fn takes(&self, metadata: &'static Metadata<'static>, told: &Told, now: Instant) -> bool {
         if *metadata.level() > Level::INFO {
             return true;
         }
@@ -57,7 +61,7 @@ impl Limit {
             paid: Duration::ZERO,
             left_out: 0,
         });
-        let paid = place.paid.max(now) + EVERY;
+        let paid = place.paid.max(now) + EVERY * (1 + told.bytes / LINE_BYTES);
         let takes = paid <= now + EVERY * BURST;
         match takes {
             true => place.paid = paid,
@@ -69,7 +73,29 @@ impl Limit {
 
 impl<S: Subscriber> Layer<S> for Limit {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
-        self.takes(event.metadata(), Instant::now())
+        let mut told = Told::default();
+        event.record(&mut told);
+        self.takes(event.metadata(), &told, Instant::now())
+    }
+}
+
+/// How much an event tells.
+#[derive(Default)]
+struct Told {
+    bytes: u32,
+}
+
+impl Visit for Told {
+    fn record_debug(&mut self, _: &Field, value: &dyn fmt::Debug) {
+        // It counts without fail.
+        let _ = write!(self, "{value:?}");
+    }
+}
+
+impl Write for Told {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.bytes = self.bytes.saturating_add(u32::try_from(text.len()).unwrap_or(u32::MAX));
+        Ok(())
     }
 }
 
@@ -103,13 +129,26 @@ mod tests {
         let seen = seen.0.lock().unwrap();
         let [one, other, all] = seen[..] else { panic!("three places") };
         let now = Instant::now();
-        let limit = Limit::new(now);
-        assert_eq!((0..1_000).filter(|_| limit.takes(one, now)).count(), 200);
-        assert!(limit.takes(other, now));
-        assert_eq!((0..1_000).filter(|_| limit.takes(all, now)).count(), 1_000);
+        let (limit, short) = (Limit::new(now), Told { bytes: 80 });
+        assert_eq!((0..1_000).filter(|_| limit.takes(one, &short, now)).count(), 200);
+        assert!(limit.takes(other, &short, now));
+        assert_eq!((0..1_000).filter(|_| limit.takes(all, &short, now)).count(), 1_000);
         let left_out = limit.take_left_out();
         assert!(matches!(&left_out[..], [(_, 800)]), "{left_out:?}");
         assert!(limit.take_left_out().is_empty());
-        assert_eq!((0..100).filter(|_| limit.takes(one, now + Duration::from_secs(1))).count(), 10);
+        assert_eq!((0..100).filter(|_| limit.takes(one, &short, now + Duration::from_secs(1))).count(), 10);
+    }
+
+    #[test]
+    fn long_lines_count_as_several() {
+        let (began, line) = (Instant::now(), "x".repeat(4_000));
+        let limit = Limit::new(began);
+        let seen = Seen::default();
+        let subscriber = tracing_subscriber::registry().with(limit.clone()).with(seen.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            (0..1_000).for_each(|_| tracing::info!(path = ?line, "refused"));
+        });
+        let written = seen.0.lock().unwrap().len();
+        assert!((20..40).contains(&written), "{written}");
     }
 }
