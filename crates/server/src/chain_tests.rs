@@ -199,9 +199,12 @@ async fn what_a_chain_of_small_requests_has_done_counts_for_its_turn() {
             ..IoctlRequest::default()
         };
         let zeroed = (0..2).map(|_| peer.message(Command::IOCTL, |body| zero.encode(body))).collect();
+        let ranges =
+            IoctlRequest { ctl_code: CtlCode::QUERY_ALLOCATED_RANGES, input: &range, max_output_response: 64, ..zero };
+        let looked = (0..16).map(|_| peer.message(Command::IOCTL, |body| ranges.encode(body))).collect();
         let many = TURN_BYTES as usize / LONG_REQUEST_COST + 2;
         let echoed = (0..many).map(|_| peer.message(Command::ECHO, |body| EchoRequest.encode(body))).collect();
-        for (parts, count) in [(zeroed, 2), (echoed, many)] {
+        for (parts, count) in [(zeroed, 2), (looked, 16), (echoed, many)] {
             let mut frame = chained(parts, |_, message| peer.sign(message));
             peer.process(&mut frame).unwrap();
             assert!(peer.take_frame().is_none(), "{count} requests are not done at once");

@@ -199,6 +199,15 @@ pub struct Extent {
     pub length: u64,
 }
 
+/// A part of the answer of [`Node::extents`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extents {
+    /// Ranges that hold data, ascending, none next to another.
+    pub ranges: Vec<Extent>,
+    /// Where to go on; `None` where all has been looked at.
+    pub next: Option<u64>,
+}
+
 /// What a rename or link does when the new name is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
@@ -424,8 +433,9 @@ pub trait Node: Send + Sync + 'static {
     /// `punch` is set and the store can.
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error>;
 
-    /// The ranges that hold data within `length` bytes at `offset`, ascending, at most `count_max` of them.
-    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error>;
+    /// The first ranges that hold data within `length` bytes at `offset`, ascending, at most `count_max` of them. One call looks at a
+    /// bounded number of things, whatever the file is like, and says where to go on; what it tells may end, or be nothing, anywhere.
+    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Extents, Error>;
 
     /// Copies up to `length` bytes from `source` into this node; gives the bytes copied, fewer only at the source's end.
     fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error>;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use store::{
-    Changes, ChooseOffset, Cursor, Error, Extent, Facts, Identity, Kind, Metadata, Name, NamedNode, Node, RamStore,
+    Changes, ChooseOffset, Cursor, Error, Extents, Facts, Identity, Kind, Metadata, Name, NamedNode, Node, RamStore,
     Replace, Resolved, SharePath, Space, Store, Take, TakeStream, Use, Waits,
 };
 use tokio::task::LocalSet;
@@ -123,7 +123,7 @@ impl Node for File {
         self.0.zero(offset, length, punch)
     }
 
-    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
+    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Extents, Error> {
         self.0.extents(offset, length, count_max)
     }
 

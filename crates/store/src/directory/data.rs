@@ -6,9 +6,9 @@ use rustix::fd::AsFd;
 use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, ftruncate};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, pwritev2};
 
-use crate::Extent;
 use crate::copy::Span;
 use crate::directory::calls::{fstat, fstatvfs, seek};
+use crate::{Extent, Extents};
 
 /// The kernel's offsets are signed.
 const OFFSET_MAX: u64 = i64::MAX as u64;
@@ -18,6 +18,9 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 const SCARCE_BYTES: u64 = 1 << 20;
 /// The most bytes copied in one call of the kernel, so that a call ends.
 const COPY_STEP_BYTES: u64 = 256 << 20;
+
+/// The most ranges that are looked for in one go: each is two calls of the kernel.
+const EXTENTS_MAX: usize = 256;
 
 /// Length in bytes.
 pub(super) fn length<Fd: AsFd>(fd: Fd) -> Result<u64, Errno> {
@@ -174,12 +177,15 @@ fn allocate<Fd: AsFd>(fd: Fd, flags: FallocateFlags, offset: u64, count: u64) ->
     }
 }
 
-/// The ranges that hold data; all of the file where the file system cannot tell.
-pub(super) fn extents<Fd: AsFd>(fd: Fd, offset: u64, count: u64, count_max: usize) -> Result<Vec<Extent>, Errno> {
+/// The first ranges that hold data; all of the file where the file system cannot tell.
+pub(super) fn extents<Fd: AsFd>(fd: Fd, offset: u64, count: u64, count_max: usize) -> Result<Extents, Errno> {
     let end = length(&fd)?.min(offset.saturating_add(count));
     let mut found = Vec::new();
     let mut at = offset;
-    while at < end && found.len() < count_max {
+    while at < end {
+        if found.len() >= count_max.min(EXTENTS_MAX) {
+            return Ok(Extents { ranges: found, next: Some(at) });
+        }
         let start = match seek(&fd, SeekFrom::Data(at)) {
             Ok(start) => start.max(at),
             Err(Errno::NXIO) => break,
@@ -199,7 +205,7 @@ pub(super) fn extents<Fd: AsFd>(fd: Fd, offset: u64, count: u64, count_max: usiz
         }
         at = stop.max(start + 1);
     }
-    Ok(found)
+    Ok(Extents { ranges: found, next: None })
 }
 
 /// Copies within the kernel a range that the source has now. EOPNOTSUPP where nothing was

@@ -17,7 +17,7 @@ use crate::directory::file::OpenFile;
 use crate::directory::quota::{Growth, account};
 use crate::directory::{create, data, entries, extended, metadata, remove, rename, security, streams, walk};
 use crate::{
-    Changes, ChooseOffset, Cursor, Destination, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, NewNode,
+    Changes, ChooseOffset, Cursor, Destination, Error, Extents, Identity, Kind, Metadata, Name, NamedNode, NewNode,
     Node, Replace, Take, TakeStream, Use, Waits,
 };
 
@@ -209,7 +209,7 @@ impl Node for FileNode {
         self.write(growth, |fd| data::zero(fd, offset, length, punch))
     }
 
-    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
+    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Extents, Error> {
         self.file.may_wait("extents");
         data::extents(self.data()?, offset, length, count_max).map_err(error)
     }

@@ -26,8 +26,8 @@ use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, StreamValue, VALUE_
 use crate::directory::streams::{self, Held, Kept};
 use crate::directory::{adopt, data, extended, folder, metadata, node, security, side};
 use crate::{
-    Changes, ChooseOffset, Cursor, Error, Extent, Identity, Kind, Metadata, Name, NamedNode, Node, Replace, Take,
-    TakeStream, Use, Waits,
+    Changes, ChooseOffset, Cursor, Error, Extent, Extents, Identity, Kind, Metadata, Name, NamedNode, Node, Replace,
+    Take, TakeStream, Use, Waits,
 };
 use std::sync::Arc;
 
@@ -400,13 +400,13 @@ impl Node for StreamNode {
         }
     }
 
-    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
+    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Extents, Error> {
         self.file.may_wait("extents");
         match self.inline_or_side(|data| data.len() as u64)? {
             Ok(held) => {
                 let end = held.min(offset.saturating_add(length));
                 let extent = (offset < end && count_max > 0).then(|| Extent { offset, length: end - offset });
-                Ok(extent.into_iter().collect())
+                Ok(Extents { ranges: extent.into_iter().collect(), next: None })
             }
             Err(fd) => data::extents(fd, offset, length, count_max).map_err(error),
         }

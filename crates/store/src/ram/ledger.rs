@@ -67,6 +67,13 @@ impl Charge {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
+    /// Cuts a part off, as much as there is at most.
+    pub(super) fn split(&mut self, bytes: u64) -> Charge {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Charge { ledger: Arc::clone(&self.ledger), bytes }
+    }
+
     pub(super) fn grow(&mut self, bytes: u64) -> Result<(), Error> {
         self.ledger.take(bytes)?;
         self.bytes += bytes;

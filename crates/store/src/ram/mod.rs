@@ -9,6 +9,7 @@ mod ledger;
 mod names;
 mod node;
 mod pages;
+mod table;
 
 use std::sync::Arc;
 
@@ -28,6 +29,15 @@ pub struct RamStore {
     root: Arc<Inode>,
     /// Something in it looks like a disk.
     has_disks: bool,
+}
+
+/// Bytes of memory that an allocation takes: the allocator of glibc puts eight in front of it, and gives sixteens.
+const fn heap_bytes(bytes: usize) -> u64 {
+    match bytes {
+        0 => 0,
+        1..=24 => 32,
+        _ => (bytes as u64 + 8).next_multiple_of(16),
+    }
 }
 
 /// The most bytes in a path: what the kernel takes of one in a folder (PATH_MAX less its terminator).
@@ -139,7 +149,7 @@ impl Store for RamStore {
             never_blocks: !self.has_disks,
             read_only: false,
             volume: self.disk.volume,
-            unit_bytes: pages::BLOCK_BYTES as u32,
+            unit_bytes: table::BLOCK_BYTES as u32,
             shares_extents: true,
             file_length_max: pages::LENGTH_MAX,
         }

@@ -4,14 +4,14 @@ use std::any::Any;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockWriteGuard};
 
 use crate::ram::inode::{Extras, Inode};
 use crate::ram::ledger::Charge;
 use crate::ram::names;
 use crate::ram::pages::Pages;
 use crate::{
-    Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extent, Identity, Kind, Metadata, Name, NamedNode,
+    Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extents, Identity, Kind, Metadata, Name, NamedNode,
     NewNode, Node, Replace, StreamEntry, Take, TakeStream, Use, Waits, copy, fold, waiting,
 };
 
@@ -146,7 +146,9 @@ impl Node for RamNode {
 
     fn set_length(&self, length: u64) -> Result<(), Error> {
         self.may_wait("set_length");
-        self.data()?.write().set_length(length)?;
+        // What is cut off is freed once the lock is let go of.
+        let gone = self.data()?.write().set_length(length)?;
+        drop(gone);
         self.inode.written();
         Ok(())
     }
@@ -158,12 +160,20 @@ impl Node for RamNode {
 
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
         self.may_wait("zero");
-        self.data()?.write().zero(offset, length, punch);
+        let data = self.data()?;
+        let mut left = offset..offset.saturating_add(length);
+        while !left.is_empty() {
+            // Others have the lock between two parts, those first who wait for it.
+            let mut pages = data.write();
+            let gone = pages.zero(&mut left, punch);
+            RwLockWriteGuard::unlock_fair(pages);
+            drop(gone);
+        }
         self.inode.written();
         Ok(())
     }
 
-    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Vec<Extent>, Error> {
+    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Extents, Error> {
         self.may_wait("extents");
         Ok(self.data()?.read().extents(offset, length, count_max))
     }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::common::*;
-use store::{Changes, Cursor, Error, Extent, Kind, NewNode, Replace, Resolved, Time, Use};
+use store::{Changes, Cursor, Error, Extent, Extents, Kind, NewNode, Replace, Resolved, Time, Use};
 
 behaviours! {
     a_new_file_is_found_in_any_case
@@ -20,6 +20,7 @@ behaviours! {
     directories_hold_no_data
     zeroed_ranges_read_as_zeros
     extents_cover_the_data
+    extents_are_told_in_parts_to_the_last
     copies_stop_at_the_source_end
     overlapping_copies_keep_the_data
     attributes_and_times_come_back
@@ -181,7 +182,7 @@ fn an_offset_out_of_reach_is_an_error(disk: &Disk) {
     assert_eq!(node.write_at(b"x", i64::MAX as u64), Err(Error::TooLarge));
     assert_eq!(node.set_length(u64::MAX), Err(Error::TooLarge));
     assert_eq!(node.zero(u64::MAX, u64::MAX, true), Ok(()));
-    assert_eq!(node.extents(u64::MAX, u64::MAX, 9), Ok(vec![]));
+    assert_eq!(node.extents(u64::MAX, u64::MAX, 9), Ok(Extents::default()));
     assert_eq!(node.metadata().unwrap().length, 1);
 }
 
@@ -214,15 +215,30 @@ fn zeroed_ranges_read_as_zeros(disk: &Disk) {
 
 fn extents_cover_the_data(disk: &Disk) {
     let node = disk.file("file", &[]);
-    assert_eq!(node.extents(0, 100, 9).unwrap(), []);
+    assert_eq!(all_extents(&*node, 0, 100), []);
     node.set_length(10 << 20).unwrap();
     node.write_at(&[1; 65536], 1 << 20).unwrap();
     node.write_at(&[1; 65536], 3 << 20).unwrap();
-    let extents = node.extents(0, u64::MAX, 9).unwrap();
+    let extents = all_extents(&*node, 0, u64::MAX);
     assert_eq!(extents, [Extent { offset: 1 << 20, length: 65536 }, Extent { offset: 3 << 20, length: 65536 }]);
-    assert_eq!(node.extents(0, u64::MAX, 1).unwrap().len(), 1);
-    assert_eq!(node.extents((1 << 20) + 100, 1000, 9).unwrap(), [Extent { offset: (1 << 20) + 100, length: 1000 }]);
-    assert_eq!(node.extents(2 << 20, 1 << 20, 9).unwrap(), []);
+    assert_eq!(node.extents(0, u64::MAX, 1).unwrap().ranges.len(), 1);
+    assert_eq!(all_extents(&*node, (1 << 20) + 100, 1000), [Extent { offset: (1 << 20) + 100, length: 1000 }]);
+    assert_eq!(all_extents(&*node, 2 << 20, 1 << 20), []);
+}
+
+fn extents_are_told_in_parts_to_the_last(disk: &Disk) {
+    let node = disk.file("file", &[]);
+    node.set_length(600 << 17).unwrap();
+    for part in 0..600 {
+        node.write_at(&[1; 4096], part << 17).unwrap();
+    }
+    let first = node.extents(0, u64::MAX, usize::MAX).unwrap();
+    assert!(first.ranges.len() <= 256 || first.next.is_some() || disk.folder.is_none(), "{}", first.ranges.len());
+    assert!(node.extents(0, u64::MAX, 5).unwrap().ranges.len() <= 5);
+    let all = all_extents(&*node, 0, u64::MAX);
+    // A file system may hold more than was written.
+    assert!((0..600).all(|part| all.iter().any(|e| (e.offset..e.offset + e.length).contains(&(part << 17)))));
+    assert!(all.is_sorted_by_key(|extent| extent.offset));
 }
 
 fn copies_stop_at_the_source_end(disk: &Disk) {

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use store::{
-    Cursor, DirectoryOptions, DirectoryStore, Entry, Error, Kind, Metadata, Name, NewNode, Node, RamStore, Replace,
-    Resolved, SharePath, Store, Use,
+    Cursor, DirectoryOptions, DirectoryStore, Entry, Error, Extent, Kind, Metadata, Name, NewNode, Node, RamStore,
+    Replace, Resolved, SharePath, Store, Use,
 };
 use tempfile::TempDir;
 
@@ -166,5 +166,23 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// All ranges that hold data, however many calls it takes.
+pub(crate) fn all_extents(node: &dyn Node, offset: u64, length: u64) -> Vec<Extent> {
+    let (mut at, end, mut all) = (offset, offset.saturating_add(length), Vec::<Extent>::new());
+    loop {
+        let found = node.extents(at, end - at, 3).unwrap();
+        for extent in found.ranges {
+            match all.last_mut() {
+                Some(last) if last.offset + last.length == extent.offset => last.length += extent.length,
+                _ => all.push(extent),
+            }
+        }
+        match found.next {
+            Some(next) => at = next,
+            None => return all,
+        }
     }
 }

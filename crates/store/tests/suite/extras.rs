@@ -79,7 +79,7 @@ fn a_large_stream_keeps_its_data(disk: &Disk) {
     assert!(data[..500].iter().all(|byte| *byte == 1) && data[500..].iter().all(|byte| *byte == 2));
     again.zero(0, 100, true).unwrap();
     again.reserve(200_000).unwrap();
-    assert_eq!(again.extents(0, 10, 9).unwrap().len(), 1);
+    assert_eq!(again.extents(0, 10, 9).unwrap().ranges.len(), 1);
     stream.set_length(200).unwrap();
     assert_eq!(read_all(&*stream), [vec![0; 100], vec![1; 100]].concat());
     assert_eq!(node.streams().unwrap()[0].length, 200);

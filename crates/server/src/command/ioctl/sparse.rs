@@ -1,8 +1,9 @@
 //! FSCTL_SET_SPARSE and FSCTL_QUERY_ALLOCATED_RANGES (MS-FSA 2.1.5.10.38, 2.1.5.10.22).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use store::{Changes, Error, Extent, Node};
+use store::{Changes, Error, Node, Waits};
 use wire::command::change_notify::CompletionFilter;
 use wire::command::ioctl::IoctlRequest;
 use wire::fscc::FileAttributes;
@@ -61,7 +62,12 @@ pub(super) fn is_sparse(base: &dyn Node) -> Result<bool, Error> {
     Ok(base.metadata()?.attributes & FileAttributes::SPARSE_FILE.0 != 0)
 }
 
-/// Lists the ranges of a file that have storage.
+/// What a shard counts for a look of its own: it looks at some thousand things.
+const LOOK_COST: u64 = 32 << 10;
+/// Looks in one step on the pool.
+const STEP_LOOKS: usize = 16;
+
+/// Lists the ranges of a file that have storage. Between two looks the file may change, as it may behind the answer.
 pub(super) async fn allocated_ranges(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     let (open, file) = data_of(context)?;
     open.require(READ_DATA)?;
@@ -72,29 +78,73 @@ pub(super) async fn allocated_ranges(context: &Context, request: &IoctlRequest<'
     }
     let room = request.max_output_response as usize / Range::LENGTH;
     let (node, base) = (Arc::clone(&file.node), Arc::clone(file.base()));
-    let found = context.work(move || extents(&*node, &*base, asked, room + 1)).await??;
+    let mut search = Search { left: asked, count_max: room + 1, found: Vec::new() };
+    let is_memory = node.waits() == Waits::Never;
+    if is_memory {
+        context.in_flight.note_done_here(LOOK_COST);
+    }
+    let found = if is_memory && search.look(&*node, &*base)? {
+        search.found
+    } else {
+        let step = move || match search.advance(&*node, &*base) {
+            Ok(true) => ControlFlow::Break(Ok(std::mem::take(&mut search.found))),
+            Ok(false) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Err(error)),
+        };
+        context.work_in_steps(u64::MAX, step).await??
+    };
     if room == 0 && !found.is_empty() {
         return Err(Status::BUFFER_TOO_SMALL.into());
     }
-    let ranges: Vec<_> =
-        found.iter().take(room).map(|extent| Range { offset: extent.offset, length: extent.length }).collect();
-    let mut output = Vec::new();
-    encode_ranges(&ranges, &mut output);
     let status = if found.len() > room { Status::BUFFER_OVERFLOW } else { Status::SUCCESS };
+    let mut output = Vec::with_capacity(found.len().min(room) * Range::LENGTH);
+    encode_ranges(found.get(..room).unwrap_or(&found), &mut output);
     Ok(Answer { status, output })
 }
 
-/// Up to `count_max` ranges; of a file that is not sparse, one.
-fn extents(
-    node: &dyn Node,
-    base: &dyn Node,
-    asked: std::ops::Range<u64>,
+/// A search for ranges, and how far it has come.
+struct Search {
+    left: std::ops::Range<u64>,
     count_max: usize,
-) -> Result<Vec<Extent>, Error> {
-    if is_sparse(base)? {
-        return node.extents(asked.start, asked.end - asked.start, count_max);
+    found: Vec<Range>,
+}
+
+impl Search {
+    /// A step. True where it was the last one.
+    fn advance(&mut self, node: &dyn Node, base: &dyn Node) -> Result<bool, Error> {
+        for _ in 0..STEP_LOOKS {
+            if self.look(node, base)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
-    let end = asked.end.min(node.metadata()?.length);
-    let extent = (asked.start < end).then(|| Extent { offset: asked.start, length: end - asked.start });
-    Ok(extent.into_iter().collect())
+
+    /// Finds some more ranges; of a file that is not sparse, one. True where these are all, or as many as may be told.
+    fn look(&mut self, node: &dyn Node, base: &dyn Node) -> Result<bool, Error> {
+        if !is_sparse(base)? {
+            let end = self.left.end.min(node.metadata()?.length);
+            if self.left.start < end {
+                self.add(self.left.start, end - self.left.start);
+            }
+            return Ok(true);
+        }
+        // One more, which may be the rest of the last one.
+        let count_max = self.count_max + 1 - self.found.len();
+        let looked = node.extents(self.left.start, self.left.end - self.left.start, count_max)?;
+        for extent in looked.ranges {
+            self.add(extent.offset, extent.length);
+        }
+        self.left.start = looked.next.unwrap_or(self.left.end);
+        Ok(self.left.is_empty() || self.found.len() >= self.count_max)
+    }
+
+    fn add(&mut self, offset: u64, length: u64) {
+        let is_full = self.found.len() >= self.count_max;
+        match self.found.last_mut() {
+            Some(last) if last.offset + last.length == offset => last.length += length,
+            Some(_) | None if is_full => {}
+            Some(_) | None => self.found.push(Range { offset, length }),
+        }
+    }
 }

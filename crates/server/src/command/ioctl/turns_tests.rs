@@ -10,7 +10,9 @@ use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::set_info::SetInfoRequest;
 use wire::command::write::WriteRequest;
 use wire::fscc::FileClass;
-use wire::fscc::ioctl::{Chunk, CopyChunks, CopyChunksResult, LevelTrim, Range, ResumeKey, ZeroData};
+use wire::fscc::ioctl::{
+    Chunk, CopyChunks, CopyChunksResult, LevelTrim, Range, ResumeKey, ZeroData, encode_ranges, ranges,
+};
 use wire::header::Header;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
@@ -195,6 +197,33 @@ async fn a_file_that_is_cut_or_gets_space_by_much_is_left_to_the_pool() {
             begin_to_set(&mut peer, file, class, value);
             let (pieces, done) = worked(&server, &peer).await;
             assert_eq!((pieces, done.status()), (1, Status::SUCCESS));
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_long_look_for_ranges_goes_in_turns_and_is_told_whole() {
+    let test = async {
+        let server = by_hand();
+        let (mut peer, file_id) = with_file(&server, "holes", 1).await;
+        begin(&mut peer, CtlCode::SET_SPARSE, file_id, &[], 0);
+        assert_eq!(answer(&peer).await.unwrap().status(), Status::SUCCESS);
+        // Of every table of a file in memory the last page alone is there: 512 slots have to be looked at for each.
+        let offsets: Vec<_> = (0..200).map(|table| (table * 512 + 511) * (64 << 10)).collect();
+        for offset in &offsets {
+            let request = WriteRequest { file_id, offset: *offset, data: &[1], ..WriteRequest::default() };
+            assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+        }
+        let mut input = Vec::new();
+        encode_ranges(&[Range { offset: 1 << 20, length: 1 << 40 }], &mut input);
+        for (room, pieces, status) in [(4096, 2, Status::SUCCESS), (16, 0, Status::BUFFER_OVERFLOW)] {
+            begin(&mut peer, CtlCode::QUERY_ALLOCATED_RANGES, file_id, &input, room);
+            let (worked, done) = worked(&server, &peer).await;
+            assert_eq!((worked, done.status()), (pieces, status));
+            let told = ranges(IoctlResponse::decode(&done.message).unwrap().output).unwrap();
+            let told: Vec<_> = told.map(|range| range.offset).collect();
+            assert_eq!(told, offsets[..(room as usize / 16).min(200)]);
         }
     };
     LocalSet::new().run_until(test).await;
