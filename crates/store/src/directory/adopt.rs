@@ -87,12 +87,11 @@ fn free_bytes<Fd: AsFd>(volume: &Volume, fd: Fd) -> Result<u64, Error> {
 /// Copies the ranges that hold data, within the quota.
 fn fill(file: &OpenFile, source: &OwnedFd, target: &OwnedFd, length: u64) -> Result<(), Error> {
     data::set_length(target, length).map_err(error)?;
-    let mut at = 0;
-    while at < length {
-        let extents = data::extents(source, at, length - at, EXTENTS_MAX).map_err(error)?;
-        let Some(last) = extents.last() else { break };
-        at = last.offset + last.length;
-        for Extent { offset, length } in extents {
+    let mut next = Some(0);
+    while let Some(at) = next {
+        let extents = data::extents(source, at, length.saturating_sub(at), EXTENTS_MAX).map_err(error)?;
+        next = extents.next;
+        for Extent { offset, length } in extents.ranges {
             let end = offset + length;
             for offset in (offset..end).step_by(STEP_BYTES as usize) {
                 let length = STEP_BYTES.min(end - offset);
