@@ -74,9 +74,9 @@ pub(crate) struct FileOpen {
     pub(crate) node: Arc<dyn Node>,
     pub(crate) file: Arc<FileEntry>,
     pub(crate) kind: Kind,
-    /// Where the file stands in the share now.
+    /// Where the file stands in the share now, and for a stream its name.
     pub(crate) path: Arc<OpenPath>,
-    /// For a stream: the file it belongs to, and its name.
+    /// For a stream: the file it belongs to.
     pub(crate) stream: Option<StreamOf>,
     /// CreateOptions as asked for.
     pub(crate) options: u32,
@@ -110,7 +110,6 @@ pub(crate) struct FileOpen {
 /// The file a stream belongs to.
 pub(crate) struct StreamOf {
     pub(crate) base: Arc<dyn Node>,
-    pub(crate) name: Mutex<String>,
 }
 
 /// Times that implicit changes through this open no longer touch, and what they are held at.
@@ -284,7 +283,7 @@ impl FileOpen {
 
     /// The stream's name, empty for the file itself.
     pub(crate) fn stream_name(&self) -> String {
-        self.stream.as_ref().map_or(String::new(), |stream| stream.name.lock().clone())
+        self.stream.as_ref().map_or(String::new(), |_| self.path.stream())
     }
 
     /// The name as a client's CREATE has it, the stream's behind a colon.

@@ -13,8 +13,12 @@ use store::SharePath;
 use crate::budget::Charge;
 use crate::budgets::UserBudgets;
 
-/// Where an open's file stands now. A rename changes it for all opens of a name.
-pub(crate) struct OpenPath(Mutex<Arc<HeldPath>>);
+/// Where an open's file stands now, and what of it is open. A rename changes it for all opens of a name.
+pub(crate) struct OpenPath {
+    path: Mutex<Arc<HeldPath>>,
+    /// Empty for the file itself.
+    stream: Mutex<String>,
+}
 
 /// A path, once for all opens that were given it together.
 pub(crate) struct HeldPath {
@@ -23,25 +27,41 @@ pub(crate) struct HeldPath {
 }
 
 impl OpenPath {
-    /// The path of a new open, not paid for yet.
+    /// The path of a new open of a file.
+    #[cfg(test)]
     pub(crate) fn new(path: SharePath) -> Arc<Self> {
-        Arc::new(OpenPath(Mutex::new(HeldPath::paid_by(path, None))))
+        OpenPath::of_stream(path, "")
+    }
+
+    /// The path of a new open of a stream, or of the file itself where that is empty; not paid for yet.
+    pub(crate) fn of_stream(path: SharePath, stream: &str) -> Arc<Self> {
+        Arc::new(OpenPath { path: Mutex::new(HeldPath::paid_by(path, None)), stream: Mutex::new(stream.to_owned()) })
+    }
+
+    /// The stream's name as it is now.
+    pub(crate) fn stream(&self) -> String {
+        self.stream.lock().clone()
+    }
+
+    /// Its stream has another name.
+    pub(crate) fn rename_stream(&self, to: &str) {
+        to.clone_into(&mut self.stream.lock());
     }
 
     /// Pays for the path of a new open. Where it was renamed meanwhile, somebody has.
     pub(crate) fn pay(&self, charge: Charge) {
         // What is not needed is given back.
-        let _ = self.0.lock().paid.set(charge);
+        let _ = self.path.lock().paid.set(charge);
     }
 
     /// The path as it is now.
     pub(crate) fn now(&self) -> Arc<HeldPath> {
-        Arc::clone(&self.0.lock())
+        Arc::clone(&self.path.lock())
     }
 
     /// Has the open stand at `to`, where it stands at `from`.
     pub(crate) fn rename(&self, from: &SharePath, to: &Arc<HeldPath>) {
-        let mut path = self.0.lock();
+        let mut path = self.path.lock();
         if path.path == *from {
             *path = Arc::clone(to);
         }

@@ -317,7 +317,8 @@ pub(super) fn restore_one(server: &Arc<Shared>, estate: &Estate, record: &Record
 struct Found {
     node: Arc<dyn Node>,
     path: SharePath,
-    stream: Option<StreamOf>,
+    /// The file that has the stream, and the stream's name.
+    stream: Option<(Arc<dyn Node>, String)>,
 }
 
 /// Finds the file by one of its names: it is the one that has the recorded number, and was made when that was.
@@ -342,7 +343,7 @@ fn find_by(share: &Share, name: &RecordedName, usage: Use) -> Result<Found, Unre
         return Ok(Found { node: base, path, stream: None });
     }
     let (stored, node) = base.stream(&name.stream)?.ok_or_else(|| missing("its stream is gone"))?;
-    Ok(Found { node, path, stream: Some(StreamOf { base, name: Mutex::new(stored) }) })
+    Ok(Found { node, path, stream: Some((base, stored)) })
 }
 
 /// Finds the file again and enters the open into its table.
@@ -352,9 +353,10 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
     node.prepare(usage)?;
     let is_linked = node.metadata().is_ok_and(|known| known.kind != Kind::Directory && known.links > 1);
     let link = if is_linked { Link::at(&*share.store, &path).ok() } else { None };
-    let names = OpenPath::new(path);
+    let (base, stream_name) = stream.unzip();
+    let stream_name = stream_name.unwrap_or_default();
+    let names = OpenPath::of_stream(path, &stream_name);
     let wanted = wanted(record).map_err(lost)?;
-    let stream_name = stream.as_ref().map_or(String::new(), |stream| stream.name.lock().clone());
     let entry = Entry {
         open: OpenId(record.open),
         stream: &stream_name,
@@ -395,7 +397,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         node,
         file,
         path: names,
-        stream,
+        stream: base.map(|base| StreamOf { base }),
         options: record.options,
         delete_on_close: AtomicBool::new(record.delete_on_close),
         position: AtomicU64::new(0),

@@ -29,10 +29,14 @@ const WRITERS: usize = 3;
 thread_local! {
     /// Done in the middle of the next write of this thread.
     static DURING_WRITE: RefCell<Option<Box<dyn FnOnce()>>> = RefCell::default();
+    /// Done before this thread renames a stream, once that was judged.
+    pub(super) static BEFORE_STREAM_RENAME: RefCell<Option<Box<dyn FnOnce()>>> = RefCell::default();
+    /// Done when this thread has just found a stream.
+    pub(super) static DURING_LOOK: RefCell<Option<Box<dyn FnOnce()>>> = RefCell::default();
 }
 
-/// A RAM disk where something else happens in the middle of a write.
-struct Interrupted(RamStore);
+/// A RAM disk where something else happens in the middle of what is done with a file.
+pub(super) struct Interrupted(pub(super) RamStore);
 
 impl Store for Interrupted {
     fn facts(&self) -> Facts {
@@ -160,7 +164,11 @@ impl Node for File {
     }
 
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
-        self.0.stream(name)
+        let found = self.0.stream(name);
+        if let Some(during) = DURING_LOOK.take() {
+            during();
+        }
+        found
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
@@ -168,6 +176,9 @@ impl Node for File {
     }
 
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        if let Some(before) = BEFORE_STREAM_RENAME.take() {
+            before();
+        }
         self.0.rename_stream(from, to, replace)
     }
 

@@ -60,6 +60,7 @@ impl FileTable {
     fn end_emptying(&self, file: &Arc<FileEntry>) {
         let mut state = file.state.lock();
         state.emptying -= 1;
+        self.streams_changed(file.identity);
         state.wake();
         self.retire_if_unused(file, state);
     }

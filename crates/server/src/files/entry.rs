@@ -161,15 +161,11 @@ impl FileEntry {
         self.state.lock().claims.conflict_within(&fold(stream), Modes::of(wanted.0, wanted.1))
     }
 
-    /// True where the stream has opens.
-    pub(crate) fn has_opens_of(&self, stream: &str) -> bool {
-        self.state.lock().claims.has_stream(&fold(stream))
-    }
-
     /// Gives what the opens of a stream share its new name.
     pub(crate) fn stream_renamed(&self, from: &str, to: &str) {
         let mut state = self.state.lock();
-        let (from, to) = (fold(from), fold(to));
+        let (from, new_name, to) = (fold(from), to, fold(to));
+        state.claims.iter().filter(|claim| claim.stream == from).for_each(|claim| claim.names.rename_stream(new_name));
         if let Some(pending) = &mut state.pending {
             pending.streams.renamed(&from, &to);
         }

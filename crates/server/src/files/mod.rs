@@ -22,13 +22,16 @@ mod pending;
 mod replacing;
 mod restored;
 mod state;
+mod stream_rename;
+#[cfg(test)]
+mod stream_rename_tests;
 #[cfg(test)]
 mod tests;
 mod under_way;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -51,6 +54,7 @@ pub(crate) use self::entry::FileEntry;
 pub(crate) use self::links::Link;
 pub(crate) use self::name_change::NameChange;
 pub(crate) use self::replacing::Replacing;
+pub(crate) use self::stream_rename::StreamRename;
 pub(crate) use self::under_way::{Change, ChangeAtOnce, Then};
 
 /// The table is split so that shards seldom meet.
@@ -63,6 +67,8 @@ pub(crate) struct FileTable {
     leases: Vec<Mutex<HashMap<LeaseId, Arc<FileEntry>>>>,
     /// Leases on directories were granted.
     directory_leases: AtomicBool,
+    /// How often names of streams came to mean others; of each file it is told with those in its part.
+    stream_changes: Vec<AtomicU64>,
     /// Opens that had to wait and are not in yet.
     standing: Places,
     /// Who waits to hear of changes.
@@ -121,6 +127,7 @@ impl FileTable {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             leases: (0..PARTS).map(|_| Mutex::default()).collect(),
             directory_leases: AtomicBool::new(false),
+            stream_changes: (0..PARTS).map(|_| AtomicU64::default()).collect(),
             standing: Places::new(),
             watches: Watches::new(pool),
         }
@@ -223,13 +230,20 @@ impl FileTable {
     /// Says that the removal that [`FileTable::leave`] gave was tried.
     pub(crate) fn removed(&self, file: &Arc<FileEntry>, removal: &Removal) {
         let mut state = file.state.lock();
+        if let Removal::Stream(_) = removal {
+            self.streams_changed(file.identity);
+        }
         state.removed(removal);
         state.drop_marks(file.identity);
         self.retire_if_unused(file, state);
     }
 
     fn part(&self, identity: Identity) -> &Mutex<HashMap<Identity, Arc<FileEntry>>> {
-        &self.parts[(identity.file ^ identity.volume) as usize % PARTS]
+        &self.parts[FileTable::part_of(identity)]
+    }
+
+    fn part_of(identity: Identity) -> usize {
+        (identity.file ^ identity.volume) as usize % PARTS
     }
 
     /// True where nothing is open and no lease is known.

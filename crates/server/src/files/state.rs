@@ -31,6 +31,8 @@ pub(super) struct FileState {
     pub(super) emptying: usize,
     /// Somebody changes its names, or what is to become of them; others come behind.
     pub(super) name_changes: Option<Box<NameChangesWaiting>>,
+    /// The old and the new name of a stream that is being renamed: nobody enters either meanwhile.
+    pub(super) renaming_stream: Option<Box<[String; 2]>>,
     /// How many removals are under way that [`FileState::leave`] gave.
     removing: usize,
     pub(super) locks: HashMap<String, RangeLocks>,
@@ -53,7 +55,8 @@ impl FileState {
     ) -> Entering {
         let now = now();
         let stream = fold(entry.stream);
-        if self.replacing > 0 || self.emptying > 0 && !stream.is_empty() {
+        let is_renamed = self.renaming_stream.as_ref().is_some_and(|names| names.contains(&stream));
+        if self.replacing > 0 || is_renamed || self.emptying > 0 && !stream.is_empty() {
             return Entering::Waits(self.wait(file, now + ACKNOWLEDGE_WITHIN));
         }
         let link = entry.link.as_ref();
@@ -306,6 +309,10 @@ impl FileState {
 
     /// True where nothing has to be known of the file.
     pub(super) fn is_unused(&self) -> bool {
-        self.claims.is_empty() && self.pending.is_none() && self.replacing == 0 && self.emptying == 0
+        self.claims.is_empty()
+            && self.pending.is_none()
+            && self.replacing == 0
+            && self.emptying == 0
+            && self.renaming_stream.is_none()
     }
 }

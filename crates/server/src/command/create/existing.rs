@@ -32,12 +32,13 @@ pub(super) async fn open(
     path: SharePath,
 ) -> Result<Step, Refusal> {
     let Some(name) = &plan.stream else {
-        return open_node(context, plan, Found { node, stream: None }, path).await;
+        return open_node(context, plan, Found { node, stream: None, stream_changes: None }, path).await;
     };
+    let stream_changes = Some(context.server().files.stream_changes(node.identity()));
     let wanted = name.clone();
     match context.look(&node, move |node| node.stream(&wanted)).await?? {
         Some((stored, stream)) => {
-            open_node(context, plan, Found { node: stream, stream: Some((node, stored)) }, path).await
+            open_node(context, plan, Found { node: stream, stream: Some((node, stored)), stream_changes }, path).await
         }
         None => super::new::make_stream(context, plan, node, path, None).await,
     }
@@ -46,6 +47,8 @@ pub(super) async fn open(
 struct Found {
     node: Arc<dyn Node>,
     stream: Option<(Arc<dyn Node>, String)>,
+    /// [`FileTable::stream_changes`](crate::files::FileTable::stream_changes) before the stream was looked up.
+    stream_changes: Option<u64>,
 }
 
 impl Found {
@@ -96,6 +99,10 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
             return Ok(Step::Waited(wait.end_for(context).await?));
         }
     };
+    // What is in the table keeps its name from now on, or is told of a new one.
+    if found.stream_changes.is_some_and(|seen| seen != context.server().files.stream_changes(found.base().identity())) {
+        return Ok(Step::Raced);
+    }
     // A file with one name that has gone meanwhile says so itself (`create/mod.rs`).
     if link.is_some() && !still_leads(context, &path, found.base().identity()).await? {
         return Ok(Step::Raced);

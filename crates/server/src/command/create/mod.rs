@@ -257,7 +257,7 @@ impl<'a> Entered<'a> {
     /// Tries to enter: `Waits` where others have to give up caching first.
     fn try_enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Attempt<'a>, Refusal> {
         let id = context.server().new_open_id();
-        let path = OpenPath::new(found.path.clone());
+        let path = OpenPath::of_stream(found.path.clone(), found.stream);
         let store = context.store()?;
         let line = Line::to(context.session()?);
         // Directories have no oplocks, and leases of version 2 alone, which cache no writes (MS-SMB2 3.3.5.9.11).
@@ -374,7 +374,7 @@ async fn finish(
         file,
         kind,
         path,
-        stream: stream.map(|(base, name)| StreamOf { base, name: Mutex::new(name) }),
+        stream: stream.map(|(base, _)| StreamOf { base }),
         options,
         delete_on_close: AtomicBool::new(plan.options.contains(CreateOptions::DELETE_ON_CLOSE)),
         position: AtomicU64::new(0),

@@ -5,6 +5,7 @@ use wire::fscc::rename::RenameFlags;
 use wire::status::Status;
 
 use super::Job;
+use crate::files::StreamRename;
 use crate::refusal::Refusal;
 
 /// The one type that streams with data have.
@@ -25,22 +26,21 @@ pub(super) fn rename(job: &Job, asked: &str, flags: RenameFlags) -> Result<(), R
     if store::fold(&old) == store::fold(new) {
         return Ok(());
     }
-    let replaced = stream.base.stream(new)?;
-    let replace = match replaced {
-        None => Replace::No,
-        Some(_) if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) => {
-            return Err(Status::OBJECT_NAME_COLLISION.into());
-        }
-        Some((_, node)) if file.file.has_opens_of(new) || node.metadata()?.length > 0 => {
-            return Err(Status::INVALID_PARAMETER.into());
-        }
+    if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) && stream.base.stream(new)?.is_some() {
+        return Err(Status::OBJECT_NAME_COLLISION.into());
+    }
+    // Whoever opens either name from now on looks it up when this is over.
+    let _renaming = StreamRename::begin(&job.server, &file.file, &old, new)?;
+    let replace = match stream.base.stream(new)? {
+        Some(_) if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) => Replace::No,
+        Some((_, node)) if node.metadata()?.length > 0 => return Err(Status::INVALID_PARAMETER.into()),
         Some(_) => Replace::Yes,
+        None => Replace::No,
     };
     stream.base.rename_stream(&old, new, replace)?;
     file.file.stream_renamed(&old, new);
     let path = file.path.now();
     job.server.files.watches.stream_renamed(&*job.store, &path, &old, new);
-    new.clone_into(&mut stream.name.lock());
     Ok(())
 }
 
