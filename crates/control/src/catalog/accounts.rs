@@ -159,16 +159,18 @@ impl Catalog {
             Key::One => "UPDATE account SET key1 = ?2 WHERE name = ?1",
             Key::Two => "UPDATE account SET key2 = ?2 WHERE name = ?1",
         };
-        if self.connection.execute(update, [name.as_str(), &new_key()?])? == 0 {
-            return Err(no_account(name));
-        }
+        let new = new_key()?;
+        self.forget(|transaction| match transaction.execute(update, [name.as_str(), &new])? {
+            0 => Err(no_account(name)),
+            _ => Ok(()),
+        })?;
         self.keys(name)
     }
 
     /// Deletes an account that has neither shares nor users.
     pub fn delete_account(&mut self, name: &AccountName) -> Result<(), Error> {
         let account = self.account(name)?;
-        self.write(|transaction| {
+        self.forget(|transaction| {
             for (table, verb) in [("share", "delete"), ("user", "remove")] {
                 let count = format!("SELECT count(*) FROM {table} WHERE account = ?1");
                 let count: i64 = transaction.query_row(&count, [account.relative_id], |row| row.get(0))?;

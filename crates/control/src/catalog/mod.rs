@@ -68,6 +68,14 @@ impl Catalog {
         })
     }
 
+    /// The same where `change` takes secrets away: nothing of them stays in the catalog's files. Where another program has the catalog
+    /// open at this moment, its log goes with the last of them.
+    fn forget<T>(&mut self, change: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let result = self.write(change)?;
+        self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(result)
+    }
+
     /// Runs `change` with the write lock held from its start, so that what it reads stays true until it is done.
     fn write<T>(&mut self, change: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -83,6 +91,8 @@ fn prepare(connection: &mut Connection) -> Result<(), Error> {
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
+    // What is deleted holds keys and hashes of passwords: it is overwritten.
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     schema::raise(connection)?;
     settings::fill(connection)
 }

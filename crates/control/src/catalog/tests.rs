@@ -390,3 +390,27 @@ fn every_data_folder_has_an_identity_of_its_own() {
     assert_ne!(first.server_guid, second.server_guid);
     assert_ne!(first.machine_sid, second.machine_sid);
 }
+
+#[test]
+fn nothing_of_a_secret_that_was_taken_away_stays_in_the_catalogs_files() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    let kept = catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap().name;
+    catalog.create_account(&account("gone"), AccountKind::FileStorage).unwrap();
+    let keys = catalog.keys(&account("gone")).unwrap();
+    let old = catalog.keys(&account(&kept)).unwrap();
+    catalog.add_user(&user("alice"), "correct horse battery", None).unwrap();
+    let hash = server::admin::nt_hash("correct horse battery");
+    let holds = |secret: &[u8]| {
+        let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let files = files.filter(|path| path.is_file()).map(|path| fs::read(path).unwrap());
+        files.into_iter().any(|bytes| bytes.windows(secret.len()).any(|window| window == secret))
+    };
+    assert!(holds(&*hash) && holds(keys.key1.as_bytes()) && holds(old.key1.as_bytes()));
+    catalog.remove_user(&user("alice")).unwrap();
+    assert!(!holds(&*hash));
+    catalog.delete_account(&account("gone")).unwrap();
+    assert!(!holds(keys.key1.as_bytes()));
+    catalog.regenerate_key(&account(&kept), Key::One).unwrap();
+    assert!(!holds(old.key1.as_bytes()) && holds(old.key2.as_bytes()));
+}

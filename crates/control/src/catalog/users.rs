@@ -51,7 +51,7 @@ impl Catalog {
 
     /// Removes a user, whatever the case of the name.
     pub fn remove_user(&mut self, name: &UserName) -> Result<(), Error> {
-        self.write(|transaction| {
+        self.forget(|transaction| {
             let select = "SELECT relative_id FROM user JOIN principal USING (relative_id) WHERE folded_name = ?1";
             let folded = store::fold(name.as_str());
             let relative_id: Option<u32> = transaction.query_row(select, [folded], |row| row.get(0)).optional()?;
