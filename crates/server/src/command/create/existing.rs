@@ -413,7 +413,7 @@ async fn overwrite(
     let freed = if whole_file && !has_many_extras(&*node)? { known.allocated.max(known.length) } else { u64::MAX };
     let (asker, through) = (context.asker()?, context.writes_through());
     context
-        .work_at(&*found.node, freed.saturating_add(plan.allocation.unwrap_or(0)), move || {
+        .work_at(&*found.node, freed.saturating_add(plan.decoration_bytes()), move || {
             let _emptying = emptying;
             asker.check_stays()?;
             node.set_length(0)?;

@@ -60,7 +60,7 @@ pub(super) async fn make(
     let asker = context.asker()?;
     let (held, through) = (Arc::clone(&parent), context.writes_through());
     let made = context
-        .work_at(&*parent, plan.allocation.unwrap_or(0), move || {
+        .work_at(&*parent, plan.decoration_bytes(), move || {
             asker.check_stays()?;
             let passed_on = server.descriptors.read(&*held, &share, &above)?;
             let security = descriptors::of_new(&maker, passed_on, work_plan.security.as_ref(), kind)?;

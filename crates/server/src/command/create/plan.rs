@@ -109,7 +109,15 @@ pub(super) struct Plan {
     pub(super) parent_lease: Option<LeaseId>,
 }
 
+/// What one attribute of a new file counts as, in bytes of data: as many as SET_INFO leaves to the pool are too many for a shard here, too.
+const ATTRIBUTE_BYTES: u64 = 8 << 10;
+
 impl Plan {
+    /// How much it is to give a file its space and its extended attributes, as if it were so many bytes of data.
+    pub(super) fn decoration_bytes(&self) -> u64 {
+        self.allocation.unwrap_or(0).saturating_add(ATTRIBUTE_BYTES * self.extended.len() as u64)
+    }
+
     pub(super) fn read(request: &CreateRequest<'_>, tree: &Tree, client: &Client) -> Result<Self, Refusal> {
         // A reconnect says nothing but which open it means: it comes before what else a request must say.
         check_contexts(&request.contexts)?;

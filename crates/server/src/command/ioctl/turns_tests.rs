@@ -4,12 +4,17 @@
 use std::sync::Arc;
 
 use tokio::task::LocalSet;
+use wire::Utf16;
+use wire::codec::utf16_bytes;
+use wire::command::create::{CreateDisposition, CreateRequest};
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use wire::command::query_info::InfoType;
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::set_info::SetInfoRequest;
 use wire::command::write::WriteRequest;
+use wire::context::create::{CreateContextsBuilder, name};
 use wire::fscc::FileClass;
+use wire::fscc::ea::{FullEa, FullEaWriter};
 use wire::fscc::ioctl::{
     Chunk, CopyChunks, CopyChunksResult, LevelTrim, Range, ResumeKey, ZeroData, encode_ranges, ranges,
 };
@@ -244,6 +249,40 @@ async fn a_long_zeroing_ends_with_its_connection() {
         let file = other.open("long").await;
         assert_eq!(read(&mut other, file, 0).await, [0], "what was begun is done");
         assert_eq!(read(&mut other, file, LONG_BYTES - 1).await, [1], "the rest is not gone on with");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_made_with_many_attributes_is_made_on_the_pool() {
+    let test = async {
+        let server = by_hand();
+        for (count, is_many) in [(100, false), (200, true)] {
+            let mut list = Vec::new();
+            let mut writer = FullEaWriter::new(&mut list, 64 << 10);
+            let names: Vec<String> = (0..count).map(|number| format!("ea{number}")).collect();
+            assert!(names.iter().all(|name| writer.push(&FullEa { flags: 0, name: name.as_bytes(), value: b"1" })));
+            let mut builder = CreateContextsBuilder::new();
+            builder.add(name::EA_BUFFER, &list);
+            let mut peer = Peer::sign_in(&server).await;
+            let file = utf16_bytes(&format!("file{count}"));
+            let request = CreateRequest {
+                desired_access: wire::security::access::FILE_ALL.into(),
+                disposition: CreateDisposition::CREATE,
+                name: Utf16::new(&file).unwrap(),
+                contexts: builder.contexts(),
+                ..CreateRequest::default()
+            };
+            let mut message = peer.message(Command::CREATE, |body| request.encode(body));
+            peer.process(&mut message).unwrap();
+            let at_once = answer(&peer).await;
+            assert_eq!(at_once.is_none(), is_many);
+            let made = match at_once {
+                Some(made) => made,
+                None => worked(&server, &peer).await.1,
+            };
+            assert_eq!(made.status(), Status::SUCCESS);
+        }
     };
     LocalSet::new().run_until(test).await;
 }
