@@ -6,15 +6,16 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
 
-use crate::ram::ledger::Charge;
+use crate::ram::ledger::{Charge, Ledger};
 use crate::ram::names::Disk;
 use crate::ram::pages::Pages;
-use crate::{Attributes, Changes, Error, Identity, Kind, Metadata, Name, NewNode, Time, Waits};
+use crate::ram::{entry_bytes, heap_bytes, shared_bytes};
+use crate::{Attributes, Changes, Error, Identity, Kind, Metadata, Name, NewNode, Time, Waits, fold};
 
 /// What a node costs besides its data and its names.
-const NODE_BYTES: u64 = 768;
-/// What a name costs besides its bytes, which are there as it was given and folded.
-const NAME_BYTES: u64 = 192;
+const NODE_BYTES: u64 = shared_bytes(size_of::<Inode>()) + DATA_BYTES;
+/// What data costs that there is none of.
+const DATA_BYTES: u64 = shared_bytes(size_of::<RwLock<Pages>>());
 
 /// A file or directory.
 pub(super) struct Inode {
@@ -45,7 +46,7 @@ pub(super) struct Names {
     pub(super) above: Weak<Inode>,
     /// The directory itself was removed: nothing may be made in it any more.
     pub(super) removed: bool,
-    pub(super) children: BTreeMap<String, Child>,
+    pub(super) children: BTreeMap<Box<str>, Child>,
 }
 
 /// A name and what it leads to.
@@ -80,15 +81,64 @@ impl Child {
 }
 
 fn cost(name: &Name) -> u64 {
-    NAME_BYTES + 2 * name.as_str().len() as u64
+    cost_of_name::<Child>(&fold(name.as_str()), name.as_str())
+}
+
+/// What a name costs that is kept folded and as it was given, and leads to a `T`.
+fn cost_of_name<T>(folded: &str, name: &str) -> u64 {
+    entry_bytes(size_of::<(Box<str>, T)>()) + heap_bytes(folded.len()) + heap_bytes(name.len())
 }
 
 /// Security descriptor, extended attributes and streams, by folded name.
 pub(super) struct Extras {
     pub(super) security: Option<Vec<u8>>,
-    pub(super) extended: BTreeMap<String, (String, Vec<u8>)>,
-    pub(super) streams: BTreeMap<String, (String, Arc<RwLock<Pages>>)>,
+    pub(super) extended: BTreeMap<Box<str>, Attribute>,
+    pub(super) streams: BTreeMap<Box<str>, Stream>,
+    /// For the security descriptor.
     pub(super) charge: Charge,
+}
+
+/// An extended attribute.
+pub(super) struct Attribute {
+    pub(super) name: Box<str>,
+    pub(super) value: Vec<u8>,
+    _charge: Charge,
+}
+
+impl Attribute {
+    /// [`Error::Full`] where the disk has no room for it.
+    pub(super) fn new(ledger: &Arc<Ledger>, folded: &str, name: &str, value: &[u8]) -> Result<Self, Error> {
+        let charge = Charge::new(ledger, cost_of_name::<Self>(folded, name) + heap_bytes(value.len()))?;
+        Ok(Attribute { name: name.into(), value: value.to_vec(), _charge: charge })
+    }
+}
+
+/// A named stream.
+pub(super) struct Stream {
+    pub(super) name: Box<str>,
+    pub(super) data: Arc<RwLock<Pages>>,
+    charge: Charge,
+}
+
+impl Stream {
+    /// An empty one. [`Error::Full`] where the disk has no room for it.
+    pub(super) fn new(ledger: &Arc<Ledger>, folded: &str, name: &str) -> Result<Self, Error> {
+        let charge = Charge::new(ledger, Self::cost(folded, name))?;
+        Ok(Stream { name: name.into(), data: Arc::new(RwLock::new(Pages::new(ledger))), charge })
+    }
+
+    /// Gives it another name. [`Error::Full`] where the disk has no room for that.
+    pub(super) fn rename(&mut self, from: &str, to: &str, name: &str) -> Result<(), Error> {
+        let (before, after) = (Self::cost(from, &self.name), Self::cost(to, name));
+        self.charge.grow(after.saturating_sub(before))?;
+        self.charge.shrink(before.saturating_sub(after));
+        self.name = name.into();
+        Ok(())
+    }
+
+    fn cost(folded: &str, name: &str) -> u64 {
+        cost_of_name::<Self>(folded, name) + DATA_BYTES
+    }
 }
 
 impl Inode {
@@ -99,7 +149,7 @@ impl Inode {
         waits: Waits,
         new: NewNode<'_>,
     ) -> Result<Arc<Self>, Error> {
-        let security_bytes = new.security.map_or(0, |descriptor| descriptor.len() as u64);
+        let security_bytes = new.security.map_or(0, |descriptor| heap_bytes(descriptor.len()));
         let charges = (Charge::new(&disk.ledger, NODE_BYTES)?, Charge::new(&disk.ledger, security_bytes)?);
         Ok(Self::with_charges(charges, disk, (identity, waits), new))
     }

@@ -1,8 +1,8 @@
 //! A share that lives in memory and is gone with its store: for tests, scratch space and measurements.
 //!
 //! Every call answers at once. Reads share a file's lock, writes hold it alone. Names change one at a time
-//! ([`names`]), lookups go on meanwhile. Everything is charged against the capacity: data by the block, 1 KiB for
-//! each name. Reads do not move the time of last access.
+//! ([`names`]), lookups go on meanwhile. Everything is charged against the capacity by the memory that it takes:
+//! data by the block, files, names, streams and attributes by what the structures and texts have. Reads do not move the time of last access.
 
 mod inode;
 mod ledger;
@@ -38,6 +38,18 @@ const fn heap_bytes(bytes: usize) -> u64 {
         1..=24 => 32,
         _ => (bytes as u64 + 8).next_multiple_of(16),
     }
+}
+
+/// Bytes of memory for each entry of a `BTreeMap` whose keys and values together have `bytes`, in a tree that is as empty as one can be:
+/// nodes have room for eleven entries and hold five of them, and a tree of two tiers holds 35 in six leaves and one node above.
+const fn entry_bytes(bytes: usize) -> u64 {
+    let leaf = 11 * bytes + 16;
+    (6 * heap_bytes(leaf) + heap_bytes(leaf + 12 * size_of::<usize>())).div_ceil(35)
+}
+
+/// Bytes that what is shared takes: the value stands behind two counters.
+const fn shared_bytes(bytes: usize) -> u64 {
+    heap_bytes(bytes + 2 * size_of::<usize>())
 }
 
 /// The most bytes in a path: what the kernel takes of one in a folder (PATH_MAX less its terminator).

@@ -48,7 +48,8 @@ pub(super) fn create(directory: &Arc<Inode>, name: &Name, new: NewNode<'_>, wait
     let inode = Inode::new(disk, disk.new_identity(), waits, new)?;
     let child = Child::new(name, &inode)?;
     let _changing = disk.structure.lock();
-    put(directory, child, Replace::No)?;
+    // Nothing goes for it.
+    let _ = put(directory, child, Replace::No)?;
     directory.written();
     Ok(inode)
 }
@@ -62,6 +63,8 @@ pub(super) fn rename(
 ) -> Result<(), Error> {
     check_directory(to)?;
     check_disk(from, to)?;
+    // What is replaced is freed once the lock is let go of, which is done first.
+    let _replaced;
     let _changing = from.disk.structure.lock();
     let (from_fold, to_fold) = (fold(name.as_str()), fold(new.as_str()));
     let inode = find(from, &from_fold, expected)?;
@@ -71,13 +74,14 @@ pub(super) fn rename(
     // What the old name costs pays for the new one: on a full disk, too, a name that is no longer can be had.
     let moved = Child::instead_of(name, new, &inode)?;
     let gone = if Arc::ptr_eq(from, to) && from_fold == to_fold {
-        from.names.write().children.insert(to_fold.clone(), moved)
+        _replaced = None;
+        from.names.write().children.insert(to_fold.as_str().into(), moved)
     } else {
         let is_own = to.child(&to_fold)?.is_some_and(|(_, taken)| Arc::ptr_eq(&taken, &inode));
-        put(to, moved, if is_own { Replace::Yes } else { replace })?;
-        from.names.write().children.remove(&from_fold)
+        _replaced = put(to, moved, if is_own { Replace::Yes } else { replace })?;
+        from.names.write().children.remove(from_fold.as_str())
     };
-    if let (Some(gone), Some(moved)) = (gone, to.names.write().children.get_mut(&to_fold)) {
+    if let (Some(gone), Some(moved)) = (gone, to.names.write().children.get_mut(to_fold.as_str())) {
         moved.pay_with(gone);
     }
     from.written();
@@ -93,6 +97,8 @@ pub(super) fn link(inode: &Arc<Inode>, (to, new): (&Arc<Inode>, &Name), replace:
     if inode.kind == Kind::Directory {
         return Err(Error::IsDirectory);
     }
+    // Freed once the lock is let go of, which is done first.
+    let _replaced;
     let _changing = to.disk.structure.lock();
     if inode.links() == 0 {
         return Err(Error::NotFound);
@@ -102,28 +108,25 @@ pub(super) fn link(inode: &Arc<Inode>, (to, new): (&Arc<Inode>, &Name), replace:
     }
     let child = Child::new(new, inode)?;
     inode.link();
-    match put(to, child, replace) {
-        Ok(()) => to.written(),
-        Err(error) => {
-            inode.unlink();
-            return Err(error);
-        }
-    }
+    _replaced = put(to, child, replace).inspect_err(|_| inode.unlink())?;
+    to.written();
     Ok(())
 }
 
 /// Removes a name.
 pub(super) fn remove(directory: &Arc<Inode>, name: &Name, expected: Identity) -> Result<(), Error> {
+    // Freed once the lock is let go of, which is done first.
+    let inode;
     let _changing = directory.disk.structure.lock();
     let folded = fold(name.as_str());
-    let inode = find(directory, &folded, expected)?;
+    inode = find(directory, &folded, expected)?;
     let mut below = inode.names.write();
     if !below.children.is_empty() {
         return Err(Error::NotEmpty);
     }
     below.removed = inode.kind == Kind::Directory;
     drop(below);
-    directory.names.write().children.remove(&folded);
+    directory.names.write().children.remove(folded.as_str());
     inode.unlink();
     directory.written();
     Ok(())
@@ -155,14 +158,15 @@ fn lies_in(below: &Arc<Inode>, above: &Arc<Inode>) -> bool {
     false
 }
 
-/// Puts a child in a directory where its name is free or may be replaced.
-fn put(directory: &Arc<Inode>, child: Child, replace: Replace) -> Result<(), Error> {
+/// Puts a child in a directory where its name is free or may be replaced; gives the one that had it. To drop that may take as long as the
+/// file is large: it is for who holds no lock.
+fn put(directory: &Arc<Inode>, child: Child, replace: Replace) -> Result<Option<Child>, Error> {
     let (folded, placed) = (fold(child.name.as_str()), Arc::clone(&child.inode));
     let mut names = directory.names.write();
     if names.removed {
         return Err(Error::PathNotFound);
     }
-    if let Some(taken) = names.children.get(&folded) {
+    if let Some(taken) = names.children.get(folded.as_str()) {
         match (replace, taken.inode.kind) {
             (Replace::No, _) => return Err(Error::Exists),
             (Replace::Only(file), _) if file != taken.inode.identity => return Err(Error::Exists),
@@ -170,12 +174,13 @@ fn put(directory: &Arc<Inode>, child: Child, replace: Replace) -> Result<(), Err
             (Replace::Only(_) | Replace::Yes, Kind::File | Kind::Stream) => {}
         }
     }
-    if let Some(gone) = names.children.insert(folded, child) {
+    let gone = names.children.insert(folded.into_boxed_str(), child);
+    drop(names);
+    if let Some(gone) = &gone {
         gone.inode.unlink();
     }
-    drop(names);
     if placed.kind == Kind::Directory {
         placed.names.write().above = Arc::downgrade(directory);
     }
-    Ok(())
+    Ok(gone)
 }

@@ -6,17 +6,13 @@ use std::sync::Arc;
 
 use parking_lot::{RwLock, RwLockWriteGuard};
 
-use crate::ram::inode::{Extras, Inode};
-use crate::ram::ledger::Charge;
-use crate::ram::names;
+use crate::ram::inode::{Attribute, Inode, Stream};
 use crate::ram::pages::Pages;
+use crate::ram::{heap_bytes, names};
 use crate::{
     Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extents, Identity, Kind, Metadata, Name, NamedNode,
     NewNode, Node, Replace, StreamEntry, Take, TakeStream, Use, Waits, copy, fold, waiting,
 };
-
-/// What one name of a stream or extended attribute costs besides its data.
-const EXTRA_BYTES: u64 = 256;
 
 /// The most names that are shown in one go.
 const PIECE_NAMES: usize = 1_024;
@@ -46,7 +42,7 @@ impl RamNode {
         let from = cursor.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let left = names.children.range::<str, _>((from, Bound::Unbounded));
         let entry = |child: &super::inode::Child| Entry { name: child.name.clone(), file: child.inode.identity.file };
-        Ok(left.take(PIECE_NAMES).map(|(folded, child)| (folded.as_str().into(), entry(child))).collect())
+        Ok(left.take(PIECE_NAMES).map(|(folded, child)| (folded.clone(), entry(child))).collect())
     }
 
     /// Notes that `call` may wait.
@@ -206,9 +202,9 @@ impl Node for RamNode {
     fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
         self.may_wait("set_security");
         let mut extras = self.inode.extras.write();
-        extras.charge.grow(descriptor.len() as u64)?;
+        extras.charge.grow(heap_bytes(descriptor.len()))?;
         if let Some(old) = extras.security.replace(descriptor.to_vec()) {
-            extras.charge.shrink(old.len() as u64);
+            extras.charge.shrink(heap_bytes(old.len()));
         }
         self.inode.changed();
         Ok(())
@@ -216,26 +212,22 @@ impl Node for RamNode {
 
     fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
         self.may_wait_to_look("extended");
-        Ok(self.inode.extras.read().extended.values().cloned().collect())
+        let extras = self.inode.extras.read();
+        Ok(extras.extended.values().map(|held| (held.name.to_string(), held.value.clone())).collect())
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
         self.may_wait("set_extended");
         let mut extras = self.inode.extras.write();
         let folded = fold(name);
-        if !value.is_empty() {
-            if name.is_empty() {
-                return Err(Error::NameInvalid);
-            }
-            extras.charge.grow(EXTRA_BYTES + value.len() as u64)?;
-        }
-        let stored = extras.extended.get(&folded).map_or_else(|| name.to_owned(), |(stored, _)| stored.clone());
-        let old = match value {
-            [] => extras.extended.remove(&folded),
-            _ => extras.extended.insert(folded, (stored, value.to_vec())),
-        };
-        if let Some((_, old)) = old {
-            extras.charge.shrink(EXTRA_BYTES + old.len() as u64);
+        if value.is_empty() {
+            extras.extended.remove(folded.as_str());
+        } else if name.is_empty() {
+            return Err(Error::NameInvalid);
+        } else {
+            let stored = extras.extended.get(folded.as_str()).map_or(name, |held| &held.name);
+            let new = Attribute::new(extras.charge.ledger(), &folded, stored, value)?;
+            extras.extended.insert(folded.into_boxed_str(), new);
         }
         self.inode.changed();
         Ok(())
@@ -243,16 +235,17 @@ impl Node for RamNode {
 
     fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
         self.may_wait_to_look("list_streams");
-        let mut after: Option<String> = None;
+        let mut after: Option<Box<str>> = None;
         loop {
             // Others have the lock between two pieces.
             let extras = self.inode.extras.read();
             let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
             let mut piece = extras.streams.range::<str, _>((from, Bound::Unbounded)).take(PIECE_NAMES);
             let mut last = None;
-            for (folded, (name, data)) in piece.by_ref() {
-                let data = data.read();
-                let entry = StreamEntry { name: name.clone(), length: data.length(), allocated: data.allocated() };
+            for (folded, stream) in piece.by_ref() {
+                let data = stream.data.read();
+                let entry =
+                    StreamEntry { name: stream.name.to_string(), length: data.length(), allocated: data.allocated() };
                 if take(entry).is_break() {
                     return Ok(());
                 }
@@ -267,7 +260,8 @@ impl Node for RamNode {
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
         self.may_wait_to_look("stream");
         let extras = self.inode.extras.read();
-        Ok(extras.streams.get(&fold(name)).map(|(stored, data)| (stored.clone(), self.open_stream(data))))
+        let found = extras.streams.get(fold(name).as_str());
+        Ok(found.map(|stream| (stream.name.to_string(), self.open_stream(&stream.data))))
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
@@ -275,12 +269,12 @@ impl Node for RamNode {
         copy::check_stream_name(name)?;
         let mut extras = self.inode.extras.write();
         let folded = fold(name);
-        if extras.streams.contains_key(&folded) {
+        if extras.streams.contains_key(folded.as_str()) {
             return Err(Error::Exists);
         }
-        extras.charge.grow(EXTRA_BYTES)?;
-        let data = Arc::new(RwLock::new(Pages::new(Charge::ledger(&extras.charge))));
-        extras.streams.insert(folded, (name.to_owned(), Arc::clone(&data)));
+        let stream = Stream::new(extras.charge.ledger(), &folded, name)?;
+        let data = Arc::clone(&stream.data);
+        extras.streams.insert(folded.into_boxed_str(), stream);
         self.inode.changed();
         Ok(self.open_stream(&data))
     }
@@ -288,19 +282,18 @@ impl Node for RamNode {
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
         self.may_wait("rename_stream");
         copy::check_stream_name(to)?;
-        let mut extras = self.inode.extras.write();
         let (from, target) = (fold(from), fold(to));
-        if !extras.streams.contains_key(&from) {
-            return Err(Error::NotFound);
+        // Freed once the lock is let go of, which is done first.
+        let mut _gone = None;
+        let mut extras = self.inode.extras.write();
+        let is_taken = from != target && extras.streams.contains_key(target.as_str());
+        let stream = extras.streams.get_mut(from.as_str()).ok_or(Error::NotFound)?;
+        if is_taken && replace == Replace::No {
+            return Err(Error::Exists);
         }
-        if from != target && extras.streams.contains_key(&target) {
-            match replace {
-                Replace::No => return Err(Error::Exists),
-                Replace::Only(_) | Replace::Yes => drop_stream(&mut extras, &target),
-            }
-        }
-        if let Some((_, data)) = extras.streams.remove(&from) {
-            extras.streams.insert(target, (to.to_owned(), data));
+        stream.rename(&from, &target, to)?;
+        if let Some(stream) = extras.streams.remove(from.as_str()) {
+            _gone = extras.streams.insert(target.into_boxed_str(), stream);
         }
         self.inode.changed();
         Ok(())
@@ -308,12 +301,9 @@ impl Node for RamNode {
 
     fn remove_stream(&self, name: &str) -> Result<(), Error> {
         self.may_wait("remove_stream");
-        let mut extras = self.inode.extras.write();
-        let folded = fold(name);
-        if !extras.streams.contains_key(&folded) {
-            return Err(Error::NotFound);
-        }
-        drop_stream(&mut extras, &folded);
+        // It is freed once the lock is let go of.
+        let gone = self.inode.extras.write().streams.remove(fold(name).as_str());
+        gone.ok_or(Error::NotFound)?;
         self.inode.changed();
         Ok(())
     }
@@ -389,12 +379,6 @@ impl Node for RamNode {
 /// What a node of another store is not.
 fn of_store(node: &dyn Node) -> Result<&Arc<Inode>, Error> {
     node.as_any().downcast_ref::<RamNode>().map(|node| &node.inode).ok_or(Error::CrossVolume)
-}
-
-fn drop_stream(extras: &mut Extras, folded: &str) {
-    if extras.streams.remove(folded).is_some() {
-        extras.charge.shrink(EXTRA_BYTES);
-    }
 }
 
 #[cfg(test)]
