@@ -56,7 +56,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::directory::calls::fstatvfs;
-use crate::{Error, Facts, Guard, Identity, Listener, Reach, Resolved, SharePath, Space, Store, Use, Waits, effort};
+use crate::{Error, Facts, Guard, Identity, Listener, Reach, Resolved, SharePath, Space, Store, Use, Waits};
 use errno::error;
 use fence::Wait;
 use volume::Volume;
@@ -136,12 +136,17 @@ impl Store for DirectoryStore {
 
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
         let volume = self.volume();
-        effort::note(path.names().count());
         match volume.waits {
             Waits::Never => walk::resolve(&volume, path, usage, Wait::OnRoot),
             Waits::ForData => walk::resolve(&volume, path, usage, Wait::Never),
             Waits::Always => Err(Error::WouldBlock),
         }
+    }
+
+    fn lineage(&self, path: &SharePath) -> Vec<Identity> {
+        let volume = self.volume();
+        volume.may_wait("lineage");
+        walk::lineage(&volume, path)
     }
 
     fn above(&self) -> Vec<Identity> {

@@ -18,11 +18,13 @@ use crate::directory::names::{Wanted, append_disk, has_stand_ins, is_reserved, t
 use crate::directory::node::FileNode;
 use crate::directory::security;
 use crate::directory::volume::Volume;
-use crate::{Error, Identity, Name, NamedNode, Resolved, SharePath, Use, Waits};
+use crate::{Error, Identity, Name, NamedNode, Resolved, SharePath, Use, Waits, effort};
 
 /// Who does not wait takes no more names of a path one by one: each is followed from the root.
 const NAMES_AT_ONCE_MAX: usize = 64;
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+/// A directory that is only passed through.
+const PASSED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
 /// A name in a directory that exists.
 pub(super) struct Named {
@@ -37,6 +39,7 @@ pub(super) struct Named {
 
 /// Follows a whole path.
 pub(super) fn resolve(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {
+    effort::note(path.names().count());
     check_reserved(path)?;
     match open(volume, &disk_path(path), usage, wait) {
         Ok((fd, reach)) => found(volume, (fd, reach), canonical(path), wait),
@@ -44,6 +47,53 @@ pub(super) fn resolve(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: 
         Err(Errno::AGAIN) if wait == Wait::Never => by_names(volume, path, usage, wait),
         Err(errno) => Err(opening(errno)),
     }
+}
+
+/// Which directories lie on the way to a directory: the root first, the directory itself last. Each is opened in the one above, so that
+/// what that takes grows with the way and not with its square. Ends where one is missing.
+pub(super) fn lineage(volume: &Volume, path: &SharePath) -> Vec<Identity> {
+    let Ok(mut folder) = volume.open(b"", PASSED, Wait::May) else { return Vec::new() };
+    let mut disk = Vec::with_capacity(path.as_str().len());
+    let mut found: Vec<_> = stat(&folder).iter().map(identity).collect();
+    for name in path.names().take_while(|name| !is_reserved(name)) {
+        let Ok(next) = enter(volume, &folder, &mut disk, name) else { break };
+        let Ok(stat) = stat(&next) else { break };
+        found.push(identity(&stat));
+        folder = next;
+    }
+    found
+}
+
+/// Opens a directory in the one that is open, which the stored path `disk` leads to, and adds its name to that.
+fn enter(volume: &Volume, above: &OwnedFd, disk: &mut Vec<u8>, name: &str) -> Result<OwnedFd, Error> {
+    let above_bytes = disk.len();
+    if above_bytes > 0 {
+        disk.push(b'/');
+    }
+    let start = disk.len();
+    append_disk(disk, name);
+    match pass(volume, above, disk, start) {
+        Err(Errno::NOENT) => {}
+        answer => return answer.map_err(opening),
+    }
+    let opened = openat(above, c".", FOLDER | OFlags::CLOEXEC, Mode::empty()).map_err(opening)?;
+    let folder = Folder::new((opened, Reach::Read)).map_err(error)?;
+    let stored = volume.cache.hold(folder.identity).find(&folder, &Wanted::new(name), Wait::May)?;
+    disk.truncate(start);
+    disk.extend_from_slice(&stored.ok_or(Error::PathNotFound)?);
+    pass(volume, above, disk, start).map_err(opening)
+}
+
+/// Opens the directory that a stored path leads to by its last name, which begins at `start` and cannot leave; or, where that is a symbolic
+/// link, from the root. Of those the kernel follows forty in a path at most.
+fn pass(volume: &Volume, above: &OwnedFd, disk: &[u8], start: usize) -> Result<OwnedFd, Errno> {
+    effort::note(1);
+    match openat(above, &disk[start..], PASSED | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
+        answer => return answer,
+    }
+    effort::note(disk.split(|byte| *byte == b'/').count());
+    volume.open(disk, PASSED, Wait::May)
 }
 
 /// A directory that names are changed in, and a name that clients may use.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::*;
@@ -271,6 +271,37 @@ fn a_long_way_in_another_case_is_left_to_who_may_wait() {
         assert!(matches!(disk.store.resolve(&way("A", 100), Use::Metadata), Ok(Resolved::Found { .. })));
         assert_eq!(disk.store.try_resolve(&way("A", 100), Use::Metadata).err(), Some(Error::WouldBlock));
         assert!(matches!(disk.store.try_resolve(&way("A", 10), Use::Metadata), Ok(Resolved::Found { .. })));
+    }
+}
+
+#[test]
+fn the_directories_on_a_way_are_each_opened_once() {
+    for disk in [directory(), memory_directory()] {
+        let way = |levels: usize| path(&["a"; 300][..levels].join("\\"));
+        (1..=300).for_each(|level| drop(disk.directory(way(level).as_str())));
+        let (lineage, steps) = effort::of(|| disk.store.lineage(&way(300)));
+        let expected: Vec<_> = (0..=300).map(|level| disk.node(way(level).as_str()).identity()).collect();
+        assert_eq!((lineage, steps), (expected, 300));
+    }
+}
+
+#[test]
+fn the_directories_on_a_way_are_found_in_another_case_and_behind_links() {
+    for disk in [directory(), memory_directory()] {
+        for name in ["a", "a\\b", "a\\b\\c"] {
+            disk.directory(name);
+        }
+        symlink("a/b", disk.folder().join("link")).unwrap();
+        symlink("..", disk.folder().join("out")).unwrap();
+        let identities = |names: &[&str]| names.iter().map(|name| disk.node(name).identity()).collect::<Vec<_>>();
+        let lineage = |way: &str| disk.store.lineage(&path(way));
+        assert_eq!(lineage(""), identities(&[""]));
+        assert_eq!(lineage("A\\B\\c"), identities(&["", "a", "a\\b", "a\\b\\c"]));
+        assert_eq!(lineage("LINK\\C"), identities(&["", "a\\b", "a\\b\\c"]));
+        assert_eq!(lineage("a\\gone\\c"), identities(&["", "a"]), "it ends where one is missing");
+        for nowhere in ["out\\a", ".multilane\\a"] {
+            assert_eq!(lineage(nowhere), identities(&[""]));
+        }
     }
 }
 
