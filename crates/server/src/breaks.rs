@@ -1,5 +1,6 @@
 //! Oplock and lease breaks on their way: notices go to the clients (MS-SMB2 3.3.4.6, 3.3.4.7), operations wait for the answers.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -12,7 +13,8 @@ use wire::ids::{Command, MessageId, SessionId, TreeId};
 use wire::status::Status;
 
 use crate::Shared;
-use crate::caching::{Actor, Holder, LeaseId, Notice, NoticeKind, Notices, Operation};
+use crate::caching::{Actor, Granted, Holder, LeaseId, Notice, NoticeKind, Notices, Operation};
+use crate::connection::Connection;
 use crate::context::Context;
 use crate::durable::{Farewell, note_caching};
 use crate::files::FileEntry;
@@ -223,14 +225,57 @@ fn deliver(server: &Shared, pending: &Pending, session: &Session) -> bool {
 }
 
 /// No connection leads to the client (3.3.4.6, 3.3.4.7): what it keeps without handle caching it cannot get back, so that its opens are
-/// closed. Resilient and persistent ones stay, and the client has until the limit to come back.
+/// closed. Of a persistent one the break goes on: the client is told of it when it comes back, and has until the limit for that.
 fn undeliverable(server: &Arc<Shared>, pending: &Pending) {
-    let (file, notice) = (&pending.file, &pending.notice);
+    let (file, mut goes_on, mut mute) = (&pending.file, false, None);
     for holder in pending.holders() {
         match server.close_disconnected(holder.open) {
-            Farewell::Stays if notice.kind.keeps_handles() => file.settle(holder.open),
-            Farewell::Closing | Farewell::Stays => {}
-            Farewell::NotHere | Farewell::CachesNothing => file.give_up_caching(holder.open),
+            Farewell::Closing => {}
+            Farewell::Stays => goes_on = true,
+            Farewell::CachesNothing => mute = Some(holder.open),
+            Farewell::NotHere => {
+                // Its client may have come back at this moment.
+                if holder.line.session().is_some_and(|session| deliver(server, pending, &session)) {
+                    return;
+                }
+                match file.is_persistent(holder.open) {
+                    true => goes_on = true,
+                    false => mute = Some(holder.open),
+                }
+            }
+        }
+    }
+    if let (false, Some(open)) = (goes_on, mute) {
+        file.give_up_caching(open);
+    }
+}
+
+/// An open that its client has got again, and what it was told that it caches.
+pub(crate) struct Returned {
+    pub(crate) open: Arc<Open>,
+    pub(crate) told: Granted,
+}
+
+impl fmt::Debug for Returned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Returned").field("open", &self.open.id).field("told", &self.told).finish()
+    }
+}
+
+/// Tells the client of what breaks, behind the answer that gave it the open: "the server MUST send Open.Lease.BreakNotification"
+/// (3.3.5.9.7, 3.3.5.9.12). On the answer's connection, so that it comes behind it.
+pub(crate) fn remind(connection: &Connection, returned: &Returned) {
+    let (server, open) = (&connection.server, &returned.open);
+    let Ok(file) = open.file() else { return };
+    for notice in file.file.remind(open.id, &returned.told).told {
+        let pending = Pending { file: Arc::clone(&file.file), notice: Arc::new(notice) };
+        let posted = open.line.session().is_some_and(|session| {
+            let message = message(&pending.notice.kind, &session);
+            let letter = Letter { session: session.id, message, pending: Some(pending.clone()) };
+            connection.channel(session.id).is_some() && connection.mailbox.post(letter).is_ok()
+        });
+        if !posted {
+            send_one(server, pending);
         }
     }
 }

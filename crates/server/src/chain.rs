@@ -14,6 +14,7 @@ use wire::status::Status;
 use wire::transform::TRANSFORM_HEADER_LENGTH;
 
 use crate::allowance::ANSWER_BYTES_SMALL;
+use crate::breaks;
 use crate::budget::Charge;
 use crate::buffers::{Buffers, PAYLOAD_BYTES_MAX};
 use crate::channel_sequence::{Counted, Step};
@@ -240,7 +241,7 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
     let mut stitch = Stitch::default();
     let mut carried = Carried::default();
     let last = chain.requests.len() - 1;
-    let mut spent = 0;
+    let (mut spent, mut returned) = (0, Vec::new());
     for (position, request) in chain.requests.iter().enumerate() {
         if spent >= TURN_BYTES as usize {
             connection.turn.another().await;
@@ -251,7 +252,7 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
         if !request.is_related() {
             carried = Carried::default();
         }
-        let outcome = match request.enter(&connection, &chain, &mut carried, &in_flight) {
+        let mut outcome = match request.enter(&connection, &chain, &mut carried, &in_flight) {
             Err(status) => Err(status.into()),
             Ok(context) => {
                 carried.open = context.open.as_ref().map(|open| open.id).or(carried.open);
@@ -272,6 +273,7 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
         };
         carried.note(request.header.command, &outcome);
         request.note_open(&outcome);
+        returned.extend(outcome.as_mut().ok().and_then(|reply| reply.returned.take()));
         request.push_response(&connection, outcome, &mut stitch, &chain, &in_flight);
         // What comes in and goes out, and the first request, the connection has counted or will.
         let unseen = in_flight.done_here() + if position > 0 { LONG_REQUEST_COST } else { 0 };
@@ -285,6 +287,9 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
             stitch.write(messages);
             chain.requests[last].after(&connection, messages);
         }),
+    }
+    for returned in returned {
+        breaks::remind(&connection, &returned);
     }
     if let Some(buffer) = chain.bytes.into_whole() {
         connection.buffers.give_back(buffer);

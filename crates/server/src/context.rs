@@ -10,6 +10,7 @@ use wire::ids::{SessionId, TreeId};
 use wire::status::Status;
 
 use crate::Shared;
+use crate::breaks::Returned;
 use crate::buffers::Buffer;
 use crate::connection::Connection;
 use crate::descriptors::Descriptor;
@@ -36,6 +37,8 @@ pub(crate) struct Reply {
     pub(crate) tree: Option<TreeId>,
     /// The open this command made, for what is related to it.
     pub(crate) open: Option<OpenId>,
+    /// The open that this command gave back to its client, who is told behind the response what breaks of its caching.
+    pub(crate) returned: Option<Box<Returned>>,
 }
 
 /// The body of a response.
@@ -72,7 +75,7 @@ impl Reply {
 
     /// A success of another kind, or a warning.
     pub(crate) fn with_status(status: Status, body: impl Into<Body>) -> Self {
-        Reply { status, body: body.into(), session: None, tree: None, open: None }
+        Reply { status, body: body.into(), session: None, tree: None, open: None, returned: None }
     }
 }
 

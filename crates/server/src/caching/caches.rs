@@ -237,15 +237,6 @@ impl Caches {
         !overdue.is_empty()
     }
 
-    /// Takes the break of what an open has as acknowledged.
-    pub(crate) fn settle(&mut self, open: OpenId) {
-        self.change_of(open, |grant| {
-            if let Some(breaking) = grant.breaking.take() {
-                grant.held = breaking.left;
-            }
-        });
-    }
-
     /// Takes all caching away from an open whose client cannot be told (MS-SMB2 3.3.4.6, 3.3.4.7).
     pub(crate) fn give_up(&mut self, open: OpenId) {
         self.change_of(open, Grant::give_up);

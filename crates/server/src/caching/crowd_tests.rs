@@ -19,7 +19,7 @@ enum Step {
     ContendEverywhere { open: u64, lease: usize },
     AcknowledgeOplock(u64, OplockLevel),
     AcknowledgeLease(usize, usize),
-    Settle(u64),
+    ComeBack(u64),
     GiveUp(u64),
     Expire(u64),
     Rename,
@@ -59,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..OPENS, 0usize..4).prop_map(|(open, lease)| Step::ContendEverywhere { open, lease }),
         2 => (0..OPENS, level).prop_map(|(open, level)| Step::AcknowledgeOplock(open, level)),
         4 => (1usize..4, 0usize..5).prop_map(|(lease, state)| Step::AcknowledgeLease(lease, state)),
-        1 => (0..OPENS).prop_map(Step::Settle),
+        1 => (0..OPENS).prop_map(Step::ComeBack),
         1 => (0..OPENS).prop_map(Step::GiveUp),
         1 => (0u64..60).prop_map(Step::Expire),
         1 => Just(Step::Rename),
@@ -101,10 +101,7 @@ fn apply(step: &Step, caches: &mut Caches, now: Instant) -> String {
         Step::AcknowledgeLease(lease, state) => {
             format!("{:?}", caches.acknowledge_lease(id(lease), STATES[state], now, &mut notices))
         }
-        Step::Settle(open) => {
-            caches.settle(OpenId(open));
-            String::new()
-        }
+        Step::ComeBack(open) => format!("{:?}", caches.come_back(OpenId(open), None, now)),
         Step::GiveUp(open) => {
             caches.give_up(OpenId(open));
             String::new()

@@ -78,6 +78,8 @@ pub(super) struct Breaking {
     /// What operations that did not wait have left of that meanwhile.
     pub(super) left: LeaseState,
     pub(super) until: Instant,
+    /// However often the client is lost meanwhile, nobody waits longer than until then.
+    latest: Instant,
 }
 
 impl Grant {
@@ -225,6 +227,16 @@ impl Grant {
 
     fn tell(&mut self, left: LeaseState, now: Instant, notices: &mut Vec<Notice>) {
         let must_acknowledge = self.held != READ;
+        notices.push(self.notice(self.held, left, must_acknowledge));
+        if must_acknowledge {
+            let (until, latest) = (now + ACKNOWLEDGE_WITHIN, now + ACKNOWLEDGE_WITHIN * 2);
+            self.breaking = Some(Breaking { from: self.held, told: left, left, until, latest });
+        } else {
+            self.held = left;
+        }
+    }
+
+    fn notice(&self, held: LeaseState, left: LeaseState, must_acknowledge: bool) -> Notice {
         let kind = match self.form {
             Form::Oplock(_) => NoticeKind::Oplock {
                 open: self.holders.first().map_or(OpenId(0), |holder| holder.open),
@@ -233,18 +245,33 @@ impl Grant {
             },
             Form::Lease { id, v2 } => {
                 let epoch = v2.map_or(0, |v2| v2.epoch);
-                NoticeKind::Lease { id, epoch, held: self.held, left, must_acknowledge }
+                NoticeKind::Lease { id, epoch, held, left, must_acknowledge }
             }
         };
         let holder = match self.form {
             Form::Oplock(_) => self.holders.first().cloned(),
             Form::Lease { .. } => None,
         };
-        notices.push(Notice { kind, holder });
-        if must_acknowledge {
-            self.breaking = Some(Breaking { from: self.held, told: left, left, until: now + ACKNOWLEDGE_WITHIN });
-        } else {
-            self.held = left;
+        Notice { kind, holder }
+    }
+
+    /// The client of a break that is not over is there again: it has as long for its answer as if the break began now, but for the limit.
+    pub(super) fn renew_break(&mut self, now: Instant) {
+        if let Some(breaking) = &mut self.breaking {
+            breaking.until = (now + ACKNOWLEDGE_WITHIN).min(breaking.latest);
+        }
+    }
+
+    /// Tells the client again of a break that is not over, and of what it has lost since it was told that it has `answered`: with an epoch that is
+    /// ahead of whatever it knows (MS-SMB2 3.2.5.19.2).
+    pub(super) fn remind(&mut self, answered: LeaseState, now: Instant, notices: &mut Vec<Notice>) {
+        if let Some(breaking) = self.breaking {
+            self.advance_epoch();
+            self.renew_break(now);
+            notices.push(self.notice(self.held, breaking.told, true));
+        } else if !self.held.contains(answered) {
+            self.advance_epoch();
+            notices.push(self.notice(answered, self.held, false));
         }
     }
 
@@ -256,7 +283,8 @@ impl Grant {
         self.tell(if by_way_of_reads { READ } else { next }, now, notices);
         if let Some(breaking) = &mut self.breaking {
             // The steps share the time of the first: nobody waits longer than the limit.
-            (breaking.from, breaking.left, breaking.until) = (before.from, before.left, before.until);
+            (breaking.from, breaking.left) = (before.from, before.left);
+            (breaking.until, breaking.latest) = (before.until, before.latest);
         }
     }
 
@@ -338,7 +366,7 @@ mod tests {
         let now = Instant::now();
         let lease = Form::Lease { id: LeaseId { client: Guid([1; 16]), key: Guid([1; 16]) }, v2: None };
         let oplocks = [(OplockLevel::II, READ), (OplockLevel::EXCLUSIVE, READ_WRITE), (OplockLevel::BATCH, ALL)];
-        let breaking = |from, told, left| Some(Breaking { from, told, left, until: now });
+        let breaking = |from, told, left| Some(Breaking { from, told, left, until: now, latest: now });
         let mut grants: Vec<_> =
             oplocks.into_iter().map(|(level, held)| grant(Form::Oplock(level), held, None)).collect();
         for (level, held) in &oplocks[1..] {

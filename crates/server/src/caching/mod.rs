@@ -5,7 +5,7 @@
 //! An oplock is a lease that belongs to one open: level II caches reads, exclusive reads and writes, batch handles too.
 //!
 //! Here are the words that the rest of the server has for it; `grant.rs` is what breaks what, `caches.rs` who has what, `grants.rs`
-//! how it is found, and `restored.rs` what of it survives the server.
+//! how it is found, `restored.rs` what of it survives the server, and `returned.rs` what clients are told of it who come back.
 
 mod caches;
 #[cfg(test)]
@@ -16,6 +16,7 @@ mod holders;
 #[cfg(test)]
 mod misuse_tests;
 mod restored;
+mod returned;
 #[cfg(test)]
 mod tests;
 
@@ -121,11 +122,15 @@ pub(crate) struct Held {
 impl Held {
     /// True where an open may be durable, and is kept when its client is lost (MS-SMB2 3.3.7.1).
     pub(crate) fn keeps(&self) -> bool {
-        !self.is_breaking
-            && match self.lease {
-                Some(_) => self.state.contains(HANDLE),
-                None => self.is_batch,
-            }
+        !self.is_breaking && self.caches_handles()
+    }
+
+    /// True where it may keep handles, be it only until a break is acknowledged.
+    pub(crate) fn caches_handles(&self) -> bool {
+        match self.lease {
+            Some(_) => self.state.contains(HANDLE),
+            None => self.is_batch,
+        }
     }
 }
 
@@ -166,14 +171,6 @@ impl NoticeKind {
             NoticeKind::Oplock { must_acknowledge, .. } | NoticeKind::Lease { must_acknowledge, .. } => {
                 *must_acknowledge
             }
-        }
-    }
-
-    /// True where the client may go on keeping handles.
-    pub(crate) fn keeps_handles(&self) -> bool {
-        match self {
-            NoticeKind::Oplock { .. } => false,
-            NoticeKind::Lease { left, .. } => left.contains(HANDLE),
         }
     }
 }

@@ -12,13 +12,12 @@ use wire::context::lease::{Lease, LeaseState};
 use super::caches::Caches;
 use super::grant::Grant;
 use super::{ALL, Actor, Holder, LeaseId, NONE, Operation, READ, READ_WRITE, Surroundings, WRITE, Wanted};
-use crate::open::OpenId;
 
 /// How far a lease's epoch goes on while the server is away: further than it has gone since it was recorded, so that its client takes
 /// it for a newer one.
 const EPOCHS_AHEAD: u16 = 256;
 /// The difference of two epochs that has every client forget what it has read: Windows does from 1 on, Linux from 2.
-const EPOCHS_TO_FORGET: u16 = 2;
+pub(super) const EPOCHS_TO_FORGET: u16 = 2;
 
 impl Caches {
     /// Gives an open that survived the server as much of what it had as is safe beside the others that are here.
@@ -77,24 +76,11 @@ impl Caches {
             });
         }
     }
-
-    /// The client of an open is back after the server was away. It gets no more of its lease than it `believes` to have: what is missing
-    /// there it has given back. True where its epoch went on, which has to be recorded before the client learns it.
-    pub(crate) fn resume(&mut self, open: OpenId, believes: Option<&Lease>) -> bool {
-        let mut is_ahead = false;
-        self.change_of(open, |grant| {
-            if grant.is_restored {
-                grant.is_restored = false;
-                is_ahead = grant.lease_id().is_some() && grant.resume(believes);
-            }
-        });
-        is_ahead
-    }
 }
 
 impl Grant {
     /// A lease goes on with what its client believes to have. True where its epoch went on.
-    fn resume(&mut self, believes: Option<&Lease>) -> bool {
+    pub(super) fn resume(&mut self, believes: Option<&Lease>) -> bool {
         let (believed, known) = believes.map_or((NONE, None), |lease| (lease.lease_state, lease.v2.map(|v2| v2.epoch)));
         self.held = self.held & believed;
         if !self.held.contains(READ) {

@@ -20,6 +20,8 @@ mod restored_caching_tests;
 mod restoring;
 #[cfg(test)]
 mod restoring_tests;
+#[cfg(test)]
+mod returning_tests;
 mod scavenger;
 #[cfg(test)]
 mod tests;

@@ -21,34 +21,34 @@ use super::tests::{Contexts, GUID, KEY, OTHER_CLIENT, back_v2, bytes, create, fi
 use crate::Shared;
 use crate::testing::{Answer, OTHER_USER, Peer, Terms};
 
-const OTHER_GUID: Guid = Guid([9; 16]);
-const OTHER_KEY: Guid = Guid([4; 16]);
-const READ: LeaseState = LeaseState::READ_CACHING;
-const READ_HANDLE: LeaseState = READ.union(LeaseState::HANDLE_CACHING);
-const ALL: LeaseState = READ_HANDLE.union(LeaseState::WRITE_CACHING);
+pub(super) const OTHER_GUID: Guid = Guid([9; 16]);
+pub(super) const OTHER_KEY: Guid = Guid([4; 16]);
+pub(super) const READ: LeaseState = LeaseState::READ_CACHING;
+pub(super) const READ_HANDLE: LeaseState = READ.union(LeaseState::HANDLE_CACHING);
+pub(super) const ALL: LeaseState = READ_HANDLE.union(LeaseState::WRITE_CACHING);
 /// What the first client counts with.
-const EPOCH: u16 = 17;
+pub(super) const EPOCH: u16 = 17;
 
 /// A client beside the first, of another user.
-async fn other_peer(server: &Arc<Shared>) -> Peer {
+pub(super) async fn other_peer(server: &Arc<Shared>) -> Peer {
     let capabilities = Terms::default().capabilities | Capabilities::PERSISTENT_HANDLES;
     let terms = Terms { capabilities, client: OTHER_CLIENT, user: OTHER_USER, ..Terms::default() };
     Peer::sign_in_as(server, terms).await
 }
 
-fn leased(mut contexts: Contexts, lease_key: Guid, lease_state: LeaseState) -> Contexts {
+pub(super) fn leased(mut contexts: Contexts, lease_key: Guid, lease_state: LeaseState) -> Contexts {
     let v2 = Some(LeaseV2 { epoch: EPOCH, ..LeaseV2::default() });
     contexts.push((name::LEASE, Lease { lease_key, lease_state, v2, ..Lease::default() }.to_bytes()));
     contexts
 }
 
-fn lease_of(answer: &Answer) -> Lease {
+pub(super) fn lease_of(answer: &Answer) -> Lease {
     assert_eq!(answer.status(), Status::SUCCESS);
     let response = CreateResponse::decode(&answer.message).unwrap();
     Lease::decode(response.contexts.find(name::LEASE).unwrap()).unwrap()
 }
 
-fn epoch(lease: &Lease) -> u16 {
+pub(super) fn epoch(lease: &Lease) -> u16 {
     lease.v2.unwrap().epoch
 }
 
@@ -95,22 +95,22 @@ async fn let_in(peer: &mut Peer, mut other: Peer, contexts: Contexts, request: O
 }
 
 /// What is left is to read, and to keep the file open.
-fn without_writes() -> OplockBreakRequest {
+pub(super) fn without_writes() -> OplockBreakRequest {
     OplockBreakRequest::Lease(LeaseBreak { lease_key: KEY, lease_state: READ_HANDLE })
 }
 
-async fn write(peer: &mut Peer, file_id: FileId) -> Status {
+pub(super) async fn write(peer: &mut Peer, file_id: FileId) -> Status {
     let request = WriteRequest { file_id, data: b"new", ..WriteRequest::default() };
     peer.ask(Command::WRITE, |body| request.encode(body)).await.status()
 }
 
-async fn lock(peer: &mut Peer, file_id: FileId, flags: LockFlags) -> Status {
+pub(super) async fn lock(peer: &mut Peer, file_id: FileId, flags: LockFlags) -> Status {
     let elements = [LockElement { offset: 0, length: 100, flags }];
     let request = LockRequest { file_id, locks: LockElements::new(&elements), ..LockRequest::default() };
     peer.ask(Command::LOCK, |body| request.encode(body)).await.status()
 }
 
-fn exclusive() -> LockFlags {
+pub(super) fn exclusive() -> LockFlags {
     LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY
 }
 

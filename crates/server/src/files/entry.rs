@@ -341,12 +341,19 @@ impl FileEntry {
         self.state.lock().claims.change(open, |claim| claim.is_going = true);
     }
 
-    /// Takes a break as acknowledged: the open's client is away, and what it is left with is what it finds when it comes back.
-    pub(crate) fn settle(&self, open: OpenId) {
+    /// True where an open is persistent: its client comes back, or it ends when its time is over.
+    pub(crate) fn is_persistent(&self, open: OpenId) -> bool {
+        let open = self.state.lock().claims.get(open).and_then(|claim| claim.recorded.upgrade());
+        open.is_some_and(|open| open.file().is_ok_and(|file| file.durability.keeping().is_persistent()))
+    }
+
+    /// What breaks of an open's caching, for a client that was just `answered` what it has.
+    pub(crate) fn remind(&self, open: OpenId, answered: &Granted) -> Notices {
+        let mut notices = Notices::default();
         let mut state = self.state.lock();
-        state.caches.settle(open);
-        state.wake();
+        state.caches.remind(open, answered, now(), &mut notices.told);
         self.note_caches(&state);
+        notices
     }
 
     /// Takes all caching from an open whose client cannot be told.

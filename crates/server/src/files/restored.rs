@@ -201,14 +201,18 @@ impl FileEntry {
         !state.caches_writes(open) && state.claims.get(open).is_some_and(|claim| state.recorded.is_writer(claim))
     }
 
-    /// The client of an open is back, after the server was away or only the client. What it `believes` to have of a lease is the most that it gets
-    /// where the server was. True where that has to be recorded before the client learns it.
-    pub(crate) fn resume(&self, open: OpenId, believes: Option<&Lease>) -> bool {
+    /// The client of an open is back, after the server was away or only the client, and `believes` to have a lease: gives what it is
+    /// answered. True where that has to be recorded before the client learns it.
+    pub(crate) fn come_back(&self, open: OpenId, believes: Option<&Lease>) -> (Granted, bool) {
         let mut state = self.state.lock();
         state.claims.change(open, |claim| claim.is_restored = false);
-        let is_ahead = state.caches.resume(open, believes);
+        let was_breaking = state.caches.held_by(open).is_breaking;
+        let answer = state.caches.come_back(open, believes, now());
+        if was_breaking && !state.caches.held_by(open).is_breaking {
+            state.wake();
+        }
         self.note_caches(&state);
-        is_ahead
+        answer
     }
 
     /// Has who survived the server and cached what is locked now know of it when they come.

@@ -17,6 +17,7 @@ use wire::status::Status;
 
 use crate::attributes;
 use crate::authorization::{GrantedAccess, Request, Way, authorize};
+use crate::breaks::Returned;
 use crate::caching::{Granted, Held};
 use crate::context::{Context, Outcome, Reply};
 use crate::durable::{
@@ -278,14 +279,15 @@ async fn replay(
     if keeping.is_persistent() && !second.flags.contains(DurableFlags::PERSISTENT) {
         return Err(Status::INVALID_PARAMETER.into());
     }
-    let mut contexts = lease_context(file, open.id);
+    let told = file.file.granted_to(open.id);
+    let mut contexts = lease_context(told);
     // Like Windows: the client is told the oplock that it asks for this time, and of durability where that bears it.
     let level = request.oplock_level;
     let bears = leased || level == OplockLevel::BATCH || keeping.is_persistent();
     if keeping != Keeping::Not && bears {
         contexts.add(name::DURABLE_HANDLE_REQUEST_V2, &response(file).to_bytes());
     }
-    answer(context, open, (level, file.durability.making().action), &contexts).await
+    answer(context, open, told, (level, file.durability.making().action), &contexts).await
 }
 
 /// What a CREATE meets where a persistent open waits for its client: that open where the CREATE made it ("Create Context Validation"),
@@ -314,10 +316,10 @@ async fn meet_persistent(
     }
     let held = file.file.caching_of(open.id);
     let lease = asked.lease.as_ref().filter(|lease| key(held) == Some(lease.lease_key));
-    let open = hand_over(context, &open, granted, lease).await?;
-    let mut contexts = lease_context(open.file()?, open.id);
+    let (open, told) = hand_over(context, &open, granted, lease).await?;
+    let mut contexts = lease_context(told);
     contexts.add(name::DURABLE_HANDLE_REQUEST_V2, &response(open.file()?).to_bytes());
-    let reply = answer(context, &open, (level(&open)?, making.action), &contexts).await?;
+    let reply = answer(context, &open, told, (super::level(told), making.action), &contexts).await?;
     Ok(Some((open, reply)))
 }
 
@@ -389,9 +391,9 @@ impl Reconnect {
             return Err(Status::INVALID_PARAMETER.into());
         }
         let granted = granted_again(context, &open)?;
-        let open = hand_over(context, &open, granted, asked.lease.as_ref()).await?;
+        let (open, told) = hand_over(context, &open, granted, asked.lease.as_ref()).await?;
         tracing::debug!(open = open.id.0, user = %open.user.name, share = %open.tree.share, "an open was reclaimed");
-        answer(context, &open, (level(&open)?, CreateAction::OPENED), &lease_context(open.file()?, open.id)).await
+        answer(context, &open, told, (super::level(told), CreateAction::OPENED), &lease_context(told)).await
     }
 
     fn find(&self, context: &Context) -> Result<Arc<Open>, Status> {
@@ -415,10 +417,10 @@ impl Reconnect {
         let asks_persistence = self.second.is_some_and(|(_, flags)| flags.contains(DurableFlags::PERSISTENT));
         let lost = match keeping {
             Keeping::Not => true,
-            Keeping::Durable(_) => !held.keeps(),
+            Keeping::Durable(_) => !held.caches_handles(),
             Keeping::Resilient(_) => false,
             // "Windows 8 … continue to process the request" (note 349).
-            Keeping::Persistent(_) => !asks_persistence && !held.keeps(),
+            Keeping::Persistent(_) => !asks_persistence && !held.caches_handles(),
         };
         if other_client || other_lease || other_create || lost {
             return Err(Status::OBJECT_NAME_NOT_FOUND);
@@ -435,13 +437,14 @@ fn granted_again(context: &Context, lost: &Open) -> Result<GrantedAccess, Refusa
     authorize(&Request { user: &user, share_max, desired: 0, deletes_on_close: false, way })
 }
 
-/// Makes the open of a lost client one of this session: "set Open.Connection, Open.Session, Open.TreeConnect" (3.3.5.9.7).
+/// Makes the open of a lost client one of this session: "set Open.Connection, Open.Session, Open.TreeConnect" (3.3.5.9.7). Gives what the
+/// client is told that it caches.
 async fn hand_over(
     context: &Context,
     lost: &Arc<Open>,
     granted: GrantedAccess,
     lease: Option<&Lease>,
-) -> Result<Arc<Open>, Refusal> {
+) -> Result<(Arc<Open>, Granted), Refusal> {
     let (session, tree) = (context.session()?, context.tree()?);
     let Target::File(file) = &lost.target else { return Err(Status::OBJECT_NAME_NOT_FOUND.into()) };
     let target = Target::File(Arc::clone(file));
@@ -453,7 +456,7 @@ async fn hand_over(
         // Whoever renames the file has the record of this one written anew.
         file.file.note_recorded(&open);
     }
-    let has_changed = file.file.resume(open.id, lease);
+    let (told, has_changed) = file.file.come_back(open.id, lease);
     if let Err(status) = session.add_open(Arc::clone(&open)) {
         // The session ended meanwhile: the open goes on waiting.
         let rest = durables.keep(vec![open]);
@@ -463,7 +466,7 @@ async fn hand_over(
     if has_changed {
         note_change(context, &open).await;
     }
-    Ok(open)
+    Ok((open, told))
 }
 
 /// The key of the lease that an open has.
@@ -472,27 +475,24 @@ fn key(held: Held) -> Option<Guid> {
 }
 
 /// The lease of an open as its response has it.
-fn lease_context(file: &FileOpen, open: OpenId) -> CreateContextsBuilder {
+fn lease_context(told: Granted) -> CreateContextsBuilder {
     let mut builder = CreateContextsBuilder::new();
-    if let Granted::Lease(lease) = file.file.granted_to(open) {
+    if let Granted::Lease(lease) = told {
         builder.add(name::LEASE, &lease.to_bytes());
     }
     builder
 }
 
-/// The oplock's level that an open has.
-fn level(open: &Open) -> Result<OplockLevel, Status> {
-    Ok(super::level(open.file()?.file.granted_to(open.id)))
-}
-
-/// The response for an open that there was ("Response Construction").
+/// The response for an open that there was ("Response Construction"), which says that the open has what it is `told`.
 async fn answer(
     context: &Context,
     open: &Arc<Open>,
+    told: Granted,
     (oplock_level, action): (OplockLevel, CreateAction),
     contexts: &CreateContextsBuilder,
 ) -> Outcome {
     let of = Arc::clone(open);
     let known = context.work_at(&*open.file()?.node, 0, move || of.file().map(attributes::of)).await???;
-    Ok(super::reply(open, &known, (oplock_level, action), contexts))
+    let returned = Some(Box::new(Returned { open: Arc::clone(open), told }));
+    Ok(Reply { returned, ..super::reply(open, &known, (oplock_level, action), contexts) })
 }
