@@ -55,6 +55,8 @@ mod in_flight;
 pub mod in_memory;
 mod inbox;
 mod interfaces;
+#[cfg(test)]
+mod lease_tests;
 mod line;
 mod lock_sequences;
 mod lock_wait;

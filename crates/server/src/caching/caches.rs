@@ -276,6 +276,11 @@ impl Caches {
         self.lease(id).is_some()
     }
 
+    /// True where the lease has opens here, of another stream than this.
+    pub(crate) fn has_lease_elsewhere(&self, id: LeaseId, stream: &str) -> bool {
+        self.lease(id).is_some_and(|grant| grant.stream != stream)
+    }
+
     /// Gives what is cached of a stream its new name.
     pub(crate) fn stream_renamed(&mut self, from: &str, to: &str) {
         self.grants.stream_renamed(from, to);

@@ -130,10 +130,14 @@ fn who_may_not_open_a_crowded_file_learns_it_without_a_look_at_all_who_have_it()
 #[test]
 fn a_lease_of_many_opens_is_left_without_a_look_at_the_others() {
     let scene = Scene::new();
-    let file = scene.crowd((READ_DATA, ALL), |_| lease(1, LeaseState::READ_CACHING));
-    let Wanted::Lease(id, _) = lease(1, LeaseState::READ_CACHING) else { panic!("it is one") };
-    let holders: Vec<_> = file.holders_of(id).map(|holder| holder.open.0).collect();
-    assert_eq!(holders, (1..=CROWD).collect::<Vec<_>>(), "all of them, once each");
+    // One of each stream.
+    let of = |open| lease(open % 2, LeaseState::READ_CACHING);
+    let file = scene.crowd((READ_DATA, ALL), of);
+    for first in [1, 2] {
+        let Wanted::Lease(id, _) = of(first) else { panic!("it is one") };
+        let holders: Vec<_> = file.holders_of(id).map(|holder| holder.open.0).collect();
+        assert_eq!(holders, (first..=CROWD).step_by(2).collect::<Vec<_>>(), "all of them, once each");
+    }
     scene.disperse(&file);
 }
 

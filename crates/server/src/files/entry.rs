@@ -341,6 +341,11 @@ impl FileEntry {
         self.state.lock().claims.change(open, |claim| claim.is_going = true);
     }
 
+    /// True where a lease is of another stream of the file than this.
+    pub(crate) fn has_lease_elsewhere(&self, lease: LeaseId, stream: &str) -> bool {
+        self.state.lock().caches.has_lease_elsewhere(lease, &fold(stream))
+    }
+
     /// True where an open is persistent: its client comes back, or it ends when its time is over.
     pub(crate) fn is_persistent(&self, open: OpenId) -> bool {
         let open = self.state.lock().claims.get(open).and_then(|claim| claim.recorded.upgrade());

@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
-use store::{Identity, Store};
+use store::{Identity, Store, fold};
 use wire::status::Status;
 
 use crate::breaks::Wait;
@@ -145,7 +145,7 @@ impl FileTable {
             // What others looked at is none of its.
             state.take_looks();
             let mut notices = Notices::default();
-            let entering = match self.admits_lease(&file, entry) {
+            let entering = match self.admits_lease(&file, &state, entry) {
                 Err(status) => Entering::Refused(status),
                 Ok(()) => {
                     let others_stand = self.standing.others_stand(identity, entry.wanted.lease());
@@ -178,10 +178,11 @@ impl FileTable {
         }
     }
 
-    /// A lease is of one file (MS-SMB2 3.3.5.9.8).
-    fn admits_lease(&self, file: &Arc<FileEntry>, entry: &Entry<'_>) -> Result<(), Status> {
+    /// A lease is of one file, or of one stream of it (MS-SMB2 3.3.5.9.8).
+    fn admits_lease(&self, file: &Arc<FileEntry>, state: &FileState, entry: &Entry<'_>) -> Result<(), Status> {
         let Some(lease) = entry.wanted.lease() else { return Ok(()) };
         let taken = self.leases_of(lease).lock().get(&lease).is_some_and(|known| !Arc::ptr_eq(known, file));
+        let taken = taken || state.caches.has_lease_elsewhere(lease, &fold(entry.stream));
         if taken { Err(Status::INVALID_PARAMETER) } else { Ok(()) }
     }
 

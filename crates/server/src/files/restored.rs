@@ -28,7 +28,7 @@ impl FileTable {
                 continue;
             }
             let mut notices = Notices::default();
-            let entering = match self.admits_lease(&file, entry) {
+            let entering = match self.admits_lease(&file, &state, entry) {
                 Err(status) => Entering::Refused(status),
                 Ok(()) => state.restore(entry, &file, &mut notices.told),
             };

@@ -190,13 +190,13 @@ fn bring_into_memory(plan: &Plan, resolved: &Resolved) {
     }
 }
 
-/// A lease is of one file, whatever comes of the CREATE otherwise (MS-SMB2 3.3.5.9.8).
+/// A lease is of one file, or of one stream of it, whatever comes of the CREATE otherwise (MS-SMB2 3.3.5.9.8).
 fn check_lease(context: &Context, plan: &Plan, resolved: &Resolved) -> Result<(), Status> {
-    let Some(known) = plan.wanted.lease().and_then(|lease| context.server().files.of_lease(lease)) else {
-        return Ok(());
-    };
+    let Some(lease) = plan.wanted.lease() else { return Ok(()) };
+    let Some(known) = context.server().files.of_lease(lease) else { return Ok(()) };
+    let stream = plan.stream.as_deref().unwrap_or_default();
     let same = match resolved {
-        Resolved::Found { node, .. } => known.is_of(node.identity()),
+        Resolved::Found { node, .. } => known.is_of(node.identity()) && !known.has_lease_elsewhere(lease, stream),
         Resolved::Missing { .. } => false,
     };
     if same { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
