@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 
 /// Entries of Open.LockSequenceArray: LockSequenceIndex is 1 to 64, and 0 for none.
-const ENTRIES: usize = 64;
+pub(crate) const ENTRIES: usize = 64;
 
 /// Open.LockSequenceArray, made when it is first needed.
 #[derive(Default)]
@@ -42,6 +42,23 @@ impl LockSequences {
         if let Some(position) = sequence.position() {
             self.0.lock().get_or_insert_with(|| Box::new([None; ENTRIES]))[position] = Some(sequence.number);
         }
+    }
+}
+
+impl LockSequences {
+    /// Those that were done, by LockSequenceIndex and LockSequenceNumber, for an open's record.
+    pub(crate) fn all(&self) -> Vec<(u8, u8)> {
+        let entries = self.0.lock();
+        let entries = entries.iter().flat_map(|entries| entries.iter()).zip(1..);
+        entries.filter_map(|(number, index)| Some((index, (*number)?))).collect()
+    }
+
+    /// Those of an open that survived the server.
+    pub(crate) fn recorded(done: &[(u8, u8)]) -> Self {
+        let sequences = LockSequences::default();
+        done.iter()
+            .for_each(|(index, number)| sequences.done(LockSequence { index: (*index).into(), number: *number }));
+        sequences
     }
 }
 

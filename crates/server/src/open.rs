@@ -230,6 +230,9 @@ impl Open {
                     file.learn_links();
                 }
                 let removal = files.leave(&file.file, self.id, deletes);
+                if deletes {
+                    server.durables.record_deletion(&file.file);
+                }
                 if removal == Removal::Nothing {
                     return Ok(());
                 }
@@ -263,6 +266,7 @@ impl Open {
                 let never_waits = file.node.waits() == Waits::Never;
                 // The record of a persistent open is in the server's own folder.
                 file.durability.keeping().is_persistent()
+                    || (file.delete_on_close.load(Ordering::Relaxed) && file.file.is_recorded())
                     || (!never_waits
                         && ((file.has_written.load(Ordering::Relaxed) && server.files.has_directory_leases())
                             || file.delete_on_close.load(Ordering::Relaxed)

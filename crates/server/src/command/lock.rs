@@ -39,6 +39,8 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
     let sequence = LockSequence { index: request.lock_sequence_index, number: request.lock_sequence_number };
     let remembers = remembers(context, file);
     if remembers && file.lock_sequences.was_done(sequence) {
+        // The record of it may be on its way to the disk.
+        durable::note_change(context, open).await;
         return Ok(done());
     }
     if first.flags.contains(LockFlags::UNLOCK) {

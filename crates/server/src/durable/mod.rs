@@ -1,6 +1,8 @@
 //! Opens that outlive their connection: durable (MS-SMB2 3.3.5.9.6, 3.3.5.9.10), resilient (3.3.5.15.9) and persistent ones. What an open
 //! knows of it stands in its [`Durability`]; who finds opens by more than their id asks the [`Durables`].
 
+#[cfg(test)]
+mod deletion_tests;
 mod disconnected;
 mod expected;
 #[cfg(test)]
@@ -41,7 +43,7 @@ use crate::open::{Open, OpenId};
 
 pub(crate) use self::disconnected::{Farewell, Parting};
 pub(crate) use self::made::{Claimed, Reservation};
-pub(crate) use self::persistent::{after_rename, before_rename, note_caching, note_change, note_growth};
+pub(crate) use self::persistent::{after_rename, before_rename, note_caching, note_change, note_deletion, note_growth};
 #[cfg(feature = "in-memory")]
 pub(crate) use self::record::rewritten;
 pub(crate) use self::restoring::restore;

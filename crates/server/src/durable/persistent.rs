@@ -27,7 +27,7 @@ use crate::channel_sequence::ChannelSequence;
 use crate::command::create::usage;
 use crate::context::Context;
 use crate::enumeration::Listing;
-use crate::files::{Empties, Entering, Entry, Link};
+use crate::files::{Empties, Entering, Entry, FileEntry, Link};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::locks::{LockKind, RangeLock};
@@ -91,6 +91,15 @@ impl Durables {
         }
     }
 
+    /// A name or stream of a file goes with the last open of it: the records of all persistent ones say so. May wait for the disk.
+    pub(crate) fn record_deletion(&self, file: &FileEntry) {
+        for open in file.recorded() {
+            if let Err(error) = self.write_record(&open) {
+                tracing::error!(%error, share = %open.tree.share, "the record of a persistent open is out of date");
+            }
+        }
+    }
+
     /// Has the disk forget a persistent open. One whose file goes is forgotten before that: after a loss of power its record would mean
     /// another file, of the same name and number.
     pub(super) fn remove_record(&self, open: OpenId, file_goes: bool) {
@@ -106,6 +115,7 @@ impl Durables {
 pub(super) fn record(open: &Open, file: &FileOpen, written: u64) -> Record {
     let making = file.durability.making();
     let stream = file.stream_name();
+    let (stream_goes, name_goes) = file.file.deletions_of(open.id, &stream);
     let path = file.path.now().as_str().to_owned();
     let locks = file.file.locks_of(&stream, open.id, super::record::LOCKS_MAX).into_iter();
     let locks = locks.map(|lock| LockedRange {
@@ -126,6 +136,8 @@ pub(super) fn record(open: &Open, file: &FileOpen, written: u64) -> Record {
         owner: Some(*open.user.sid()),
         share: open.tree.share.to_string(),
         path,
+        delete_pending: if stream.is_empty() { name_goes } else { stream_goes },
+        file_goes: name_goes && !stream.is_empty(),
         stream,
         file: file.node.identity().file,
         granted: open.granted.bits(),
@@ -134,7 +146,6 @@ pub(super) fn record(open: &Open, file: &FileOpen, written: u64) -> Record {
         mode: file.mode.load(Ordering::Relaxed),
         action: making.action.0,
         delete_on_close: file.delete_on_close.load(Ordering::Relaxed),
-        delete_pending: file.file.is_delete_pending(open.id, &file.stream_name()),
         oplock,
         lease,
         locks: locks.collect(),
@@ -143,6 +154,7 @@ pub(super) fn record(open: &Open, file: &FileOpen, written: u64) -> Record {
         names: file.durability.names(),
         volume: Some(file.node.identity().volume),
         born: file.node.birth().map(|time| time.0),
+        sequences: file.lock_sequences.all(),
     }
 }
 
@@ -162,6 +174,15 @@ pub(crate) async fn note_change(context: &Context, open: &Arc<Open>) {
             tracing::error!(%error, share = %open.tree.share, "the record of a persistent open is out of date");
         }
     }
+}
+
+/// What is to go of the file of the request's open has changed: the records of all its persistent opens say so, as each may be the last one.
+pub(crate) async fn note_deletion(context: &Context) -> Result<(), Refusal> {
+    let (_, file) = context.file()?;
+    for recorded in file.file.recorded() {
+        note_change(context, &recorded).await;
+    }
+    Ok(())
 }
 
 /// Has the disk know that these opens cache no writes any more, before others get at what they cached.
@@ -381,6 +402,9 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
     if record.delete_pending {
         file.set_delete_pending(OpenId(record.open), &stream_name, true);
     }
+    if record.file_goes {
+        file.set_delete_pending(OpenId(record.open), "", true);
+    }
     let making = Making {
         create: Some(record.create),
         asked: record.asked,
@@ -410,7 +434,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         has_written: AtomicBool::new(false),
         untold: Untold::default(),
         channel_sequence: ChannelSequence::default(),
-        lock_sequences: LockSequences::default(),
+        lock_sequences: LockSequences::recorded(&record.sequences),
         held: None,
         durability,
     })

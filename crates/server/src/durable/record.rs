@@ -3,7 +3,7 @@
 //! ```text
 //! offset size  field
 //!      0    4  "MLPO"
-//!      4    4  version, 3; of version 2 the last two fields are missing, of version 1 the last five
+//!      4    4  version, 4; of version 3 the last two fields are missing, of version 2 the last four, of version 1 the last seven
 //!      8    8  checksum of all that follows (64-bit FNV-1a)
 //!     16    -  the fields of Record in their order, little-endian; texts and lists behind their 4-byte length
 //! ```
@@ -16,8 +16,12 @@ use wire::context::create::{Lease, LeaseState};
 use wire::ids::Guid;
 use wire::security::Sid;
 
+use crate::lock_sequences::ENTRIES;
+
 const MAGIC: [u8; 4] = *b"MLPO";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+/// The version whose records do not say which LOCK requests were done.
+const VERSION_WITHOUT_SEQUENCES: u32 = 3;
 /// The version whose records do not say on which volume the file is.
 const VERSION_WITHOUT_VOLUME: u32 = 2;
 /// The version whose records may say that an open cached writes when it did no longer.
@@ -53,6 +57,7 @@ pub(super) struct Record {
     /// CreateAction of the response.
     pub(super) action: u32,
     pub(super) delete_on_close: bool,
+    /// The stream goes with its last open; where it is the file itself, the name that the open was made by.
     pub(super) delete_pending: bool,
     /// The oplock's level, where it has one.
     pub(super) oplock: u8,
@@ -69,6 +74,10 @@ pub(super) struct Record {
     pub(super) volume: Option<u64>,
     /// When the file was made: a later one may have its number. In units of 100 ns, as a FILETIME counts.
     pub(super) born: Option<u64>,
+    /// Of a stream: the name of its file that the open was made by goes with its last open.
+    pub(super) file_goes: bool,
+    /// Open.LockSequenceArray: LockSequenceIndex and LockSequenceNumber.
+    pub(super) sequences: Vec<(u8, u8)>,
 }
 
 /// A name that an open's file has, may have or had.
@@ -155,6 +164,11 @@ impl Record {
             writer.u8(u8::from(number.is_some()));
             writer.u64(number.unwrap_or(0));
         }
+        writer.u8(u8::from(self.file_goes));
+        writer.u32(self.sequences.len() as u32);
+        for (index, number) in &self.sequences {
+            writer.bytes(&[*index, *number]);
+        }
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -170,7 +184,7 @@ impl Record {
             return Err(Malformed("it does not begin as a record"));
         }
         let version = reader.u32()?;
-        if ![VERSION, VERSION_WITHOUT_VOLUME, VERSION_WITHOUT_ORDER].contains(&version) {
+        if !(VERSION_WITHOUT_ORDER..=VERSION).contains(&version) {
             return Err(Malformed("its version is unknown"));
         }
         if reader.u64()? != checksum(bytes.get(HEADER_BYTES..).unwrap_or_default()) {
@@ -178,14 +192,18 @@ impl Record {
         }
         let mut record = Record::decode_body(&mut reader)?;
         record.shared = record.asked.1;
-        if version != VERSION_WITHOUT_ORDER {
+        if version > VERSION_WITHOUT_ORDER {
             record.shared = reader.u32()?;
             record.written = reader.u64()?;
             record.names = names(&mut reader)?;
         }
-        if version == VERSION {
+        if version > VERSION_WITHOUT_VOLUME {
             record.volume = known(&mut reader)?;
             record.born = known(&mut reader)?;
+        }
+        if version > VERSION_WITHOUT_SEQUENCES {
+            record.file_goes = reader.u8()? != 0;
+            record.sequences = sequences(&mut reader)?;
         }
         if reader.is_empty() { Ok(record) } else { Err(Malformed("bytes behind the record")) }
     }
@@ -219,6 +237,8 @@ impl Record {
             names: Vec::new(),
             volume: None,
             born: None,
+            file_goes: false,
+            sequences: Vec::new(),
         })
     }
 }
@@ -250,6 +270,14 @@ fn locks(reader: &mut Reader<'_>) -> Result<Vec<LockedRange>, Malformed> {
     (0..count)
         .map(|_| Ok(LockedRange { offset: reader.u64()?, length: reader.u64()?, exclusive: reader.u8()? != 0 }))
         .collect()
+}
+
+fn sequences(reader: &mut Reader<'_>) -> Result<Vec<(u8, u8)>, Malformed> {
+    let count = reader.u32()? as usize;
+    if count > ENTRIES {
+        return Err(Malformed("too many LOCK requests"));
+    }
+    (0..count).map(|_| Ok((reader.u8()?, reader.u8()?))).collect()
 }
 
 fn names(reader: &mut Reader<'_>) -> Result<Vec<RecordedName>, Malformed> {
@@ -310,6 +338,8 @@ mod tests {
             names: vec![RecordedName { path: "new name".into(), stream: "stream".into() }],
             volume: Some(98),
             born: Some(97),
+            file_goes: true,
+            sequences: vec![(1, 15), (64, 0)],
         }
     }
 
@@ -322,9 +352,10 @@ mod tests {
     #[test]
     fn records_of_the_versions_before_are_read() {
         // What was shared is what was asked for.
-        let first = Record { shared: 3, written: 0, names: Vec::new(), volume: None, born: None, ..record() };
-        let second = Record { volume: None, born: None, ..record() };
-        for (version, missing, before) in [(1, 16 + 18, first), (2, 18, second)] {
+        let third = Record { file_goes: false, sequences: Vec::new(), ..record() };
+        let second = Record { volume: None, born: None, ..third.clone() };
+        let first = Record { shared: 3, written: 0, names: Vec::new(), ..second.clone() };
+        for (version, missing, before) in [(1, 16 + 18 + 5, first), (2, 18 + 5, second), (3, 5, third)] {
             let mut bytes = before.to_bytes();
             bytes.truncate(bytes.len() - missing);
             bytes[4] = version;

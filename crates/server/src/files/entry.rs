@@ -90,6 +90,13 @@ impl FileEntry {
         state.is_delete_pending(state.link_of(open).as_ref(), &fold(stream))
     }
 
+    /// The same of its stream alone, and of the name alone.
+    pub(crate) fn deletions_of(&self, open: OpenId, stream: &str) -> (bool, bool) {
+        let (state, stream) = (self.state.lock(), fold(stream));
+        let of_stream = state.pending.as_ref().is_some_and(|pending| pending.streams.contains(&stream));
+        (of_stream, state.is_link_pending(state.link_of(open).as_ref()))
+    }
+
     /// Gives every open of the name `from` in `store` the name `to`, through whatever share it was opened: `links` are the same
     /// names. The `renamer` pays for them. May wait for stores.
     pub(crate) fn renamed(
@@ -149,6 +156,11 @@ impl FileEntry {
             state.recorded.insert(open.id);
         }
         state.claims.change(open.id, |claim| claim.recorded = Arc::downgrade(open));
+    }
+
+    /// True where records are kept of opens of the file.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.state.lock().recorded_opens().next().is_some()
     }
 
     /// The opens of the file of which records are kept.

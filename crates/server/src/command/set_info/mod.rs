@@ -94,8 +94,7 @@ async fn set_file(context: &Context, class: FileClass, buffer: &[u8]) -> Result<
         FileClass::LINK => link::set(context, buffer).await,
         FileClass::DISPOSITION | FileClass::DISPOSITION_EX => {
             disposition::set(context, class, buffer).await?;
-            durable::note_change(context, context.open()?).await;
-            Ok(())
+            durable::note_deletion(context).await
         }
         FileClass::ALLOCATION => length::set_allocation(context, buffer).await,
         FileClass::END_OF_FILE => length::set_end_of_file(context, buffer).await,
