@@ -283,7 +283,7 @@ impl Context {
     }
 
     /// The same, which waits for a volume.
-    async fn on_pool_of<T: Send + 'static>(
+    pub(crate) async fn on_pool_of<T: Send + 'static>(
         &self,
         volume: u64,
         work: impl FnOnce() -> T + Send + 'static,

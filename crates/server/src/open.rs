@@ -263,7 +263,9 @@ impl Open {
     pub(crate) fn close_may_wait(&self, server: &Shared) -> bool {
         match &self.target {
             Target::File(file) => {
-                let never_waits = file.node.waits() == Waits::Never;
+                // In a folder that is memory names are looked for among many, and may lead to a disk that is mounted there.
+                let names_are_here = self.tree.store().is_some_and(|store| store.facts().never_blocks);
+                let never_waits = names_are_here && file.node.waits() == Waits::Never;
                 // The record of a persistent open is in the server's own folder.
                 file.durability.keeping().is_persistent()
                     || (file.delete_on_close.load(Ordering::Relaxed) && file.file.is_recorded())

@@ -68,6 +68,13 @@ async fn no_command_waits_for_a_device_on_its_shard() {
 }
 
 #[tokio::test]
+async fn no_command_reads_through_a_directory_in_memory_on_its_shard() {
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
+    let store = DirectoryStore::open(folder.path(), Default::default()).unwrap();
+    LocalSet::new().run_until(use_all(Arc::new(store), "")).await;
+}
+
+#[tokio::test]
 async fn no_command_waits_for_another_machine_on_its_shard() {
     let store = RamStore::that_waits(64 << 20, Waits::Always);
     LocalSet::new().run_until(use_all(Arc::new(store), "")).await;

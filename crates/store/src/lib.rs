@@ -524,6 +524,12 @@ pub trait Node: Send + Sync + 'static {
         self.child(name, usage)
     }
 
+    /// What [`Node::create`] makes without waiting: [`Error::WouldBlock`], and nothing made, where it would wait, or read through the
+    /// directory first.
+    fn try_create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        if self.waits() == Waits::Never { self.create(name, new) } else { Err(Error::WouldBlock) }
+    }
+
     /// Makes a file or directory in this directory, exclusively, opened for [`Use::ReadWrite`]: [`Error::Exists`] where the name is
     /// taken in any case.
     fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {

@@ -137,6 +137,14 @@ impl Cache {
         Some(Held { cache: self, first: (index, self.shards[index].try_lock()?), second: None })
     }
 
+    /// Holds a directory. EAGAIN where somebody else does and that may not be waited for: it may be read through meanwhile.
+    pub(super) fn hold_for(&self, directory: Identity, wait: Wait) -> Result<Held<'_>, Error> {
+        match wait {
+            Wait::May => Ok(self.hold(directory)),
+            Wait::OnRoot | Wait::Never => self.try_hold(directory).ok_or(Error::WouldBlock),
+        }
+    }
+
     /// Holds two directories, which may be one.
     pub(super) fn hold_both(&self, one: Identity, other: Identity) -> Held<'_> {
         let (one, other) = (self.index(one), self.index(other));
@@ -179,11 +187,11 @@ impl Cache {
 }
 
 impl Held<'_> {
-    /// The stored name of `wanted`, preferably in its case. Reads the directory where its listing is not
-    /// known to be right; EAGAIN where that may not wait.
+    /// The stored name of `wanted`, preferably in its case. Reads the directory where its listing is not known to be right; EAGAIN for who
+    /// may not wait, in memory, too: there may be a million names.
     pub(super) fn find(&mut self, folder: &Folder, wanted: &Wanted, wait: Wait) -> Result<Option<Vec<u8>>, Error> {
         let valid = self.is_valid(folder)?;
-        if !valid && wait == Wait::Never {
+        if !valid && wait != Wait::May {
             return Err(Error::WouldBlock);
         }
         if !valid && !self.is_too_large(folder.identity) && !self.read(folder)? {
@@ -200,7 +208,7 @@ impl Held<'_> {
             },
             Some(Names::TooMany) | None => None,
         };
-        if wait == Wait::Never {
+        if wait != Wait::May {
             return Err(Error::WouldBlock);
         }
         match place {

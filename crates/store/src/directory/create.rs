@@ -26,12 +26,12 @@ pub(super) const UNFINISHED_FILE: Mode = Mode::SVTX.union(FILE_MODE);
 pub(super) const UNFINISHED_DIRECTORY: Mode = Mode::SVTX.union(DIRECTORY_MODE);
 
 /// Makes a file or directory whose name is free in any case.
-pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>, wait: Wait) -> Result<Arc<dyn Node>, Error> {
     let volume = &directory.volume;
     volume.check_writable()?;
     let (folder, wanted) = walk::wanted(directory, name)?;
-    let mut held = volume.cache.hold(folder.identity);
-    if held.find(&folder, &wanted, Wait::May)?.is_some() {
+    let mut held = volume.cache.hold_for(folder.identity, wait)?;
+    if held.find(&folder, &wanted, wait)?.is_some() {
         return Err(Error::Exists);
     }
     let made = make(volume, &folder, &wanted.disk, new);

@@ -11,6 +11,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
 use crate::directory::calls::{again, open};
+use crate::effort;
 
 /// Whether a call may wait for a device.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,6 +90,7 @@ impl Fence {
             // What is cached of another file system is found without waiting, but opening it may ask that.
             Wait::Never => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
         }
+        effort::note(path.split(|byte| *byte == b'/').filter(|name| *name != b".").count());
         for _ in 0..TRIES_MAX {
             match openat2(from, path, flags, Mode::empty(), resolve) {
                 Err(Errno::INTR) => {}

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::directory::calls::{openat, seek, statx};
 use crate::directory::errno::{error, opening};
 use crate::directory::file::{OpenFile, Reach, born};
-use crate::{Error, Identity, Kind, SharePath};
+use crate::{Error, Identity, Kind, SharePath, waiting};
 
 /// What one `getdents` fills.
 pub(super) const SCAN_BUFFER_BYTES: usize = 32 * 1024;
@@ -92,6 +92,15 @@ impl Folder {
 }
 
 impl Reached {
+    /// Its path goes on with a name.
+    pub(super) fn enter(&mut self, disk: &[u8], shown: &str) {
+        if !self.disk.is_empty() {
+            self.disk.push(b'/');
+        }
+        self.disk.extend_from_slice(disk);
+        self.path.push(shown);
+    }
+
     /// The path of a name in it, in stored bytes.
     pub(super) fn disk_path(&self, name: &[u8]) -> Vec<u8> {
         let mut path = Vec::with_capacity(self.disk.len() + 1 + name.len());
@@ -192,6 +201,7 @@ pub(super) fn names_from(
     mut at: u64,
     mut each: impl FnMut(Listed<'_>),
 ) -> Result<Option<u64>, Errno> {
+    waiting::may_wait("to read names");
     seek(directory, SeekFrom::Start(at))?;
     let mut buffer = Vec::with_capacity(SCAN_BUFFER_BYTES);
     let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());

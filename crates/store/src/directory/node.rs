@@ -18,7 +18,7 @@ use crate::directory::quota::{Growth, account};
 use crate::directory::{create, data, entries, extended, metadata, remove, rename, security, streams, walk};
 use crate::{
     Changes, ChooseOffset, Cursor, Destination, Error, Extents, Identity, Kind, Metadata, Name, NamedNode, NewNode,
-    Node, Replace, Take, TakeStream, Use, Waits,
+    Node, Replace, Take, TakeStream, Use, Waits, waiting,
 };
 
 /// A byte in so many is looked for to tell whether a range is in memory: files are read ahead, and leave memory, in pieces about as
@@ -294,27 +294,27 @@ impl Node for FileNode {
     }
 
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
-        self.file.may_wait("list");
+        waiting::may_wait("list");
         entries::list(&self.file, cursor, take)
     }
 
     fn is_empty(&self) -> Result<bool, Error> {
-        self.file.may_wait("is_empty");
+        waiting::may_wait("is_empty");
         entries::is_empty(&self.file)
     }
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
-        self.file.may_wait("entry_metadata");
+        waiting::may_wait("entry_metadata");
         entries::metadata(&self.file, name)
     }
 
     fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
-        self.file.may_wait("child");
+        waiting::may_wait("child");
         walk::child(&self.file, name, usage)
     }
 
     fn has(&self, name: &Name, file: Identity) -> Result<bool, Error> {
-        self.file.may_wait("has");
+        waiting::may_wait("has");
         walk::has(&self.file, name, file)
     }
 
@@ -327,22 +327,29 @@ impl Node for FileNode {
     }
 
     fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
-        self.file.may_wait("create");
-        create::create(&self.file, name, new)
+        waiting::may_wait("create");
+        create::create(&self.file, name, new, Wait::May)
+    }
+
+    fn try_create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        match self.file.waits {
+            Waits::Never => create::create(&self.file, name, new, Wait::OnRoot),
+            Waits::ForData | Waits::Always => Err(Error::WouldBlock),
+        }
     }
 
     fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
-        self.file.may_wait("rename");
+        waiting::may_wait("rename");
         rename::rename((&self.file, name), (of_store(to.directory)?, to.name), expected, replace)
     }
 
     fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
-        self.file.may_wait("link");
+        waiting::may_wait("link");
         rename::link(&self.file, (of_store(to.directory)?, to.name), replace)
     }
 
     fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error> {
-        self.file.may_wait("remove");
+        waiting::may_wait("remove");
         remove::remove(&self.file, name, expected)
     }
 }

@@ -18,13 +18,16 @@ use crate::directory::names::{Wanted, append_disk, has_stand_ins, is_reserved, t
 use crate::directory::node::FileNode;
 use crate::directory::security;
 use crate::directory::volume::Volume;
-use crate::{Error, Identity, Name, NamedNode, Resolved, SharePath, Use, Waits, effort};
+use crate::{Error, Identity, Name, NamedNode, Resolved, SharePath, Use, effort};
 
-/// Who does not wait takes no more names of a path one by one: each is followed from the root.
-const NAMES_AT_ONCE_MAX: usize = 64;
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 /// A directory that is only passed through.
 const PASSED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+
+/// How many names a path may have that a thread follows which must not wait: each takes the kernel some hundred nanoseconds.
+const LEVELS_AT_ONCE_MAX: usize = 256;
+/// The same where the names are looked for one by one, with some system calls each.
+const NAMES_AT_ONCE_MAX: usize = 16;
 
 /// A name in a directory that exists.
 pub(super) struct Named {
@@ -39,8 +42,10 @@ pub(super) struct Named {
 
 /// Follows a whole path.
 pub(super) fn resolve(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {
-    effort::note(path.names().count());
     check_reserved(path)?;
+    if wait != Wait::May && path.names().nth(LEVELS_AT_ONCE_MAX).is_some() {
+        return Err(Error::WouldBlock);
+    }
     match open(volume, &disk_path(path), usage, wait) {
         Ok((fd, reach)) => found(volume, (fd, reach), canonical(path), wait),
         Err(Errno::NOENT) => by_names(volume, path, usage, wait),
@@ -92,7 +97,6 @@ fn pass(volume: &Volume, above: &OwnedFd, disk: &[u8], start: usize) -> Result<O
         Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
         answer => return answer,
     }
-    effort::note(disk.split(|byte| *byte == b'/').count());
     volume.open(disk, PASSED, Wait::May)
 }
 
@@ -205,19 +209,13 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
     if !folder.exists {
         return Err(if above.is_root() { Error::Gone } else { Error::PathNotFound });
     }
-    let stored = {
-        let held = match wait {
-            Wait::May => Some(volume.cache.hold(folder.identity)),
-            Wait::OnRoot | Wait::Never => volume.cache.try_hold(folder.identity),
-        };
-        held.ok_or(Error::WouldBlock)?.find(&folder, &wanted, wait)?
-    };
+    let stored = volume.cache.hold_for(folder.identity, wait)?.find(&folder, &wanted, wait)?;
     if let Some(disk) = stored {
         match open(volume, &folder.disk_path(&disk), usage, wait) {
             Ok((fd, reach)) => {
                 return found(volume, (fd, reach), folder.shown_path(&to_shown(&disk)), wait);
             }
-            Err(Errno::NOENT) if wait == Wait::Never => return Err(Error::WouldBlock),
+            Err(Errno::NOENT) if wait != Wait::May => return Err(Error::WouldBlock),
             Err(Errno::NOENT) if is_link(&folder, &disk) => return Err(Error::Denied),
             Err(Errno::NOENT) => volume.cache.hold(folder.identity).forget(folder.identity),
             Err(errno) => return Err(opening(errno)),
@@ -248,8 +246,6 @@ fn whole(file: OpenFile, wait: Wait) -> Result<OpenFile, Error> {
     }
     match wait {
         Wait::May => locks.wait_for_makers(),
-        // In memory nobody takes long.
-        Wait::OnRoot | Wait::Never if file.waits == Waits::Never => locks.wait_for_makers(),
         Wait::OnRoot | Wait::Never => return Err(Error::WouldBlock),
     }
     Ok(file)
@@ -286,61 +282,73 @@ pub(super) fn folder(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Re
     }
 }
 
+/// Follows a path whose names are not all there as they are asked for. Each run of names that are is one open from the directory before it:
+/// from the root each name would cost as many lookups as lie above it.
 fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reached, Error> {
-    if wait != Wait::May && path.names().count() > NAMES_AT_ONCE_MAX {
+    if wait != Wait::May && path.names().nth(NAMES_AT_ONCE_MAX).is_some() {
         return Err(Error::WouldBlock);
     }
     let root = Folder::new(open_folder(volume, b"", wait).map_err(opening)?).map_err(error)?;
-    let mut folder = Reached { folder: root, disk: Vec::new(), path: SharePath::root() };
-    if !folder.exists {
+    if !root.exists {
         return Err(Error::Gone);
     }
-    for name in path.names() {
-        let wanted = Wanted::new(name);
-        folder = match step(volume, &folder, &wanted.disk, wait) {
-            Ok(opened) => below(&folder, opened, &wanted.disk, &wanted.shown)?,
+    let names: Vec<&str> = path.names().collect();
+    let mut reached = Reached { folder: root, disk: Vec::new(), path: SharePath::root() };
+    let (mut done, mut run_max) = (0, 1);
+    while let Some(left) = names.get(done..).filter(|left| !left.is_empty()) {
+        let run = left.get(..run_max).unwrap_or(left);
+        match step(volume, &reached, &joined(run), wait) {
+            Ok(opened) => {
+                let wanted = run.iter().map(|name| Wanted::new(name));
+                wanted.for_each(|wanted| reached.enter(&wanted.disk, &wanted.shown));
+                reached.folder = Folder::new(opened).map_err(error)?;
+                (done, run_max) = (done + run.len(), run.len() * 2);
+            }
+            // One of them is not there, or is a symbolic link.
+            Err(Errno::NOENT | Errno::LOOP) if run.len() > 1 => run_max = run.len() / 2,
             Err(Errno::NOENT) => {
-                let held = match wait {
-                    Wait::May => Some(volume.cache.hold(folder.identity)),
-                    Wait::OnRoot | Wait::Never => volume.cache.try_hold(folder.identity),
-                };
-                let stored = held.ok_or(Error::WouldBlock)?.find(&folder, &wanted, wait)?;
-                let disk = stored.ok_or(Error::PathNotFound)?;
-                let opened = step(volume, &folder, &disk, wait).map_err(|errno| match errno {
-                    Errno::NOENT => Error::PathNotFound,
-                    other => opening(other),
-                })?;
-                below(&folder, opened, &disk, &to_shown(&disk))?
+                enter_by_name(volume, &mut reached, &Wanted::new(left[0]), wait)?;
+                (done, run_max) = (done + 1, 1);
             }
             Err(errno) => return Err(opening(errno)),
-        };
-    }
-    Ok(folder)
-}
-
-/// Opens a directory in a directory: by its name alone, which cannot leave, or, where that is a symbolic link, from
-/// the root.
-fn step(volume: &Volume, folder: &Reached, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
-    if wait == Wait::May {
-        match openat(&folder.fd, disk, FOLDER | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
-            Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
-            answer => return answer.map(|fd| (fd, Reach::Read)),
         }
     }
-    open_folder(volume, &folder.disk_path(disk), wait)
+    Ok(reached)
+}
+
+/// Goes on to a directory that is not there in the case that is asked for.
+fn enter_by_name(volume: &Volume, reached: &mut Reached, wanted: &Wanted, wait: Wait) -> Result<(), Error> {
+    let stored = volume.cache.hold_for(reached.identity, wait)?.find(reached, wanted, wait)?;
+    let disk = stored.ok_or(Error::PathNotFound)?;
+    let opened = step(volume, reached, &disk, wait).map_err(|errno| match errno {
+        Errno::NOENT => Error::PathNotFound,
+        other => opening(other),
+    })?;
+    reached.enter(&disk, &to_shown(&disk));
+    reached.folder = Folder::new(opened).map_err(error)?;
+    Ok(())
+}
+
+/// Opens what lies below a directory: from there, which cannot leave, or, where a single name is a symbolic link, from the root. ELOOP for a
+/// link among several names.
+fn step(volume: &Volume, from: &Reached, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
+    match open_folder_with(|flags| volume.fence.open_in(from.fd.as_fd(), disk, flags, wait)) {
+        Err(Errno::LOOP) if !disk.contains(&b'/') => open_folder(volume, &from.disk_path(disk), wait),
+        answer => answer,
+    }
+}
+
+/// Opens a directory by its path from the root.
+fn open_folder(volume: &Volume, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
+    open_folder_with(|flags| volume.open(disk, flags, wait))
 }
 
 /// Opens a directory to read it, or, where we may not, to pass through it.
-fn open_folder(volume: &Volume, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
-    match volume.open(disk, FOLDER, wait) {
-        Err(Errno::ACCESS) => volume.open(disk, FOLDER | OFlags::PATH, wait).map(|fd| (fd, Reach::Path)),
+fn open_folder_with(open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<(OwnedFd, Reach), Errno> {
+    match open(FOLDER) {
+        Err(Errno::ACCESS) => open(FOLDER | OFlags::PATH).map(|fd| (fd, Reach::Path)),
         answer => answer.map(|fd| (fd, Reach::Read)),
     }
-}
-
-fn below(folder: &Reached, opened: (OwnedFd, Reach), disk: &[u8], shown: &str) -> Result<Reached, Error> {
-    let (disk, path) = (folder.disk_path(disk), folder.shown_path(shown));
-    Ok(Reached { folder: Folder::new(opened).map_err(error)?, disk, path })
 }
 
 fn check_reserved(path: &SharePath) -> Result<(), Error> {
@@ -349,13 +357,21 @@ fn check_reserved(path: &SharePath) -> Result<(), Error> {
 
 fn disk_path(path: &SharePath) -> Vec<u8> {
     let mut disk = Vec::with_capacity(path.as_str().len());
-    for name in path.names() {
-        if !disk.is_empty() {
-            disk.push(b'/');
-        }
-        append_disk(&mut disk, name);
-    }
+    path.names().for_each(|name| append_name(&mut disk, name));
     disk
+}
+
+fn joined(names: &[&str]) -> Vec<u8> {
+    let mut disk = Vec::new();
+    names.iter().for_each(|name| append_name(&mut disk, name));
+    disk
+}
+
+fn append_name(disk: &mut Vec<u8>, name: &str) {
+    if !disk.is_empty() {
+        disk.push(b'/');
+    }
+    append_disk(disk, name);
 }
 
 /// The path as its names are shown once stored.
@@ -366,4 +382,92 @@ fn canonical(path: &SharePath) -> SharePath {
     let mut shown = SharePath::root();
     path.names().for_each(|name| shown.push(&Wanted::new(name).shown));
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::calls::mkdirat;
+    use crate::directory::create;
+    use crate::{Kind, NewNode};
+
+    /// A volume with directories in each other: `a` in `a` in `a`.
+    fn chain(levels: usize) -> (tempfile::TempDir, Arc<Volume>) {
+        let place = tempfile::tempdir().unwrap();
+        let volume = Volume::new(place.path(), &Default::default()).unwrap();
+        let mut at = openat(volume.fence.root(), c".", FOLDER, Mode::empty()).unwrap();
+        for _ in 0..levels {
+            mkdirat(&at, c"a", Mode::RWXU).unwrap();
+            at = openat(&at, c"a", FOLDER, Mode::empty()).unwrap();
+        }
+        (place, Arc::new(volume))
+    }
+
+    /// What comes of a path, and how many names the kernel was asked for.
+    fn look(volume: &Arc<Volume>, names: &[&str], wait: Wait) -> (Result<SharePath, Error>, usize) {
+        let path = SharePath::parse(&names.join("\\")).unwrap();
+        let (found, steps) = effort::of(|| resolve(volume, &path, Use::Metadata, wait));
+        let shown = found.map(|found| match found {
+            Resolved::Found { path, .. } | Resolved::Missing { path, .. } => path,
+        });
+        (shown, steps)
+    }
+
+    /// `count` times `a`, but for the one at `at`.
+    fn names(count: usize, at: usize, other: &'static str) -> Vec<&'static str> {
+        (0..count).map(|index| if index == at { other } else { "a" }).collect()
+    }
+
+    #[test]
+    fn a_path_costs_as_many_lookups_as_it_has_names() {
+        const LEVELS: usize = 1_000;
+        let (_place, volume) = chain(LEVELS);
+        let shown = SharePath::parse(&["a"; LEVELS].join("\\")).unwrap();
+        for at in [0, 1, LEVELS / 3, LEVELS - 2, LEVELS - 1] {
+            for (other, found) in [("NO", Err(Error::PathNotFound)), ("A", Ok(&shown))] {
+                let (answer, looked) = look(&volume, &names(LEVELS, at, other), Wait::May);
+                if at + 1 < LEVELS || other == "A" {
+                    assert_eq!(answer.as_ref(), found.as_ref().copied(), "{other} at {at}");
+                }
+                assert!(looked <= 10 * LEVELS, "{looked} for {other} at {at}");
+            }
+        }
+        let (answer, looked) = look(&volume, &["A"; LEVELS], Wait::May);
+        assert_eq!(answer, Ok(shown));
+        assert!(looked <= 10 * LEVELS, "{looked}");
+    }
+
+    #[test]
+    fn who_must_not_wait_looks_for_few_names_whatever_is_asked_for() {
+        let (_place, volume) = chain(2 * LEVELS_AT_ONCE_MAX);
+        for count in (1..2 * LEVELS_AT_ONCE_MAX).step_by(29) {
+            for (at, other) in [(count / 2, "NO"), (count / 2, "A"), (count - 1, "no"), (count, "")] {
+                let names = names(count, at, other);
+                let whole = look(&volume, &names, Wait::May).0;
+                let (answer, looked) = look(&volume, &names, Wait::OnRoot);
+                assert!(looked <= 4 * LEVELS_AT_ONCE_MAX, "{looked} of {count}");
+                assert!(answer == whole || answer == Err(Error::WouldBlock), "{answer:?} {whole:?}");
+                if count <= LEVELS_AT_ONCE_MAX && at == count {
+                    assert_eq!((answer, looked), (whole, count), "one that is there is opened at once");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_must_not_wait_waits_for_nobody_who_holds_a_directory() {
+        let (_place, volume) = chain(1);
+        let folder = || Folder::new(open_folder(&volume, b"a", Wait::May).unwrap()).unwrap();
+        let directory = OpenFile::of_folder(&volume, folder(), false);
+        let make = || {
+            let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+            create::create(&directory, &Name::new("new").unwrap(), new, Wait::OnRoot).map(drop)
+        };
+        // Its names are known.
+        let _ = volume.cache.hold(directory.identity).find(&folder(), &Wanted::new("x"), Wait::May);
+        let held = volume.cache.hold(directory.identity);
+        assert_eq!(look(&volume, &["a", "x"], Wait::OnRoot).0, Err(Error::WouldBlock));
+        assert_eq!(make(), Err(Error::WouldBlock));
+        drop(held);
+    }
 }

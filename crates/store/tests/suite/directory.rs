@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::*;
 use rustix::fs::{Advice, XattrFlags, fadvise, getxattr, setxattr};
 use store::{
-    Changes, DirectoryOptions, DirectoryStore, Error, Kind, NewNode, Replace, Resolved, SharePath, Store, Time, Use,
-    Waits, effort, waiting,
+    Changes, DirectoryOptions, DirectoryStore, Error, Kind, Name, NewNode, Replace, Resolved, SharePath, Store, Time,
+    Use, Waits, effort, waiting,
 };
 
 fn options() -> DirectoryOptions {
@@ -303,6 +303,32 @@ fn the_directories_on_a_way_are_found_in_another_case_and_behind_links() {
             assert_eq!(lineage(nowhere), identities(&[""]));
         }
     }
+}
+
+#[test]
+fn who_must_not_wait_reads_through_no_directory_in_memory() {
+    let disk = memory_directory();
+    fs::create_dir(disk.folder().join("d")).unwrap();
+    fs::write(disk.folder().join("d").join("name"), "").unwrap();
+    waiting::forbid(waiting::Forbidden::Panics);
+    let look = |name: &str| disk.store.try_resolve(&path(&format!("d\\{name}")), Use::Metadata);
+    assert!(matches!(look("name"), Ok(Resolved::Found { .. })));
+    for name in ["missing", "NAME", "missing\\name"] {
+        assert_eq!(look(name).err(), Some(Error::WouldBlock), "{name}");
+    }
+    let Ok(Resolved::Found { node: directory, .. }) = disk.store.try_resolve(&path("d"), Use::Metadata) else {
+        panic!()
+    };
+    if directory.waits() != Waits::Never {
+        return;
+    }
+    let make = |name: &str| directory.try_create(&Name::new(name).unwrap(), new(Kind::File)).map(drop);
+    assert_eq!(make("made"), Err(Error::WouldBlock));
+    assert!(!disk.folder().join("d").join("made").exists());
+    waiting::allow(|| disk.file("d\\made", b""));
+    assert!(matches!(look("missing"), Ok(Resolved::Missing { .. })), "what it has is known now");
+    assert!(matches!(look("NAME"), Ok(Resolved::Found { .. })));
+    assert_eq!((make("another"), make("MADE")), (Ok(()), Err(Error::Exists)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Error, Kind, Metadata, Name, NewNode, Node, SharePath};
+use store::{Error, Kind, Metadata, Name, NewNode, Node, SharePath, Waits};
 use wire::command::create::{CreateAction, CreateOptions};
 use wire::fscc::FileAttributes;
 use wire::security::access::{APPEND_DATA, WRITE_DATA};
@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::descriptors;
 use crate::files::Empties;
 use crate::refusal::Refusal;
+use crate::steps::INLINE_BYTES_MAX;
 use crate::write_through::keep_name;
 
 /// Makes what was missing.
@@ -59,27 +60,33 @@ pub(super) async fn make(
     let directory_identity = parent.identity();
     let asker = context.asker()?;
     let (held, through) = (Arc::clone(&parent), context.writes_through());
-    let made = context
-        .work_at(&*parent, plan.decoration_bytes(), move || {
-            asker.check_stays()?;
-            let passed_on = server.descriptors.read(&*held, &share, &above)?;
-            let security = descriptors::of_new(&maker, passed_on, work_plan.security.as_ref(), kind)?;
-            let archive = if directory { 0 } else { FileAttributes::ARCHIVE.0 };
-            let attributes = work_plan.attributes | archive;
-            let new = NewNode { kind, attributes, security: security.as_deref() };
-            // In the directory that was judged, whatever its path means by now.
-            let node = held.create(&name, new)?;
-            server.durables.made_file(node.identity());
-            let decorated = decorate(&*node, &work_plan);
-            let kept = decorated.and_then(|()| if through { keep_name(&*held, &*node) } else { Ok(()) });
-            if let Err(error) = kept {
-                let _ = held.remove(&name, node.identity());
-                return Err(Refusal::from(error));
-            }
-            server.files.watches.made(&*store, &work_path, kind);
-            Ok(node)
-        })
-        .await?;
+    let make = move |create: Create| {
+        asker.check_stays()?;
+        let passed_on = server.descriptors.read(&*held, &share, &above)?;
+        let security = descriptors::of_new(&maker, passed_on, work_plan.security.as_ref(), kind)?;
+        let archive = if directory { 0 } else { FileAttributes::ARCHIVE.0 };
+        let attributes = work_plan.attributes | archive;
+        let new = NewNode { kind, attributes, security: security.as_deref() };
+        // In the directory that was judged, whatever its path means by now.
+        let node = create(&*held, &name, new)?;
+        server.durables.made_file(node.identity());
+        let decorated = decorate(&*node, &work_plan);
+        let kept = decorated.and_then(|()| if through { keep_name(&*held, &*node) } else { Ok(()) });
+        if let Err(error) = kept {
+            let _ = held.remove(&name, node.identity());
+            return Err(Refusal::from(error));
+        }
+        server.files.watches.made(&*store, &work_path, kind);
+        Ok(node)
+    };
+    let made = match try_here(context, plan, &*parent, &make)? {
+        Some(made) => made,
+        None => {
+            context
+                .on_pool_of(parent.identity().volume, move || make(|parent, name, new| parent.create(name, new)))
+                .await?
+        }
+    };
     let node = match made {
         Err(refusal) if refusal.status == Status::OBJECT_NAME_COLLISION => return Ok(Step::Raced),
         made => made?,
@@ -113,6 +120,34 @@ pub(super) async fn make(
         maximal,
         action: CreateAction::CREATED,
     }))
+}
+
+/// How a directory makes a name.
+type Create = fn(&dyn Node, &Name, NewNode<'_>) -> Result<Arc<dyn Node>, Error>;
+/// What comes of making it.
+type Made = Result<Arc<dyn Node>, Refusal>;
+
+/// Makes a name on the shard, where that never waits. `None` where it would: also in memory a directory may have to be read through.
+fn try_here(
+    context: &Context,
+    plan: &Plan,
+    parent: &dyn Node,
+    make: impl FnOnce(Create) -> Made,
+) -> Result<Option<Made>, Refusal> {
+    let bytes = plan.decoration_bytes();
+    if parent.waits() != Waits::Never || bytes > INLINE_BYTES_MAX {
+        return Ok(None);
+    }
+    // What is made may have to be removed again, which goes by its name.
+    let may_fail = bytes > 0 || !plan.extended.is_empty() || context.writes_through();
+    if may_fail && !context.store()?.facts().never_blocks {
+        return Ok(None);
+    }
+    context.in_flight.note_done_here(bytes);
+    match make(|parent, name, new| parent.try_create(name, new)) {
+        Err(refusal) if refusal.status == Status::RETRY => Ok(None),
+        made => Ok(Some(made)),
+    }
 }
 
 /// Makes the named stream of a file: of one that this CREATE made and was `granted` something of, or of one that there was. That
