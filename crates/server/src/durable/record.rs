@@ -386,6 +386,8 @@ mod tests {
         assert_eq!(Record::decode(with_locks).map(|record| record.locks.len()), Ok(2));
         let with_names = include_bytes!("../../../../fuzz/corpus/persistent_record/names");
         assert_eq!(Record::decode(with_names).map(|record| (record.locks.len(), record.names.len())), Ok((2, 2)));
+        let with_sequences = include_bytes!("../../../../fuzz/corpus/persistent_record/sequences");
+        assert_eq!(Record::decode(with_sequences).map(|record| record.sequences), Ok(vec![(1, 15), (64, 0)]));
         let with_volume = include_bytes!("../../../../fuzz/corpus/persistent_record/volume");
         assert_eq!(
             Record::decode(with_volume).map(|record| (record.volume, record.born)),

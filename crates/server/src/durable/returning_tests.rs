@@ -293,6 +293,23 @@ fn a_create_that_is_replayed_is_followed_by_the_notice_of_what_breaks() {
 }
 
 #[test]
+fn a_create_that_is_replayed_is_not_told_the_oplock_that_it_lost() {
+    run(async {
+        let machine = Machine::new();
+        let server = machine.start();
+        let mut peer = persistent_peer(&server).await;
+        let id = file_id(&create(&mut peer, "file", &v2(0, GUID)).await);
+        let mut second = Peer::bound(&server, &peer).await;
+        let_in(&opening(&server).await).await;
+        second.flags = Flags::REPLAY_OPERATION;
+        second.channel_sequence = 1;
+        let answer = create(&mut second, "file", &v2(0, GUID)).await;
+        assert_eq!(file_id(&answer), id);
+        assert_eq!(CreateResponse::decode(&answer.message).unwrap().oplock_level, OplockLevel::NONE);
+    });
+}
+
+#[test]
 fn a_durable_open_comes_back_while_another_open_of_its_lease_has_a_break_to_answer() {
     run(async {
         let machine = Machine::new();

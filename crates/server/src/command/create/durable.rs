@@ -281,8 +281,9 @@ async fn replay(
     }
     let told = file.file.granted_to(open.id);
     let mut contexts = lease_context(told);
-    // Like Windows: the client is told the oplock that it asks for this time, and of durability where that bears it.
-    let level = request.oplock_level;
+    // Like Windows: the client is told the oplock that it asks for this time, and of durability where that bears it. But not one that it has lost
+    // by now: nothing would tell it.
+    let level = if told == Granted::Nothing { OplockLevel::NONE } else { request.oplock_level };
     let bears = leased || level == OplockLevel::BATCH || keeping.is_persistent();
     if keeping != Keeping::Not && bears {
         contexts.add(name::DURABLE_HANDLE_REQUEST_V2, &response(file).to_bytes());
