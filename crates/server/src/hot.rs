@@ -201,7 +201,7 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
     let credits = take_credits(connection, header)?;
     queue_write_response(connection, &channel, header, request.data.len(), Protect { credits, shield })?;
     file.position.store(end, Ordering::Relaxed);
-    connection.turn.spend_on(|| notify::wrote(&connection.server, &open));
+    connection.turn.spend_on(|| notify::wrote(&connection.server, &open, header.session_id));
     channel.count_request(message_length);
     Some(())
 }

@@ -6,6 +6,7 @@
 //! after its first piece is done by a second pool, whose few threads come behind everybody else's where processors are scarce.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -14,6 +15,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use store::waiting::Discarded;
 use tokio::sync::oneshot;
+
+use crate::user::User;
 
 /// How many threads there are for what.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +53,7 @@ pub(crate) enum Device {
     Volume(u64),
 }
 
-/// Whose turn a piece of work takes: a session's at a device. The server's own work is that of session 0.
+/// Whose turn a piece of work takes: a session's at a device, or a user's. The server's own work is that of session 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
     pub(crate) device: Device,
@@ -64,6 +67,14 @@ impl Turn {
     /// What the server does of itself with the files of a share.
     pub(crate) fn of_server(volume: u64) -> Self {
         Turn { device: Device::Volume(volume), session: 0 }
+    }
+
+    /// What the server does with the files of a share for a user whose session has them no more. It keeps nobody else's waiting.
+    pub(crate) fn of_user(volume: u64, user: &User) -> Self {
+        let mut hasher = DefaultHasher::new();
+        user.sids.first().hash(&mut hasher);
+        // A session's id has 32 bits.
+        Turn { device: Device::Volume(volume), session: hasher.finish() | 1 << 32 }
     }
 }
 
@@ -264,6 +275,12 @@ impl Pool {
                 return;
             }
         }
+    }
+
+    /// How much waits for a turn.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self, turn: Turn) -> usize {
+        self.0.state.lock().queues.waiting(turn)
     }
 
     /// Does the next piece of work here; false where there is none.

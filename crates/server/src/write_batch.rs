@@ -262,7 +262,7 @@ impl Asked {
         {
             connection.turn.spend(breaks::data_changed(&connection.server, file) as usize);
             file.position.store(self.offset + self.count as u64, Ordering::Relaxed);
-            connection.turn.spend_on(|| notify::wrote(&connection.server, &self.open));
+            connection.turn.spend_on(|| notify::wrote(&connection.server, &self.open, self.header.session_id));
         }
         if connection.is_silent() {
             return;

@@ -18,7 +18,7 @@ pub(crate) async fn handle(context: &Context) -> Outcome {
         }
         let node = Arc::clone(&file.node);
         context.work(move || node.sync()).await??;
-        notify::flushed(context.server(), open);
+        notify::flushed(context.server(), open, context.session_id);
     }
     let mut body = Vec::new();
     FlushResponse.encode(&mut body);

@@ -86,7 +86,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
         .await??;
     context.in_flight.note_done_here(breaks::data_changed(context.server(), file));
     file.position.store(end, Ordering::Relaxed);
-    notify::wrote(context.server(), open);
+    notify::wrote(context.server(), open, context.session_id);
     Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()))
 }
 

@@ -414,11 +414,11 @@ impl Shared {
     }
 }
 
-/// Opens by the turn that closing them takes.
+/// Opens by the turn that closing them takes: what has to be told of them is their user's work.
 fn by_turn(opens: Vec<Arc<Open>>) -> BTreeMap<Turn, Vec<Arc<Open>>> {
     let mut sorted: BTreeMap<Turn, Vec<Arc<Open>>> = BTreeMap::new();
     for open in opens {
-        let turn = open.file().map_or(Turn::OWN, |file| Turn::of_server(file.node.identity().volume));
+        let turn = open.file().map_or(Turn::OWN, |file| Turn::of_user(file.node.identity().volume, &open.user));
         sorted.entry(turn).or_default().push(open);
     }
     sorted

@@ -15,6 +15,7 @@ mod tests;
 mod watch;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -46,7 +47,7 @@ const LOOKED_UP_AT_ONCE: usize = 64;
 pub(crate) struct Watches {
     /// How many there are: read where a change is made, so that one that nobody watches costs nothing more.
     count: AtomicUsize,
-    /// How many of them watch what is below their directory too.
+    /// How many of them watch what is below their directory too: read where that is not looked up by the volume.
     trees: AtomicUsize,
     table: Mutex<Table>,
     /// What was done through the server lately, where stores tell of it too.
@@ -61,6 +62,8 @@ struct Table {
     by_open: HashMap<OpenId, Watch>,
     /// Each with how many watch it, and how many of these its tree.
     by_directory: HashMap<Identity, (Arc<Directory>, usize, usize)>,
+    /// By volume: how many watch a tree that begins there.
+    trees: HashMap<u64, usize>,
 }
 
 /// What the first request of an open says.
@@ -104,7 +107,7 @@ impl Watches {
     /// The watch of an open: the first wish makes it, later ones find it as it is (MS-SMB2 3.3.1.3).
     /// It counts for its user, who pays for what is kept.
     pub(crate) fn watch(&self, wish: Wish, user: &UserBudgets) -> Result<Watch, Status> {
-        let mut table = self.table.lock();
+        let table = &mut *self.table.lock();
         if let Some(watch) = table.by_open.get(&wish.open) {
             return Ok(watch.clone());
         }
@@ -113,6 +116,9 @@ impl Watches {
         let (directory, all, trees) = known.or_insert_with(|| (Directory::new(wish.directory, &self.pool), 0, 0));
         *all += 1;
         *trees += usize::from(wish.reach == Reach::Tree);
+        if wish.reach == Reach::Tree {
+            *table.trees.entry(wish.directory.volume).or_default() += 1;
+        }
         directory.enter(&wish, &user.bytes, held);
         let watch = Watch { open: wish.open, reach: wish.reach, directory: Arc::clone(directory) };
         table.by_open.insert(wish.open, watch.clone());
@@ -154,11 +160,7 @@ impl Watches {
     /// Tells of changes in the directory `parent`, all at once. May wait for the store.
     fn report(&self, store: &dyn Store, parent: &SharePath, changes: &[Change<'_>]) {
         let depth = parent.names().count();
-        let (first, lineage) = if self.trees.load(Ordering::Relaxed) > 0 {
-            (0, store.lineage(parent))
-        } else {
-            (depth, identity(store, parent).into_iter().collect())
-        };
+        let (first, lineage) = self.lineage(store, parent, depth);
         if let Some(parent) = lineage.get(depth - first) {
             changes.iter().for_each(|change| self.own.did(*parent, change.name, change.action));
         }
@@ -170,6 +172,26 @@ impl Watches {
             let place = if level == depth { Where::Here } else { Where::Below };
             directory.add(place, changes, |index| names[index].seen_from(level));
         }
+    }
+
+    /// The directories that may have somebody to tell of a change in `parent`, which is the last, and the level of the first.
+    fn lineage(&self, store: &dyn Store, parent: &SharePath, depth: usize) -> (usize, Vec<Identity>) {
+        let root = store.facts().volume;
+        if !self.has_trees(Some(root)) {
+            let found = identity(store, parent);
+            // Another volume is mounted between the root and it. There may be more than one.
+            let crosses = found.is_none_or(|parent| parent.volume != root);
+            if !crosses || !self.has_trees(None) {
+                return (depth, found.into_iter().collect());
+            }
+        }
+        (0, store.lineage(parent))
+    }
+
+    /// True where somebody watches a tree that begins on a volume; on any, where none is named.
+    fn has_trees(&self, volume: Option<u64>) -> bool {
+        let any = self.trees.load(Ordering::Relaxed) > 0;
+        any && volume.is_none_or(|volume| self.table.lock().trees.contains_key(&volume))
     }
 
     /// Which directories of a lineage have somebody to tell of a change in the one at `last`, with their places in it.
@@ -212,6 +234,14 @@ impl Table {
         *all -= 1;
         *trees -= usize::from(watch.reach == Reach::Tree);
         let (all, trees) = (*all, *trees);
+        if watch.reach == Reach::Tree
+            && let Entry::Occupied(mut of_volume) = self.trees.entry(identity.volume)
+        {
+            *of_volume.get_mut() -= 1;
+            if *of_volume.get() == 0 {
+                of_volume.remove();
+            }
+        }
         if all == 0 {
             self.by_directory.remove(&identity);
         }

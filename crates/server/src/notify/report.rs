@@ -2,21 +2,24 @@
 //! cost one look at a counter while nobody watches anything; else they may wait for the store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use store::{Identity, Kind, SharePath, Store, Waits, fold};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
+use wire::ids::SessionId;
 
 use super::{Change, Watches, name_filter};
 use crate::Shared;
 use crate::files::Removal;
 use crate::open::{FileOpen, Open};
-use crate::pool::Turn;
+use crate::pool::{Device, Turn};
 
 /// Writes through one open are told of at most this often, and when it closes.
 const WRITES_TOLD_EVERY: Duration = Duration::from_secs(1);
+/// Where a file stands below more directories than these, others do not wait for the thread that made the change until all are told.
+const LEVELS_AT_ONCE_MAX: usize = 16;
 /// What a replaced file may have changed of a name (MS-FSA 2.1.5.15.7 and 2.1.5.15.12).
 const ANOTHER_FILE: CompletionFilter = CompletionFilter(
     CompletionFilter::ATTRIBUTES.0
@@ -41,10 +44,12 @@ pub(crate) struct Untold {
     changed: AtomicU32,
     /// When writes were told of, in milliseconds since the watches began.
     writes_told_at: AtomicU64,
+    /// The pool has been asked to tell of data, and has not begun.
+    is_asked_for: AtomicBool,
 }
 
-/// Data was written through an open. Told of now and then only.
-pub(crate) fn wrote(server: &Arc<Shared>, open: &Arc<Open>) {
+/// Data was written through an open, by a session. Told of now and then only.
+pub(crate) fn wrote(server: &Arc<Shared>, open: &Arc<Open>, writer: SessionId) {
     let watches = &server.files.watches;
     let (false, Ok(file)) = (watches.is_idle(), open.file()) else { return };
     if watches.own.is_listening() && (file.stream.is_some() || file.has_frozen_times()) {
@@ -57,29 +62,34 @@ pub(crate) fn wrote(server: &Arc<Shared>, open: &Arc<Open>) {
         return;
     }
     file.untold.writes_told_at.store(now.as_millis() as u64, Ordering::Relaxed);
-    data_changed(server, open);
+    data_changed(server, open, writer);
 }
 
 /// What was written through an open is on the disk: who was not told of it is told now.
-pub(crate) fn flushed(server: &Arc<Shared>, open: &Arc<Open>) {
+pub(crate) fn flushed(server: &Arc<Shared>, open: &Arc<Open>, writer: SessionId) {
     let untold = open.file().is_ok_and(|file| file.untold.has(DATA));
     if untold {
-        data_changed(server, open);
+        data_changed(server, open, writer);
     }
 }
 
-/// Data, or the length, of an open file changed. Never waits.
-pub(crate) fn data_changed(server: &Arc<Shared>, open: &Arc<Open>) {
+/// Data, or the length, of an open file changed, by a session. Never waits: the pool is asked to tell of it in the session's turn. It is
+/// asked once, however much changes until it begins; where the open closes first, its close tells.
+pub(crate) fn data_changed(server: &Arc<Shared>, open: &Arc<Open>, writer: SessionId) {
     if server.files.watches.is_idle() {
         return;
     }
     let Ok(file) = open.file() else { return };
-    if file.node.waits() == Waits::Never {
+    if file.node.waits() == Waits::Never && file.path.now().names().nth(LEVELS_AT_ONCE_MAX).is_none() {
         return server.files.watches.data_changed(open);
     }
-    let volume = file.node.identity().volume;
-    let (watched, open) = (Arc::clone(server), Arc::clone(open));
-    server.pool.submit(Turn::of_server(volume), Box::new(move || watched.files.watches.data_changed(&open)));
+    file.untold.add(DATA);
+    if file.untold.is_asked_for.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let turn = Turn { device: Device::Volume(file.node.identity().volume), session: writer.0 };
+    let (server_of, open) = (Arc::clone(server), Arc::clone(open));
+    server.pool.submit(turn, Box::new(move || server_of.files.watches.tell_of_data(&open)));
 }
 
 impl Untold {
@@ -209,6 +219,16 @@ impl Watches {
                 Some(_) => self.tell(store, path, Action::MODIFIED_STREAM, STREAM_DATA, Some(&file.stream_name())),
             }
         });
+    }
+
+    /// The same where nobody else has told of it meanwhile.
+    fn tell_of_data(&self, open: &Open) {
+        let Ok(file) = open.file() else { return };
+        // Before the changes are taken: one that comes after them asks anew.
+        file.untold.is_asked_for.store(false, Ordering::SeqCst);
+        if !file.untold.take(DATA).is_empty() {
+            self.data_changed(open);
+        }
     }
 
     /// True where closing the open may have to wait: changes made through it must be told of, or the store be told that nobody listens.

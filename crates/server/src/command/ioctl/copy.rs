@@ -69,7 +69,7 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
     };
     let (result, status) = context.work_in_steps(if is_here { total_bytes } else { u64::MAX }, step).await?;
     context.restore_frozen_times().await?;
-    notify::data_changed(context.server(), target);
+    notify::data_changed(context.server(), target, context.session_id);
     Ok(answer(status, &result))
 }
 

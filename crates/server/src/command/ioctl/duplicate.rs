@@ -71,7 +71,7 @@ async fn run(context: &Context, asked: DuplicateExtents) -> Answered {
         .await??;
     context.in_flight.note_done_here(breaks::data_changed(context.server(), file));
     context.restore_frozen_times().await?;
-    notify::data_changed(context.server(), target);
+    notify::data_changed(context.server(), target, context.session_id);
     Ok(Answer::empty())
 }
 

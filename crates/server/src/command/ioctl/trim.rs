@@ -63,7 +63,7 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
     };
     context.work_in_steps(bytes, step).await??;
     context.restore_frozen_times().await?;
-    notify::data_changed(context.server(), open);
+    notify::data_changed(context.server(), open, context.session_id);
     let mut output = Vec::new();
     if room != 0 {
         LevelTrimResult { ranges_processed: count as u32 }.encode(&mut output);

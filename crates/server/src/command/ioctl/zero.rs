@@ -51,7 +51,7 @@ pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answe
     };
     context.work_in_steps((end - start).min(context.held_bytes()?), step).await??;
     context.restore_frozen_times().await?;
-    notify::data_changed(context.server(), open);
+    notify::data_changed(context.server(), open, context.session_id);
     Ok(Answer::empty())
 }
 

@@ -116,11 +116,11 @@ async fn a_directory_that_goes_ends_many_watches_in_slices() {
     .await;
 }
 
-fn user(sid: &Sid) -> Arc<UserBudgets> {
+pub(super) fn user(sid: &Sid) -> Arc<UserBudgets> {
     Budgets::new(Capacity::default()).of_user(sid)
 }
 
-fn wish(open: u64, filter: Filter) -> Wish {
+pub(super) fn wish(open: u64, filter: Filter) -> Wish {
     Wish { open: OpenId(open), directory: DIRECTORY, filter, reach: Reach::Directory, room: 65_536 }
 }
 
