@@ -31,7 +31,7 @@ async fn many() -> (Arc<Shared>, (Peer, Vec<FileId>), Peer) {
 }
 
 /// The answers that there are.
-async fn answers(peer: &mut Peer) -> Vec<Answer> {
+pub(super) async fn answers(peer: &mut Peer) -> Vec<Answer> {
     // Each request is a task, which runs when others have their turn.
     for _ in 0..2 * OPENS {
         tokio::task::yield_now().await;
