@@ -1,6 +1,6 @@
 //! What a client is told of a file: stored attributes and what follows from the file itself (MS-FSCC 2.6).
 
-use store::{Changes, Error, Kind, Metadata, Node};
+use store::{AttributeChange, Changes, Error, Kind, Metadata, Node};
 use wire::fscc::FileAttributes;
 
 use crate::open::FileOpen;
@@ -47,11 +47,15 @@ fn of_stream(own: &Metadata, base: &Metadata) -> Metadata {
 
 /// Marks a file as one to be archived, as what changes it does (MS-FSA 2.1.4.17).
 pub(crate) fn archive(node: &dyn Node) -> Result<(), Error> {
-    let attributes = node.metadata()?.attributes;
-    if attributes & FileAttributes::ARCHIVE.0 != 0 {
+    change(node, AttributeChange::setting(FileAttributes::ARCHIVE.0))
+}
+
+/// Changes attribute bits where they are not so already.
+pub(crate) fn change(node: &dyn Node, attributes: AttributeChange) -> Result<(), Error> {
+    let before = node.metadata()?.attributes;
+    if attributes.apply(before) == before {
         return Ok(());
     }
-    let attributes = Some(attributes | FileAttributes::ARCHIVE.0);
     node.change(&Changes { attributes, ..Changes::default() })
 }
 

@@ -72,7 +72,18 @@ impl Descriptors {
     /// The descriptor of `node`, which `share` has at `path`. May wait for the store. Fails only where the file has gone or where the
     /// answer would have to be waited for and may not.
     pub(crate) fn read(&self, node: &dyn Node, share: &str, path: &SharePath) -> Result<Descriptor, Error> {
-        let why = match node.security() {
+        self.understand(node.security(), node, share, path)
+    }
+
+    /// The same where it was read already.
+    pub(crate) fn understand(
+        &self,
+        stored: Result<Option<Vec<u8>>, Error>,
+        node: &dyn Node,
+        share: &str,
+        path: &SharePath,
+    ) -> Result<Descriptor, Error> {
+        let why = match stored {
             Ok(None) => return Ok(Descriptor::Missing(node.kind())),
             Ok(Some(bytes)) => match SecurityDescriptor::decode(&bytes) {
                 Ok(descriptor) => return Ok(Descriptor::Stored(descriptor)),

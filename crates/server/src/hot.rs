@@ -191,13 +191,12 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
     if file.file.has_locks() {
         return None;
     }
-    // A write that fails here is tried again on the long way, which answers for it.
-    file.node.write_at(request.data, request.offset).ok()?;
-    if through {
-        file.node.sync().ok()?;
-    }
+    let written = file.node.write_at(request.data, request.offset);
+    let written = written.and_then(|()| if through { file.node.sync() } else { Ok(()) });
     drop(change);
     connection.turn.spend(breaks::data_changed(&connection.server, file) as usize);
+    // A write that fails here is tried again on the long way, which answers for it. Some of it may have been made.
+    written.ok()?;
     let credits = take_credits(connection, header)?;
     queue_write_response(connection, &channel, header, request.data.len(), Protect { credits, shield })?;
     file.position.store(end, Ordering::Relaxed);

@@ -38,6 +38,8 @@ mod durable;
 mod ended_tests;
 mod enumeration;
 #[cfg(test)]
+mod failed_change_tests;
+#[cfg(test)]
 mod failover_tests;
 #[cfg(test)]
 mod file_tests;
@@ -55,6 +57,8 @@ mod in_flight;
 pub mod in_memory;
 mod inbox;
 mod interfaces;
+#[cfg(test)]
+mod interrupted;
 #[cfg(test)]
 mod lease_tests;
 mod line;

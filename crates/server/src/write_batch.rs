@@ -14,6 +14,7 @@ use wire::command::error::ErrorResponse;
 use wire::header::{Flags, Header, Route};
 use wire::status::Status;
 
+use crate::Shared;
 use crate::breaks;
 use crate::budget::Charge;
 use crate::buffers::Buffer;
@@ -162,9 +163,10 @@ impl Writes {
         let this = &connection.writes;
         this.held_bytes.set(this.held_bytes.get() + held_bytes);
         this.is_over_budget.set(charge.is_none());
+        let server = Arc::clone(&connection.server);
         let made = connection.server.pool.hand_over(turn, move || {
-            let outcomes: Vec<_> = writes.iter().map(|write| write.make(bytes.all())).collect();
-            (outcomes, bytes)
+            let made: Vec<_> = writes.iter().map(|write| write.make(bytes.all(), &server)).collect();
+            (made, bytes)
         });
         let batch = Batch { asked: gathered.asked, held_bytes };
         let charge = charge.unwrap_or_else(|| connection.allowance.overdraw(held_bytes));
@@ -196,12 +198,19 @@ fn take_bytes(
 }
 
 impl Write {
-    fn make(&self, bytes: &[u8]) -> Result<(), Error> {
-        let file = self.open.file().map_err(|_| Error::Gone)?;
-        file.node.write_at(bytes.get(self.data.clone()).unwrap_or_default(), self.offset)?;
+    fn make(&self, bytes: &[u8], server: &Arc<Shared>) -> Made {
+        let Ok(file) = self.open.file() else { return Made { outcome: Err(Error::Gone), cost: 0 } };
+        let outcome = file.node.write_at(bytes.get(self.data.clone()).unwrap_or_default(), self.offset);
         file.restore_frozen_times();
-        Ok(())
+        // What failed may have been made in part, and so may what its client waits for no longer.
+        Made { outcome, cost: breaks::data_changed(server, file) }
     }
+}
+
+/// A write was made or has failed. To tell others of it was as much work as `cost` bytes.
+struct Made {
+    outcome: Result<(), Error>,
+    cost: u64,
 }
 
 /// Writes that were handed over together.
@@ -212,11 +221,7 @@ struct Batch {
 
 impl Batch {
     /// Answers when all are made, with an interim answer where that takes long.
-    async fn answer(
-        self,
-        connection: Rc<Connection>,
-        mut made: tokio::sync::oneshot::Receiver<(Vec<Result<(), Error>>, Bytes)>,
-    ) {
+    async fn answer(self, connection: Rc<Connection>, mut made: tokio::sync::oneshot::Receiver<(Vec<Made>, Bytes)>) {
         let mut interim = Vec::new();
         let soon = tokio::select! {
             biased;
@@ -237,11 +242,17 @@ impl Batch {
         writes.is_over_budget.set(false);
         let mut interim = interim.into_iter();
         match made {
-            Ok((outcomes, bytes)) => {
+            Ok((all, bytes)) => {
                 if let Bytes::Lent(buffer) = bytes {
                     connection.buffers.give_back(buffer);
                 }
-                for (asked, outcome) in asked.into_iter().zip(outcomes) {
+                for (asked, Made { outcome, cost }) in asked.into_iter().zip(all) {
+                    connection.turn.spend(cost as usize);
+                    let writer = asked.header.session_id;
+                    connection.turn.spend_on(|| match outcome {
+                        Ok(()) => notify::wrote(&connection.server, &asked.open, writer),
+                        Err(_) => notify::data_changed(&connection.server, &asked.open, writer),
+                    });
                     asked.answer(&connection, outcome.map_err(Refusal::from), interim.next());
                 }
             }
@@ -260,9 +271,7 @@ impl Asked {
         if outcome.is_ok()
             && let Ok(file) = self.open.file()
         {
-            connection.turn.spend(breaks::data_changed(&connection.server, file) as usize);
             file.position.store(self.offset + self.count as u64, Ordering::Relaxed);
-            connection.turn.spend_on(|| notify::wrote(&connection.server, &self.open, self.header.session_id));
         }
         if connection.is_silent() {
             return;

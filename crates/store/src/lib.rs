@@ -80,11 +80,47 @@ pub struct Metadata {
     pub links: u32,
 }
 
-/// What to change; `None` leaves a thing as it is.
+/// Attribute bits to change. All others stay as they are at that moment, whoever changes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttributeChange {
+    /// Bits to take away.
+    pub clear: Attributes,
+    /// Bits to set after that.
+    pub set: Attributes,
+}
+
+impl AttributeChange {
+    /// Replaces all bits.
+    pub fn to(attributes: Attributes) -> Self {
+        AttributeChange { clear: Attributes::MAX, set: attributes }
+    }
+
+    /// Sets bits beside those there are.
+    pub fn setting(set: Attributes) -> Self {
+        AttributeChange { clear: 0, set }
+    }
+
+    /// Takes bits away.
+    pub fn clearing(clear: Attributes) -> Self {
+        AttributeChange { clear, set: 0 }
+    }
+
+    /// True where no bit is meant.
+    pub fn is_nothing(&self) -> bool {
+        *self == AttributeChange::default()
+    }
+
+    /// The bits `before`, changed.
+    pub fn apply(&self, before: Attributes) -> Attributes {
+        before & !self.clear | self.set
+    }
+}
+
+/// What to change; what is `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Replace the stored attribute bits.
-    pub attributes: Option<Attributes>,
+    /// Which of the stored attribute bits change.
+    pub attributes: AttributeChange,
     /// Set the creation time.
     pub creation: Option<Time>,
     /// Set the last access time.
@@ -258,6 +294,9 @@ pub struct Space {
 /// Says where appended data goes, told where the data ends ([`Node::append`]).
 pub type ChooseOffset<'a> = &'a mut dyn FnMut(u64) -> Result<u64, Error>;
 
+/// Makes a new security descriptor of the one there is ([`Node::change_security`]).
+pub type ChangeSecurity<'a> = &'a mut dyn FnMut(Result<Option<Vec<u8>>, Error>) -> Option<Vec<u8>>;
+
 /// A stream and its stored name.
 pub type NamedNode = (String, Arc<dyn Node>);
 
@@ -388,7 +427,7 @@ pub trait Node: Send + Sync + 'static {
     /// The same without waiting: [`Error::WouldBlock`] where the answer is not in memory.
     fn try_metadata(&self) -> Result<Metadata, Error>;
 
-    /// Changes attributes and times.
+    /// Changes attributes and times. Of several that change attributes at once none undoes what another has done.
     fn change(&self, changes: &Changes) -> Result<(), Error>;
 
     /// Makes the data usable as asked. Needed where the node was resolved for less.
@@ -460,8 +499,15 @@ pub trait Node: Send + Sync + 'static {
     /// The stored security descriptor, as it was set.
     fn security(&self) -> Result<Option<Vec<u8>>, Error>;
 
-    /// Stores a security descriptor.
-    fn set_security(&self, descriptor: &[u8]) -> Result<(), Error>;
+    /// Replaces the stored security descriptor by what `change` makes of it, in one step: nobody else changes it in between, through
+    /// whatever name or share. `change` is given what [`Node::security`] would have given, asks nothing of the store, and
+    /// gives `None` to leave the descriptor as it is.
+    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error>;
+
+    /// Stores a security descriptor, whatever there was.
+    fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
+        self.change_security(&mut |_| Some(descriptor.to_vec()))
+    }
 
     /// All extended attributes, name and value, in the order they were set or by name.
     fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error>;

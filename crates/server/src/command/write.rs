@@ -62,30 +62,23 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
         write.admit(open, file, write.offset)?;
     }
     let through = file.writes_through(request.flags);
-    let (node, data, held) = (Arc::clone(&file.node), context.message.part(request.data_range()), Arc::clone(open));
-    let end = context
-        .work(move || -> Result<u64, Refusal> {
+    let (data, held, server) = (context.message.part(request.data_range()), Arc::clone(open), context.server());
+    let (server, writer) = (Arc::clone(server), context.session_id);
+    let (end, cost) = context
+        .work(move || -> Result<_, Refusal> {
             let _change = change;
             let file = held.file()?;
-            let end = if write.appends() {
-                append(file, &data, |length| {
-                    let offset = write.offset_at(length)?;
-                    write.admit(&held, file, offset)?;
-                    Ok(offset)
-                })?
-            } else {
-                node.write_at(&data, write.offset)?;
-                write.offset + write.count
-            };
-            file.restore_frozen_times();
-            if through {
-                node.sync()?;
+            let (begun, end) = write.make(&held, file, &data, through);
+            // What failed may have been made in part, and so may what its client waits for no longer.
+            let cost = if begun { breaks::data_changed(&server, file) } else { 0 };
+            if begun && end.is_err() {
+                notify::data_changed(&server, &held, writer);
             }
-            Ok(end)
+            Ok((end, cost))
         })
         .await??;
-    context.in_flight.note_done_here(breaks::data_changed(context.server(), file));
-    file.position.store(end, Ordering::Relaxed);
+    context.in_flight.note_done_here(cost);
+    file.position.store(end?, Ordering::Relaxed);
     notify::wrote(context.server(), open, context.session_id);
     Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()))
 }
@@ -118,6 +111,24 @@ impl Write {
             return Err(Status::INVALID_PARAMETER);
         }
         if self.append_only && offset < length { Err(Status::ACCESS_DENIED) } else { Ok(offset) }
+    }
+
+    /// Writes, where it waits if need be. Tells whether it was begun, and the offset behind what was written.
+    fn make(&self, open: &Open, file: &FileOpen, data: &[u8], through: bool) -> (bool, Result<u64, Refusal>) {
+        let mut begun = !self.appends();
+        let written = if self.appends() {
+            append(file, data, |length| {
+                let offset = self.offset_at(length)?;
+                self.admit(open, file, offset)?;
+                begun = true;
+                Ok(offset)
+            })
+        } else {
+            file.node.write_at(data, self.offset).map(|()| self.offset + self.count).map_err(Refusal::from)
+        };
+        file.restore_frozen_times();
+        let kept = if through && written.is_ok() { file.node.sync() } else { Ok(()) };
+        (begun, written.and_then(|end| Ok(kept.map(|()| end)?)))
     }
 
     /// The range is one that a file can have, and nobody else has locked it.

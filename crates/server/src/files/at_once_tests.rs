@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use store::{
-    Changes, ChooseOffset, Cursor, Error, Extents, Facts, Identity, Kind, Metadata, Name, NamedNode, Node, RamStore,
-    Replace, Resolved, SharePath, Space, Store, Take, TakeStream, Use, Waits,
+    ChangeSecurity, Changes, ChooseOffset, Cursor, Error, Extents, Facts, Identity, Kind, Metadata, Name, NamedNode,
+    Node, RamStore, Replace, Resolved, SharePath, Space, Store, Take, TakeStream, Use, Waits,
 };
 use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
@@ -147,8 +147,8 @@ impl Node for File {
         self.0.security()
     }
 
-    fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
-        self.0.set_security(descriptor)
+    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
+        self.0.change_security(change)
     }
 
     fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {

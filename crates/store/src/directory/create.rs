@@ -74,13 +74,29 @@ fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) ->
         if let Some(descriptor) = new.security {
             security::save(&file, descriptor)?;
         }
-        fchmod(file.fd(), mode).map_err(error)?;
+        finish(&file, mode)?;
         Ok(file)
     });
     if made.is_err() {
         let _ = unlinkat(&folder.fd, disk, removal);
     }
     made
+}
+
+/// Gives what was made its mode. A file system that keeps no modes of ours (FAT, exFAT, some of FUSE) refuses that: there nothing tells
+/// what is half made, and what was made has the mode that everything has there.
+fn finish(file: &OpenFile, mode: Mode) -> Result<(), Error> {
+    // A directory has the set-group-id bit from the one that it lies in.
+    let inherited = Mode::from_raw_mode(file.stat()?.stx_mode.into()) & Mode::SGID;
+    match fchmod(file.fd(), mode | inherited) {
+        Err(errno) if keeps_no_modes(errno) && !security::is_unfinished(file)? => Ok(()),
+        answer => answer.map_err(error),
+    }
+}
+
+/// True for what a file system answers that cannot change a mode.
+fn keeps_no_modes(errno: Errno) -> bool {
+    matches!(errno, Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL)
 }
 
 /// Another program may have made the name in the meantime, as a link for example.

@@ -101,13 +101,19 @@ pub(super) fn change(file: &OpenFile, changes: &Changes) -> Result<(), Error> {
         set_times(file, access, write)?;
     }
     let (creation, changed) = (known(changes.creation), known(changes.change));
-    if changes.attributes.is_none() && creation.is_none() && changed.is_none() {
+    if changes.attributes.is_nothing() && creation.is_none() && changed.is_none() {
         return Ok(());
     }
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
     let mut record = record(&subject)?;
-    record.attributes = changes.attributes.map(|attributes| attributes & !DERIVED).or(record.attributes);
+    if !changes.attributes.is_nothing() {
+        let before = match record.attributes {
+            Some(kept) => kept,
+            None => unkept(file.kind, file.stat()?.stx_mode, file.dotted),
+        };
+        record.attributes = Some(changes.attributes.apply(before) & !DERIVED);
+    }
     record.creation = creation.or(record.creation);
     for _ in 0..TRIES_MAX {
         let until = Time(Time::now().0 + CLOCK_DISTANCE);

@@ -17,8 +17,8 @@ use crate::directory::file::OpenFile;
 use crate::directory::quota::{Growth, account};
 use crate::directory::{create, data, entries, extended, metadata, remove, rename, security, streams, walk};
 use crate::{
-    Changes, ChooseOffset, Cursor, Destination, Error, Extents, Identity, Kind, Metadata, Name, NamedNode, NewNode,
-    Node, Replace, Take, TakeStream, Use, Waits, waiting,
+    ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, Extents, Identity, Kind, Metadata, Name,
+    NamedNode, NewNode, Node, Replace, Take, TakeStream, Use, Waits, waiting,
 };
 
 /// A byte in so many is looked for to tell whether a range is in memory: files are read ahead, and leave memory, in pieces about as
@@ -253,9 +253,9 @@ impl Node for FileNode {
         security::load(&self.file)
     }
 
-    fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
-        self.file.may_wait("set_security");
-        security::replace(&self.file, descriptor)
+    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
+        self.file.may_wait("change_security");
+        security::change(&self.file, change)
     }
 
     fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {

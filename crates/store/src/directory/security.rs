@@ -12,7 +12,7 @@ use crate::directory::folder::{file_type, stat};
 use crate::directory::keep::{SECURITY, SECURITY_SIDE, Subject};
 use crate::directory::side::{NAME_BYTES_MAX, SideName};
 use crate::directory::{data, side};
-use crate::{Error, Use, Waits, waiting};
+use crate::{ChangeSecurity, Error, Use, Waits, waiting};
 
 /// The longest security descriptor. An ACL has at most 64 KiB (MS-DTYP 2.4.5), and a descriptor two of them.
 const DESCRIPTOR_BYTES_MAX: u64 = 256 * 1024;
@@ -23,25 +23,32 @@ const LOOKS_MAX: usize = 8;
 /// The stored descriptor; `None` where there never was one. One that there is and that cannot be had is an error, and so is one that the
 /// file did not come to have: the server was killed while it made it.
 pub(super) fn load(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
-    let found = find(file)?;
+    load_with(file, adopt)
+}
+
+/// The same with what becomes of a descriptor in a side file.
+fn load_with(file: &OpenFile, adopt: impl Fn(&OpenFile, &SideName, &[u8])) -> Result<Option<Vec<u8>>, Error> {
+    let found = find(file, adopt)?;
     if found.is_none() && is_unfinished(file)? {
         return Err(Error::Io(Errno::IO.raw_os_error()));
     }
     Ok(found)
 }
 
-fn is_unfinished(file: &OpenFile) -> Result<bool, Error> {
+/// True where a file has the mode that those have which are being made.
+pub(super) fn is_unfinished(file: &OpenFile) -> Result<bool, Error> {
     let found = stat(file.fd()).map_err(error)?;
     let mode = Mode::from_raw_mode(found.stx_mode.into())
         & (Mode::SVTX | Mode::SUID | Mode::SGID | Mode::from_raw_mode(0o777));
     Ok(match file_type(&found) {
         FileType::RegularFile => mode == UNFINISHED_FILE,
-        FileType::Directory => mode == UNFINISHED_DIRECTORY,
+        // It has the set-group-id bit where the one has that it lies in.
+        FileType::Directory => mode.difference(Mode::SGID) == UNFINISHED_DIRECTORY,
         _ => false,
     })
 }
 
-fn find(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
+fn find(file: &OpenFile, adopt: impl Fn(&OpenFile, &SideName, &[u8])) -> Result<Option<Vec<u8>>, Error> {
     let subject = file.subject();
     for _ in 0..LOOKS_MAX {
         if let Some(descriptor) = subject.load_all(SECURITY)? {
@@ -108,13 +115,15 @@ pub(super) fn save(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Stores a descriptor in the place of another.
-pub(super) fn replace(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
+/// Stores what `change` makes of the descriptor there is.
+pub(super) fn change(file: &OpenFile, change: ChangeSecurity<'_>) -> Result<(), Error> {
     file.volume.check_writable()?;
     let _held = file.volume.lock_file(file.identity);
+    // The file gets one of its own now.
+    let Some(descriptor) = change(load_with(file, |_, _, _| ())) else { return Ok(()) };
     let subject = file.subject();
     let old = side_name(&subject)?;
-    save(file, descriptor)?;
+    save(file, &descriptor)?;
     if let Some(old) = old {
         if side_name(&subject)? == Some(old) {
             subject.erase(SECURITY_SIDE)?;

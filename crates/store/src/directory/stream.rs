@@ -26,8 +26,8 @@ use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, StreamValue, VALUE_
 use crate::directory::streams::{self, Held, Kept};
 use crate::directory::{adopt, data, extended, folder, metadata, node, security, side};
 use crate::{
-    Changes, ChooseOffset, Cursor, Error, Extent, Extents, Identity, Kind, Metadata, Name, NamedNode, Node, Replace,
-    Take, TakeStream, Use, Waits,
+    ChangeSecurity, Changes, ChooseOffset, Cursor, Error, Extent, Extents, Identity, Kind, Metadata, Name, NamedNode,
+    Node, Replace, Take, TakeStream, Use, Waits,
 };
 use std::sync::Arc;
 
@@ -434,9 +434,9 @@ impl Node for StreamNode {
         security::load(&self.file)
     }
 
-    fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
-        self.file.may_wait("set_security");
-        security::replace(&self.file, descriptor)
+    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
+        self.file.may_wait("change_security");
+        security::change(&self.file, change)
     }
 
     fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {

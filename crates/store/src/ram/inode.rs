@@ -10,7 +10,7 @@ use crate::ram::ledger::{Charge, Ledger};
 use crate::ram::names::Disk;
 use crate::ram::pages::Pages;
 use crate::ram::{entry_bytes, heap_bytes, shared_bytes};
-use crate::{Attributes, Changes, Error, Identity, Kind, Metadata, Name, NewNode, Time, Waits, fold};
+use crate::{Changes, Error, Identity, Kind, Metadata, Name, NewNode, Time, Waits, fold};
 
 /// What a node costs besides its data and its names.
 const NODE_BYTES: u64 = shared_bytes(size_of::<Inode>()) + DATA_BYTES;
@@ -209,8 +209,9 @@ impl Inode {
     }
 
     pub(super) fn change(&self, changes: &Changes) {
-        if let Some(attributes) = changes.attributes {
-            self.set_attributes(attributes);
+        if !changes.attributes.is_nothing() {
+            let change = |before| Some(changes.attributes.apply(before));
+            let _ = self.attributes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
         }
         let known = |time: Option<Time>| time.filter(|time| *time != Time(0));
         let times = [(&self.creation, changes.creation), (&self.access, changes.access), (&self.write, changes.write)];
@@ -220,10 +221,6 @@ impl Inode {
             }
         }
         self.change.store(known(changes.change).unwrap_or_else(Time::now).0, Ordering::Relaxed);
-    }
-
-    fn set_attributes(&self, attributes: Attributes) {
-        self.attributes.store(attributes, Ordering::Relaxed);
     }
 
     /// Data was written, or a directory's names changed.

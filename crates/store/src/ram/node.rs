@@ -10,8 +10,8 @@ use crate::ram::inode::{Attribute, Inode, Stream};
 use crate::ram::pages::Pages;
 use crate::ram::{heap_bytes, names};
 use crate::{
-    Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extents, Identity, Kind, Metadata, Name, NamedNode,
-    NewNode, Node, Replace, StreamEntry, Take, TakeStream, Use, Waits, copy, fold, waiting,
+    ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extents, Identity, Kind, Metadata, Name,
+    NamedNode, NewNode, Node, Replace, StreamEntry, Take, TakeStream, Use, Waits, copy, fold, waiting,
 };
 
 /// The most names that are shown in one go.
@@ -199,11 +199,12 @@ impl Node for RamNode {
         Ok(self.inode.extras.read().security.clone())
     }
 
-    fn set_security(&self, descriptor: &[u8]) -> Result<(), Error> {
-        self.may_wait("set_security");
+    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
+        self.may_wait("change_security");
         let mut extras = self.inode.extras.write();
+        let Some(descriptor) = change(Ok(extras.security.clone())) else { return Ok(()) };
         extras.charge.grow(heap_bytes(descriptor.len()))?;
-        if let Some(old) = extras.security.replace(descriptor.to_vec()) {
+        if let Some(old) = extras.security.replace(descriptor) {
             extras.charge.shrink(heap_bytes(old.len()));
         }
         self.inode.changed();

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::common::*;
-use store::{Changes, Cursor, Error, Extent, Extents, Kind, NewNode, Replace, Resolved, Time, Use};
+use store::{AttributeChange, Changes, Cursor, Error, Extent, Extents, Kind, NewNode, Replace, Resolved, Time, Use};
 
 behaviours! {
     a_new_file_is_found_in_any_case
@@ -24,6 +24,7 @@ behaviours! {
     copies_stop_at_the_source_end
     overlapping_copies_keep_the_data
     attributes_and_times_come_back
+    nobody_undoes_what_another_changes_at_the_same_moment
     times_of_every_era_come_back
     writing_moves_the_times
     entries_are_listed_with_their_metadata
@@ -273,7 +274,7 @@ fn attributes_and_times_come_back(disk: &Disk) {
     assert_eq!(node.metadata().unwrap().attributes, 0x22);
     let time = |seconds: i64| Time::from_unix(1_500_000_000 + seconds, 123_456_700);
     let changes = Changes {
-        attributes: Some(0x1 | 0x4 | 0x200),
+        attributes: AttributeChange::to(0x1 | 0x4 | 0x200),
         creation: Some(time(1)),
         access: Some(time(2)),
         write: Some(time(3)),
@@ -283,7 +284,7 @@ fn attributes_and_times_come_back(disk: &Disk) {
     let known = disk.node("file").metadata().unwrap();
     assert_eq!(known.attributes, 0x205);
     assert_eq!((known.creation, known.access, known.write, known.change), (time(1), time(2), time(3), time(4)));
-    node.change(&Changes { attributes: Some(0), ..Changes::default() }).unwrap();
+    node.change(&Changes { attributes: AttributeChange::to(0), ..Changes::default() }).unwrap();
     let known = node.metadata().unwrap();
     assert_eq!((known.attributes, known.creation, known.write), (0, time(1), time(3)));
     assert_ne!(known.change, time(4));
@@ -291,7 +292,7 @@ fn attributes_and_times_come_back(disk: &Disk) {
     assert_eq!(node.metadata().unwrap().creation, time(9));
     let folder = disk.directory("folder");
     assert_eq!(folder.metadata().unwrap().attributes, 0);
-    folder.change(&Changes { attributes: Some(0x2), ..changes }).unwrap();
+    folder.change(&Changes { attributes: AttributeChange::to(0x2), ..changes }).unwrap();
     assert_eq!(folder.metadata().unwrap().attributes, 0x2);
     assert_eq!(folder.metadata().unwrap().write, time(3));
 }
@@ -341,7 +342,7 @@ fn entries_are_listed_with_their_metadata(disk: &Disk) {
     assert!(disk.names("").is_empty());
     disk.directory("Folder");
     let file = disk.file("File", &[1; 5000]);
-    file.change(&Changes { attributes: Some(0x3), ..Changes::default() }).unwrap();
+    file.change(&Changes { attributes: AttributeChange::to(0x3), ..Changes::default() }).unwrap();
     assert_eq!(disk.names(""), ["File", "Folder"]);
     let root = disk.node("");
     for entry in entries(&*root).unwrap() {
@@ -593,4 +594,38 @@ fn names_in_many_scripts_compare_without_case(disk: &Disk) {
     let long = "語".repeat(85);
     disk.file(&long, b"");
     disk.node(&long);
+}
+
+fn nobody_undoes_what_another_changes_at_the_same_moment(disk: &Disk) {
+    const TIMES: u8 = 50;
+    const BITS: [u32; 4] = [0x1, 0x2, 0x4, 0x200];
+    let node = disk.file("file", b"");
+    node.change(&Changes { attributes: AttributeChange::to(0x20), ..Changes::default() }).unwrap();
+    std::thread::scope(|scope| {
+        for (place, bit) in BITS.into_iter().enumerate() {
+            // Each comes by a node of its own.
+            let node = disk.node("file");
+            scope.spawn(move || {
+                for time in 1..=TIMES {
+                    let attributes = AttributeChange::setting(bit);
+                    node.change(&Changes { attributes, ..Changes::default() }).unwrap();
+                    assert_ne!(node.metadata().unwrap().attributes & bit, 0, "others leave it");
+                    if time < TIMES {
+                        node.change(&Changes { attributes: AttributeChange::clearing(bit), ..Changes::default() })
+                            .unwrap();
+                    }
+                    let change = &mut |old: Result<Option<Vec<u8>>, Error>| {
+                        let mut counted = old.unwrap().unwrap_or(vec![0; BITS.len()]);
+                        counted[place] += 1;
+                        Some(counted)
+                    };
+                    node.change_security(change).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(node.metadata().unwrap().attributes, BITS.iter().fold(0x20, |all, bit| all | bit));
+    assert_eq!(node.security(), Ok(Some(vec![TIMES; BITS.len()])));
+    node.change_security(&mut |_| None).unwrap();
+    assert_eq!(node.security(), Ok(Some(vec![TIMES; BITS.len()])));
 }

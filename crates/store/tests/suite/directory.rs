@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::*;
 use rustix::fs::{Advice, XattrFlags, fadvise, getxattr, setxattr};
 use store::{
-    Changes, DirectoryOptions, DirectoryStore, Error, Kind, Name, NewNode, Replace, Resolved, SharePath, Store, Time,
-    Use, Waits, effort, waiting,
+    AttributeChange, Changes, DirectoryOptions, DirectoryStore, Error, Kind, Name, NewNode, Replace, Resolved,
+    SharePath, Store, Time, Use, Waits, effort, waiting,
 };
 
 fn options() -> DirectoryOptions {
@@ -56,7 +56,7 @@ fn what_is_kept_outside_files_goes_with_them() {
     let disk = beside();
     let count = || kept_beside(&disk).len();
     let node = disk.file("file", b"");
-    node.change(&Changes { attributes: Some(0x3), ..Changes::default() }).unwrap();
+    node.change(&Changes { attributes: AttributeChange::to(0x3), ..Changes::default() }).unwrap();
     node.set_extended("author", b"me").unwrap();
     node.create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
     assert_eq!(count(), 2);
@@ -119,7 +119,7 @@ fn files_of_other_programs_show_what_they_are() {
         return;
     }
     assert_eq!(attributes("readonly"), 0x21);
-    disk.node("readonly").change(&Changes { attributes: Some(0x20), ..Changes::default() }).unwrap();
+    disk.node("readonly").change(&Changes { attributes: AttributeChange::to(0x20), ..Changes::default() }).unwrap();
     assert_eq!(attributes("readonly"), 0x20);
     assert_eq!(fs::metadata(root.join("readonly")).unwrap().mode() & 0o777, 0o444);
 }
@@ -348,7 +348,7 @@ fn a_read_only_store_changes_nothing() {
         node.zero(0, 1, true),
         node.reserve(10),
         node.prepare(Use::ReadWrite),
-        node.change(&Changes { attributes: Some(1), ..Changes::default() }),
+        node.change(&Changes { attributes: AttributeChange::to(1), ..Changes::default() }),
         node.set_security(b"x"),
         node.set_extended("a", b"x"),
         node.create_stream("t").map(|_| ()),
@@ -550,7 +550,7 @@ fn what_other_programs_write_into_our_attributes_does_no_harm() {
         assert!(node.security().is_err(), "there was one, or so it seems");
         assert!(node.extended().unwrap().is_empty());
     }
-    node.change(&Changes { attributes: Some(0x22), ..Changes::default() }).unwrap();
+    node.change(&Changes { attributes: AttributeChange::to(0x22), ..Changes::default() }).unwrap();
     assert_eq!(node.metadata().unwrap().attributes, 0x22);
     node.set_security(b"descriptor").unwrap();
     assert_eq!(node.security().unwrap().unwrap(), b"descriptor");

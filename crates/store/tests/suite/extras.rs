@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::common::*;
-use store::{Changes, Error, Kind, NewNode, Replace};
+use store::{AttributeChange, Changes, Error, Kind, NewNode, Replace};
 
 behaviours! {
     streams_come_and_go
@@ -169,7 +169,7 @@ fn extended_attributes_compare_without_case(disk: &Disk) {
     node.set_extended("AUTHOR", b"two").unwrap();
     node.set_extended("zeta", b"z").unwrap();
     node.set_security(b"descriptor").unwrap();
-    node.change(&Changes { attributes: Some(6), ..Changes::default() }).unwrap();
+    node.change(&Changes { attributes: AttributeChange::to(6), ..Changes::default() }).unwrap();
     node.create_stream("stream").unwrap();
     let all = disk.node("file").extended().unwrap();
     assert_eq!(all, [("Author".into(), b"two".to_vec()), ("zeta".into(), b"z".to_vec())]);

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use store::{Changes, Error, Identity, Kind, Metadata, Name, Node, Resolved, SharePath, Use, Waits};
+use store::{AttributeChange, Changes, Error, Identity, Kind, Metadata, Name, Node, Resolved, SharePath, Use, Waits};
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, ShareAccess};
 use wire::fscc::FileAttributes;
 use wire::ids::Dialect;
@@ -119,13 +119,13 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
         }
     }
     let action = if plan.overwrites() {
-        overwrite(context, plan, &found, &known, (&entered.file, &path)).await?
+        let overwritten = overwrite(context, plan, &found, &known, (&entered.file, &path)).await;
+        // What failed may have been done in part.
+        entered.data_changed(stream, plan);
+        overwritten?
     } else {
         CreateAction::OPENED
     };
-    if plan.overwrites() {
-        entered.data_changed(stream, plan);
-    }
     Ok(Step::Opened(Opened { kept: entered.keep(), node: found.node, stream: found.stream, granted, maximal, action }))
 }
 
@@ -405,7 +405,6 @@ async fn overwrite(
     (file, path): (&Arc<FileEntry>, &SharePath),
 ) -> Result<CreateAction, Refusal> {
     let (node, whole_file, plan_of_work) = (Arc::clone(&found.node), found.stream.is_none(), Arc::clone(plan));
-    let kept = known.attributes & !crate::attributes::SETTABLE;
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
     let (path, stream) = (path.clone(), found.stream.as_ref().map(|(_, name)| name.clone()));
     let emptying = whole_file.then(|| Emptying::begin(&server, file)).transpose()?;
@@ -416,20 +415,11 @@ async fn overwrite(
         .work_at(&*found.node, freed.saturating_add(plan.decoration_bytes()), move || {
             let _emptying = emptying;
             asker.check_stays()?;
-            node.set_length(0)?;
-            if whole_file {
-                let attributes =
-                    kept & !FileAttributes::SPARSE_FILE.0 | plan_of_work.attributes | FileAttributes::ARCHIVE.0;
-                node.change(&Changes { attributes: Some(attributes), ..Changes::default() })?;
-                for (name, _) in node.extended()? {
-                    node.set_extended(&name, &[])?;
-                }
-                for stream in node.streams()? {
-                    node.remove_stream(&stream.name)?;
-                }
-                super::new::decorate(&*node, &plan_of_work)?;
-            }
+            let emptied = node.set_length(0).map_err(Refusal::from);
+            let renewed = emptied.and_then(|()| if whole_file { renew(&*node, &plan_of_work) } else { Ok(()) });
+            // What is not done to its end has emptied the file all the same.
             server.files.watches.overwritten(&*store, &path, stream.as_deref());
+            renewed?;
             if through {
                 node.sync()?;
             }
@@ -440,4 +430,20 @@ async fn overwrite(
         CreateDisposition::SUPERSEDE => CreateAction::SUPERSEDED,
         _ => CreateAction::OVERWRITTEN,
     })
+}
+
+/// Makes a file that was emptied as good as new: its attributes are those asked for, and what is kept beside it goes.
+fn renew(node: &dyn Node, plan: &Plan) -> Result<(), Refusal> {
+    let attributes = AttributeChange {
+        clear: crate::attributes::SETTABLE | FileAttributes::SPARSE_FILE.0,
+        set: plan.attributes | FileAttributes::ARCHIVE.0,
+    };
+    node.change(&Changes { attributes, ..Changes::default() })?;
+    for (name, _) in node.extended()? {
+        node.set_extended(&name, &[])?;
+    }
+    for stream in node.streams()? {
+        node.remove_stream(&stream.name)?;
+    }
+    Ok(super::new::decorate(node, plan)?)
 }

@@ -67,9 +67,10 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
         }
         step
     };
-    let (result, status) = context.work_in_steps(if is_here { total_bytes } else { u64::MAX }, step).await?;
-    context.restore_frozen_times().await?;
+    let done = context.work_in_steps(if is_here { total_bytes } else { u64::MAX }, step).await;
     notify::data_changed(context.server(), target, context.session_id);
+    let (result, status) = done?;
+    context.restore_frozen_times().await?;
     Ok(answer(status, &result))
 }
 

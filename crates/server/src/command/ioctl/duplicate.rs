@@ -53,7 +53,8 @@ async fn run(context: &Context, asked: DuplicateExtents) -> Answered {
     let change = target.begin_change(to.clone())?;
     let node = Arc::clone(&file.node);
     let base = Arc::clone(file.base());
-    context
+    let (server, held) = (Arc::clone(context.server()), Arc::clone(target));
+    let done = context
         .on_pool(move || {
             let _change = &change;
             let source = source.file()?;
@@ -64,14 +65,17 @@ async fn run(context: &Context, asked: DuplicateExtents) -> Answered {
             // The target does not grow (MS-FSA changes its extents, not its size).
             let end = to.end.min(node.metadata()?.length);
             if to.start < end {
-                (*node).clone_from(&*source.node, from.start, to.start, end - to.start)?;
+                let shared = (*node).clone_from(&*source.node, from.start, to.start, end - to.start);
+                // What failed may have been done in part.
+                breaks::data_changed(&server, held.file()?);
+                shared?;
             }
             Ok::<_, Refusal>(())
         })
-        .await??;
-    context.in_flight.note_done_here(breaks::data_changed(context.server(), file));
-    context.restore_frozen_times().await?;
+        .await;
     notify::data_changed(context.server(), target, context.session_id);
+    done??;
+    context.restore_frozen_times().await?;
     Ok(Answer::empty())
 }
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use store::{Changes, Error, Node, Waits};
+use store::{AttributeChange, Error, Node, Waits};
 use wire::command::change_notify::CompletionFilter;
 use wire::command::ioctl::IoctlRequest;
 use wire::fscc::FileAttributes;
@@ -12,6 +12,7 @@ use wire::security::access::{APPEND_DATA, READ_DATA, WRITE_ATTRIBUTES, WRITE_DAT
 use wire::status::Status;
 
 use super::{Answer, Answered, data_of, signed_range};
+use crate::attributes;
 use crate::context::Context;
 
 /// Makes a file sparse, or whole again.
@@ -39,22 +40,13 @@ pub(super) async fn set(context: &Context, request: &IoctlRequest<'_>) -> Answer
 }
 
 fn mark(base: &dyn Node) -> Result<(), Error> {
-    set_attribute(base, |attributes| attributes | FileAttributes::SPARSE_FILE.0)
+    attributes::change(base, AttributeChange::setting(FileAttributes::SPARSE_FILE.0))
 }
 
 /// A file that is not sparse has all its space.
 fn fill(node: &dyn Node, base: &dyn Node) -> Result<(), Error> {
     node.reserve(node.metadata()?.length)?;
-    set_attribute(base, |attributes| attributes & !FileAttributes::SPARSE_FILE.0)
-}
-
-fn set_attribute(base: &dyn Node, change: impl FnOnce(u32) -> u32) -> Result<(), Error> {
-    let before = base.metadata()?.attributes;
-    let after = change(before);
-    if after == before {
-        return Ok(());
-    }
-    base.change(&Changes { attributes: Some(after), ..Changes::default() })
+    attributes::change(base, AttributeChange::clearing(FileAttributes::SPARSE_FILE.0))
 }
 
 /// True where holes of a file are shown, and made by writing zeros.

@@ -61,9 +61,10 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
             ended => ControlFlow::Break(ended),
         }
     };
-    context.work_in_steps(bytes, step).await??;
-    context.restore_frozen_times().await?;
+    let done = context.work_in_steps(bytes, step).await;
     notify::data_changed(context.server(), open, context.session_id);
+    done??;
+    context.restore_frozen_times().await?;
     let mut output = Vec::new();
     if room != 0 {
         LevelTrimResult { ranges_processed: count as u32 }.encode(&mut output);

@@ -36,8 +36,10 @@ pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answe
     let step = move || {
         let _change = &change;
         let step = held.file().map_err(Refusal::from).and_then(|file| {
-            let step = advance(&*file.node, &**file.base(), &mut left)?;
+            let step = advance(&*file.node, &**file.base(), &mut left);
+            // What failed may have been done in part.
             breaks::data_changed(&server, file);
+            let step = step?;
             if through && step.is_break() {
                 file.node.sync()?;
             }
@@ -49,9 +51,10 @@ pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answe
             Err(refusal) => ControlFlow::Break(Err(refusal)),
         }
     };
-    context.work_in_steps((end - start).min(context.held_bytes()?), step).await??;
-    context.restore_frozen_times().await?;
+    let done = context.work_in_steps((end - start).min(context.held_bytes()?), step).await;
     notify::data_changed(context.server(), open, context.session_id);
+    done??;
+    context.restore_frozen_times().await?;
     Ok(Answer::empty())
 }
 

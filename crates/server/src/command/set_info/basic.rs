@@ -1,6 +1,6 @@
 //! FileBasicInformation: times and attributes (MS-FSA 2.1.5.15.2).
 
-use store::{Changes, Kind, Metadata, Time};
+use store::{AttributeChange, Changes, Kind, Metadata, Time};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::FileAttributes;
 use wire::fscc::file::Basic;
@@ -76,16 +76,21 @@ fn plan(asked: &Basic, known: &Metadata, held: FrozenTimes, is_root: bool) -> (C
         change: held_time(asked.change, known.change, held.change),
     };
     let changes = Changes {
-        attributes: (asked.attributes.0 != 0).then(|| {
-            let settable = if is_root { SETTABLE & !FIXED_IN_ROOT } else { SETTABLE };
-            (known.attributes & !settable) | (asked.attributes.0 & settable)
-        }),
+        attributes: attributes(asked.attributes, is_root),
         creation: explicit(asked.creation),
         access: explicit(asked.access),
         write: explicit(asked.write),
         change: frozen.change,
     };
     (changes, frozen)
+}
+
+fn attributes(asked: FileAttributes, is_root: bool) -> AttributeChange {
+    if asked.is_empty() {
+        return AttributeChange::default();
+    }
+    let settable = if is_root { SETTABLE & !FIXED_IN_ROOT } else { SETTABLE };
+    AttributeChange { clear: settable, set: asked.0 & settable }
 }
 
 fn held_time(asked: FileTime, known: Time, held: Option<Time>) -> Option<Time> {
@@ -145,10 +150,11 @@ mod tests {
     fn normal_clears_and_sparse_stays() {
         let asked = Basic { attributes: FileAttributes::NORMAL, ..Basic::default() };
         let attributes = plan(&asked, &known(), FrozenTimes::default(), false).0.attributes;
-        assert_eq!(attributes, Some(FileAttributes::SPARSE_FILE.0));
+        assert_eq!(attributes.apply(known().attributes), FileAttributes::SPARSE_FILE.0);
         let hidden = Basic { attributes: FileAttributes::HIDDEN | FileAttributes::READONLY, ..Basic::default() };
         let of_root = plan(&hidden, &known(), FrozenTimes::default(), true).0.attributes;
-        assert_eq!(of_root, Some(FileAttributes::SPARSE_FILE.0 | FileAttributes::READONLY.0));
+        let after = of_root.apply(known().attributes);
+        assert_eq!(after, FileAttributes::SPARSE_FILE.0 | FileAttributes::READONLY.0);
     }
 
     #[test]

@@ -34,11 +34,12 @@ pub(super) async fn set_allocation(context: &Context, buffer: &[u8]) -> Result<(
 
 fn resize(job: &Job, apply: impl FnOnce(&FileOpen) -> Result<(), Error>) -> Result<(), Refusal> {
     let file = job.file()?;
-    apply(file)?;
+    let applied = apply(file);
+    // What failed may have been done in part.
     job.server.files.watches.data_changed(&job.open);
     breaks::data_changed(&job.server, file);
     job.entry_changed()?;
-    Ok(())
+    Ok(applied?)
 }
 
 fn allocate(file: &FileOpen, bytes: u64) -> Result<(), Error> {

@@ -6,6 +6,8 @@ mod extended;
 mod length;
 mod link;
 mod place;
+#[cfg(test)]
+mod race_tests;
 mod rename;
 mod security;
 mod stream;
@@ -15,7 +17,7 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 
-use store::{Node, SharePath, Store};
+use store::{Error, Node, SharePath, Store};
 use wire::command::set_info::{InfoType, SetInfoRequest, SetInfoResponse};
 use wire::fscc::file::{Mode, ModeFlags, Position};
 use wire::fscc::{FileClass, FileSystemClass};
@@ -218,6 +220,16 @@ impl Job {
     /// The descriptor of `node`, which the share has at `path`.
     fn descriptor(&self, node: &dyn Node, path: &SharePath) -> Result<Descriptor, Refusal> {
         Ok(self.server.descriptors.read(node, &self.open.tree.share, path)?)
+    }
+
+    /// What the descriptor of `node` is that its store gave as `stored`.
+    fn understand(
+        &self,
+        stored: Result<Option<Vec<u8>>, Error>,
+        node: &dyn Node,
+        path: &SharePath,
+    ) -> Result<Descriptor, Refusal> {
+        Ok(self.server.descriptors.understand(stored, node, &self.open.tree.share, path)?)
     }
 
     /// Refuses where the user may not come that way.

@@ -32,10 +32,23 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
     change(context, move |job| {
         let file = job.file()?;
         let base = file.base();
-        let old = job.descriptor(&**base, &file.path.now())?.into_effective();
-        check_owner(&job.user, &old, &asked, which)?;
-        let new = combined(&old, &asked, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?;
-        base.set_security(&new)?;
+        let path = file.path.now();
+        let mut outcome = Err(Status::INVALID_SECURITY_DESCR.into());
+        // Others may change other parts at the same moment: none of them is to be undone.
+        base.change_security(&mut |stored| {
+            let new = job.understand(stored, &**base, &path).and_then(|old| {
+                let old = old.into_effective();
+                check_owner(&job.user, &old, &asked, which)?;
+                Ok(combined(&old, &asked, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?)
+            });
+            let (new, done) = match new {
+                Ok(new) => (Some(new), Ok(())),
+                Err(refusal) => (None, Err(refusal)),
+            };
+            outcome = done;
+            new
+        })?;
+        outcome?;
         job.server.files.watches.changed(&job.open, CompletionFilter::SECURITY);
         if base.kind() != Kind::Directory {
             attributes::archive(&**base)?;

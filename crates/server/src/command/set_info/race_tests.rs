@@ -1,0 +1,164 @@
+//! What somebody else changes in the middle of a SET_INFO stays changed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use store::{AttributeChange, Changes, Node, RamStore, SharePath, Store, Use};
+use tokio::task::LocalSet;
+use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
+use wire::command::set_info::{InfoType, SetInfoRequest};
+use wire::fscc::file::Basic;
+use wire::fscc::rename::Rename;
+use wire::fscc::{FileAttributes, FileClass};
+use wire::ids::{Command, FileId};
+use wire::security::access::FILE_ALL;
+use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, SecurityInformation, Sid};
+use wire::status::Status;
+
+use crate::admin::Signing;
+use crate::interrupted::{Call, Interrupted, Meanwhile};
+use crate::testing::{Peer, server_with};
+
+struct Scene {
+    store: Arc<dyn Store>,
+    meanwhile: Meanwhile,
+    peer: Peer,
+    file: FileId,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let (store, meanwhile) = Interrupted::new(RamStore::new(64 << 20));
+        let mut peer = Peer::sign_in(&server_with(Signing::Enabled, Arc::clone(&store))).await;
+        let file = peer.open("file").await;
+        Scene { store, meanwhile, peer, file }
+    }
+
+    fn node(&self, name: &str) -> Arc<dyn Node> {
+        match self.store.resolve(&SharePath::parse(name).unwrap(), Use::ReadWrite).unwrap() {
+            store::Resolved::Found { node, .. } => node,
+            store::Resolved::Missing { path, .. } => panic!("{path} is missing"),
+        }
+    }
+
+    /// Somebody else does this to the file whenever that can be.
+    fn others(&self, calls: [Call; 2], change: impl Fn(&dyn Node) + Send + 'static) -> Arc<AtomicUsize> {
+        let times = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&times);
+        self.meanwhile.set(move |call, node| {
+            if calls.contains(&call) {
+                change(node);
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        times
+    }
+
+    async fn set_security(&mut self, which: SecurityInformation, descriptor: &SecurityDescriptor) -> Status {
+        let buffer = descriptor.encode().unwrap();
+        let request = SetInfoRequest {
+            info_type: InfoType::SECURITY,
+            additional_information: which.0,
+            file_id: self.file,
+            buffer: &buffer,
+            ..SetInfoRequest::default()
+        };
+        self.peer.ask(Command::SET_INFO, |body| request.encode(body)).await.status()
+    }
+}
+
+fn granting(who: Sid) -> SecurityDescriptor {
+    SecurityDescriptor {
+        control: Control::DACL_PRESENT,
+        owner: Some(Sid::BUILTIN_ADMINISTRATORS),
+        group: Some(Sid::BUILTIN_USERS),
+        sacl: None,
+        dacl: Some(Acl { aces: vec![Ace::allow(who, FILE_ALL, AceFlags::NONE)] }),
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_another_sets_is_not_undone_by_a_new_group() {
+    let test = async {
+        let mut scene = Scene::new().await;
+        let node = scene.node("file");
+        node.set_security(&granting(Sid::EVERYONE).encode().unwrap()).unwrap();
+        let shut = granting(Sid::SYSTEM);
+        let stored = shut.encode().unwrap();
+        let times =
+            scene.others([Call::LookAtSecurity, Call::ChangeSecurity], move |node| node.set_security(&stored).unwrap());
+        let asked = SecurityDescriptor { group: Some(Sid::SYSTEM), ..SecurityDescriptor::default() };
+        assert_eq!(scene.set_security(SecurityInformation::GROUP, &asked).await, Status::SUCCESS);
+        scene.meanwhile.clear();
+        assert!(times.load(Ordering::Relaxed) > 0);
+        let now = SecurityDescriptor::decode(&node.security().unwrap().unwrap()).unwrap();
+        assert_eq!((now.dacl, now.group), (shut.dacl, Some(Sid::SYSTEM)));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_file_that_another_makes_read_only_stays_so() {
+    let test = async {
+        let plain = Changes { attributes: AttributeChange::to(0), ..Changes::default() };
+        let mut name = String::from("file");
+        let mut scene = Scene::new().await;
+        for asked in ["attribute", "link", "rename", "sparse"] {
+            let node = scene.node(&name);
+            node.change(&plain).unwrap();
+            let times = scene.others([Call::Look, Call::Change], |node| {
+                let attributes = AttributeChange::setting(FileAttributes::READONLY.0);
+                node.change(&Changes { attributes, ..Changes::default() }).unwrap();
+            });
+            let mut buffer = Vec::new();
+            let status = match asked {
+                "attribute" => {
+                    buffer.extend([0, 0, 0, 0, 0, 1, 1, 0]);
+                    buffer.extend(b"a\0v");
+                    scene.peer.set(scene.file, FileClass::FULL_EA, &buffer).await
+                }
+                "sparse" => {
+                    let request = IoctlRequest {
+                        ctl_code: CtlCode::SET_SPARSE,
+                        file_id: scene.file,
+                        flags: IoctlFlags::IS_FSCTL,
+                        ..Default::default()
+                    };
+                    scene.peer.ask(Command::IOCTL, |body| request.encode(body)).await.status()
+                }
+                asked => {
+                    name = format!("by {asked}");
+                    Rename::encode(&name, false, &mut buffer);
+                    let class = if asked == "link" { FileClass::LINK } else { FileClass::RENAME };
+                    scene.peer.set(scene.file, class, &buffer).await
+                }
+            };
+            scene.meanwhile.clear();
+            assert_eq!(status, Status::SUCCESS, "{asked}");
+            assert!(times.load(Ordering::Relaxed) > 0, "{asked}");
+            let attributes = node.metadata().unwrap().attributes;
+            assert_ne!(attributes & FileAttributes::READONLY.0, 0, "{asked}: {attributes:#x}");
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_file_that_another_makes_sparse_stays_so() {
+    let test = async {
+        let mut scene = Scene::new().await;
+        let node = scene.node("file");
+        scene.others([Call::Look, Call::Change], |node| {
+            let attributes = AttributeChange::setting(FileAttributes::SPARSE_FILE.0);
+            node.change(&Changes { attributes, ..Changes::default() }).unwrap();
+        });
+        let mut buffer = Vec::new();
+        Basic { attributes: FileAttributes::HIDDEN, ..Basic::default() }.encode(&mut buffer);
+        assert_eq!(scene.peer.set(scene.file, FileClass::BASIC, &buffer).await, Status::SUCCESS);
+        scene.meanwhile.clear();
+        let attributes = node.metadata().unwrap().attributes;
+        assert_eq!(attributes, FileAttributes::SPARSE_FILE.0 | FileAttributes::HIDDEN.0);
+    };
+    LocalSet::new().run_until(test).await;
+}

@@ -1,0 +1,271 @@
+//! A store where something else happens in the middle of a call, or the call fails there: for tests of what comes between two calls.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use store::{
+    ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, Extents, Facts, Identity, Kind, Metadata, Name,
+    NamedNode, NewNode, Node, Replace, Resolved, SharePath, Space, Store, Take, TakeStream, Use, Waits,
+};
+
+/// A call that something happens in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// Metadata was looked at, and is not told yet.
+    Look,
+    /// The same of a security descriptor.
+    LookAtSecurity,
+    /// Metadata is about to change.
+    Change,
+    /// A security descriptor is about to change.
+    ChangeSecurity,
+    /// Data is about to change.
+    Write,
+    /// A file is about to be synced.
+    Sync,
+    /// A name was made, and is not told yet.
+    Made,
+}
+
+/// What happens: it is given the node as it is without this, and may have the call fail.
+type Happens = Box<dyn FnMut(Call, &dyn Node) -> Result<(), Error> + Send>;
+
+/// What happens in the next calls. Nothing happens in calls that it makes itself.
+#[derive(Clone, Default)]
+pub(crate) struct Meanwhile(Arc<Mutex<Option<Happens>>>);
+
+impl Meanwhile {
+    /// From now on this happens.
+    pub(crate) fn set(&self, happens: impl FnMut(Call, &dyn Node) -> Result<(), Error> + Send + 'static) {
+        *self.0.lock() = Some(Box::new(happens));
+    }
+
+    /// From now on nothing happens.
+    pub(crate) fn clear(&self) {
+        *self.0.lock() = None;
+    }
+
+    fn call(&self, call: Call, node: &dyn Node) -> Result<(), Error> {
+        let Some(mut happens) = self.0.lock().take() else { return Ok(()) };
+        let outcome = happens(call, node);
+        self.0.lock().get_or_insert(happens);
+        outcome
+    }
+}
+
+/// The store.
+pub(crate) struct Interrupted {
+    store: Arc<dyn Store>,
+    meanwhile: Meanwhile,
+}
+
+impl Interrupted {
+    pub(crate) fn new(store: impl Store) -> (Arc<dyn Store>, Meanwhile) {
+        let meanwhile = Meanwhile::default();
+        (Arc::new(Interrupted { store: Arc::new(store), meanwhile: meanwhile.clone() }), meanwhile)
+    }
+
+    fn wrap(&self, resolved: Resolved) -> Resolved {
+        let wrap = |node| -> Arc<dyn Node> { Arc::new(File { node, meanwhile: self.meanwhile.clone() }) };
+        match resolved {
+            Resolved::Found { node, path } => Resolved::Found { node: wrap(node), path },
+            Resolved::Missing { parent, path } => Resolved::Missing { parent: wrap(parent), path },
+        }
+    }
+}
+
+impl Store for Interrupted {
+    fn facts(&self) -> Facts {
+        self.store.facts()
+    }
+
+    fn space(&self) -> Result<Space, Error> {
+        self.store.space()
+    }
+
+    fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
+        Ok(self.wrap(self.store.resolve(path, usage)?))
+    }
+
+    fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
+        Ok(self.wrap(self.store.try_resolve(path, usage)?))
+    }
+}
+
+struct File {
+    node: Arc<dyn Node>,
+    meanwhile: Meanwhile,
+}
+
+impl File {
+    fn call(&self, call: Call) -> Result<(), Error> {
+        self.meanwhile.call(call, &*self.node)
+    }
+
+    fn wrap(&self, node: Arc<dyn Node>) -> Arc<dyn Node> {
+        Arc::new(File { node, meanwhile: self.meanwhile.clone() })
+    }
+}
+
+impl Node for File {
+    fn kind(&self) -> Kind {
+        self.node.kind()
+    }
+
+    fn identity(&self) -> Identity {
+        self.node.identity()
+    }
+
+    fn waits(&self) -> Waits {
+        self.node.waits()
+    }
+
+    fn metadata(&self) -> Result<Metadata, Error> {
+        let known = self.node.metadata()?;
+        self.call(Call::Look)?;
+        Ok(known)
+    }
+
+    fn try_metadata(&self) -> Result<Metadata, Error> {
+        self.node.try_metadata()
+    }
+
+    fn change(&self, changes: &Changes) -> Result<(), Error> {
+        self.call(Call::Change)?;
+        self.node.change(changes)
+    }
+
+    fn prepare(&self, usage: Use) -> Result<(), Error> {
+        self.node.prepare(usage)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.node.read_at(buffer, offset)
+    }
+
+    fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.node.try_read_at(buffer, offset)
+    }
+
+    fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
+        // It is begun once it is known where it goes.
+        place(self.node.metadata()?.length)?;
+        self.call(Call::Write)?;
+        self.node.append(data, place)
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.call(Call::Sync)?;
+        self.node.sync()
+    }
+
+    fn set_length(&self, length: u64) -> Result<(), Error> {
+        self.call(Call::Write)?;
+        self.node.set_length(length)
+    }
+
+    fn reserve(&self, length: u64) -> Result<(), Error> {
+        self.node.reserve(length)
+    }
+
+    fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
+        self.call(Call::Write)?;
+        self.node.zero(offset, length, punch)
+    }
+
+    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Extents, Error> {
+        self.node.extents(offset, length, count_max)
+    }
+
+    fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
+        self.call(Call::Write)?;
+        self.node.copy_from(source, source_offset, offset, length)
+    }
+
+    fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<(), Error> {
+        self.call(Call::Write)?;
+        Node::clone_from(&*self.node, source, source_offset, offset, length)
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self.node.as_any()
+    }
+
+    fn security(&self) -> Result<Option<Vec<u8>>, Error> {
+        let stored = self.node.security()?;
+        self.call(Call::LookAtSecurity)?;
+        Ok(stored)
+    }
+
+    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
+        self.call(Call::ChangeSecurity)?;
+        self.node.change_security(change)
+    }
+
+    fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        self.node.extended()
+    }
+
+    fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        self.node.set_extended(name, value)
+    }
+
+    fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
+        self.node.list_streams(take)
+    }
+
+    fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
+        Ok(self.node.stream(name)?.map(|(name, stream)| (name, self.wrap(stream))))
+    }
+
+    fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
+        Ok(self.wrap(self.node.create_stream(name)?))
+    }
+
+    fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        self.node.rename_stream(from, to, replace)
+    }
+
+    fn remove_stream(&self, name: &str) -> Result<(), Error> {
+        self.node.remove_stream(name)
+    }
+
+    fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
+        self.node.list(cursor, take)
+    }
+
+    fn is_empty(&self) -> Result<bool, Error> {
+        self.node.is_empty()
+    }
+
+    fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
+        self.node.entry_metadata(name)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
+        self.call(Call::Write)?;
+        self.node.write_at(data, offset)
+    }
+
+    fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
+        Ok(self.node.child(name, usage)?.map(|(name, child)| (name, self.wrap(child))))
+    }
+
+    fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        let made = self.node.create(name, new)?;
+        self.call(Call::Made)?;
+        Ok(self.wrap(made))
+    }
+
+    fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
+        self.node.rename(name, expected, to, replace)
+    }
+
+    fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
+        self.node.link(to, replace)
+    }
+
+    fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error> {
+        self.node.remove(name, expected)
+    }
+}
