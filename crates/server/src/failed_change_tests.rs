@@ -47,7 +47,7 @@ fn opened(answer: &Answer) -> FileId {
 
 impl Scene {
     async fn new(waits: Waits) -> Self {
-        let (store, meanwhile) = Interrupted::new(RamStore::that_waits(64 << 20, waits));
+        let (store, meanwhile) = Interrupted::around(RamStore::that_waits(64 << 20, waits));
         let server = server_with(Signing::Enabled, store);
         let mut writer = Peer::sign_in(&server).await;
         let file = writer.open("file").await;

@@ -60,7 +60,7 @@ pub(crate) struct Interrupted {
 }
 
 impl Interrupted {
-    pub(crate) fn new(store: impl Store) -> (Arc<dyn Store>, Meanwhile) {
+    pub(crate) fn around(store: impl Store) -> (Arc<dyn Store>, Meanwhile) {
         let meanwhile = Meanwhile::default();
         (Arc::new(Interrupted { store: Arc::new(store), meanwhile: meanwhile.clone() }), meanwhile)
     }

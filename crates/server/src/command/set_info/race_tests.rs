@@ -28,7 +28,7 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let (store, meanwhile) = Interrupted::new(RamStore::new(64 << 20));
+        let (store, meanwhile) = Interrupted::around(RamStore::new(64 << 20));
         let mut peer = Peer::sign_in(&server_with(Signing::Enabled, Arc::clone(&store))).await;
         let file = peer.open("file").await;
         Scene { store, meanwhile, peer, file }
