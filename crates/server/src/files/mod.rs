@@ -18,6 +18,9 @@ mod links;
 mod name_change;
 #[cfg(test)]
 mod name_change_tests;
+mod new_name;
+#[cfg(test)]
+mod new_name_tests;
 mod pending;
 mod replacing;
 mod restored;
@@ -53,6 +56,8 @@ pub(crate) use self::emptying::{Empties, Emptying};
 pub(crate) use self::entry::FileEntry;
 pub(crate) use self::links::Link;
 pub(crate) use self::name_change::NameChange;
+pub(crate) use self::new_name::NewName;
+use self::new_name::NewNames;
 pub(crate) use self::replacing::Replacing;
 pub(crate) use self::stream_rename::StreamRename;
 pub(crate) use self::under_way::{Change, ChangeAtOnce, Then};
@@ -71,6 +76,8 @@ pub(crate) struct FileTable {
     stream_changes: Vec<AtomicU64>,
     /// Opens that had to wait and are not in yet.
     standing: Places,
+    /// Names that are being made, whose makers are not in yet.
+    pub(crate) new_names: NewNames,
     /// Who waits to hear of changes.
     pub(crate) watches: Watches,
 }
@@ -129,6 +136,7 @@ impl FileTable {
             directory_leases: AtomicBool::new(false),
             stream_changes: (0..PARTS).map(|_| AtomicU64::default()).collect(),
             standing: Places::new(),
+            new_names: NewNames::default(),
             watches: Watches::new(pool),
         }
     }

@@ -63,6 +63,10 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     if plan.disposition == CreateDisposition::CREATE {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
+    if waited_for_maker(context, &path).await? {
+        // Its maker is in now.
+        return Ok(Step::Raced);
+    }
     check_kind(plan, kind)?;
     if plan.overwrites() && kind == Kind::Directory {
         return Err(Status::INVALID_PARAMETER.into());
@@ -127,6 +131,21 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
         CreateAction::OPENED
     };
     Ok(Step::Opened(Opened { kept: entered.keep(), node: found.node, stream: found.stream, granted, maximal, action }))
+}
+
+/// Waits until the maker of what `path` leads to has it open; false where it had.
+async fn waited_for_maker(context: &Context, path: &SharePath) -> Result<bool, Refusal> {
+    let new_names = &context.server().files.new_names;
+    let Some(name) = path.name().filter(|name| new_names.is_made(name)) else { return Ok(false) };
+    let (store, above) = (Arc::clone(context.store()?), path.parent().unwrap_or_default());
+    let found = context.work_by_name(move || store.resolve(&above, Use::Metadata)).await?;
+    let Ok(Resolved::Found { node: directory, .. }) = found else { return Ok(false) };
+    let Some(mut done) = new_names.of(directory.identity(), name) else { return Ok(false) };
+    tokio::select! {
+        biased;
+        _ = done.changed() => Ok(true),
+        () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
+    }
 }
 
 /// The name that is opened, where the file has several.

@@ -15,7 +15,7 @@ use crate::authorization::{GrantedAccess, Request, Way, authorize};
 use crate::breaks;
 use crate::context::Context;
 use crate::descriptors;
-use crate::files::Empties;
+use crate::files::{Empties, NewName};
 use crate::refusal::Refusal;
 use crate::steps::INLINE_BYTES_MAX;
 use crate::write_through::keep_name;
@@ -60,6 +60,8 @@ pub(super) async fn make(
     let directory_identity = parent.identity();
     let asker = context.asker()?;
     let (held, through) = (Arc::clone(&parent), context.writes_through());
+    // Until it is open: who finds it before that waits.
+    let _new_name = NewName::begin(context.server(), directory_identity, name.as_str());
     let make = move |create: Create| {
         asker.check_stays()?;
         let passed_on = server.descriptors.read(&*held, &share, &above)?;
