@@ -90,6 +90,7 @@ impl Scene {
             Call::Change => Err(Error::Full),
             Call::Sync => Err(Error::Io(5)),
             Call::Look | Call::LookAtSecurity | Call::ChangeSecurity | Call::Made => Ok(()),
+            Call::FindDirectory | Call::LookForStream | Call::RenameStream => Ok(()),
         });
     }
 

@@ -1,5 +1,6 @@
 //! A store where something else happens in the middle of a call, or the call fails there: for tests of what comes between two calls.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -25,6 +26,37 @@ pub(crate) enum Call {
     Sync,
     /// A name was made, and is not told yet.
     Made,
+    /// The directory of a name is about to be looked for.
+    FindDirectory,
+    /// A stream was looked for, and is not told yet.
+    LookForStream,
+    /// A stream is about to get another name.
+    RenameStream,
+}
+
+/// What happens once, and in which call.
+type Once = (Call, Box<dyn FnOnce()>);
+
+thread_local! {
+    /// What happens once, in the next such call of this thread.
+    static HERE: RefCell<Option<Once>> = RefCell::default();
+}
+
+/// Has this happen once, in the next such call of this thread.
+pub(crate) fn once_here(call: Call, happens: impl FnOnce() + 'static) {
+    HERE.set(Some((call, Box::new(happens))));
+}
+
+/// True where it has not happened yet.
+pub(crate) fn is_to_happen_here() -> bool {
+    HERE.with_borrow(Option::is_some)
+}
+
+fn happen_here(call: Call) {
+    let next = HERE.with_borrow_mut(|here| here.take_if(|(wanted, _)| *wanted == call));
+    if let Some((_, happens)) = next {
+        happens();
+    }
 }
 
 /// What happens: it is given the node as it is without this, and may have the call fail.
@@ -65,11 +97,14 @@ impl Interrupted {
         (Arc::new(Interrupted { store: Arc::new(store), meanwhile: meanwhile.clone() }), meanwhile)
     }
 
+    fn file(&self, node: Arc<dyn Node>) -> Arc<dyn Node> {
+        Arc::new(File { node, meanwhile: self.meanwhile.clone() })
+    }
+
     fn wrap(&self, resolved: Resolved) -> Resolved {
-        let wrap = |node| -> Arc<dyn Node> { Arc::new(File { node, meanwhile: self.meanwhile.clone() }) };
         match resolved {
-            Resolved::Found { node, path } => Resolved::Found { node: wrap(node), path },
-            Resolved::Missing { parent, path } => Resolved::Missing { parent: wrap(parent), path },
+            Resolved::Found { node, path } => Resolved::Found { node: self.file(node), path },
+            Resolved::Missing { parent, path } => Resolved::Missing { parent: self.file(parent), path },
         }
     }
 }
@@ -90,6 +125,12 @@ impl Store for Interrupted {
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
         Ok(self.wrap(self.store.try_resolve(path, usage)?))
     }
+
+    fn directory_of(&self, path: &SharePath) -> Result<(Arc<dyn Node>, Name), Error> {
+        happen_here(Call::FindDirectory);
+        let (directory, name) = self.store.directory_of(path)?;
+        Ok((self.file(directory), name))
+    }
 }
 
 struct File {
@@ -99,6 +140,7 @@ struct File {
 
 impl File {
     fn call(&self, call: Call) -> Result<(), Error> {
+        happen_here(call);
         self.meanwhile.call(call, &*self.node)
     }
 
@@ -215,7 +257,9 @@ impl Node for File {
     }
 
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
-        Ok(self.node.stream(name)?.map(|(name, stream)| (name, self.wrap(stream))))
+        let found = self.node.stream(name)?;
+        self.call(Call::LookForStream)?;
+        Ok(found.map(|(name, stream)| (name, self.wrap(stream))))
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
@@ -223,6 +267,7 @@ impl Node for File {
     }
 
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        self.call(Call::RenameStream)?;
         self.node.rename_stream(from, to, replace)
     }
 

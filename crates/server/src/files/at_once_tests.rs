@@ -1,14 +1,10 @@
 //! Who comes behind WRITEs that a shard makes at once: what others ask for is asked while the store is at one.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use store::{
-    ChangeSecurity, Changes, ChooseOffset, Cursor, Error, Extents, Facts, Identity, Kind, Metadata, Name, NamedNode,
-    Node, RamStore, Replace, Resolved, SharePath, Space, Store, Take, TakeStream, Use, Waits,
-};
+use store::{Identity, RamStore};
 use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
@@ -19,185 +15,13 @@ use wire::status::Status;
 
 use super::FileEntry;
 use crate::admin::Signing;
+use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
 use crate::open::OpenId;
 use crate::testing::{Peer, server_with};
 
 /// How often threads meet, and how many of them write.
 const ROUNDS: usize = 2_000;
 const WRITERS: usize = 3;
-
-thread_local! {
-    /// Done in the middle of the next write of this thread.
-    static DURING_WRITE: RefCell<Option<Box<dyn FnOnce()>>> = RefCell::default();
-    /// Done before this thread renames a stream, once that was judged.
-    pub(super) static BEFORE_STREAM_RENAME: RefCell<Option<Box<dyn FnOnce()>>> = RefCell::default();
-    /// Done when this thread has just found a stream.
-    pub(super) static DURING_LOOK: RefCell<Option<Box<dyn FnOnce()>>> = RefCell::default();
-}
-
-/// A RAM disk where something else happens in the middle of what is done with a file.
-pub(super) struct Interrupted(pub(super) RamStore);
-
-impl Store for Interrupted {
-    fn facts(&self) -> Facts {
-        self.0.facts()
-    }
-
-    fn space(&self) -> Result<Space, Error> {
-        self.0.space()
-    }
-
-    fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        Ok(match self.0.resolve(path, usage)? {
-            Resolved::Found { node, path } if node.kind() == Kind::File => {
-                Resolved::Found { node: Arc::new(File(node)), path }
-            }
-            other => other,
-        })
-    }
-
-    fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        self.resolve(path, usage)
-    }
-}
-
-struct File(Arc<dyn Node>);
-
-impl Node for File {
-    fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
-        if let Some(during) = DURING_WRITE.take() {
-            during();
-        }
-        self.0.write_at(data, offset)
-    }
-
-    fn kind(&self) -> Kind {
-        self.0.kind()
-    }
-
-    fn identity(&self) -> Identity {
-        self.0.identity()
-    }
-
-    fn waits(&self) -> Waits {
-        self.0.waits()
-    }
-
-    fn metadata(&self) -> Result<Metadata, Error> {
-        self.0.metadata()
-    }
-
-    fn try_metadata(&self) -> Result<Metadata, Error> {
-        self.0.try_metadata()
-    }
-
-    fn change(&self, changes: &Changes) -> Result<(), Error> {
-        self.0.change(changes)
-    }
-
-    fn prepare(&self, usage: Use) -> Result<(), Error> {
-        self.0.prepare(usage)
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-        self.0.read_at(buffer, offset)
-    }
-
-    fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-        self.0.try_read_at(buffer, offset)
-    }
-
-    fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
-        self.0.append(data, place)
-    }
-
-    fn sync(&self) -> Result<(), Error> {
-        self.0.sync()
-    }
-
-    fn set_length(&self, length: u64) -> Result<(), Error> {
-        self.0.set_length(length)
-    }
-
-    fn reserve(&self, length: u64) -> Result<(), Error> {
-        self.0.reserve(length)
-    }
-
-    fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
-        self.0.zero(offset, length, punch)
-    }
-
-    fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Extents, Error> {
-        self.0.extents(offset, length, count_max)
-    }
-
-    fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
-        self.0.copy_from(source, source_offset, offset, length)
-    }
-
-    fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<(), Error> {
-        Node::clone_from(&*self.0, source, source_offset, offset, length)
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self.0.as_any()
-    }
-
-    fn security(&self) -> Result<Option<Vec<u8>>, Error> {
-        self.0.security()
-    }
-
-    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
-        self.0.change_security(change)
-    }
-
-    fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
-        self.0.extended()
-    }
-
-    fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
-        self.0.set_extended(name, value)
-    }
-
-    fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
-        self.0.list_streams(take)
-    }
-
-    fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
-        let found = self.0.stream(name);
-        if let Some(during) = DURING_LOOK.take() {
-            during();
-        }
-        found
-    }
-
-    fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
-        self.0.create_stream(name)
-    }
-
-    fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
-        if let Some(before) = BEFORE_STREAM_RENAME.take() {
-            before();
-        }
-        self.0.rename_stream(from, to, replace)
-    }
-
-    fn remove_stream(&self, name: &str) -> Result<(), Error> {
-        self.0.remove_stream(name)
-    }
-
-    fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
-        self.0.list(cursor, take)
-    }
-
-    fn is_empty(&self) -> Result<bool, Error> {
-        self.0.is_empty()
-    }
-
-    fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
-        self.0.entry_metadata(name)
-    }
-}
 
 fn write(peer: &mut Peer, file_id: FileId) -> Vec<u8> {
     let request = WriteRequest { file_id, data: b"written", ..WriteRequest::default() };
@@ -208,19 +32,19 @@ fn write(peer: &mut Peer, file_id: FileId) -> Vec<u8> {
 async fn asked_during_a_write(peer: &mut Peer, file: FileId, other: Peer, mut asked: Vec<u8>) -> Peer {
     let other = Rc::new(other);
     let during = Rc::clone(&other);
-    DURING_WRITE.set(Some(Box::new(move || {
+    once_here(Call::Write, move || {
         during.process(&mut asked).unwrap();
         assert!(during.take_frame().is_none(), "it is answered before the write is made");
-    })));
+    });
     let mut write = write(peer, file);
     peer.process(&mut write).unwrap();
-    assert!(DURING_WRITE.with_borrow(Option::is_none), "the shard makes it at once");
+    assert!(!is_to_happen_here(), "the shard makes it at once");
     assert_eq!(peer.receive().await.status(), Status::SUCCESS);
     Rc::into_inner(other).unwrap()
 }
 
 async fn two_channels() -> (Arc<crate::Shared>, Peer, FileId, Peer) {
-    let server = server_with(Signing::Enabled, Arc::new(Interrupted(RamStore::new(64 << 20))));
+    let server = server_with(Signing::Enabled, Interrupted::around(RamStore::new(64 << 20)).0);
     let mut one = Peer::sign_in(&server).await;
     // What exists is found as it is to be interrupted.
     let made = one.open("file").await;

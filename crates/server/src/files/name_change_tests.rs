@@ -1,10 +1,9 @@
 //! Names that are changed and marked to go at the same moment.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use store::{Error, Facts, Name, Node, RamStore, Resolved, SharePath, Space, Store, Use};
+use store::{RamStore, Resolved, SharePath, Store, Use};
 use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
@@ -18,45 +17,13 @@ use wire::status::Status;
 use super::{Link, NameChange, Replacing};
 use crate::Shared;
 use crate::admin::Signing;
+use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
 use crate::open::OpenId;
 use crate::testing::{Peer, server_with};
 
-thread_local! {
-    /// Done when a rename has been judged, before it is made.
-    static BEFORE_RENAME: RefCell<Option<Box<dyn FnOnce()>>> = RefCell::default();
-}
-
-/// A RAM disk where something else happens in the middle of a rename.
-struct Interrupted(RamStore);
-
-impl Store for Interrupted {
-    fn facts(&self) -> Facts {
-        self.0.facts()
-    }
-
-    fn space(&self) -> Result<Space, Error> {
-        self.0.space()
-    }
-
-    fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        self.0.resolve(path, usage)
-    }
-
-    fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        self.0.try_resolve(path, usage)
-    }
-
-    fn directory_of(&self, path: &SharePath) -> Result<(Arc<dyn Node>, Name), Error> {
-        if let Some(first) = BEFORE_RENAME.take() {
-            first();
-        }
-        self.0.directory_of(path)
-    }
-}
-
 /// Two clients, and a file with the names "a" and "b".
 async fn two_clients() -> (Arc<Shared>, Arc<dyn Store>, Peer, Peer) {
-    let store: Arc<dyn Store> = Arc::new(Interrupted(RamStore::new(64 << 20)));
+    let (store, _) = Interrupted::around(RamStore::new(64 << 20));
     let server = server_with(Signing::Enabled, Arc::clone(&store));
     let (mut one, other) = (Peer::sign_in(&server).await, Peer::sign_in(&server).await);
     let file = one.open("a").await;
@@ -81,9 +48,9 @@ fn deletion(peer: &mut Peer, file_id: FileId, class: FileClass, buffer: &[u8]) -
 async fn rename_while(one: &mut Peer, file: FileId, to: &str, other: Peer, mut asked: Vec<u8>) -> (Status, Peer) {
     let other = Rc::new(other);
     let during = Rc::clone(&other);
-    BEFORE_RENAME.set(Some(Box::new(move || during.process(&mut asked).unwrap())));
+    once_here(Call::FindDirectory, move || during.process(&mut asked).unwrap());
     let renamed = set_name(one, file, FileClass::RENAME, to, false).await;
-    assert!(BEFORE_RENAME.with_borrow(Option::is_none), "it came in the middle");
+    assert!(!is_to_happen_here(), "it came in the middle");
     (renamed, Rc::into_inner(other).unwrap())
 }
 

@@ -17,14 +17,14 @@ use wire::security::access::FILE_ALL;
 use wire::status::Status;
 use wire::{Utf16, codec::utf16_bytes};
 
-use super::at_once_tests::{BEFORE_STREAM_RENAME, DURING_LOOK, Interrupted};
 use crate::Shared;
 use crate::admin::Signing;
+use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
 use crate::testing::{Peer, server_with};
 
 /// Two clients; the first has the stream `file:a` open, with "a" in it, and there is an empty `file:b`.
 async fn two_clients() -> (Arc<Shared>, Peer, FileId, Peer) {
-    let server = server_with(Signing::Enabled, Arc::new(Interrupted(RamStore::new(64 << 20))));
+    let server = server_with(Signing::Enabled, Interrupted::around(RamStore::new(64 << 20)).0);
     let (mut one, other) = (Peer::sign_in(&server).await, Peer::sign_in(&server).await);
     // What exists is found as it is to be interrupted.
     for name in ["file", "file:b"] {
@@ -78,10 +78,10 @@ async fn what_is_written_to_a_stream_that_is_opened_while_it_is_replaced_stays()
             let mut asked = create(&mut other, name);
             let other = Rc::new(other);
             let during = Rc::clone(&other);
-            BEFORE_STREAM_RENAME.set(Some(Box::new(move || during.process(&mut asked).unwrap())));
+            once_here(Call::RenameStream, move || during.process(&mut asked).unwrap());
             let renamed = rename(&mut one, stream, ":b").await;
             assert_eq!(renamed, Status::SUCCESS);
-            assert!(BEFORE_STREAM_RENAME.with_borrow(Option::is_none), "it came in the middle");
+            assert!(!is_to_happen_here(), "it came in the middle");
             let mut other = Rc::into_inner(other).unwrap();
             let mut answer = other.receive().await;
             while answer.status() == Status::PENDING {
@@ -118,9 +118,9 @@ async fn a_stream_that_was_found_before_it_was_replaced_is_looked_up_again() {
         let mut asked = one.message(Command::SET_INFO, |body| request.encode(body));
         let one = Rc::new(one);
         let during = Rc::clone(&one);
-        DURING_LOOK.set(Some(Box::new(move || during.process(&mut asked).unwrap())));
+        once_here(Call::LookForStream, move || during.process(&mut asked).unwrap());
         let opened = other.open("file:b").await;
-        assert!(DURING_LOOK.with_borrow(Option::is_none), "it came in the middle");
+        assert!(!is_to_happen_here(), "it came in the middle");
         let mut one = Rc::into_inner(one).unwrap();
         assert_eq!(one.receive().await.status(), Status::SUCCESS);
         assert_eq!(write(&mut other, opened, b"b").await, Status::SUCCESS);
@@ -138,7 +138,7 @@ async fn a_stream_that_was_found_before_it_was_deleted_is_looked_up_again() {
         let mut asked = one.message(Command::CLOSE, |body| request.encode(body));
         let one = Rc::new(one);
         let during = Rc::clone(&one);
-        DURING_LOOK.set(Some(Box::new(move || during.process(&mut asked).unwrap())));
+        once_here(Call::LookForStream, move || during.process(&mut asked).unwrap());
         let opened = other.open("file:a").await;
         assert_eq!(write(&mut other, opened, b"new").await, Status::SUCCESS);
         other.close(opened).await;
