@@ -31,7 +31,7 @@ def run(kind, report, options):
         killer.start()
         try:
             failures = report.count("fail")
-            said = report.absorb(NAME, guest.command(script, server.folder), SECONDS, cwd=packages.CACHE)
+            said = report.absorb(NAME, guest.command(script, server.folder), SECONDS, cwd=packages.CACHE, ending=guest.ENDING)
         finally:
             ended.set()
             killer.join()

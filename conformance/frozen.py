@@ -4,7 +4,7 @@ that is started then, too."""
 import json
 
 from conformance import packages
-from conformance.loop_disk import LoopDisk
+from conformance.loop_disk import DiskOnDevice, LoopDisk
 from conformance.py_smbprotocol import REQUIREMENTS
 from conformance.server import Wanted, processes_with, serving
 
@@ -15,16 +15,22 @@ SECONDS = 120
 
 def run(kind, report, options):
     python = packages.python_with(*REQUIREMENTS)
-    with serving(with_disk(kind, FROZEN), Wanted(shares=(SHARE, FROZEN))) as server:
-        environment = dict(server.environment(), FROZEN_FOLDER=str(server.share_path(FROZEN)))
+    hangs(with_disk(kind, FROZEN), "conformance.frozen_checks", report, python)
+    if kind.kind == "multilane":
+        hangs(with_disk(kind, FROZEN, DiskOnDevice), "conformance.frozen_device_checks", report, python)
+        start_and_end(kind, report, python)
+
+
+def hangs(kind, checks, report, python):
+    with serving(kind, Wanted(shares=(SHARE, FROZEN))) as server:
+        disk = server.disk
+        environment = dict(server.environment(), FROZEN_FOLDER=str(disk.folder), DEVICE_FOLDER=str(disk.image.parent))
         try:
-            report.absorb(NAME, [python, "-m", "conformance.frozen_checks"], SECONDS, env=environment, cwd=packages.ROOT)
+            report.absorb(NAME, [python, "-m", checks], SECONDS, env=environment, cwd=packages.ROOT)
         finally:
             # However it ended, nothing waits for the disk any more.
             server.unmount()
         report.server_is_well(NAME, server)
-    if kind.kind == "multilane":
-        start_and_end(kind, report, python)
 
 
 def start_and_end(kind, report, python):
@@ -42,13 +48,13 @@ def start_and_end(kind, report, python):
             server.unmount()
 
 
-def with_disk(kind, share):
+def with_disk(kind, share, disk=LoopDisk):
     """This kind of server with one share on a file system of its own."""
     class WithDisk(kind):
         disk = None
 
         def prepare(self):
-            self.disk = LoopDisk(self.share_path(share), self.folder / "disk")
+            self.disk = disk(self.share_path(share), self.folder / "disk")
             self.disk.mount()
             super().prepare()
 

@@ -8,8 +8,8 @@ import struct
 
 from conformance.frozen import FROZEN, SHARE
 from conformance.hostile.client import (
-    CLOSE, CREATE, ECHO, ECHO_BODY, FLUSH, PENDING, QUERY_DIRECTORY, READ, SUCCESS, WRITE, client, close_body, create_body, parsed,
-    query_directory_body, read_body, write_body,
+    CLOSE, CREATE, ECHO, ECHO_BODY, FLUSH, PENDING, QUERY_DIRECTORY, READ, SET_INFO, SUCCESS, WRITE, client, close_body, create_body, parsed,
+    query_directory_body, read_body, set_info_body, write_body,
 )
 from conformance.loop_disk import LoopDisk
 from conformance.report import Lines, expect
@@ -21,6 +21,9 @@ ANSWERED_SECONDS = 5
 THAWED_SECONDS = 30
 # How long what may be answered at once has until it is looked at what was not.
 SETTLE_SECONDS = 0.2
+BASIC = 4
+# In 100 ns since 1601.
+SOME_TIME = 133_500_000_000_000_000
 ALL_ACCESS, DELETE_ON_CLOSE, OPEN, DIRECTORY = 0x001F01FF, 0x1000, 1, 1
 lines = Lines()
 
@@ -41,16 +44,7 @@ def frozen(stack):
     try:
         for one in stuck:
             one.ask()
-        with lines.check("who uses another share is served while a share's disk hangs"):
-            for number in range(WRITES):
-                answered(bystander, WRITE, write_body(theirs, block(number), offset=number * BLOCK_BYTES))
-                read = answered(bystander, READ, read_body(theirs, BLOCK_BYTES, offset=number * BLOCK_BYTES))
-                expect(read.body[16:] == block(number), "the bystander reads something else")
-                made = answered(bystander, CREATE, create_body(f"meanwhile-{number}"))
-                answered(bystander, CLOSE, close_body(made.body[64:80]))
-        with lines.check("who comes is signed in while a share's disk hangs"):
-            with signed_in(SHARE) as newcomer:
-                answered(newcomer, CREATE, create_body("newcomer"))
+        others_are_served(bystander, theirs, "a share's disk hangs")
         with lines.check("nothing that changes the disk is acknowledged while it hangs"):
             early = [what for one in stuck for what in one.early()]
             expect(not early, f"answered: {early}")
@@ -62,6 +56,20 @@ def frozen(stack):
     with lines.check("the files hold what was acknowledged"):
         for one in stuck:
             one.judge(disk.folder)
+
+
+def others_are_served(bystander, theirs, what_happens):
+    """Two checks: of a client that has `theirs` open on another share, and of one that comes."""
+    with lines.check(f"who uses another share is served while {what_happens}"):
+        for number in range(WRITES):
+            answered(bystander, WRITE, write_body(theirs, block(number), offset=number * BLOCK_BYTES))
+            read = answered(bystander, READ, read_body(theirs, BLOCK_BYTES, offset=number * BLOCK_BYTES))
+            expect(read.body[16:] == block(number), "the bystander reads something else")
+            made = answered(bystander, CREATE, create_body(f"meanwhile-{number}"))
+            answered(bystander, CLOSE, close_body(made.body[64:80]))
+    with lines.check(f"who comes is signed in while {what_happens}"):
+        with signed_in(SHARE) as newcomer:
+            answered(newcomer, CREATE, create_body("newcomer"))
 
 
 class Stuck:
@@ -84,6 +92,8 @@ class Stuck:
         send = self.send
         for number in range(WRITES):
             send(f"write {number}", WRITE, write_body(self.written, block(number), offset=number * BLOCK_BYTES))
+        # Whether times are held fast is asked with each READ of the same open.
+        send("set", SET_INFO, set_info_body(self.cold, BASIC, struct.pack("<QQQQII", 0, 0, SOME_TIME, 0, 0, 0)))
         send("read", READ, read_body(self.cold, BLOCK_BYTES))
         send("list", QUERY_DIRECTORY, query_directory_body(self.root))
         for number in range(NAMES):
@@ -105,7 +115,7 @@ class Stuck:
         """What was acknowledged though the disk hangs, of that which had to reach it."""
         while select.select([self.connection.socket], [], [], SETTLE_SECONDS)[0]:
             self.take()
-        return [what for what in self.answers if what.split()[0] in ("write", "create", "delete")]
+        return [what for what in self.answers if what.split()[0] in ("write", "create", "delete", "set")]
 
     def take_answers(self):
         self.connection.socket.settimeout(THAWED_SECONDS)

@@ -16,7 +16,7 @@ def run(kind, report, options):
         script = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables.items())
         script += (guest.FILES / "checks.sh").read_text()
         failures = report.count("fail")
-        said = report.absorb(NAME, guest.command(script, server.folder), SECONDS, cwd=packages.CACHE)
+        said = report.absorb(NAME, guest.command(script, server.folder), SECONDS, cwd=packages.CACHE, ending=guest.ENDING)
         if report.count("fail") > failures:
             report.note(f"What the guest printed:\n{said}")
         report.server_is_well(NAME, server)

@@ -34,7 +34,7 @@ def run(kind, report, options):
         with Operator(server) as operator:
             command = guest.command(script, server.folder) + operator.words() + more_cards()
             failures = report.count("fail")
-            said = report.absorb(NAME, command, SECONDS, cwd=packages.CACHE)
+            said = report.absorb(NAME, command, SECONDS, cwd=packages.CACHE, ending=guest.ENDING)
         if report.count("fail") > failures:
             report.note(f"What the guest printed:\n{said}\nThe server's log:\n{server.log_tail()}")
         report.server_is_well(NAME, server)

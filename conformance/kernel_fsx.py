@@ -47,7 +47,7 @@ def run(kind, report, options, minutes=MINUTES):
         report.note(f"{NAME}: seed {seed}, in {'User Mode Linux' if card else 'QEMU'}")
         command = uml.command(script, server.folder, card, files) if card else guest.command(script, server.folder, files)
         failures = report.count("fail")
-        said = report.absorb(NAME, command, minutes * 60 + MORE_SECONDS, cwd=packages.CACHE, lines_kept=4000)
+        said = report.absorb(NAME, command, minutes * 60 + MORE_SECONDS, cwd=packages.CACHE, lines_kept=4000, ending=guest.ENDING)
         if report.count("fail") > failures:
             printed = "\n".join(line for line in said.splitlines() if not line.startswith(("file ", "folder ")))
             report.note(f"What the guest printed:\n{printed}\nThe server's log:\n{server.log_tail()}")

@@ -19,8 +19,8 @@ UNMOUNT_SECONDS = 30
 class LoopDisk:
     """The file system at `folder`, kept in the file `image`, which are there already or are made."""
 
-    def __init__(self, folder, image):
-        self.folder, self.image = folder, image
+    def __init__(self, folder, image, size_mib=SIZE_MIB):
+        self.folder, self.image, self.size_mib = folder, image, size_mib
         self.is_frozen = False
 
     def mount(self):
@@ -28,7 +28,7 @@ class LoopDisk:
             raise Skip("a file system of its own needs root")
         packages.need("mkfs.ext4", "fsfreeze", "mount")
         with open(self.image, "wb") as image:
-            image.truncate(SIZE_MIB << 20)
+            image.truncate(self.size_mib << 20)
         ran(packages.find("mkfs.ext4"), "-q", "-F", str(self.image))
         self.folder.mkdir(parents=True, exist_ok=True)
         self._attach()
@@ -68,6 +68,32 @@ class LoopDisk:
         for words in ([packages.find("fsfreeze"), "--unfreeze", str(self.folder)], ["umount", "--lazy", str(self.folder)]):
             with contextlib.suppress(OSError):
                 subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class DiskOnDevice(LoopDisk):
+    """One whose device can hang: its image lies on another file system, which is frozen in its stead. The kernel goes on with it then until it
+    needs the device, in the middle of a commit of its journal for one."""
+
+    def __init__(self, folder, image):
+        device = image.with_name("device")
+        super().__init__(folder, device / "disk", SIZE_MIB // 2)
+        self.device = LoopDisk(device, image)
+
+    def mount(self):
+        self.device.mount()
+        return super().mount()
+
+    def freeze(self):
+        self.device.freeze()
+
+    def thaw(self):
+        self.device.thaw()
+
+    def unmount(self):
+        with contextlib.suppress(Skip):
+            self.thaw()
+        super().unmount()
+        self.device.unmount()
 
 
 def ran(*words):

@@ -36,6 +36,13 @@ class Check:
     seconds: float
     detail: str = ""
 
+    def lines(self):
+        """The check as a person reads it: one line, and below it what was seen unless it passed."""
+        first = f"{self.outcome:5} {self.suite}: {self.name} ({self.seconds:.1f} s)"
+        if not self.detail or self.outcome == "pass":
+            return first
+        return first + "\n      " + self.detail.strip().replace("\n", "\n      ")
+
 
 class Report:
     """Collects checks from every suite; safe to use from several threads.
@@ -61,10 +68,7 @@ class Report:
         check = Check(suite, name, outcome, seconds, detail)
         with self._lock:
             self.checks.append(check)
-            print(f"{outcome:5} {suite}: {name} ({seconds:.1f} s)", file=self._lines)
-            if detail and outcome != "pass":
-                print("      " + detail.strip().replace("\n", "\n      "), file=self._lines)
-            self._lines.flush()
+            print(check.lines(), file=self._lines, flush=True)
         return check
 
     @contextlib.contextmanager
@@ -82,10 +86,11 @@ class Report:
             outcome, detail = "fail", f"{type(error).__name__}: {error}"
         self.add(suite, name, outcome, time.monotonic() - began, detail)
 
-    def absorb(self, suite, argv, timeout_seconds, env=None, cwd=None, lines_kept=PRINTED_LINES):
+    def absorb(self, suite, argv, timeout_seconds, env=None, cwd=None, lines_kept=PRINTED_LINES, ending=None):
         """Runs a client program that prints `ok NAME`, `not ok NAME - WHY` or `skip NAME - WHY` lines.
 
-        The program's exit is a check of its own, so that a client which dies early is not a quiet pass.
+        The program's exit is a check of its own, so that a client which dies early is not a quiet pass. What is not one is the exit of an
+        emulator after its guest has printed the line `ending`: it has done all by then.
         """
         began = last = time.monotonic()
         seen = 0
@@ -110,7 +115,7 @@ class Report:
         code = process.wait()
         printed = "".join(other[-lines_kept:])
         elapsed = time.monotonic() - began
-        if code != 0:
+        if code != 0 and not any(line.strip() == ending for line in other):
             limit = f" (limit {timeout_seconds} s)" if elapsed >= timeout_seconds else ""
             self.add(suite, "the client ran to its end", "fail", elapsed, f"exit {code}{limit}\n{last_lines(printed)}")
         elif seen == 0:
@@ -138,6 +143,10 @@ class Report:
 
     def count(self, outcome):
         return sum(check.outcome == outcome for check in self.checks)
+
+    def failures(self):
+        """The lines of all that failed or was skipped, again: among a thousand that passed nobody finds them."""
+        return "\n".join(check.lines() for check in self.checks if check.outcome in ("fail", "skip"))
 
     def summary(self):
         return f"{self.count('pass')} passed, {self.count('fail')} failed, {self.count('skip')} skipped"

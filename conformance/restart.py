@@ -47,7 +47,7 @@ def run(kind, report, options):
         script = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables.items()) + SCRIPT
         killer = Killer(server, relay)
         killer.start()
-        said = report.absorb(NAME, guest.command(script, server.folder), SECONDS, cwd=packages.CACHE)
+        said = report.absorb(NAME, guest.command(script, server.folder), SECONDS, cwd=packages.CACHE, ending=guest.ENDING)
         killer.join()
         with report.check(NAME, "the server was killed in the middle of the copy, with the handle on record"):
             expect(killer.killed_at is not None, killer.trouble or "the copy never began")

@@ -45,6 +45,8 @@ def main():
         print(report.json())
     if report.count("known"):
         print(f"{report.count('known')} known failures, each with its reason in {known.LISTS[kind.kind].name}")
+    if report.failures():
+        print(report.failures())
     print(report.summary())
     return report.exit_code()
 

@@ -11,6 +11,8 @@ from conformance.server import Wanted, serving
 
 NAME = "hostile"
 SECONDS = 600
+# Of data that the server may have: what peers may have it hold is not half of what two users may where there is enough.
+LITTLE_MEMORY = 256 << 20
 OUTSIDE_TEXT = "outside of the share"
 
 
@@ -21,6 +23,20 @@ def run(kind, report, options):
         report.absorb(NAME, [python, "-m", "conformance.hostile.cases"], SECONDS,
                       env=dict(server.environment(), SMB_PID=str(server.pid)), cwd=packages.ROOT)
         report.server_is_well(NAME, server)
+    if kind.kind == "multilane":
+        with serving(with_memory(kind, LITTLE_MEMORY), Wanted(ram_shares=("ram",))) as server:
+            environment = dict(server.environment(), SMB_SHARE="ram", SMB_SECOND_USER=server.second_user)
+            report.absorb(NAME, [python, "-m", "conformance.hostile.little_memory"], SECONDS, env=environment, cwd=packages.ROOT)
+            report.server_is_well(NAME, server)
+
+
+def with_memory(kind, limit):
+    """This kind of server with so many bytes for its data."""
+    class Limited(kind):
+        def command(self):
+            return ["prlimit", f"--data={limit}", "--", *super().command()]
+
+    return Limited
 
 
 def plant_escapes(server):

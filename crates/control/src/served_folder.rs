@@ -27,11 +27,10 @@ pub(crate) const HANGS_AFTER: Duration = Duration::from_secs(2);
 /// Called before a folder is touched, with its path.
 pub(crate) type BeforeTouch = Arc<dyn Fn(&Path) + Send + Sync>;
 
-/// How a folder is served.
+/// How a folder is served, but for its quota, which changes while it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) path: PathBuf,
-    pub(crate) quota_gib: Option<NonZeroU32>,
     pub(crate) read_only: bool,
     pub(crate) modes: Modes,
 }
@@ -59,7 +58,9 @@ pub(crate) struct ServedFolder {
 
 #[derive(Default)]
 struct State {
+    /// It has the quota.
     store: Option<Arc<DirectoryStore>>,
+    quota_gib: Option<NonZeroU32>,
     /// The folder that the store serves.
     place: Option<Place>,
     /// What the last look found wrong.
@@ -87,8 +88,12 @@ pub(crate) struct Known {
 
 impl ServedFolder {
     /// Begins to look after a folder, on a thread of its own.
-    pub(crate) fn start(terms: Terms, surroundings: Surroundings) -> io::Result<Arc<Self>> {
-        let state = Mutex::new(State { wanted: 1, ..State::default() });
+    pub(crate) fn start(
+        terms: Terms,
+        quota_gib: Option<NonZeroU32>,
+        surroundings: Surroundings,
+    ) -> io::Result<Arc<Self>> {
+        let state = Mutex::new(State { wanted: 1, quota_gib, ..State::default() });
         let folder = Arc::new(ServedFolder { terms, surroundings, state, moved: Condvar::new() });
         let (kept, counted) = (Arc::clone(&folder), Counted::new(&folder.surroundings));
         let name = "multilane-folder".to_owned();
@@ -98,6 +103,16 @@ impl ServedFolder {
             drop(counted);
         })?;
         Ok(folder)
+    }
+
+    /// Gives the folder another quota, or none, without opening it anew. False where its files would have to be counted first.
+    pub(crate) fn set_quota(&self, quota_gib: Option<NonZeroU32>) -> bool {
+        let mut state = self.state.lock();
+        let is_set = state.store.as_ref().is_none_or(|store| store.set_quota(quota_gib.map(bytes)));
+        if is_set {
+            state.quota_gib = quota_gib;
+        }
+        is_set
     }
 
     /// Wants the folder looked at now.
@@ -156,15 +171,15 @@ impl ServedFolder {
 
     fn look_after(&self) {
         loop {
-            let Some((store, place)) = self.begin() else { return };
-            let found = self.found(store.as_ref(), place);
+            let Some(begun) = self.begin() else { return };
+            let found = self.found(&begun);
             let is_new = {
                 let mut state = self.state.lock();
                 (state.since, state.overdue) = (None, false);
                 state.done = state.begun;
                 if state.ended { false } else { state.take(found, &self.terms.path) }
             };
-            drop(store);
+            drop(begun);
             self.moved.notify_all();
             if is_new {
                 // One that waits to be heard says as much as two.
@@ -177,7 +192,7 @@ impl ServedFolder {
         }
     }
 
-    fn begin(&self) -> Option<(Option<Arc<DirectoryStore>>, Option<Place>)> {
+    fn begin(&self) -> Option<Begun> {
         let mut state = self.state.lock();
         if state.ended {
             return None;
@@ -185,11 +200,11 @@ impl ServedFolder {
         state.begun = (state.begun + 1).max(state.wanted);
         state.wanted = state.begun;
         state.since = Some(Instant::now());
-        Some((state.store.clone(), state.place))
+        Some(Begun { store: state.store.clone(), place: state.place, quota_gib: state.quota_gib })
     }
 
     /// Looks at the folder, and opens it where it is not served, or not the one that is. May wait for ever; nothing is locked meanwhile.
-    fn found(&self, store: Option<&Arc<DirectoryStore>>, before: Option<Place>) -> Found {
+    fn found(&self, begun: &Begun) -> Found {
         let path = &self.terms.path;
         (self.surroundings.before_touch)(path);
         let place = match place(path, &self.surroundings.data) {
@@ -197,18 +212,28 @@ impl ServedFolder {
             Err(Unfit::Gone(problem)) => return Found::Wrong(problem),
             Err(Unfit::Forbidden(problem)) => return Found::Forbidden(problem),
         };
-        match store {
-            Some(_) if before == Some(place) => Found::Same,
+        match &begun.store {
+            Some(store) if begun.place == Some(place) => {
+                store.look_above();
+                Found::Same
+            }
             Some(store) => match store.follow(path) {
                 Ok(()) => Found::Followed(place),
                 Err(cause) => Found::Wrong(format!("the folder that took the place of {}: {cause}", path.display())),
             },
-            None => match open(&self.terms) {
+            None => match open(&self.terms, begun.quota_gib) {
                 Ok(store) => Found::Opened(store, place),
                 Err(problem) => Found::Wrong(problem),
             },
         }
     }
+}
+
+/// What was served, and how, when a look began.
+struct Begun {
+    store: Option<Arc<DirectoryStore>>,
+    place: Option<Place>,
+    quota_gib: Option<NonZeroU32>,
 }
 
 /// What a look has come to.
@@ -235,6 +260,10 @@ impl State {
                 info!(folder = %path.display(), "another folder has taken the place of a served one and is served now");
                 self.place = Some(place);
                 None
+            }
+            // The quota may have come meanwhile: with the next look, then.
+            Found::Opened(store, _) if !store.set_quota(self.quota_gib.map(bytes)) => {
+                Some(format!("the folder {} is being counted for its quota", path.display()))
             }
             Found::Opened(store, place) => {
                 (self.store, self.place) = (Some(store), Some(place));
@@ -308,11 +337,15 @@ fn place(path: &Path, data: &DataFolder) -> Result<Place, Unfit> {
     }
 }
 
-fn open(terms: &Terms) -> Result<Arc<DirectoryStore>, String> {
+fn bytes(gib: NonZeroU32) -> u64 {
+    u64::from(gib.get()) << 30
+}
+
+fn open(terms: &Terms, quota_gib: Option<NonZeroU32>) -> Result<Arc<DirectoryStore>, String> {
     let path = &terms.path;
     let options = DirectoryOptions {
         read_only: terms.read_only,
-        quota_bytes: terms.quota_gib.map(|gib| u64::from(gib.get()) << 30),
+        quota_bytes: quota_gib.map(bytes),
         file_mode: terms.modes.file,
         directory_mode: terms.modes.directory,
         ..DirectoryOptions::default()

@@ -85,15 +85,18 @@ impl Stores {
                 return Ok(());
             }
         };
-        let terms = Terms { path, quota_gib, read_only: share.read_only, modes: share.modes };
-        if matches!(self.kept.get(&share.id), Some(Kept::Folder { folder, .. }) if folder.terms == terms) {
+        let terms = Terms { path, read_only: share.read_only, modes: share.modes };
+        if let Some(Kept::Folder { folder, .. }) = self.kept.get(&share.id)
+            && folder.terms == terms
+            && folder.set_quota(quota_gib)
+        {
             return Ok(());
         }
         let before = self.take(share.id, &terms);
         if self.surroundings.threads.load(Ordering::Relaxed) >= self.kept.len() + ABANDONED_MAX {
             return Err("too many folders hang that no share is on any more".to_owned());
         }
-        let folder = ServedFolder::start(terms, self.surroundings.clone())
+        let folder = ServedFolder::start(terms, quota_gib, self.surroundings.clone())
             .map_err(|cause| format!("there is no thread for its folder: {cause}"))?;
         self.kept.insert(share.id, Kept::Folder { folder, before, was_there: false });
         Ok(())
@@ -185,6 +188,7 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
     use std::path::{Path, PathBuf};
 
     use parking_lot::{Condvar, Mutex};
@@ -218,6 +222,36 @@ mod tests {
         while stores.keep(&share(-1, &files)).is_err() {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_folders_quota_becomes_another_while_it_is_served() {
+        let place = tempfile::tempdir().unwrap();
+        let data = DataFolder::create(&place.path().join("data")).unwrap();
+        let files = place.path().join("files");
+        std::fs::create_dir(&files).unwrap();
+        let (mut stores, _told) = Stores::new(data, Arc::new(|_| ()));
+        let mut served = |quota_gib| {
+            let source = Source::Folder { path: files.clone(), quota_gib: NonZeroU32::new(quota_gib) };
+            let share = ShareRecord { source, ..share(1, &files) };
+            stores.keep(&share).unwrap();
+            while stores.of(&share).store.is_none_or(|store| store.space().is_err()) {
+                stores.look().wait(Instant::now() + std::time::Duration::from_secs(1));
+            }
+            // What served it before is given as long as it is not open anew.
+            stores.look().wait(Instant::now() + std::time::Duration::from_secs(9));
+            stores.of(&share).store.unwrap()
+        };
+        let total = |store: &Arc<dyn Store>| store.space().unwrap().total_bytes;
+        let first = served(2);
+        assert_eq!(total(&first), 2 << 30);
+        let second = served(1);
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!(total(&first), 1 << 30);
+        let unbounded = served(0);
+        assert!(Arc::ptr_eq(&first, &unbounded) && total(&first) > 2 << 30);
+        assert!(Arc::ptr_eq(&first, &served(1)), "it has counted all the time");
+        assert_eq!(total(&first), 1 << 30);
     }
 
     fn share(id: i64, path: &Path) -> ShareRecord {

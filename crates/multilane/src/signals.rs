@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use load::engine::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
@@ -41,6 +41,8 @@ impl Wishes {
         for signal in [SIGTERM, SIGINT] {
             flag::register_conditional_shutdown(signal, IMPATIENT, Arc::clone(&ending))?;
         }
+        // A write beyond the limit of a file's size (RLIMIT_FSIZE) is to fail, and not to end the process.
+        flag::register(SIGXFSZ, Arc::default())?;
         // SIGUSR1 and SIGUSR2 mean nothing here; left alone they would end the process.
         Ok(Wishes { signals: Signals::new([SIGHUP, SIGTERM, SIGINT, SIGUSR1, SIGUSR2])?, ending })
     }

@@ -9,7 +9,7 @@ use crate::served::Served;
 
 #[test]
 fn silent_connections_leave_room_for_who_signs_in_and_for_operators() {
-    let served = Served::with_descriptors(256);
+    let served = Served::with_limit("-n", 256);
     let connect = |_| TcpStream::connect(("127.0.0.1", served.port)).unwrap();
     let silent: Vec<TcpStream> = (0..600).map(connect).collect();
     let at = format!("smb://local@127.0.0.1:{}/share", served.port);
@@ -29,4 +29,20 @@ fn a_crash_writes_no_memory_to_a_disk_and_hands_it_to_no_program() {
     let numbers: Vec<&str> = line.split_whitespace().skip(4).take(2).collect();
     let expected = if numbers[1] == "0" { "0" } else { "1" };
     assert_eq!(numbers[0], expected, "{line}");
+}
+
+#[test]
+fn a_write_beyond_the_longest_file_that_the_server_may_have_fails_and_the_server_goes_on() {
+    // In units of 512 bytes.
+    let served = Served::with_limit("-f", 8 << 11);
+    let at = |name: &str| format!("smb://local@127.0.0.1:{}/share/{name}", served.port);
+    let put = |mib: usize, name: &str| {
+        let file = served.folder.path().join(name);
+        std::fs::write(&file, vec![1; mib << 20]).unwrap();
+        let mut put = served.program(&["put", file.to_str().unwrap(), &at(name)]);
+        put.env("MULTILANE_PASSWORD", &served.password).output().unwrap()
+    };
+    assert!(!put(12, "long").status.success());
+    let short = put(4, "short");
+    assert!(short.status.success(), "{}", String::from_utf8_lossy(&short.stderr));
 }

@@ -49,7 +49,7 @@ impl Modes {
     }
 
     /// An open that looks at attributes alone is in nobody's way.
-    fn takes_part(self) -> bool {
+    pub(crate) fn takes_part(self) -> bool {
         self.does != 0
     }
 }

@@ -50,6 +50,13 @@ pub(crate) fn archive(node: &dyn Node) -> Result<(), Error> {
     change(node, AttributeChange::setting(FileAttributes::ARCHIVE.0))
 }
 
+/// The same behind a change that has been made: that is done, whatever becomes of the mark.
+pub(crate) fn archive_changed(node: &dyn Node) {
+    if let Err(error) = archive(node) {
+        tracing::debug!(%error, "a file that was changed could not be marked to be archived");
+    }
+}
+
 /// Changes attribute bits where they are not so already.
 pub(crate) fn change(node: &dyn Node, attributes: AttributeChange) -> Result<(), Error> {
     let before = node.metadata()?.attributes;

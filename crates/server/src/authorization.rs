@@ -7,7 +7,7 @@ use store::Kind;
 use wire::security::Sid;
 use wire::security::access::{
     ACCESS_SYSTEM_SECURITY, APPEND_DATA, DELETE, DELETE_CHILD, EXECUTE, FILE_ALL, MAXIMUM_ALLOWED, READ_ATTRIBUTES,
-    READ_DATA, SYNCHRONIZE, WRITE_DATA,
+    READ_DATA, SYNCHRONIZE, WRITE_ATTRIBUTES, WRITE_DATA,
 };
 use wire::status::Status;
 
@@ -47,6 +47,18 @@ impl GrantedAccess {
     pub(crate) fn has_any(self, access: u32) -> bool {
         self.0 & access != 0
     }
+
+    /// Whether a persistent open that was granted this keeps all others from its file while its client is away (MS-SMB2 3.3.5.9): only who may
+    /// write has a reason to. What others do to one that reads, or looks at attributes, its share mode, locks and caching decide as if its client
+    /// was there.
+    pub(crate) fn keeps_others_out(self) -> bool {
+        self.has_any(WRITE_DATA | APPEND_DATA)
+    }
+
+    /// The same where nothing else of the open is there yet: nobody may get past its share mode and its locks.
+    pub(crate) fn keeps_others_out_before_it_is_back(self) -> bool {
+        self.has_any(USES_DATA | DELETE)
+    }
 }
 
 /// Reads a descriptor. It is called only where the descriptor counts: it does not bind the holder of an account's key.
@@ -73,8 +85,8 @@ pub(crate) enum Way<'a> {
     /// A file or directory is to have a name there (MS-FSA 2.1.5.15.7, 2.1.5.15.12). A file's needs SYNCHRONIZE, too: there the
     /// directory is opened for it.
     Name { directory: Read<'a>, kind: Kind },
-    /// The name is taken, and what has it goes (MS-FSA 2.1.5.15.12).
-    Replace { taken: Read<'a>, directory: Read<'a> },
+    /// The name is taken, and what has it goes (MS-FSA 2.1.5.15.12), whatever its attribute READONLY says where that is overridden.
+    Replace { taken: Read<'a>, directory: Read<'a>, overrides_read_only: bool },
     /// It is shown in a listing, or stands in somebody's way.
     Look { own: Read<'a> },
     /// An open whose client was lost is taken up by its user (MS-SMB2 3.3.5.9.7, 3.3.5.9.12).
@@ -117,10 +129,18 @@ pub(crate) fn authorize(request: &Request<'_>) -> Result<GrantedAccess, Refusal>
         Way::Name { directory, kind: Kind::File | Kind::Stream } => {
             require(request.user, directory, WRITE_DATA | SYNCHRONIZE)?
         }
-        Way::Replace { taken, directory } => match require(request.user, taken, DELETE) {
-            Err(refusal) if refusal.status == Status::ACCESS_DENIED => require(request.user, directory, DELETE_CHILD)?,
-            granted => granted?,
-        },
+        Way::Replace { taken, directory, overrides_read_only } => {
+            if *overrides_read_only {
+                // As deleting it takes (MS-FSA 2.1.5.15.4); of a rename the documents do not say.
+                require(request.user, taken, WRITE_ATTRIBUTES)?;
+            }
+            match require(request.user, taken, DELETE) {
+                Err(refusal) if refusal.status == Status::ACCESS_DENIED => {
+                    require(request.user, directory, DELETE_CHILD)?
+                }
+                granted => granted?,
+            }
+        }
         Way::Look { own } => require(request.user, own, request.desired)?,
         Way::Again { owner, granted } if *owner == request.user.sid() => granted.bits(),
         Way::Again { .. } => return Err(Status::ACCESS_DENIED.into()),

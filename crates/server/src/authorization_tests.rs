@@ -613,7 +613,7 @@ async fn who_keeps_nobody_from_reading_is_in_nobodys_way_after_the_server_was_ki
         let start = || {
             let server = server_with(Signing::Enabled, Arc::clone(&store));
             server.durables.keep_records(folder.path()).unwrap();
-            restore(&server);
+            restore(&server).unwrap();
             server
         };
         let contexts = |name: &[u8], data: Vec<u8>| {

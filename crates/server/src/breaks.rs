@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use store::{Identity, Resolved, SharePath, Store, Use};
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use wire::command::oplock_break::{LeaseBreakFlags, LeaseBreakNotification, OplockBreak, OplockBreakNotification};
 use wire::header::{Flags, Header, Route};
 use wire::ids::{Command, MessageId, SessionId, TreeId};
@@ -17,7 +18,7 @@ use crate::caching::{Actor, Granted, Holder, LeaseId, Notice, NoticeKind, Notice
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::durable::{Farewell, note_caching};
-use crate::files::FileEntry;
+use crate::files::{FileEntry, Look};
 use crate::mailbox::Letter;
 use crate::open::{FileOpen, Open, OpenId};
 use crate::refusal::Refusal;
@@ -25,10 +26,16 @@ use crate::session::Session;
 use crate::standing::Standing;
 use crate::turns::LONG_REQUEST_COST;
 
+/// So many files are asked for in one piece, before others of the shard have their turn.
+const BEGUN_AT_ONCE: usize = 64;
+
+/// What a letter takes until it has arrived, with all that belongs to it.
+const LETTER_BYTES: u64 = 512;
+
 /// An operation's wait for others to give up what they cache.
 pub(crate) struct Wait {
     file: Arc<FileEntry>,
-    changed: oneshot::Receiver<()>,
+    changed: oneshot::Receiver<Look>,
     until: Instant,
     standing: Option<Standing>,
     /// What has to be recorded of these first.
@@ -37,7 +44,7 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Waits for `changed`, until `until` at most.
-    pub(crate) fn new(file: Arc<FileEntry>, changed: oneshot::Receiver<()>, until: Instant) -> Self {
+    pub(crate) fn new(file: Arc<FileEntry>, changed: oneshot::Receiver<Look>, until: Instant) -> Self {
         Wait { file, changed, until, standing: None, records: Vec::new() }
     }
 
@@ -48,15 +55,29 @@ impl Wait {
 
     /// Waits until what these opens cache is recorded, and for nothing else.
     pub(crate) fn for_records(self, records: Vec<Arc<Open>>) -> Self {
-        Wait { records, ..self }
+        // A disk may be slow: those who wait for a change are not to wait for this one's look.
+        let (_, nothing) = oneshot::channel();
+        Wait { records, changed: nothing, ..self }
     }
 
     /// Ends when something has changed. Who has not answered in time caches nothing any more.
-    async fn end(&mut self) {
-        let changed = tokio::time::timeout_at(self.until.into(), &mut self.changed).await;
-        if changed.is_err() {
-            self.file.expire_breaks();
-        }
+    pub(crate) async fn end(&mut self) {
+        let told = match tokio::time::timeout_at(self.until.into(), &mut self.changed).await {
+            Ok(told) => told,
+            Err(_) => {
+                self.file.wait_is_over();
+                (&mut self.changed).await
+            }
+        };
+        // The runtime asks the kernel what has come in for others, before this one looks and the next one is told.
+        yield_now().await;
+        drop(told);
+    }
+
+    /// True where it is told to look again.
+    #[cfg(test)]
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.changed.try_recv().is_ok()
     }
 
     /// The same for a request, which may be cancelled meanwhile. An open's place is its own until it is in.
@@ -100,6 +121,17 @@ pub(crate) async fn make_way(
     }
 }
 
+/// Begins to break what `operation` is in conflict with in all of `files`: who has to wait for many of them waits for all at once.
+pub(crate) async fn begin_to_make_way(context: &Context, files: &[Arc<FileEntry>], actor: Actor, operation: Operation) {
+    for (number, file) in files.iter().enumerate() {
+        if number % BEGUN_AT_ONCE == BEGUN_AT_ONCE - 1 {
+            yield_now().await;
+        }
+        let (_, notices) = file.contend("", actor, operation);
+        send_for(context, file, notices);
+    }
+}
+
 /// What a rename, deletion or new security descriptor of a file has to wait for.
 pub(crate) async fn before_change_of_name(context: &Context) -> Result<(), Refusal> {
     let (_, file) = context.file()?;
@@ -133,6 +165,13 @@ pub(crate) fn entry_changed(server: &Arc<Shared>, store: &dyn Store, path: &Shar
     let Some(parent) = path.parent() else { return };
     if let Ok(Resolved::Found { node, .. }) = store.resolve(&parent, Use::Metadata) {
         entry_of_changed(server, node.identity(), by);
+    }
+}
+
+/// The same of what is open: its size, times or attributes are others in its directory.
+pub(crate) fn looks_different(server: &Arc<Shared>, open: &Open) {
+    if let (Ok(file), Some(store)) = (open.file(), open.tree.store()) {
+        entry_changed(server, &**store, &file.path.now(), file.parent_lease);
     }
 }
 
@@ -216,11 +255,11 @@ fn send_one(server: &Arc<Shared>, pending: Pending) {
 /// Sends a notice to the client of `session`: what is said of an oplock belongs to the session, what is said of a lease to the client.
 fn deliver(server: &Shared, pending: &Pending, session: &Session) -> bool {
     let kind = &pending.notice.kind;
-    let letter = Letter { session: session.id, message: message(kind, session), pending: Some(pending.clone()) };
+    let letter = letter(pending, session);
     match kind {
         NoticeKind::Oplock { .. } => session.post(letter),
         NoticeKind::Lease { .. } if session.keeps_to_itself() => session.post(letter),
-        NoticeKind::Lease { id, .. } => server.clients.post(id.client, session.user.load().sid(), letter),
+        NoticeKind::Lease { id, .. } => server.clients.post(id.client, id.user, letter),
     }
 }
 
@@ -270,14 +309,19 @@ pub(crate) fn remind(connection: &Connection, returned: &Returned) {
     for notice in file.file.remind(open.id, &returned.told).told {
         let pending = Pending { file: Arc::clone(&file.file), notice: Arc::new(notice) };
         let posted = open.line.session().is_some_and(|session| {
-            let message = message(&pending.notice.kind, &session);
-            let letter = Letter { session: session.id, message, pending: Some(pending.clone()) };
-            connection.channel(session.id).is_some() && connection.mailbox.post(letter).is_ok()
+            connection.channel(session.id).is_some() && connection.mailbox.post(letter(&pending, &session)).is_ok()
         });
         if !posted {
             send_one(server, pending);
         }
     }
+}
+
+/// The letter that tells the client of `session`, who pays for it until it has arrived: it has to be told, whatever that one has left.
+fn letter(pending: &Pending, session: &Session) -> Letter {
+    let charge = session.budgets.bytes.overdraw(LETTER_BYTES);
+    let message = message(&pending.notice.kind, session);
+    Letter { session: session.id, message, pending: Some(pending.clone()), _charge: Some(charge) }
 }
 
 fn message(kind: &NoticeKind, session: &Session) -> Vec<u8> {

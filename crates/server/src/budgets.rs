@@ -10,20 +10,18 @@ use wire::status::Status;
 use crate::budget::{Budget, Charge};
 use crate::capacity::Capacity;
 
-/// Bytes that all peers together make the server hold.
-const SERVER_BYTES: u64 = 2 << 30;
-/// Bytes that all who have not signed in make the server hold, their connections among them.
+/// Bytes that all who have not signed in make the server hold, their connections among them; at most a quarter of what all may.
 const STRANGERS_BYTES: u64 = 52 << 20;
-/// Bytes that one user makes the server hold, whatever sessions and connections it has.
+/// Bytes that one user makes the server hold, whatever sessions and connections it has; at most half of what all may.
 const USER_BYTES: u64 = 192 << 20;
 /// Bytes of that which are there for each user, whatever the others hold: enough to go on with small requests and to give back.
 const USER_BYTES_PREPAID: u64 = 1 << 20;
-/// Bytes of what may last for as long as a client wants (opens, locks, watches, sessions), of one user and of all: the rest is for what
-/// comes and goes.
-const LASTING_BYTES: u64 = 128 << 20;
-const LASTING_BYTES_OF_ALL: u64 = 1536 << 20;
-/// Bytes of names that one user's listings hold: those that find no room go on without.
-const LISTINGS_BYTES: u64 = 32 << 20;
+/// The part of one user's bytes for what may last for as long as a client wants (opens, locks, watches, sessions), and of all users': the
+/// rest is for what comes and goes.
+const LASTING_PART: (u64, u64) = (2, 3);
+const LASTING_PART_OF_ALL: (u64, u64) = (3, 4);
+/// The part of one user's bytes for names of listings: those that find no room go on without.
+const LISTINGS_PART: (u64, u64) = (1, 6);
 
 /// Bytes that an open is taken to cost: its own, its file's and its node's, its places in tables, and names of an ordinary length.
 const OPEN_BYTES: u64 = 2 << 10;
@@ -32,6 +30,8 @@ const NAMES_OF_OPEN: u64 = 512;
 /// Bytes that an open of a stream is taken to cost besides: the longest name that a stream may have (255 units), which the open, the table of
 /// files and what is cached keep one each. It is charged whatever the name is, so that a stream can be renamed at no cost.
 const STREAM_BYTES: u64 = 3 * 255 * 3;
+/// Bytes that a connection is taken to cost that is silent: its task, what it knows of its client, its socket's registration.
+const CONNECTION_BYTES: u64 = 7 << 10;
 /// Bytes that a session is taken to cost.
 const SESSION_BYTES: u64 = 4 << 10;
 /// Bytes that a tree connect is taken to cost.
@@ -137,8 +137,8 @@ impl UserBudgets {
     }
 
     /// Holds a connection.
-    pub(crate) fn connection(&self) -> Option<Charge> {
-        self.connections.charge(1)
+    pub(crate) fn connection(&self) -> Option<Held> {
+        Held::of(&self.connections, 1, &self.lasting, CONNECTION_BYTES)
     }
 }
 
@@ -150,11 +150,11 @@ impl Held {
 
 impl Budgets {
     pub(crate) fn new(capacity: Capacity) -> Self {
-        let server = Budget::new(SERVER_BYTES);
+        let server = Budget::new(capacity.bytes);
         Budgets {
-            strangers: server.below(STRANGERS_BYTES),
+            strangers: server.below(STRANGERS_BYTES.min(capacity.bytes / 4)),
             server,
-            lasting: Budget::new(LASTING_BYTES_OF_ALL),
+            lasting: Budget::new(part(capacity.bytes, LASTING_PART_OF_ALL)),
             opens: Budget::new(capacity.opens),
             capacity,
             users: Mutex::default(),
@@ -178,10 +178,11 @@ impl Budgets {
             return known;
         }
         users.retain(|_, budgets| budgets.strong_count() > 0);
-        let bytes = self.server.below_with(USER_BYTES, USER_BYTES_PREPAID);
+        let limit = USER_BYTES.min(self.capacity.bytes / 2);
+        let bytes = self.server.below_with(limit, USER_BYTES_PREPAID);
         let made = Arc::new(UserBudgets {
-            listings: bytes.below(LISTINGS_BYTES),
-            lasting: bytes.below_both(&self.lasting, LASTING_BYTES),
+            listings: bytes.below(part(limit, LISTINGS_PART)),
+            lasting: bytes.below_both(&self.lasting, part(limit, LASTING_PART)),
             bytes,
             opens: self.opens.below(self.capacity.opens_of_user),
             sessions: Budget::new(self.capacity.sessions_of_user),
@@ -193,9 +194,35 @@ impl Budgets {
     }
 }
 
+fn part(of: u64, (numerator, denominator): (u64, u64)) -> u64 {
+    of / denominator * numerator
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_little_memory_gives_everybody_less_of_it() {
+        for (memory, of_user, strangers) in [(u64::MAX, USER_BYTES, STRANGERS_BYTES), (256 << 20, 64 << 20, 32 << 20)] {
+            let budgets = Budgets::new(Capacity::of(1_024, memory));
+            let user = budgets.of_user(&Sid::SYSTEM);
+            assert_eq!((user.bytes.limit(), budgets.strangers().limit()), (of_user, strangers));
+            assert!(user.lasting.limit() < of_user && user.listings.limit() < of_user / 4);
+            let _held = user.bytes.charge(of_user).unwrap();
+            assert!(budgets.of_user(&Sid::EVERYONE).bytes.charge(of_user / 2).is_some());
+        }
+    }
+
+    #[test]
+    fn a_connection_counts_for_the_bytes_that_it_takes() {
+        let budgets = Budgets::new(Capacity::default());
+        let user = budgets.of_user(&Sid::SYSTEM);
+        let held = user.connection().unwrap();
+        assert_eq!((user.lasting.used(), user.bytes.used()), (CONNECTION_BYTES, CONNECTION_BYTES));
+        drop(held);
+        assert_eq!(user.bytes.used(), 0);
+    }
 
     #[test]
     fn sessions_of_a_user_share_what_it_may_hold() {

@@ -1,8 +1,10 @@
-//! How many things the server may hold at a time, from how many descriptors the machine gives it.
+//! How many things the server may hold at a time, from how many descriptors and how much memory it may have.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::memory;
 
 /// Descriptors that everything else needs: shards, stores, the catalog, the admin socket, what is opened on the way to a file.
 const RESERVE_MIN: u64 = 64;
@@ -14,6 +16,11 @@ const CONNECTIONS_MAX: u64 = 65_536;
 const OPENS_OF_USER_MAX: u64 = 65_536;
 /// The most sessions of one user, who may be an account that many clients sign in with.
 const SESSIONS_OF_USER_MAX: u64 = 16_384;
+
+/// The most bytes that all peers together make the server hold.
+const BYTES_MAX: u64 = 2 << 30;
+/// With less the largest requests could not be served beside others.
+const BYTES_MIN: u64 = 128 << 20;
 
 /// The bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +37,14 @@ pub(crate) struct Capacity {
     pub(crate) opens_of_user: u64,
     /// Sessions of one user.
     pub(crate) sessions_of_user: u64,
+    /// Bytes that all peers together make the server hold.
+    pub(crate) bytes: u64,
 }
 
 impl Capacity {
-    /// That of a process with so many descriptors: a third of what is not kept in reserve is for connections, the rest for opens.
-    pub(crate) fn of(descriptors: u64) -> Self {
+    /// That of a process with so many descriptors and bytes of memory: a third of the descriptors that are not kept in reserve is for
+    /// connections, the rest for opens; half of the memory is for what peers make it hold.
+    pub(crate) fn of(descriptors: u64, memory: u64) -> Self {
         let shared = descriptors.saturating_sub((descriptors / RESERVE_SHARE).max(RESERVE_MIN)).max(8);
         let connections = (shared / 3).min(CONNECTIONS_MAX);
         let opens = shared - connections;
@@ -45,6 +55,7 @@ impl Capacity {
             opens,
             opens_of_user: (opens / 2).min(OPENS_OF_USER_MAX),
             sessions_of_user: SESSIONS_OF_USER_MAX,
+            bytes: (memory / 2).clamp(BYTES_MIN, BYTES_MAX),
         }
     }
 
@@ -59,14 +70,22 @@ impl Capacity {
                 current
             }
         };
-        Capacity::of(descriptors.unwrap_or(u64::from(u32::MAX)))
+        let memory = memory::left_to_this_process();
+        let capacity = Capacity::of(descriptors.unwrap_or(u64::from(u32::MAX)), memory);
+        if memory < capacity.bytes * 2 {
+            let (left, needed) = (memory >> 20, capacity.bytes >> 19);
+            tracing::warn!(
+                "{left} MiB of memory are left to the server, which may end for want of them: allow it {needed} MiB"
+            );
+        }
+        capacity
     }
 }
 
 impl Default for Capacity {
     /// As many as there may be.
     fn default() -> Self {
-        Capacity::of(u64::from(u32::MAX))
+        Capacity::of(u64::from(u32::MAX), u64::MAX)
     }
 }
 
@@ -77,7 +96,8 @@ mod tests {
     #[test]
     fn descriptors_are_shared_out_and_some_are_kept() {
         for descriptors in [0, 100, 1_024, 4_096, 524_288, 1 << 30] {
-            let Capacity { connections, opens, opens_of_user, connections_of_user, .. } = Capacity::of(descriptors);
+            let Capacity { connections, opens, opens_of_user, connections_of_user, .. } =
+                Capacity::of(descriptors, u64::MAX);
             assert!(
                 descriptors < 100 || connections + opens <= descriptors - RESERVE_MIN.min(descriptors),
                 "{descriptors}"
@@ -85,8 +105,14 @@ mod tests {
             assert!(opens_of_user >= 1 && opens_of_user <= opens / 2, "{descriptors}");
             assert!(connections_of_user >= 1 && connections_of_user <= connections, "{descriptors}");
         }
-        let small = Capacity::of(1_024);
+        let small = Capacity::of(1_024, 1 << 30);
         assert_eq!((small.connections, small.opens, small.opens_of_user), (320, 640, 320));
         assert_eq!(Capacity::default().opens_of_user, OPENS_OF_USER_MAX);
+    }
+
+    #[test]
+    fn half_of_the_memory_is_for_peers_within_bounds() {
+        let bytes = |memory| Capacity::of(1_024, memory).bytes;
+        assert_eq!([0, 512 << 20, 1 << 30, 64 << 30].map(bytes), [BYTES_MIN, 256 << 20, 512 << 20, BYTES_MAX]);
     }
 }

@@ -29,6 +29,7 @@ const FEW_DESCRIPTORS: Capacity = Capacity {
     opens: 0,
     opens_of_user: 0,
     sessions_of_user: 0,
+    bytes: 2 << 30,
 };
 
 fn server() -> Arc<Shared> {

@@ -2,6 +2,7 @@
 //! one after the other, answered together.
 
 use std::ops::Range;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -263,10 +264,10 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
                     Err(status) => Err(status.into()),
                     Ok(_) if last > 0 && answers > ANSWERS_BYTES_MAX => Err(Status::INSUFFICIENT_RESOURCES.into()),
                     Ok(_counted) if position == last || request.may_wait_in_the_middle() => {
-                        in_flight.counting(request.run_waiting(&context, message, &mut stitch, &chain)).await
+                        in_flight.counting(pin!(request.run_waiting(&context, message, &mut stitch, &chain))).await
                     }
                     Ok(_counted) => {
-                        in_flight.counting(command::dispatch(&context, request.header.command, message)).await
+                        in_flight.counting(pin!(command::dispatch(&context, request.header.command, message))).await
                     }
                 }
             }

@@ -73,6 +73,11 @@ impl ChannelSequence {
         state.sequence == header.channel_sequence() && !header.flags.contains(Flags::REPLAY_OPERATION)
     }
 
+    /// True for the sequence of what a client sent before it lost a channel.
+    pub(crate) fn is_behind(&self, sequence: u16) -> bool {
+        sequence.wrapping_sub(State::unpack(self.0.load(Ordering::Relaxed)).sequence) > AHEAD_MAX
+    }
+
     /// Counts a request; `None` where it is not counted. FILE_NOT_AVAILABLE for a change that is out of turn.
     pub(crate) fn enter(&self, step: Step) -> Result<Option<Counted<'_>>, Status> {
         let is_counted = self.change(|state| state.enter(step));

@@ -1,7 +1,7 @@
 //! One TCP connection: receives batches, hands frames to the pipeline, sends what was answered. Lives on one shard.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::ops::Range;
@@ -16,6 +16,7 @@ use std::time::Instant;
 use secure::sign::SigningAlgorithm;
 use store::Node;
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::task::yield_now;
 use wire::header::Header;
 use wire::ids::{Dialect, SessionId};
 use wire::status::Status;
@@ -23,9 +24,11 @@ use wire::status::Status;
 use crate::Shared;
 use crate::address::AddressPrefix;
 use crate::allowance::Allowance;
+use crate::breaks::Pending;
 use crate::budget::Charge;
-use crate::budgets::UserBudgets;
+use crate::budgets::{Held, UserBudgets};
 use crate::buffers::Buffers;
+use crate::by_id::ById;
 use crate::command::negotiate::Negotiation;
 use crate::command::session_setup::SetupInProgress;
 use crate::contained::contained;
@@ -50,6 +53,8 @@ use crate::write_batch::{Along, Writes};
 const FLUSH_BYTES: usize = 112 << 10;
 /// Requests of one connection that may wait for something at a time; past it no more are read until some are answered.
 const WAITING_MAX: usize = 1_024;
+/// Letters that are queued before it is looked whether others have their turn.
+pub(crate) const LETTERS_AT_ONCE: usize = 64;
 /// Buffers of the outbox that leave in one call at most.
 const SLICES_MAX: usize = 16;
 
@@ -80,15 +85,19 @@ pub(crate) struct Connection {
     pub(crate) turn: Turn,
     pub(crate) window: RefCell<CreditWindow>,
     pub(crate) negotiation: RefCell<Negotiation>,
-    pub(crate) channels: RefCell<HashMap<SessionId, Rc<Channel>>>,
+    pub(crate) channels: RefCell<ById<SessionId, Rc<Channel>>>,
     pub(crate) setups: RefCell<HashMap<SessionId, SetupInProgress>>,
     /// Its place among strangers, until somebody has signed in.
     stranger: RefCell<Option<Stranger>>,
     /// What the user has less for it who signed in first.
-    held: RefCell<Option<Charge>>,
+    held: RefCell<Option<Held>>,
+    /// What a byte that comes in or goes out counts for in a turn, as what came last was sealed.
+    pub(crate) byte_cost: Cell<usize>,
     pub(crate) in_flight: InFlightTable,
     activity: Arc<Activity>,
     pub(crate) mailbox: Arc<Mailbox>,
+    /// Letters that were taken from the mailbox and have not been queued yet.
+    unopened: RefCell<VecDeque<Letter>>,
     deliveries: RefCell<Deliveries>,
     /// WRITEs that are made on the pool.
     pub(crate) writes: Writes,
@@ -176,9 +185,11 @@ impl Connection {
             setups: RefCell::default(),
             stranger: RefCell::new(luggage.stranger),
             held: RefCell::new(luggage.held),
+            byte_cost: Cell::new(1),
             in_flight,
             activity: luggage.activity,
             mailbox: luggage.mailbox,
+            unopened: RefCell::default(),
             deliveries: RefCell::default(),
             writes: Writes::default(),
             silent: Cell::new(false),
@@ -236,13 +247,29 @@ impl Connection {
         }
     }
 
-    /// What others left for it.
+    /// What others left for it, of the letters a part.
     pub(crate) fn take_post(&self) -> Post {
-        self.mailbox.take()
+        let mut unopened = self.unopened.borrow_mut();
+        let mut post = Post::default();
+        if unopened.is_empty() {
+            post = self.mailbox.take();
+            std::mem::swap(&mut *unopened, &mut post.letters);
+        }
+        // What a client does not take stays a letter, and is not queued besides.
+        let is_full = self.outbox.borrow().bytes() >= FLUSH_BYTES;
+        let count = if is_full { 0 } else { unopened.len().min(LETTERS_AT_ONCE) };
+        post.letters = unopened.drain(..count).collect();
+        post
+    }
+
+    /// True where letters are left that others wrote before.
+    fn has_unopened(&self) -> bool {
+        !self.unopened.borrow().is_empty()
     }
 
     /// Sees to it that a letter that is queued arrives, here or on another channel.
     pub(crate) fn deliver(&self, letter: Letter) {
+        self.turn.spend(REQUEST_COST);
         let hurries = self.has_another_way(&letter);
         self.deliveries.borrow_mut().note(letter, hurries);
     }
@@ -251,7 +278,7 @@ impl Connection {
     fn has_another_way(&self, letter: &Letter) -> bool {
         let session = self.server.sessions.find(letter.session);
         let connections = session.map_or(0, |session| match letter.is_of_client() && !session.keeps_to_itself() {
-            true => self.server.clients.count(session.client, session.user.load().sid()),
+            true => self.server.clients.count(session.client, session.user.load().id),
             false => session.channel_count(),
         });
         connections > 1
@@ -319,7 +346,7 @@ impl Connection {
     pub(crate) fn introduce(&self, session: &Session) {
         let user = session.user.load();
         if !user.is_anonymous {
-            self.server.clients.add(session.client, *user.sid(), &self.mailbox);
+            self.server.clients.add(session.client, user.id, &self.mailbox);
         }
     }
 
@@ -371,7 +398,7 @@ impl Connection {
         let channels = self.channels.borrow();
         let is_free = self.tasks.get() == 0 && self.ending.get().is_none() && self.setups.borrow().is_empty();
         let is_alone = channels.len() == 1 && channels.values().all(|channel| Rc::strong_count(channel) == 1);
-        let moves = is_free && is_alone && self.deliveries.borrow().is_idle();
+        let moves = is_free && is_alone && self.deliveries.borrow().is_idle() && !self.has_unopened();
         if !moves {
             self.moving.set(false);
             channels.values().for_each(|channel| channel.facts.set_shard(self.shard));
@@ -427,20 +454,51 @@ impl Connection {
         }
         tracing::debug!(peer = %self.peer, reason = end.0, "connection ended");
         inbox.clear(&self.buffers);
-        self.ended();
+        self.ended_in_turns().await;
         None
     }
 
     /// Ends what lived on the connection.
     pub(crate) fn ended(&self) {
-        // What had no other way goes with the session, of which no channel is left.
-        let mut undelivered: Vec<Letter> = self.deliveries.borrow_mut().take().collect();
-        undelivered.retain(|letter| self.has_another_way(letter));
-        self.server.clients.remove(self.negotiation.borrow().client_guid, &self.mailbox);
-        undelivered.extend(self.mailbox.close());
-        for pending in undelivered.into_iter().filter_map(|letter| letter.pending) {
+        for pending in self.undelivered() {
             pending.send_again(&self.server);
         }
+        self.end_rest();
+    }
+
+    /// The same, a part at a time: thousands of letters may be left for others to deliver.
+    async fn ended_in_turns(&self) {
+        for (number, pending) in self.undelivered().enumerate() {
+            if number % LETTERS_AT_ONCE == LETTERS_AT_ONCE - 1 {
+                yield_now().await;
+            }
+            pending.send_again(&self.server);
+        }
+        self.end_rest();
+    }
+
+    /// Takes no more letters, and gives what others have to deliver.
+    fn undelivered(&self) -> impl Iterator<Item = Pending> {
+        // What had no other way goes with the session, of which no channel is left.
+        let mut last: Option<((SessionId, bool), bool)> = None;
+        let mut undelivered: Vec<Letter> = self.deliveries.borrow_mut().take().collect();
+        undelivered.retain(|letter| {
+            // Most are of one session: it is asked once.
+            let whose = (letter.session, letter.is_of_client());
+            let has_another_way = match last {
+                Some((of, known)) if of == whose => known,
+                Some(_) | None => self.has_another_way(letter),
+            };
+            last = Some((whose, has_another_way));
+            has_another_way
+        });
+        self.server.clients.remove(&self.mailbox);
+        undelivered.extend(self.unopened.take());
+        undelivered.extend(self.mailbox.close());
+        undelivered.into_iter().filter_map(|letter| letter.pending)
+    }
+
+    fn end_rest(&self) {
         self.in_flight.cancel_all();
         self.outbox.borrow_mut().clear(&self.buffers);
         self.deferred.take();
@@ -469,7 +527,8 @@ impl Connection {
             Ok(Rest::Waits) => {
                 self.turn.end();
                 self.waker.set(Some(task.waker().clone()));
-                if !self.mailbox.watch(task.waker()) {
+                // Where letters are left the client takes nothing: what comes behind them waits.
+                if !self.has_unopened() && !self.mailbox.watch(task.waker()) {
                     task.waker().wake_by_ref();
                 }
                 Poll::Pending
@@ -487,7 +546,8 @@ impl Connection {
     ) -> Result<Rest, Disconnect> {
         loop {
             pipeline::open_post(self);
-            let batch = self.process_batch(task, inbox)?;
+            // What was broken before is told before more is answered.
+            let batch = if self.has_unopened() { Batch::Full } else { self.process_batch(task, inbox)? };
             let drained = self.send(task, stream)?;
             let passed_on = self.outbox.borrow().passed_on();
             let has_another_way = |letter: &Letter| self.has_another_way(letter);
@@ -590,7 +650,7 @@ impl Connection {
             // What the request broke is told before what came after it is answered.
             pipeline::open_post(self);
             self.note_sign_in(inbox);
-            if self.outbox.borrow().bytes() >= FLUSH_BYTES || self.turn.is_over() {
+            if self.outbox.borrow().bytes() >= FLUSH_BYTES || self.turn.is_over() || self.has_unopened() {
                 return Ok(Batch::Full);
             }
         }
@@ -654,7 +714,7 @@ impl Connection {
                 }
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Err(Disconnect("the client takes no more")),
                 Poll::Ready(Ok(bytes)) => {
-                    self.turn.spend(bytes);
+                    self.turn.spend(bytes * self.byte_cost.get());
                     outbox.sent(&self.buffers, bytes);
                 }
             }
@@ -680,7 +740,7 @@ impl Connection {
             Poll::Ready(Ok(())) => {
                 let bytes = room.filled().len();
                 inbox.received(bytes);
-                self.turn.spend(bytes);
+                self.turn.spend(bytes * self.byte_cost.get());
                 self.activity.seconds.store(self.accepted.elapsed().as_secs(), Ordering::Relaxed);
                 self.received.set(self.received.get() + bytes as u64);
                 if bytes == 0 { Err(Disconnect("the client closed")) } else { Ok(Received::Some) }

@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use store::{Error, Node, SharePath, Store, Waits};
+use store::{Error, Held, Node, SharePath, Store, Waits};
 use wire::ids::{SessionId, TreeId};
 use wire::status::Status;
 
@@ -181,15 +181,16 @@ impl Context {
         Ok(self.server().descriptors.read(node, &self.tree()?.share, path)?)
     }
 
-    /// Runs `work` on the open file, which may wait for its device: here where the file is memory, else on the pool.
+    /// Runs `work` on the open file, which may wait for its device: here where the file is memory and no change of it takes long, else on the
+    /// pool.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        match self.open_node() {
-            Some(node) if node.waits() == Waits::Never => Ok(work()),
-            Some(_) | None => self.on_pool(work).await,
+        if let Some(_held) = self.open_node().and_then(|node| hold_here(&**node)) {
+            return Ok(work());
         }
+        self.on_pool(work).await
     }
 
     /// The same for work on `node`, which need not be open yet, and that takes as long as `bytes` are many.
@@ -199,11 +200,13 @@ impl Context {
         bytes: u64,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        if node.waits() != Waits::Never || bytes > INLINE_BYTES_MAX {
-            return self.on_pool_of(node.identity().volume, work).await;
+        if bytes <= INLINE_BYTES_MAX
+            && let Some(_held) = hold_here(node)
+        {
+            self.in_flight.note_done_here(bytes);
+            return Ok(work());
         }
-        self.in_flight.note_done_here(bytes);
-        Ok(work())
+        self.on_pool_of(node.identity().volume, work).await
     }
 
     /// The same for work that goes by names: here where nothing of the share ever waits. In a folder that is memory a name may lead to
@@ -215,19 +218,29 @@ impl Context {
         if self.store()?.facts().never_blocks { Ok(work()) } else { self.on_pool(work).await }
     }
 
-    /// Asks what is known of `node`: here where that is in memory, else on the pool.
+    /// The same for work that follows `path`, which may lead to what is mounted below the share.
+    pub(crate) async fn work_along<T: Send + 'static>(
+        &self,
+        path: &SharePath,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        if self.store()?.facts().never_blocks { Ok(work()) } else { self.on_pool_along(path, work).await }
+    }
+
+    /// Asks what is known of `node`: here where that is in memory, or remembered, else on the pool.
     pub(crate) async fn look<T: Send + 'static>(
         &self,
         node: &Arc<dyn Node>,
-        look: impl FnOnce(&dyn Node) -> T + Send + 'static,
+        look: impl Fn(&dyn Node) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Refusal> {
-        match node.waits() {
-            Waits::Never | Waits::ForData => Ok(look(&**node)),
-            Waits::Always => {
-                let held = Arc::clone(node);
-                self.on_pool_of(node.identity().volume, move || look(&*held)).await
+        if node.waits() != Waits::Always {
+            match look(&**node) {
+                Err(Error::WouldBlock) => {}
+                known => return Ok(known?),
             }
         }
+        let held = Arc::clone(node);
+        Ok(self.on_pool_of(node.identity().volume, move || look(&*held)).await??)
     }
 
     /// Puts back times that the open holds fast and that what was done through it has moved.
@@ -262,7 +275,30 @@ impl Context {
     pub(crate) fn turn(&self) -> Turn {
         let of_share = || Some(self.tree.as_ref()?.store()?.facts().volume);
         let volume = self.open_node().map(|node| node.identity().volume).or_else(of_share);
-        Turn { device: volume.map_or(Device::Own, Device::Volume), session: self.session_id.0 }
+        self.turn_at(volume.map_or(Device::Own, Device::Volume))
+    }
+
+    /// Its turn at a device.
+    pub(crate) fn turn_at(&self, device: Device) -> Turn {
+        let none = Turn { device, user: 0, session: self.session_id.0 };
+        self.channel.as_ref().map_or(none, |channel| channel.session.turn(device))
+    }
+
+    /// Whose turn work takes that needs `other` besides the open file, which may lie on another volume.
+    pub(crate) fn turn_with(&self, other: &dyn Node) -> Turn {
+        let (own, other_volume) = (self.open_node(), other.identity().volume);
+        match own.map(|own| (own.waits(), own.identity().volume)) {
+            _ if other.waits() == Waits::Never => self.turn(),
+            None | Some((Waits::Never, _)) => self.turn_at(Device::Volume(other_volume)),
+            Some((_, own_volume)) => self.turn_at(Device::of_both(own_volume, other_volume)),
+        }
+    }
+
+    /// Whose turn work takes that follows `path`, and needs the open file, where the request names one.
+    fn turn_along(&self, path: &SharePath) -> Result<Turn, Refusal> {
+        let volume = self.store()?.volume_at(path);
+        let open = self.open_node().filter(|node| node.waits() != Waits::Never);
+        Ok(self.turn_at(open.map_or(Device::Volume(volume), |node| Device::of_both(node.identity().volume, volume))))
     }
 
     /// Runs `work` on the pool, which may wait for the server's own folder.
@@ -270,8 +306,7 @@ impl Context {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let turn = Turn { device: Device::Own, ..self.turn() };
-        self.server().pool.run(turn, work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
+        self.on_pool_in(self.turn_at(Device::Own), work).await
     }
 
     /// Runs `work` on the pool, which may wait for the share's store.
@@ -279,7 +314,16 @@ impl Context {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        self.server().pool.run(self.turn(), work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
+        self.on_pool_in(self.turn(), work).await
+    }
+
+    /// The same, which follows `path`: that may lead to what is mounted below the share, which keeps nobody waiting who goes elsewhere.
+    pub(crate) async fn on_pool_along<T: Send + 'static>(
+        &self,
+        path: &SharePath,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.on_pool_in(self.turn_along(path)?, work).await
     }
 
     /// The same, which waits for a volume.
@@ -288,7 +332,15 @@ impl Context {
         volume: u64,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let turn = Turn { device: Device::Volume(volume), session: self.session_id.0 };
+        self.on_pool_in(self.turn_at(Device::Volume(volume)), work).await
+    }
+
+    /// The same in another turn than the request's own.
+    pub(crate) async fn on_pool_in<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
         self.server().pool.run(turn, work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
     }
 
@@ -298,7 +350,21 @@ impl Context {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let answer = self.server().long_work.hand_over(self.turn(), work);
+        self.on_long_work_in(self.turn(), work).await
+    }
+
+    /// The same in another turn than the request's own.
+    pub(crate) async fn on_long_work_in<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let answer = self.server().long_work.hand_over(turn, work);
         answer.await.map_err(|_| Status::INSUFFICIENT_RESOURCES.into())
     }
+}
+
+/// Holds a file in memory, so that it can be changed on the shard. `None` where it is none, or a change of it takes long.
+pub(crate) fn hold_here(node: &dyn Node) -> Option<Held> {
+    if node.waits() == Waits::Never { node.try_hold() } else { None }
 }

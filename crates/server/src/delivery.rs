@@ -44,7 +44,8 @@ impl Deliveries {
     /// A letter is queued for sending; `hurries`: there is another way for it.
     pub(crate) fn note(&mut self, letter: Letter, hurries: bool) {
         self.letters.push_back((Instant::now(), letter));
-        if hurries {
+        // Where it is impatient already it looks soon enough: not at all letters again for each that comes.
+        if hurries && self.patience != Some(PATIENCE) {
             self.timer = None;
         }
     }
@@ -127,7 +128,8 @@ mod tests {
         let mut deliveries = Deliveries::default();
         let (mut stream, _far_end) = tokio::io::duplex(1);
         let mut task = Context::from_waker(Waker::noop());
-        deliveries.note(Letter { session: SessionId(1), message: Vec::new(), pending: None }, false);
+        let letter = Letter::plain(SessionId(1), Vec::new());
+        deliveries.note(letter, false);
         deliveries.advance(&mut task, &mut stream, 0, true, |_| false).unwrap();
         assert_eq!(deliveries.patience, None, "to break the only connection would help nobody");
         tokio::time::advance(LOOK_EVERY * 2).await;

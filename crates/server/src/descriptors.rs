@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 
 use parking_lot::Mutex;
-use store::{Error, Identity, Kind, Node, SharePath};
+use store::{Error, Identity, Kind, Node, SharePath, effort};
+use wire::codec::Malformed;
 use wire::security::access::{FILE_ALL, GenericMapping, MAXIMUM_ALLOWED};
 use wire::security::evaluate::{self, Privileges, Token};
 use wire::security::inherit::{self, Creator, ObjectKind};
@@ -18,6 +19,11 @@ use crate::user::User;
 const TOLD_MAX: usize = 1024;
 /// What a user without SeSecurityPrivilege may say of a SACL.
 const FREE_OF_PRIVILEGE: SecurityInformation = SecurityInformation::LABEL.union(SecurityInformation::ATTRIBUTE);
+
+/// Descriptors that are no longer cost as much as the rest of a request at most.
+const ORDINARY_BYTES: usize = 1 << 10;
+/// What takes as long as following a name: two of the shortest entries.
+const BYTES_OF_STEP: usize = 8;
 
 /// A file's descriptor as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +91,7 @@ impl Descriptors {
     ) -> Result<Descriptor, Error> {
         let why = match stored {
             Ok(None) => return Ok(Descriptor::Missing(node.kind())),
-            Ok(Some(bytes)) => match SecurityDescriptor::decode(&bytes) {
+            Ok(Some(bytes)) => match decode(&bytes) {
                 Ok(descriptor) => return Ok(Descriptor::Stored(descriptor)),
                 Err(malformed) => malformed.to_string(),
             },
@@ -108,6 +114,12 @@ impl Descriptors {
             tracing::warn!("files with such descriptors are not told of any more: there are too many");
         }
     }
+}
+
+/// Decodes a descriptor. What a long one costs besides an ordinary one counts for the turn of who asks, with what is done with it after that.
+pub(crate) fn decode(bytes: &[u8]) -> Result<SecurityDescriptor, Malformed> {
+    effort::note(bytes.len().saturating_sub(ORDINARY_BYTES) / BYTES_OF_STEP);
+    SecurityDescriptor::decode(bytes)
 }
 
 /// The descriptor of what was never given one: who may use the share may do everything, and so below it.
@@ -179,4 +191,28 @@ pub(crate) fn of_new(
 fn default_dacl(user: &User) -> Acl {
     let who = [*user.sid(), Sid::SYSTEM];
     Acl { aces: who.into_iter().map(|sid| Ace::allow(sid, FILE_ALL, AceFlags::NONE)).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_descriptor_counts_for_the_turn_and_an_ordinary_one_does_not() {
+        let steps = |entries: usize| {
+            let ace = Ace::allow(Sid::EVERYONE, FILE_ALL, AceFlags::NONE);
+            let descriptor = SecurityDescriptor {
+                control: Control::DACL_PRESENT,
+                dacl: Some(Acl { aces: vec![ace; entries] }),
+                ..SecurityDescriptor::default()
+            };
+            let bytes = descriptor.encode().unwrap();
+            let (decoded, steps) = effort::of(|| decode(&bytes));
+            assert_eq!(decoded.unwrap().dacl, descriptor.dacl);
+            steps
+        };
+        assert_eq!(steps(20), 0);
+        // Each is longer than the shortest entry.
+        assert!(steps(3_000) >= 3_000);
+    }
 }

@@ -89,8 +89,10 @@ impl Scene {
             // Emptying a file has begun with its data by then.
             Call::Change => Err(Error::Full),
             Call::Sync => Err(Error::Io(5)),
-            Call::Look | Call::LookAtSecurity | Call::ChangeSecurity | Call::Made => Ok(()),
-            Call::FindDirectory | Call::LookForStream | Call::RenameStream => Ok(()),
+            Call::Look | Call::TryToLook | Call::LookAtExtended | Call::LookAtSecurity | Call::Hold => Ok(()),
+            Call::ChangeSecurity | Call::Made => Ok(()),
+            Call::Facts | Call::Resolve | Call::FindDirectory | Call::LookForStream => Ok(()),
+            Call::RenameStream | Call::RemoveStream => Ok(()),
         });
     }
 

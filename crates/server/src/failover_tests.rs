@@ -165,6 +165,25 @@ async fn a_lock_that_is_sent_again_is_done_once() {
     }
 }
 
+#[tokio::test]
+async fn an_unlock_from_before_the_loss_does_not_undo_what_came_after_it_was_sent_again() {
+    let server = server(Signing::Required);
+    let mut first = Peer::sign_in(&server).await;
+    let file = first.open("file").await;
+    let mut second = Peer::bound(&server, &first).await;
+    assert_eq!(first.ask(Command::LOCK, lock(file, EXCLUSIVE, (1, 1))).await.status(), Status::SUCCESS);
+    second.channel_sequence = 1;
+    for (flags, number) in [(LockFlags::UNLOCK, 2), (EXCLUSIVE, 3)] {
+        assert_eq!(second.ask(Command::LOCK, lock(file, flags, (1, number))).await.status(), Status::SUCCESS);
+    }
+    let late = first.ask(Command::LOCK, lock(file, LockFlags::UNLOCK, (1, 2))).await;
+    assert_eq!(late.status(), Status::FILE_NOT_AVAILABLE);
+    let mut other = Peer::sign_in(&server).await;
+    let theirs = other.open("file").await;
+    let refused = other.ask(Command::LOCK, lock(theirs, EXCLUSIVE, (0, 0))).await;
+    assert_eq!(refused.status(), Status::LOCK_NOT_GRANTED);
+}
+
 fn create(oplock_level: OplockLevel) -> impl FnOnce(&mut Vec<u8>) {
     move |body| {
         let name = wire::codec::utf16_bytes("file");

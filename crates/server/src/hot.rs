@@ -21,7 +21,7 @@ use crate::connection::{Connection, Ending};
 use crate::credits;
 use crate::notify;
 use crate::open::{FileOpen, Open, OpenId};
-use crate::pool::{Device, Turn};
+use crate::pool::Device;
 use crate::proof::{Proof, Sealing};
 use crate::session::Channel;
 use crate::write_batch::{Asked, Counted};
@@ -166,7 +166,7 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
     let shield = Shield::of(&channel, proof);
     // A buffered write waits where the kernel likes: for memory, for a journal, for a file system that is frozen.
     if file.node.waits() != Waits::Never {
-        let turn = Turn { device: Device::Volume(file.node.identity().volume), session: channel.session.id.0 };
+        let turn = channel.session.turn(Device::Volume(file.node.identity().volume));
         if through || !connection.writes.take(turn) {
             return None;
         }
@@ -191,8 +191,11 @@ fn write(connection: &Connection, message: &mut [u8], header: &Header, proof: &P
     if file.file.has_locks() {
         return None;
     }
+    // Somebody may be cutting the file, which takes as long as it is long.
+    let held = file.node.try_hold()?;
     let written = file.node.write_at(request.data, request.offset);
     let written = written.and_then(|()| if through { file.node.sync() } else { Ok(()) });
+    drop(held);
     drop(change);
     connection.turn.spend(breaks::data_changed(&connection.server, file) as usize);
     // A write that fails here is tried again on the long way, which answers for it. Some of it may have been made.

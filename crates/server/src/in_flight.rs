@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 
 use store::effort;
@@ -70,9 +70,8 @@ impl InFlight {
         self.done_here.set(self.done_here.get() + bytes as usize);
     }
 
-    /// Runs its work, and counts the steps that its shard does for it.
-    pub(crate) async fn counting<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
+    /// Runs its work, and counts the steps that its shard does for it. The work stays where it is: it is large.
+    pub(crate) async fn counting<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> T {
         poll_fn(|task| {
             let (polled, steps) = effort::of(|| work.as_mut().poll(task));
             self.note_done_here((steps * STEP_COST) as u64);

@@ -6,16 +6,22 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use store::{
     ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, Extents, Facts, Identity, Kind, Metadata, Name,
-    NamedNode, NewNode, Node, Replace, Resolved, SharePath, Space, Store, Take, TakeStream, Use, Waits,
+    NamedNode, NewNode, Node, Replace, Resolved, SharePath, Space, Store, Take, TakeStream, Time, Use, Waits,
 };
 
 /// A call that something happens in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Call {
     /// Metadata was looked at, and is not told yet.
     Look,
+    /// The same by who must not wait.
+    TryToLook,
+    /// The same of extended attributes.
+    LookAtExtended,
     /// The same of a security descriptor.
     LookAtSecurity,
+    /// Who must not wait is about to hold the file.
+    Hold,
     /// Metadata is about to change.
     Change,
     /// A security descriptor is about to change.
@@ -26,12 +32,18 @@ pub(crate) enum Call {
     Sync,
     /// A name was made, and is not told yet.
     Made,
+    /// What can be said of the store was looked at, and is not told yet.
+    Facts,
+    /// A path was looked up, and is not told yet.
+    Resolve,
     /// The directory of a name is about to be looked for.
     FindDirectory,
     /// A stream was looked for, and is not told yet.
     LookForStream,
     /// A stream is about to get another name.
     RenameStream,
+    /// A stream is about to go.
+    RemoveStream,
 }
 
 /// What happens once, and in which call.
@@ -111,7 +123,9 @@ impl Interrupted {
 
 impl Store for Interrupted {
     fn facts(&self) -> Facts {
-        self.store.facts()
+        let known = self.store.facts();
+        happen_here(Call::Facts);
+        known
     }
 
     fn space(&self) -> Result<Space, Error> {
@@ -119,11 +133,15 @@ impl Store for Interrupted {
     }
 
     fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        Ok(self.wrap(self.store.resolve(path, usage)?))
+        let resolved = self.wrap(self.store.resolve(path, usage)?);
+        happen_here(Call::Resolve);
+        Ok(resolved)
     }
 
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
-        Ok(self.wrap(self.store.try_resolve(path, usage)?))
+        let resolved = self.wrap(self.store.try_resolve(path, usage)?);
+        happen_here(Call::Resolve);
+        Ok(resolved)
     }
 
     fn directory_of(&self, path: &SharePath) -> Result<(Arc<dyn Node>, Name), Error> {
@@ -158,8 +176,17 @@ impl Node for File {
         self.node.identity()
     }
 
+    fn birth(&self) -> Option<Time> {
+        self.node.birth()
+    }
+
     fn waits(&self) -> Waits {
         self.node.waits()
+    }
+
+    fn try_hold(&self) -> Option<store::Held> {
+        self.call(Call::Hold).ok()?;
+        self.node.try_hold()
     }
 
     fn metadata(&self) -> Result<Metadata, Error> {
@@ -169,7 +196,9 @@ impl Node for File {
     }
 
     fn try_metadata(&self) -> Result<Metadata, Error> {
-        self.node.try_metadata()
+        let known = self.node.try_metadata()?;
+        self.call(Call::TryToLook)?;
+        Ok(known)
     }
 
     fn change(&self, changes: &Changes) -> Result<(), Error> {
@@ -179,6 +208,10 @@ impl Node for File {
 
     fn prepare(&self, usage: Use) -> Result<(), Error> {
         self.node.prepare(usage)
+    }
+
+    fn try_prepare(&self, usage: Use) -> Result<(), Error> {
+        self.node.try_prepare(usage)
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
@@ -206,6 +239,11 @@ impl Node for File {
         self.node.set_length(length)
     }
 
+    fn set_allocation(&self, bytes: u64) -> Result<(), Error> {
+        self.call(Call::Write)?;
+        self.node.set_allocation(bytes)
+    }
+
     fn reserve(&self, length: u64) -> Result<(), Error> {
         self.node.reserve(length)
     }
@@ -224,7 +262,7 @@ impl Node for File {
         self.node.copy_from(source, source_offset, offset, length)
     }
 
-    fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<(), Error> {
+    fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
         self.call(Call::Write)?;
         Node::clone_from(&*self.node, source, source_offset, offset, length)
     }
@@ -245,7 +283,9 @@ impl Node for File {
     }
 
     fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
-        self.node.extended()
+        let stored = self.node.extended()?;
+        self.call(Call::LookAtExtended)?;
+        Ok(stored)
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
@@ -272,6 +312,7 @@ impl Node for File {
     }
 
     fn remove_stream(&self, name: &str) -> Result<(), Error> {
+        happen_here(Call::RemoveStream);
         self.node.remove_stream(name)
     }
 
@@ -296,8 +337,18 @@ impl Node for File {
         Ok(self.node.child(name, usage)?.map(|(name, child)| (name, self.wrap(child))))
     }
 
+    fn try_child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
+        Ok(self.node.try_child(name, usage)?.map(|(name, child)| (name, self.wrap(child))))
+    }
+
     fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
         let made = self.node.create(name, new)?;
+        self.call(Call::Made)?;
+        Ok(self.wrap(made))
+    }
+
+    fn try_create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
+        let made = self.node.try_create(name, new)?;
         self.call(Call::Made)?;
         Ok(self.wrap(made))
     }

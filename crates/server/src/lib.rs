@@ -13,6 +13,7 @@ mod breaks;
 mod budget;
 mod budgets;
 mod buffers;
+mod by_id;
 mod caching;
 mod capacity;
 #[cfg(test)]
@@ -33,6 +34,8 @@ mod context;
 mod credits;
 mod delivery;
 mod descriptors;
+#[cfg(test)]
+mod device_tests;
 mod durable;
 #[cfg(test)]
 mod ended_tests;
@@ -48,6 +51,7 @@ mod files;
 mod flight_tests;
 #[cfg(test)]
 mod folder_tests;
+mod frozen_times;
 mod gate;
 mod hot;
 #[cfg(test)]
@@ -67,6 +71,7 @@ mod lock_wait;
 mod locks;
 mod login_throttle;
 mod mailbox;
+mod memory;
 mod migration;
 mod multichannel;
 mod notify;
@@ -87,6 +92,9 @@ mod proof_tests;
 #[cfg(test)]
 mod race_tests;
 mod refusal;
+mod removal;
+#[cfg(test)]
+mod removal_tests;
 mod replayed;
 mod session;
 mod shard;
@@ -209,7 +217,11 @@ impl Server {
             shared.durables.keep_records(folder).map_err(|error| {
                 io::Error::new(error.kind(), format!("cannot keep opens in {}: {error}", folder.display()))
             })?;
-            restore(&shared);
+            restore(&shared).map_err(|error| {
+                let why =
+                    "the records of persistent opens cannot be read, and without them files would be given to others";
+                io::Error::new(error.kind(), format!("{why}: {}: {error}", folder.display()))
+            })?;
         }
         let shards = Shards::start(count, &shared, listeners)?;
         Ok(Server { shared, shards, addresses })

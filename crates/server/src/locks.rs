@@ -7,6 +7,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use store::effort;
 use tokio::sync::oneshot;
 
 use crate::budget::{Budget, Charge};
@@ -314,6 +315,7 @@ impl RangeLocks {
 
     /// Gives those who hang on nothing what they want, the longest waiting first, or finds what else is in their way.
     fn grant(&mut self, freed: BTreeSet<Ticket>) {
+        effort::note(freed.len());
         for ticket in freed {
             let Some(waiter) = self.waiting.get_mut(&ticket) else { continue };
             let wanted = waiter.wanted;

@@ -8,6 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use wire::ids::SessionId;
 
 use crate::breaks::Pending;
+use crate::budget::Charge;
 
 /// Letters that may wait at a connection. A client that takes none for so long is lost anyway.
 const LETTERS_MAX: usize = 65_536;
@@ -20,9 +21,17 @@ pub(crate) struct Letter {
     pub(crate) message: Vec<u8>,
     /// What has to be told another way where this one fails.
     pub(crate) pending: Option<Pending>,
+    /// What the user has less whose client is told, until that has arrived.
+    pub(crate) _charge: Option<Charge>,
 }
 
 impl Letter {
+    /// One that nobody has to answer.
+    #[cfg(test)]
+    pub(crate) fn plain(session: SessionId, message: Vec<u8>) -> Self {
+        Letter { session, message, pending: None, _charge: None }
+    }
+
     /// True where any connection of the client will do, whatever its sessions.
     pub(crate) fn is_of_client(&self) -> bool {
         self.pending.as_ref().is_some_and(Pending::is_of_client)
@@ -141,7 +150,7 @@ mod tests {
     use super::*;
 
     fn letter() -> Letter {
-        Letter { session: SessionId(1), message: vec![1], pending: None }
+        Letter::plain(SessionId(1), vec![1])
     }
 
     #[test]

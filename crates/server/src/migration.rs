@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::budget::Charge;
+use crate::budgets::Held;
 use crate::command::negotiate::Negotiation;
 use crate::connection::Origin;
 use crate::credits::CreditWindow;
@@ -23,7 +23,7 @@ pub(crate) struct Luggage {
     /// Its place among strangers, where nobody has signed in.
     pub(crate) stranger: Option<Stranger>,
     /// What the user has less for it who signed in first.
-    pub(crate) held: Option<Charge>,
+    pub(crate) held: Option<Held>,
     /// AsyncIds up to this one were given.
     pub(crate) last_async_id: u64,
     pub(crate) activity: Arc<Activity>,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use store::{Error, Kind, Node, SharePath, Store, Waits};
 use wire::command::write::WriteFlags;
 use wire::fscc::file::ModeFlags;
@@ -21,14 +20,15 @@ use crate::channel_sequence::ChannelSequence;
 use crate::durable::Durability;
 use crate::enumeration::Listing;
 use crate::files::{Change, ChangeAtOnce, FileEntry, Removal, Then};
+use crate::frozen_times::{FrozenTimes, HeldTimes};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::notify::Untold;
 use crate::open_path::OpenPath;
 use crate::pipe::Pipe;
+use crate::removal::LastOpen;
 use crate::tree::Tree;
 use crate::user::User;
-use crate::write_through;
 
 /// Names an open on this server, never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,7 +97,7 @@ pub(crate) struct FileOpen {
     /// Data was written through it, which its directory shows when it is closed.
     pub(crate) has_written: AtomicBool,
     /// Which times of the file this open has frozen (-1) in FileBasicInformation.
-    pub(crate) frozen_times: Mutex<FrozenTimes>,
+    pub(crate) frozen_times: HeldTimes,
     pub(crate) durability: Durability,
     /// Writes that who watches the directory has not heard of.
     pub(crate) untold: Untold,
@@ -110,14 +110,6 @@ pub(crate) struct FileOpen {
 /// The file a stream belongs to.
 pub(crate) struct StreamOf {
     pub(crate) base: Arc<dyn Node>,
-}
-
-/// Times that implicit changes through this open no longer touch, and what they are held at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FrozenTimes {
-    pub(crate) access: Option<store::Time>,
-    pub(crate) write: Option<store::Time>,
-    pub(crate) change: Option<store::Time>,
 }
 
 impl Open {
@@ -218,32 +210,49 @@ impl Open {
                 let files = &server.files;
                 let deletes = file.delete_on_close.load(Ordering::Relaxed);
                 let file_goes = deletes || file.file.is_delete_pending(self.id, &file.stream_name());
-                file.durability.closed(self.id, file_goes);
-                if file.has_written.load(Ordering::Relaxed)
-                    && let Some(store) = self.tree.store()
-                {
-                    let path = file.path.now();
-                    breaks::entry_changed(server, &**store, &path, file.parent_lease);
+                // What was to go goes though the server is killed meanwhile, so its record is there until then. Where files have no births
+                // one that is left behind could mean another file.
+                let is_recorded_to_the_end = file_goes && file.base().birth().is_some();
+                file.durability.closed(self.id);
+                if !is_recorded_to_the_end {
+                    file.durability.forget_record(self.id, file_goes);
+                }
+                if file.has_written.load(Ordering::Relaxed) {
+                    breaks::looks_different(server, self);
                 }
                 files.watches.closed(self, file);
                 if deletes {
                     file.learn_links();
                 }
                 let removal = files.leave(&file.file, self.id, deletes);
-                if deletes {
-                    server.durables.record_deletion(&file.file);
+                let recorded = match deletes {
+                    // What is not recorded as going stays where the server is killed before the last one closes.
+                    true => server.durables.record_deletion(&file.file).map_err(|halfway| halfway.error),
+                    false => Ok(()),
+                };
+                let is_last = removal != Removal::Nothing;
+                let removed = if is_last { self.as_last(file).remove(server, &removal) } else { recorded };
+                if is_recorded_to_the_end {
+                    file.durability.forget_record(self.id, file_goes);
                 }
-                if removal == Removal::Nothing {
-                    return Ok(());
+                if is_last {
+                    files.removed(&file.file, &removal);
                 }
-                let removed = file.remove(server, &self.tree, &removal);
-                files.removed(&file.file, &removal);
                 removed
             }
             Target::Pipe(pipe) => {
                 pipe.close();
                 Ok(())
             }
+        }
+    }
+
+    fn as_last(&self, file: &FileOpen) -> LastOpen {
+        LastOpen {
+            base: Arc::clone(file.base()),
+            path: Arc::clone(&file.path),
+            tree: Arc::clone(&self.tree),
+            parent_lease: file.parent_lease,
         }
     }
 
@@ -294,12 +303,7 @@ impl FileOpen {
 
     /// The name as a client's CREATE has it, the stream's behind a colon.
     pub(crate) fn name(&self) -> String {
-        let path = self.path.now();
-        let path = path.as_str();
-        match self.stream_name() {
-            unnamed if unnamed.is_empty() => path.to_owned(),
-            stream => format!("{path}:{stream}"),
-        }
+        self.path.name()
     }
 
     /// The file that attributes, times and security descriptors belong to: for a stream the file that has it.
@@ -307,14 +311,21 @@ impl FileOpen {
         self.stream.as_ref().map_or(&self.node, |stream| &stream.base)
     }
 
+    /// True where the stream, or for no stream the name that it was opened by, is to go with its last open.
+    pub(crate) fn goes(&self) -> bool {
+        let stream = self.stream_name();
+        let (stream_goes, name_goes) = self.file.deletions_of(self.actor.open, &stream);
+        if stream.is_empty() { name_goes } else { stream_goes }
+    }
+
     /// True where this open holds times fast.
     pub(crate) fn has_frozen_times(&self) -> bool {
-        *self.frozen_times.lock() != FrozenTimes::default()
+        !self.frozen_times.is_empty()
     }
 
     /// Puts frozen times back after implicit changes moved them. A fault is logged by the store's next use.
     pub(crate) fn restore_frozen_times(&self) {
-        let frozen = *self.frozen_times.lock();
+        let frozen = self.frozen_times.now();
         if frozen != FrozenTimes::default() {
             let changes = store::Changes {
                 access: frozen.access,
@@ -331,11 +342,7 @@ impl FileOpen {
     /// Where the file may stand now, wherever it was opened: as the kernel tells it, in its own share and in others over the
     /// same folder.
     pub(crate) fn whereabouts(&self, server: &Shared, own: &Arc<dyn Store>) -> Vec<(Arc<dyn Store>, SharePath)> {
-        let Some(place) = self.base().place() else { return Vec::new() };
-        let configuration = server.estate.load();
-        let others = configuration.shares.iter().filter(|share| !share.read_only && !Arc::ptr_eq(&share.store, own));
-        let stores = std::iter::once(own).chain(others.map(|share| &share.store));
-        stores.filter_map(|store| Some((Arc::clone(store), store.path_at(&place)?))).collect()
+        whereabouts(&**self.base(), server, own)
     }
 
     /// Where the file has several names, has its opens know theirs before one of them goes. May wait for the store.
@@ -347,63 +354,13 @@ impl FileOpen {
             self.file.learn_links();
         }
     }
+}
 
-    /// Removes the file's name, wherever it has moved to. Gives what it was.
-    fn remove_file(
-        &self,
-        server: &Shared,
-        store: &Arc<dyn Store>,
-        path: SharePath,
-    ) -> Result<(Arc<dyn Store>, SharePath), Error> {
-        let identity = self.node.identity();
-        let gone = match store.remove(&path, identity) {
-            Err(gone @ (Error::NotFound | Error::PathNotFound)) => gone,
-            answer => return answer.map(|()| (Arc::clone(store), path)),
-        };
-        for (store, path) in self.whereabouts(server, store) {
-            match store.remove(&path, identity) {
-                Err(Error::NotFound | Error::PathNotFound) => {}
-                answer => return answer.map(|()| (store, path)),
-            }
-        }
-        Err(gone)
-    }
-
-    /// Has the disk keep what has gone: on a continuously available share it does not come back.
-    fn keep_removal(&self, (store, path): (Arc<dyn Store>, SharePath), removal: &Removal) -> Result<(), Error> {
-        match removal {
-            Removal::Nothing => Ok(()),
-            Removal::File => write_through::keep_removal(&*store, &path),
-            Removal::Stream(_) => self.base().sync(),
-        }
-    }
-
-    fn remove(&self, server: &Arc<Shared>, tree: &Tree, removal: &Removal) -> Result<(), Error> {
-        let Some(store) = tree.store() else { return Ok(()) };
-        let path = SharePath::clone(&self.path.now());
-        let removed = match removal {
-            Removal::Nothing => return Ok(()),
-            Removal::File => self.remove_file(server, store, path),
-            Removal::Stream(name) => self.base().remove_stream(name).map(|()| (Arc::clone(store), path)),
-        };
-        let removed = removed.map(|(store, path)| {
-            server.files.watches.removed(&*store, &path, self, removal);
-            breaks::entry_changed(server, &*store, &path, self.parent_lease);
-            (store, path)
-        });
-        let kept = removed.and_then(|gone| if tree.is_continuous { self.keep_removal(gone, removal) } else { Ok(()) });
-        match kept {
-            Ok(()) => Ok(()),
-            // A directory that was filled meanwhile stays (MS-FSA 2.1.5.5), and what another program took away is gone.
-            Err(error @ (Error::NotEmpty | Error::NotFound | Error::PathNotFound | Error::Gone)) => {
-                tracing::debug!(%error, share = %tree.share, "delete on close did nothing");
-                Ok(())
-            }
-            Err(error) => {
-                let path = self.name();
-                tracing::warn!(%error, share = %tree.share, path, "what was to be deleted on close is still there, or may come back after a loss of power");
-                Err(error)
-            }
-        }
-    }
+/// Where `file` may stand now, of the share of the store `own` and of others over the same folder.
+pub(crate) fn whereabouts(file: &dyn Node, server: &Shared, own: &Arc<dyn Store>) -> Vec<(Arc<dyn Store>, SharePath)> {
+    let Some(place) = file.place() else { return Vec::new() };
+    let configuration = server.estate.load();
+    let others = configuration.shares.iter().filter(|share| !share.read_only && !Arc::ptr_eq(&share.store, own));
+    let stores = std::iter::once(own).chain(others.map(|share| &share.store));
+    stores.filter_map(|store| Some((Arc::clone(store), store.path_at(&place)?))).collect()
 }

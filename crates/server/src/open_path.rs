@@ -12,12 +12,15 @@ use store::SharePath;
 
 use crate::budget::Charge;
 use crate::budgets::UserBudgets;
+use crate::durable::OfInstance;
 
 /// Where an open's file stands now, and what of it is open. A rename changes it for all opens of a name.
 pub(crate) struct OpenPath {
     path: Mutex<Arc<HeldPath>>,
     /// Empty for the file itself.
     stream: Mutex<String>,
+    /// Where the open is found by its name, and which is to hear of each new one.
+    follower: OnceLock<Arc<OfInstance>>,
 }
 
 /// A path, once for all opens that were given it together.
@@ -35,7 +38,8 @@ impl OpenPath {
 
     /// The path of a new open of a stream, or of the file itself where that is empty; not paid for yet.
     pub(crate) fn of_stream(path: SharePath, stream: &str) -> Arc<Self> {
-        Arc::new(OpenPath { path: Mutex::new(HeldPath::paid_by(path, None)), stream: Mutex::new(stream.to_owned()) })
+        let path = Mutex::new(HeldPath::paid_by(path, None));
+        Arc::new(OpenPath { path, stream: Mutex::new(stream.to_owned()), follower: OnceLock::new() })
     }
 
     /// The stream's name as it is now.
@@ -46,6 +50,27 @@ impl OpenPath {
     /// Its stream has another name.
     pub(crate) fn rename_stream(&self, to: &str) {
         to.clone_into(&mut self.stream.lock());
+        self.tell_follower();
+    }
+
+    /// The name as a client's CREATE has it, the stream's behind a colon.
+    pub(crate) fn name(&self) -> String {
+        let path = self.now();
+        match self.stream() {
+            unnamed if unnamed.is_empty() => path.as_str().to_owned(),
+            stream => format!("{}:{stream}", path.as_str()),
+        }
+    }
+
+    /// Has `follower` hear of each new name from now on.
+    pub(crate) fn is_followed_by(&self, follower: &Arc<OfInstance>) {
+        self.follower.get_or_init(|| Arc::clone(follower));
+    }
+
+    fn tell_follower(&self) {
+        if let Some(follower) = self.follower.get() {
+            follower.moved(self);
+        }
     }
 
     /// Pays for the path of a new open. Where it was renamed meanwhile, somebody has.
@@ -61,9 +86,16 @@ impl OpenPath {
 
     /// Has the open stand at `to`, where it stands at `from`.
     pub(crate) fn rename(&self, from: &SharePath, to: &Arc<HeldPath>) {
-        let mut path = self.path.lock();
-        if path.path == *from {
-            *path = Arc::clone(to);
+        let moves = {
+            let mut path = self.path.lock();
+            let moves = path.path == *from;
+            if moves {
+                *path = Arc::clone(to);
+            }
+            moves
+        };
+        if moves {
+            self.tell_follower();
         }
     }
 }

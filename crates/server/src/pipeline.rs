@@ -63,6 +63,7 @@ fn sealed(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<Option<Long>,
     let channel = connection.channels.borrow().get(&header.session_id).cloned();
     let channel = channel.ok_or(Disconnect("sealed for a session that is not here"))?;
     let plain = channel.session.open_sealed(frame).ok_or(Disconnect("a sealed frame does not open"))?;
+    connection.byte_cost.set(channel.session.sealed_byte_cost());
     match plain.first_chunk::<4>() {
         Some(&header::PROTOCOL_ID) => messages(connection, plain, TRANSFORM_HEADER_LENGTH, Some(&channel)),
         Some(_) | None => Err(Disconnect("a sealed frame holds no SMB2 message")),
@@ -119,7 +120,9 @@ pub(crate) fn run(connection: &Rc<Connection>, admitted: Admitted, kept: Kept, c
         Claim::Little(bytes) => (None, bytes),
     };
     let chain = admitted.kept(kept, charge);
-    let mut task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(chain::run(Rc::clone(connection), chain));
+    // It is large: it begins where it is to lie.
+    let task = Box::write(Box::new_uninit(), chain::run(Rc::clone(connection), chain));
+    let mut task: Pin<Box<dyn Future<Output = ()>>> = Box::into_pin(task);
     match task.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
         Poll::Ready(()) => {}
         Poll::Pending => connection.spawn(task, connection.allowance.overdraw(little + TASK_BYTES)),

@@ -1,12 +1,12 @@
-//! Threads for work that may wait for a device (the second law of the hot path). Work queues by device and, for each device, by session;
-//! each queue has its turn. A device holds so many threads at most, and of these each session so many, so that a folder that hangs keeps
-//! its own users waiting and nobody else, and one session's backlog nobody of another.
+//! Threads for work that may wait for a device (the second law of the hot path). Work queues by device, for each device by user, and for
+//! each user by session; each queue has its turn. A device holds so many threads at most, and of these each user and each session so many.
+//! So a folder that hangs keeps its own users waiting and nobody else, and one user's backlog nobody of another, however many sessions it
+//! is spread over.
 //!
 //! There are two. A small request can make work without end: a pattern that fits nothing in a large directory, a copy. What it has left
 //! after its first piece is done by a second pool, whose few threads come behind everybody else's where processors are scarce.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -23,14 +23,16 @@ use crate::user::User;
 struct Limits {
     /// Pieces of work that wait on one device at a time.
     device: usize,
-    /// Of these, the pieces of one session: others of the same folder go on beside one that hangs on a single file.
+    /// Of these, the pieces of one user: others of the same folder go on beside one whose work hangs.
+    user: usize,
+    /// Of these, the pieces of one session: others of the same user go on beside one that hangs on a single file.
     session: usize,
     /// Threads in all. Past it each device has one still.
     all: usize,
 }
 
 /// Where work waits more than it computes. Ten devices that hang leave some threads.
-const SHORT_WORK: Limits = Limits { device: 48, session: 32, all: 512 };
+const SHORT_WORK: Limits = Limits { device: 48, user: 40, session: 32, all: 512 };
 /// How much less than others the threads for long work get where processors are scarce: a third (sched(7)).
 const LONG_WORK_NICE: i32 = 5;
 /// Pieces of work that wait in the queue of one session and device: its connections ask for less, unless it has more than eight that
@@ -49,32 +51,42 @@ type Start = fn(Job) -> io::Result<()>;
 pub(crate) enum Device {
     /// The server's own folder: records of opens.
     Own,
-    /// The volume of a share (`store::Facts::volume`).
+    /// The volume of a share (`store::Facts::volume`), or what is mounted below one.
     Volume(u64),
+    /// Two of them, the smaller number first. Work that needs both hangs where either does, so it takes no thread of those that wait for
+    /// one alone.
+    Volumes(u64, u64),
 }
 
-/// Whose turn a piece of work takes: a session's at a device, or a user's. The server's own work is that of session 0.
+impl Device {
+    /// What work waits for that needs both volumes, which may be one.
+    pub(crate) fn of_both(one: u64, other: u64) -> Self {
+        if one == other { Device::Volume(one) } else { Device::Volumes(one.min(other), one.max(other)) }
+    }
+}
+
+/// Whose turn a piece of work takes at a device. The server's own work is that of user 0, and what is done for a user without a session
+/// that of session 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
     pub(crate) device: Device,
+    /// `User::number`.
+    pub(crate) user: u64,
     pub(crate) session: u64,
 }
 
 impl Turn {
     /// What the server does in its own folder.
-    pub(crate) const OWN: Turn = Turn { device: Device::Own, session: 0 };
+    pub(crate) const OWN: Turn = Turn { device: Device::Own, user: 0, session: 0 };
 
     /// What the server does of itself with the files of a share.
     pub(crate) fn of_server(volume: u64) -> Self {
-        Turn { device: Device::Volume(volume), session: 0 }
+        Turn { device: Device::Volume(volume), user: 0, session: 0 }
     }
 
     /// What the server does with the files of a share for a user whose session has them no more. It keeps nobody else's waiting.
     pub(crate) fn of_user(volume: u64, user: &User) -> Self {
-        let mut hasher = DefaultHasher::new();
-        user.sids.first().hash(&mut hasher);
-        // A session's id has 32 bits.
-        Turn { device: Device::Volume(volume), session: hasher.finish() | 1 << 32 }
+        Turn { device: Device::Volume(volume), user: user.number, session: 0 }
     }
 }
 
@@ -116,10 +128,19 @@ struct Queues {
 
 #[derive(Default)]
 struct DeviceQueue {
+    users: HashMap<u64, UserQueue>,
+    /// Users that have work which may begin, in the order of their turns.
+    turns: VecDeque<u64>,
+    waiting: usize,
+    running: usize,
+    has_turn: bool,
+}
+
+#[derive(Default)]
+struct UserQueue {
     sessions: HashMap<u64, SessionQueue>,
     /// Sessions that have work which may begin, in the order of their turns.
     turns: VecDeque<u64>,
-    waiting: usize,
     running: usize,
     has_turn: bool,
 }
@@ -132,9 +153,21 @@ struct SessionQueue {
 }
 
 impl Limits {
+    /// How many threads wait for a device: a quarter for two volumes, of which there are many pairs.
+    fn at(self, device: Device) -> Self {
+        match device {
+            Device::Own | Device::Volume(_) => self,
+            Device::Volumes(..) => {
+                let [device, user, session] =
+                    [self.device, self.user, self.session].map(|threads| (threads / 4).max(1));
+                Limits { device, user, session, ..self }
+            }
+        }
+    }
+
     /// For long work: a few for each core, which are a part of what it can do, and enough for disks that are slow.
     fn of_long_work(cores: usize) -> Self {
-        Limits { device: 4 * cores, session: 2 * cores, all: 16 * cores }
+        Limits { device: 4 * cores, user: 3 * cores, session: 2 * cores, all: 16 * cores }
     }
 }
 
@@ -145,20 +178,21 @@ impl Queues {
 
     /// How much a session has waiting at a device.
     fn waiting(&self, turn: Turn) -> usize {
-        let device = self.devices.get(&turn.device);
-        device.and_then(|device| device.sessions.get(&turn.session)).map_or(0, |session| session.jobs.len())
+        let user = self.devices.get(&turn.device).and_then(|device| device.users.get(&turn.user));
+        user.and_then(|user| user.sessions.get(&turn.session)).map_or(0, |session| session.jobs.len())
     }
 
     /// Pieces of work that could begin now if there were threads, at most.
     fn may_begin(&self) -> usize {
-        let devices = self.turns.iter().filter_map(|device| self.devices.get(device));
-        devices.map(|device| device.waiting.min(self.limits.device - device.running)).sum()
+        let devices = self.turns.iter().filter_map(|id| Some((self.limits.at(*id), self.devices.get(id)?)));
+        devices.map(|(limits, device)| device.waiting.min(limits.device - device.running)).sum()
     }
 
     fn push(&mut self, turn: Turn, job: Job) {
         let device = self.devices.entry(turn.device).or_default();
         device.waiting += 1;
-        device.sessions.entry(turn.session).or_default().jobs.push_back(job);
+        let user = device.users.entry(turn.user).or_default();
+        user.sessions.entry(turn.session).or_default().jobs.push_back(job);
         self.give_turn(turn);
     }
 
@@ -172,15 +206,19 @@ impl Queues {
                 continue;
             }
             device.has_turn = false;
-            let session_id = device.turns.pop_front()?;
-            let session = device.sessions.get_mut(&session_id)?;
+            let user_id = device.turns.pop_front()?;
+            let user = device.users.get_mut(&user_id)?;
+            user.has_turn = false;
+            let session_id = user.turns.pop_front()?;
+            let session = user.sessions.get_mut(&session_id)?;
             session.has_turn = false;
             let job = session.jobs.pop_front()?;
             session.running += 1;
+            user.running += 1;
             device.waiting -= 1;
             device.running += 1;
             self.running += 1;
-            let turn = Turn { device: device_id, session: session_id };
+            let turn = Turn { device: device_id, user: user_id, session: session_id };
             self.give_turn(turn);
             return Some((turn, job));
         }
@@ -192,31 +230,44 @@ impl Queues {
         self.running -= 1;
         let Some(device) = self.devices.get_mut(&turn.device) else { return };
         device.running -= 1;
-        if let Some(session) = device.sessions.get_mut(&turn.session) {
-            session.running -= 1;
-            if session.running == 0 && session.jobs.is_empty() {
-                device.sessions.remove(&turn.session);
+        if let Some(user) = device.users.get_mut(&turn.user) {
+            user.running -= 1;
+            if let Some(session) = user.sessions.get_mut(&turn.session) {
+                session.running -= 1;
+                if session.running == 0 && session.jobs.is_empty() {
+                    user.sessions.remove(&turn.session);
+                }
+            }
+            if user.sessions.is_empty() {
+                device.users.remove(&turn.user);
             }
         }
-        if device.sessions.is_empty() {
+        if device.users.is_empty() {
             self.devices.remove(&turn.device);
         } else {
             self.give_turn(turn);
         }
     }
 
-    /// Puts a session and its device at the end of the turns where they have work that may begin, and stand there not yet.
+    /// Puts a session, its user and its device at the end of the turns where they have work that may begin, and stand there not yet.
     fn give_turn(&mut self, turn: Turn) {
+        let limits = self.limits.at(turn.device);
         let Some(device) = self.devices.get_mut(&turn.device) else { return };
-        if let Some(session) = device.sessions.get_mut(&turn.session)
-            && !session.has_turn
-            && !session.jobs.is_empty()
-            && session.running < self.limits.session
-        {
-            session.has_turn = true;
-            device.turns.push_back(turn.session);
+        if let Some(user) = device.users.get_mut(&turn.user) {
+            if let Some(session) = user.sessions.get_mut(&turn.session)
+                && !session.has_turn
+                && !session.jobs.is_empty()
+                && session.running < limits.session
+            {
+                session.has_turn = true;
+                user.turns.push_back(turn.session);
+            }
+            if !user.has_turn && !user.turns.is_empty() && user.running < limits.user {
+                user.has_turn = true;
+                device.turns.push_back(turn.user);
+            }
         }
-        if !device.has_turn && !device.turns.is_empty() && device.running < self.limits.device {
+        if !device.has_turn && !device.turns.is_empty() && device.running < limits.device {
             device.has_turn = true;
             self.turns.push_back(turn.device);
         }
@@ -441,7 +492,11 @@ mod tests {
 
     use super::*;
 
-    const ONE: Turn = Turn { device: Device::Volume(1), session: 1 };
+    const ONE: Turn = Turn { device: Device::Volume(1), user: 1, session: 1 };
+
+    fn at(device: u64) -> Turn {
+        Turn { device: Device::Volume(device), ..ONE }
+    }
 
     #[tokio::test]
     async fn work_is_answered_and_a_panic_is_none() {
@@ -484,17 +539,17 @@ mod tests {
         let (pool, hanging) = (Pool::new(), Hanging::new());
         for device in 1..=3 {
             for session in 0..200 {
-                pool.submit(Turn { device: Device::Volume(device), session }, hanging.job());
+                pool.submit(Turn { user: session / 2, session, ..at(device) }, hanging.job());
             }
         }
-        let other = Turn { device: Device::Volume(4), session: 1 };
+        let other = at(4);
         assert_eq!(pool.run(other, || 1).await, Some(1));
-        let own = Turn { device: Device::Own, session: 1 };
+        let own = Turn { device: Device::Own, ..ONE };
         assert_eq!(pool.run(own, || 2).await, Some(2));
         assert!(pool.0.state.lock().threads <= 3 * SHORT_WORK.device + 2);
         hanging.end();
         for device in 1..=3 {
-            assert_eq!(pool.run(Turn { device: Device::Volume(device), session: 7 }, || 3).await, Some(3));
+            assert_eq!(pool.run(Turn { session: 7, ..at(device) }, || 3).await, Some(3));
         }
         pool.close();
     }
@@ -504,11 +559,11 @@ mod tests {
         let (pool, hanging) = (Pool::for_long_work(2), Hanging::new());
         for session in 0..60 {
             for _ in 0..8 {
-                pool.submit(Turn { device: Device::Volume(1), session }, hanging.job());
+                pool.submit(Turn { user: session / 2, session, ..ONE }, hanging.job());
             }
         }
         assert_eq!(pool.0.state.lock().threads, 8);
-        let other = Turn { device: Device::Volume(2), session: 1 };
+        let other = at(2);
         let (first, others) = (|| rustix::process::getpriority_process(None).unwrap(), 0);
         assert_eq!(pool.run(other, first).await, Some(others + LONG_WORK_NICE));
         assert_eq!(Pool::new().run(other, first).await, Some(others));
@@ -521,10 +576,10 @@ mod tests {
         let (pool, hanging) = (Pool::new(), Hanging::new());
         for device in 0..20 {
             for _ in 0..40 {
-                pool.submit(Turn { device: Device::Volume(device), session: 1 }, hanging.job());
+                pool.submit(at(device), hanging.job());
             }
         }
-        let other = Turn { device: Device::Volume(99), session: 1 };
+        let other = at(99);
         assert_eq!(pool.run(other, || 1).await, Some(1));
         hanging.end();
         pool.close();
@@ -537,6 +592,37 @@ mod tests {
         assert_eq!(pool.run(Turn { session: 2, ..ONE }, || 1).await, Some(1));
         hanging.end();
         pool.close();
+    }
+
+    #[tokio::test]
+    async fn one_user_that_hangs_leaves_threads_for_others_of_its_device() {
+        for pool in [Pool::new(), Pool::for_long_work(1)] {
+            let hanging = Hanging::new();
+            (0..200).for_each(|session| pool.submit(Turn { session, ..ONE }, hanging.job()));
+            assert_eq!(pool.run(Turn { user: 2, session: 200, ..ONE }, || 1).await, Some(1));
+            hanging.end();
+            pool.close();
+        }
+    }
+
+    #[tokio::test]
+    async fn work_that_hangs_on_one_of_two_devices_leaves_the_threads_of_both() {
+        for pool in [Pool::new(), Pool::for_long_work(1)] {
+            let hanging = Hanging::new();
+            for user in 0..200 {
+                let device = if user % 2 == 0 { Device::of_both(1, 2) } else { Device::of_both(2, 1) };
+                pool.submit(Turn { device, user, session: user }, hanging.job());
+            }
+            for device in 1..=2 {
+                assert_eq!(pool.run(at(device), move || device).await, Some(device));
+            }
+            let with_another = Turn { device: Device::of_both(2, 3), ..ONE };
+            assert_eq!(pool.run(with_another, || 3).await, Some(3));
+            assert!(pool.0.state.lock().threads <= SHORT_WORK.device / 4 + 3);
+            hanging.end();
+            pool.close();
+        }
+        assert_eq!(Device::of_both(1, 1), Device::Volume(1));
     }
 
     thread_local! {
@@ -556,7 +642,7 @@ mod tests {
         assert!(pool.begin().is_err(), "a server does not start without a thread");
         LEFT.set(1);
         pool.begin().unwrap();
-        let devices = (1..=20).map(|device| Turn { device: Device::Volume(device), session: device });
+        let devices = (1..=20).map(|device| Turn { session: device, ..at(device) });
         let answers: Vec<_> = devices.map(|turn| pool.hand_over(turn, move || turn.session)).collect();
         for (answer, session) in answers.into_iter().zip(1..) {
             assert_eq!(answer.await, Ok(session));
@@ -571,7 +657,7 @@ mod tests {
         LEFT.set(1);
         pool.begin().unwrap();
         pool.submit(ONE, hanging.job());
-        let answer = pool.hand_over(Turn { device: Device::Volume(2), session: 1 }, || 1);
+        let answer = pool.hand_over(at(2), || 1);
         pool.start_missing();
         LEFT.set(1);
         pool.start_missing();
@@ -592,6 +678,22 @@ mod tests {
         add(3, "c1");
         while pool.work_once() {}
         assert_eq!(*order.lock(), ["a1", "b1", "c1", "a2", "b2", "a3"]);
+        assert!(pool.0.state.lock().queues.devices.is_empty(), "nothing is remembered of who has no work");
+    }
+
+    #[test]
+    fn users_take_turns_whatever_their_sessions() {
+        let (pool, order) = (Pool::by_hand(), Arc::new(Mutex::new(Vec::new())));
+        let add = |user: u64, session: u64, name: &'static str| {
+            let order = Arc::clone(&order);
+            pool.submit(Turn { user, session, ..ONE }, Box::new(move || order.lock().push(name)));
+        };
+        for (session, names) in [(1, ["a1", "a1 again"]), (2, ["a2", "a2 again"]), (3, ["a3", "a3 again"])] {
+            names.into_iter().for_each(|name| add(1, session, name));
+        }
+        ["b4", "b4 again"].into_iter().for_each(|name| add(2, 4, name));
+        while pool.work_once() {}
+        assert_eq!(*order.lock(), ["a1", "b4", "a2", "b4 again", "a3", "a1 again", "a2 again", "a3 again"]);
         assert!(pool.0.state.lock().queues.devices.is_empty(), "nothing is remembered of who has no work");
     }
 

@@ -4,7 +4,7 @@ mod adversary;
 
 use std::sync::Arc;
 
-use secure::seal::{NonceRange, NonceSpace};
+use secure::seal::{Cipher, NonceRange, NonceSpace};
 use secure::sign::SigningAlgorithm;
 use tokio::task::LocalSet;
 use wire::command::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
@@ -171,6 +171,20 @@ async fn a_sealed_frame_does_not_begin_with_a_related_request() {
     let mut frame = sealed(&peer, &echo);
     assert!(peer.process(&mut frame).is_err());
     assert_untouched(&server, &victim).await;
+}
+
+#[tokio::test]
+async fn bytes_sealed_with_a_slow_cipher_count_for_more_in_a_turn() {
+    for (cipher, cost) in [(Cipher::Aes128Gcm, 1), (Cipher::Aes256Ccm, 5), (Cipher::Aes128Ccm, 5)] {
+        let server = server(Signing::Enabled);
+        let terms = Terms { cipher: Some(cipher), ..Terms::default() };
+        let mut peer = Peer::sign_in_as(&server, terms).await;
+        let echo = peer.message(Command::ECHO, |body| EchoRequest.encode(body));
+        let mut frame = sealed(&peer, &echo);
+        assert_eq!(peer.connection.byte_cost.get(), 1);
+        peer.process(&mut frame).unwrap();
+        assert_eq!(peer.connection.byte_cost.get(), cost, "{cipher:?}");
+    }
 }
 
 #[tokio::test]
@@ -388,6 +402,34 @@ async fn what_is_related_to_no_open_has_none_whatever_it_names() {
 }
 
 #[tokio::test]
+async fn who_has_a_lease_for_an_open_that_only_looks_gives_it_up() {
+    let test = async {
+        let server = server(Signing::Required);
+        let mut holder = Peer::sign_in(&server).await;
+        let lease_key = Guid([7; 16]);
+        let lease_state = LeaseState::READ_CACHING | LeaseState::WRITE_CACHING | LeaseState::HANDLE_CACHING;
+        let lease = Lease { lease_key, lease_state, ..Lease::default() }.to_bytes();
+        let mut builder = CreateContextsBuilder::new();
+        builder.add(name::LEASE, &lease);
+        let contexts = builder.contexts().as_bytes().to_vec();
+        let opened = holder.create_edited("file", &contexts, |request| {
+            request.oplock_level = OplockLevel::LEASE;
+            request.desired_access = wire::security::access::READ_ATTRIBUTES.into();
+        });
+        assert_eq!(opened.await.status(), Status::SUCCESS);
+        let mut other = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
+        let mut cause = other.message(Command::CREATE, |body| wanted_file("file", body));
+        other.process(&mut cause).unwrap();
+        assert_eq!(other.receive().await.status(), Status::PENDING);
+        let answer = OplockBreakRequest::Lease(LeaseBreak { lease_key, lease_state: LeaseState::NONE });
+        let taken = holder.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
+        assert_eq!(taken.status(), Status::SUCCESS);
+        assert_eq!(other.receive().await.status(), Status::SUCCESS);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
 async fn a_lease_break_is_acknowledged_by_who_has_an_open_under_the_lease() {
     LocalSet::new().run_until(acknowledge_for_others()).await;
 }
@@ -412,6 +454,15 @@ async fn acknowledge_for_others() {
     let answer = OplockBreakRequest::Lease(LeaseBreak { lease_key, lease_state: LeaseState::NONE });
     let refused = thief.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
     assert_eq!(refused.status(), Status::OBJECT_NAME_NOT_FOUND);
+    assert!(other.take_frame().is_none(), "it waits for who holds the lease");
+    // Nor by way of an open that waits for nothing and names the lease: it has one of its own.
+    let look = thief.create_edited("file", &contexts, |request| {
+        request.oplock_level = OplockLevel::LEASE;
+        request.desired_access = wire::security::access::READ_ATTRIBUTES.into();
+    });
+    assert_eq!(look.await.status(), Status::SUCCESS);
+    let refused = thief.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
+    assert!([Status::OBJECT_NAME_NOT_FOUND, Status::UNSUCCESSFUL].contains(&refused.status()), "{}", refused.status());
     assert!(other.take_frame().is_none(), "it waits for who holds the lease");
     // Another session of the same user and client speaks for it.
     let mut again = Peer::sign_in(&server).await;

@@ -1,7 +1,7 @@
 //! A session: one signed-in client, whatever connections it uses (MS-SMB2 3.3.1.8), and its channels (3.3.1.14).
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -17,9 +17,11 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::budgets::{Held, UserBudgets};
+use crate::by_id::ById;
 use crate::mailbox::{Letter, Mailbox};
 use crate::open::{Open, OpenId};
 use crate::placement::Placement;
+use crate::pool::{Device, Turn};
 use crate::replayed::Replayed;
 use crate::tree::Tree;
 use crate::user::User;
@@ -28,6 +30,9 @@ use crate::user::User;
 pub(crate) const OPENS_MAX: usize = 65_536;
 /// The most tree connects one session holds.
 const TREES_MAX: usize = 4_096;
+
+/// A turn's bytes sealed with CCM take as long as so many times as many that are only moved.
+const CCM_BYTE_COST: usize = 5;
 
 /// The session. Keys and identifiers are frozen when it is set up; the user is replaced whole on re-authentication.
 pub(crate) struct Session {
@@ -49,10 +54,10 @@ pub(crate) struct Session {
     /// The CREATEs that its client has replayed.
     pub(crate) replayed: Replayed,
     sealing: Option<Sealing>,
-    trees: Mutex<HashMap<TreeId, HeldTree>>,
+    trees: Mutex<ById<TreeId, HeldTree>>,
     _held: Held,
     next_tree: AtomicU32,
-    opens: Mutex<HashMap<OpenId, Arc<Open>>>,
+    opens: Mutex<Opens>,
     channels: Mutex<Channels>,
     ended: AtomicBool,
     bind_nonces: Mutex<BindNonces>,
@@ -70,6 +75,34 @@ struct BindNonces {
 struct HeldTree {
     tree: Arc<Tree>,
     _held: Held,
+}
+
+/// Session.OpenTable.
+#[derive(Default)]
+struct Opens {
+    by_id: ById<OpenId, Arc<Open>>,
+    /// Found by their tree, so that who disconnects one does not go through those of the others.
+    by_tree: BTreeSet<(TreeId, OpenId)>,
+}
+
+impl Opens {
+    fn insert(&mut self, open: Arc<Open>) {
+        self.by_tree.insert((open.tree.id, open.id));
+        self.by_id.insert(open.id, open);
+    }
+
+    fn remove(&mut self, id: OpenId) -> Option<Arc<Open>> {
+        let open = self.by_id.remove(&id)?;
+        self.by_tree.remove(&(open.tree.id, id));
+        Some(open)
+    }
+
+    /// Those of a tree, in the order in which they were made.
+    fn take_of(&mut self, tree: TreeId) -> Vec<Arc<Open>> {
+        let of_tree = (tree, OpenId(0))..=(tree, OpenId(u64::MAX));
+        let ids: Vec<OpenId> = self.by_tree.range(of_tree).map(|(_, id)| *id).collect();
+        ids.into_iter().filter_map(|id| self.remove(id)).collect()
+    }
 }
 
 /// Session.ChannelList.
@@ -192,9 +225,22 @@ impl Session {
         self.sealing.as_ref().map(|sealing| sealing.cipher)
     }
 
+    /// What a byte counts for in a turn ([`crate::turns`]) where it is sealed. GCM is nearly free; CCM is a chain, block by block.
+    pub(crate) fn sealed_byte_cost(&self) -> usize {
+        match self.cipher() {
+            Some(Cipher::Aes128Ccm | Cipher::Aes256Ccm) => CCM_BYTE_COST,
+            Some(Cipher::Aes128Gcm | Cipher::Aes256Gcm) | None => 1,
+        }
+    }
+
     /// Decrypts a frame that begins with a transform header, in place; gives the messages.
     pub(crate) fn open_sealed<'a>(&self, frame: &'a mut [u8]) -> Option<&'a mut [u8]> {
         self.sealing.as_ref()?.opener.open(frame).ok()
+    }
+
+    /// Whose turn its work takes at a device.
+    pub(crate) fn turn(&self, device: Device) -> Turn {
+        Turn { device, user: self.user.load().number, session: self.id.0 }
     }
 
     /// True once it ended: its requests find no session.
@@ -228,7 +274,7 @@ impl Session {
     /// Takes a tree connect away, and gives its opens for closing. `None` where there is none.
     pub(crate) fn remove_tree(&self, id: TreeId) -> Option<Vec<Arc<Open>>> {
         self.trees.lock().remove(&id)?;
-        Some(self.take_opens(|open| open.tree.id == id))
+        Some(self.opens.lock().take_of(id))
     }
 
     /// Lets every tree follow the shares; those whose share is gone end. Gives their opens for closing.
@@ -242,7 +288,8 @@ impl Session {
             }
             stays
         });
-        self.take_opens(|open| gone.contains(&open.tree.id))
+        let mut opens = self.opens.lock();
+        gone.into_iter().flat_map(|id| opens.take_of(id)).collect()
     }
 
     /// Keeps an open. Refused once the session or the open's tree has ended, and past the bound.
@@ -255,37 +302,37 @@ impl Session {
             return Err(Status::NETWORK_NAME_DELETED);
         }
         let mut opens = self.opens.lock();
-        if opens.len() >= OPENS_MAX {
+        if opens.by_id.len() >= OPENS_MAX {
             return Err(Status::INSUFFICIENT_RESOURCES);
         }
-        opens.insert(open.id, open);
+        opens.insert(open);
         Ok(())
     }
 
     /// The open of an id.
     pub(crate) fn open(&self, id: OpenId) -> Option<Arc<Open>> {
-        self.opens.lock().get(&id).cloned()
+        self.opens.lock().by_id.get(&id).cloned()
     }
 
     /// Takes an open away for closing.
     pub(crate) fn remove_open(&self, id: OpenId) -> Option<Arc<Open>> {
-        self.opens.lock().remove(&id)
+        self.opens.lock().remove(id)
     }
 
     /// All opens.
     #[cfg(test)]
     pub(crate) fn opens(&self) -> Vec<Arc<Open>> {
-        self.opens.lock().values().cloned().collect()
+        self.opens.lock().by_id.values().cloned().collect()
     }
 
     /// How many opens there are.
     pub(crate) fn open_count(&self) -> usize {
-        self.opens.lock().len()
+        self.opens.lock().by_id.len()
     }
 
     /// Adds all opens to `to`, which keeps none of them.
     pub(crate) fn add_opens(&self, to: &mut Vec<Weak<Open>>) {
-        to.extend(self.opens.lock().values().map(Arc::downgrade));
+        to.extend(self.opens.lock().by_id.values().map(Arc::downgrade));
     }
 
     /// True where what its client is told goes on its own channels alone: what is sealed can be opened nowhere else, and who is nobody has no
@@ -363,12 +410,12 @@ impl Session {
             return Vec::new();
         }
         self.trees.lock().clear();
-        self.take_opens(|_| true)
+        self.take_opens()
     }
 
     /// In the order in which they were made.
-    fn take_opens(&self, is_meant: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {
-        let mut taken: Vec<_> = self.opens.lock().extract_if(|_, open| is_meant(open)).map(|(_, open)| open).collect();
+    fn take_opens(&self) -> Vec<Arc<Open>> {
+        let mut taken: Vec<_> = std::mem::take(&mut *self.opens.lock()).by_id.into_values().collect();
         taken.sort_unstable_by_key(|open| open.id);
         taken
     }

@@ -1,10 +1,13 @@
 //! No command waits for a device on its shard: here the thread is marked as one, and the store panics where a call may wait.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use store::waiting::{self, Forbidden};
-use store::{DirectoryStore, Kind, NewNode, RamStore, SharePath, Store, Waits};
+use store::{DirectoryStore, Error, Kind, NewNode, RamStore, SharePath, Store, Waits};
 use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
@@ -26,6 +29,7 @@ use wire::security::SecurityInformation;
 use wire::status::Status;
 
 use crate::admin::Signing;
+use crate::interrupted::{Call, Interrupted};
 use crate::testing::{Peer, server_with};
 
 /// A client of a share, on a thread that may not wait.
@@ -65,6 +69,72 @@ async fn no_command_waits_for_a_device_on_its_shard() {
     let folder = tempfile::tempdir().unwrap();
     let store = DirectoryStore::open(folder.path(), Default::default()).unwrap();
     LocalSet::new().run_until(use_all(Arc::new(store), "")).await;
+}
+
+#[tokio::test]
+async fn no_command_looks_on_its_shard_at_what_is_being_changed() {
+    let (store, meanwhile) = Interrupted::around(RamStore::that_waits(64 << 20, Waits::ForData));
+    let sent_away = Arc::new(Mutex::new(HashSet::new()));
+    let noted = Arc::clone(&sent_away);
+    meanwhile.set(move |call, _| {
+        let looks = [Call::Look, Call::TryToLook, Call::LookAtSecurity, Call::LookAtExtended, Call::LookForStream];
+        if waiting::is_allowed() || !looks.contains(&call) {
+            return Ok(());
+        }
+        noted.lock().insert(call);
+        Err(Error::WouldBlock)
+    });
+    LocalSet::new().run_until(use_all(store, "")).await;
+    let sent_away = sent_away.lock();
+    for call in [Call::Look, Call::TryToLook, Call::LookForStream] {
+        assert!(sent_away.contains(&call), "{call:?} was tried on the shard");
+    }
+}
+
+#[tokio::test]
+async fn no_command_changes_on_its_shard_what_somebody_changes_for_long() {
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
+    let (store, meanwhile) = Interrupted::around(DirectoryStore::open(folder.path(), Default::default()).unwrap());
+    let tries = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&tries);
+    meanwhile.set(move |call, _| match call {
+        Call::Hold => {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Err(Error::WouldBlock)
+        }
+        Call::Write | Call::Change | Call::ChangeSecurity => {
+            assert!(waiting::is_allowed(), "{call:?} on the shard");
+            Ok(())
+        }
+        _ => Ok(()),
+    });
+    LocalSet::new().run_until(use_all(store, "")).await;
+    assert!(tries.load(Ordering::Relaxed) > 10);
+}
+
+#[tokio::test]
+async fn streams_are_looked_for_among_many_off_the_shard() {
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
+    let store = DirectoryStore::open(folder.path(), Default::default()).unwrap();
+    let new = NewNode { kind: Kind::File, attributes: 0x20, security: None };
+    let file = store.create(&SharePath::parse("file").unwrap(), new).unwrap();
+    let long = |number: usize| format!("{number:0250}");
+    for number in 0..100 {
+        file.create_stream(&long(number)).unwrap();
+    }
+    let look = async {
+        let mut peer = peer(Arc::new(store)).await;
+        for number in [50, 100] {
+            let stream = peer.open(&format!("file:{}", long(number))).await;
+            assert_eq!(peer.query(stream, FileClass::STREAM, 65_536).await.status(), Status::SUCCESS);
+            peer.close(stream).await;
+        }
+        let overwritten = peer.create("file", |request| request.disposition = CreateDisposition::OVERWRITE).await;
+        assert_eq!(overwritten.status(), Status::SUCCESS);
+    };
+    LocalSet::new().run_until(look).await;
+    waiting::forbid(Forbidden::Not);
+    assert!(file.streams().unwrap().is_empty(), "they went with the data");
 }
 
 #[tokio::test]

@@ -29,6 +29,12 @@ impl Slice {
         Arc::into_inner(self.whole)
     }
 
+    /// The same bytes as `part`, which lies in these; none where it does not.
+    pub(crate) fn holding(&self, part: &[u8]) -> Self {
+        let start = (part.as_ptr() as usize).wrapping_sub(self.as_ptr() as usize);
+        self.part(start..start.saturating_add(part.len()))
+    }
+
     /// A part of these; none where they are not there.
     pub(crate) fn part(&self, range: Range<usize>) -> Self {
         let there = self.get(range.clone()).is_some();
@@ -58,6 +64,8 @@ mod tests {
         assert_eq!(&*middle.part(6..6), b"");
         assert_eq!(&*middle.part(5..7), b"");
         assert_eq!(&*Slice::new(&whole, 9..11), b"");
+        assert_eq!(&*middle.holding(&middle[2..4]), b"45");
+        assert_eq!(&*middle.holding(&whole[7..9]), b"", "which is not all in it");
         drop(whole);
         assert!(middle.clone().into_whole().is_none());
         assert_eq!(&*middle.into_whole().unwrap(), b"0123456789");

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use store::Identity;
 
+use crate::by_id::ById;
 use crate::caching::LeaseId;
-use crate::open::OpenId;
 
 /// The table is split so that shards seldom meet.
 const PARTS: usize = 64;
@@ -17,20 +17,20 @@ const PARTS: usize = 64;
 #[derive(Clone)]
 pub(crate) struct Places(Arc<Vec<Mutex<Part>>>);
 
-/// The lease of each.
-type Part = BTreeMap<Place, Option<LeaseId>>;
+type Part = ById<Identity, OfFile>;
 
-/// Which open it is, and of which file.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    file: Identity,
-    open: OpenId,
+/// Those at one file: counted by their lease, so that who opens it does not go through them all.
+#[derive(Default)]
+struct OfFile {
+    all: usize,
+    by_lease: BTreeMap<Option<LeaseId>, usize>,
 }
 
 /// A place, given up when dropped.
 pub(crate) struct Standing {
     places: Places,
-    place: Place,
+    file: Identity,
+    lease: Option<LeaseId>,
 }
 
 impl Places {
@@ -39,16 +39,18 @@ impl Places {
     }
 
     /// Gives an open a place.
-    pub(crate) fn stand(&self, file: Identity, open: OpenId, lease: Option<LeaseId>) -> Standing {
-        let place = Place { file, open };
-        self.part(file).lock().insert(place, lease);
-        Standing { places: self.clone(), place }
+    pub(crate) fn stand(&self, file: Identity, lease: Option<LeaseId>) -> Standing {
+        let mut part = self.part(file).lock();
+        let of_file = part.entry(file).or_default();
+        of_file.all += 1;
+        *of_file.by_lease.entry(lease).or_default() += 1;
+        Standing { places: self.clone(), file, lease }
     }
 
     /// True where an open of another lease has a place at the file.
     pub(crate) fn others_stand(&self, file: Identity, lease: Option<LeaseId>) -> bool {
-        let of_file = Place { file, open: OpenId(0) }..=Place { file, open: OpenId(u64::MAX) };
-        self.part(file).lock().range(of_file).any(|(_, other)| *other != lease)
+        let part = self.part(file).lock();
+        part.get(&file).is_some_and(|of_file| of_file.all > of_file.by_lease.get(&lease).copied().unwrap_or(0))
     }
 
     fn part(&self, file: Identity) -> &Mutex<Part> {
@@ -58,6 +60,40 @@ impl Places {
 
 impl Drop for Standing {
     fn drop(&mut self) {
-        self.places.part(self.place.file).lock().remove(&self.place);
+        let mut part = self.places.part(self.file).lock();
+        let Some(of_file) = part.get_mut(&self.file) else { return };
+        of_file.all -= 1;
+        if let Some(count) = of_file.by_lease.get_mut(&self.lease) {
+            *count -= 1;
+            if *count == 0 {
+                of_file.by_lease.remove(&self.lease);
+            }
+        }
+        if of_file.all == 0 {
+            part.remove(&self.file);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::ids::Guid;
+
+    use super::*;
+
+    #[test]
+    fn who_wants_in_sees_those_of_other_leases_at_the_same_file() {
+        let (places, file) = (Places::new(), |file| Identity { volume: 1, file });
+        let lease = |key| Some(LeaseId { client: Guid([1; 16]), user: crate::user::UserId(1), key: Guid([key; 16]) });
+        let standing = [(1, None), (1, None), (2, lease(1)), (3, lease(1)), (3, lease(2))];
+        let standing = standing.map(|(number, lease)| places.stand(file(number), lease));
+        let others = |number, lease| places.others_stand(file(number), lease);
+        assert!(!others(1, None) && others(1, lease(1)));
+        assert!(!others(2, lease(1)) && others(2, lease(2)) && others(2, None));
+        assert!(others(3, lease(1)) && others(3, lease(2)));
+        assert!(!others(65, lease(1)), "which is in the same part of the table as the first");
+        drop(standing);
+        assert!((1..4).all(|number| !others(number, lease(3))));
+        assert!(places.0.iter().all(|part| part.lock().is_empty()));
     }
 }

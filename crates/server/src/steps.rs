@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use store::Waits;
+use store::{Node, Waits};
 use wire::status::Status;
 
 use crate::context::Context;
+use crate::pool::Turn;
 use crate::refusal::Refusal;
 
 /// What a shard does of such work itself, where the file is memory: as much as a READ.
@@ -72,6 +73,26 @@ impl Context {
     pub(crate) async fn work_in_steps<T: Send + 'static>(
         &self,
         bytes: u64,
+        step: impl FnMut() -> ControlFlow<T> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.work_in_steps_of(self.turn(), bytes, step).await
+    }
+
+    /// The same for work that needs `other` besides the open file: on the pool, unless neither is waited for.
+    pub(crate) async fn work_in_steps_with<T: Send + 'static>(
+        &self,
+        other: &dyn Node,
+        bytes: u64,
+        step: impl FnMut() -> ControlFlow<T> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let bytes = if other.waits() == Waits::Never { bytes } else { u64::MAX };
+        self.work_in_steps_of(self.turn_with(other), bytes, step).await
+    }
+
+    async fn work_in_steps_of<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        bytes: u64,
         mut step: impl FnMut() -> ControlFlow<T> + Send + 'static,
     ) -> Result<T, Refusal> {
         if bytes <= INLINE_BYTES_MAX {
@@ -91,7 +112,9 @@ impl Context {
             let told = given_up.told();
             let next = move || (!told.load(Ordering::Relaxed)).then(|| (step(), step));
             // What is half done is gone on with however much the session has waiting.
-            let done = async move { if is_begun { self.on_long_work(next).await } else { self.on_pool(next).await } };
+            let done = async move {
+                if is_begun { self.on_long_work_in(turn, next).await } else { self.on_pool_in(turn, next).await }
+            };
             tokio::pin!(done);
             let done = tokio::select! {
                 biased;

@@ -165,12 +165,13 @@ fn taken(greedy: &[Greedy]) -> u64 {
 }
 
 /// How much so many that are greedy get while one that is modest waits for its first answer, and at most for one of the next.
-async fn while_one_waits(count: usize) -> (u64, u64) {
+async fn while_one_waits(count: usize, byte_cost: usize) -> (u64, u64) {
     let (server, turns) = (server(Signing::Enabled), Rc::default());
     let mut greedy = Vec::new();
     for _ in 0..count {
         greedy.push(Greedy::new(&server, &turns, 65_536).await);
     }
+    greedy.iter().for_each(|greedy| greedy.connection.byte_cost.set(byte_cost));
     let mut modest = Modest::new(&server, &turns).await;
     let mut at_most = 0;
     let before = taken(&greedy);
@@ -190,9 +191,19 @@ async fn while_one_waits(count: usize) -> (u64, u64) {
 async fn one_that_always_has_more_keeps_others_waiting_for_one_turn() {
     LocalSet::new()
         .run_until(async {
-            let (first, at_most) = while_one_waits(1).await;
+            let (first, at_most) = while_one_waits(1, 1).await;
             assert!(first <= 2 * (TURN + MORE), "{first} bytes");
             assert!(at_most <= TURN + MORE, "{at_most} bytes");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn one_whose_bytes_are_dear_gets_as_many_fewer_in_a_turn() {
+    LocalSet::new()
+        .run_until(async {
+            let (_, at_most) = while_one_waits(1, 4).await;
+            assert!(at_most <= TURN / 4 + MORE, "{at_most} bytes");
         })
         .await;
 }
@@ -201,7 +212,7 @@ async fn one_that_always_has_more_keeps_others_waiting_for_one_turn() {
 async fn many_that_always_have_more_keep_others_waiting_no_longer() {
     LocalSet::new()
         .run_until(async {
-            let (first, at_most) = while_one_waits(12).await;
+            let (first, at_most) = while_one_waits(12, 1).await;
             assert!(first <= 13 * (TURN + MORE), "{first} bytes");
             assert!(at_most <= 2 * (TURN + MORE), "{at_most} bytes");
         })

@@ -1,5 +1,7 @@
 //! Who a session speaks for (MS-SMB2 3.3.1.8 Session.SecurityContext).
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use secure::Secret;
 use wire::security::Sid;
 
@@ -9,13 +11,21 @@ use crate::admin::{Principal, PrincipalKind, Share};
 const NT_AUTHORITY: u64 = 5;
 const DOMAIN_USERS: u32 = 513;
 
+/// Names a user for as long as the server's catalog lives: its relative id, which is nobody else's, and never again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct UserId(pub(crate) u32);
+
 /// A principal as access checks see it.
 pub(crate) struct User {
+    /// Whose it is, also where nothing is left of what the user may do.
+    pub(crate) id: UserId,
     /// The name as configured.
     pub(crate) name: String,
     /// The storage account it belongs to.
     pub(crate) account: String,
     pub(crate) kind: PrincipalKind,
+    /// By what its work is counted, whatever sessions it is asked for in: its own SID, in short. Never 0.
+    pub(crate) number: u64,
     /// Its own SID first, then its groups'.
     pub(crate) sids: Vec<Sid>,
     /// The secret that it signed in with: it ends with that. None for who did not.
@@ -41,16 +51,21 @@ impl User {
             sids.push(Sid::BUILTIN_ADMINISTRATORS);
         }
         let (name, account) = (principal.name.clone(), principal.account.clone());
-        User { name, account, kind: principal.kind, sids, secret: None, is_anonymous: false }
+        let mut hasher = DefaultHasher::new();
+        sids.first().hash(&mut hasher);
+        let (id, number) = (UserId(principal.relative_id), hasher.finish().max(1));
+        User { id, name, account, kind: principal.kind, number, sids, secret: None, is_anonymous: false }
     }
 
     /// What is left of the user of a session that signs in again as nobody: the name, by which operators know the session and with which it
     /// ends, and no right to anything.
     pub(crate) fn anonymous(&self) -> Self {
         User {
+            id: self.id,
             name: self.name.clone(),
             account: self.account.clone(),
             kind: PrincipalKind::User,
+            number: self.number,
             sids: vec![Sid::ANONYMOUS, Sid::NOBODY],
             secret: self.secret.clone(),
             is_anonymous: true,

@@ -8,6 +8,7 @@ mod copy;
 mod directory;
 pub mod effort;
 mod error;
+mod held;
 mod path;
 mod ram;
 mod time;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 pub use directory::{DirectoryOptions, DirectoryStore};
 pub use error::Error;
+pub use held::Held;
 pub use path::{Name, SharePath, fold};
 pub use ram::RamStore;
 pub use watch::{Foreign, Guard, Listener, Reach, What};
@@ -158,7 +160,8 @@ pub enum Use {
 pub enum Waits {
     /// Nothing: it is memory.
     Never,
-    /// A device, where data is read or something changes. What is known of the open file is in this machine's memory.
+    /// A device, for all that the kernel does not keep in memory while the file is open: data, what is kept with it, opening, closing and
+    /// changes. Of what is kept with it a node remembers what it was asked for last.
     ForData,
     /// A device or another machine, whatever the call is.
     Always,
@@ -318,6 +321,13 @@ pub trait Store: Send + Sync + 'static {
     /// The same without waiting: [`Error::WouldBlock`] where the answer is not in memory.
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error>;
 
+    /// The volume that `path` leads to, as far as that is known without asking any device: the root's, or that of what is mounted on the
+    /// way. Never waits.
+    fn volume_at(&self, path: &SharePath) -> u64 {
+        let _ = path;
+        self.facts().volume
+    }
+
     /// Which directories lie on the way to the directory `path`: the root first, `path` itself last. Ends where one is missing.
     fn lineage(&self, path: &SharePath) -> Vec<Identity> {
         let mut paths = vec![path.clone()];
@@ -331,7 +341,8 @@ pub trait Store: Send + Sync + 'static {
         paths.into_iter().rev().map_while(identity).collect()
     }
 
-    /// Which directories the root lies in: the root itself first, then outwards. Tells whether two stores have files in common.
+    /// Which directories the root lies in: the root itself first, then outwards. Tells whether two stores have files in common. Asks no
+    /// device: of one that hangs others want to know it, too.
     fn above(&self) -> Vec<Identity> {
         self.lineage(&SharePath::root())
     }
@@ -350,7 +361,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Tells `listener`, a little later and on a thread of the store's own, what changes in the directory `of` until the guard is
     /// dropped: what other programs do, and what is done through this store too. `None` where no other program can do anything.
-    /// [`Error::NotFound`] where `path` is another directory.
+    /// [`Error::NotFound`] where `path` is another directory. What is below it is watched by [`Guard::go_on`], which has to be called
+    /// until it is done.
     fn watch(
         &self,
         path: &SharePath,
@@ -421,10 +433,21 @@ pub trait Node: Send + Sync + 'static {
     /// What calls on it that are not named `try_…` may have to wait for. The same for as long as it is open.
     fn waits(&self) -> Waits;
 
+    /// To be had, and held, by who must not wait, before it changes a file in memory or asks for its extents: nobody makes a change that
+    /// takes long as long as it is held. `None` where somebody does: who may wait is to do it. Held by a thread once at a time.
+    fn try_hold(&self) -> Option<Held> {
+        Some(Held::nothing())
+    }
+
     /// What is known of it now.
     fn metadata(&self) -> Result<Metadata, Error>;
 
-    /// The same without waiting: [`Error::WouldBlock`] where the answer is not in memory.
+    /// What was known of it when it was resolved, or is now: for who looks right after, and no more than once.
+    fn metadata_as_resolved(&self) -> Result<Metadata, Error> {
+        self.metadata()
+    }
+
+    /// The same as [`Node::metadata`] without waiting: [`Error::WouldBlock`] where the answer is not in memory.
     fn try_metadata(&self) -> Result<Metadata, Error>;
 
     /// Changes attributes and times. Of several that change attributes at once none undoes what another has done.
@@ -465,6 +488,10 @@ pub trait Node: Send + Sync + 'static {
     /// Cuts or grows the data to `length`; what is new reads as zeros.
     fn set_length(&self, length: u64) -> Result<(), Error>;
 
+    /// Has `bytes` of space for the data, and cuts data that is longer. Data that fits is never changed, whatever others write at the
+    /// same time. Space beyond `bytes` is given back where the store can tell that nobody writes there.
+    fn set_allocation(&self, bytes: u64) -> Result<(), Error>;
+
     /// Reserves space up to `length` without changing the length of the data. May do nothing.
     fn reserve(&self, length: u64) -> Result<(), Error>;
 
@@ -479,8 +506,9 @@ pub trait Node: Send + Sync + 'static {
     /// Copies up to `length` bytes from `source` into this node; gives the bytes copied, fewer only at the source's end.
     fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error>;
 
-    /// Shares extents with `source` instead of copying; [`Error::Unsupported`] where the store cannot.
-    fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<(), Error>;
+    /// Begins to share `length` bytes of extents with `source` instead of copying them; gives how many bytes are done, at least one, so
+    /// that a call takes no long time. What is a hole there is one here. [`Error::Unsupported`] where the store cannot.
+    fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error>;
 
     /// The descriptor behind the data, for sendfile and copy_file_range; `None` where there is none.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -515,7 +543,8 @@ pub trait Node: Send + Sync + 'static {
     /// Sets an extended attribute; an empty value removes it. Names compare without case.
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error>;
 
-    /// Shows the named streams until `take` wants no more. What comes and goes meanwhile may be shown or not.
+    /// Shows the named streams until `take` wants no more. Like the next two it is [`Error::WouldBlock`] for who must not wait where there are
+    /// many of them, in memory, too: nothing was shown or made. What comes and goes meanwhile may be shown or not.
     fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error>;
 
     /// All named streams.

@@ -20,12 +20,15 @@ const PATH_UNITS_MAX: usize = 32_760;
 impl Name {
     /// Checks `text`.
     pub fn new(text: &str) -> Result<Self, Error> {
-        let forbidden = |c: char| c < ' ' || matches!(c, '"' | '*' | '/' | ':' | '<' | '>' | '?' | '\\' | '|');
-        let too_long = text.encode_utf16().count() > NAME_UNITS_MAX;
-        if text.is_empty() || text == "." || text == ".." || too_long || text.contains(forbidden) {
-            return Err(Error::NameInvalid);
-        }
+        Name::check(text)?;
         Ok(Name(text.to_owned()))
+    }
+
+    fn check(text: &str) -> Result<(), Error> {
+        let is_forbidden =
+            |byte: u8| byte < b' ' || matches!(byte, b'"' | b'*' | b'/' | b':' | b'<' | b'>' | b'?' | b'\\' | b'|');
+        let is_bad = text.is_empty() || text == "." || text == ".." || is_longer(text, NAME_UNITS_MAX);
+        if is_bad || text.bytes().any(is_forbidden) { Err(Error::NameInvalid) } else { Ok(()) }
     }
 
     /// The name's text.
@@ -44,15 +47,20 @@ impl SharePath {
         SharePath::default()
     }
 
+    /// The root, with room for so many bytes of names below it.
+    pub(crate) fn with_room(bytes: usize) -> Self {
+        SharePath(String::with_capacity(bytes))
+    }
+
     /// Checks every name of `text`, which separates with `\`. A leading separator is [`Error::NameInvalid`]; doubled and
     /// trailing ones are passed over (MS-FSA 2.1.5.1 phase 3).
     pub fn parse(text: &str) -> Result<Self, Error> {
-        if text.starts_with('\\') || text.encode_utf16().count() > PATH_UNITS_MAX {
+        if text.starts_with('\\') || is_longer(text, PATH_UNITS_MAX) {
             return Err(Error::NameInvalid);
         }
-        let mut path = SharePath(String::with_capacity(text.len()));
+        let mut path = SharePath::with_room(text.len());
         for name in text.split('\\').filter(|name| !name.is_empty()) {
-            Name::new(name)?;
+            Name::check(name)?;
             path.push(name);
         }
         Ok(path)
@@ -75,7 +83,10 @@ impl SharePath {
 
     /// The last name; `None` for the root.
     pub fn name(&self) -> Option<&str> {
-        self.names().next_back()
+        match self.0.rsplit_once('\\') {
+            Some((_, name)) => Some(name),
+            None => Some(self.0.as_str()).filter(|name| !name.is_empty()),
+        }
     }
 
     /// The directory that holds the last name; `None` for the root.
@@ -107,6 +118,11 @@ impl SharePath {
         let mut mine = self.names();
         other.names().all(|name| mine.next().is_some_and(|own| fold(own) == fold(name)))
     }
+}
+
+/// True where `text` has more UTF-16 units than that. It never has more of these than bytes.
+fn is_longer(text: &str, units_max: usize) -> bool {
+    text.len() > units_max && text.encode_utf16().count() > units_max
 }
 
 /// The form in which names compare: upper case by simple mapping, as Windows compares them.

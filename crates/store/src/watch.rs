@@ -1,6 +1,5 @@
 //! Hearing of changes that other programs make.
 
-use std::any::Any;
 use std::fmt;
 
 use crate::{Identity, Kind};
@@ -55,14 +54,34 @@ pub trait Listener: Send + Sync {
 
     /// More changed than could be told, or not everything can be watched.
     fn lose(&self);
+
+    /// Pays for so many bytes more that are kept for it; false where there is nothing left to pay with. Then it is not kept, and
+    /// something is lost.
+    #[must_use]
+    fn hold(&self, bytes: u64) -> bool;
+
+    /// So many bytes of those are not kept any more. What is left when the listener is dropped is not kept either.
+    fn let_go(&self, bytes: u64);
 }
 
 /// Keeps a watch alive.
-pub struct Guard(#[expect(dead_code, reason = "it is held for its drop")] Box<dyn Any + Send + Sync>);
+pub struct Guard(Box<dyn Watching>);
+
+/// A watch, which ends when it is dropped.
+pub(crate) trait Watching: Send + Sync {
+    /// [`Guard::go_on`].
+    fn go_on(&mut self) -> bool;
+}
 
 impl Guard {
-    pub(crate) fn new(held: impl Any + Send + Sync) -> Self {
-        Guard(Box::new(held))
+    pub(crate) fn new(watching: impl Watching + 'static) -> Self {
+        Guard(Box::new(watching))
+    }
+
+    /// Watches some more of what is below the directory, where that was asked for; false where all of it is watched. What changes
+    /// there is told of as far as this has come. May wait.
+    pub fn go_on(&mut self) -> bool {
+        self.0.go_on()
     }
 }
 

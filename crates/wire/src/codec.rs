@@ -99,6 +99,9 @@ pub fn range<'a>(bytes: &'a [u8], offset: usize, length: usize, field: &'static 
     bytes.get(offset..end).ok_or(Malformed(field))
 }
 
+/// Room that an empty buffer gets for what is first written to it: most bodies fit.
+const BODY_BYTES: usize = 256;
+
 /// Appends little-endian fields to a buffer. Positions and alignment count from where the writer began.
 #[derive(Debug)]
 pub struct Writer<'a> {
@@ -109,6 +112,10 @@ pub struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// A writer whose position 0 is the present end of `out`.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
+        if out.capacity() == 0 {
+            // Field by field it would grow several times.
+            out.reserve(BODY_BYTES);
+        }
         let start = out.len();
         Writer { out, start }
     }
@@ -208,6 +215,10 @@ impl<'a> Utf16<'a> {
 
     /// The text, or `None` where a surrogate stands alone.
     pub fn decode(&self) -> Option<String> {
+        if self.0.chunks_exact(2).all(|unit| unit[0] < 0x80 && unit[1] == 0) {
+            // Most text is ASCII, and then this is far less work.
+            return String::from_utf8(self.0.iter().step_by(2).copied().collect()).ok();
+        }
         char::decode_utf16(self.units()).collect::<Result<String, _>>().ok()
     }
 }

@@ -32,11 +32,11 @@ impl Served {
         Served::started(folder, command, log)
     }
 
-    /// Starts it where it may have so many descriptors and no more.
+    /// Starts it under a limit, as `ulimit` of the shell has it.
     #[allow(dead_code)]
-    pub(crate) fn with_descriptors(count: u32) -> Self {
+    pub(crate) fn with_limit(option: &str, count: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let limited = format!("ulimit -n {count} && exec \"$0\" serve --json --listen 127.0.0.1:0");
+        let limited = format!("ulimit {option} {count} && exec \"$0\" serve --json --listen 127.0.0.1:0");
         let mut command = Command::new("sh");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_multilane")]);
         command.env("MULTILANE_DATA", folder.path().join("data")).stdin(Stdio::null());

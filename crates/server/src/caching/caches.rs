@@ -28,7 +28,8 @@ impl Caches {
         self.grants.is_empty()
     }
 
-    /// Breaks what `operation` by `actor` is in conflict with. Gives until when it has to wait for acknowledgements, at most.
+    /// Breaks what `operation` by `actor` is in conflict with: of the stream, or of all streams where it is done to the file. Gives until
+    /// when it has to wait for acknowledgements, at most.
     pub(crate) fn contend(
         &mut self,
         stream: &str,
@@ -37,7 +38,7 @@ impl Caches {
         now: Instant,
         notices: &mut Vec<Notice>,
     ) -> Option<Instant> {
-        self.contend_where(Some(stream), actor, operation, now, notices)
+        self.contend_where(operation.reaches(stream), actor, operation, now, notices)
     }
 
     /// The same on all streams.
@@ -70,10 +71,10 @@ impl Caches {
         wait
     }
 
-    /// True where a batch oplock of another open is held or being broken.
-    pub(crate) fn has_batch_of_others(&self, stream: &str, actor: Actor) -> bool {
+    /// True where a batch oplock of another open, of a stream that `operation` is done to, is held or being broken.
+    pub(crate) fn has_batch_of_others(&self, stream: &str, actor: Actor, operation: Operation) -> bool {
         let is_batch = |grant: &Grant| grant.form == Form::Oplock(OplockLevel::BATCH);
-        self.grants.has_exposing(stream, WRITE, |grant| is_batch(grant) && !grant.belongs_to(actor))
+        self.grants.has_exposing(operation.reaches(stream), WRITE, |grant| is_batch(grant) && !grant.belongs_to(actor))
     }
 
     /// Grants what can be granted of `wanted` to an open that has just been made.
@@ -96,7 +97,7 @@ impl Caches {
             OplockLevel::EXCLUSIVE if exclusive => (level, READ_WRITE),
             _ => (OplockLevel::II, READ),
         };
-        let keeps_handles = || self.grants.has_exposing(stream, HANDLE, |grant| grant.held.intersects(HANDLE));
+        let keeps_handles = || self.grants.has_exposing(Some(stream), HANDLE, |grant| grant.held.intersects(HANDLE));
         if !exclusive && (!self.may_share(stream, around, None) || keeps_handles()) {
             return Granted::Nothing;
         }
@@ -150,7 +151,7 @@ impl Caches {
     fn may_share(&self, stream: &str, around: Surroundings, id: Option<LeaseId>) -> bool {
         let is_other = |grant: &Grant| id.is_none() || grant.lease_id() != id;
         let caches_writes = |grant: &Grant| is_other(grant) && grant.held.intersects(WRITE);
-        !around.has_locks && !self.grants.has_exposing(stream, WRITE, caches_writes)
+        !around.has_locks && !self.grants.has_exposing(Some(stream), WRITE, caches_writes)
     }
 
     /// An open acknowledges the break of its oplock (MS-SMB2 3.3.5.22.1): gives the level that is left.
@@ -222,9 +223,13 @@ impl Caches {
         }
     }
 
-    /// Takes an open out. True where that may let others go on.
+    /// Takes an open out. True where a break ends with that, which others may wait for.
     pub(crate) fn leave(&mut self, open: OpenId) -> bool {
-        self.grants.leave(open)
+        let Some(slot) = self.grants.of_open(open) else { return false };
+        let breaks = |grants: &Grants| grants.get(slot).is_some_and(|grant| grant.breaking.is_some());
+        let was_breaking = breaks(&self.grants);
+        self.grants.leave(open);
+        was_breaking && !breaks(&self.grants)
     }
 
     /// Ends the breaks that were not acknowledged in time (MS-SMB2 3.3.6.1, 3.3.6.5): nothing may be cached any more. True where there

@@ -38,12 +38,24 @@ impl Operation {
         }
     }
 
-    /// What an exclusive or batch oplock breaks to; `None` where it stays.
-    fn oplock_left(self) -> Option<LeaseState> {
+    /// Whose caching it is in conflict with: that of the `stream`, or of all where that is the unnamed one and the file itself is emptied,
+    /// renamed, replaced or deleted (MS-FSA 2.1.5.15.12, "For each Stream on TargetLink.File"). Its streams go with it.
+    pub(super) fn reaches(self, stream: &str) -> Option<&str> {
+        let is_of_file = match self {
+            Operation::Overwrite | Operation::ChangeOfName => stream.is_empty(),
+            Operation::Open | Operation::OpenAgainstShareMode | Operation::Change | Operation::ChangeOfEntry => false,
+        };
+        (!is_of_file).then_some(stream)
+    }
+
+    /// What an exclusive or batch oplock of `level` breaks to; `None` where it stays.
+    fn oplock_left(self, level: OplockLevel) -> Option<LeaseState> {
         match self {
             Operation::Open => Some(READ),
             Operation::Overwrite | Operation::Change => Some(NONE),
-            Operation::OpenAgainstShareMode | Operation::ChangeOfName | Operation::ChangeOfEntry => None,
+            // FileRenameInformation and FileLinkInformation break it. Who opens a file to delete it has broken that of the unnamed stream.
+            Operation::ChangeOfName => (level == OplockLevel::BATCH).then_some(NONE),
+            Operation::OpenAgainstShareMode | Operation::ChangeOfEntry => None,
         }
     }
 }
@@ -175,19 +187,19 @@ impl Grant {
             return false;
         }
         match (self.form, self.contended().contains(WRITE)) {
-            (Form::Oplock(_), _) => self.contend_oplock(operation, now, notices),
+            (Form::Oplock(level), _) => self.contend_oplock(operation.oplock_left(level), now, notices),
             (Form::Lease { .. }, true) => self.contend_exclusive(taken, now, notices),
             (Form::Lease { .. }, false) => self.contend_shared(taken, now, notices),
         }
     }
 
     /// What operations find in their way.
-    fn contended(&self) -> LeaseState {
+    pub(super) fn contended(&self) -> LeaseState {
         self.breaking.map_or(self.held, |breaking| breaking.from)
     }
 
-    fn contend_oplock(&mut self, operation: Operation, now: Instant, notices: &mut Vec<Notice>) -> bool {
-        let Some(left) = operation.oplock_left() else { return false };
+    fn contend_oplock(&mut self, left: Option<LeaseState>, now: Instant, notices: &mut Vec<Notice>) -> bool {
+        let Some(left) = left else { return false };
         if self.breaking.is_none() {
             self.begin_break(left, now, notices);
         }
@@ -364,7 +376,10 @@ mod tests {
     /// Every grant there can be: what breaks was held, and what is left of it is no more than was told.
     fn all() -> Vec<Grant> {
         let now = Instant::now();
-        let lease = Form::Lease { id: LeaseId { client: Guid([1; 16]), key: Guid([1; 16]) }, v2: None };
+        let lease = Form::Lease {
+            id: LeaseId { client: Guid([1; 16]), user: crate::user::UserId(1), key: Guid([1; 16]) },
+            v2: None,
+        };
         let oplocks = [(OplockLevel::II, READ), (OplockLevel::EXCLUSIVE, READ_WRITE), (OplockLevel::BATCH, ALL)];
         let breaking = |from, told, left| Some(Breaking { from, told, left, until: now, latest: now });
         let mut grants: Vec<_> =

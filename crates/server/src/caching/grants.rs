@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use wire::context::lease::LeaseState;
@@ -137,8 +138,13 @@ impl Grants {
         exposing
     }
 
-    /// True where one of a stream that has something of `kind` to lose `is_meant`: the first such ends the search.
-    pub(super) fn has_exposing(&self, stream: &str, kind: LeaseState, is_meant: impl Fn(&Grant) -> bool) -> bool {
+    /// True where one of a stream, or of all, that has something of `kind` to lose `is_meant`: the first such ends the search.
+    pub(super) fn has_exposing(
+        &self,
+        stream: Option<&str>,
+        kind: LeaseState,
+        is_meant: impl Fn(&Grant) -> bool,
+    ) -> bool {
         let looks_at = |grant: &Grant| {
             self.looked_at(1);
             is_meant(grant)
@@ -146,12 +152,13 @@ impl Grants {
         match &self.list {
             List::Few(few) => few
                 .iter()
-                .filter(|(_, grant)| grant.stream == stream && grant.exposed().intersects(kind))
+                .filter(|(_, grant)| stream.is_none_or(|stream| grant.stream == stream))
+                .filter(|(_, grant)| grant.exposed().intersects(kind))
                 .any(|(_, grant)| looks_at(grant)),
             List::Many(many) => {
+                let Some(numbers) = many.found.numbers(stream) else { return false };
                 let of_kind = KINDS.iter().zip(&many.found.exposing).filter(|(one, _)| kind.contains(**one));
-                let number = many.found.streams.get(stream).map(|of_stream| of_stream.number);
-                let mut slots = of_kind.flat_map(|(_, set)| number.into_iter().flat_map(|number| within(set, number)));
+                let mut slots = of_kind.flat_map(|(_, set)| within(set, numbers.clone()));
                 slots.any(|slot| many.grants.get(&slot).is_some_and(looks_at))
             }
         }
@@ -243,14 +250,13 @@ impl Grants {
         self.change(slot, |grant| grant.holders.insert(holder));
     }
 
-    /// An open has its grant no longer; the last one takes it along. False where it had none.
-    pub(super) fn leave(&mut self, open: OpenId) -> bool {
-        let Some(slot) = self.of_open(open) else { return false };
+    /// An open has its grant no longer; the last one takes it along.
+    pub(super) fn leave(&mut self, open: OpenId) {
+        let Some(slot) = self.of_open(open) else { return };
         if let List::Many(many) = &mut self.list {
             many.by_open.remove(&open);
         }
         self.change(slot, |grant| grant.holders.remove(open));
-        true
     }
 
     /// A stream has another name.
@@ -314,22 +320,22 @@ impl Many {
 
 impl Found {
     fn exposing(&self, stream: Option<&str>, taken: LeaseState) -> Vec<Slot> {
-        let number = match stream.map(|stream| self.streams.get(stream)) {
-            None => None,
-            Some(Some(of_stream)) => Some(of_stream.number),
-            Some(None) => return Vec::new(),
-        };
+        let Some(numbers) = self.numbers(stream) else { return Vec::new() };
         let mut slots = Vec::new();
         for (_, set) in KINDS.iter().zip(&self.exposing).filter(|(kind, _)| taken.contains(**kind)) {
-            match number {
-                Some(number) => slots.extend(within(set, number)),
-                None => slots.extend(set.iter().map(|(_, slot)| *slot)),
-            }
+            slots.extend(within(set, numbers.clone()));
         }
         // One may have several things to lose.
         slots.sort_unstable();
         slots.dedup();
         slots
+    }
+
+    /// The number of a stream, or those of all; `None` where nothing is cached of it.
+    fn numbers(&self, stream: Option<&str>) -> Option<RangeInclusive<StreamNumber>> {
+        let Some(stream) = stream else { return Some(StreamNumber(0)..=self.last_stream) };
+        let number = self.streams.get(stream)?.number;
+        Some(number..=number)
     }
 
     fn enters(&mut self, slot: Slot, stream: &str, traits: Traits) {
@@ -364,6 +370,7 @@ impl Found {
     }
 }
 
-fn within(set: &BTreeSet<(StreamNumber, Slot)>, stream: StreamNumber) -> impl Iterator<Item = Slot> {
-    set.range((stream, Slot(0))..=(stream, Slot(u64::MAX))).map(|(_, slot)| *slot)
+fn within(set: &BTreeSet<(StreamNumber, Slot)>, streams: RangeInclusive<StreamNumber>) -> impl Iterator<Item = Slot> {
+    let (first, last) = streams.into_inner();
+    set.range((first, Slot(0))..=(last, Slot(u64::MAX))).map(|(_, slot)| *slot)
 }

@@ -30,6 +30,7 @@ use wire::ids::Guid;
 use crate::line::Line;
 use crate::open::OpenId;
 use crate::turns::REQUEST_COST;
+use crate::user::UserId;
 
 pub(crate) use self::caches::Caches;
 pub(crate) use self::grant::Operation;
@@ -48,10 +49,12 @@ const READ_WRITE: LeaseState = READ.union(WRITE);
 const READ_HANDLE: LeaseState = READ.union(HANDLE);
 const ALL: LeaseState = READ_WRITE.union(HANDLE);
 
-/// Names a lease: keys are the client's own choice.
+/// Names a lease: keys are the client's own choice. MS-SMB2 (3.3.5.9.8, 3.3.5.9.11) looks it up by ClientGuid and key alone, which others may
+/// know: who names those of another user has a lease of its own, and what it does is told to that one as to anybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LeaseId {
     pub(crate) client: Guid,
+    pub(crate) user: UserId,
     pub(crate) key: Guid,
 }
 

@@ -8,7 +8,7 @@ use super::*;
 const CLIENT: Guid = Guid([1; 16]);
 
 fn id(key: u8) -> LeaseId {
-    LeaseId { client: CLIENT, key: Guid([key; 16]) }
+    LeaseId { client: CLIENT, user: crate::user::UserId(1), key: Guid([key; 16]) }
 }
 
 fn holder(open: u64) -> Holder {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use store::Metadata;
 use tokio::sync::oneshot;
 use wire::command::close::{CloseFlags, CloseRequest, CloseResponse};
 use wire::ids::FileTime;
@@ -28,9 +29,15 @@ pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome 
     let close = move || {
         let tells = server.files.watches.closing_tells(&held);
         // The record of a persistent open may have to be waited for, whatever the share lies on.
-        let waits = held.close_may_wait(&server) || tells || (wants_attributes && !is_known(&held));
+        let waits = held.close_may_wait(&server) || tells;
+        let known = match (wants_attributes, waits) {
+            (false, _) => Some(CloseResponse::default()),
+            (true, true) => None,
+            (true, false) => try_attributes(&held),
+        };
+        let waits = waits || known.is_none();
         let close = move || {
-            let response = if wants_attributes { with_attributes(&held) } else { CloseResponse::default() };
+            let response = known.unwrap_or_else(|| with_attributes(&held));
             let _ = closed.send(held.close_for_client(&server).map(|()| response));
         };
         if waits { pool.submit(turn, Box::new(close)) } else { close() }
@@ -44,17 +51,20 @@ pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome 
     Ok(Reply::new(body))
 }
 
-/// True where the attributes are in memory.
-fn is_known(open: &Open) -> bool {
+/// `None` where the attributes are not in memory, or cannot be had.
+fn try_attributes(open: &Open) -> Option<CloseResponse> {
     match &open.target {
-        Target::File(file) => file.node.try_metadata().is_ok(),
-        Target::Pipe(_) => true,
+        Target::File(file) => attributes::try_of(file).ok().map(|known| response(&known)),
+        Target::Pipe(_) => Some(CloseResponse::default()),
     }
 }
 
 fn with_attributes(open: &Open) -> CloseResponse {
     let Target::File(file) = &open.target else { return CloseResponse::default() };
-    let Ok(known) = attributes::of(file) else { return CloseResponse::default() };
+    attributes::of(file).map_or_else(|_| CloseResponse::default(), |known| response(&known))
+}
+
+fn response(known: &Metadata) -> CloseResponse {
     CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,
         creation_time: FileTime(known.creation.0),
@@ -63,6 +73,6 @@ fn with_attributes(open: &Open) -> CloseResponse {
         change_time: FileTime(known.change.0),
         allocation_size: known.allocated,
         end_of_file: known.length,
-        file_attributes: attributes::on_the_wire(&known),
+        file_attributes: attributes::on_the_wire(known),
     }
 }

@@ -1,10 +1,12 @@
 //! OPLOCK_BREAK acknowledgements (MS-SMB2 3.3.5.22): a client gives back what it cached.
 
+use std::sync::Arc;
+
 use wire::command::oplock_break::{LeaseBreak, OplockBreak, OplockBreakRequest, OplockBreakResponse};
 use wire::status::Status;
 
 use crate::breaks;
-use crate::caching::{LOOK_COST, LeaseId};
+use crate::caching::{Holder, LOOK_COST, LeaseId};
 use crate::context::{Context, Outcome, Reply};
 use crate::open::{Open, OpenId};
 use crate::proof::Sealing;
@@ -27,26 +29,29 @@ fn acknowledge_oplock(context: &Context, request: OplockBreak) -> Result<OplockB
     Ok(OplockBreak { oplock_level: left, ..request })
 }
 
-/// A lease is the client's, whatever session of its user it speaks in. Who has no open under it has no lease to give up: a ClientGuid and a
-/// lease key are no secrets.
+/// A lease is of one user of one client, whatever session it speaks in. A ClientGuid and a lease key are no secrets: another user who names them
+/// has no say in it, or others would go on before what its holder caches is written.
 fn acknowledge_lease(context: &Context, request: LeaseBreak) -> Result<LeaseBreak, crate::refusal::Refusal> {
     let session = context.session()?;
-    let id = LeaseId { client: session.client, key: request.lease_key };
-    let file = context.server().files.of_lease(id).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let user = session.user.load();
+    let id = LeaseId { client: session.client, user: user.id, key: request.lease_key };
+    let file = context.server().files.of_lease(id).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let mut looks = 0;
-    let own = file.holders_of(id).inspect(|_| looks += 1).find(|holder| match holder.line.session() {
-        Some(held) => held.client == session.client && held.user.load().is_same(&user),
-        None => context.server().durables.waits_for(holder.open, &user),
-    });
+    let open = file.holders_of(id).inspect(|_| looks += 1).find_map(|holder| open_of(context, &holder));
     context.in_flight.note_done_here((looks * LOOK_COST) as u64);
-    let own = own.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
-    if let Some(open) = own.line.session().and_then(|held| held.open(own.open)) {
-        check_sealing(context, &open)?;
-    }
+    let open = open.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    check_sealing(context, &open)?;
     let (answer, notices) = file.acknowledge_lease(id, request.lease_state);
     breaks::send_for(context, &file, notices);
     Ok(LeaseBreak { lease_state: answer?, ..request })
+}
+
+/// The open that holds a lease, where it still does. One without a session waits to be reclaimed.
+fn open_of(context: &Context, holder: &Holder) -> Option<Arc<Open>> {
+    match holder.line.session() {
+        Some(session) => session.open(holder.open),
+        None => context.server().durables.waiting(holder.open),
+    }
 }
 
 /// What is said of an open is as protected as what is done with it (3.3.5.2.11).

@@ -1,11 +1,14 @@
 //! TREE_CONNECT (MS-SMB2 3.3.5.7).
 
+use std::sync::Arc;
+
 use wire::command::tree_connect::{ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use wire::ids::Dialect;
 use wire::security::access;
 use wire::status::Status;
 
 use crate::context::{Context, Outcome, Reply};
+use crate::refusal::Refusal;
 use crate::tree::{READ_ONLY_ACCESS, Tree};
 
 pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outcome {
@@ -17,16 +20,25 @@ pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outc
     }
     let path = request.path.decode().ok_or(Status::BAD_NETWORK_NAME)?;
     let name = share_name(&path).ok_or(Status::BAD_NETWORK_NAME)?;
-    let user = session.user.load();
     if name.eq_ignore_ascii_case("IPC$") {
         let tree = session.add_tree(|id| Tree::on_pipes(id, access::FILE_ALL))?;
         return Ok(reply(&tree, ShareType::PIPE, ShareFlags::NO_CACHING));
     }
-    let estate = context.server().estate.load();
+    loop {
+        if let Some(reply) = connect(context, name)? {
+            return Ok(reply);
+        }
+    }
+}
+
+/// Connects to a share of files; `None` where shares were changed meanwhile.
+fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
+    let (session, server) = (context.session()?, context.server());
+    let estate = server.estate.load_full();
     let folded = store::fold(name);
     let share =
         estate.shares.iter().find(|share| store::fold(&share.name) == folded).ok_or(Status::BAD_NETWORK_NAME)?;
-    if !user.may_use(share) {
+    if !session.user.load().may_use(share) {
         return Err(Status::ACCESS_DENIED.into());
     }
     let seals = session.dialect >= Dialect::SMB_3_0 && session.cipher().is_some();
@@ -35,11 +47,16 @@ pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outc
     }
     let read_only = share.read_only || share.store.facts().read_only;
     let access_max = if read_only { READ_ONLY_ACCESS } else { access::FILE_ALL };
-    let keeps_opens = session.dialect >= Dialect::SMB_3_0 && context.server().durables.keeps_records();
+    let keeps_opens = session.dialect >= Dialect::SMB_3_0 && server.durables.keeps_records();
     let tree = session.add_tree(|id| Tree::on(id, share, access_max, keeps_opens))?;
+    if !Arc::ptr_eq(&estate, &server.estate.load_full()) {
+        // Whoever did that may not have seen this tree.
+        server.close_on_pool(session.remove_tree(tree.id).unwrap_or_default());
+        return Ok(None);
+    }
     let sealed = if share.seal_required { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NONE };
     let listed = if share.access_based { ShareFlags::ACCESS_BASED_DIRECTORY_ENUM } else { ShareFlags::NONE };
-    Ok(reply(&tree, ShareType::DISK, sealed | listed | ShareFlags::MANUAL_CACHING))
+    Ok(Some(reply(&tree, ShareType::DISK, sealed | listed | ShareFlags::MANUAL_CACHING)))
 }
 
 /// The second part of `\\server\share`.
@@ -56,4 +73,44 @@ fn reply(tree: &Tree, share_type: ShareType, share_flags: ShareFlags) -> Reply {
     let mut body = Vec::new();
     response.encode(&mut body);
     Reply { tree: Some(tree.id), ..Reply::new(body) }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::RamStore;
+    use wire::command::create::CreateOptions;
+
+    use super::*;
+    use crate::admin::{Admin, Estate, Share, Signing};
+    use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
+    use crate::testing::{Peer, server_with};
+
+    /// Connects while the shares become what `change` makes of the one there is. Gives what the client is told of the tree, and of a
+    /// file that it makes there.
+    async fn connect_while(change: impl Fn(&Share) -> Option<Share> + 'static) -> (Status, Status) {
+        let (store, _) = Interrupted::around(RamStore::new(64 << 20));
+        let server = server_with(Signing::Enabled, store);
+        let mut peer = Peer::sign_in(&server).await;
+        once_here(Call::Facts, move || {
+            let estate = server.estate.load_full();
+            let shares = estate.shares.iter().filter_map(&change).collect();
+            server.replace(Estate { shares, ..Estate::clone(&estate) });
+        });
+        let connected = peer.connect("ram").await;
+        assert!(!is_to_happen_here());
+        let made = peer.create("file", |request| request.options = CreateOptions::NON_DIRECTORY_FILE).await;
+        (connected, made.status())
+    }
+
+    #[tokio::test]
+    async fn a_share_that_is_deleted_meanwhile_is_not_connected_to() {
+        let gone = (Status::BAD_NETWORK_NAME, Status::NETWORK_NAME_DELETED);
+        assert_eq!(connect_while(|_| None).await, gone);
+    }
+
+    #[tokio::test]
+    async fn a_share_that_becomes_read_only_meanwhile_is_so_for_who_connects() {
+        let read_only = |share: &Share| Some(Share { read_only: true, ..share.clone() });
+        assert_eq!(connect_while(read_only).await, (Status::SUCCESS, Status::ACCESS_DENIED));
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use store::{Identity, Node, SharePath, fold};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use wire::ids::Guid;
 use wire::security::Sid;
@@ -22,7 +22,6 @@ use crate::files::Then;
 use crate::open::{FileOpen, Open, OpenId};
 use crate::pool::Turn;
 use crate::session::{OPENS_MAX, Session};
-use crate::user::User;
 
 /// Opens that wait for their clients at a time; past it a lost open closes. As many as one client may have.
 const WAITING_MAX: usize = OPENS_MAX;
@@ -65,7 +64,7 @@ pub(super) struct Waiting {
     deadlines: BTreeSet<(Instant, OpenId)>,
     /// How many each user has.
     by_user: HashMap<Sid, usize>,
-    /// Of the persistent ones: by the guid of their CREATE, and how many there are of a name and of a file.
+    /// Of the persistent ones: by the guid of their CREATE, and how many there are of a name and of a file that others may not open.
     by_create: HashMap<Guid, OpenId>,
     names: HashMap<Place, usize>,
     files: HashMap<StreamKey, usize>,
@@ -81,7 +80,10 @@ type StreamKey = (Identity, u64);
 struct Disconnected {
     open: Arc<Open>,
     until: Instant,
-    /// Where a persistent one was when it was lost, and what it is of.
+    is_persistent: bool,
+    /// Closed when what the lost session had begun through the open is made: for all whom its client sends for it.
+    settled: Option<watch::Receiver<()>>,
+    /// Where a persistent one that keeps others out was when it was lost, and what it is of.
     place: Option<(Place, StreamKey)>,
 }
 
@@ -93,7 +95,7 @@ impl Waiting {
         }
         self.by_user.insert(*open.user.sid(), of_user + 1);
         let persistent = open.file().ok().filter(|_| keeping.is_persistent());
-        let place = persistent.map(|file| {
+        let place = persistent.filter(|_| open.granted.keeps_others_out()).map(|file| {
             let stream = self.stream(file.node.identity(), &file.stream_name());
             (self.place(&open.tree.share, &file.name()), stream)
         });
@@ -105,7 +107,9 @@ impl Waiting {
             self.by_create.insert(create, open.id);
         }
         self.deadlines.insert((until, open.id));
-        self.opens.insert(open.id, Disconnected { open: Arc::clone(open), until, place });
+        let is_persistent = persistent.is_some();
+        let waiting = Disconnected { open: Arc::clone(open), until, is_persistent, settled: None, place };
+        self.opens.insert(open.id, waiting);
         true
     }
 
@@ -145,9 +149,9 @@ fn one_less<K>(entry: Entry<'_, K, usize>) {
 }
 
 impl Durables {
-    /// True where an open waits for this user's client.
-    pub(crate) fn waits_for(&self, id: OpenId, user: &User) -> bool {
-        self.waiting.lock().opens.get(&id).is_some_and(|waiting| waiting.open.user.is_same(user))
+    /// An open that waits for its client.
+    pub(crate) fn waiting(&self, id: OpenId) -> Option<Arc<Open>> {
+        self.waiting.lock().opens.get(&id).map(|waiting| Arc::clone(&waiting.open))
     }
 
     /// Keeps what of a session's opens outlives it, and gives the rest, for closing. An open that is kept has a line that leads
@@ -157,6 +161,8 @@ impl Durables {
         let now = Instant::now();
         let mut rest = Vec::new();
         for open in opens {
+            // Its session has ended, and begins nothing more through it.
+            open.ends();
             let kept = open.file().is_ok_and(|file| self.keep_one(&open, file, now));
             if !kept {
                 rest.push(open);
@@ -189,7 +195,7 @@ impl Durables {
     }
 
     fn removed(&self, disconnected: &Disconnected) {
-        if disconnected.place.is_some() {
+        if disconnected.is_persistent {
             self.waiting_persistent.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -211,14 +217,14 @@ impl Durables {
         self.waiting_persistent.load(Ordering::Relaxed) == 0
     }
 
-    /// True where a persistent open waits on the file or stream of this name, as clients write it.
+    /// True where a persistent open waits on the file or stream of this name, as clients write it, and keeps others out.
     pub(crate) fn waits_on(&self, share: &Arc<str>, name: &str) -> bool {
         let waiting = self.waiting.lock();
         waiting.names.contains_key(&waiting.place(share, name))
     }
 
-    /// True where a persistent open waits on this stream of a file, whatever name and share it was opened by (MS-SMB2 3.3.5.9): an open
-    /// that a server before this one had does so from the start. `path` is the name that led to the file.
+    /// True where a persistent open waits on this stream of a file and keeps others out, whatever name and share it was opened by (MS-SMB2
+    /// 3.3.5.9): an open that a server before this one had does so from the start. `path` is the name that led to the file.
     pub(crate) fn waits_on_stream(&self, file: &dyn Node, path: &SharePath, stream: &str) -> bool {
         if self.are_persistent_ones_back() {
             return false;
@@ -271,6 +277,34 @@ impl Durables {
     /// All that wait.
     pub(crate) fn all(&self) -> Vec<Arc<Open>> {
         self.waiting.lock().opens.values().map(|disconnected| Arc::clone(&disconnected.open)).collect()
+    }
+
+    /// What closes when all is made that the lost session had begun through an open that waits: nothing more begins. An older change must not come
+    /// behind what its client does once it is back. `None` where the open does not wait.
+    pub(crate) fn settled(&self, open: &Arc<Open>) -> Option<watch::Receiver<()>> {
+        let (made, is_made) = watch::channel(());
+        {
+            let mut waiting = self.waiting.lock();
+            let disconnected = waiting.opens.get_mut(&open.id)?;
+            match &disconnected.settled {
+                Some(known) if known.has_changed().is_ok() => return Some(known.clone()),
+                Some(_) | None => disconnected.settled = Some(is_made.clone()),
+            }
+        }
+        open.end_with(Box::new(move || drop(made)));
+        Some(is_made)
+    }
+
+    /// Keeps an open whose client is back, and waits for what it had begun, for so long from now at least.
+    pub(crate) fn wait_longer(&self, id: OpenId, patience: Duration) -> Result<(), Status> {
+        let mut waiting = self.waiting.lock();
+        let Waiting { opens, deadlines, .. } = &mut *waiting;
+        let disconnected = opens.get_mut(&id).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        let until = disconnected.until.max(Instant::now() + patience);
+        deadlines.remove(&(disconnected.until, id));
+        deadlines.insert((until, id));
+        disconnected.until = until;
+        Ok(())
     }
 
     /// Gives an open that waits to a session, with a line that leads there: from one moment to the next it is no longer here and

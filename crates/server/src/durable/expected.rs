@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use store::{Identity, Node, fold};
 
 use super::record::{Record, RecordedName, may_be_one};
+use crate::authorization::GrantedAccess;
 
 /// They are found by the number that each file has in its file system.
 #[derive(Default)]
@@ -19,6 +20,7 @@ struct Known {
     volume: Option<u64>,
     born: Option<u64>,
     names: Vec<RecordedName>,
+    keeps_others_out: bool,
 }
 
 impl Expected {
@@ -29,6 +31,7 @@ impl Expected {
             volume: record.volume,
             born: record.born,
             names: record.known_names().collect(),
+            keeps_others_out: GrantedAccess::recorded(record.granted).keeps_others_out_before_it_is_back(),
         };
         self.by_file.entry(record.file).or_default().push(known);
         self.count += 1;
@@ -62,14 +65,15 @@ impl Expected {
         self.count
     }
 
-    /// True where an open of this file is awaited: of the `stream`, or of any where that is `None`. `name` is the last of the path that was
+    /// True where an open of this file is awaited that keeps others out: of the `stream`, or of any where that is `None`. `name` is the last of the path that was
     /// asked for.
     ///
     /// After the machine was started anew a volume may have another number. Then the file's own number and its name have to do.
     pub(super) fn has(&self, node: &dyn Node, name: &str, stream: Option<&str>) -> bool {
         let file = node.identity();
         let of_number = self.by_file.get(&file.file).into_iter().flatten();
-        of_number.filter(|known| may_be_one(known.born, node.birth())).any(|known| {
+        let mut in_the_way = of_number.filter(|known| known.keeps_others_out && may_be_one(known.born, node.birth()));
+        in_the_way.any(|known| {
             known.names.iter().any(|recorded| {
                 let is_stream = stream.is_none_or(|stream| fold(stream) == fold(&recorded.stream));
                 let last = recorded.path.rsplit('\\').next().unwrap_or_default();
@@ -84,6 +88,7 @@ mod tests {
     use std::sync::Arc;
 
     use store::{Kind, NewNode, RamStore, SharePath, Store, Time};
+    use wire::security::access::{DELETE, FILE_ALL, READ_ATTRIBUTES, READ_DATA, WRITE_OWNER};
 
     use super::*;
 
@@ -95,7 +100,15 @@ mod tests {
 
     fn record(open: u64, node: &dyn Node, volume: Option<u64>, stream: &str) -> Record {
         let file = node.identity().file;
-        Record { open, volume, file, path: r"a\b".into(), stream: stream.into(), ..Record::default() }
+        Record {
+            open,
+            volume,
+            file,
+            path: r"a\b".into(),
+            stream: stream.into(),
+            granted: FILE_ALL,
+            ..Record::default()
+        }
     }
 
     fn expected(records: &[Record]) -> Expected {
@@ -113,6 +126,16 @@ mod tests {
         assert!(!awaited.has(&*file, "link", Some("stream")));
         let other = expected(&[Record { file: own.file + 1, ..own }]);
         assert!(!other.has(&*file, "b", Some("")));
+    }
+
+    #[test]
+    fn an_open_that_looks_at_attributes_keeps_nobody_out_before_it_is_back() {
+        let file = file();
+        for (granted, in_the_way) in [(READ_ATTRIBUTES | WRITE_OWNER, false), (READ_DATA, true), (DELETE, true)] {
+            let record = Record { granted, ..record(1, &*file, Some(file.identity().volume), "") };
+            let expected = expected(std::slice::from_ref(&record));
+            assert_eq!((expected.has(&*file, "b", Some("")), expected.count()), (in_the_way, 1), "{granted:x}");
+        }
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use store::{DirectoryStore, Store};
-use wire::command::create::{CreateRequest, ShareAccess};
+use wire::command::create::{CreateDisposition, CreateRequest, ShareAccess};
 use wire::context::create::{Lease, LeaseState, name};
 use wire::context::durable::DurableFlags;
 use wire::context::lease::LeaseV2;
 use wire::fscc::FileClass;
 use wire::fscc::rename::Rename;
 use wire::ids::FileId;
+use wire::security::access::{READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
@@ -64,7 +65,7 @@ fn start(machine: &Machine, edit: impl Fn(&mut Estate)) -> (Arc<Shared>, Estate)
     edit(&mut first);
     server.estate.store(Arc::new(first));
     server.durables.keep_records(machine.folder.path()).unwrap();
-    restore(&server);
+    restore(&server).unwrap();
     (server, whole)
 }
 
@@ -142,6 +143,28 @@ fn a_persistent_open_of_a_share_that_comes_late_is_in_the_way_of_other_shares_ov
         let mut peer = back(&server, id).await;
         peer.close(id).await;
         file_id(&open(&mut other, "link", &vec![]).await);
+    });
+}
+
+#[test]
+fn a_persistent_open_of_a_stream_that_is_not_back_keeps_its_file_from_being_emptied_or_deleted() {
+    run(async {
+        let machine = Machine::new();
+        let mut peer = persistent_peer(&machine.start()).await;
+        file_id(&open(&mut peer, "file:stream", &leased(persistent(GUID))).await);
+        let (server, _) = start(&machine, |estate| {
+            estate.awaited = vec![estate.shares.remove(0).name];
+        });
+        let mut other = peer_on(&server, "other").await;
+        let deletes = open(&mut other, "file", &vec![]).await;
+        assert_eq!(deletes.status(), Status::FILE_NOT_AVAILABLE);
+        let empties = |request: &mut CreateRequest<'_>| {
+            request.desired_access = (READ_DATA | WRITE_DATA).into();
+            request.disposition = CreateDisposition::OVERWRITE;
+        };
+        assert_eq!(other.create("file", empties).await.status(), Status::FILE_NOT_AVAILABLE);
+        let writes = |request: &mut CreateRequest<'_>| request.desired_access = (READ_DATA | WRITE_DATA).into();
+        file_id(&other.create("file", writes).await);
     });
 }
 

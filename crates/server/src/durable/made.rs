@@ -1,23 +1,58 @@
 //! Opens by the guid of the CREATE that made them, for its replay (MS-SMB2 3.3.5.9), and by their application instance
 //! (3.3.5.9.13).
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
+use std::iter::from_fn;
+use std::ops::Bound;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use store::fold;
 use wire::ids::Guid;
 
 use super::record::RecordedName;
 use super::{Durables, Making};
 use crate::line::Line;
 use crate::open::{Open, OpenId, Target};
+use crate::open_path::OpenPath;
 
 /// CREATEs by client and guid, and opens by application instance. Bounded by the opens there may be and the requests in flight.
 #[derive(Default)]
 pub(super) struct Made {
     creates: HashMap<(Guid, Guid), Creation>,
-    instances: HashMap<Guid, Vec<Known>>,
+    instances: BTreeMap<InstanceKey, Arc<Line>>,
+}
+
+/// An open of an application instance: those of one name stand together, and among them those of a client.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct InstanceKey {
+    instance: Guid,
+    /// The digest of the share and of the file's name there, folded: it takes no more room for a longer name.
+    place: u64,
+    client: Guid,
+    open: OpenId,
+}
+
+/// An open's place among those of its application instance, which changes with its file's name.
+pub(crate) struct OfInstance {
+    table: Arc<Durables>,
+    instance: Guid,
+    client: Guid,
+    open: OpenId,
+    line: Arc<Line>,
+    share: Arc<str>,
+    /// Locked before the table is.
+    at: Mutex<At>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Nowhere,
+    Place(u64),
+    /// The open has closed.
+    Gone,
 }
 
 enum Creation {
@@ -38,6 +73,8 @@ struct Known {
 pub(super) struct Makings {
     pub(super) making: Making,
     pub(super) table: Arc<Durables>,
+    /// Its place among the opens of its application instance, once it has one.
+    pub(super) of_instance: OnceLock<Arc<OfInstance>>,
     /// Names that a persistent open's file may have besides its own.
     pub(super) names: Mutex<Vec<RecordedName>>,
 }
@@ -90,10 +127,39 @@ impl Durables {
         }
     }
 
-    /// The opens of an application instance.
-    pub(crate) fn of_instance(&self, instance: Guid) -> Vec<Arc<Open>> {
-        let known = self.made.lock().instances.get(&instance).cloned().unwrap_or_default();
-        known.iter().filter_map(|known| self.open_of(known)).collect()
+    /// The opens that other clients than `client` have of an application instance at a name in a share. The table is not locked between
+    /// two of them.
+    pub(crate) fn of_instance(
+        &self,
+        (instance, client): (Guid, Guid),
+        share: &str,
+        name: &str,
+    ) -> impl Iterator<Item = Arc<Open>> {
+        let place = self.place_of(share, name);
+        let key = move |client, open| InstanceKey { instance, place, client, open: OpenId(open) };
+        let (mut from, last) = (Bound::Included(key(Guid([0; 16]), 0)), key(Guid([0xFF; 16]), u64::MAX));
+        from_fn(move || {
+            loop {
+                let found = {
+                    let made = self.made.lock();
+                    let (found, line) = made.instances.range((from, Bound::Included(last))).next()?;
+                    (found.client != client).then(|| (*found, Arc::clone(line)))
+                };
+                let Some((found, line)) = found else {
+                    // All of its own are passed over at once.
+                    from = Bound::Excluded(key(client, u64::MAX));
+                    continue;
+                };
+                from = Bound::Excluded(found);
+                if let Some(open) = self.open_of(&Known { id: found.open, line }) {
+                    return Some(open);
+                }
+            }
+        })
+    }
+
+    fn place_of(&self, share: &str, name: &str) -> u64 {
+        self.digests.hash_one((share, fold(name)))
     }
 
     /// How many CREATEs and opens are found from here.
@@ -113,13 +179,24 @@ impl Durables {
 
     /// Has an open found by its application instance.
     pub(crate) fn note_instance(&self, open: &Open) {
-        if let Target::File(file) = &open.target
-            && let Some(instance) = file.durability.making().instance
-        {
-            let known = Known { id: open.id, line: Arc::clone(&open.line) };
-            self.made.lock().instances.entry(instance).or_default().push(known);
-            file.durability.forget_if_closed(open.id);
-        }
+        let Target::File(file) = &open.target else { return };
+        let Some(makings) = &file.durability.makings else { return };
+        let Some(instance) = makings.making.instance else { return };
+        let of_instance = makings.of_instance.get_or_init(|| {
+            Arc::new(OfInstance {
+                table: Arc::clone(&makings.table),
+                instance,
+                client: file.durability.client,
+                open: open.id,
+                line: Arc::clone(&open.line),
+                share: Arc::clone(&open.tree.share),
+                at: Mutex::new(At::Nowhere),
+            })
+        });
+        // First it hears of new names: what it has from then on is the latest.
+        file.path.is_followed_by(of_instance);
+        of_instance.moved(&file.path);
+        file.durability.forget_if_closed(open.id);
     }
 }
 
@@ -137,17 +214,34 @@ impl Made {
 impl Makings {
     /// The open has closed.
     pub(super) fn forget(&self, client: Guid, open: OpenId) {
-        let mut made = self.table.made.lock();
         if let Some(create) = self.making.create {
-            made.forget_create((client, create), open);
+            self.table.made.lock().forget_create((client, create), open);
         }
-        if let Some(instance) = self.making.instance
-            && let Entry::Occupied(mut known) = made.instances.entry(instance)
-        {
-            known.get_mut().retain(|known| known.id != open);
-            if known.get().is_empty() {
-                known.remove();
-            }
+        if let Some(of_instance) = self.of_instance.get() {
+            of_instance.stand(&mut of_instance.at.lock(), At::Gone);
+        }
+    }
+}
+
+impl OfInstance {
+    /// Its file has another name.
+    pub(crate) fn moved(&self, path: &OpenPath) {
+        let mut at = self.at.lock();
+        if *at == At::Gone {
+            return;
+        }
+        let place = self.table.place_of(&self.share, &path.name());
+        self.stand(&mut at, At::Place(place));
+    }
+
+    fn stand(&self, at: &mut At, to: At) {
+        let key = |place| InstanceKey { instance: self.instance, place, client: self.client, open: self.open };
+        let mut made = self.table.made.lock();
+        if let At::Place(place) = std::mem::replace(at, to) {
+            made.instances.remove(&key(place));
+        }
+        if let At::Place(place) = to {
+            made.instances.insert(key(place), Arc::clone(&self.line));
         }
     }
 }

@@ -2,6 +2,10 @@
 //! knows of it stands in its [`Durability`]; who finds opens by more than their id asks the [`Durables`].
 
 #[cfg(test)]
+mod begun_tests;
+#[cfg(test)]
+mod closing_tests;
+#[cfg(test)]
 mod deletion_tests;
 mod disconnected;
 mod expected;
@@ -27,7 +31,10 @@ mod returning_tests;
 mod scavenger;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unrecorded_tests;
 
+use std::hash::RandomState;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -42,8 +49,10 @@ use crate::admin::Estate;
 use crate::open::{Open, OpenId};
 
 pub(crate) use self::disconnected::{Farewell, Parting};
-pub(crate) use self::made::{Claimed, Reservation};
-pub(crate) use self::persistent::{after_rename, before_rename, note_caching, note_change, note_deletion, note_growth};
+pub(crate) use self::made::{Claimed, OfInstance, Reservation};
+pub(crate) use self::persistent::{
+    after_rename, before_rename, note_caching, note_change, note_deletion, note_growth, note_locks, release,
+};
 #[cfg(feature = "in-memory")]
 pub(crate) use self::record::rewritten;
 pub(crate) use self::restoring::restore;
@@ -128,7 +137,10 @@ impl Durability {
     /// That of a new open of `client`.
     pub(crate) fn new(client: Guid, making: Making, table: &Arc<Durables>) -> Self {
         let named = making.create.is_some() || making.instance.is_some();
-        let makings = named.then(|| Box::new(Makings { making, table: Arc::clone(table), names: Mutex::default() }));
+        let makings = named.then(|| {
+            let table = Arc::clone(table);
+            Box::new(Makings { making, table, of_instance: OnceLock::new(), names: Mutex::default() })
+        });
         Durability { client, makings, ..Durability::default() }
     }
 
@@ -198,15 +210,21 @@ impl Durability {
         }
     }
 
-    /// The open has closed, and its file or stream may go with it: nothing that is under way remembers it from now on.
-    pub(crate) fn closed(&self, open: OpenId, file_goes: bool) {
+    /// The open has closed: nothing that is under way remembers it, or changes its record, from now on.
+    pub(crate) fn closed(&self, open: OpenId) {
         self.closed.store(true, Ordering::Release);
         if let Some(makings) = &self.makings {
             makings.forget(self.client, open);
-            if self.keeping().is_persistent() {
-                let _alone = self.recording.lock();
-                makings.table.remove_record(open, file_goes);
-            }
+        }
+    }
+
+    /// Has the disk forget an open that has closed; for good where its file or stream goes. May wait for it.
+    pub(crate) fn forget_record(&self, open: OpenId, file_goes: bool) {
+        if let Some(makings) = &self.makings
+            && self.keeping().is_persistent()
+        {
+            let _alone = self.recording.lock();
+            makings.table.remove_record(open, file_goes);
         }
     }
 
@@ -230,6 +248,8 @@ pub(crate) struct Durables {
     /// Something waits that did not.
     changed: Notify,
     made: Mutex<made::Made>,
+    /// Makes digests of names, under a key that nobody knows.
+    digests: RandomState,
     /// Where persistent opens are recorded.
     records: OnceLock<Records>,
     /// The number of the last record that was written, or begun.

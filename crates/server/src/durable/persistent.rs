@@ -1,12 +1,13 @@
 //! Persistent opens on their way to the disk, and back after the server was killed (MS-SMB2 3.3.5.9.10, 3.3.5.9.12).
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::MutexGuard;
 use store::{Kind, Node, Resolved, SharePath, Store, Use};
 use tokio::time::Instant;
 use wire::command::create::{CreateAction, CreateOptions, OplockLevel};
@@ -14,7 +15,7 @@ use wire::context::create::{Lease, LeaseState};
 use wire::ids::TreeId;
 use wire::security::access::FILE_ALL;
 
-use super::record::{LockedRange, Record, RecordedName};
+use super::record::{LOCKS_MAX, LockedRange, Record, RecordedName};
 use super::records::Records;
 use super::{Durability, Durables, Keeping, Making};
 use crate::Shared;
@@ -28,15 +29,16 @@ use crate::command::create::usage;
 use crate::context::Context;
 use crate::enumeration::Listing;
 use crate::files::{Empties, Entering, Entry, FileEntry, Link};
+use crate::frozen_times::HeldTimes;
 use crate::line::Line;
-use crate::lock_sequences::LockSequences;
-use crate::locks::{LockKind, RangeLock};
+use crate::lock_sequences::{LockSequence, LockSequences, UnderWay};
+use crate::locks::{LockKind, LockRefusal, RangeLock};
 use crate::notify::Untold;
 use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
 use crate::open_path::{self, OpenPath};
 use crate::refusal::Refusal;
 use crate::tree::Tree;
-use crate::user::User;
+use crate::user::{User, UserId};
 
 impl Durables {
     /// Keeps records in this folder from now on.
@@ -56,52 +58,162 @@ impl Durables {
     pub(crate) fn write_record(&self, open: &Open) -> io::Result<()> {
         match (self.records.get(), &open.target) {
             (Some(records), Target::File(file)) => {
-                let _alone = file.durability.recording.lock();
-                if file.durability.closed.load(Ordering::Acquire) {
+                let alone = file.durability.recording.lock();
+                if !is_recorded(file) {
                     return Ok(());
                 }
-                // Before what is recorded is looked at: who locks what this one unlocks has a higher number.
-                let written = self.written.fetch_add(1, Ordering::Relaxed) + 1;
-                let record = record(open, file, written);
-                records.write(&record)?;
-                if !record.caches_writes() {
-                    file.file.recorded_as_no_writer(open.id);
-                }
-                Ok(())
+                let record = self.record_now(open, file);
+                self.write_alone(records, open, &record, &alone)
             }
             (None, _) | (_, Target::Pipe(_)) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
-    /// Has the disk know that a persistent open caches no writes any more, unless it does already. Where that fails others go on: only a
-    /// server that is killed would miss it.
-    fn record_caching(&self, open: &Open) {
-        let Ok(file) = open.file() else { return };
-        if !file.file.is_outdated(open.id) {
-            return;
-        }
-        if file.durability.keeping().is_persistent()
-            && let Err(error) = self.write_record(open)
-        {
-            tracing::error!(%error, share = %open.tree.share, "the record of a persistent open is out of date");
-        }
-        // It has closed, or could not be written.
-        if file.file.is_outdated(open.id) {
-            file.file.recorded_as_no_writer(open.id);
-        }
+    fn record_now(&self, open: &Open, file: &FileOpen) -> Record {
+        // Before what is recorded is looked at: who locks what this one unlocks has a higher number.
+        let written = self.written.fetch_add(1, Ordering::Relaxed) + 1;
+        record(open, file, written)
     }
 
-    /// A name or stream of a file goes with the last open of it: the records of all persistent ones say so. May wait for the disk.
-    pub(crate) fn record_deletion(&self, file: &FileEntry) {
-        for open in file.recorded() {
-            if let Err(error) = self.write_record(&open) {
-                tracing::error!(%error, share = %open.tree.share, "the record of a persistent open is out of date");
+    /// Writes a record, with nobody else at it. Where the disk may have it or the one before, the open is persistent no longer: what it is refused now
+    /// would be true after a kill.
+    fn write_alone(
+        &self,
+        records: &Records,
+        open: &Open,
+        record: &Record,
+        _alone: &MutexGuard<'_, ()>,
+    ) -> io::Result<()> {
+        let Ok(file) = open.file() else { return Ok(()) };
+        match records.write(record) {
+            Ok(()) => {
+                if !record.caches_writes() {
+                    file.file.recorded_as_no_writer(open.id);
+                }
+                Ok(())
+            }
+            Err(unwritten) => {
+                tracing::error!(
+                    error = %unwritten.error, share = %open.tree.share, path = file.name(),
+                    "a persistent open cannot be recorded: what would have changed it is refused",
+                );
+                if !unwritten.is_as_before {
+                    let _ = give_up(records, open, file);
+                }
+                Err(unwritten.error)
             }
         }
     }
 
-    /// Has the disk forget a persistent open. One whose file goes is forgotten before that: after a loss of power its record would mean
-    /// another file, of the same name and number.
+    /// Makes a persistent open one that dies with the server, which the disk knows afterwards: its record could not follow it.
+    fn give_up(&self, open: &Open) -> io::Result<()> {
+        match (self.records.get(), &open.target) {
+            (Some(records), Target::File(file)) => {
+                let _alone = file.durability.recording.lock();
+                if is_recorded(file) { give_up(records, open, file) } else { Ok(()) }
+            }
+            (None, _) | (_, Target::Pipe(_)) => Ok(()),
+        }
+    }
+
+    /// Has the disk know that a persistent open caches no writes any more, unless it does already; where that cannot be, that it is no longer
+    /// persistent.
+    fn record_caching(&self, open: &Open) -> io::Result<()> {
+        let Ok(file) = open.file() else { return Ok(()) };
+        if !file.file.is_outdated(open.id) {
+            return Ok(());
+        }
+        self.write_record(open).or_else(|_| self.give_up(open))?;
+        // It has closed, or is recorded no longer.
+        if file.file.is_outdated(open.id) {
+            file.file.recorded_as_no_writer(open.id);
+        }
+        Ok(())
+    }
+
+    /// A name or stream of a file goes with the last open of it: the records of all persistent ones say so. May wait for the disk. Gives those
+    /// whose records do where others' do not.
+    pub(crate) fn record_deletion(&self, file: &FileEntry) -> Result<(), Halfway> {
+        let (mut recorded, mut failed) = (Vec::new(), None);
+        for open in file.recorded() {
+            match self.write_record(&open) {
+                Ok(()) => recorded.push(open),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(()), |error| Err(Halfway { error: meaning(&error), recorded }))
+    }
+
+    /// What was to go stays: so do the records say, or they are no more.
+    fn unrecord_deletion(&self, opens: &[Arc<Open>]) {
+        for open in opens {
+            if self.write_record(open).or_else(|_| self.give_up(open)).is_err() {
+                tracing::error!(share = %open.tree.share, "a persistent open is recorded as one whose file goes, and it does not");
+            }
+        }
+    }
+
+    /// The open has locked ranges, and `sequence` is done. Where that cannot be recorded they are given back.
+    fn record_locks(&self, open: &Open, locks: &[RangeLock], sequence: Option<LockSequence>) -> io::Result<()> {
+        let (Some(records), Target::File(file)) = (self.records.get(), &open.target) else { return Ok(()) };
+        let alone = file.durability.recording.lock();
+        sequence.into_iter().for_each(|sequence| file.lock_sequences.done(sequence));
+        if !is_recorded(file) {
+            return Ok(());
+        }
+        let record = self.record_now(open, file);
+        let written = if file.file.locks_of(&record.stream, open.id, LOCKS_MAX + 1).len() <= LOCKS_MAX {
+            self.write_alone(records, open, &record, &alone)
+        } else {
+            Err(io::Error::new(io::ErrorKind::OutOfMemory, "it has as many locks as a record holds"))
+        };
+        written.inspect_err(|_| {
+            sequence.into_iter().for_each(|sequence| file.lock_sequences.undone(sequence));
+            give_back(file, locks);
+        })
+    }
+
+    /// Releases ranges when the record is without them: whoever locks one of them next is recorded later. What is released before one that is not
+    /// locked stays so.
+    fn release(&self, open: &Open, ranges: &[(u64, u64)], sequence: Option<LockSequence>) -> io::Result<Released> {
+        let (Some(records), Target::File(file)) = (self.records.get(), &open.target) else { return Ok(Ok(())) };
+        let alone = file.durability.recording.lock();
+        let is_recorded = is_recorded(file);
+        if is_recorded {
+            let mut record = self.record_now(open, file);
+            let mut leaving = HashMap::new();
+            ranges.iter().for_each(|range| *leaving.entry(*range).or_insert(0) += 1);
+            record.locks.retain(|lock| match leaving.get_mut(&(lock.offset, lock.length)) {
+                Some(count) if *count > 0 => {
+                    *count -= 1;
+                    false
+                }
+                Some(_) | None => true,
+            });
+            if let Some((index, number)) = sequence.and_then(LockSequence::entry) {
+                record.sequences.retain(|(known, _)| *known != index);
+                record.sequences.push((index, number));
+            }
+            self.write_alone(records, open, &record, &alone)?;
+        }
+        let stream = file.stream_name();
+        let mut all = ranges.iter();
+        let released = all.try_for_each(|(offset, length)| file.file.unlock(&stream, open.id, *offset, *length));
+        match (released, sequence) {
+            (Ok(()), Some(sequence)) => file.lock_sequences.done(sequence),
+            (Err(_), _) if is_recorded => {
+                let record = self.record_now(open, file);
+                if self.write_alone(records, open, &record, &alone).is_err() {
+                    give_up(records, open, file)?;
+                }
+            }
+            (Ok(()), None) | (Err(_), _) => {}
+        }
+        Ok(released)
+    }
+
+    /// Has the disk forget a persistent open. Where its file goes that is certain afterwards: the record would mean another file of the same
+    /// name and number, unless it tells them apart by their births.
     pub(super) fn remove_record(&self, open: OpenId, file_goes: bool) {
         if let Some(records) = self.records.get() {
             records.remove(open.0);
@@ -112,12 +224,52 @@ impl Durables {
     }
 }
 
+/// What a fault of the server's own folder is to a client.
+fn meaning(error: &io::Error) -> store::Error {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => store::Error::Full,
+        io::ErrorKind::ReadOnlyFilesystem => store::Error::ReadOnly,
+        io::ErrorKind::OutOfMemory => store::Error::NoMemory,
+        _ => store::Error::Io(error.raw_os_error().unwrap_or_default()),
+    }
+}
+
+/// True where the disk has a record of the open, and is to have one.
+fn is_recorded(file: &FileOpen) -> bool {
+    !file.durability.closed.load(Ordering::Acquire) && file.durability.keeping().is_persistent()
+}
+
+/// With nobody else at the record.
+fn give_up(records: &Records, open: &Open, file: &FileOpen) -> io::Result<()> {
+    records.forget(open.id.0).inspect_err(|error| {
+        tracing::error!(%error, share = %open.tree.share, path = file.name(), "the record of a persistent open is out of date");
+    })?;
+    tracing::error!(share = %open.tree.share, path = file.name(), "an open is persistent no longer: it could not be recorded");
+    file.durability.keep(Keeping::Durable(file.durability.keeping().timeout()));
+    Ok(())
+}
+
+fn give_back(file: &FileOpen, locks: &[RangeLock]) {
+    let stream = file.stream_name();
+    locks.iter().rev().for_each(|lock| file.file.take_back(&stream, lock));
+}
+
+/// What came of releasing locks.
+type Released = Result<(), LockRefusal>;
+
+/// Not all persistent opens of a file could be recorded.
+pub(crate) struct Halfway {
+    pub(crate) error: store::Error,
+    recorded: Vec<Arc<Open>>,
+}
+
 pub(super) fn record(open: &Open, file: &FileOpen, written: u64) -> Record {
     let making = file.durability.making();
     let stream = file.stream_name();
     let (stream_goes, name_goes) = file.file.deletions_of(open.id, &stream);
     let path = file.path.now().as_str().to_owned();
-    let locks = file.file.locks_of(&stream, open.id, super::record::LOCKS_MAX).into_iter();
+    // The oldest: one too many is there until it is refused.
+    let locks = file.file.locks_of(&stream, open.id, LOCKS_MAX).into_iter();
     let locks = locks.map(|lock| LockedRange {
         offset: lock.offset,
         length: lock.length,
@@ -165,36 +317,89 @@ fn left_to(open: &Open, lease: Lease) -> Lease {
     if knows { lease } else { Lease { lease_state: LeaseState::NONE, ..lease } }
 }
 
-/// A persistent open has changed: its name, or what it has locked. The disk knows before the client does, where it can.
-pub(crate) async fn note_change(context: &Context, open: &Arc<Open>) {
-    if open.file().is_ok_and(|file| file.durability.keeping().is_persistent()) {
-        let (durables, changed) = (Arc::clone(&context.server().durables), Arc::clone(open));
-        let written = context.on_own_folder(move || durables.write_record(&changed)).await;
-        if let Ok(Err(error)) = written {
-            tracing::error!(%error, share = %open.tree.share, "the record of a persistent open is out of date");
-        }
+/// A persistent open has changed: the disk knows before the client does. Fails where it cannot.
+pub(crate) async fn note_change(context: &Context, open: &Arc<Open>) -> Result<(), Refusal> {
+    if !open.file()?.durability.keeping().is_persistent() {
+        return Ok(());
     }
+    let (durables, changed) = (Arc::clone(&context.server().durables), Arc::clone(open));
+    let written = context.on_own_folder(move || durables.write_record(&changed)).await?;
+    Ok(written.map_err(|error| meaning(&error))?)
 }
 
-/// What is to go of the file of the request's open has changed: the records of all its persistent opens say so, as each may be the last one.
-pub(crate) async fn note_deletion(context: &Context) -> Result<(), Refusal> {
-    let (_, file) = context.file()?;
-    for recorded in file.file.recorded() {
-        note_change(context, &recorded).await;
+/// Has the disk know what the open has `locked` and that the request of `sequence` is done, which it is then. Where it cannot the locks are given back.
+pub(crate) async fn note_locks(
+    context: &Context,
+    open: &Arc<Open>,
+    locked: Vec<RangeLock>,
+    under_way: Option<UnderWay>,
+) -> Result<(), Refusal> {
+    let file = open.file()?;
+    let sequence = under_way.as_ref().map(|under_way| under_way.sequence);
+    if !file.durability.keeping().is_persistent() {
+        sequence.into_iter().for_each(|sequence| file.lock_sequences.done(sequence));
+        return Ok(());
     }
-    Ok(())
+    let (durables, locking) = (Arc::clone(&context.server().durables), Arc::clone(open));
+    let change = open.begin_change(0..0).inspect_err(|_| give_back(file, &locked))?;
+    let locked: Arc<[RangeLock]> = locked.into();
+    let taken = Arc::clone(&locked);
+    let record = move || {
+        let (_change, _under_way) = (change, under_way);
+        durables.record_locks(&locking, &locked, sequence)
+    };
+    // Where the pool does not take it nothing is recorded.
+    let recorded = context.on_own_folder(record).await.inspect_err(|_| give_back(file, &taken))?;
+    Ok(recorded.map_err(|error| meaning(&error))?)
+}
+
+/// Releases what a persistent open has locked, when the disk knows of it. Nothing is released where it cannot.
+pub(crate) async fn release(
+    context: &Context,
+    open: &Arc<Open>,
+    ranges: Vec<(u64, u64)>,
+    under_way: Option<UnderWay>,
+) -> Result<Result<(), LockRefusal>, Refusal> {
+    let sequence = under_way.as_ref().map(|under_way| under_way.sequence);
+    let (durables, releasing) = (Arc::clone(&context.server().durables), Arc::clone(open));
+    let change = open.begin_change(0..0)?;
+    let release = move || {
+        let (_change, _under_way) = (change, under_way);
+        durables.release(&releasing, &ranges, sequence)
+    };
+    Ok(context.on_own_folder(release).await?.map_err(|error| meaning(&error))?)
+}
+
+/// What is to go of the file of the request's open has changed: the records of all its persistent opens say so, as each may be the last one. Where one
+/// of them cannot, `undo` is done, and no record says that anything goes that did not before.
+pub(crate) async fn note_deletion(context: &Context, undo: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
+    let (_, file) = context.file()?;
+    if !file.file.is_recorded() {
+        return Ok(());
+    }
+    let (durables, entry) = (Arc::clone(&context.server().durables), Arc::clone(&file.file));
+    let record = move || {
+        durables.record_deletion(&entry).map_err(|halfway| {
+            undo();
+            durables.unrecord_deletion(&halfway.recorded);
+            halfway.error
+        })
+    };
+    Ok(context.on_own_folder(record).await??)
 }
 
 /// Has the disk know that these opens cache no writes any more, before others get at what they cached.
 pub(crate) async fn note_caching(context: &Context, opens: &[Arc<Open>]) -> Result<(), Refusal> {
     let (durables, opens) = (Arc::clone(&context.server().durables), opens.to_vec());
-    context.on_own_folder(move || opens.iter().for_each(|open| durables.record_caching(open))).await
+    let record = move || opens.iter().try_for_each(|open| durables.record_caching(open));
+    Ok(context.on_own_folder(record).await?.map_err(|error| meaning(&error))?)
 }
 
-/// A lease caches writes now that another open of it has been made: the other records of it say so, too.
+/// A lease caches writes now that another open of it has been made: the other records of it say so, too. Where one cannot, its open has less after a
+/// kill than it had.
 pub(crate) async fn note_growth(context: &Context, file: &FileOpen) {
     for recorded in file.file.recorded_before_growth(file.actor) {
-        note_change(context, &recorded).await;
+        let _ = note_change(context, &recorded).await;
     }
 }
 
@@ -202,7 +407,7 @@ pub(crate) async fn note_growth(context: &Context, file: &FileOpen) {
 pub(crate) struct Renaming(Vec<(Arc<Open>, RecordedName)>);
 
 /// The file of the request's open is about to get the name `asked`: the records of all its persistent opens have that, too, so that they are found
-/// whatever the server is killed between.
+/// whatever the server is killed between. Fails where one of them cannot.
 pub(crate) async fn before_rename(context: &Context, asked: &str) -> Result<Renaming, Refusal> {
     let (_, file) = context.file()?;
     let opens = file.file.recorded();
@@ -222,28 +427,33 @@ pub(crate) async fn before_rename(context: &Context, asked: &str) -> Result<Rena
         None => match SharePath::parse(asked) {
             Ok(path) => {
                 let store = Arc::clone(context.store()?);
-                context.work_by_name(move || Renaming::of_file(&store, &path, opens)).await?
+                let followed = path.clone();
+                context.work_along(&path, move || Renaming::of_file(&store, &followed, opens)).await?
             }
             // The rename says what is wrong with it.
             Err(_) => Renaming(Vec::new()),
         },
     };
-    for (open, name) in &renaming.0 {
-        if let Ok(file) = open.file() {
-            file.durability.add_name(name.clone());
+    for (position, (open, name)) in renaming.0.iter().enumerate() {
+        open.file()?.durability.add_name(name.clone());
+        if let Err(refusal) = note_change(context, open).await {
+            // A record with a name too many is true, too.
+            for (open, name) in &renaming.0[..=position] {
+                open.file()?.durability.remove_name(name);
+            }
+            return Err(refusal);
         }
-        note_change(context, open).await;
     }
     Ok(renaming)
 }
 
-/// The rename was done, or was not: the records have the name that the file has now.
+/// The rename was done, or was not: the records have the name that the file has now. One that could not be written has both.
 pub(crate) async fn after_rename(context: &Context, renaming: Renaming) {
     for (open, name) in renaming.0 {
         if let Ok(file) = open.file() {
             file.durability.remove_name(&name);
         }
-        note_change(context, &open).await;
+        let _ = note_change(context, &open).await;
     }
 }
 
@@ -298,7 +508,7 @@ pub(super) fn restore_one(server: &Arc<Shared>, estate: &Estate, record: &Record
     let id = OpenId(record.open);
     let line = Line::down();
     let tree = Arc::new(Tree::on(TreeId(0), share, FILE_ALL, true));
-    let mut file = open_file(server, share, record, &line)?;
+    let mut file = open_file(server, share, record, (&line, user.id))?;
     let budgets = server.budgets.of_user(user.sid());
     // It was granted before, and is not taken away because there is less now.
     file.held = Some(budgets.open_anyway(if file.stream.is_some() { Opened::Stream } else { Opened::Whole }));
@@ -346,16 +556,19 @@ struct Found {
 fn find(share: &Share, record: &Record, usage: Use) -> Result<Found, Unrestored> {
     let mut first = None;
     for name in record.known_names() {
-        match find_by(share, &name, usage) {
+        let why = match find_by(share, record, &name, usage) {
             Ok(found) if record.is_of(&*found.node) && found.node.kind() != Kind::Directory => return Ok(found),
-            Ok(_) => first = first.or(Some(missing("another file has its name"))),
-            Err(why) => first = first.or(Some(why)),
+            Ok(_) => missing("another file has its name"),
+            Err(why) => why,
+        };
+        if first.is_none() || matches!(why, Unrestored::Lost(_)) {
+            first = Some(why);
         }
     }
     Err(first.unwrap_or_else(|| missing("it has no name")))
 }
 
-fn find_by(share: &Share, name: &RecordedName, usage: Use) -> Result<Found, Unrestored> {
+fn find_by(share: &Share, record: &Record, name: &RecordedName, usage: Use) -> Result<Found, Unrestored> {
     let path = SharePath::parse(&name.path).map_err(|error| lost(error.to_string()))?;
     let Resolved::Found { node: base, path } = share.store.resolve(&path, usage)? else {
         return Err(missing("its file is gone"));
@@ -363,12 +576,21 @@ fn find_by(share: &Share, name: &RecordedName, usage: Use) -> Result<Found, Unre
     if name.stream.is_empty() {
         return Ok(Found { node: base, path, stream: None });
     }
-    let (stored, node) = base.stream(&name.stream)?.ok_or_else(|| missing("its stream is gone"))?;
+    let (stored, node) = base.stream(&name.stream)?.ok_or_else(|| match record.is_of(&*base) {
+        // A later one of its name would be another: a stream has neither number nor birth.
+        true => lost("its stream is gone"),
+        false => missing("another file has its name"),
+    })?;
     Ok(Found { node, path, stream: Some((base, stored)) })
 }
 
 /// Finds the file again and enters the open into its table.
-fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Line>) -> Result<FileOpen, Unrestored> {
+fn open_file(
+    server: &Arc<Shared>,
+    share: &Share,
+    record: &Record,
+    (line, user): (&Arc<Line>, UserId),
+) -> Result<FileOpen, Unrestored> {
     let usage = usage(record.granted);
     let Found { node, path, stream } = find(share, record, usage)?;
     node.prepare(usage)?;
@@ -377,7 +599,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
     let (base, stream_name) = stream.unzip();
     let stream_name = stream_name.unwrap_or_default();
     let names = OpenPath::of_stream(path, &stream_name);
-    let wanted = wanted(record).map_err(lost)?;
+    let wanted = wanted(record, user).map_err(lost)?;
     let entry = Entry {
         open: OpenId(record.open),
         stream: &stream_name,
@@ -428,7 +650,7 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
         mode: AtomicU32::new(record.mode | record.options & CreateOptions::WRITE_THROUGH.0),
         ea_position: AtomicUsize::new(0),
         listing: Listing::default(),
-        frozen_times: Mutex::default(),
+        frozen_times: HeldTimes::default(),
         actor: Actor { open: OpenId(record.open), lease: wanted.lease() },
         parent_lease: None,
         has_written: AtomicBool::new(false),
@@ -441,14 +663,15 @@ fn open_file(server: &Arc<Shared>, share: &Share, record: &Record, line: &Arc<Li
 }
 
 /// What the open cached. A record of a version that did not follow it may say that it cached writes when it did no longer.
-fn wanted(record: &Record) -> Result<Wanted, String> {
+fn wanted(record: &Record, user: UserId) -> Result<Wanted, String> {
     let is_exact = record.written > 0;
     match OplockLevel(record.oplock) {
         OplockLevel::LEASE => {
             let lease = Lease::decode(&record.lease).map_err(|malformed| malformed.to_string())?;
             let lease_state =
                 if is_exact { lease.lease_state } else { lease.lease_state.without(LeaseState::WRITE_CACHING) };
-            Ok(Wanted::Lease(LeaseId { client: record.client, key: lease.lease_key }, Lease { lease_state, ..lease }))
+            let id = LeaseId { client: record.client, user, key: lease.lease_key };
+            Ok(Wanted::Lease(id, Lease { lease_state, ..lease }))
         }
         level if is_exact && level != OplockLevel::NONE => Ok(Wanted::Oplock(level)),
         _ => Ok(Wanted::Nothing),

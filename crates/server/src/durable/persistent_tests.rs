@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::{Kind, NewNode, RamStore, Resolved, SharePath, Store, Use};
-use wire::command::create::{CreateResponse, ShareAccess};
+use wire::command::create::{CreateRequest, CreateResponse, ShareAccess};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::negotiate::Capabilities;
 use wire::context::create::{DurableRequestV2, DurableResponseV2, Lease, LeaseState, name};
@@ -13,6 +13,7 @@ use wire::context::lease::LeaseV2;
 use wire::fscc::FileClass;
 use wire::fscc::rename::Rename;
 use wire::ids::{Command, Guid};
+use wire::security::access::{APPEND_DATA, DELETE, READ_ATTRIBUTES, READ_DATA, WRITE_ATTRIBUTES, WRITE_DATA};
 use wire::status::Status;
 
 use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, file_id, lose, run, works};
@@ -36,7 +37,7 @@ impl Machine {
     pub(super) fn start(&self) -> Arc<Shared> {
         let server = server_with(Signing::Enabled, Arc::clone(&self.store));
         server.durables.keep_records(self.folder.path()).unwrap();
-        restore(&server);
+        restore(&server).unwrap();
         server
     }
 
@@ -206,6 +207,53 @@ fn without_the_capability_or_the_share_nothing_is_persistent() {
         let server = server_with(Signing::Enabled, Arc::clone(&machine.store));
         let mut peer = persistent_peer(&server).await;
         assert_eq!(granted(&create(&mut peer, "file", &persistent(GUID)).await), DurableFlags::NONE);
+    });
+}
+
+/// A CREATE of "file" that asks for `access` and shares what `share` says.
+async fn opening(peer: &mut Peer, access: u32, share: ShareAccess, contexts: &Contexts) -> Answer {
+    let asked = |request: &mut CreateRequest<'_>| {
+        (request.desired_access, request.share_access) = (access.into(), share);
+    };
+    peer.create_edited("file", &bytes(contexts), asked).await
+}
+
+#[test]
+fn a_persistent_open_that_may_not_write_keeps_nobody_out_while_its_client_is_away() {
+    run(async {
+        let all = ShareAccess(7);
+        for (access, share, writing) in [
+            (READ_ATTRIBUTES, ShareAccess::NONE, Status::SUCCESS),
+            (WRITE_ATTRIBUTES | DELETE, all, Status::SUCCESS),
+            (READ_DATA, all, Status::SUCCESS),
+            (READ_DATA, ShareAccess::READ, Status::SHARING_VIOLATION),
+            (APPEND_DATA, all, Status::FILE_NOT_AVAILABLE),
+        ] {
+            let machine = Machine::new();
+            let mut server = machine.start();
+            let mut peer = persistent_peer(&server).await;
+            let made = peer.open("file").await;
+            peer.close(made).await;
+            let answer = opening(&mut peer, access, share, &persistent(GUID)).await;
+            let id = file_id(&answer);
+            assert_eq!(granted(&answer), DurableFlags::PERSISTENT);
+            lose(&peer);
+            for killed in [false, true] {
+                if killed {
+                    server = machine.start();
+                }
+                let mut other = persistent_peer(&server).await;
+                let answer = opening(&mut other, READ_DATA | WRITE_DATA, all, &vec![]).await;
+                assert_eq!(answer.status(), writing, "{access:x}, {killed}");
+                if writing == Status::SUCCESS {
+                    other.close(file_id(&answer)).await;
+                }
+            }
+            let mut peer = persistent_peer(&server).await;
+            let back = back_v2(id, GUID, DurableFlags::PERSISTENT);
+            assert_eq!(file_id(&opening(&mut peer, access, share, &back).await), id);
+            assert!(works(&mut peer, id).await);
+        }
     });
 }
 

@@ -17,6 +17,14 @@ pub(super) struct Records {
     folder: PathBuf,
 }
 
+/// A record that was not written.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    pub(super) error: io::Error,
+    /// The disk has what it had. Else it may have either.
+    pub(super) is_as_before: bool,
+}
+
 impl Records {
     /// Opens the folder, making it where it is missing.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
@@ -25,32 +33,49 @@ impl Records {
     }
 
     /// Writes a record, or writes it anew: it is on the disk afterwards.
-    pub(super) fn write(&self, record: &Record) -> io::Result<()> {
+    pub(super) fn write(&self, record: &Record) -> Result<(), Unwritten> {
         let (unfinished, path) = (self.path(record.open, UNFINISHED), self.path(record.open, RECORD));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-        file.write_all(&record.to_bytes())?;
-        file.sync_all()?;
-        fs::rename(&unfinished, &path)?;
-        File::open(&self.folder)?.sync_all()
+        let replaced = write(&unfinished, record).and_then(|()| fs::rename(&unfinished, &path));
+        replaced.map_err(|error| {
+            // It takes room on a disk that may be full.
+            let _ = fs::remove_file(&unfinished);
+            Unwritten { error, is_as_before: true }
+        })?;
+        self.sync_folder().map_err(|error| Unwritten { error, is_as_before: false })
     }
 
     /// Removes a record. One that is left after all is stale, and its open is given up when its time is over.
     pub(super) fn remove(&self, open: u64) {
-        if let Err(error) = fs::remove_file(self.path(open, RECORD))
-            && error.kind() != ErrorKind::NotFound
-        {
+        if let Err(error) = self.remove_file(open) {
             tracing::warn!(%error, open, "the record of a persistent open was not removed");
         }
     }
 
+    /// Removes a record that is not true any more: the disk has forgotten it afterwards.
+    pub(super) fn forget(&self, open: u64) -> io::Result<()> {
+        self.remove_file(open)?;
+        self.sync_folder()
+    }
+
+    fn remove_file(&self, open: u64) -> io::Result<()> {
+        match fs::remove_file(self.path(open, RECORD)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+
     /// Has the disk keep what was removed.
     pub(super) fn sync(&self) {
-        if let Err(error) = File::open(&self.folder).and_then(|folder| folder.sync_all()) {
+        if let Err(error) = self.sync_folder() {
             tracing::warn!(%error, "removed records of persistent opens may come back after a loss of power");
         }
     }
 
-    /// Reads all records. What cannot be used is logged and put aside.
+    /// Reads all records. What is damaged is logged and put aside; what the disk does not give just now is an error.
     pub(super) fn read_all(&self) -> io::Result<Vec<Record>> {
         let mut records = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -59,7 +84,7 @@ impl Records {
                 // The server was killed while it wrote it: no client has its open.
                 let _ = fs::remove_file(&path);
             } else if path.extension().is_some_and(|extension| extension == RECORD) {
-                match read(&path) {
+                match read(&path)? {
                     Ok(record) => records.push(record),
                     Err(why) => {
                         tracing::error!(record = %path.display(), why, "the record of a persistent open is refused: its client loses the open");
@@ -76,13 +101,20 @@ impl Records {
     }
 }
 
-fn read(path: &Path) -> Result<Record, String> {
+fn write(path: &Path, record: &Record) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(&record.to_bytes())?;
+    file.sync_all()
+}
+
+/// A record, or what is wrong with it.
+fn read(path: &Path) -> io::Result<Result<Record, &'static str>> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(RECORD_BYTES_MAX as u64).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    let record = Record::decode(&bytes).map_err(|malformed| malformed.0.to_owned())?;
-    let named = path.file_stem().is_some_and(|stem| *stem == *format!("{:016x}", record.open));
-    if named { Ok(record) } else { Err("it is another open's".to_owned()) }
+    File::open(path)?.take(RECORD_BYTES_MAX as u64).read_to_end(&mut bytes)?;
+    Ok(Record::decode(&bytes).map_err(|malformed| malformed.0).and_then(|record| {
+        let named = path.file_stem().is_some_and(|stem| *stem == *format!("{:016x}", record.open));
+        if named { Ok(record) } else { Err("it is another open's") }
+    }))
 }
 
 #[cfg(test)]
@@ -104,6 +136,18 @@ mod tests {
         records.remove(3);
         let read = Records::open(&place.path().join("opens")).unwrap().read_all().unwrap();
         assert_eq!(read, [Record { path: "moved".into(), ..record(2) }]);
+    }
+
+    #[test]
+    fn what_the_disk_does_not_give_is_an_error_and_stays_what_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let records = Records::open(place.path()).unwrap();
+        records.write(&record(1)).unwrap();
+        // A directory opens, and does not read.
+        fs::create_dir(records.path(2, RECORD)).unwrap();
+        assert!(records.read_all().is_err());
+        fs::remove_dir(records.path(2, RECORD)).unwrap();
+        assert_eq!(records.read_all().unwrap(), [record(1)]);
     }
 
     #[test]

@@ -2,19 +2,28 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use store::{Error, Facts, Name, Node, Resolved, SharePath, Space, Store, Use};
-use wire::command::create::ShareAccess;
+use store::{Error, Facts, Name, Node, RamStore, Resolved, SharePath, Space, Store, Use};
+use wire::Utf16;
+use wire::codec::utf16_bytes;
+use wire::command::create::{CreateDisposition, CreateRequest, ShareAccess};
+use wire::context::create::CreateContexts;
 use wire::context::durable::DurableFlags;
 use wire::fscc::FileClass;
 use wire::fscc::rename::Rename;
-use wire::ids::{FileId, Guid};
+use wire::ids::{Command, FileId, Guid};
+use wire::security::access::FILE_ALL;
 use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::tests::{GUID, KEY, back_v2, bytes, create, file_id, lose, run, with_lease, works};
 use crate::admin::Signing;
+use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
+use crate::open::OpenId;
 use crate::testing::{Peer, server_with};
 
 const OTHER_GUID: Guid = Guid([9; 16]);
@@ -168,4 +177,59 @@ fn a_rename_that_was_refused_changes_nothing_that_is_recorded() {
         let back = back_v2(id, GUID, DurableFlags::PERSISTENT);
         assert_eq!(file_id(&create(&mut peer, "before", &back).await), id);
     });
+}
+
+/// Asks for a persistent open, without waiting for the answer.
+fn asking(peer: &mut Peer, name: &str) -> Vec<u8> {
+    let (name, contexts) = (utf16_bytes(name), bytes(&persistent(GUID)));
+    let request = CreateRequest {
+        desired_access: FILE_ALL.into(),
+        share_access: ShareAccess(7),
+        disposition: CreateDisposition::OPEN,
+        name: Utf16::new(&name).unwrap(),
+        contexts: CreateContexts::decode(&contexts).unwrap(),
+        ..CreateRequest::default()
+    };
+    peer.message(Command::CREATE, |body| request.encode(body))
+}
+
+#[test]
+fn what_is_opened_persistently_in_the_middle_of_its_rename_is_recorded_by_the_new_name() {
+    for (before, to, after, during) in [
+        ("before", "after", "after", Call::FindDirectory),
+        ("file:before", ":after", "file:after", Call::LookForStream),
+    ] {
+        run(async {
+            let (store, _) = Interrupted::around(RamStore::new(64 << 20));
+            let machine = Machine { store, ..Machine::new() };
+            let server = machine.start();
+            let (mut renamer, mut other) = (Peer::sign_in(&server).await, persistent_peer(&server).await);
+            let id = renamer.open(before).await;
+            let open = server.sessions.find(renamer.session_id).unwrap().open(OpenId(id.persistent)).unwrap();
+            let (mut opening, records) = (asking(&mut other, before), machine.folder.path().to_owned());
+            let other = Rc::new(other);
+            let opener = Rc::clone(&other);
+            once_here(during, move || {
+                opener.process(&mut opening).unwrap();
+                let (file, began) = (&open.file().unwrap().file, Instant::now());
+                while !file.is_name_change_awaited() && fs::read_dir(&records).unwrap().next().is_none() {
+                    assert!(began.elapsed() < Duration::from_secs(60));
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+            renamed(&mut renamer, id, to).await;
+            assert!(!is_to_happen_here(), "it came in the middle");
+            let opened = loop {
+                let answer = other.receive().await;
+                if answer.status() != Status::PENDING {
+                    break file_id(&answer);
+                }
+            };
+
+            let mut peer = persistent_peer(&machine.start()).await;
+            let back = back_v2(opened, GUID, DurableFlags::PERSISTENT);
+            assert_eq!(create(&mut peer, after, &back).await.status(), Status::SUCCESS, "{before}");
+            assert!(works(&mut peer, opened).await);
+        });
+    }
 }

@@ -327,3 +327,20 @@ fn a_lease_that_grew_through_another_open_comes_back_grown() {
         assert_eq!(again.lease_state, ALL);
     });
 }
+
+#[test]
+fn a_lease_is_not_taken_up_by_a_create_of_another_client() {
+    run(async {
+        let machine = Machine::new();
+        let (_peer, id, _) = opened(&machine.start()).await;
+        let server = machine.start();
+        let capabilities = Terms::default().capabilities | Capabilities::PERSISTENT_HANDLES;
+        let terms = Terms { capabilities, client: OTHER_CLIENT, ..Terms::default() };
+        let mut other = Peer::sign_in_as(&server, terms).await;
+        let contexts = leased(persistent(GUID), KEY, ALL);
+        let refused = create(&mut other, "file", &contexts).await;
+        assert_eq!(refused.status(), Status::FILE_NOT_AVAILABLE, "breaks would be told to the first");
+        let mut peer = persistent_peer(&server).await;
+        assert_eq!(file_id(&create(&mut peer, "file", &contexts).await), id);
+    });
+}

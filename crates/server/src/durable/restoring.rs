@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -42,13 +43,11 @@ struct State {
     ended: bool,
 }
 
-/// Makes the opens anew that a server before this one had when it ended, as far as that takes no longer than a moment.
-pub(crate) fn restore(server: &Arc<Shared>) {
-    let Some(records) = server.durables.records.get() else { return };
-    let read = records.read_all().unwrap_or_else(|error| {
-        tracing::error!(%error, "the records of persistent opens cannot be read: their clients lose them");
-        Vec::new()
-    });
+/// Makes the opens anew that a server before this one had when it ended, as far as that takes no longer than a moment. An error where the
+/// disk does not say which these are: nobody may be served then, for files would be given to others than those that have them open.
+pub(crate) fn restore(server: &Arc<Shared>) -> io::Result<()> {
+    let Some(records) = server.durables.records.get() else { return Ok(()) };
+    let read = records.read_all()?;
     let restoring = &server.durables.restoring;
     let mut state = restoring.state.lock();
     for record in read {
@@ -62,6 +61,7 @@ pub(crate) fn restore(server: &Arc<Shared>) {
     server.serve(&mut state);
     let until = Instant::now() + FIRST_WAIT;
     while !state.under_way.is_empty() && !restoring.moved.wait_until(&mut state, until).timed_out() {}
+    Ok(())
 }
 
 impl Shared {

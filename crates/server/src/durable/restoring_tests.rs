@@ -68,7 +68,7 @@ fn start(machine: &Machine, store: Arc<dyn Store>, change: impl Fn(&mut Estate))
     change(&mut first);
     server.estate.store(Arc::new(first));
     server.durables.keep_records(machine.folder.path()).unwrap();
-    restore(&server);
+    restore(&server).unwrap();
     (server, whole)
 }
 

@@ -21,6 +21,7 @@ use wire::context::create::{
 use wire::context::durable::{DURABLE_REQUEST, DurableFlags};
 use wire::fscc::FileClass;
 use wire::fscc::ioctl::Resiliency;
+use wire::fscc::rename::Rename;
 use wire::header::Flags;
 use wire::ids::{Command, FileId, Guid};
 use wire::security::access::FILE_ALL;
@@ -472,6 +473,36 @@ fn an_application_that_fails_over_ends_what_it_had_open() {
         assert_eq!(answer.status(), Status::SHARING_VIOLATION, "the same client");
         file_id(&create(&mut other, "file", &instance(v2(0, GUID), app, Some(6))).await);
         assert!(!works(&mut one, id).await);
+    });
+}
+
+#[test]
+fn opens_of_an_application_instance_are_found_by_their_name_whatever_else_is_open() {
+    run(async {
+        let (server, app) = (server(Signing::Enabled), Guid([5; 16]));
+        let mut one = Peer::sign_in(&server).await;
+        let mut other = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
+        let contexts = bytes(&instance(vec![], app, None));
+        for number in 0..50 {
+            file_id(&one.create_edited(&format!("one{number}"), &contexts, |_| {}).await);
+            file_id(&other.create_edited("own", &contexts, |_| {}).await);
+        }
+        let client = one.terms.client;
+        let found = |client, name: &str| server.durables.of_instance((app, client), "ram", name).count();
+        assert_eq!((found(OTHER_CLIENT, "ONE7"), found(OTHER_CLIENT, "one")), (1, 0));
+        assert_eq!((found(OTHER_CLIENT, "own"), found(client, "Own")), (0, 50));
+        let renamed = one.open("one7").await;
+        let mut buffer = Vec::new();
+        Rename::encode("new", false, &mut buffer);
+        assert_eq!(one.set(renamed, FileClass::RENAME, &buffer).await, Status::SUCCESS);
+        assert_eq!((found(OTHER_CLIENT, "one7"), found(OTHER_CLIENT, "new")), (0, 1));
+        file_id(&other.create_edited("new", &contexts, |_| {}).await);
+        assert_eq!((found(OTHER_CLIENT, "new"), found(client, "new")), (0, 1), "it took its place");
+        lose(&one);
+        lose(&other);
+        while server.durables.remembered() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     });
 }
 

@@ -1,8 +1,10 @@
 //! Who comes behind WRITEs that a shard makes at once: what others ask for is asked while the store is at one.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 
 use store::{Identity, RamStore};
 use tokio::task::LocalSet;
@@ -22,6 +24,10 @@ use crate::testing::{Peer, server_with};
 /// How often threads meet, and how many of them write.
 const ROUNDS: usize = 2_000;
 const WRITERS: usize = 3;
+
+fn is_over<F: Future<Output = ()>>(future: &mut Pin<Box<F>>) -> bool {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
 
 fn write(peer: &mut Peer, file_id: FileId) -> Vec<u8> {
     let request = WriteRequest { file_id, data: b"written", ..WriteRequest::default() };
@@ -90,30 +96,30 @@ async fn a_close_comes_behind_a_write_that_another_shard_makes_at_once() {
 
 #[test]
 fn nothing_begins_at_once_while_somebody_waits_for_what_did() {
-    let file = FileEntry::new(Identity { volume: 1, file: 1 });
-    let goes_on = Arc::new(AtomicUsize::new(0));
-    let noted = || {
-        let goes_on = Arc::clone(&goes_on);
-        Box::new(move || {
-            goes_on.fetch_add(1, Ordering::Relaxed);
-        })
+    let file = Arc::new(FileEntry::new(Identity { volume: 1, file: 1 }));
+    let closed = Arc::new(AtomicBool::new(false));
+    let close = || {
+        let closed = Arc::clone(&closed);
+        Box::new(move || closed.store(true, Ordering::Relaxed))
     };
     let changes = [file.begin_change_at_once().unwrap(), file.begin_change_at_once().unwrap()];
-    file.after_changes_of(OpenId(1), noted());
-    assert!(file.after_changes_by_others(OpenId(1), &(0..1), noted()));
+    file.after_changes_of(OpenId(1), close());
+    let mut locked = Box::pin(file.come_behind(OpenId(1), 0..1).unwrap().until_made());
+    assert!(!is_over(&mut locked));
     let [first, second] = changes;
     drop(first);
     assert!(file.begin_change_at_once().is_none());
-    assert_eq!(goes_on.load(Ordering::Relaxed), 0);
+    assert!(!closed.load(Ordering::Relaxed) && !is_over(&mut locked));
     drop(second);
-    assert_eq!(goes_on.load(Ordering::Relaxed), 2);
+    assert!(closed.load(Ordering::Relaxed) && is_over(&mut locked));
     assert!(file.begin_change_at_once().is_some());
-    assert!(!file.after_changes_by_others(OpenId(1), &(0..1), noted()));
+    assert!(file.come_behind(OpenId(1), 0..1).is_none());
 }
 
 #[test]
 fn a_lock_that_was_told_of_finds_no_write_whenever_threads_meet() {
     let file = Arc::new(FileEntry::new(Identity { volume: 1, file: 1 }));
+    let meets = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (writing, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for _ in 0..WRITERS {
@@ -131,10 +137,8 @@ fn a_lock_that_was_told_of_finds_no_write_whenever_threads_meet() {
         }
         for _ in 0..ROUNDS {
             file.locked.store(true, Ordering::Release);
-            let (made, is_made) = std::sync::mpsc::channel::<()>();
-            if file.after_changes_by_others(OpenId(1), &(0..1), Box::new(move || drop(made))) {
-                // It ends when the sender is dropped.
-                let _ = is_made.recv();
+            if let Some(follower) = file.come_behind(OpenId(1), 0..1) {
+                meets.block_on(follower.until_made());
             }
             let found = writing.load(Ordering::Relaxed);
             file.locked.store(false, Ordering::Release);

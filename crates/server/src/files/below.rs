@@ -57,9 +57,14 @@ impl FileTable {
         ControlFlow::Continue(())
     }
 
-    /// True where an open lies below the directory.
+    /// True where an open lies below the directory, or something is being made there.
     pub(crate) fn has_opens_below(&self, store: &Arc<dyn Store>, directory: &SharePath, identity: Identity) -> bool {
-        self.each_below(store, directory, identity, |_| ControlFlow::Break(())).is_break()
+        let mut others = Others::new(store, identity);
+        // These first: what was made meanwhile is open then.
+        self.new_names.places().iter().any(|(of, path)| match Arc::ptr_eq(of, store) {
+            true => path.is_within(directory),
+            false => others.is_below(of, path),
+        }) || self.each_below(store, directory, identity, |_| ControlFlow::Break(())).is_break()
     }
 
     /// True where looking through all opens takes long enough for others to notice.
@@ -87,10 +92,12 @@ struct Others<'a> {
 }
 
 struct Other {
-    /// It has files in common with our own store.
-    overlaps: bool,
+    /// Its root is that of our own store, or one that this lies in.
+    has_own: bool,
     /// Its root lies below the directory.
     is_below: bool,
+    /// Its root is the directory.
+    is_directory: bool,
     /// Whether a directory of it is the one asked for, or lies below that.
     paths: HashMap<SharePath, bool>,
 }
@@ -103,16 +110,16 @@ impl<'a> Others<'a> {
     fn is_below(&mut self, store: &Arc<dyn Store>, path: &SharePath) -> bool {
         let other = self.stores.entry(Arc::as_ptr(store).cast()).or_insert_with(|| {
             let (own, other) = (self.own.above(), store.above());
-            let has_root_of =
-                |above: &[Identity], below: &[Identity]| above.first().is_some_and(|root| below.contains(root));
             Other {
-                overlaps: has_root_of(&own, &other) || has_root_of(&other, &own),
+                has_own: other.first().is_some_and(|root| own.contains(root)),
+                is_directory: other.first() == Some(&self.directory),
                 is_below: other.iter().skip(1).any(|above| *above == self.directory),
                 paths: HashMap::new(),
             }
         });
-        if !other.overlaps || other.is_below {
-            return other.is_below;
+        // Nothing else is asked: its device may hang.
+        if !other.has_own || other.is_below || other.is_directory {
+            return other.is_below || (other.is_directory && !path.is_root());
         }
         let Some(parent) = path.parent() else { return false };
         *other.paths.entry(parent).or_insert_with_key(|parent| store.lineage(parent).contains(&self.directory))

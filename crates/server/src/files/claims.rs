@@ -89,7 +89,7 @@ struct OfStream {
 }
 
 impl Claim {
-    fn modes(&self) -> Modes {
+    pub(super) fn modes(&self) -> Modes {
         Modes::of(self.access, self.share)
     }
 
@@ -305,6 +305,14 @@ impl Claims {
                         _ => counts.modes_of("").any(|held| held.delete_under(modes)),
                     }
             }
+        }
+    }
+
+    /// True where an open of the stream has these modes.
+    pub(super) fn has_modes(&self, stream: &str, modes: Modes) -> bool {
+        match &self.list {
+            List::Few(few) => few.iter().any(|claim| claim.stream == stream && claim.modes() == modes),
+            List::Many(many) => many.counts.modes_of(stream).any(|held| held == modes),
         }
     }
 

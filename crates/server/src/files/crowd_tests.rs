@@ -1,6 +1,9 @@
 //! Files that have as many opens as a user may have: what others do with them takes no longer for that.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 
 use proptest::prelude::*;
 use store::{Identity, RamStore, SharePath, Store};
@@ -11,10 +14,12 @@ use wire::status::Status;
 
 use super::claims::{Claim, Claims, breaks_leases};
 use super::links::may_be_one;
+use super::waiters::LOOKING_MAX;
 use super::{Empties, Entering, Entry, FileEntry, FileTable, Link, Removal};
 use crate::access::Modes;
+use crate::breaks::Wait;
 use crate::budget::Budget;
-use crate::caching::{Actor, Granted, LeaseId, Notices, Operation, Wanted};
+use crate::caching::{Actor, Granted, Held, LeaseId, Notices, Operation, Wanted};
 use crate::line::Line;
 use crate::locks::{LockKind, RangeLock};
 use crate::open::OpenId;
@@ -105,7 +110,7 @@ fn level_two(_open: u64) -> Wanted {
 fn lease(key: u64, state: LeaseState) -> Wanted {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&key.to_le_bytes());
-    let id = LeaseId { client: Guid([1; 16]), key: Guid(bytes) };
+    let id = LeaseId { client: Guid([1; 16]), user: crate::user::UserId(1), key: Guid(bytes) };
     Wanted::Lease(id, Lease { lease_key: id.key, lease_state: state, ..Lease::default() })
 }
 
@@ -248,7 +253,75 @@ fn who_waits_by_the_thousand_is_kept_once_each() {
     assert!(file.state.lock().waiting.len() >= waiting.len());
     drop(waiting);
     assert_eq!(scene.table.leave(&file, OpenId(1), false), Removal::Nothing);
-    assert!(file.state.lock().waiting.is_empty() && scene.table.is_empty());
+    assert!(file.state.lock().waiting.len() == 0 && scene.table.is_empty());
+}
+
+/// So many wait for a batch oplock to break.
+fn waiting(scene: &Scene, count: u64) -> (Arc<FileEntry>, Vec<Wait>) {
+    let (file, entering, _) = scene.enter(1, "", (READ_DATA, ALL), &Wanted::Oplock(OplockLevel::BATCH));
+    assert!(matches!(entering, Entering::Entered(_)));
+    let wait = |open| match scene.enter(open, "", (READ_DATA, ALL), &Wanted::Nothing).1 {
+        Entering::Waits(wait) => wait,
+        Entering::Entered(_) | Entering::Refused(_) => panic!("it is in the way"),
+    };
+    (file, (2..2 + count).map(wait).collect())
+}
+
+fn queued(file: &FileEntry) -> usize {
+    file.state.lock().waiting.len()
+}
+
+#[test]
+fn those_who_wait_are_told_of_nothing_that_lets_none_of_them_in() {
+    let scene = Scene::new();
+    let (file, waits) = waiting(&scene, 1_000);
+    for open in 2_000..2_010 {
+        let (_, entering, _) = scene.enter(open, "", (READ_ATTRIBUTES, 0), &lease(open, LeaseState::READ_CACHING));
+        assert!(matches!(entering, Entering::Entered(_)));
+        assert_eq!(scene.table.leave(&file, OpenId(open), false), Removal::Nothing);
+    }
+    assert_eq!(queued(&file), waits.len());
+    assert_eq!(scene.table.leave(&file, OpenId(1), false), Removal::Nothing);
+    assert_eq!(queued(&file), waits.len() - LOOKING_MAX);
+}
+
+#[test]
+fn those_who_wait_look_again_a_few_at_a_time() {
+    let scene = Scene::new();
+    let (file, mut waits) = waiting(&scene, 1_000);
+    file.acknowledge_oplock(OpenId(1), OplockLevel::NONE).unwrap();
+    // Somebody among them waits no longer, before it is told or after that.
+    drop(waits.remove(500));
+    drop(waits.remove(1));
+    let all = waits.len();
+    for (position, wait) in waits.iter_mut().enumerate() {
+        assert!(queued(&file) <= (all + 1).saturating_sub(position), "no more are told before somebody looks");
+        assert!(queued(&file) + LOOKING_MAX >= all.saturating_sub(position));
+        assert!(wait.has_ended(), "the one who waited for longest is next");
+    }
+    assert_eq!(queued(&file), 0);
+    drop(waits);
+    assert_eq!(scene.table.leave(&file, OpenId(1), false), Removal::Nothing);
+    assert!(scene.table.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whose_time_is_over_at_the_same_moment_all_look_again() {
+    let scene = Scene::new();
+    let (file, mut waits) = waiting(&scene, 100);
+    end_all(waits.iter_mut().map(|wait| Box::pin(wait.end()))).await;
+    assert_eq!(queued(&file), 0);
+    assert_eq!(file.caching_of(OpenId(1)), Held::default(), "it was not given up in time");
+}
+
+/// Polls all of them, until all have ended.
+async fn end_all<F: Future<Output = ()> + Unpin>(all: impl Iterator<Item = F>) {
+    let mut left: Vec<_> = all.collect();
+    poll_fn(|task| {
+        left.retain_mut(|one| Pin::new(one).poll(task).is_pending());
+        if left.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 #[derive(Clone, Debug)]
@@ -264,7 +337,7 @@ enum Step {
 const STREAMS: [&str; 4] = ["", "A", "B", "C"];
 
 fn leases() -> [Option<LeaseId>; 3] {
-    let id = |key| Some(LeaseId { client: Guid([1; 16]), key: Guid([key; 16]) });
+    let id = |key| Some(LeaseId { client: Guid([1; 16]), user: crate::user::UserId(1), key: Guid([key; 16]) });
     [None, id(1), id(2)]
 }
 

@@ -341,10 +341,12 @@ impl FileEntry {
         self.state.lock().caches.awaits_answer(notice)
     }
 
-    /// Ends the breaks that nobody acknowledged in time.
-    pub(crate) fn expire_breaks(&self) {
+    /// Somebody has waited as long as it has to: ends the breaks that nobody acknowledged in time, and has all who wait look again, one
+    /// after the other, this one too. Thousands may come to that at the same moment.
+    pub(crate) fn wait_is_over(&self) {
         let mut state = self.state.lock();
         state.expire(now());
+        state.wake();
         self.note_caches(&state);
     }
 

@@ -22,15 +22,23 @@ mod new_name;
 #[cfg(test)]
 mod new_name_tests;
 mod pending;
+mod renames;
+#[cfg(test)]
+mod renames_tests;
 mod replacing;
 mod restored;
 mod state;
+#[cfg(test)]
+mod stream_caching_tests;
 mod stream_rename;
 #[cfg(test)]
 mod stream_rename_tests;
 #[cfg(test)]
 mod tests;
 mod under_way;
+#[cfg(test)]
+mod under_way_tests;
+mod waiters;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,6 +50,7 @@ use store::{Identity, Store, fold};
 use wire::status::Status;
 
 use crate::breaks::Wait;
+use crate::by_id::ById;
 use crate::caching::{Granted, LeaseId, Notices, Wanted};
 use crate::line::Line;
 use crate::notify::Watches;
@@ -58,16 +67,19 @@ pub(crate) use self::links::Link;
 pub(crate) use self::name_change::NameChange;
 pub(crate) use self::new_name::NewName;
 use self::new_name::NewNames;
+use self::renames::Renames;
+pub(crate) use self::renames::{RenamesSeen, Renaming};
 pub(crate) use self::replacing::Replacing;
 pub(crate) use self::stream_rename::StreamRename;
 pub(crate) use self::under_way::{Change, ChangeAtOnce, Then};
+pub(crate) use self::waiters::Look;
 
 /// The table is split so that shards seldom meet.
 const PARTS: usize = 64;
 
 /// All files that are open.
 pub(crate) struct FileTable {
-    parts: Vec<Mutex<HashMap<Identity, Arc<FileEntry>>>>,
+    parts: Vec<Mutex<ById<Identity, Arc<FileEntry>>>>,
     /// Which file each lease is of (GlobalLeaseTableList, MS-SMB2 3.3.1.11). Locked after a file's state, never before it.
     leases: Vec<Mutex<HashMap<LeaseId, Arc<FileEntry>>>>,
     /// Leases on directories were granted.
@@ -78,6 +90,8 @@ pub(crate) struct FileTable {
     standing: Places,
     /// Names that are being made, whose makers are not in yet.
     pub(crate) new_names: NewNames,
+    /// Files and directories that are getting other names.
+    pub(crate) renames: Renames,
     /// Who waits to hear of changes.
     pub(crate) watches: Watches,
 }
@@ -137,6 +151,7 @@ impl FileTable {
             stream_changes: (0..PARTS).map(|_| AtomicU64::default()).collect(),
             standing: Places::new(),
             new_names: NewNames::default(),
+            renames: Renames::default(),
             watches: Watches::new(pool),
         }
     }
@@ -162,7 +177,7 @@ impl FileTable {
             };
             let entering = match entering {
                 Entering::Waits(wait) => {
-                    let standing = self.standing.stand(identity, entry.open, entry.wanted.lease());
+                    let standing = self.standing.stand(identity, entry.wanted.lease());
                     Entering::Waits(wait.standing(standing))
                 }
                 entering => entering,
@@ -247,7 +262,7 @@ impl FileTable {
         self.retire_if_unused(file, state);
     }
 
-    fn part(&self, identity: Identity) -> &Mutex<HashMap<Identity, Arc<FileEntry>>> {
+    fn part(&self, identity: Identity) -> &Mutex<ById<Identity, Arc<FileEntry>>> {
         &self.parts[FileTable::part_of(identity)]
     }
 
@@ -264,7 +279,7 @@ impl FileTable {
     /// How many opens are in the table.
     #[cfg(test)]
     pub(crate) fn claims(&self) -> usize {
-        let count = |part: &Mutex<HashMap<Identity, Arc<FileEntry>>>| {
+        let count = |part: &Mutex<ById<Identity, Arc<FileEntry>>>| {
             part.lock().values().map(|file| file.state.lock().claims.len()).sum::<usize>()
         };
         self.parts.iter().map(count).sum()

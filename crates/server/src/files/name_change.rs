@@ -52,3 +52,11 @@ impl Drop for NameChange {
         }
     }
 }
+
+impl FileEntry {
+    /// True where somebody wants to change a name of the file behind who does just now.
+    #[cfg(test)]
+    pub(crate) fn is_name_change_awaited(&self) -> bool {
+        self.state.lock().name_changes.as_ref().is_some_and(|waiting| !waiting.is_empty())
+    }
+}

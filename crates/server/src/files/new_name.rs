@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use store::{Identity, fold};
+use store::{Identity, SharePath, Store, fold};
 use tokio::sync::watch::{Receiver, Sender, channel};
 
 use crate::Shared;
@@ -22,6 +22,9 @@ pub(crate) struct NewNames {
 
 struct Name {
     directory: Identity,
+    /// The store of its maker's share, and where it is to stand there.
+    store: Arc<dyn Store>,
+    path: SharePath,
     /// Goes when its maker has entered, or has given up.
     done: Arc<Sender<()>>,
 }
@@ -34,11 +37,13 @@ pub(crate) struct NewName {
 }
 
 impl NewName {
-    /// Says that `name` is about to be made in `directory`.
-    pub(crate) fn begin(server: &Arc<Shared>, directory: Identity, name: &str) -> Self {
+    /// Says that what is to stand at `path` is about to be made in `directory`.
+    pub(crate) fn begin(server: &Arc<Shared>, directory: Identity, store: &Arc<dyn Store>, path: &SharePath) -> Self {
         let new_names = &server.files.new_names;
-        let (folded, done) = (fold(name), Arc::new(channel(()).0));
-        new_names.names.lock().entry(folded.clone()).or_default().push(Name { directory, done: Arc::clone(&done) });
+        let (folded, done) = (fold(path.name().unwrap_or_default()), Arc::new(channel(()).0));
+        let (store, path) = (Arc::clone(store), path.clone());
+        let name = Name { directory, store, path, done: Arc::clone(&done) };
+        new_names.names.lock().entry(folded.clone()).or_default().push(name);
         // After it stands there: who finds the file has this counted.
         new_names.count.fetch_add(1, Ordering::SeqCst);
         NewName { server: Arc::clone(server), folded, done }
@@ -69,6 +74,15 @@ impl NewNames {
     pub(crate) fn of(&self, directory: Identity, name: &str) -> Option<Receiver<()>> {
         let names = self.names.lock();
         names.get(&fold(name))?.iter().find(|name| name.directory == directory).map(|name| name.done.subscribe())
+    }
+
+    /// Where names are being made. Who makes one has it open soon.
+    pub(super) fn places(&self) -> Vec<(Arc<dyn Store>, SharePath)> {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return Vec::new();
+        }
+        let names = self.names.lock();
+        names.values().flatten().map(|name| (Arc::clone(&name.store), name.path.clone())).collect()
     }
 
     /// How many wait.

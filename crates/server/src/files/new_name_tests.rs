@@ -8,7 +8,7 @@ use store::{RamStore, Waits};
 use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
-use wire::command::create::{CreateDisposition, CreateRequest, ShareAccess};
+use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, ShareAccess};
 use wire::ids::Command;
 use wire::security::access::FILE_ALL;
 use wire::status::Status;
@@ -76,6 +76,43 @@ async fn whoever_makes_a_file_has_it_open_before_all_who_find_it() {
         assert_eq!(end(&mut maker).await, Status::SUCCESS);
         assert_eq!(end(&mut other).await, Status::SHARING_VIOLATION);
         assert!(!server.files.new_names.is_made("LOCK"));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn what_was_made_and_could_not_be_opened_is_not_there() {
+    let test = async {
+        for (waits, options) in [
+            (Waits::Never, CreateOptions::NON_DIRECTORY_FILE),
+            (Waits::Always, CreateOptions::NON_DIRECTORY_FILE),
+            (Waits::Never, CreateOptions::DIRECTORY_FILE),
+            (Waits::Always, CreateOptions::DIRECTORY_FILE),
+        ] {
+            let (store, meanwhile) = Interrupted::around(RamStore::that_waits(64 << 20, waits));
+            let server = server_with(Signing::Enabled, store);
+            let mut peer = Peer::sign_in(&server).await;
+            let (is_made, is_told) = (AtomicBool::new(false), AtomicBool::new(false));
+            meanwhile.set(move |call, _| {
+                match call {
+                    Call::Made => is_made.store(true, Ordering::SeqCst),
+                    Call::Look if is_made.load(Ordering::SeqCst) && !is_told.swap(true, Ordering::SeqCst) => {
+                        return Err(store::Error::Io(5));
+                    }
+                    _ => {}
+                }
+                Ok(())
+            });
+            let make = |request: &mut CreateRequest<'_>| {
+                request.disposition = CreateDisposition::CREATE;
+                request.options = options;
+            };
+            assert_eq!(peer.create("made", make).await.status(), Status::UNEXPECTED_IO_ERROR);
+            meanwhile.clear();
+            let open = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::OPEN;
+            assert_eq!(peer.create("made", open).await.status(), Status::OBJECT_NAME_NOT_FOUND);
+            assert_eq!(peer.create("made", make).await.status(), Status::SUCCESS);
+        }
     };
     LocalSet::new().run_until(test).await;
 }

@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use store::{Identity, fold};
-use tokio::sync::oneshot;
 use wire::status::Status;
 
 use super::claims::{Claim, Claims, breaks_leases, breaks_oplocks};
@@ -13,6 +12,7 @@ use super::links::Link;
 use super::name_change::NameChangesWaiting;
 use super::pending::Pending;
 use super::restored::Recorded;
+use super::waiters::Waiters;
 use super::{Empties, Entering, Entry, FileEntry, Removal, now};
 use crate::access::Modes;
 use crate::breaks::Wait;
@@ -40,7 +40,7 @@ pub(super) struct FileState {
     /// Which opens there are records of.
     pub(super) recorded: Recorded,
     /// Who waits for acknowledgements of broken oplocks and leases.
-    pub(super) waiting: Vec<oneshot::Sender<()>>,
+    pub(super) waiting: Waiters,
     /// The entry has left the table: look again.
     pub(super) retired: bool,
 }
@@ -139,7 +139,7 @@ impl FileState {
             Empties::Overwrites | Empties::Supersedes => Operation::Overwrite,
         };
         // A batch oplock breaks before share modes are looked at: its holder may have closed the file long since.
-        if breaks_oplocks(entry.access) && self.caches.has_batch_of_others(stream, actor) {
+        if breaks_oplocks(entry.access) && self.caches.has_batch_of_others(stream, actor, operation) {
             let wait = self.caches.contend(stream, actor, operation, now, notices);
             if wait.is_some() {
                 return Ok(wait);
@@ -166,22 +166,12 @@ impl FileState {
 
     /// A place among those who wait for acknowledgements.
     pub(super) fn wait(&mut self, file: &Arc<FileEntry>, until: Instant) -> Wait {
-        let (sender, changed) = oneshot::channel();
-        if self.waiting.len() == self.waiting.capacity() {
-            self.waiting.retain(|waiting| !waiting.is_closed());
-            // Room for as many again: who comes does not go through all who wait each time.
-            self.waiting.reserve_exact(self.waiting.len().max(1));
-        }
-        self.waiting.push(sender);
-        Wait::new(Arc::clone(file), changed, until)
+        Wait::new(Arc::clone(file), self.waiting.add(file), until)
     }
 
     /// Has those who wait look again.
     pub(super) fn wake(&mut self) {
-        for waiting in std::mem::take(&mut self.waiting) {
-            // Who is gone need not be told.
-            let _ = waiting.send(());
-        }
+        self.waiting.wake();
     }
 
     pub(super) fn expire(&mut self, now: Instant) {
@@ -193,7 +183,7 @@ impl FileState {
     pub(super) fn leave(&mut self, open: OpenId, delete: bool) -> Removal {
         let Some(claim) = self.claims.remove(open) else { return Removal::Nothing };
         self.recorded.forget(&claim);
-        if self.caches.leave(open) || self.claims.is_empty() || !self.waiting.is_empty() {
+        if self.caches.leave(open) || self.may_let_in(&claim) {
             self.wake();
         }
         if let Some(locks) = self.locks.get_mut(&claim.stream) {
@@ -210,6 +200,14 @@ impl FileState {
         let removal = self.due(&claim);
         self.removing += usize::from(removal != Removal::Nothing);
         removal
+    }
+
+    /// True where somebody may wait for an open that has left, whatever it cached: for its lease, or for what it did not share.
+    fn may_let_in(&self, left: &Claim) -> bool {
+        let was_going = left.lease.is_some_and(|lease| left.is_going && !self.claims.is_lease_going(lease));
+        // Where another one is as much in the way nobody gets in for this one's departure.
+        let was_in_the_way = left.modes().takes_part() && !self.claims.has_modes(&left.stream, left.modes());
+        self.claims.is_empty() || was_going || was_in_the_way
     }
 
     /// Where nothing is locked of the stream, nothing is known of its locks.

@@ -152,7 +152,7 @@ fn who_looks_at_attributes_is_in_the_way_of_caching_writes_where_it_caches_somet
     const ATTRIBUTES: u32 = 0x80;
     let leased = |key: u8| {
         let lease_state = LeaseState::READ_CACHING | LeaseState::WRITE_CACHING;
-        let id = LeaseId { client: Guid([1; 16]), key: Guid([key; 16]) };
+        let id = LeaseId { client: Guid([1; 16]), user: crate::user::UserId(1), key: Guid([key; 16]) };
         Wanted::Lease(id, Lease { lease_key: id.key, lease_state, ..Lease::default() })
     };
     let writes_beside = |first: &Wanted| {

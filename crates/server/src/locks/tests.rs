@@ -374,6 +374,16 @@ proptest! {
 }
 
 #[test]
+fn who_is_looked_at_when_a_lock_goes_counts_for_the_turn() {
+    let mut locks = RangeLocks::default();
+    lock(&mut locks, exclusive(A, 0, 1)).unwrap();
+    lock(&mut locks, exclusive(A, 1, 1)).unwrap();
+    let _waiting: Vec<_> = (0..500).map(|_| wait(&mut locks, exclusive(B, 0, 2)).unwrap()).collect();
+    let steps = [0, 1].map(|offset| effort::of(|| locks.unlock(A, offset, 1).unwrap()).1);
+    assert_eq!(steps.iter().sum::<usize>(), 2 * 500);
+}
+
+#[test]
 fn a_release_costs_as_much_as_those_who_hung_on_it() {
     let mut locks = RangeLocks::default();
     let budget = Budget::new(u64::MAX);

@@ -49,7 +49,7 @@ pub(super) enum Ear {
     Asked { by: OpenId, others: bool, done: Receiver<()> },
     /// As far as it can.
     Listens(Option<Guard>),
-    /// It cannot.
+    /// It cannot. Whoever watched then was told that something was missed.
     Deaf,
 }
 
@@ -292,6 +292,12 @@ impl Directory {
         }
     }
 
+    /// True while somebody watches it.
+    pub(super) fn is_watched(&self) -> bool {
+        let state = self.state.lock();
+        state.ended.is_none() && !state.watches.is_empty()
+    }
+
     /// True for the first request of a watch.
     pub(super) fn asks_first(&self, open: OpenId) -> bool {
         let mut state = self.state.lock();
@@ -351,8 +357,9 @@ impl Asking {
     }
 
     fn end(&self, ear: Ear) {
+        let is_deaf = matches!(ear, Ear::Deaf);
         let before = std::mem::replace(&mut *self.directory.ears[self.place.index()].lock(), ear);
-        if let Ear::Asked { others: true, .. } = before {
+        if is_deaf || matches!(before, Ear::Asked { others: true, .. }) {
             self.directory.miss(self.place);
         }
     }

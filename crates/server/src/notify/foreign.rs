@@ -1,17 +1,21 @@
 //! What other programs change in a watched directory, as the share's store tells it. What was done through the server is told by
 //! the server itself, and passed over here.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 
-use store::{Foreign, Kind, Listener, Reach, What};
+use parking_lot::Mutex;
+use store::{Foreign, Guard, Kind, Listener, Reach, What};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
+use wire::status::Status;
 
 use super::directory::{Asking, Directory, Ear, Listen};
 use super::log::Where;
 use super::name::SharedName;
 use super::own::{Deed, Own};
 use super::{Change, Watch, name_filter};
+use crate::budget::Charge;
 use crate::context::Context;
 use crate::open::FileOpen;
 use crate::refusal::Refusal;
@@ -26,6 +30,8 @@ struct Listening {
     directory: Weak<Directory>,
     place: Where,
     own: Arc<Own>,
+    /// What is kept for it, which the user pays for whose request had the store asked.
+    kept: Mutex<Charge>,
 }
 
 /// Has the store tell of what other programs do, from the first request of a watch on.
@@ -46,24 +52,47 @@ pub(crate) async fn listen(context: &Context, watch: &Watch, file: &FileOpen) ->
 
 async fn ask(context: &Context, asking: Asking, file: &FileOpen) -> Result<(), Refusal> {
     let own = Arc::clone(&context.server().files.watches.own);
+    let kept = context.session()?.budgets.lasting.charge(0).ok_or(Status::INSUFFICIENT_RESOURCES)?;
     own.begin();
-    let directory = Arc::downgrade(&asking.directory);
-    let listener: Arc<dyn Listener> = Arc::new(Listening { directory, place: asking.place, own });
+    let (directory, kept) = (Arc::downgrade(&asking.directory), Mutex::new(kept));
+    let listener: Arc<dyn Listener> = Arc::new(Listening { directory, place: asking.place, own, kept });
     let reach = match asking.place {
         Where::Here => Reach::Directory,
         Where::Below => Reach::Tree,
     };
     let (store, path) = (Arc::clone(context.store()?), file.path.now());
     let of = file.node.identity();
-    let work = move || match store.watch(&path, of, reach, listener) {
-        Ok(guard) => asking.answer(Ear::Listens(guard)),
+    let begin = move || {
+        let mut guard = store.watch(&path, of, reach, listener)?;
+        let has_more = guard.as_mut().is_some_and(Guard::go_on);
+        Ok::<_, store::Error>((guard, has_more))
+    };
+    match context.work_by_name(begin).await? {
+        Ok((guard, true)) => go_through(context, asking, guard).await?,
+        Ok((guard, false)) => asking.answer(Ear::Listens(guard)),
         Err(error) => {
             // The server's own changes are told all the same. The next watch asks again.
             tracing::warn!(%error, "what other programs change in a watched directory is not told");
             asking.answer(Ear::Deaf);
         }
+    }
+    Ok(())
+}
+
+/// Has the store listen to all of a tree, a slice at a time. Where nobody waits for that any more, whoever watches next has it begun anew.
+async fn go_through(context: &Context, asking: Asking, mut guard: Option<Guard>) -> Result<(), Refusal> {
+    let watched = Arc::clone(&asking.directory);
+    let step = move || {
+        if !watched.is_watched() {
+            return ControlFlow::Break(None);
+        }
+        let has_more = guard.as_mut().is_some_and(Guard::go_on);
+        if has_more { ControlFlow::Continue(()) } else { ControlFlow::Break(guard.take()) }
     };
-    context.work_by_name(work).await
+    if let Some(all) = context.work_in_steps(u64::MAX, step).await? {
+        asking.answer(Ear::Listens(Some(all)));
+    }
+    Ok(())
 }
 
 impl Listener for Listening {
@@ -100,6 +129,16 @@ impl Listener for Listening {
         if let Some(directory) = self.directory.upgrade() {
             directory.miss(self.place);
         }
+    }
+
+    fn hold(&self, bytes: u64) -> bool {
+        self.kept.lock().grow(bytes)
+    }
+
+    fn let_go(&self, bytes: u64) {
+        let mut kept = self.kept.lock();
+        let left = kept.units().saturating_sub(bytes);
+        kept.shrink_to(left);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use store::{Identity, Kind, SharePath, Store, Waits, fold};
+use store::{Identity, Kind, Node, SharePath, Store, Waits, fold};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
 use wire::ids::SessionId;
@@ -14,7 +14,8 @@ use super::{Change, Watches, name_filter};
 use crate::Shared;
 use crate::files::Removal;
 use crate::open::{FileOpen, Open};
-use crate::pool::{Device, Turn};
+use crate::pool::Turn;
+use crate::removal::LastOpen;
 
 /// Writes through one open are told of at most this often, and when it closes.
 const WRITES_TOLD_EVERY: Duration = Duration::from_secs(1);
@@ -87,7 +88,7 @@ pub(crate) fn data_changed(server: &Arc<Shared>, open: &Arc<Open>, writer: Sessi
     if file.untold.is_asked_for.swap(true, Ordering::SeqCst) {
         return;
     }
-    let turn = Turn { device: Device::Volume(file.node.identity().volume), session: writer.0 };
+    let turn = Turn { session: writer.0, ..Turn::of_user(file.node.identity().volume, &open.user) };
     let (server_of, open) = (Arc::clone(server), Arc::clone(open));
     server.pool.submit(turn, Box::new(move || server_of.files.watches.tell_of_data(&open)));
 }
@@ -112,21 +113,27 @@ impl Watches {
         self.tell(store, path, Action::ADDED, name_filter(kind), None);
     }
 
+    /// What was made was removed again before anybody had it open.
+    pub(crate) fn unmade(&self, store: &dyn Store, path: &SharePath, made: &dyn Node) {
+        self.own.forget(made.identity());
+        self.tell(store, path, Action::REMOVED, name_filter(made.kind()), None);
+    }
+
     /// A named stream was made.
     pub(crate) fn stream_made(&self, store: &dyn Store, path: &SharePath, stream: &str) {
         self.tell(store, path, Action::ADDED_STREAM, CompletionFilter::STREAM_NAME, Some(stream));
     }
 
     /// What an open's end was to remove was removed.
-    pub(crate) fn removed(&self, store: &dyn Store, path: &SharePath, file: &FileOpen, removal: &Removal) {
+    pub(crate) fn removed(&self, store: &dyn Store, path: &SharePath, last: &LastOpen, removal: &Removal) {
         match removal {
             Removal::Nothing => {}
             Removal::File => {
-                self.own.forget(file.node.identity());
-                self.tell(store, path, Action::REMOVED, name_filter(file.base().kind()), None);
+                self.own.forget(last.base.identity());
+                self.tell(store, path, Action::REMOVED, name_filter(last.base.kind()), None);
             }
             Removal::Stream(folded) => {
-                let own = file.stream_name();
+                let own = last.path.stream();
                 self.stream_removed(store, path, if fold(&own) == *folded { &own } else { folded });
             }
         }

@@ -7,10 +7,12 @@ use rustix::fd::{AsFd, OwnedFd};
 
 use crate::copy::Span;
 use crate::directory::calls::{fstatvfs, fsync};
+use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::stat;
 use crate::directory::keep::Subject;
+use crate::directory::leftovers::Nameless;
 use crate::directory::quota::{BLOCK_BYTES, Growth, account};
 use crate::directory::side::{self, SideName};
 use crate::directory::stream_value::{Body, StreamValue};
@@ -31,7 +33,9 @@ const EXTENTS_MAX: usize = 64;
 pub(super) struct Copy<'a> {
     volume: &'a Volume,
     name: SideName,
-    fd: Option<OwnedFd>,
+    fd: Option<Descriptor>,
+    /// Has it found where the server is killed.
+    _mark: Nameless,
 }
 
 /// Copies a side file for another file. [`Error::Full`] where there is no room for it, [`Error::WouldBlock`] where this thread must
@@ -49,8 +53,9 @@ pub(super) fn copy<'a>(file: &'a OpenFile, from: &SideName) -> Result<Copy<'a>, 
         return Err(Error::WouldBlock);
     }
     let name = SideName::new(file.subject().owner()?)?;
+    let mark = Nameless::mark(&file.volume, name)?;
     let target = side::create(volume, &name)?;
-    let copy = Copy { volume, name, fd: Some(target) };
+    let copy = Copy { volume, name, fd: Some(target), _mark: mark };
     let target = copy.fd.as_ref().ok_or(Error::Gone)?;
     fill(file, &source, target, known.stx_size)?;
     fsync(target).map_err(error)?;
@@ -59,7 +64,12 @@ pub(super) fn copy<'a>(file: &'a OpenFile, from: &SideName) -> Result<Copy<'a>, 
 
 impl Copy<'_> {
     /// Makes it the data of the stream that has `value` at `key`; gives its descriptor. What is kept with the file is locked.
-    pub(super) fn keep(mut self, subject: &Subject<'_>, key: &str, value: &StreamValue<'_>) -> Result<OwnedFd, Error> {
+    pub(super) fn keep(
+        mut self,
+        subject: &Subject<'_>,
+        key: &str,
+        value: &StreamValue<'_>,
+    ) -> Result<Descriptor, Error> {
         let own = SideName { id: value.id, owner: self.name.owner };
         side::rename(self.volume, &self.name, &own)?;
         self.name = own;
@@ -85,7 +95,7 @@ fn free_bytes<Fd: AsFd>(volume: &Volume, fd: Fd) -> Result<u64, Error> {
 }
 
 /// Copies the ranges that hold data, within the quota.
-fn fill(file: &OpenFile, source: &OwnedFd, target: &OwnedFd, length: u64) -> Result<(), Error> {
+fn fill(file: &OpenFile, source: &OwnedFd, target: &Descriptor, length: u64) -> Result<(), Error> {
     data::set_length(target, length).map_err(error)?;
     let mut next = Some(0);
     while let Some(at) = next {
@@ -102,7 +112,7 @@ fn fill(file: &OpenFile, source: &OwnedFd, target: &OwnedFd, length: u64) -> Res
     Ok(())
 }
 
-fn copy_range(file: &OpenFile, source: &OwnedFd, target: &OwnedFd, span: Span) -> Result<(), Error> {
+fn copy_range(file: &OpenFile, source: &OwnedFd, target: &Descriptor, span: Span) -> Result<(), Error> {
     let growth = |span: Span| Growth::Write { offset: span.offset, length: span.length };
     let (volume, identity) = (&file.volume, file.identity);
     match account(volume, identity, target, growth(span), || data::copy(source, target, span)) {

@@ -141,7 +141,7 @@ impl Cache {
     pub(super) fn hold_for(&self, directory: Identity, wait: Wait) -> Result<Held<'_>, Error> {
         match wait {
             Wait::May => Ok(self.hold(directory)),
-            Wait::OnRoot | Wait::Never => self.try_hold(directory).ok_or(Error::WouldBlock),
+            Wait::OnRoot => self.try_hold(directory).ok_or(Error::WouldBlock),
         }
     }
 
@@ -304,7 +304,7 @@ impl Listing {
     fn read(folder: &Folder, cache: &Cache) -> Result<Self, Errno> {
         let sure_at = Instant::now();
         let stamp = folder.stamp_now()?;
-        let settled = stamp.is_older_than(cache.tick, SystemTime::now());
+        let settled = stamp.is_far_from(cache.tick, SystemTime::now());
         let names = Names::read(folder, cache)?;
         Ok(Listing { stamp, settled, ours: false, sure_at, cost: sure_at.elapsed(), names })
     }
@@ -536,7 +536,7 @@ mod tests {
         let opened = folder(place.path());
         assert_eq!(find(&cache, &opened, "NAME77").as_deref(), Some(b"name77".as_slice()));
         assert_eq!(cache.names.load(Ordering::Relaxed), LISTING_COST + 81_usize.div_ceil(DIGESTS_A_NAME));
-        let at_once = |name| cache.hold(opened.identity).find(&opened, &Wanted::new(name), Wait::Never);
+        let at_once = |name| cache.hold(opened.identity).find(&opened, &Wanted::new(name), Wait::OnRoot);
         assert_eq!(at_once("none"), Ok(None));
         assert_eq!(at_once("NAME77"), Err(Error::WouldBlock), "the directory has to be looked at");
         assert_eq!(find(&cache, &opened, "Both").map(|name| name.to_ascii_lowercase()), Some(b"both".to_vec()));
@@ -566,13 +566,16 @@ mod tests {
         let opened = folder(place.path());
         assert_eq!(find(&cache, &opened, "NAME").as_deref(), Some(b"name".as_slice()));
         assert!(cache.hold(opened.identity).is_valid(&opened).unwrap());
-        let found = cache.hold(opened.identity).find(&opened, &Wanted::new("other"), Wait::Never);
+        let found = cache.hold(opened.identity).find(&opened, &Wanted::new("other"), Wait::OnRoot);
         assert_eq!(found, Ok(None));
         let times = rustix::fs::Timestamps { last_access: old, last_modification: old };
         futimens(&opened.fd, &times).unwrap();
         let again = folder(place.path());
         assert!(!cache.hold(again.identity).is_valid(&again).unwrap());
-        assert_eq!(cache.hold(again.identity).find(&again, &Wanted::new("other"), Wait::Never), Err(Error::WouldBlock));
+        assert_eq!(
+            cache.hold(again.identity).find(&again, &Wanted::new("other"), Wait::OnRoot),
+            Err(Error::WouldBlock)
+        );
     }
 
     #[test]

@@ -16,6 +16,10 @@ const TRIES_MAX: usize = 1_000;
 
 /// Makes a call until it was not interrupted.
 pub(super) fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    #[cfg(test)]
+    if let Some(errno) = failing::next() {
+        return Err(errno);
+    }
     for _ in 1..TRIES_MAX {
         match call() {
             Err(Errno::INTR) => {}
@@ -122,6 +126,49 @@ pub(super) fn utimensat<P: Arg + Clone>(
     flags: AtFlags,
 ) -> Result<(), Errno> {
     again(|| fs::utimensat(folder.as_fd(), path.clone(), times, flags))
+}
+
+/// Calls that fail because a test wants them to.
+#[cfg(test)]
+pub(super) mod failing {
+    use std::cell::Cell;
+
+    use rustix::io::Errno;
+
+    /// Which calls of this thread fail.
+    #[derive(Clone, Copy)]
+    pub(crate) enum Fail {
+        /// The one after so many.
+        One(usize),
+        /// All after so many: what is done then is what a server that was killed there had done.
+        AllAfter(usize),
+    }
+
+    thread_local! {
+        static PLAN: Cell<Option<(Fail, Errno)>> = const { Cell::new(None) };
+        static MADE: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Runs `work` with calls that fail; gives its answer, and whether one did.
+    pub(crate) fn during<T>(fail: Fail, errno: Errno, work: impl FnOnce() -> T) -> (T, bool) {
+        MADE.set(0);
+        PLAN.set(Some((fail, errno)));
+        let answer = work();
+        PLAN.set(None);
+        let (Fail::One(at) | Fail::AllAfter(at)) = fail;
+        (answer, MADE.get() > at)
+    }
+
+    pub(super) fn next() -> Option<Errno> {
+        let (fail, errno) = PLAN.get()?;
+        let made = MADE.get();
+        MADE.set(made + 1);
+        let fails = match fail {
+            Fail::One(at) => made == at,
+            Fail::AllAfter(at) => made >= at,
+        };
+        fails.then_some(errno)
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -11,9 +12,10 @@ use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::{OpenFile, Reach};
 use crate::directory::folder::Folder;
+use crate::directory::nameless::about_to_go;
 use crate::directory::node::FileNode;
 use crate::directory::volume::Volume;
-use crate::directory::{metadata, security, walk};
+use crate::directory::{metadata, security, streams, walk};
 use crate::{Error, Kind, Name, NewNode, Node};
 
 /// Whom the machine lets at new files and directories: security descriptors bind nobody who comes past the server.
@@ -50,7 +52,7 @@ pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>, wait: 
 fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) -> Result<OpenFile, Error> {
     let common = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     // Nobody else finds it before it has its descriptor.
-    let _making = volume.make_in(folder.identity);
+    let _making = volume.make_in(folder.identity)?;
     let (fd, reach, removal) = match new.kind {
         Kind::Stream => return Err(Error::Invalid),
         Kind::File => {
@@ -63,24 +65,43 @@ fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) ->
             (openat(&folder.fd, disk, flags, Mode::empty()), Reach::Read, AtFlags::REMOVEDIR)
         }
     };
-    let fd = fd.map_err(making)?;
+    let fd = fd.map_err(|errno| {
+        if new.kind == Kind::Directory {
+            let _ = unlinkat(&folder.fd, disk, removal);
+        }
+        making(errno)
+    })?;
     let mode = match new.kind {
         Kind::Directory => volume.directory_mode.unwrap_or(DIRECTORY_MODE),
         Kind::File | Kind::Stream => volume.file_mode.unwrap_or(FILE_MODE),
     };
-    let dotted = disk.starts_with(b".");
-    let made = OpenFile::new(volume, fd, reach, dotted).and_then(|file| {
-        metadata::begin(&file, new.attributes)?;
-        if let Some(descriptor) = new.security {
-            security::save(&file, descriptor)?;
+    if new.kind == Kind::File {
+        volume.unmark(fd.as_fd());
+        if let Some(nameless) = volume.nameless() {
+            nameless.note_made(fd.as_fd());
         }
-        finish(&file, mode)?;
-        Ok(file)
-    });
-    if made.is_err() {
-        let _ = unlinkat(&folder.fd, disk, removal);
     }
-    made
+    let dotted = disk.starts_with(b".");
+    let take_away = || {
+        let _counted = about_to_go(volume, &folder.fd, disk);
+        let _ = unlinkat(&folder.fd, disk, removal);
+    };
+    let file = OpenFile::new(volume, fd, reach, dotted).inspect_err(|_| take_away())?;
+    fill(&file, new, mode).inspect_err(|_| {
+        let sides = streams::sides(&file.subject()).unwrap_or_default();
+        take_away();
+        file.subject().bury(&sides);
+    })?;
+    Ok(file)
+}
+
+/// Gives what was made all that it is to have from the beginning.
+fn fill(file: &OpenFile, new: NewNode<'_>, mode: Mode) -> Result<(), Error> {
+    metadata::begin(file, new.attributes)?;
+    if let Some(descriptor) = new.security {
+        security::save(file, descriptor)?;
+    }
+    finish(file, mode)
 }
 
 /// Gives what was made its mode. A file system that keeps no modes of ours (FAT, exFAT, some of FUSE) refuses that: there nothing tells

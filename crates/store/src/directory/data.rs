@@ -27,6 +27,12 @@ pub(super) fn length<Fd: AsFd>(fd: Fd) -> Result<u64, Errno> {
     Ok(u64::try_from(fstat(fd)?.st_size).unwrap_or(0))
 }
 
+/// Length, and how much space it has, in bytes.
+pub(super) fn space<Fd: AsFd>(fd: Fd) -> Result<(u64, u64), Errno> {
+    let stat = fstat(fd)?;
+    Ok((u64::try_from(stat.st_size).unwrap_or(0), u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)))
+}
+
 /// Reads until `buffer` is full or the file ends.
 pub(super) fn read<Fd: AsFd>(fd: Fd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
     let buffer = within_offsets(buffer, offset);
@@ -136,7 +142,37 @@ pub(super) fn reserve<Fd: AsFd>(fd: Fd, up_to: u64) -> Result<(), Errno> {
     if up_to > OFFSET_MAX {
         return Err(Errno::FBIG);
     }
-    match allocate(&fd, FallocateFlags::KEEP_SIZE, held, up_to - held) {
+    reserve_range(fd, held, up_to)
+}
+
+/// Reserves the space of a range; nothing where the file system cannot.
+pub(super) fn reserve_range<Fd: AsFd>(fd: Fd, start: u64, end: u64) -> Result<(), Errno> {
+    match allocate(&fd, FallocateFlags::KEEP_SIZE, start, end.saturating_sub(start)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        answer => answer,
+    }
+}
+
+/// False where space up to `up_to` cannot be reserved behind the data, for certain. EFBIG where no file is so long.
+pub(super) fn may_have_room<Fd: AsFd>(fd: Fd, up_to: u64) -> Result<bool, Errno> {
+    if up_to > OFFSET_MAX {
+        return Err(Errno::FBIG);
+    }
+    let system = fstatvfs(&fd)?;
+    let (size, held) = space(&fd)?;
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    // A file system without a limit has no size, and what a file with holes holds may lie behind its data.
+    let is_enough = up_to.saturating_sub(size.max(held)) <= free;
+    Ok(is_enough || system.f_blocks == 0 || seek(&fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole < size))
+}
+
+/// Frees the space of a range, which lies behind the data or is to be cut; nothing where the file system cannot.
+pub(super) fn punch<Fd: AsFd>(fd: Fd, offset: u64, count: u64) -> Result<(), Errno> {
+    let count = count.min(OFFSET_MAX.saturating_sub(offset));
+    if count == 0 {
+        return Ok(());
+    }
+    match allocate(&fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, count) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         answer => answer,
     }

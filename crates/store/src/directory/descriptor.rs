@@ -1,5 +1,5 @@
-//! A descriptor of an open file. Closing the last one of a file that was written to, or whose last name is gone, may wait for the device;
-//! a thread that must not wait has another one close it.
+//! A descriptor of an open file. Closing one may wait for the device, whatever it was opened for: file systems write a file out that was cut
+//! to nothing, and the last one of a file without a name has its space given back. A thread that must not wait has another one close it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::Statx;
 
 use crate::directory::folder::stat;
-use crate::directory::nameless::{Hold, Nameless};
+use crate::directory::nameless::{Closed, Hold, Nameless};
 use crate::{Waits, waiting};
 
 /// Bytes in a block as `stx_blocks` counts.
@@ -26,12 +26,14 @@ pub(super) struct Descriptor {
 struct Held {
     fd: OwnedFd,
     hold: Option<Hold>,
+    /// Behind the descriptor: it is dropped after that.
+    closed: Option<Closed>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(hold) = self.hold.take() {
-            hold.end(self.fd.as_fd());
+            self.closed = hold.end(self.fd.as_fd());
         }
     }
 }
@@ -41,21 +43,18 @@ impl Drop for Held {
 enum Closing {
     /// Nothing, but much memory is given back where a large file has no name any more.
     TakesLongWithoutName(u64),
-    /// The device, where the file has no name any more.
-    WaitsWithoutName(u64),
     /// The device.
     MayWait(u64),
 }
 
 impl Descriptor {
-    /// One on a file of a volume on which calls wait like that, which may be `written` through it or not.
-    pub(super) fn new(fd: OwnedFd, (waits, volume): (Waits, u64), written: bool) -> Self {
+    /// One on a file of a volume on which calls wait like that.
+    pub(super) fn new(fd: OwnedFd, (waits, volume): (Waits, u64)) -> Self {
         let closing = match waits {
             Waits::Never => Closing::TakesLongWithoutName(volume),
-            Waits::ForData if !written => Closing::WaitsWithoutName(volume),
             Waits::ForData | Waits::Always => Closing::MayWait(volume),
         };
-        Descriptor { fd: Some(Held { fd, hold: None }), closing }
+        Descriptor { fd: Some(Held { fd, hold: None, closed: None }), closing }
     }
 
     /// The same, whose file counts for a quota as long as it is open.
@@ -64,6 +63,14 @@ impl Descriptor {
             held.hold = Hold::of(nameless, held.fd.as_fd());
         }
         self
+    }
+
+    /// The same of a file that was just made.
+    pub(super) fn made(self, nameless: Option<&Arc<Nameless>>) -> Self {
+        if let Some(nameless) = nameless {
+            nameless.note_made(self.as_fd());
+        }
+        self.counted(nameless)
     }
 }
 
@@ -93,10 +100,6 @@ impl Drop for Descriptor {
                 stat(self.as_fd()).is_ok_and(is_large).then_some(volume)
             }
             Closing::MayWait(volume) => Some(volume),
-            Closing::WaitsWithoutName(volume) => {
-                let is_named = stat(self.as_fd()).is_ok_and(|stat| stat.stx_nlink > 0);
-                (!is_named).then_some(volume)
-            }
         };
         if let (Some(volume), Some(held)) = (elsewhere, self.fd.take()) {
             waiting::drop_elsewhere(volume, Box::new(held));

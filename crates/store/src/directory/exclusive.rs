@@ -17,7 +17,7 @@ use crate::directory::data;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::{identity, stat};
 use crate::directory::names::RESERVED;
-use crate::{Error, Identity, Waits};
+use crate::{Error, Identity, Waits, waiting};
 
 /// The file in the reserved folder; it holds the number of the process.
 const LOCK: &str = "lock";
@@ -68,6 +68,11 @@ impl Exclusive {
         self.is_taken.load(Ordering::Acquire)
     }
 
+    /// True where the kernel keeps all others out.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(*self.lock.lock(), Lock::Held { .. })
+    }
+
     /// Locks a folder that had no room for it. [`Error::Full`] where it still has none, [`Error::Served`] where another process was first.
     pub(super) fn take_again(&self, root: BorrowedFd<'_>) -> Result<(), Error> {
         let mut held = self.lock.lock();
@@ -90,10 +95,14 @@ fn place(identity: Identity) -> Arc<Place> {
 }
 
 impl Drop for Exclusive {
-    /// A file of NFS or FUSE asks its server when it is closed, which may hang.
+    /// A file of NFS or FUSE asks its server when it is closed, which may hang; one of a local disk may have to be written out.
     fn drop(&mut self) {
-        if let (Waits::Always, Lock::Held { file }) = (self.waits, std::mem::replace(self.lock.get_mut(), Lock::Never))
-        {
+        let may_hang = match self.waits {
+            Waits::Never => false,
+            Waits::ForData => !waiting::is_allowed(),
+            Waits::Always => true,
+        };
+        if let (true, Lock::Held { file }) = (may_hang, std::mem::replace(self.lock.get_mut(), Lock::Never)) {
             // Where there is no thread it is closed here.
             let _ = std::thread::Builder::new().name("multilane-close".to_owned()).spawn(move || drop(file));
         }

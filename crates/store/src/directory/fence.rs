@@ -20,8 +20,6 @@ pub(super) enum Wait {
     May,
     /// It may not, and what lies on the root's own file system is memory: what is mounted below that is EAGAIN.
     OnRoot,
-    /// It may not: what is not in memory, or is mounted below the root's file system, is EAGAIN.
-    Never,
 }
 
 /// How often an open is tried again when other programs rename directories under it.
@@ -30,7 +28,6 @@ const TRIES_MAX: usize = 64;
 /// The root of a share.
 pub(super) struct Fence {
     root: OwnedFd,
-    answers_from_cache: bool,
 }
 
 impl Fence {
@@ -39,9 +36,7 @@ impl Fence {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = open(folder, flags, Mode::empty())?;
         again(|| openat2(&root, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH))?;
-        let cached = ResolveFlags::BENEATH | ResolveFlags::CACHED;
-        let asked = again(|| openat2(&root, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), cached));
-        Ok(Fence { root, answers_from_cache: !matches!(asked, Err(Errno::INVAL)) })
+        Ok(Fence { root })
     }
 
     pub(super) fn root(&self) -> BorrowedFd<'_> {
@@ -86,15 +81,12 @@ impl Fence {
         match wait {
             Wait::May => {}
             Wait::OnRoot => resolve |= ResolveFlags::NO_XDEV,
-            Wait::Never if !self.answers_from_cache => return Err(Errno::AGAIN),
-            // What is cached of another file system is found without waiting, but opening it may ask that.
-            Wait::Never => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
         }
         effort::note(path.split(|byte| *byte == b'/').filter(|name| *name != b".").count());
         for _ in 0..TRIES_MAX {
             match openat2(from, path, flags, Mode::empty(), resolve) {
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if wait != Wait::Never => {}
+                Err(Errno::AGAIN) => {}
                 // Whoever may wait finds out whether it leads out of the share or to what is mounted there.
                 Err(Errno::XDEV) if wait != Wait::May => return Err(Errno::AGAIN),
                 answer => return answer,

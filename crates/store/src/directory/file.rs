@@ -11,8 +11,14 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::{Folder, file_type, identity, mount, stat};
 use crate::directory::keep::{Place, Subject};
+use crate::directory::leftovers::Nameless;
+use crate::directory::neighbours::Turn;
+use crate::directory::record::Record;
+use crate::directory::remembered::Remembered;
+use crate::directory::side::SideName;
+use crate::directory::synced::{Failed, Synced};
 use crate::directory::volume::Volume;
-use crate::{Error, Identity, Kind, Time, Use, Waits, waiting};
+use crate::{Error, Held, Identity, Kind, Time, Use, Waits, waiting};
 
 /// What a descriptor may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +31,9 @@ pub(super) enum Reach {
     ReadWrite,
 }
 
+/// A change of more than that takes long: what a shard does at most.
+pub(super) const LONG_BYTES: u64 = 1 << 20;
+
 /// An open file or directory. It has one descriptor until it is prepared for more than it was opened for.
 pub(super) struct OpenFile {
     pub(super) volume: Arc<Volume>,
@@ -36,12 +45,20 @@ pub(super) struct OpenFile {
     pub(super) born: i128,
     /// It was opened by a name that begins with a dot.
     pub(super) dotted: bool,
-    fd: Descriptor,
-    reach: Reach,
+    /// Before the one that counts for a quota, which is closed last.
     for_read: OnceLock<Descriptor>,
     for_write: OnceLock<Descriptor>,
+    fd: Descriptor,
+    reach: Reach,
+    /// There where it can be written to, or was synced.
+    synced: OnceLock<Arc<Synced>>,
+    /// What the kernel knew of it when it was opened, until that is asked for.
+    pub(super) opened: Mutex<Option<Box<Statx>>>,
     /// Held by whoever moves a directory's position.
     pub(super) listing: Mutex<()>,
+    /// What is kept of it, and its descriptor, as they were last asked for.
+    pub(super) record: Remembered<Record>,
+    pub(super) security: Remembered<Option<Vec<u8>>>,
 }
 
 impl OpenFile {
@@ -49,19 +66,27 @@ impl OpenFile {
     pub(super) fn new(volume: &Arc<Volume>, fd: OwnedFd, reach: Reach, dotted: bool) -> Result<Self, Error> {
         let stat = stat(&fd).map_err(error)?;
         let (identity, waits) = (identity(&stat), volume.waits_of(&fd, mount(&stat)));
-        Ok(OpenFile {
+        let file = OpenFile {
             volume: Arc::clone(volume),
             kind: kind(&stat).ok_or(Error::Denied)?,
             identity,
             waits,
             born: born(&stat),
             dotted,
-            fd: Descriptor::new(fd, (waits, identity.volume), reach == Reach::ReadWrite).counted(volume.nameless()),
+            fd: Descriptor::new(fd, (waits, identity.volume)).counted(volume.nameless()),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
+            synced: OnceLock::new(),
+            opened: Mutex::new(Some(Box::new(stat))),
             listing: Mutex::new(()),
-        })
+            record: Remembered::default(),
+            security: Remembered::default(),
+        };
+        if reach == Reach::ReadWrite {
+            file.synced();
+        }
+        Ok(file)
     }
 
     /// Makes a node of a directory that names were looked up in.
@@ -74,11 +99,15 @@ impl OpenFile {
             waits,
             born: folder.born,
             dotted,
-            fd: Descriptor::new(folder.fd, (waits, folder.identity.volume), false),
+            fd: Descriptor::new(folder.fd, (waits, folder.identity.volume)),
             reach: folder.reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
+            synced: OnceLock::new(),
+            opened: Mutex::new(None),
             listing: Mutex::new(()),
+            record: Remembered::default(),
+            security: Remembered::default(),
         }
     }
 
@@ -95,6 +124,39 @@ impl OpenFile {
         }
     }
 
+    /// To be held while `call` changes the file. [`Error::WouldBlock`] where it is memory, somebody makes a change of it that takes long, and
+    /// this thread must not wait.
+    pub(super) fn begin(&self, call: &str) -> Result<Option<Turn>, Error> {
+        self.begin_of(call, 0)
+    }
+
+    /// The same for a change of so many `bytes`.
+    pub(super) fn begin_of(&self, call: &str, bytes: u64) -> Result<Option<Turn>, Error> {
+        self.may_wait(call);
+        if self.waits != Waits::Never || Held::is_there() {
+            return Ok(None);
+        }
+        let locks = self.volume.locks_of(self.identity);
+        if waiting::is_allowed() {
+            return Ok((bytes > LONG_BYTES).then(|| locks.change_alone(self.identity)));
+        }
+        waiting::may_wait(call);
+        locks.try_change(self.identity).map(|held| Some(Turn::Shared { _held: held })).ok_or(Error::WouldBlock)
+    }
+
+    /// To be held while names of this directory come or go that lead to these files.
+    pub(super) fn begin_names(&self, one: Identity, other: Option<Identity>) -> Option<(Turn, Option<Turn>)> {
+        (self.waits == Waits::Never).then(|| self.volume.locks_of(self.identity).change_names(one, other))
+    }
+
+    /// Holds the file for who must not wait.
+    pub(super) fn try_hold(&self) -> Option<Held> {
+        match self.waits {
+            Waits::Never => Some(Held::with(Some(self.volume.locks_of(self.identity).try_change(self.identity)?))),
+            Waits::ForData | Waits::Always => Some(Held::nothing()),
+        }
+    }
+
     /// Notes that `call`, which looks at what is known of the open file, may wait for a device.
     #[inline]
     pub(super) fn may_wait_to_look(&self, call: &str) {
@@ -103,9 +165,9 @@ impl OpenFile {
         }
     }
 
-    /// A descriptor of this file, which may be `written` through it or not.
-    fn hold(&self, fd: OwnedFd, written: bool) -> Descriptor {
-        Descriptor::new(fd, (self.waits, self.identity.volume), written)
+    /// A descriptor of this file.
+    fn hold(&self, fd: OwnedFd) -> Descriptor {
+        Descriptor::new(fd, (self.waits, self.identity.volume))
     }
 
     /// The same file once more, for a stream of it.
@@ -124,13 +186,45 @@ impl OpenFile {
             waits: self.waits,
             born: self.born,
             dotted: self.dotted,
-            fd: self
-                .hold(fcntl_dupfd_cloexec(fd, 0).map_err(error)?, reach == Reach::ReadWrite)
-                .counted(self.volume.nameless()),
+            fd: self.hold(fcntl_dupfd_cloexec(fd, 0).map_err(error)?).counted(self.volume.nameless()),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
+            synced: self.synced.clone(),
+            opened: Mutex::new(None),
             listing: Mutex::new(()),
+            record: Remembered::default(),
+            security: Remembered::default(),
+        })
+    }
+
+    /// Whether the disk has what was written, as all know who have it open to write.
+    pub(super) fn synced(&self) -> &Synced {
+        self.synced.get_or_init(|| Synced::of(self.volume.locks_of(self.identity), self.identity))
+    }
+
+    /// True where it has lost its last name.
+    pub(super) fn is_nameless(&self) -> bool {
+        self.stat().is_ok_and(|stat| stat.stx_nlink == 0)
+    }
+
+    /// Has a side file, which need not be there yet, go with the last who has the file open, where the file has no name.
+    pub(super) fn keep_while_open(&self, side: SideName) -> Result<(), Error> {
+        if self.is_nameless() && !self.synced().keeps(&side) {
+            self.synced().keep_while_open(Nameless::mark(&self.volume, side)?);
+        }
+        Ok(())
+    }
+
+    /// Has the disk keep what was written, as `sync` does it, and says so to the log where that fails for the first time.
+    pub(super) fn sync_with(&self, sync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        self.synced().sync(sync).map_err(|Failed { error, is_first }| {
+            if is_first {
+                let place = self.volume.place_of(self.fd()).unwrap_or_default();
+                let file = String::from_utf8_lossy(&place).into_owned();
+                tracing::error!(%error, file, "what was written may be lost; each FLUSH fails until all have closed the file");
+            }
+            error
         })
     }
 
@@ -186,7 +280,7 @@ impl OpenFile {
             Use::Read => {
                 if self.readable().is_none() {
                     let fd = self.volume.reopen(self.fd(), OFlags::RDONLY).map_err(opening)?;
-                    let _ = self.for_read.set(self.hold(fd, false));
+                    let _ = self.for_read.set(self.hold(fd));
                 }
                 Ok(())
             }
@@ -195,7 +289,8 @@ impl OpenFile {
                 self.volume.check_writable()?;
                 if self.reach < Reach::ReadWrite && self.for_write.get().is_none() {
                     let fd = self.volume.reopen(self.fd(), OFlags::RDWR).map_err(opening)?;
-                    let _ = self.for_write.set(self.hold(fd, true));
+                    let _ = self.for_write.set(self.hold(fd));
+                    self.synced();
                 }
                 Ok(())
             }

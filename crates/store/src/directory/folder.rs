@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Statx, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, Statx, StatxFlags, major, minor};
 use rustix::io::Errno;
 
 use crate::directory::calls::{openat, seek, statx};
@@ -129,21 +129,26 @@ impl Deref for Reached {
 }
 
 impl Stamp {
-    fn of(stat: &Statx) -> Self {
+    pub(super) fn of(stat: &Statx) -> Self {
         Stamp {
             modified: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
             changed: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
         }
     }
 
-    /// True where the last change lies at least `tick` before `now`. Whole seconds tell of a file system that counts
-    /// no finer.
-    pub(super) fn is_older_than(&self, tick: Duration, now: SystemTime) -> bool {
+    /// True where whatever changes at `now` or later gets another stamp: the last change lies at least `tick` before, or, where this
+    /// machine's clock stamps (a tick finer than [`COARSE_TICK`]), so far ahead, as that clock was set back since. Whole seconds tell of a
+    /// file system that counts no finer.
+    pub(super) fn is_far_from(&self, tick: Duration, now: SystemTime) -> bool {
         let (seconds, nanoseconds) = self.changed;
+        let is_ours = tick < COARSE_TICK;
         let tick = if nanoseconds == 0 { tick.max(COARSE_TICK) } else { tick };
         let Ok(seconds) = u64::try_from(seconds) else { return true };
-        let changed = UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds));
-        changed.and_then(|changed| now.duration_since(changed).ok()).is_some_and(|age| age >= tick)
+        let Some(changed) = UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds)) else { return false };
+        match now.duration_since(changed) {
+            Ok(age) => age >= tick,
+            Err(ahead) => is_ours && ahead.duration() >= tick,
+        }
     }
 }
 
@@ -163,6 +168,11 @@ pub(super) fn stat_at<Fd: AsFd>(directory: Fd, name: &[u8]) -> Result<Statx, Err
 pub(super) fn identity(stat: &Statx) -> Identity {
     let volume = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
     Identity { volume, file: stat.stx_ino }
+}
+
+/// The same of what `fstat` tells.
+pub(super) fn file_of(stat: &Stat) -> Identity {
+    Identity { volume: u64::from(major(stat.st_dev)) << 32 | u64::from(minor(stat.st_dev)), file: stat.st_ino }
 }
 
 /// Where a file system is mounted.
@@ -221,4 +231,23 @@ pub(super) fn names_from(
         at = entry.next_entry_cookie();
     }
     Ok(Some(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_past_when_its_tick_is_over_and_when_the_clock_was_set_back_behind_it() {
+        let stamp = Stamp { modified: (0, 0), changed: (1_000, 5) };
+        let at = |milliseconds| UNIX_EPOCH + Duration::from_millis(milliseconds);
+        let local = Duration::from_millis(20);
+        for (now, expected) in [(1_000_010, false), (1_000_030, true), (999_990, false), (900_000, true)] {
+            assert_eq!(stamp.is_far_from(local, at(now)), expected, "{now}");
+        }
+        // Another machine's clock may be ahead of ours.
+        assert!(!stamp.is_far_from(COARSE_TICK, at(900_000)) && stamp.is_far_from(COARSE_TICK, at(1_010_000)));
+        let whole_seconds = Stamp { changed: (1_000, 0), ..stamp };
+        assert!(!whole_seconds.is_far_from(local, at(1_000_030)));
+    }
 }

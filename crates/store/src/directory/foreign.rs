@@ -1,29 +1,28 @@
-//! Which directories are watched with inotify, and for whom.
+//! Watching directories with inotify.
 //!
 //! inotify watches single directories, so that a tree is one watch for each directory in it, made when the watch
-//! begins and when a directory appears. What cannot be watched (too many directories, no permission) is told once, as
-//! a loss.
+//! begins and when a directory appears. What cannot be watched (too many directories, no permission, nothing left to
+//! pay with) is told once, as a loss.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::FileType;
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::OFlags;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::{Errno, write};
 
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
-use crate::directory::folder::{Listed, Reached, each_name, file_type, stat_at};
-use crate::directory::names::{is_reserved, to_name};
+use crate::directory::file;
+use crate::directory::folder::{Folder, Reached};
+use crate::directory::foreign_table::{Entered, Place, Table, Wish};
+use crate::directory::foreign_walk::Walk;
 use crate::directory::volume::Volume;
 use crate::directory::{foreign_reader, walk};
-use crate::{Error, Guard, Identity, Kind, Listener, Reach, SharePath};
-
-/// The most directories that one store watches, each as often as watches reach it: some 50 MiB of kernel memory.
-const WATCHED_MAX: usize = 1 << 16;
+use crate::watch::Watching;
+use crate::{Error, Guard, Identity, Listener, Reach, SharePath, waiting};
 
 /// What is looked for. Data is looked at when a file is closed after writing, not with each write.
 const MASK: WatchFlags = WatchFlags::CREATE
@@ -47,54 +46,19 @@ pub(super) struct Ends {
     pub(super) stop: OwnedFd,
 }
 
-#[derive(Default)]
-pub(super) struct Table {
-    pub(super) directories: HashMap<i32, Directory>,
-    pub(super) wishes: HashMap<u64, Wish>,
-    next: u64,
-    watched: usize,
-}
-
-impl Table {
-    /// A directory that `wishes` reached is no longer watched.
-    pub(super) fn forget(&mut self, wishes: usize) {
-        self.watched -= wishes;
-    }
-
-    /// Has directories at or below `path` keep those wishes that `stays` for them.
-    fn keep_below(&mut self, path: &SharePath, stays: impl Fn(&Wish, &SharePath) -> bool) {
-        let Table { directories, wishes, watched, .. } = self;
-        for directory in directories.values_mut().filter(|directory| below(&directory.path, path).is_some()) {
-            let before = directory.wishes.len();
-            directory.wishes.retain(|wish| wishes.get(wish).is_some_and(|wish| stays(wish, &directory.path)));
-            *watched -= before - directory.wishes.len();
-        }
-    }
-}
-
-/// A directory that is watched.
-pub(super) struct Directory {
-    pub(super) identity: Identity,
-    pub(super) path: SharePath,
-    /// The wishes that reach it.
-    pub(super) wishes: Vec<u64>,
-}
-
-/// What somebody wants to hear of.
-pub(super) struct Wish {
-    pub(super) root: Identity,
-    pub(super) path: SharePath,
-    pub(super) reach: Reach,
-    pub(super) listener: Arc<dyn Listener>,
-}
-
-/// Ends a wish when dropped.
+/// A wish, which ends when this is dropped, and what of its tree is not watched yet.
 struct Held {
+    ending: Option<Ending>,
+    walk: Option<Walk>,
+}
+
+/// Ends a wish when dropped. May wait.
+struct Ending {
     foreign: Arc<Foreign>,
     wish: u64,
 }
 
-/// Begins to tell `listener` of changes in `of`, which is looked for at `path`.
+/// Begins to tell `listener` of changes in `of`, which is looked for at `path`. What is below is watched by [`Guard::go_on`].
 pub(super) fn watch(
     volume: &Arc<Volume>,
     path: &SharePath,
@@ -109,18 +73,12 @@ pub(super) fn watch(
     }
     let foreign = Foreign::of(volume)?;
     let mut table = foreign.table.lock();
-    let wish = table.next;
-    table.next += 1;
-    let wanted = Wish { root: folder.identity, path: folder.path.clone(), reach, listener };
-    table.wishes.insert(wish, wanted);
-    let entered = foreign.enter(&mut table, &folder, &[wish]);
+    let root = foreign.add(&folder).map_err(error)?;
+    let wish = table.wish(folder.identity, Wish { root, path: folder.path.clone(), reach, listener });
     drop(table);
-    let held = Held { foreign: Arc::clone(&foreign), wish };
-    entered.map_err(error)?;
-    if reach == Reach::Tree {
-        foreign.enter_below(folder, &[wish], &mut |_| {});
-    }
-    Ok(Guard::new(held))
+    let ending = Ending { foreign, wish: wish.ok_or(Error::NoMemory)? };
+    let walk = (reach == Reach::Tree).then(|| Walk::for_wish(root, ending.wish));
+    Ok(Guard::new(Held { ending: Some(ending), walk }))
 }
 
 impl Foreign {
@@ -130,131 +88,74 @@ impl Foreign {
         if let Some(foreign) = known.upgrade() {
             return Ok(foreign);
         }
-        let ends = Ends {
+        let ends = Arc::new(Ends {
             inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(error)?,
             stop: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(error)?,
-        };
-        let foreign = Arc::new(Foreign { volume: Arc::clone(volume), ends: Arc::new(ends), table: Mutex::default() });
+        });
+        let table = Mutex::new(Table::new(&ends));
+        let foreign = Arc::new(Foreign { volume: Arc::clone(volume), ends, table });
         foreign_reader::start(&foreign)?;
         *known = Arc::downgrade(&foreign);
         Ok(foreign)
     }
 
-    /// Watches a directory for `wishes` too.
-    fn enter(&self, table: &mut Table, folder: &Reached, wishes: &[u64]) -> Result<(), Errno> {
-        if table.watched + wishes.len() > WATCHED_MAX {
-            return Err(Errno::NOSPC);
-        }
-        let path = format!("/proc/self/fd/{}", folder.fd.as_raw_fd());
-        let number = inotify::add_watch(&self.ends.inotify, path, MASK)?;
-        let directory = table.directories.entry(number).or_insert_with(|| Directory {
-            identity: folder.identity,
-            path: folder.path.clone(),
-            wishes: Vec::new(),
-        });
-        directory.path.clone_from(&folder.path);
-        for wish in wishes {
-            if !directory.wishes.contains(wish) {
-                directory.wishes.push(*wish);
-                table.watched += 1;
-            }
-        }
-        Ok(())
+    /// Has inotify watch an open directory. To be called with the table locked, which says what is watched.
+    fn add(&self, folder: &Folder) -> Result<i32, Errno> {
+        inotify::add_watch(&self.ends.inotify, format!("/proc/self/fd/{}", folder.fd.as_raw_fd()), MASK)
     }
 
-    /// Watches the directory `path`, which appeared, and what is below it. `seen` is called with every name in them.
-    pub(super) fn enter_tree(&self, path: &SharePath, wishes: &[u64], seen: &mut dyn FnMut(&Seen<'_>)) {
-        let Ok(folder) = walk::folder(&self.volume, path, Wait::May) else { return };
-        let entered = self.enter(&mut self.table.lock(), &folder, wishes);
-        match entered {
-            Ok(()) => self.enter_below(folder, wishes, seen),
-            Err(_) => self.lose(wishes),
-        }
-    }
-
-    fn enter_below(&self, folder: Reached, wishes: &[u64], seen: &mut dyn FnMut(&Seen<'_>)) {
-        let mut left = vec![folder];
-        while let Some(folder) = left.pop() {
-            let mut below = Vec::new();
-            let listed = each_name(&folder.fd, |listed| {
-                let Some((name, kind)) = shown(&folder, &listed) else { return };
-                if kind == Kind::Directory {
-                    below.push(folder.shown_path(&name));
-                }
-                seen(&Seen { directory: folder.identity, path: &folder.path, name: &name, kind });
-            });
-            if listed.is_err() {
-                self.lose(wishes);
-            }
-            for path in below {
-                let Ok(folder) = walk::folder(&self.volume, &path, Wait::May) else { continue };
-                if self.enter(&mut self.table.lock(), &folder, wishes).is_err() {
-                    return self.lose(wishes);
-                }
-                left.push(folder);
-            }
-        }
-    }
-
-    /// No longer watches the directory `path` and what is below it for wishes from above: it is elsewhere.
-    pub(super) fn leave_tree(&self, path: &SharePath) {
+    /// Watches a directory that lies in an open one, `above`, for `wishes` from there; gives its number. `None` where it is gone, which
+    /// whoever watches the one above is told of. Who is not told of what is in it hears that something was lost.
+    pub(super) fn enter(
+        &self,
+        above: (i32, &Folder),
+        (disk, name): (&[u8], &str),
+        wishes: &mut Vec<u64>,
+    ) -> Result<Option<i32>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let opened = match self.volume.fence.open_in(above.1.fd.as_fd(), disk, flags, Wait::May) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            answer => answer?,
+        };
+        let folder = Folder::new((opened, file::Reach::Read))?;
         let mut table = self.table.lock();
-        table.keep_below(path, |wish, _| below(&wish.path, path).is_some());
-        self.prune(&mut table);
+        let number = self.add(&folder)?;
+        let entered = table.enter(number, folder.identity, above.0, name, wishes);
+        drop(table);
+        let Entered { refused, is_watched } = entered.ok_or(Errno::LOOP)?;
+        if !refused.is_empty() {
+            wishes.retain(|wish| !refused.contains(wish));
+            self.lose(&refused);
+        }
+        Ok(is_watched.then_some(number))
     }
 
-    /// Gives everything at or below `from` the path that it has now. Wishes that do not reach there lose it.
-    pub(super) fn rename(&self, from: &SharePath, to: &SharePath) {
-        let mut table = self.table.lock();
-        let Table { directories, wishes, .. } = &mut *table;
-        let paths = directories.values_mut().map(|directory| &mut directory.path);
-        for path in paths.chain(wishes.values_mut().map(|wish| &mut wish.path)) {
-            if let Some(rest) = below(path, from) {
-                let mut moved = to.clone();
-                rest.split('\\').filter(|name| !name.is_empty()).for_each(|name| moved.push(name));
-                *path = moved;
-            }
+    /// Opens a directory where it was; `None` where something else is there, or nothing.
+    pub(super) fn reopen(&self, place: &Place) -> Result<Option<Reached>, Error> {
+        match walk::folder(&self.volume, &place.path, Wait::May) {
+            Ok(folder) => Ok(Some(folder).filter(|folder| folder.identity == place.identity)),
+            Err(Error::NotFound | Error::PathNotFound | Error::NotDirectory) => Ok(None),
+            Err(error) => Err(error),
         }
-        table.keep_below(to, |wish, path| below(path, &wish.path).is_some());
-        self.prune(&mut table);
     }
 
     /// Tells listeners that they did not hear everything.
     pub(super) fn lose(&self, wishes: &[u64]) {
         let table = self.table.lock();
-        let wishes = wishes.iter().filter_map(|wish| table.wishes.get(wish));
+        let wishes = wishes.iter().filter_map(|wish| table.wish_of(*wish));
         let listeners: Vec<_> = wishes.map(|wish| Arc::clone(&wish.listener)).collect();
         drop(table);
         listeners.iter().for_each(|listener| listener.lose());
     }
 
-    fn prune(&self, table: &mut Table) {
-        table.directories.retain(|number, directory| {
-            if directory.wishes.is_empty() {
-                // It may have gone by itself.
-                let _ = inotify::remove_watch(&self.ends.inotify, *number);
-            }
-            !directory.wishes.is_empty()
-        });
+    /// The same of a directory that is not where it was. It went, or it moved inside the tree, which is told by who watches it there;
+    /// unless it moved with the whole tree.
+    pub(super) fn lose_unless_told(&self, place: &Place, wishes: &[u64]) {
+        let top = self.table.lock().place(place.top());
+        if !top.is_some_and(|top| matches!(self.reopen(&top), Ok(Some(_)))) {
+            self.lose(wishes);
+        }
     }
-}
-
-/// A name in a directory that is watched from now on.
-pub(super) struct Seen<'a> {
-    pub(super) directory: Identity,
-    pub(super) path: &'a SharePath,
-    pub(super) name: &'a str,
-    pub(super) kind: Kind,
-}
-
-fn shown(folder: &Reached, listed: &Listed<'_>) -> Option<(String, Kind)> {
-    let name = to_name(listed.name).filter(|name| !is_reserved(name.as_str()))?;
-    let kind = match listed.kind {
-        FileType::Unknown => file_type(&stat_at(&folder.fd, listed.name).ok()?),
-        known => known,
-    };
-    let kind = if kind == FileType::Directory { Kind::Directory } else { Kind::File };
-    Some((name.as_str().to_owned(), kind))
 }
 
 /// Where `path` lies below `above`; `None` where it does not. Both are in stored case.
@@ -267,18 +168,28 @@ pub(super) fn below<'a>(path: &'a SharePath, above: &SharePath) -> Option<&'a st
     }
 }
 
+impl Watching for Held {
+    fn go_on(&mut self) -> bool {
+        let (Some(Ending { foreign, .. }), Some(walk)) = (&self.ending, &mut self.walk) else { return false };
+        foreign.volume.may_wait("watch");
+        let more = walk.go_on(foreign, &mut |_| {});
+        if !more {
+            self.walk = None;
+        }
+        more
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut table = self.foreign.table.lock();
-        let gone = table.wishes.remove(&self.wish);
-        let Table { directories, watched, .. } = &mut *table;
-        for directory in directories.values_mut() {
-            let before = directory.wishes.len();
-            directory.wishes.retain(|wish| *wish != self.wish);
-            *watched -= before - directory.wishes.len();
-        }
-        self.foreign.prune(&mut table);
-        drop(table);
+        let Some(ending) = self.ending.take().filter(|_| !waiting::is_allowed()) else { return };
+        waiting::drop_elsewhere(ending.foreign.volume.identity.volume, Box::new(ending));
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let gone = self.foreign.table.lock().leave(self.wish);
         drop(gone);
     }
 }

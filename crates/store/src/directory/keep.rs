@@ -17,19 +17,22 @@
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, lgetxattr, listxattr,
-    llistxattr, lremovexattr, lsetxattr, removexattr, setxattr, statvfs,
+    AtFlags, CWD, Mode, OFlags, StatxFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr,
+    lgetxattr, listxattr, llistxattr, lremovexattr, lsetxattr, removexattr, setxattr, statvfs,
 };
 use rustix::io::Errno;
 
-use crate::directory::calls::{again, fstatvfs, fsync, mkdirat, openat, renameat, unlinkat};
+use crate::directory::calls::{again, fstatvfs, fsync, mkdirat, openat, renameat, statx, unlinkat};
+use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{attribute, error};
 use crate::directory::file::born;
 use crate::directory::folder::{each_name, stat};
+use crate::directory::nameless::about_to_go;
+use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES, account};
 use crate::directory::side::{Owner, SideName};
 use crate::directory::volume::Volume;
 use crate::directory::{data, side};
-use crate::{Error, Identity};
+use crate::{Error, Identity, Waits, waiting};
 
 pub(super) const RECORD: &str = "user.multilane";
 pub(super) const SECURITY: &str = "user.multilane.sd";
@@ -79,7 +82,7 @@ impl Subject<'_> {
     /// Reads a value into `buffer`; gives its length, `None` where there is none, [`Error::TooLarge`] where it is
     /// longer.
     pub(super) fn load(&self, key: &str, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
-        let answer = self.in_attributes(|place| match place {
+        let answer = self.look(|place| match place {
             Place::Open(fd) => fgetxattr(fd, key, &mut *buffer),
             Place::Through(path) => getxattr(path.as_str(), key, &mut *buffer),
             Place::Named(path) => lgetxattr(path.as_slice(), key, &mut *buffer),
@@ -118,26 +121,28 @@ impl Subject<'_> {
         if value.len() > VALUE_BYTES_MAX {
             return Err(Error::TooLarge);
         }
+        self.check_room(key, value)?;
         let none = XattrFlags::empty();
-        let answer = self.in_attributes(|place| match place {
+        let answer = self.set(|place| match place {
             Place::Open(fd) => fsetxattr(fd, key, value, none),
             Place::Through(path) => setxattr(path.as_str(), key, value, none),
             Place::Named(path) => lsetxattr(path.as_slice(), key, value, none),
         });
-        match answer {
-            Some(answer) => answer.map_err(attribute),
-            None => self.save_beside(key, value),
-        }
+        let saved = answer.map_or_else(|| self.save_beside(key, value), |answer| answer.map_err(attribute));
+        self.note_set();
+        saved
     }
 
     /// Removes a value; false where there was none.
     pub(super) fn erase(&self, key: &str) -> Result<bool, Error> {
-        let answer = self.in_attributes(|place| match place {
+        let answer = self.set(|place| match place {
             Place::Open(fd) => fremovexattr(fd, key),
             Place::Through(path) => removexattr(path.as_str(), key),
             Place::Named(path) => lremovexattr(path.as_slice(), key),
         });
-        match answer.unwrap_or_else(|| self.erase_beside(key)) {
+        let erased = answer.unwrap_or_else(|| self.erase_beside(key));
+        self.note_set();
+        match erased {
             Ok(()) => Ok(true),
             Err(Errno::NODATA | Errno::NOENT) => Ok(false),
             Err(errno) => Err(attribute(errno)),
@@ -174,11 +179,62 @@ impl Subject<'_> {
     }
 
     fn list(&self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
-        self.in_attributes(|place| match place {
+        self.look(|place| match place {
             Place::Open(fd) => flistxattr(fd, &mut *buffer),
             Place::Through(path) => listxattr(path.as_str(), &mut *buffer),
             Place::Named(path) => llistxattr(path.as_slice(), &mut *buffer),
         })
+    }
+
+    /// Looks at attributes; EAGAIN where this thread must not wait. They may not be in memory though the file is open, and whoever sets one
+    /// keeps all who look waiting until the device says so.
+    fn look<T>(&self, ask: impl FnMut(&Place<'_>) -> Result<T, Errno>) -> Option<Result<T, Errno>> {
+        if self.is_memory() || waiting::is_allowed() { self.in_attributes(ask) } else { Some(Err(Errno::AGAIN)) }
+    }
+
+    /// Has what nodes remember of the file be asked for anew, now that something was set.
+    fn note_set(&self) {
+        if !self.is_memory() {
+            self.volume.locks_of(self.identity).note_attributes_set(self.identity);
+        }
+    }
+
+    /// Sets attributes.
+    fn set<T>(&self, ask: impl FnMut(&Place<'_>) -> Result<T, Errno>) -> Option<Result<T, Errno>> {
+        let answer = self.in_attributes(ask);
+        if matches!(answer, Some(Ok(_))) {
+            self.settle();
+        }
+        answer
+    }
+
+    /// [`Error::Full`] where a value may take more than is left of the quota. One that is no longer than the one that there is takes nothing, and
+    /// what attributes and times take is so little that a full share does not keep them from being set.
+    fn check_room(&self, key: &str, value: &[u8]) -> Result<(), Error> {
+        let Some(quota) = &self.volume.quota else { return Ok(()) };
+        let most = (key.len() + value.len()).next_multiple_of(UNIT_BYTES as usize);
+        if key == RECORD || most as u64 <= quota.left() {
+            return Ok(());
+        }
+        let there = self.load_all(key)?.map_or(0, |there| there.len());
+        if value.len() <= there { Ok(()) } else { Err(Error::Full) }
+    }
+
+    /// Counts for the quota what the file holds now that its attributes changed.
+    fn settle(&self) {
+        let Some(nameless) = self.volume.nameless() else { return };
+        let stat = match &self.place {
+            Place::Open(fd) => stat(fd),
+            Place::Through(path) => statx(CWD, path.as_str(), AtFlags::empty(), StatxFlags::BASIC_STATS),
+            Place::Named(path) => statx(CWD, path.as_slice(), AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS),
+        };
+        if let Ok(stat) = stat {
+            nameless.settle(self.identity, stat.stx_blocks * BLOCK_BYTES);
+        }
+    }
+
+    fn is_memory(&self) -> bool {
+        self.volume.waits == Waits::Never && !self.is_mounted()
     }
 
     /// Asks the file's own file system; `None` where it keeps no extended attributes, or is not to be asked.
@@ -232,7 +288,7 @@ impl Subject<'_> {
         let Some(side) = side::folder(self.volume, false)? else { return Ok(()) };
         if let Some(folder) = self.folder(false).map_err(error)? {
             for key in self.keys_beside()? {
-                unlinkat(&folder, key, AtFlags::empty()).map_err(error)?;
+                self.unlink_beside(&folder, &key).map_err(error)?;
             }
         }
         unlinkat(side, self.folder_name(), AtFlags::REMOVEDIR).map_err(error)
@@ -254,6 +310,11 @@ impl Subject<'_> {
 
     fn erase_beside(&self, key: &str) -> Result<(), Errno> {
         let folder = self.folder(false)?.ok_or(Errno::NOENT)?;
+        self.unlink_beside(&folder, key)
+    }
+
+    fn unlink_beside(&self, folder: &OwnedFd, key: &str) -> Result<(), Errno> {
+        let _counted = about_to_go(self.volume, folder, key.as_bytes());
         unlinkat(folder, key, AtFlags::empty())
     }
 
@@ -265,12 +326,18 @@ impl Subject<'_> {
         let folder = self.folder(true).map_err(error)?.ok_or(Error::NotFound)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let draft = openat(&folder, DRAFT, flags, Mode::RUSR | Mode::WUSR).map_err(error)?;
-        let written = data::write(&draft, value, 0).and_then(|()| fsync(&draft));
-        let saved = written.and_then(|()| renameat(&folder, DRAFT, &folder, key));
+        let (volume, calls_wait) = (self.volume, (self.volume.waits, self.volume.identity.volume));
+        let draft = Descriptor::new(draft, calls_wait).made(volume.nameless());
+        // Whether there is room for it was looked at before.
+        let write = || data::write(&draft, value, 0).and_then(|()| fsync(&draft));
+        let written = account(volume, self.identity, &draft, Growth::None, write);
+        let replaced = about_to_go(volume, &folder, key.as_bytes());
+        let saved = written.and_then(|()| renameat(&folder, DRAFT, &folder, key).map_err(error));
         if saved.is_err() {
             let _ = unlinkat(&folder, DRAFT, AtFlags::empty());
         }
-        saved.and_then(|()| fsync(&folder)).map_err(error)
+        drop(replaced);
+        saved.and_then(|()| fsync(&folder).map_err(error))
     }
 
     fn keys_beside(&self) -> Result<Vec<String>, Error> {
@@ -289,7 +356,7 @@ impl Subject<'_> {
         let side = match side::folder(self.volume, make) {
             Ok(Some(side)) => side,
             Ok(None) => return Ok(None),
-            Err(_) => return Err(Errno::ACCESS),
+            Err(error) => return Err(unreachable(error)),
         };
         let name = self.folder_name();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -315,5 +382,83 @@ impl Subject<'_> {
     }
 }
 
+/// What keeps us out of the reserved folder. Only what nobody may enter has nothing in it.
+fn unreachable(error: Error) -> Errno {
+    match error {
+        Error::Io(number) => Errno::from_raw_os_error(number),
+        Error::TooManyOpen => Errno::MFILE,
+        Error::NoMemory => Errno::NOMEM,
+        Error::Full => Errno::NOSPC,
+        Error::WouldBlock => Errno::AGAIN,
+        Error::Gone => Errno::STALE,
+        _ => Errno::ACCESS,
+    }
+}
+
 /// The file that a new value is written to; no key begins so.
 const DRAFT: &str = "draft";
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use crate::directory::{DirectoryOptions, DirectoryStore};
+    use crate::waiting::{Forbidden, forbid};
+    use crate::{Error, Kind, NewNode, Node, SharePath, Store, Use, Waits};
+
+    /// What looks at what is kept with a file, and whether it had to wait.
+    fn looks(node: &dyn Node) -> [(&'static str, Option<Error>); 5] {
+        [
+            ("metadata", node.try_metadata().err()),
+            ("security", node.security().err()),
+            ("extended", node.extended().err()),
+            ("streams", node.list_streams(&mut |_| ControlFlow::Continue(())).err()),
+            ("stream", node.stream("s").err()),
+        ]
+    }
+
+    #[test]
+    fn who_must_not_wait_asks_a_disk_for_nothing_that_is_kept_with_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
+        let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor") };
+        let path = SharePath::parse("file").unwrap();
+        let node = store.create(&path, new).unwrap();
+        node.create_stream("s").unwrap();
+        if node.waits() != Waits::ForData {
+            return;
+        }
+        let (root, name) = store.directory_of(&path).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                forbid(Forbidden::Panics);
+                for (look, error) in looks(&*node) {
+                    assert_eq!(error, Some(Error::WouldBlock), "{look}");
+                }
+                assert_eq!(root.try_child(&name, Use::Metadata).err(), Some(Error::WouldBlock));
+                for usage in [Use::Metadata, Use::Read, Use::ReadWrite] {
+                    assert_eq!(store.try_resolve(&path, usage).err(), Some(Error::WouldBlock), "{usage:?}");
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn who_must_not_wait_opens_no_side_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = DirectoryOptions { attributes_beside_files: true, ..DirectoryOptions::default() };
+        let store = DirectoryStore::open(folder.path(), options).unwrap();
+        let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor") };
+        let node = store.create(&SharePath::parse("file").unwrap(), new).unwrap();
+        if node.waits() != Waits::ForData {
+            return;
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                forbid(Forbidden::Panics);
+                assert_eq!(looks(&*node).map(|(_, error)| error), [Some(Error::WouldBlock); 5]);
+            });
+        });
+        assert_eq!(node.security().unwrap().as_deref(), Some(b"descriptor".as_slice()));
+    }
+}

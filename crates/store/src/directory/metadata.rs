@@ -68,7 +68,21 @@ fn keep(subject: &Subject<'_>, record: &Record) -> Result<(), Error> {
 
 /// Metadata of an open file.
 pub(super) fn of(file: &OpenFile) -> Result<Metadata, Error> {
-    assemble(&file.stat()?, file.dotted, &record(&file.subject())?)
+    with(file, &file.stat()?)
+}
+
+/// The same as it was opened, where nobody has asked for that before.
+pub(super) fn as_opened(file: &OpenFile) -> Result<Metadata, Error> {
+    let opened = file.opened.lock().take();
+    match opened {
+        Some(stat) => with(file, &stat),
+        None => of(file),
+    }
+}
+
+fn with(file: &OpenFile, stat: &Statx) -> Result<Metadata, Error> {
+    let record = file.record.ask(file, stat, || record(&file.subject()), |_| true)?;
+    assemble(stat, file.dotted, &record)
 }
 
 /// The attributes of a file of which nothing is kept.

@@ -11,7 +11,8 @@
 //! - A path of more than 4095 bytes is [`Error::NameInvalid`].
 //! - On a file system that itself compares names without case, a path is given back as it was asked for.
 //! - File systems mounted below the folder are served too. What their files have to wait for is told of each
-//!   ([`crate::Node::waits`]); the way to them is never followed without waiting.
+//!   ([`crate::Node::waits`]); the way to them is never followed without waiting. Where they are is known before
+//!   they are asked ([`mounts`]).
 //! - Other programs may change the folder at any time. What they do to names shows at once in the case they wrote,
 //!   and in any other case after at most some seconds ([`cache`]). Who asks is told of it ([`foreign`]).
 
@@ -25,26 +26,36 @@ mod entries;
 mod errno;
 mod exclusive;
 mod extended;
+#[cfg(test)]
+mod faults;
 mod fence;
 mod file;
 mod folder;
 mod foreign;
 mod foreign_reader;
+mod foreign_table;
+mod foreign_walk;
 mod keep;
+mod leftovers;
 mod metadata;
+mod mounts;
 mod nameless;
 mod names;
 mod neighbours;
 mod node;
 mod quota;
 mod record;
+mod recount;
+mod remembered;
 mod remove;
 mod rename;
 mod security;
 mod side;
+mod space;
 mod stream;
 mod stream_value;
 mod streams;
+mod synced;
 mod volume;
 mod walk;
 
@@ -52,6 +63,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 
@@ -59,6 +71,7 @@ use crate::directory::calls::fstatvfs;
 use crate::{Error, Facts, Guard, Identity, Listener, Reach, Resolved, SharePath, Space, Store, Use, Waits};
 use errno::error;
 use fence::Wait;
+use quota::Limit;
 use volume::Volume;
 
 /// How a folder is served.
@@ -66,9 +79,9 @@ use volume::Volume;
 pub struct DirectoryOptions {
     /// Nothing is ever changed. Also so where the folder's file system is mounted read-only.
     pub read_only: bool,
-    /// The most bytes that files may hold, as far as the store can tell: what is there is counted when the store is
-    /// opened, what is written and removed through it is added and subtracted; names, attributes and changes by other
-    /// programs are not counted.
+    /// The most bytes that files may hold, with what is kept of them: what is there is counted when the store is opened, and what a file
+    /// holds whenever it is changed through the store; now and then all is counted anew, with what other programs did. Directories and names do
+    /// not count.
     pub quota_bytes: Option<u64>,
     /// Keep attributes in files of their own even where the file system has extended attributes. A folder that was
     /// served one way shows no attributes when served the other way.
@@ -83,6 +96,7 @@ pub struct DirectoryOptions {
 pub struct DirectoryStore {
     volume: ArcSwap<Volume>,
     options: DirectoryOptions,
+    quota: Option<Limit>,
 }
 
 impl DirectoryStore {
@@ -90,13 +104,37 @@ impl DirectoryStore {
     /// [`Error::Unsupported`] on a kernel without `openat2`, [`Error::Served`] where another process serves it. With a quota this
     /// reads through the whole folder.
     pub fn open(folder: &Path, options: DirectoryOptions) -> Result<Self, Error> {
-        Ok(DirectoryStore { volume: ArcSwap::from_pointee(Volume::new(folder, &options)?), options })
+        let quota = options.quota_bytes.map(|bytes| Arc::new(AtomicU64::new(bytes)));
+        let volume = Arc::new(Volume::new(folder, &options, quota.as_ref())?);
+        leftovers::sweep_soon(&volume);
+        volume.have_recounted();
+        Ok(DirectoryStore { volume: ArcSwap::new(volume), options, quota })
+    }
+
+    /// Has the files hold so many bytes at most from now on, or as many as there is room for. What they hold already stays. False where the
+    /// store was opened without a quota, and would have to count them first.
+    pub fn set_quota(&self, bytes: Option<u64>) -> bool {
+        match &self.quota {
+            Some(limit) => {
+                limit.store(bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
+                true
+            }
+            None => bytes.is_none(),
+        }
+    }
+
+    /// Looks where the folder is, as another program may have moved it. May wait for its device. Until then [`Store::above`] tells where it was.
+    pub fn look_above(&self) {
+        self.volume().look_above();
     }
 
     /// Serves `folder` from now on, which has taken the place of the one that was served: it was made anew, or another file
     /// system was mounted there. What is open stays what it is.
     pub fn follow(&self, folder: &Path) -> Result<(), Error> {
-        self.volume.store(Arc::new(Volume::new(folder, &self.options)?));
+        let volume = Arc::new(Volume::new(folder, &self.options, self.quota.as_ref())?);
+        leftovers::sweep_soon(&volume);
+        volume.have_recounted();
+        self.volume.store(volume);
         Ok(())
     }
 
@@ -138,9 +176,13 @@ impl Store for DirectoryStore {
         let volume = self.volume();
         match volume.waits {
             Waits::Never => walk::resolve(&volume, path, usage, Wait::OnRoot),
-            Waits::ForData => walk::resolve(&volume, path, usage, Wait::Never),
-            Waits::Always => Err(Error::WouldBlock),
+            // To open what is in memory may take a read of the disk, for an access list or a key.
+            Waits::ForData | Waits::Always => Err(Error::WouldBlock),
         }
+    }
+
+    fn volume_at(&self, path: &SharePath) -> u64 {
+        self.volume().volume_at(path)
     }
 
     fn lineage(&self, path: &SharePath) -> Vec<Identity> {
@@ -165,12 +207,7 @@ impl Store for DirectoryStore {
 
     fn path_at(&self, place: &Path) -> Option<SharePath> {
         let below = self.volume().below_root(place.as_os_str().as_bytes())?;
-        let mut path = SharePath::root();
-        below
-            .split(|byte| *byte == b'/')
-            .filter(|name| !name.is_empty())
-            .for_each(|name| path.push(&names::to_shown(name)));
-        Some(path)
+        Some(names::shown_path(&below))
     }
 
     fn watch(

@@ -12,7 +12,8 @@
 //! that clients use for `:` and its like (U+F021 to U+F029 by position, `mapposix`) is stored as it is, but for
 //! U+F022 and U+F02A, which stand for `"` and `*` here; either way a client reads back what it wrote.
 
-use crate::{fold, path::Name};
+use crate::fold;
+use crate::path::{Name, SharePath};
 
 /// The folder at a share's root that holds what does not fit beside a file. No client reaches a name like it, at any
 /// depth.
@@ -59,7 +60,7 @@ fn is_kept_back(name: &str) -> bool {
     name.starts_with('.') && (fold(name) == fold(RESERVED) || is_draft(name))
 }
 
-fn is_draft(name: &str) -> bool {
+pub(super) fn is_draft(name: &str) -> bool {
     let id = name.get(..DRAFT.len()).filter(|start| fold(start) == fold(DRAFT)).and_then(|_| name.get(DRAFT.len()..));
     id.is_some_and(|id| id.len() == DRAFT_ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
@@ -107,6 +108,13 @@ pub(super) fn to_shown(disk: &[u8]) -> String {
         shown.extend(chunk.invalid().iter().copied().filter_map(stand_in));
     }
     shown
+}
+
+/// The path that stored names, separated with `/`, are shown as.
+pub(super) fn shown_path(disk: &[u8]) -> SharePath {
+    let mut path = SharePath::root();
+    disk.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).for_each(|name| path.push(&to_shown(name)));
+    path
 }
 
 /// The name that a stored name is shown as; `None` for names that cannot be shown at all.

@@ -2,23 +2,51 @@
 //! folders that lie in each other, and a file is the same file in all of them.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::directory::synced::Synced;
 use crate::{Identity, waiting};
 
 /// How many locks of each sort the files of one file system share.
-const LOCKS: usize = 64;
+pub(super) const LOCKS: usize = 256;
+
+/// How many counters of sets the files of one file system share: what is remembered of a file is rarely given up for another file's sake.
+const ATTRIBUTE_COUNTERS: usize = 1024;
 
 /// Locks of files by their inode number. Each file system has its own, so that one that hangs holds up no other.
 pub(super) struct Locks {
+    changes: [RwLock<()>; LOCKS],
     beside: [Mutex<()>; LOCKS],
     ends: [Mutex<()>; LOCKS],
     adoptions: [Mutex<()>; LOCKS],
+    /// How often this process has set what is kept with a file.
+    attributes: [AtomicU64; ATTRIBUTE_COUNTERS],
     /// Held for reading by whoever makes a file, from before its name is there until its descriptor is.
     making: RwLock<()>,
     makers: AtomicUsize,
+    /// By inode number, what is known of files that somebody has open to write.
+    synced: [Mutex<BTreeMap<u64, Weak<Synced>>>; LOCKS],
+}
+
+/// A change of a file in memory is under way. It is taken before the other locks of the file, and once by a thread.
+pub(super) enum Turn {
+    /// Nobody makes one that takes long.
+    Shared { _held: RwLockReadGuard<'static, ()> },
+    /// It takes long.
+    Alone { held: RwLockWriteGuard<'static, ()> },
+}
+
+impl Turn {
+    /// Lets those go first who wait for it.
+    pub(super) fn end(self) {
+        match self {
+            Turn::Shared { .. } => {}
+            Turn::Alone { held } => RwLockWriteGuard::unlock_fair(held),
+        }
+    }
 }
 
 /// Files or directories are being made.
@@ -34,12 +62,43 @@ static OF_VOLUMES: Mutex<BTreeMap<u64, &'static Locks>> = Mutex::new(BTreeMap::n
 pub(super) fn locks(volume: u64) -> &'static Locks {
     OF_VOLUMES.lock().entry(volume).or_insert_with(|| {
         let free = || [const { Mutex::new(()) }; LOCKS];
+        let attributes = [const { AtomicU64::new(0) }; ATTRIBUTE_COUNTERS];
         let (making, makers) = (RwLock::new(()), AtomicUsize::new(0));
-        Box::leak(Box::new(Locks { beside: free(), ends: free(), adoptions: free(), making, makers }))
+        let synced = [const { Mutex::new(BTreeMap::new()) }; LOCKS];
+        Box::leak(Box::new(Locks {
+            changes: [const { RwLock::new(()) }; LOCKS],
+            beside: free(),
+            ends: free(),
+            adoptions: free(),
+            attributes,
+            making,
+            makers,
+            synced,
+        }))
     })
 }
 
 impl Locks {
+    /// To be held during a change of a file in memory, or a step of it, that takes long: until it ends the kernel keeps everybody waiting
+    /// who changes the file as well, and so do the other locks that they hold.
+    pub(super) fn change_alone(&'static self, file: Identity) -> Turn {
+        Turn::Alone { held: self.changes[slot(file)].write() }
+    }
+
+    /// To be held while a file in memory is changed by who must not wait. `None` where a change takes long or is about to.
+    pub(super) fn try_change(&'static self, file: Identity) -> Option<RwLockReadGuard<'static, ()>> {
+        self.changes[slot(file)].try_read()
+    }
+
+    /// To be held while names of files in memory come or go: the kernel waits for the files and holds their directories meanwhile.
+    pub(super) fn change_names(&'static self, one: Identity, other: Option<Identity>) -> (Turn, Option<Turn>) {
+        let (one, other) = (slot(one), other.map_or(slot(one), slot));
+        let (low, high) = (one.min(other), one.max(other));
+        let turn = |slot: usize| Turn::Shared { _held: self.changes[slot].read() };
+        let first = turn(low);
+        (first, (low != high).then(|| turn(high)))
+    }
+
     /// Keeps others from changing what is kept beside a file.
     pub(super) fn beside(&self, file: Identity) -> MutexGuard<'_, ()> {
         self.beside[slot(file)].lock()
@@ -57,12 +116,28 @@ impl Locks {
         if waiting::is_allowed() { Some(lock.lock()) } else { lock.try_lock() }
     }
 
-    /// To be held while a file is made. Nobody who holds it may look for one.
-    pub(super) fn make(&'static self) -> Making {
-        let held = self.making.read();
+    /// What is known of files whose numbers are like this one's, whether the disk has what was written.
+    pub(super) fn synced(&self, file: Identity) -> MutexGuard<'_, BTreeMap<u64, Weak<Synced>>> {
+        self.synced[slot(file)].lock()
+    }
+
+    /// How often this process has set something kept with a file, or with others that share its counter.
+    pub(super) fn attributes_set(&self, file: Identity) -> u64 {
+        self.attributes[attribute_slot(file)].load(Ordering::SeqCst)
+    }
+
+    /// Notes that something was set: to be called before anybody is told of it.
+    pub(super) fn note_attributes_set(&self, file: Identity) {
+        self.attributes[attribute_slot(file)].fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// To be held while a file is made. Nobody who holds it may look for one. `None` where somebody waits for those who make files, and
+    /// this thread must not wait.
+    pub(super) fn make(&'static self) -> Option<Making> {
+        let held = if waiting::is_allowed() { self.making.read() } else { self.making.try_read()? };
         // Seen by whoever finds a name that is made after this.
         self.makers.fetch_add(1, Ordering::SeqCst);
-        Making { locks: self, _held: held }
+        Some(Making { locks: self, _held: held })
     }
 
     /// True where no file is being made: each that was found before has its descriptor.
@@ -82,6 +157,11 @@ impl Drop for Making {
     }
 }
 
-fn slot(file: Identity) -> usize {
+fn attribute_slot(file: Identity) -> usize {
+    (file.file % ATTRIBUTE_COUNTERS as u64) as usize
+}
+
+/// Files that share one of the locks share one of each sort.
+pub(super) fn slot(file: Identity) -> usize {
     (file.file % LOCKS as u64) as usize
 }

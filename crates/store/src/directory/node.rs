@@ -15,9 +15,9 @@ use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::quota::{Growth, account};
-use crate::directory::{create, data, entries, extended, metadata, remove, rename, security, streams, walk};
+use crate::directory::{create, data, entries, extended, metadata, remove, rename, security, space, streams, walk};
 use crate::{
-    ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, Extents, Identity, Kind, Metadata, Name,
+    ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, Extents, Held, Identity, Kind, Metadata, Name,
     NamedNode, NewNode, Node, Replace, Take, TakeStream, Use, Waits, waiting,
 };
 
@@ -58,7 +58,8 @@ impl FileNode {
 pub(super) fn try_read(file: &OpenFile, fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
     match file.waits {
         Waits::Never => return data::read(fd, buffer, offset).map_err(error),
-        Waits::ForData if file.volume.reads_without_waiting() => {}
+        // The time of last access goes to the journal, which may be waited for whatever is in memory.
+        Waits::ForData if file.volume.reads_without_waiting() && !file.volume.marks(fd) => {}
         Waits::ForData | Waits::Always => return Err(Error::WouldBlock),
     }
     match data::read_without_waiting(fd, buffer, offset) {
@@ -107,9 +108,22 @@ pub(super) fn append(file: &OpenFile, fd: BorrowedFd<'_>, data: &[u8], place: Ch
 
 /// Makes a file durable.
 pub(super) fn sync(file: &OpenFile) -> Result<(), Error> {
+    file.sync_with(|| sync_data(file))
+}
+
+/// The same where whoever asks remembers what fails.
+pub(super) fn sync_data(file: &OpenFile) -> Result<(), Error> {
     match file.readable() {
         Some(fd) => fsync(fd).map_err(error),
         None => Ok(()),
+    }
+}
+
+/// The file that is known to lose its name.
+fn replaced(replace: Replace) -> Option<Identity> {
+    match replace {
+        Replace::Only(file) => Some(file),
+        Replace::No | Replace::Yes => None,
     }
 }
 
@@ -135,9 +149,18 @@ impl Node for FileNode {
         self.file.waits
     }
 
+    fn try_hold(&self) -> Option<Held> {
+        self.file.try_hold()
+    }
+
     fn metadata(&self) -> Result<Metadata, Error> {
         self.file.may_wait_to_look("metadata");
         metadata::of(&self.file)
+    }
+
+    fn metadata_as_resolved(&self) -> Result<Metadata, Error> {
+        self.file.may_wait_to_look("metadata_as_resolved");
+        metadata::as_opened(&self.file)
     }
 
     fn try_metadata(&self) -> Result<Metadata, Error> {
@@ -145,7 +168,7 @@ impl Node for FileNode {
     }
 
     fn change(&self, changes: &Changes) -> Result<(), Error> {
-        self.file.may_wait("change");
+        let _turn = self.file.begin("change")?;
         metadata::change(&self.file, changes)
     }
 
@@ -176,13 +199,13 @@ impl Node for FileNode {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
-        self.file.may_wait("write_at");
+        let _turn = self.file.begin("write_at")?;
         let growth = Growth::Write { offset, length: data.len() as u64 };
         self.write(growth, |fd| data::write(fd, data, offset))
     }
 
     fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
-        self.file.may_wait("append");
+        let _turn = self.file.begin("append")?;
         let fd = self.file.writable()?;
         let _held = self.file.volume.lock_end(self.file.identity);
         append(&self.file, fd, data, place)
@@ -194,31 +217,35 @@ impl Node for FileNode {
     }
 
     fn set_length(&self, length: u64) -> Result<(), Error> {
-        self.file.may_wait("set_length");
-        self.write(Growth::None, |fd| data::set_length(fd, length))
+        space::set_length(&self.file, self.file.writable()?, length)
+    }
+
+    fn set_allocation(&self, bytes: u64) -> Result<(), Error> {
+        space::set_allocation(&self.file, self.file.writable()?, bytes)
     }
 
     fn reserve(&self, length: u64) -> Result<(), Error> {
-        self.file.may_wait("reserve");
-        self.write(Growth::UpTo(length), |fd| data::reserve(fd, length))
+        space::reserve(&self.file, self.file.writable()?, length)
     }
 
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
-        self.file.may_wait("zero");
+        let _turn = self.file.begin_of("zero", length)?;
         let growth = if punch { Growth::None } else { Growth::Zero { offset, length } };
         self.write(growth, |fd| data::zero(fd, offset, length, punch))
     }
 
     fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Extents, Error> {
-        self.file.may_wait("extents");
+        let _turn = self.file.begin("extents")?;
         data::extents(self.data()?, offset, length, count_max).map_err(error)
     }
 
     fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
-        self.file.may_wait("copy_from");
+        let turn = self.file.begin("copy_from")?;
         let span = Span { source_offset, offset, length };
         let same = self.is_same_data(source);
-        if let Some(from) = source.descriptor() {
+        // What is in memory is not held while a device is read from.
+        let kernel_may = self.file.waits != Waits::Never || source.waits() == Waits::Never;
+        if let Some(from) = source.descriptor().filter(|_| kernel_may) {
             let to = self.file.writable()?;
             let length = length.min(data::length(from).map_err(error)?.saturating_sub(source_offset));
             let span = Span { length, ..span };
@@ -229,10 +256,11 @@ impl Node for FileNode {
                 answer => return answer,
             }
         }
+        drop(turn);
         through_memory(self, source, span, same)
     }
 
-    fn clone_from(&self, _source: &dyn Node, _: u64, _: u64, _: u64) -> Result<(), Error> {
+    fn clone_from(&self, _source: &dyn Node, _: u64, _: u64, _: u64) -> Result<u64, Error> {
         Err(Error::Unsupported)
     }
 
@@ -254,7 +282,7 @@ impl Node for FileNode {
     }
 
     fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
-        self.file.may_wait("change_security");
+        let _turn = self.file.begin("change_security")?;
         security::change(&self.file, change)
     }
 
@@ -264,7 +292,7 @@ impl Node for FileNode {
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
-        self.file.may_wait("set_extended");
+        let _turn = self.file.begin("set_extended")?;
         extended::set(&self.file, name, value)
     }
 
@@ -279,17 +307,17 @@ impl Node for FileNode {
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
-        self.file.may_wait("create_stream");
+        let _turn = self.file.begin("create_stream")?;
         streams::create(&self.file, name)
     }
 
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
-        self.file.may_wait("rename_stream");
+        let _turn = self.file.begin("rename_stream")?;
         streams::rename(&self.file, from, to, replace)
     }
 
     fn remove_stream(&self, name: &str) -> Result<(), Error> {
-        self.file.may_wait("remove_stream");
+        let _turn = self.file.begin("remove_stream")?;
         streams::remove(&self.file, name)
     }
 
@@ -320,9 +348,8 @@ impl Node for FileNode {
 
     fn try_child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
         match self.file.waits {
-            Waits::Never => walk::try_child(&self.file, name, usage, Wait::OnRoot),
-            Waits::ForData => walk::try_child(&self.file, name, usage, Wait::Never),
-            Waits::Always => Err(Error::WouldBlock),
+            Waits::Never => walk::try_child(&self.file, name, usage),
+            Waits::ForData | Waits::Always => Err(Error::WouldBlock),
         }
     }
 
@@ -340,16 +367,19 @@ impl Node for FileNode {
 
     fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
         waiting::may_wait("rename");
+        let _turn = self.file.begin_names(expected, replaced(replace));
         rename::rename((&self.file, name), (of_store(to.directory)?, to.name), expected, replace)
     }
 
     fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
         waiting::may_wait("link");
+        let _turn = self.file.begin_names(self.file.identity, replaced(replace));
         rename::link(&self.file, (of_store(to.directory)?, to.name), replace)
     }
 
     fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error> {
         waiting::may_wait("remove");
+        let _turn = self.file.begin_names(expected, None);
         remove::remove(&self.file, name, expected)
     }
 }

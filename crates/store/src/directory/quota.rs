@@ -1,39 +1,45 @@
 //! A limit on the bytes that files of a share hold.
 //!
-//! What is there is counted once; then every change of a file's data through the store is measured by the blocks it
-//! holds before and after. A write is refused where the blocks that it could need at most are more than what is left,
-//! so a write into a hole may be refused a little early; one within data that is there never is. A removed file counts
-//! until nobody has it open here any more (`nameless.rs`).
+//! What is there is counted once; then what counts of a file becomes the blocks that it holds with every change through the store, of its
+//! data or of what is kept with it, and when it is closed (`nameless.rs`). A write is refused where the blocks that it could need at most are
+//! more than what is left, so a write into a hole may be refused a little early; one within data that is there, or within space that was reserved
+//! since the file was opened, never is. A removed file counts until nobody has it open here any more. Directories do not count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
-use parking_lot::Mutex;
-use rustix::fd::AsFd;
-use rustix::fs::{FileType, OFlags, Stat};
+use parking_lot::{Mutex, MutexGuard};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{FileType, OFlags, Stat, Statx};
 use rustix::io::Errno;
 
 use crate::directory::calls::fstat;
 use crate::directory::errno::error;
 use crate::directory::fence::{Fence, Wait};
-use crate::directory::folder::{each_name, file_type, stat_at};
+use crate::directory::folder::{each_name, file_of, file_type, identity, stat_at};
 use crate::directory::nameless::Nameless;
+use crate::directory::neighbours;
+use crate::directory::recount::Recount;
 use crate::directory::volume::Volume;
 use crate::{Error, Identity, Space};
 
 /// Changes under a quota happen one at a time for each of so many groups of files: one half of them are of the share's own file system, the
 /// other half of what is mounted below.
-const LOCKS: usize = 64;
+const LOCKS: usize = 2 * neighbours::LOCKS;
 /// Names counted at most when a store is opened; what is beyond counts as nothing.
 const COUNTED_MAX: usize = 1 << 24;
 /// Bytes in a block as `st_blocks` counts.
 pub(super) const BLOCK_BYTES: u64 = 512;
 /// What a write may need besides its data: the unit it begins and the one it ends in.
-const UNIT_BYTES: u64 = 4096;
+pub(super) const UNIT_BYTES: u64 = 4096;
+
+/// The bytes that may be used, which may become others at any time.
+pub(super) type Limit = Arc<AtomicU64>;
 
 /// The limit and what is used of it.
 pub(super) struct Quota {
-    limit_bytes: u64,
+    limit: Limit,
     used: Arc<Used>,
     pub(super) nameless: Arc<Nameless>,
     locks: [Mutex<()>; LOCKS],
@@ -43,32 +49,45 @@ pub(super) struct Quota {
 pub(super) struct Used(AtomicU64);
 
 impl Used {
-    pub(super) fn add(&self, bytes: u64) {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
+    pub(super) fn set(&self, bytes: u64) {
+        self.0.store(bytes, Ordering::Relaxed);
     }
 
-    /// So many bytes are free again.
-    pub(super) fn give_back(&self, bytes: u64) {
-        let less = |used: u64| Some(used.saturating_sub(bytes));
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    /// What was counted with so many bytes counts with so many now.
+    pub(super) fn change(&self, before: u64, after: u64) {
+        if after >= before {
+            self.0.fetch_add(after - before, Ordering::Relaxed);
+        } else {
+            let less = |used: u64| Some(used.saturating_sub(before - after));
+            let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
     }
 }
 
 impl Quota {
     /// Counts what is there.
-    pub(super) fn measure(fence: &Fence, limit_bytes: u64) -> Result<Self, Error> {
-        let used = Arc::new(Used(AtomicU64::new(count(fence)?)));
-        let nameless = Nameless::new(Arc::clone(&used));
-        Ok(Quota { limit_bytes, used, nameless, locks: [const { Mutex::new(()) }; LOCKS] })
+    pub(super) fn measure(fence: &Fence, limit: Limit) -> Result<Self, Error> {
+        let (began, mut total) = (Instant::now(), 0);
+        walk(|path, flags, wait| Some(fence.open(path, flags, wait)), |_, stat| total += part_bytes(stat))?;
+        let used = Arc::new(Used(AtomicU64::new(total)));
+        let nameless = Nameless::new(Arc::clone(&used), Recount::new(began.elapsed()));
+        Ok(Quota { limit, used, nameless, locks: [const { Mutex::new(()) }; LOCKS] })
+    }
+
+    /// Keeps others from changing a file.
+    fn lock(&self, volume: &Volume, file: Identity) -> MutexGuard<'_, ()> {
+        let own = neighbours::slot(file);
+        self.locks[if file.volume == volume.identity.volume { own } else { neighbours::LOCKS + own }].lock()
     }
 
     /// The file system's space, but no more than the limit.
     pub(super) fn within(&self, space: Space) -> Space {
-        Space { total_bytes: space.total_bytes.min(self.limit_bytes), free_bytes: space.free_bytes.min(self.left()) }
+        let limit_bytes = self.limit.load(Ordering::Relaxed);
+        Space { total_bytes: space.total_bytes.min(limit_bytes), free_bytes: space.free_bytes.min(self.left()) }
     }
 
-    fn left(&self) -> u64 {
-        self.limit_bytes.saturating_sub(self.used.0.load(Ordering::Relaxed))
+    pub(super) fn left(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed).saturating_sub(self.used.0.load(Ordering::Relaxed))
     }
 }
 
@@ -96,60 +115,91 @@ pub(super) fn account<Fd: AsFd, T>(
     change: impl FnOnce() -> Result<T, Errno>,
 ) -> Result<T, Error> {
     let Some(quota) = &volume.quota else { return change().map_err(error) };
-    let half = LOCKS / 2;
-    let own = (file.file % half as u64) as usize;
-    let _held = quota.locks[if file.volume == volume.identity.volume { own } else { half + own }].lock();
+    let _held = quota.lock(volume, file);
     let before = fstat(&fd).map_err(error)?;
-    if growth.most(&before) > quota.left() {
+    let may_need = |reserved_to| growth.most(&before, reserved_to) > quota.left();
+    if may_need(0) && may_need(quota.nameless.reserved_to(file_of(&before))) {
+        quota.nameless.recount_if_due();
         return Err(Error::Full);
     }
     let answer = change().map_err(error);
     if let Ok(after) = fstat(&fd) {
-        let (before, after) = (held_bytes(&before), held_bytes(&after));
-        quota.used.add(after.saturating_sub(before));
-        quota.used.give_back(before.saturating_sub(after));
+        quota.nameless.settle(file_of(&after), held_bytes(&after));
+        growth.note_reserved(&quota.nameless, &after);
     }
     answer
 }
 
+/// Notes that space up to a length was reserved in steps.
+pub(super) fn note_reserved<Fd: AsFd>(volume: &Volume, file: Identity, fd: Fd, up_to: u64) {
+    let Some(quota) = &volume.quota else { return };
+    let _held = quota.lock(volume, file);
+    if let Ok(after) = fstat(&fd) {
+        Growth::UpTo(up_to).note_reserved(&quota.nameless, &after);
+    }
+}
+
 impl Growth {
-    /// The most bytes that a file may grow by.
-    fn most(self, file: &Stat) -> u64 {
-        let (size, held) = (u64::try_from(file.st_size).unwrap_or(0), held_bytes(file));
+    /// The most bytes that a file may grow by, for which space was reserved up to a length. What a file holds beyond its data is no such space:
+    /// attributes and lists of extents stay beyond them whatever is written.
+    fn most(self, file: &Stat, reserved_to: u64) -> u64 {
+        let size = u64::try_from(file.st_size).unwrap_or(0);
+        let is_dense = held_bytes(file) >= size;
         let (offset, count) = match self {
             Growth::None => return 0,
-            Growth::UpTo(end) => return end.saturating_sub(held),
+            Growth::UpTo(end) => return whole_units(end.saturating_sub(size.max(reserved_to))),
             Growth::Write { offset, length } => (offset, length),
             Growth::Append(length) => (size, length),
             Growth::Zero { offset, length } => (offset, length.min(size.saturating_sub(offset))),
         };
-        let is_dense = held >= size;
         let end = offset.saturating_add(count);
-        let new = if is_dense { end.saturating_sub(size.max(offset)) } else { count };
-        if new == 0 || (is_dense && end <= held) {
+        if end <= reserved_to && (is_dense || offset >= size) {
             return 0;
         }
-        new.checked_next_multiple_of(UNIT_BYTES).unwrap_or(u64::MAX)
+        whole_units(if is_dense { end.saturating_sub(whole_units(size).max(offset)) } else { count })
     }
+
+    /// Notes up to which length space is reserved now, and that it is not any more where a file may have lost some.
+    fn note_reserved(self, nameless: &Nameless, after: &Stat) {
+        match self {
+            Growth::UpTo(end) if held_bytes(after) >= end => {
+                nameless.change_reserved(file_of(after), |before| before.max(end));
+            }
+            Growth::None => nameless.change_reserved(file_of(after), |_| 0),
+            Growth::UpTo(_) | Growth::Write { .. } | Growth::Append(_) | Growth::Zero { .. } => {}
+        }
+    }
+}
+
+fn whole_units(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(UNIT_BYTES).unwrap_or(u64::MAX)
 }
 
 fn held_bytes(file: &Stat) -> u64 {
     u64::try_from(file.st_blocks).unwrap_or(0) * BLOCK_BYTES
 }
 
-/// The bytes held by all files below the root; a file with several names counts in parts.
-fn count(fence: &Fence) -> Result<u64, Error> {
-    let mut total = 0u64;
+/// A file with several names counts in parts.
+pub(super) fn part_bytes(file: &Statx) -> u64 {
+    file.stx_blocks * BLOCK_BYTES / u64::from(file.stx_nlink.max(1))
+}
+
+/// Comes by all files below the root, by each of their names. False where `open` gives nothing any more.
+pub(super) fn walk(
+    open: impl Fn(&[u8], OFlags, Wait) -> Option<Result<OwnedFd, Errno>>,
+    mut each: impl FnMut(Identity, &Statx),
+) -> Result<bool, Error> {
     let mut seen = 0;
     let mut waiting = vec![Vec::new()];
     while let Some(path) = waiting.pop() {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let Ok(folder) = fence.open(&path, flags, Wait::May) else { continue };
+        let Some(folder) = open(&path, flags, Wait::May) else { return Ok(false) };
+        let Ok(folder) = folder else { continue };
         let visit = |entry: crate::directory::folder::Listed<'_>| {
             seen += 1;
             let Ok(stat) = stat_at(&folder, entry.name) else { return };
             match file_type(&stat) {
-                FileType::RegularFile => total += stat.stx_blocks * BLOCK_BYTES / u64::from(stat.stx_nlink.max(1)),
+                FileType::RegularFile => each(identity(&stat), &stat),
                 // A path that begins with a slash leads out of the root.
                 FileType::Directory if path.is_empty() => waiting.push(entry.name.to_vec()),
                 FileType::Directory => waiting.push([path.as_slice(), entry.name].join(&b'/')),
@@ -161,5 +211,5 @@ fn count(fence: &Fence) -> Result<u64, Error> {
             break;
         }
     }
-    Ok(total)
+    Ok(true)
 }

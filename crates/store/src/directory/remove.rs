@@ -13,10 +13,11 @@ use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::Folder;
 use crate::directory::keep::{Place, Subject};
+use crate::directory::leftovers::Held;
 use crate::directory::nameless::about_to_go;
 use crate::directory::volume::Volume;
 use crate::directory::walk::{self, Named};
-use crate::directory::{cache::Held, names::Wanted, streams};
+use crate::directory::{cache, names::Wanted, streams};
 use crate::{Error, Identity, Name};
 
 /// Removes a name.
@@ -48,7 +49,7 @@ pub(super) fn remove(directory: &OpenFile, name: &Name, expected: Identity) -> R
 /// The name as it is stored, and what it leads to. [`Error::NotFound`] where there is none.
 pub(super) fn stored(
     volume: &Volume,
-    held: &mut Held<'_>,
+    held: &mut cache::Held<'_>,
     folder: &Folder,
     wanted: &Wanted,
 ) -> Result<(Vec<u8>, Named), Error> {
@@ -72,6 +73,8 @@ pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], named: 
     let last = is_last(named);
     let sides = if last { streams::sides(&subject).unwrap_or_default() } else { Vec::new() };
     let counted = about_to_go(volume, &folder.fd, disk);
+    let is_file = named.kind == FileType::RegularFile;
+    let held = (is_file && !sides.is_empty()).then(|| Held::hold(volume, &folder.fd, disk));
     let flags = if named.kind == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
     unlinkat(&folder.fd, disk, flags).map_err(|errno| match errno {
         Errno::EXIST => Error::NotEmpty,
@@ -80,6 +83,7 @@ pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], named: 
     if last {
         subject.bury(&sides);
     }
+    drop(held);
     drop(counted);
     Ok(())
 }

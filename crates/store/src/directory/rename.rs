@@ -18,12 +18,13 @@ use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::{Folder, stat_at};
 use crate::directory::keep::Subject;
+use crate::directory::leftovers::Draft;
 use crate::directory::nameless::about_to_go;
-use crate::directory::names::{DRAFT, Wanted};
+use crate::directory::names::Wanted;
 use crate::directory::side::SideName;
 use crate::directory::volume::{self, Volume};
 use crate::directory::walk::{self, Named};
-use crate::directory::{remove, side, streams};
+use crate::directory::{leftovers, remove, side, streams};
 use crate::{Error, Identity, Kind, Name, Replace};
 
 /// Gives what has `name` in `directory` the name `new` in `target`.
@@ -47,14 +48,14 @@ pub(super) fn rename(
     let valid = held.is_valid(&from)?;
     let moving = Moving { from: &from, disk: &disk, place: Place { volume, to: &to, wanted: &wanted }, named: &named };
     let moved = match &taken {
-        None => moving.to_free_name(),
+        None => moving.to_free_name().map(|()| Spelled::AsAsked),
         Some(_) if named.kind == FileType::Directory && moving.is_into_itself() => Err(Error::Denied),
         Some(taken) => moving.over(taken, replace),
     };
-    if moved.is_err() || !valid {
+    if moved != Ok(Spelled::AsAsked) || !valid {
         held.forget(from.identity);
         held.forget(to.identity);
-        return moved;
+        return moved.map(drop);
     }
     held.note(&from, &Did::Removed(&disk));
     note_made(&mut held, &to, taken.as_deref(), &wanted);
@@ -73,14 +74,14 @@ pub(super) fn link(file: &OpenFile, (target, new): (&OpenFile, &Name), replace: 
     let taken = held.find(&to, &wanted, Wait::May)?;
     let linking = Linking { file, place: Place { volume, to: &to, wanted: &wanted } };
     let linked = match &taken {
-        None => linking.link_to(to.fd.as_fd(), &wanted.disk).map_err(error),
+        None => linking.link_to(to.fd.as_fd(), &wanted.disk).map_err(error).map(|()| Spelled::AsAsked),
         Some(taken) => linking.over(taken, replace),
     };
     match linked {
-        Ok(()) => note_made(&mut held, &to, taken.as_deref(), &wanted),
-        Err(_) => held.forget(to.identity),
+        Ok(Spelled::AsAsked) => note_made(&mut held, &to, taken.as_deref(), &wanted),
+        Ok(Spelled::AsBefore) | Err(_) => held.forget(to.identity),
     }
-    linked
+    linked.map(drop)
 }
 
 /// Names do not move between file systems. Said before both directories are held: one that hangs keeps nobody out of the other.
@@ -110,6 +111,14 @@ fn check_replaceable(target: &Named, replace: Replace) -> Result<(), Error> {
     }
 }
 
+/// How a name is spelled after it was given to another file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spelled {
+    AsAsked,
+    /// In another case.
+    AsBefore,
+}
+
 /// Where a name is to be.
 struct Place<'a> {
     volume: &'a Arc<Volume>,
@@ -135,6 +144,8 @@ struct Linking<'a> {
 struct Lost<'a> {
     subject: Subject<'a>,
     sides: Vec<SideName>,
+    /// Has its side files found until they are gone.
+    _held: Option<leftovers::Held>,
     /// Has its bytes count until it is gone.
     _counted: Option<Descriptor>,
 }
@@ -150,7 +161,7 @@ impl Moving<'_> {
     }
 
     /// Over a name that is taken, in whatever case. Whatever fails, what has the name is not lost.
-    fn over(&self, taken: &[u8], replace: Replace) -> Result<(), Error> {
+    fn over(&self, taken: &[u8], replace: Replace) -> Result<Spelled, Error> {
         let to = self.place.to;
         let target = walk::named(self.place.volume, to, taken)?;
         let is_own = target.own == self.named.own;
@@ -158,7 +169,8 @@ impl Moving<'_> {
         if is_own && self.named.links > 1 {
             // Both are names of one file: the one that is left has to be spelled as asked.
             self.place.spell(taken)?;
-            return unlinkat(&self.from.fd, self.disk, AtFlags::empty()).map_err(error);
+            unlinkat(&self.from.fd, self.disk, AtFlags::empty()).map_err(error)?;
+            return Ok(Spelled::AsAsked);
         }
         let lost = self.place.about_to_lose(taken, &target);
         if self.named.kind == FileType::Directory {
@@ -166,8 +178,7 @@ impl Moving<'_> {
         } else {
             renameat(&self.from.fd, self.disk, &to.fd, taken).map_err(moving)?;
         }
-        self.place.replaced(taken, lost);
-        Ok(())
+        Ok(self.place.replaced(taken, lost))
     }
 
     /// A directory takes no file's place in one step: they change places, and then the file goes.
@@ -185,14 +196,15 @@ impl Moving<'_> {
 
     /// The same where the file system cannot exchange names: the file stands aside meanwhile.
     fn directory_over_file_aside(&self, taken: &[u8]) -> Result<(), Error> {
-        let (draft, to) = (draft_name()?, self.place.to);
-        renameat(&to.fd, taken, &to.fd, &draft).map_err(error)?;
+        let (draft, to) = (Draft::new()?, self.place.to);
+        let draft = draft.name();
+        renameat(&to.fd, taken, &to.fd, draft).map_err(error)?;
         let moved = rename_to_free_name(&self.from.fd, self.disk, &to.fd, taken);
         if moved.is_err() {
             rename_to_free_name(&to.fd, draft.as_bytes(), &to.fd, taken).map_err(error)?;
         }
         moved.map_err(moving)?;
-        unlinkat(&to.fd, &draft, AtFlags::empty()).map_err(error)
+        unlinkat(&to.fd, draft, AtFlags::empty()).map_err(error)
     }
 
     /// The kernel says the same of that and of what the file system cannot do.
@@ -203,12 +215,12 @@ impl Moving<'_> {
 
 impl Linking<'_> {
     /// Over a name that is taken. Whatever fails, what has the name is not lost.
-    fn over(&self, taken: &[u8], replace: Replace) -> Result<(), Error> {
+    fn over(&self, taken: &[u8], replace: Replace) -> Result<Spelled, Error> {
         let Place { volume, to, .. } = self.place;
         let target = walk::named(volume, to, taken)?;
         check_replaceable(&target, replace)?;
         if target.own == self.file.identity {
-            return self.place.spell(taken);
+            return self.place.spell(taken).map(|()| Spelled::AsAsked);
         }
         let lost = self.place.about_to_lose(taken, &target);
         let is_beside = to.identity.volume == volume.identity.volume;
@@ -219,16 +231,15 @@ impl Linking<'_> {
             Some(Err(Error::CrossVolume)) | None => self.link_through(to.fd.as_fd(), taken)?,
             Some(answer) => answer?,
         }
-        self.place.replaced(taken, lost);
-        Ok(())
+        Ok(self.place.replaced(taken, lost))
     }
 
     /// Links to a name in `folder` and renames that.
     fn link_through(&self, folder: BorrowedFd<'_>, taken: &[u8]) -> Result<(), Error> {
-        let draft = draft_name()?;
-        self.link_to(folder, draft.as_bytes()).map_err(error)?;
-        renameat(folder, &draft, &self.place.to.fd, taken).map_err(|errno| {
-            let _ = unlinkat(folder, &draft, AtFlags::empty());
+        let draft = Draft::new()?;
+        self.link_to(folder, draft.name().as_bytes()).map_err(error)?;
+        renameat(folder, draft.name(), &self.place.to.fd, taken).map_err(|errno| {
+            let _ = unlinkat(folder, draft.name(), AtFlags::empty());
             error(errno)
         })
     }
@@ -245,17 +256,22 @@ impl<'a> Place<'a> {
         is_last.then(|| {
             let subject = remove::subject(self.volume, self.to, taken, target);
             let sides = streams::sides(&subject).unwrap_or_default();
-            Lost { subject, sides, _counted: about_to_go(self.volume, &self.to.fd, taken) }
+            let is_file = target.kind == FileType::RegularFile && !sides.is_empty();
+            let held = is_file.then(|| leftovers::Held::hold(self.volume, &self.to.fd, taken)).flatten();
+            Lost { subject, sides, _held: held, _counted: about_to_go(self.volume, &self.to.fd, taken) }
         })
     }
 
     /// Another file had the name `taken`, and perhaps `lost` its last one. It is spelled as it was asked for, where that can be: in
     /// its old spelling it is found as well.
-    fn replaced(&self, taken: &[u8], lost: Option<Lost<'_>>) {
+    fn replaced(&self, taken: &[u8], lost: Option<Lost<'_>>) -> Spelled {
         if let Some(lost) = lost {
             lost.subject.bury(&lost.sides);
         }
-        let _ = self.spell(taken);
+        match self.spell(taken) {
+            Ok(()) => Spelled::AsAsked,
+            Err(_) => Spelled::AsBefore,
+        }
     }
 
     /// Spells a name in the directory as it was asked for.
@@ -265,11 +281,6 @@ impl<'a> Place<'a> {
         }
         rename_to_free_name(&self.to.fd, taken, &self.to.fd, &self.wanted.disk).map_err(moving)
     }
-}
-
-/// A name for a file that is on its way to another.
-fn draft_name() -> Result<String, Error> {
-    Ok(format!("{DRAFT}{}", side::name(side::new_id()?)))
 }
 
 /// Renames to a name that nothing has.

@@ -10,6 +10,7 @@ use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::{file_type, stat};
 use crate::directory::keep::{SECURITY, SECURITY_SIDE, Subject};
+use crate::directory::quota::{Growth, account};
 use crate::directory::side::{NAME_BYTES_MAX, SideName};
 use crate::directory::{data, side};
 use crate::{ChangeSecurity, Error, Use, Waits, waiting};
@@ -17,13 +18,20 @@ use crate::{ChangeSecurity, Error, Use, Waits, waiting};
 /// The longest security descriptor. An ACL has at most 64 KiB (MS-DTYP 2.4.5), and a descriptor two of them.
 const DESCRIPTOR_BYTES_MAX: u64 = 256 * 1024;
 
+/// The longest descriptor that a node remembers: an open is charged for no more.
+const REMEMBERED_BYTES_MAX: usize = 512;
+
 /// How often a descriptor is looked for while others replace it.
 const LOOKS_MAX: usize = 8;
 
 /// The stored descriptor; `None` where there never was one. One that there is and that cannot be had is an error, and so is one that the
 /// file did not come to have: the server was killed while it made it.
 pub(super) fn load(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
-    load_with(file, adopt)
+    if file.waits != Waits::ForData {
+        return load_with(file, adopt);
+    }
+    let is_small = |found: &Option<Vec<u8>>| found.as_ref().is_none_or(|found| found.len() <= REMEMBERED_BYTES_MAX);
+    file.security.ask(file, &file.stat()?, || load_with(file, adopt), is_small)
 }
 
 /// The same with what becomes of a descriptor in a side file.
@@ -80,8 +88,8 @@ fn find(file: &OpenFile, adopt: impl Fn(&OpenFile, &SideName, &[u8])) -> Result<
 /// that it was copied from.
 fn adopt(file: &OpenFile, side: &SideName, descriptor: &[u8]) {
     let subject = file.subject();
-    let may_write = file.waits == Waits::Never || waiting::is_allowed();
-    if subject.owns(side) || !may_write || file.volume.check_writable().is_err() {
+    // Who must not wait does not, in memory either: others may be changing the file.
+    if subject.owns(side) || !waiting::is_allowed() || file.volume.check_writable().is_err() {
         return;
     }
     let _held = file.volume.lock_file(file.identity);
@@ -92,11 +100,18 @@ fn adopt(file: &OpenFile, side: &SideName, descriptor: &[u8]) {
     }
 }
 
-/// True where there is a descriptor for certain.
-pub(super) fn is_there(file: &OpenFile) -> bool {
+/// True where there is a descriptor, or something that is none and is in its place.
+pub(super) fn is_there(file: &OpenFile) -> Result<bool, Error> {
     let mut nothing = [0; 0];
     let subject = file.subject();
-    [SECURITY, SECURITY_SIDE].iter().any(|key| !matches!(subject.load(key, &mut nothing), Ok(None)))
+    for key in [SECURITY, SECURITY_SIDE] {
+        match subject.load(key, &mut nothing) {
+            Ok(None) => {}
+            Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+            Ok(Some(_)) | Err(_) => return Ok(true),
+        }
+    }
+    Ok(false)
 }
 
 fn load_side(fd: &OwnedFd) -> Result<Vec<u8>, Error> {
@@ -141,9 +156,12 @@ fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     }
     let subject = file.subject();
     let side = SideName::new(subject.owner()?)?;
+    file.keep_while_open(side)?;
     let fd = side::create(&file.volume, &side)?;
     // The disk has the descriptor before anything leads to it.
-    let written = data::write(&fd, descriptor, 0).and_then(|()| fsync(&fd)).map_err(error);
+    let growth = Growth::Write { offset: 0, length: descriptor.len() as u64 };
+    let written =
+        account(&file.volume, file.identity, &fd, growth, || data::write(&fd, descriptor, 0).and_then(|()| fsync(&fd)));
     let written =
         written.and_then(|()| side::sync(&file.volume)).and_then(|()| subject.save(SECURITY_SIDE, &side.encode()));
     match written {

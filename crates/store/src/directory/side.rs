@@ -10,17 +10,18 @@
 //! never written or removed, until its data are copied ([`super::adopt`]). Nobody but the server names side files, so
 //! that no program which writes attributes makes another file's its own.
 
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::directory::calls::{fsync, mkdirat, openat, renameat, unlinkat};
+use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
 use crate::directory::nameless::about_to_go;
 use crate::directory::names::RESERVED;
 use crate::directory::volume::Volume;
-use crate::{Error, Use};
+use crate::{Error, Use, Waits, waiting};
 
 /// What a stream is known by, and a side file besides its owner.
 pub(super) type Id = [u8; 16];
@@ -103,7 +104,7 @@ impl SideName {
         Some(SideName { id: *id, owner })
     }
 
-    fn on_disk(&self) -> String {
+    pub(super) fn on_disk(&self) -> String {
         let id = name(self.id);
         match self.owner {
             None => id,
@@ -141,7 +142,7 @@ pub(super) fn folder(volume: &Volume, make: bool) -> Result<Option<OwnedFd>, Err
 
 /// Makes an empty side file. Only its owner, whose attributes do not hold the name, may make it: what has it is what was left when
 /// the server was killed.
-pub(super) fn create(volume: &Volume, side: &SideName) -> Result<OwnedFd, Error> {
+pub(super) fn create(volume: &Volume, side: &SideName) -> Result<Descriptor, Error> {
     let folder = folder(volume, true)?.ok_or(Error::NotFound)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let name = side.on_disk();
@@ -153,18 +154,24 @@ pub(super) fn create(volume: &Volume, side: &SideName) -> Result<OwnedFd, Error>
         }
         answer => answer,
     };
-    made.map_err(error)
+    let made = made.inspect(|fd| volume.unmark(fd.as_fd())).map_err(error)?;
+    Ok(Descriptor::new(made, (volume.waits, volume.identity.volume)).made(volume.nameless()))
 }
 
-/// Opens a side file. [`Error::Gone`] where it is not there.
+/// Opens a side file. [`Error::Gone`] where it is not there, [`Error::WouldBlock`] where that has to be waited for.
 pub(super) fn open(volume: &Volume, side: &SideName, usage: Use) -> Result<OwnedFd, Error> {
+    if volume.waits != Waits::Never && !waiting::is_allowed() {
+        return Err(Error::WouldBlock);
+    }
     let folder = folder(volume, false)?.ok_or(Error::Gone)?;
     let common = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let writes = usage == Use::ReadWrite && !volume.read_only;
     let usage = if writes { OFlags::RDWR } else { OFlags::RDONLY };
     let name = side.on_disk();
-    let opened = match openat(&folder, name.as_str(), common | usage, Mode::empty()) {
-        Err(Errno::ACCESS | Errno::ROFS) => openat(&folder, name.as_str(), common, Mode::empty()),
+    let open =
+        |usage| volume.open_unmarked(common | usage, |flags| openat(&folder, name.as_str(), flags, Mode::empty()));
+    let opened = match open(usage) {
+        Err(Errno::ACCESS | Errno::ROFS) => open(OFlags::RDONLY),
         answer => answer,
     };
     opened.map_err(|errno| if errno == Errno::NOENT { Error::Gone } else { opening(errno) })
@@ -188,9 +195,18 @@ pub(super) fn rename(volume: &Volume, from: &SideName, to: &SideName) -> Result<
 /// Removes a side file, if it is there.
 pub(super) fn remove(volume: &Volume, side: &SideName) {
     let Ok(Some(folder)) = folder(volume, false) else { return };
-    let name = side.on_disk();
-    let _counted = about_to_go(volume, &folder, name.as_bytes());
-    let _ = unlinkat(folder, name.as_str(), AtFlags::empty());
+    remove_named(volume, folder.as_fd(), &side.on_disk());
+}
+
+/// Removes a file of the reserved folder.
+pub(super) fn remove_named(volume: &Volume, folder: BorrowedFd<'_>, name: &str) {
+    let _counted = about_to_go(volume, folder, name.as_bytes());
+    let _ = unlinkat(folder, name, AtFlags::empty());
+}
+
+/// The path of a file in the reserved folder, as long as that is open.
+pub(super) fn path_in(folder: BorrowedFd<'_>, name: &str) -> Vec<u8> {
+    format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()).into_bytes()
 }
 
 /// An id as a name.

@@ -22,9 +22,9 @@ use crate::directory::file::OpenFile;
 use crate::directory::keep::Subject;
 use crate::directory::quota::{Growth, account};
 use crate::directory::side::SideName;
-use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, StreamValue, VALUE_BYTES_MAX};
+use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, Stays, StreamValue, VALUE_BYTES_MAX};
 use crate::directory::streams::{self, Held, Kept};
-use crate::directory::{adopt, data, extended, folder, metadata, node, security, side};
+use crate::directory::{adopt, data, extended, folder, metadata, node, security, side, space};
 use crate::{
     ChangeSecurity, Changes, ChooseOffset, Cursor, Error, Extent, Extents, Identity, Kind, Metadata, Name, NamedNode,
     Node, Replace, Take, TakeStream, Use, Waits,
@@ -35,7 +35,8 @@ use std::sync::Arc;
 pub(super) struct StreamNode {
     file: OpenFile,
     id: side::Id,
-    key: RwLock<String>,
+    /// Held for no call of the kernel: who must not wait asks for it, too.
+    key: RwLock<Arc<str>>,
     /// The side file, where it is this file's.
     side: OnceLock<Descriptor>,
     /// Another file's, to read.
@@ -51,17 +52,25 @@ impl StreamNode {
             Held::Here(_) => None,
         };
         let (side, lent) = (OnceLock::new(), OnceLock::new());
-        StreamNode { file, id: kept.id, key: RwLock::new(kept.key), side, lent, copied }
+        // As long as one stream of it is open.
+        file.synced();
+        StreamNode { file, id: kept.id, key: RwLock::new(kept.key.into()), side, lent, copied }
     }
 
     /// Its value. [`Error::Gone`] where it was removed.
     fn value<'a>(&self, subject: &Subject<'_>, bytes: &'a mut [u8; VALUE_BYTES_MAX]) -> Result<StreamValue<'a>, Error> {
-        let is_own = streams::load(subject, &self.key.read(), bytes)?.is_some_and(|value| value.id == self.id);
+        let is_it = |value: StreamValue<'_>| value.id == self.id && value.stays == Stays::Here;
+        let is_own = streams::load(subject, &self.key(), bytes)?.is_some_and(is_it);
         if !is_own {
             let kept = streams::all(subject)?.into_iter().find(|kept| kept.id == self.id).ok_or(Error::Gone)?;
-            *self.key.write() = kept.key;
+            *self.key.write() = kept.key.into();
         }
-        streams::load(subject, &self.key.read(), bytes)?.ok_or(Error::Gone)
+        streams::load(subject, &self.key(), bytes)?.ok_or(Error::Gone)
+    }
+
+    /// The key that it was last found at.
+    fn key(&self) -> Arc<str> {
+        Arc::clone(&self.key.read())
     }
 
     /// Its side file to be changed, if it has one by now.
@@ -78,11 +87,12 @@ impl StreamNode {
     }
 
     fn open_side(&self, side: &SideName) -> Result<BorrowedFd<'_>, Error> {
-        Ok(self.hold_side(side::open(&self.file.volume, side, Use::ReadWrite)?))
+        let fd = side::open(&self.file.volume, side, Use::ReadWrite)?;
+        Ok(self.hold_side(self.hold(fd)))
     }
 
-    fn hold_side(&self, fd: OwnedFd) -> BorrowedFd<'_> {
-        self.side.get_or_init(|| self.hold(fd, Use::ReadWrite)).as_fd()
+    fn hold_side(&self, fd: Descriptor) -> BorrowedFd<'_> {
+        self.side.get_or_init(|| fd).as_fd()
     }
 
     /// A side file to be read, whosever it is.
@@ -94,13 +104,13 @@ impl StreamNode {
             return Ok(fd.as_fd());
         }
         let fd = side::open(&self.file.volume, side, Use::Read)?;
-        Ok(self.lent.get_or_init(|| self.hold(fd, Use::Read)).as_fd())
+        Ok(self.lent.get_or_init(|| self.hold(fd)).as_fd())
     }
 
-    fn hold(&self, fd: OwnedFd, usage: Use) -> Descriptor {
+    fn hold(&self, fd: OwnedFd) -> Descriptor {
         // It lies in the reserved folder, on the root's file system.
         let volume = &self.file.volume;
-        let held = Descriptor::new(fd, (volume.waits, volume.identity.volume), usage == Use::ReadWrite);
+        let held = Descriptor::new(fd, (volume.waits, volume.identity.volume));
         held.counted(volume.nameless())
     }
 
@@ -124,7 +134,8 @@ impl StreamNode {
         if value.side() != Some(*from) {
             return Err(Error::Gone);
         }
-        let fd = copy.keep(&subject, &self.key.read(), &value)?;
+        self.file.keep_while_open(SideName { id: value.id, owner: Some(subject.owner()?) })?;
+        let fd = copy.keep(&subject, &self.key(), &value)?;
         Ok(self.hold_side(fd))
     }
 
@@ -182,7 +193,7 @@ impl StreamNode {
             drop(held);
             return self.side()?.ok_or(Error::Gone).map(Some);
         };
-        let key = self.key.read();
+        let key = self.key();
         let length = length(old.len() as u64)?;
         if length <= INLINE_BYTES_MAX as u64 {
             let mut new = [0; INLINE_BYTES_MAX];
@@ -199,6 +210,7 @@ impl StreamNode {
                 }
             }
         }
+        self.file.keep_while_open(SideName { id: value.id, owner: Some(subject.owner()?) })?;
         let fd = streams::move_out(&subject, &key, &value, old)?;
         Ok(Some(self.hold_side(fd)))
     }
@@ -216,6 +228,14 @@ impl StreamNode {
         Ok(answer)
     }
 
+    /// Changes how much space a side file has.
+    fn change_space(&self, change: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        self.file.volume.check_writable()?;
+        change()?;
+        self.touch();
+        Ok(())
+    }
+
     /// A stream's data are the file's: its time of last write moves.
     fn touch(&self) {
         let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
@@ -229,6 +249,20 @@ impl StreamNode {
         let other = other.as_any().downcast_ref::<StreamNode>();
         // A copied file's streams have the ids of the original's.
         other.is_some_and(|other| other.id == self.id && other.file.identity == self.file.identity)
+    }
+}
+
+impl Drop for StreamNode {
+    /// The file may have lost its name while the side file was made: who took it away did not see it then.
+    fn drop(&mut self) {
+        if self.side.get().is_none() || !self.file.is_nameless() {
+            return;
+        }
+        let Ok(owner) = self.file.subject().owner() else { return };
+        let side = SideName { id: self.id, owner: Some(owner) };
+        if !self.file.synced().keeps(&side) {
+            self.file.synced().forget_when_closed(&self.file.volume, side);
+        }
     }
 }
 
@@ -264,6 +298,10 @@ impl Node for StreamNode {
         self.file.waits
     }
 
+    fn try_hold(&self) -> Option<crate::Held> {
+        self.file.try_hold()
+    }
+
     fn metadata(&self) -> Result<Metadata, Error> {
         self.file.may_wait_to_look("metadata");
         let base = metadata::of(&self.file)?;
@@ -283,12 +321,12 @@ impl Node for StreamNode {
     }
 
     fn change(&self, changes: &Changes) -> Result<(), Error> {
-        self.file.may_wait("change");
+        let _turn = self.file.begin("change")?;
         metadata::change(&self.file, changes)
     }
 
     fn prepare(&self, usage: Use) -> Result<(), Error> {
-        self.file.may_wait("prepare");
+        let _turn = self.file.begin("prepare")?;
         match usage {
             Use::Metadata => return Ok(()),
             Use::Read => {}
@@ -326,7 +364,7 @@ impl Node for StreamNode {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
-        self.file.may_wait("write_at");
+        let _turn = self.file.begin("write_at")?;
         let count = data.len() as u64;
         let end = offset.checked_add(count).ok_or(Error::TooLarge)?;
         if count == 0 {
@@ -343,7 +381,7 @@ impl Node for StreamNode {
     }
 
     fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
-        self.file.may_wait("append");
+        let _turn = self.file.begin("append")?;
         let count = data.len() as u64;
         let _held = self.file.volume.lock_end(self.file.identity);
         let range = Cell::new((0, 0));
@@ -367,30 +405,43 @@ impl Node for StreamNode {
 
     fn sync(&self) -> Result<(), Error> {
         self.file.may_wait("sync");
-        if let Err(fd) = self.inline_or_side(|_| ())? {
-            fsync(fd).map_err(error)?;
-        }
-        node::sync(&self.file)
+        let side = self.inline_or_side(|_| ())?.err();
+        self.file.sync_with(|| {
+            side.map_or(Ok(()), |fd| fsync(fd).map_err(error))?;
+            node::sync_data(&self.file)
+        })
     }
 
     fn set_length(&self, length: u64) -> Result<(), Error> {
-        self.file.may_wait("set_length");
-        match self.edit(|_| length, |_| ())? {
-            None => Ok(()),
-            Some(fd) => self.change_side(fd, Growth::None, || data::set_length(fd, length)),
+        let turn = self.file.begin("set_length")?;
+        let held = self.file.volume.lock_end(self.file.identity);
+        let Some(fd) = self.edit(|_| length, |_| ())? else { return Ok(()) };
+        drop(held);
+        drop(turn);
+        self.change_space(|| space::set_length(&self.file, fd, length))
+    }
+
+    fn set_allocation(&self, bytes: u64) -> Result<(), Error> {
+        let turn = self.file.begin("set_allocation")?;
+        let held = self.file.volume.lock_end(self.file.identity);
+        if matches!(self.inline_or_side(|data| data.len() as u64 <= bytes)?, Ok(true)) {
+            return Ok(());
         }
+        let Some(fd) = self.edit(|held| held.min(bytes), |_| ())? else { return Ok(()) };
+        drop(held);
+        drop(turn);
+        self.change_space(|| space::set_allocation(&self.file, fd, bytes))
     }
 
     fn reserve(&self, length: u64) -> Result<(), Error> {
-        self.file.may_wait("reserve");
-        match self.side()? {
-            None => Ok(()),
-            Some(fd) => self.change_side(fd, Growth::UpTo(length), || data::reserve(fd, length)),
-        }
+        let turn = self.file.begin("reserve")?;
+        let Some(fd) = self.side()? else { return Ok(()) };
+        drop(turn);
+        self.change_space(|| space::reserve(&self.file, fd, length))
     }
 
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
-        self.file.may_wait("zero");
+        let _turn = self.file.begin_of("zero", length)?;
         match self.edit(|held| held, |data| range_mut(data, offset, length).fill(0))? {
             None => Ok(()),
             Some(fd) => {
@@ -401,7 +452,7 @@ impl Node for StreamNode {
     }
 
     fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Extents, Error> {
-        self.file.may_wait("extents");
+        let _turn = self.file.begin("extents")?;
         match self.inline_or_side(|data| data.len() as u64)? {
             Ok(held) => {
                 let end = held.min(offset.saturating_add(length));
@@ -413,11 +464,10 @@ impl Node for StreamNode {
     }
 
     fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
-        self.file.may_wait("copy_from");
         through_memory(self, source, Span { source_offset, offset, length }, self.is_same_data(source))
     }
 
-    fn clone_from(&self, _source: &dyn Node, _: u64, _: u64, _: u64) -> Result<(), Error> {
+    fn clone_from(&self, _source: &dyn Node, _: u64, _: u64, _: u64) -> Result<u64, Error> {
         Err(Error::Unsupported)
     }
 
@@ -435,7 +485,7 @@ impl Node for StreamNode {
     }
 
     fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
-        self.file.may_wait("change_security");
+        let _turn = self.file.begin("change_security")?;
         security::change(&self.file, change)
     }
 
@@ -445,7 +495,7 @@ impl Node for StreamNode {
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
-        self.file.may_wait("set_extended");
+        let _turn = self.file.begin("set_extended")?;
         extended::set(&self.file, name, value)
     }
 
@@ -460,17 +510,17 @@ impl Node for StreamNode {
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
-        self.file.may_wait("create_stream");
+        let _turn = self.file.begin("create_stream")?;
         streams::create(&self.file, name)
     }
 
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
-        self.file.may_wait("rename_stream");
+        let _turn = self.file.begin("rename_stream")?;
         streams::rename(&self.file, from, to, replace)
     }
 
     fn remove_stream(&self, name: &str) -> Result<(), Error> {
-        self.file.may_wait("remove_stream");
+        let _turn = self.file.begin("remove_stream")?;
         streams::remove(&self.file, name)
     }
 

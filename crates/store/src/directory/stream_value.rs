@@ -3,7 +3,7 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 1 | version, 1 |
-//! | 1 | 1 | 0: the data follow; 1: they are in a side file, and its owner follows |
+//! | 1 | 1 | 0: the data follow; 1: they are in a side file, and its owner follows; 2 more where it is being renamed |
 //! | 2 | 16 | the stream's id, which with the owner is the side file's name |
 //! | 18 | 2 | bytes of the name, little-endian; 0 where the key holds it |
 //! | 20 | n | the name, UTF-8 |
@@ -20,6 +20,8 @@ pub(super) const VALUE_BYTES_MAX: usize = HEADER_BYTES + 765 + INLINE_BYTES_MAX;
 const VERSION: u8 = 1;
 const HERE: u8 = 0;
 const SIDE: u8 = 1;
+/// Added to the place.
+const MOVES: u8 = 2;
 const HEADER_BYTES: usize = 20;
 
 /// A value taken apart.
@@ -29,6 +31,16 @@ pub(super) struct StreamValue<'a> {
     /// The name, where the key does not hold it.
     pub(super) name: &'a str,
     pub(super) body: Body<'a>,
+    pub(super) stays: Stays,
+}
+
+/// Whether a stream stays at its key. A rename writes to another key before it erases the one that there was: where both are there,
+/// for the server was killed or the disk failed, the one that moves is nobody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stays {
+    Here,
+    /// Unless no other key has its id.
+    Moves,
 }
 
 /// Where the data are.
@@ -46,13 +58,14 @@ impl<'a> StreamValue<'a> {
         let name_length = usize::from(u16::from_le_bytes([header[18], header[19]]));
         let (name, data) = rest.split_at_checked(name_length)?;
         let name = std::str::from_utf8(name).ok()?;
-        let body = match (header[0], header[1]) {
+        let stays = if header[1] & MOVES == 0 { Stays::Here } else { Stays::Moves };
+        let body = match (header[0], header[1] & !MOVES) {
             (VERSION, HERE) => Body::Here(data),
             (VERSION, SIDE) if data.is_empty() => Body::Side(None),
             (VERSION, SIDE) => Body::Side(Some(Owner::decode(data)?)),
             _ => return None,
         };
-        Some(StreamValue { id: *id, name, body })
+        Some(StreamValue { id: *id, name, body, stays })
     }
 
     /// Writes the value to `out`; gives its length, `None` where it does not fit.
@@ -70,7 +83,10 @@ impl<'a> StreamValue<'a> {
         let length = HEADER_BYTES + self.name.len() + data.len();
         let out = out.get_mut(..length)?;
         out[0] = VERSION;
-        out[1] = place;
+        out[1] = match self.stays {
+            Stays::Here => place,
+            Stays::Moves => place | MOVES,
+        };
         out[2..18].copy_from_slice(&self.id);
         out[18..20].copy_from_slice(&name_length.to_le_bytes());
         out[20..20 + self.name.len()].copy_from_slice(self.name.as_bytes());
@@ -110,10 +126,12 @@ mod tests {
             name in ".{0,255}",
             data in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..1024)),
             owner: Option<(u64, u64, i128)>,
+            moves: bool,
         ) {
             let owner = owner.map(|(volume, file, born)| Owner { volume, file, born });
             let body = data.as_deref().map_or(Body::Side(owner), Body::Here);
-            let value = StreamValue { id, name: &name, body };
+            let stays = if moves { Stays::Moves } else { Stays::Here };
+            let value = StreamValue { id, name: &name, body, stays };
             let mut out = [0; VALUE_BYTES_MAX + 255];
             let length = value.encode(&mut out).unwrap();
             prop_assert_eq!(StreamValue::decode(&out[..length]), Some(value));
@@ -127,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_cut_header_is_none() {
-        let value = StreamValue { id: [1; 16], name: "name", body: Body::Here(&[]) };
+        let value = StreamValue { id: [1; 16], name: "name", body: Body::Here(&[]), stays: Stays::Here };
         let mut out = [0; 64];
         let length = value.encode(&mut out).unwrap();
         for cut in 0..length {

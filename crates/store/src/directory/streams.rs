@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use crate::copy::check_stream_name;
 use crate::directory::calls::fsync;
+use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::keep::{LONG_STREAM, SECURITY_SIDE, STREAM, Subject};
+use crate::directory::quota::{Growth, account};
 use crate::directory::side::SideName;
 use crate::directory::stream::StreamNode;
-use crate::directory::stream_value::{Body, StreamValue, VALUE_BYTES_MAX, key};
+use crate::directory::stream_value::{Body, Stays, StreamValue, VALUE_BYTES_MAX, key};
 use crate::directory::{data, folder, security, side};
-use crate::{Error, NamedNode, Node, Replace, StreamEntry, TakeStream, Use, fold};
+use crate::{Error, NamedNode, Node, Replace, StreamEntry, TakeStream, Use, fold, waiting};
 
 /// A stream as it is kept.
 pub(super) struct Kept {
@@ -19,6 +21,7 @@ pub(super) struct Kept {
     pub(super) name: String,
     pub(super) id: side::Id,
     pub(super) held: Held,
+    stays: Stays,
 }
 
 /// Where a stream's data are.
@@ -30,12 +33,15 @@ pub(super) enum Held {
     Side(SideName),
 }
 
-/// Shows them with their lengths until `take` wants no more.
+/// Among how many keys a thread looks that must not wait. Behind each of a stream with a long name is a call of the kernel.
+const KEYS_AT_ONCE_MAX: usize = 64;
+
+/// Shows them with their lengths until `take` wants no more. [`Error::WouldBlock`] where there are many and this thread must not wait.
 pub(super) fn list(file: &OpenFile, take: TakeStream<'_>) -> Result<(), Error> {
     let unit = u64::from(file.volume.unit_bytes.max(1));
     let subject = file.subject();
-    for key in subject.keys()? {
-        let Some(kept) = kept(&subject, key)? else { continue };
+    check_are_few(&subject.keys()?)?;
+    for kept in all(&subject)? {
         let (length, allocated) = match kept.held {
             Held::Here(length) => (length, length.next_multiple_of(unit)),
             Held::Side(side) => match side::open(&file.volume, &side, Use::Read) {
@@ -43,6 +49,7 @@ pub(super) fn list(file: &OpenFile, take: TakeStream<'_>) -> Result<(), Error> {
                     let stat = folder::stat(fd).map_err(error)?;
                     (stat.stx_size, stat.stx_blocks * 512)
                 }
+                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
                 Err(_) => continue,
             },
         };
@@ -72,9 +79,9 @@ pub(super) fn create(file: &OpenFile, name: &str) -> Result<Arc<dyn Node>, Error
     }
     let id = side::new_id()?;
     let (key, long_name) = key(name, id);
-    let saved = save(&subject, &key, &StreamValue { id, name: long_name, body: Body::Here(&[]) });
+    let saved = save(&subject, &key, &StreamValue { id, name: long_name, body: Body::Here(&[]), stays: Stays::Here });
     saved.map_err(|error| if error == Error::TooLarge { Error::Full } else { error })?;
-    let kept = Kept { key, name: name.to_owned(), id, held: Held::Here(0) };
+    let kept = Kept { key, name: name.to_owned(), id, held: Held::Here(0), stays: Stays::Here };
     Ok(Arc::new(StreamNode::new(file.again()?, kept)))
 }
 
@@ -89,41 +96,64 @@ pub(super) fn rename(file: &OpenFile, from: &str, to: &str, replace: Replace) ->
     if taken.is_some() && replace == Replace::No {
         return Err(Error::Exists);
     }
-    let mut bytes = [0; VALUE_BYTES_MAX];
-    let value = load(&subject, &kept.key, &mut bytes)?.ok_or(Error::NotFound)?;
+    settle(&subject, &kept)?;
     let (new_key, long_name) = key(to, kept.id);
-    let renamed = StreamValue { name: long_name, ..value };
-    let Some(taken) = taken else {
-        save(&subject, &new_key, &renamed)?;
-        return if new_key == kept.key { Ok(()) } else { subject.erase(&kept.key).map(|_| ()) };
-    };
-    let mut lost = [0; VALUE_BYTES_MAX];
-    let lost = load(&subject, &taken.key, &mut lost)?.ok_or(Error::NotFound)?;
-    move_over(&subject, (&kept.key, &new_key, &renamed), &taken.key).inspect_err(|_| {
-        // What had the name has it again: there was room for it before.
-        if new_key != taken.key && new_key != kept.key {
-            let _ = subject.erase(&new_key);
-        }
-        let _ = save(&subject, &taken.key, &lost);
-    })?;
-    forget_data(&subject, &taken);
+    let Some(taken) = taken else { return move_to(&subject, &kept.key, &new_key, long_name) };
+    // What has the name loses it in one step: it is written over at its own key.
+    let shared = settle(&subject, &taken)?;
+    let in_value = if taken.key.starts_with(LONG_STREAM) { to } else { "" };
+    move_to(&subject, &kept.key, &taken.key, in_value)?;
+    if shared == Shared::No {
+        forget_data(&subject, &taken);
+    }
+    // In its old spelling it is found as well.
+    let _ = move_to(&subject, &taken.key, &new_key, long_name);
     Ok(())
 }
 
-/// Moves a stream's value from one key to another in the place of a third, which may be that other.
-fn move_over(
-    subject: &Subject<'_>,
-    (from, to, value): (&str, &str, &StreamValue<'_>),
-    taken: &str,
-) -> Result<(), Error> {
-    if taken != to {
-        subject.erase(taken)?;
+/// Moves a stream's value to another key, which may be its own, and has it hold `name`. It is there or here whatever fails, and
+/// whenever the server is killed: see [`Stays`].
+fn move_to(subject: &Subject<'_>, from: &str, to: &str, name: &str) -> Result<(), Error> {
+    let mut bytes = [0; VALUE_BYTES_MAX];
+    let value = load(subject, from, &mut bytes)?.ok_or(Error::NotFound)?;
+    let moved = StreamValue { name, stays: Stays::Here, ..value };
+    if from == to {
+        return save(subject, to, &moved);
     }
-    save(subject, to, value)?;
-    if from != to {
-        subject.erase(from)?;
+    save(subject, from, &StreamValue { stays: Stays::Moves, ..value })?;
+    if let Err(error) = save(subject, to, &moved) {
+        // What is kept beside a file may be there though the disk has not said so.
+        let mut there = [0; VALUE_BYTES_MAX];
+        if load(subject, to, &mut there)?.is_none_or(|there| there.id != value.id) {
+            let _ = save(subject, from, &StreamValue { stays: Stays::Here, ..value });
+            return Err(error);
+        }
     }
+    // Where that fails it is nobody's from now on.
+    let _ = subject.erase(from);
     Ok(())
+}
+
+/// Whether another key that stays leads to a stream's data as well. No server of ours leaves that.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shared {
+    Yes,
+    No,
+}
+
+/// Erases the keys that a stream has left, before it leaves its own: they would be it again.
+fn settle(subject: &Subject<'_>, stream: &Kept) -> Result<Shared, Error> {
+    let mut shared = Shared::No;
+    for other in every(subject)? {
+        if other.id != stream.id || other.key == stream.key {
+            continue;
+        }
+        match other.stays {
+            Stays::Here => shared = Shared::Yes,
+            Stays::Moves => drop(subject.erase(&other.key)?),
+        }
+    }
+    Ok(shared)
 }
 
 /// Removes one.
@@ -132,7 +162,12 @@ pub(super) fn remove(file: &OpenFile, name: &str) -> Result<(), Error> {
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
     let kept = find(&subject, name)?.ok_or(Error::NotFound)?;
-    erase(&subject, &kept)
+    let shared = settle(&subject, &kept)?;
+    subject.erase(&kept.key)?;
+    if shared == Shared::No {
+        forget_data(&subject, &kept);
+    }
+    Ok(())
 }
 
 /// All side files that a file owns.
@@ -153,6 +188,19 @@ pub(super) fn sides(subject: &Subject<'_>) -> Result<Vec<SideName>, Error> {
 
 /// All streams as they are kept.
 pub(super) fn all(subject: &Subject<'_>) -> Result<Vec<Kept>, Error> {
+    let every = every(subject)?;
+    let left: Vec<bool> = every.iter().map(|kept| has_left(kept, &every)).collect();
+    Ok(every.into_iter().zip(left).filter_map(|(kept, left)| (!left).then_some(kept)).collect())
+}
+
+/// True where a stream is not at this key any more, but at another.
+fn has_left(kept: &Kept, every: &[Kept]) -> bool {
+    let is_it = |other: &Kept| other.stays == Stays::Here || other.key < kept.key;
+    kept.stays == Stays::Moves && every.iter().any(|other| other.id == kept.id && other.key != kept.key && is_it(other))
+}
+
+/// All that is kept of streams, with the keys that they have left.
+fn every(subject: &Subject<'_>) -> Result<Vec<Kept>, Error> {
     let mut found = Vec::new();
     for key in subject.keys()? {
         found.extend(kept(subject, key)?);
@@ -186,12 +234,13 @@ pub(super) fn move_out(
     key: &str,
     value: &StreamValue<'_>,
     inline: &[u8],
-) -> Result<rustix::fd::OwnedFd, Error> {
+) -> Result<Descriptor, Error> {
     let owner = Some(subject.owner()?);
     let side = SideName { id: value.id, owner };
     let fd = side::create(subject.volume, &side)?;
     let move_data = || {
-        data::write(&fd, inline, 0).map_err(error)?;
+        let growth = Growth::Write { offset: 0, length: inline.len() as u64 };
+        account(subject.volume, subject.identity, &fd, growth, || data::write(&fd, inline, 0))?;
         if !inline.is_empty() {
             // The disk may have been asked to keep what the attribute holds: it has it here before that is gone.
             fsync(&fd).map_err(error)?;
@@ -208,25 +257,37 @@ pub(super) fn move_out(
     }
 }
 
+/// [`Error::WouldBlock`] where there are more than a thread looks at that must not wait, in memory, too.
+fn check_are_few(keys: &[String]) -> Result<(), Error> {
+    if keys.len() > KEYS_AT_ONCE_MAX && !waiting::is_allowed() { Err(Error::WouldBlock) } else { Ok(()) }
+}
+
+/// [`Error::WouldBlock`] as [`list`].
 fn find(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
     if check_stream_name(name).is_err() {
         return Ok(None);
     }
     let (exact, _) = key(name, [0; 16]);
-    if let Some(kept) = kept(subject, exact)? {
+    if let Some(kept) = kept(subject, exact)?.filter(|kept| kept.stays == Stays::Here) {
         return Ok(Some(kept));
     }
     let folded = fold(name);
-    for key in subject.keys()? {
+    let mut moving = None;
+    let keys = subject.keys()?;
+    check_are_few(&keys)?;
+    for key in keys {
         // Only a long name has to be looked for behind its key.
         if key.strip_prefix(STREAM).is_some_and(|short| fold(short) != folded) {
             continue;
         }
-        if let Some(kept) = kept(subject, key)?.filter(|kept| fold(&kept.name) == folded) {
-            return Ok(Some(kept));
+        match kept(subject, key)?.filter(|kept| fold(&kept.name) == folded) {
+            Some(kept) if kept.stays == Stays::Moves => moving = Some(kept),
+            None => {}
+            found => return Ok(found),
         }
     }
-    Ok(None)
+    let Some(kept) = moving else { return Ok(None) };
+    Ok(if has_left(&kept, &every(subject)?) { None } else { Some(kept) })
 }
 
 fn kept(subject: &Subject<'_>, key: String) -> Result<Option<Kept>, Error> {
@@ -242,13 +303,8 @@ fn kept(subject: &Subject<'_>, key: String) -> Result<Option<Kept>, Error> {
         Body::Here(data) => Held::Here(data.len() as u64),
         Body::Side(owner) => Held::Side(SideName { id, owner }),
     };
-    Ok(Some(Kept { key, name, id, held }))
-}
-
-fn erase(subject: &Subject<'_>, kept: &Kept) -> Result<(), Error> {
-    subject.erase(&kept.key)?;
-    forget_data(subject, kept);
-    Ok(())
+    let stays = value.stays;
+    Ok(Some(Kept { key, name, id, held, stays }))
 }
 
 /// Removes the data of a stream that has gone, where they are this file's.

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, OFlags, StatVfsMountFlags, fgetxattr};
+use rustix::fs::{AtFlags, Mode, OFlags, StatVfsMountFlags, fcntl_getfl, fcntl_setfl, fgetxattr};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
@@ -20,14 +21,16 @@ use crate::directory::fence::{Fence, Wait};
 use crate::directory::folder::{COARSE_TICK, Mount, identity, mount, stat};
 use crate::directory::foreign::Foreign;
 use crate::directory::keep::{Keep, RECORD};
+use crate::directory::mounts::{self, Below};
 use crate::directory::nameless::Nameless;
 use crate::directory::names::is_reserved_on_disk;
 use crate::directory::neighbours::{self, Locks, Making};
-use crate::directory::quota::Quota;
-use crate::{Error, Identity, Waits, waiting};
+use crate::directory::quota::{Limit, Quota};
+use crate::{Error, Identity, SharePath, Waits, waiting};
 
-/// File systems that answer from this machine's memory whatever is cached, by their `statfs` number.
-const LOCAL: [u64; 7] = [EXT4, XFS, BTRFS, F2FS, BCACHEFS, ZFS, OVERLAY];
+/// File systems that answer from this machine's memory what they know of an open file, by their `statfs` number. overlayfs is none of them: what
+/// lies below may be another machine's, and it opens files anew, and copies them, as it likes.
+const LOCAL: [u64; 6] = [EXT4, XFS, BTRFS, F2FS, BCACHEFS, ZFS];
 /// File systems that are memory: tmpfs, ramfs.
 const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58F6];
 /// ext2, ext3 and ext4.
@@ -37,7 +40,6 @@ const BTRFS: u64 = 0x9123_683E;
 const F2FS: u64 = 0xF2F5_2010;
 const BCACHEFS: u64 = 0xCA45_1A4E;
 const ZFS: u64 = 0x2FC1_2FC1;
-const OVERLAY: u64 = 0x794C_7630;
 /// The longest file on ext4 with 4-KiB blocks.
 const EXT4_LENGTH_MAX: u64 = (16 << 40) - 4096;
 
@@ -52,7 +54,7 @@ const UNIT_BYTES_MIN: u32 = 512;
 const UNIT_BYTES_MAX: u32 = 1 << 20;
 
 /// How coarse the times of change are on local file systems: more than a tick of a 100-Hz kernel.
-const LOCAL_TICK: Duration = Duration::from_millis(20);
+pub(super) const LOCAL_TICK: Duration = Duration::from_millis(20);
 
 /// A folder that is served.
 pub(super) struct Volume {
@@ -75,12 +77,19 @@ pub(super) struct Volume {
     pub(super) foreign: Mutex<Weak<Foreign>>,
     proc: Option<OwnedFd>,
     reads_without_waiting: AtomicBool,
+    /// Of some file that was opened reading moves the time of last access.
+    reading_marks: AtomicBool,
     locks: &'static Locks,
+    mounted: Below,
+    /// The root and the directories that it lies in, outwards, as they were when that was last looked at.
+    above: ArcSwap<Vec<Identity>>,
 }
 
 impl Volume {
-    pub(super) fn new(folder: &Path, options: &DirectoryOptions) -> Result<Self, Error> {
+    pub(super) fn new(folder: &Path, options: &DirectoryOptions, quota: Option<&Limit>) -> Result<Self, Error> {
         let fence = Fence::new(folder).map_err(error)?;
+        // The first share has the table read, which a shard does not.
+        mounts::known();
         let root = stat(fence.root()).map_err(error)?;
         let root_identity = identity(&root);
         let magic = magic(fence.root()).map_err(error)?;
@@ -102,11 +111,14 @@ impl Volume {
             file_mode: options.file_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
             directory_mode: options.directory_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
             exclusive,
-            quota: options.quota_bytes.map(|limit| Quota::measure(&fence, limit)).transpose()?,
+            quota: quota.map(|limit| Quota::measure(&fence, Arc::clone(limit))).transpose()?,
             foreign: Mutex::default(),
             proc: open("/proc/self/fd", proc_flags, Mode::empty()).ok(),
             reads_without_waiting: AtomicBool::new(true),
+            reading_marks: AtomicBool::new(false),
             locks: neighbours::locks(root_identity.volume),
+            mounted: Below::default(),
+            above: ArcSwap::from_pointee(outwards(fence.root())),
             fence,
         })
     }
@@ -114,6 +126,13 @@ impl Volume {
     /// Where open files count for the quota, if there is one.
     pub(super) fn nameless(&self) -> Option<&Arc<Nameless>> {
         self.quota.as_ref().map(|quota| &quota.nameless)
+    }
+
+    /// Has what counts for the quota, if there is one, counted anew now and then.
+    pub(super) fn have_recounted(self: &Arc<Self>) {
+        if let Some(nameless) = self.nameless() {
+            nameless.have_recounted(Arc::downgrade(self));
+        }
     }
 
     /// Keeps others from changing what is kept beside a file.
@@ -131,9 +150,9 @@ impl Volume {
         self.locks_of(file).adopt(file).ok_or(Error::WouldBlock)
     }
 
-    /// To be held while a file is made in a directory.
-    pub(super) fn make_in(&self, directory: Identity) -> Making {
-        self.locks_of(directory).make()
+    /// To be held while a file is made in a directory. [`Error::WouldBlock`] where that has to be waited for.
+    pub(super) fn make_in(&self, directory: Identity) -> Result<Making, Error> {
+        self.locks_of(directory).make().ok_or(Error::WouldBlock)
     }
 
     pub(super) fn locks_of(&self, file: Identity) -> &'static Locks {
@@ -143,7 +162,42 @@ impl Volume {
     /// Opens a file again for something else. Needs `/proc`.
     pub(super) fn reopen(&self, fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         let proc = self.proc.as_ref().ok_or(Errno::OPNOTSUPP)?;
-        openat(proc, DecInt::from_fd(fd), flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty())
+        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        self.open_unmarked(flags, |flags| openat(proc, DecInt::from_fd(fd), flags, Mode::empty()))
+    }
+
+    /// Opens so that reading does not move the time of last access, which the kernel writes to its journal and waits for. Only the file's
+    /// owner may, and who may do everything.
+    pub(super) fn open_unmarked(
+        &self,
+        flags: OFlags,
+        open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
+    ) -> Result<OwnedFd, Errno> {
+        if flags.contains(OFlags::PATH) {
+            return open(flags);
+        }
+        match open(flags | OFlags::NOATIME) {
+            Err(Errno::PERM) => {
+                let fd = open(flags)?;
+                self.reading_marks.store(true, Ordering::Relaxed);
+                Ok(fd)
+            }
+            answer => answer,
+        }
+    }
+
+    /// The same of what was just made: to make it so would leave it behind where that is refused.
+    pub(super) fn unmark(&self, made: BorrowedFd<'_>) {
+        if fcntl_setfl(made, OFlags::NONBLOCK | OFlags::NOATIME).is_err() {
+            self.reading_marks.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// True where to read through a descriptor may move the time of last access.
+    pub(super) fn marks(&self, fd: BorrowedFd<'_>) -> bool {
+        self.reading_marks.load(Ordering::Relaxed)
+            && !fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::NOATIME))
+            && !fstatvfs(fd).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOATIME))
     }
 
     /// Opens a path of stored names, separated with `/`; empty for the root. Symbolic links are followed as far as they stay inside, and
@@ -180,6 +234,11 @@ impl Volume {
         }
     }
 
+    /// The volume that `path` leads to: the root's, or that of the last that is known to be mounted on the way.
+    pub(super) fn volume_at(&self, path: &SharePath) -> u64 {
+        self.mounted.volume_at(self, path, mounts::known()).unwrap_or(self.identity.volume)
+    }
+
     /// Gives an open file one more name.
     pub(super) fn link(&self, file: BorrowedFd<'_>, folder: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
         match &self.proc {
@@ -189,9 +248,14 @@ impl Volume {
         }
     }
 
-    /// The root and the directories that it lies in, outwards.
+    /// The root and the directories that it lies in, outwards. Asks no device: whose device hangs has others ask it, too.
     pub(super) fn above(&self) -> Vec<Identity> {
-        outwards(self.fence.root())
+        self.above.load().to_vec()
+    }
+
+    /// Another program may have moved the root.
+    pub(super) fn look_above(&self) {
+        self.above.store(Arc::new(outwards(self.fence.root())));
     }
 
     /// True until the file system has refused to read without waiting.
@@ -204,6 +268,11 @@ impl Volume {
         if volume == self.identity.volume {
             self.reads_without_waiting.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// True where no other process serves the folder, for certain.
+    pub(super) fn is_locked(&self) -> bool {
+        self.exclusive.as_ref().is_some_and(|exclusive| exclusive.is_held())
     }
 
     /// Notes that `call` may wait for a device, unless the folder is memory.
@@ -274,4 +343,99 @@ pub(super) fn outwards(directory: BorrowedFd<'_>) -> Vec<Identity> {
 fn has_attributes<Fd: AsFd>(root: Fd) -> bool {
     let mut value = [0; 64];
     !matches!(again(|| fgetxattr(root.as_fd(), RECORD, value.as_mut_slice())), Err(Errno::OPNOTSUPP | Errno::NOSYS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::DirectoryStore;
+    use crate::directory::file::{OpenFile, Reach};
+    use crate::directory::node::FileNode;
+    use crate::waiting::{Forbidden, forbid};
+    use crate::{Kind, NewNode, Node, Resolved, SharePath, Store, Use};
+
+    /// Reads a byte, and asks how much is there, as who must not wait.
+    fn read_without_waiting(node: &dyn Node) -> (Result<usize, Error>, Result<usize, Error>) {
+        let read = || {
+            forbid(Forbidden::Panics);
+            (node.try_read_at(&mut [0], 0), node.try_resident(0, 1))
+        };
+        std::thread::scope(|scope| scope.spawn(read).join().unwrap())
+    }
+
+    #[test]
+    fn of_what_lies_below_overlayfs_nothing_is_known() {
+        const OVERLAY: u64 = 0x794C_7630;
+        assert_eq!([EXT4, MEMORY[0], OVERLAY].map(waits_on), [Waits::ForData, Waits::Never, Waits::Always]);
+    }
+
+    #[test]
+    fn what_a_root_lies_in_is_known_without_asking_its_device() {
+        let place = tempfile::tempdir().unwrap();
+        let (root, elsewhere) = (place.path().join("root"), place.path().join("elsewhere"));
+        std::fs::create_dir(&root).unwrap();
+        std::fs::create_dir(&elsewhere).unwrap();
+        let store = DirectoryStore::open(&root, DirectoryOptions::default()).unwrap();
+        let of = |folder: &Path| identity(&stat(open(folder, OFlags::PATH, Mode::empty()).unwrap()).unwrap());
+        let (own, outer, other) = (of(&root), of(place.path()), of(&elsewhere));
+        let above = || {
+            let ask = || {
+                forbid(Forbidden::Panics);
+                store.above()
+            };
+            std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+        };
+        assert_eq!(above()[..2], [own, outer]);
+        std::fs::rename(&root, elsewhere.join("root")).unwrap();
+        store.look_above();
+        assert_eq!(above()[..3], [own, other, outer]);
+    }
+
+    #[test]
+    fn reading_moves_no_time_of_last_access() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
+        let path = SharePath::parse("file").unwrap();
+        let made = store.create(&path, NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap();
+        made.write_at(b"data", 0).unwrap();
+        let stream = made.create_stream("s").unwrap();
+        stream.write_at(&[1; 8192], 0).unwrap();
+        let find = |usage| match store.resolve(&path, usage).unwrap() {
+            Resolved::Found { node, .. } => node,
+            Resolved::Missing { .. } => panic!("it was made"),
+        };
+        let prepared = find(Use::Metadata);
+        prepared.prepare(Use::ReadWrite).unwrap();
+        let found = find(Use::Metadata).stream("s").unwrap().unwrap().1;
+        found.read_at(&mut [0], 0).unwrap();
+        for node in [&made, &find(Use::Read), &find(Use::ReadWrite), &prepared, &stream, &found] {
+            assert!(fcntl_getfl(node.descriptor().unwrap()).unwrap().contains(OFlags::NOATIME));
+        }
+        if made.waits() == Waits::ForData {
+            assert_eq!(read_without_waiting(&*made), (Ok(1), Ok(1)));
+        }
+    }
+
+    #[test]
+    fn who_must_not_wait_reads_nothing_that_moves_a_time_of_last_access() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), "data").unwrap();
+        let volume = Arc::new(Volume::new(folder.path(), &DirectoryOptions::default(), None).unwrap());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let anothers = |flags: OFlags| match flags.contains(OFlags::NOATIME) {
+            true => Err(Errno::PERM),
+            false => open(folder.path().join("file"), flags, Mode::empty()),
+        };
+        let fd = volume.open_unmarked(flags, anothers).unwrap();
+        let of_system = fstatvfs(&fd).unwrap().f_flag;
+        if volume.waits != Waits::ForData || of_system.contains(StatVfsMountFlags::NOATIME) {
+            return;
+        }
+        let node = FileNode::open(OpenFile::new(&volume, fd, Reach::Read, false).unwrap());
+        assert_eq!(read_without_waiting(&*node), (Err(Error::WouldBlock), Err(Error::WouldBlock)));
+        assert_eq!(node.read_at(&mut [0; 4], 0), Ok(4));
+        let own = volume.open(b"file", OFlags::RDONLY | OFlags::NOATIME, Wait::May).unwrap();
+        let own = FileNode::open(OpenFile::new(&volume, own, Reach::Read, false).unwrap());
+        assert_eq!(read_without_waiting(&*own), (Ok(1), Ok(1)), "others of the volume are read at once");
+    }
 }

@@ -49,7 +49,6 @@ pub(super) fn resolve(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: 
     match open(volume, &disk_path(path), usage, wait) {
         Ok((fd, reach)) => found(volume, (fd, reach), canonical(path), wait),
         Err(Errno::NOENT) => by_names(volume, path, usage, wait),
-        Err(Errno::AGAIN) if wait == Wait::Never => by_names(volume, path, usage, wait),
         Err(errno) => Err(opening(errno)),
     }
 }
@@ -146,21 +145,21 @@ pub(super) fn has(directory: &OpenFile, name: &Name, file: Identity) -> Result<b
     }
 }
 
-/// What has a name in an open directory, where that is in memory.
-pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use, wait: Wait) -> Result<Option<NamedNode>, Error> {
+/// What has a name in an open directory that is memory.
+pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
     if is_reserved(name.as_str()) {
         return Err(Error::Denied);
     }
     let volume = &directory.volume;
     let wanted = Wanted::new(name.as_str());
     let opened =
-        first_of(usage, volume.read_only, |flags| volume.fence.open_in(directory.fd(), &wanted.disk, flags, wait));
+        first_of(usage, volume, |flags| volume.fence.open_in(directory.fd(), &wanted.disk, flags, Wait::OnRoot));
     match opened {
         // Under another case, perhaps, or behind a symbolic link.
         Err(Errno::NOENT | Errno::AGAIN | Errno::LOOP) => Err(Error::WouldBlock),
         Err(errno) => Err(opening(errno)),
         Ok((fd, reach)) => {
-            let file = whole(OpenFile::new(volume, fd, reach, wanted.disk.starts_with(b"."))?, wait)?;
+            let file = whole(OpenFile::new(volume, fd, reach, wanted.disk.starts_with(b"."))?, Wait::OnRoot)?;
             Ok(Some((wanted.shown, FileNode::open(file))))
         }
     }
@@ -174,7 +173,7 @@ fn open_in(volume: &Volume, folder: &Folder, disk: &[u8], usage: Use) -> Result<
         return open(volume, &path, usage, Wait::May)
             .map_err(|errno| if errno == Errno::NOENT { Errno::LOOP } else { errno });
     }
-    first_of(usage, volume.read_only, |flags| volume.fence.open_in(folder.fd.as_fd(), disk, flags, Wait::May))
+    first_of(usage, volume, |flags| volume.fence.open_in(folder.fd.as_fd(), disk, flags, Wait::May))
 }
 
 /// Where a name in an open directory is now, as a path from the root.
@@ -202,7 +201,7 @@ pub(super) fn named(volume: &Volume, folder: &Folder, disk: &[u8]) -> Result<Nam
 
 fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {
     let (Some(above), Some(name)) = (path.parent(), path.name()) else {
-        return Err(if wait == Wait::Never { Error::WouldBlock } else { Error::Gone });
+        return Err(Error::Gone);
     };
     let wanted = Wanted::new(name);
     let folder = folder(volume, &above, wait)?;
@@ -241,29 +240,29 @@ fn found(volume: &Arc<Volume>, opened: (OwnedFd, Reach), path: SharePath, wait: 
 /// by the default one.
 fn whole(file: OpenFile, wait: Wait) -> Result<OpenFile, Error> {
     let locks = file.volume.locks_of(file.identity);
-    if locks.nothing_is_made() || security::is_there(&file) {
+    if locks.nothing_is_made() || security::is_there(&file)? {
         return Ok(file);
     }
     match wait {
         Wait::May => locks.wait_for_makers(),
-        Wait::OnRoot | Wait::Never => return Err(Error::WouldBlock),
+        Wait::OnRoot => return Err(Error::WouldBlock),
     }
     Ok(file)
 }
 
 pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
-    first_of(usage, volume.read_only, |flags| volume.open(disk, flags, wait))
+    first_of(usage, volume, |flags| volume.open(disk, flags, wait))
 }
 
 /// Opens for a use, or for as much of it as there is.
 fn first_of(
     usage: Use,
-    read_only: bool,
+    volume: &Volume,
     open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
 ) -> Result<(OwnedFd, Reach), Errno> {
     let mut last = Errno::ACCESS;
-    for (flags, reach) in attempts(usage, read_only) {
-        match open(*flags) {
+    for (flags, reach) in attempts(usage, volume.read_only) {
+        match volume.open_unmarked(*flags, &open) {
             Ok(fd) => return Ok((fd, *reach)),
             Err(errno) if is_worth_another(errno) => last = errno,
             Err(errno) => return Err(errno),
@@ -394,7 +393,7 @@ mod tests {
     /// A volume with directories in each other: `a` in `a` in `a`.
     fn chain(levels: usize) -> (tempfile::TempDir, Arc<Volume>) {
         let place = tempfile::tempdir().unwrap();
-        let volume = Volume::new(place.path(), &Default::default()).unwrap();
+        let volume = Volume::new(place.path(), &Default::default(), None).unwrap();
         let mut at = openat(volume.fence.root(), c".", FOLDER, Mode::empty()).unwrap();
         for _ in 0..levels {
             mkdirat(&at, c"a", Mode::RWXU).unwrap();

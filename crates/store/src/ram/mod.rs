@@ -81,8 +81,9 @@ impl RamStore {
     /// The same with a directory that looks as if a device on which calls wait were mounted there: for tests, too.
     pub fn with_mounted(mut self, name: &str, waits: Waits) -> Result<Self, Error> {
         let new = NewNode { kind: Kind::Directory, attributes: 0, security: None };
-        let (parent, _, name) = self.parent(&SharePath::parse(name)?)?;
-        names::create(&parent, &name, new, waits)?;
+        let path = SharePath::parse(name)?;
+        let (parent, _, name) = self.parent(&path)?;
+        names::create(&parent, &Name::new(name)?, new, waits)?;
         self.has_disks = true;
         Ok(self)
     }
@@ -119,23 +120,27 @@ impl RamStore {
             return Ok(Resolved::Found { node: RamNode::open(&self.root), path: SharePath::root() });
         }
         let (parent, mut stored, name) = self.parent(path)?;
-        Ok(match parent.child(&fold(name.as_str()))? {
+        Ok(match parent.child(&fold(name))? {
             Some((name, inode)) => {
                 stored.push(name.as_str());
                 Resolved::Found { node: RamNode::open(&inode), path: stored }
             }
             None => {
-                stored.push(name.as_str());
+                stored.push(name);
                 Resolved::Missing { parent: RamNode::open(&parent), path: stored }
             }
         })
     }
 
-    /// Follows all of `path`; gives the stored path too.
-    fn directory(&self, path: &SharePath) -> Result<(Arc<Inode>, SharePath), Error> {
-        let mut stored = SharePath::root();
+    /// Follows all `names`; gives the stored path too, which has room for `bytes`.
+    fn directory<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str>,
+        bytes: usize,
+    ) -> Result<(Arc<Inode>, SharePath), Error> {
+        let mut stored = SharePath::with_room(bytes);
         let mut inode = Arc::clone(&self.root);
-        for name in path.names() {
+        for name in names {
             effort::note(1);
             let (name, next) = inode.child(&fold(name))?.ok_or(Error::PathNotFound)?;
             stored.push(name.as_str());
@@ -148,10 +153,11 @@ impl RamStore {
     }
 
     /// The directory that holds `path`'s last name, the stored path so far, and the last name.
-    fn parent(&self, path: &SharePath) -> Result<(Arc<Inode>, SharePath, Name), Error> {
-        let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Err(Error::Denied) };
-        let (inode, stored) = self.directory(&parent)?;
-        Ok((inode, stored, Name::new(name)?))
+    fn parent<'a>(&self, path: &'a SharePath) -> Result<(Arc<Inode>, SharePath, &'a str), Error> {
+        let mut names = path.names();
+        let name = names.next_back().ok_or(Error::Denied)?;
+        let (inode, stored) = self.directory(names, path.as_str().len())?;
+        Ok((inode, stored, name))
     }
 }
 
@@ -169,6 +175,12 @@ impl Store for RamStore {
 
     fn space(&self) -> Result<Space, Error> {
         Ok(Space { total_bytes: self.disk.ledger.capacity_bytes(), free_bytes: self.disk.ledger.free_bytes() })
+    }
+
+    fn volume_at(&self, path: &SharePath) -> u64 {
+        // What looks as if it were mounted.
+        let is_other = self.has_disks && self.waits_on_the_way(path) != self.root.waits;
+        self.disk.volume ^ u64::from(is_other)
     }
 
     fn resolve(&self, path: &SharePath, _usage: Use) -> Result<Resolved, Error> {

@@ -17,6 +17,25 @@ use crate::{
 /// The most names that are shown in one go.
 const PIECE_NAMES: usize = 1_024;
 
+/// What a call shares of another file in one go.
+const CLONE_BYTES_MAX: u64 = 4 << 20;
+
+/// What begins at a place of a file, and its bytes.
+enum Span {
+    Data(u64),
+    Hole(u64),
+}
+
+/// What begins at `offset`, of at most `length` bytes.
+fn span_at(node: &dyn Node, offset: u64, length: u64) -> Result<Span, Error> {
+    let found = node.extents(offset, length, 1)?;
+    Ok(match found.ranges.first() {
+        Some(data) if data.offset == offset => Span::Data(data.length),
+        Some(data) => Span::Hole(data.offset - offset),
+        None => Span::Hole(found.next.map_or(length, |next| next - offset)),
+    })
+}
+
 /// A node; it keeps the file alive, whatever becomes of its names.
 pub(super) struct RamNode {
     inode: Arc<Inode>,
@@ -149,6 +168,19 @@ impl Node for RamNode {
         Ok(())
     }
 
+    fn set_allocation(&self, bytes: u64) -> Result<(), Error> {
+        self.may_wait("set_allocation");
+        let mut pages = self.data()?.write();
+        if bytes >= pages.length() {
+            return pages.set_allocation(bytes);
+        }
+        let gone = pages.set_length(bytes)?;
+        drop(pages);
+        drop(gone);
+        self.inode.written();
+        Ok(())
+    }
+
     fn reserve(&self, length: u64) -> Result<(), Error> {
         self.may_wait("reserve");
         self.data()?.write().reserve(length)
@@ -181,13 +213,31 @@ impl Node for RamNode {
         copy::through_memory(self, source, copy::Span { source_offset, offset, length }, same)
     }
 
-    fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<(), Error> {
+    fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
         self.may_wait("clone_from");
         let end = source_offset.checked_add(length).ok_or(Error::Invalid)?;
         if source.metadata()?.length < end {
             return Err(Error::Invalid);
         }
-        self.copy_from(source, source_offset, offset, length).map(|_| ())
+        let here = match span_at(source, source_offset, length)? {
+            // Nothing is copied where it was cut in the meantime.
+            Span::Data(bytes) => match self.copy_from(source, source_offset, offset, bytes.min(CLONE_BYTES_MAX))? {
+                0 => return Err(Error::Invalid),
+                done => return Ok(done),
+            },
+            Span::Hole(bytes) => span_at(self, offset, bytes)?,
+        };
+        match here {
+            Span::Hole(bytes) => {
+                self.inode.written();
+                Ok(bytes)
+            }
+            Span::Data(bytes) => {
+                let done = bytes.min(CLONE_BYTES_MAX);
+                self.zero(offset, done, true)?;
+                Ok(done)
+            }
+        }
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -80,11 +80,19 @@ impl Pages {
         for part in parts(offset, data.len() as u64) {
             let (chunk, tail) = rest.split_at(part.end - part.start);
             rest = tail;
+            let blocks = mask(part.start, part.end.next_multiple_of(BLOCK_BYTES as usize));
+            if let Some(page) = self.root.page_in_place(part.page)
+                && page.written & blocks == blocks
+                && let Some(bytes) = page.bytes.get_mut(part.start..part.end)
+            {
+                bytes.copy_from_slice(chunk);
+                continue;
+            }
             self.root.edit(part.page, |page| {
                 if let Some(bytes) = page.bytes.get_mut(part.start..part.end) {
                     bytes.copy_from_slice(chunk);
                 }
-                page.written |= mask(part.start, part.end.next_multiple_of(BLOCK_BYTES as usize));
+                page.written |= blocks;
             });
         }
         if !data.is_empty() {
@@ -110,6 +118,12 @@ impl Pages {
             self.clear(&part, true);
         }
         Ok(Some(self.take(length.div_ceil(PAGE_BYTES)..LENGTH_MAX / PAGE_BYTES)))
+    }
+
+    /// The same, where less than before are no longer noted.
+    pub(super) fn set_allocation(&mut self, bytes: u64) -> Result<(), Error> {
+        self.reserved = self.reserved.min(bytes.next_multiple_of(BLOCK_BYTES));
+        self.reserve(bytes)
     }
 
     /// Notes that `length` bytes are to be had, without holding them.

@@ -55,6 +55,9 @@ pub(super) trait Tier: Default {
 
     fn page(&self, index: u64) -> Option<&Page>;
 
+    /// A page to change what lies in it and nothing that the tables count: neither its length nor which blocks hold data.
+    fn page_in_place(&mut self, index: u64) -> Option<&mut Page>;
+
     /// Bytes that it takes in addition where the page `index` has `page_bytes`.
     fn growth(&self, index: u64, page_bytes: u64) -> u64;
 
@@ -87,6 +90,10 @@ impl Tier for Page {
     }
 
     fn page(&self, _index: u64) -> Option<&Page> {
+        Some(self)
+    }
+
+    fn page_in_place(&mut self, _index: u64) -> Option<&mut Page> {
         Some(self)
     }
 
@@ -134,6 +141,10 @@ impl<T: Tier> Tier for Table<T> {
 
     fn page(&self, index: u64) -> Option<&Page> {
         self.slots.get(slot_of::<T>(index))?.as_ref()?.page(index % T::PAGES)
+    }
+
+    fn page_in_place(&mut self, index: u64) -> Option<&mut Page> {
+        self.slots.get_mut(slot_of::<T>(index))?.as_mut()?.page_in_place(index % T::PAGES)
     }
 
     fn growth(&self, index: u64, page_bytes: u64) -> u64 {
@@ -253,6 +264,10 @@ impl<T: Tier> Tier for Box<Table<T>> {
 
     fn page(&self, index: u64) -> Option<&Page> {
         (**self).page(index)
+    }
+
+    fn page_in_place(&mut self, index: u64) -> Option<&mut Page> {
+        (**self).page_in_place(index)
     }
 
     fn growth(&self, index: u64, page_bytes: u64) -> u64 {

@@ -10,6 +10,7 @@ behaviours! {
     an_append_goes_behind_the_data
     appends_of_many_lose_nothing
     appends_to_a_stream_lose_nothing
+    space_that_is_set_meanwhile_takes_nothing_of_an_append
     an_append_goes_where_it_is_told
 }
 
@@ -53,6 +54,19 @@ fn race(nodes: Vec<Arc<dyn Node>>, read: &dyn Node) {
         assert!(record[2..].iter().all(|byte| usize::from(*byte) == writer));
         next[writer] += 1;
     }
+}
+
+fn space_that_is_set_meanwhile_takes_nothing_of_an_append(disk: &Disk) {
+    let read = disk.file("file", b"");
+    thread::scope(|scope| {
+        let setter = disk.node("file");
+        scope.spawn(move || {
+            for step in 0..4 * EACH as u64 {
+                setter.set_allocation((4 + step % 2) << 20).unwrap();
+            }
+        });
+        race((0..WRITERS).map(|_| disk.node("file")).collect(), &*read);
+    });
 }
 
 fn appends_of_many_lose_nothing(disk: &Disk) {

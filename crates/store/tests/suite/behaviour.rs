@@ -16,6 +16,7 @@ behaviours! {
     reads_stop_at_the_end
     reads_without_waiting_see_what_was_written
     length_changes_cut_and_fill_with_zeros
+    space_cuts_data_that_is_longer_and_no_other
     an_offset_out_of_reach_is_an_error
     directories_hold_no_data
     zeroed_ranges_read_as_zeros
@@ -175,6 +176,19 @@ fn length_changes_cut_and_fill_with_zeros(disk: &Disk) {
     node.reserve(100_000).unwrap();
     assert_eq!(node.metadata().unwrap().length, 6000);
     assert!(node.metadata().unwrap().allocated >= 4096);
+}
+
+fn space_cuts_data_that_is_longer_and_no_other(disk: &Disk) {
+    let file = disk.file("file", &[9; 5000]);
+    file.create_stream("stream").unwrap().write_at(&[9; 5000], 0).unwrap();
+    for node in [&file, &file.stream("stream").unwrap().unwrap().1] {
+        for (bytes, length) in [(100_000, 5000), (5000, 5000), (4096, 4096), (0, 0), (8192, 0)] {
+            node.set_allocation(bytes).unwrap();
+            assert_eq!(node.metadata().unwrap().length, length, "{bytes}");
+        }
+        node.write_at(&[9; 10], 0).unwrap();
+    }
+    assert_eq!(disk.directory("folder").set_allocation(0), Err(Error::IsDirectory));
 }
 
 fn an_offset_out_of_reach_is_an_error(disk: &Disk) {

@@ -11,6 +11,7 @@ mod extras;
 mod fence;
 mod handles;
 mod model;
+mod quota;
 mod ram;
 mod replace;
 mod served;

@@ -198,9 +198,28 @@ fn a_clone_has_the_same_data() {
     let disk = disk(1 << 24);
     let source = disk.file("source", &[1; 100_000]);
     let target = disk.file("target", b"");
-    Node::clone_from(&*target, &*source, 4096, 0, 65_536).unwrap();
+    assert_eq!(Node::clone_from(&*target, &*source, 4096, 0, 65_536), Ok(65_536));
     assert_eq!(read_all(&*target), [1; 65_536]);
     assert_eq!(Node::clone_from(&*target, &*source, 65_536, 0, 65_536), Err(Error::Invalid));
     assert_eq!(Node::clone_from(&*target, &*source, u64::MAX, 0, 2), Err(Error::Invalid));
     assert!(matches!(disk.store.try_resolve(&path("SOURCE"), Use::Read), Ok(Resolved::Found { .. })));
+}
+
+#[test]
+fn a_clone_is_made_part_by_part_and_has_the_same_holes() {
+    const LENGTH: u64 = 1 << 40;
+    let disk = disk(1 << 24);
+    let source = disk.file("source", &[]);
+    for offset in [0, 5 << 20, LENGTH - 4096] {
+        source.write_at(&[1; 4096], offset).unwrap();
+    }
+    let target = disk.file("target", &[2; 1 << 20]);
+    target.set_length(LENGTH).unwrap();
+    let (mut at, mut parts) = (0, 0);
+    while at < LENGTH {
+        at += Node::clone_from(&*target, &*source, at, at, LENGTH - at).unwrap();
+        parts += 1;
+    }
+    assert_eq!(target.extents(0, LENGTH, 9).unwrap().ranges, source.extents(0, LENGTH, 9).unwrap().ranges);
+    assert!(parts < 9, "{parts}");
 }

@@ -136,3 +136,28 @@ fn a_folder_that_was_made_anew_is_served_and_what_is_open_stays() {
     store.create(&path("made"), new(Kind::File)).unwrap();
     assert!(folder.join("made").exists());
 }
+
+#[test]
+fn a_quota_becomes_another_while_the_folder_is_served_and_the_next_one_there_has_it() {
+    const KIB: u64 = 1 << 10;
+    let place = tempfile::tempdir().unwrap();
+    let (folder, next) = (place.path().join("folder"), place.path().join("next"));
+    fs::create_dir(&folder).unwrap();
+    fs::create_dir(&next).unwrap();
+    let store = DirectoryStore::open(&folder, DirectoryOptions { quota_bytes: Some(1024 * KIB), ..Default::default() });
+    let store = store.unwrap();
+    let make = |name| store.create(&path(name), NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap();
+    let node = make("file");
+    node.write_at(&[1; 500 << 10], 0).unwrap();
+    assert!(store.set_quota(Some(100 * KIB)));
+    assert_eq!(node.write_at(&[2; 8 << 10], 500 * KIB), Err(Error::Full));
+    node.write_at(&[2; 8 << 10], 0).unwrap();
+    assert!(store.set_quota(None));
+    node.write_at(&[3; 1 << 20], 500 * KIB).unwrap();
+    assert!(store.set_quota(Some(100 * KIB)));
+    store.follow(&next).unwrap();
+    assert_eq!(store.space().unwrap().total_bytes, 100 * KIB);
+    assert_eq!(make("file").write_at(&[1; 200 << 10], 0), Err(Error::Full));
+    let unbounded = DirectoryStore::open(&place.path().join("folder"), Default::default()).unwrap();
+    assert!(unbounded.set_quota(None) && !unbounded.set_quota(Some(KIB)), "what is there would have to be counted");
+}

@@ -18,11 +18,12 @@ use wire::status::Status;
 use crate::attributes;
 use crate::authorization::{GrantedAccess, Request, Way, authorize};
 use crate::breaks::Returned;
-use crate::caching::{Granted, Held};
+use crate::caching::{Granted, Held, LOOK_COST};
 use crate::context::{Context, Outcome, Reply};
 use crate::durable::{
     Claimed, Durability, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX, note_change, note_growth,
 };
+use crate::files::NameChange;
 use crate::open::{FileOpen, Open, OpenId, Target};
 use crate::refusal::Refusal;
 use crate::replayed::Attempt;
@@ -31,6 +32,11 @@ use crate::replayed::Attempt;
 const DURABLE_REQUEST_BYTES: usize = 16;
 /// Who may do one of these has an open whose CREATE is worth a replay (3.3.5.9.10).
 const REPLAY_ACCESS: u32 = READ_DATA | EXECUTE | WRITE_DATA | APPEND_DATA | DELETE;
+
+/// How long an open is kept at least, from then on, whose client is back and waits for what it had begun.
+const PATIENCE_MIN: Duration = Duration::from_secs(10);
+/// So many opens of an application instance are looked at before others have their turn.
+const INSTANCE_OPENS_AT_ONCE: usize = 64;
 
 /// How a CREATE goes on.
 pub(super) enum Begun {
@@ -126,7 +132,7 @@ pub(super) async fn begin(context: &Context, request: &CreateRequest<'_>) -> Res
             },
         }
     }
-    if let Some((open, reply)) = meet_persistent(context, request, &asked).await? {
+    if let Some((open, reply)) = meet_persistent(context, request, &asked, client).await? {
         if let Some(reservation) = reservation {
             reservation.done(&open);
         }
@@ -201,11 +207,23 @@ impl Wish {
 /// Has the disk know a persistent open before its client does. Where that fails it stays a durable one.
 async fn make_persistent(context: &Context, open: &Arc<Open>, timeout: Duration) -> bool {
     let Target::File(file) = &open.target else { return false };
+    // Whoever renames the file looks once which opens are recorded, before it has another name: this one is, or is by the new name.
+    let alone = match NameChange::begin(&file.file) {
+        Ok(begun) => begun,
+        // It is not cancelled: the open is made, and its client may ask for it again on another channel.
+        Err(turn) => match turn.await {
+            Ok(begun) => begun,
+            Err(_) => return false,
+        },
+    };
     file.durability.keep(Keeping::Persistent(timeout));
-    // Whoever renames the file from now on has its record written anew.
     file.file.note_recorded(open);
     let (durables, recorded) = (Arc::clone(&context.server().durables), Arc::clone(open));
-    match context.on_own_folder(move || durables.write_record(&recorded)).await {
+    let record = move || {
+        let _alone = alone;
+        durables.write_record(&recorded)
+    };
+    match context.on_own_folder(record).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
             tracing::error!(%error, share = %open.tree.share, "an open cannot be recorded, so it is not persistent");
@@ -297,6 +315,7 @@ async fn meet_persistent(
     context: &Context,
     request: &CreateRequest<'_>,
     asked: &Asked,
+    client: Guid,
 ) -> Result<Option<(Arc<Open>, Reply)>, Refusal> {
     let durables = &context.server().durables;
     if durables.are_persistent_ones_back() || context.session()?.dialect < Dialect::SMB_3_0 {
@@ -316,6 +335,10 @@ async fn meet_persistent(
         return Err(Status::CONTEXT_MISMATCH.into());
     }
     let held = file.file.caching_of(open.id);
+    if held.lease.is_some_and(|lease| lease.client != client) {
+        // As where it is reclaimed (3.3.5.9.12): breaks of its lease are told to the client that the lease is of.
+        return Err(Status::FILE_NOT_AVAILABLE.into());
+    }
     let lease = asked.lease.as_ref().filter(|lease| key(held) == Some(lease.lease_key));
     let (open, told) = hand_over(context, &open, granted, lease).await?;
     let mut contexts = lease_context(told);
@@ -334,25 +357,31 @@ async fn end_former_instance(
     let Some(instance) = &asked.instance else { return Ok(()) };
     let server = context.server();
     let (share, user) = (&context.tree()?.share, context.session()?.user.load());
-    let name = fold(&request.name.decode().unwrap_or_default());
-    for open in server.durables.of_instance(instance.id) {
-        let file = open.file()?;
-        let elsewhere = file.durability.client != client && *open.tree.share == **share;
-        if !elsewhere || fold(&file.name()) != name {
-            continue;
+    let name = request.name.decode().unwrap_or_default();
+    let mut refused = None;
+    for (number, open) in server.durables.of_instance((instance.id, client), share, &name).enumerate() {
+        if number % INSTANCE_OPENS_AT_ONCE == INSTANCE_OPENS_AT_ONCE - 1 {
+            context.connection.turn.another().await;
         }
+        context.in_flight.note_done_here(LOOK_COST as u64);
+        let file = open.file()?;
         if let Some(theirs) = file.durability.making().version
             && asked.version.is_none_or(|ours| theirs >= ours)
         {
             return Err(Status::FILE_FORCED_CLOSED.into());
+        }
+        if refused == Some(file.node.identity()) {
+            continue;
         }
         let path = file.path.now();
         let descriptor = super::existing::descriptor(context, file.base(), &path).await?;
         let way = Way::Look { own: &|| Ok(descriptor.clone()) };
         let share_max = context.tree()?.access_max();
         let look = Request { user: &user, share_max, desired: FILE_GENERIC_READ, deletes_on_close: false, way };
-        if authorize(&look).is_ok() {
-            close(context, &open).await?;
+        match authorize(&look) {
+            Ok(_) => close(context, &open).await?,
+            // As it will be for the others of the file.
+            Err(_) => refused = Some(file.node.identity()),
         }
     }
     Ok(())
@@ -452,6 +481,7 @@ async fn hand_over(
     let user = session.user.load_full();
     let open = Open::new(lost.id, Arc::clone(&lost.line), user, Arc::clone(tree), target, granted);
     let (open, durables) = (Arc::new(open), &context.server().durables);
+    come_behind_changes(context, lost).await?;
     durables.reclaim(lost, session)?;
     if file.durability.keeping().is_persistent() {
         // Whoever renames the file has the record of this one written anew.
@@ -465,9 +495,34 @@ async fn hand_over(
         return Err(status.into());
     }
     if has_changed {
-        note_change(context, &open).await;
+        // A record that says more does no harm: nobody gets more back than its client asks for.
+        let _ = note_change(context, &open).await;
     }
     Ok((open, told))
+}
+
+/// Waits until what was begun through the open before its session was lost is made: what its client writes from now on comes behind it. Meanwhile the open
+/// is kept, however long its device hangs. The channel sequence (3.3.5.2.10) does not tell: it is of a session.
+async fn come_behind_changes(context: &Context, lost: &Arc<Open>) -> Result<(), Refusal> {
+    let durables = &context.server().durables;
+    let mut settled = durables.settled(lost).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    if settled.has_changed().is_err() {
+        return Ok(());
+    }
+    // In the middle of a chain only CREATE has an interim answer: else the client has to be patient.
+    let _ = context.in_flight.announce_wait();
+    let patience = lost.file()?.durability.keeping().timeout().max(PATIENCE_MIN);
+    loop {
+        durables.wait_longer(lost.id, patience)?;
+        tokio::select! {
+            biased;
+            _ = settled.changed() => break,
+            () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
+            () = tokio::time::sleep(patience / 2) => {}
+        }
+    }
+    context.asker()?.check_stays()?;
+    Ok(())
 }
 
 /// The key of the lease that an open has.

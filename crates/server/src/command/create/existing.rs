@@ -12,35 +12,39 @@ use wire::security::access::{APPEND_DATA, DELETE, MAXIMUM_ALLOWED, WRITE_ATTRIBU
 use wire::status::Status;
 
 use super::contexts::Maximal;
+use super::new::BaseOf;
 use super::plan::{GUARDED, Plan};
-use super::{Attempt, Entered, Entrant, Opened, Step, check_kind, check_trailing_separator};
-use crate::authorization::{Existing, GrantedAccess, Request, Way, authorize, may_cache, may_exclude_readers};
+use super::{Attempt, Entered, Entrant, Opened, Step, check_kind, check_trailing_separator, renamed_meanwhile};
+use crate::authorization::{Existing, GrantedAccess, Read, Request, Way, authorize, may_cache, may_exclude_readers};
+use crate::breaks;
 use crate::caching::Wanted;
 use crate::context::Context;
 use crate::descriptors::Descriptor;
-use crate::files::{Emptying, FileEntry, Link};
+use crate::files::{Emptying, FileEntry, Link, RenamesSeen};
 use crate::refusal::Refusal;
 
 /// What READONLY withholds.
 const CHANGES_DATA: u32 = WRITE_DATA | APPEND_DATA;
 
 /// Opens what was found.
-pub(super) async fn open(
-    context: &Context,
+pub(super) async fn open<'a>(
+    context: &'a Context,
     plan: &Arc<Plan>,
     node: Arc<dyn Node>,
     path: SharePath,
-) -> Result<Step, Refusal> {
+    renames: RenamesSeen,
+) -> Result<Step<'a>, Refusal> {
     let Some(name) = &plan.stream else {
-        return open_node(context, plan, Found { node, stream: None, stream_changes: None }, path).await;
+        return open_node(context, plan, Found { node, stream: None, stream_changes: None, renames }, path).await;
     };
     let stream_changes = Some(context.server().files.stream_changes(node.identity()));
     let wanted = name.clone();
-    match context.look(&node, move |node| node.stream(&wanted)).await?? {
+    match context.look(&node, move |node| node.stream(&wanted)).await? {
         Some((stored, stream)) => {
-            open_node(context, plan, Found { node: stream, stream: Some((node, stored)), stream_changes }, path).await
+            let stream_of = Some((node, stored));
+            open_node(context, plan, Found { node: stream, stream: stream_of, stream_changes, renames }, path).await
         }
-        None => super::new::make_stream(context, plan, node, path, None).await,
+        None => super::new::make_stream(context, plan, node, path, BaseOf::Old(renames)).await,
     }
 }
 
@@ -49,6 +53,8 @@ struct Found {
     stream: Option<(Arc<dyn Node>, String)>,
     /// [`FileTable::stream_changes`](crate::files::FileTable::stream_changes) before the stream was looked up.
     stream_changes: Option<u64>,
+    /// Before the path was looked up.
+    renames: RenamesSeen,
 }
 
 impl Found {
@@ -58,7 +64,12 @@ impl Found {
     }
 }
 
-async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: SharePath) -> Result<Step, Refusal> {
+async fn open_node<'a>(
+    context: &'a Context,
+    plan: &Arc<Plan>,
+    found: Found,
+    path: SharePath,
+) -> Result<Step<'a>, Refusal> {
     let kind = found.node.kind();
     if plan.disposition == CreateDisposition::CREATE {
         return Err(Status::OBJECT_NAME_COLLISION.into());
@@ -72,8 +83,12 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
         return Err(Status::INVALID_PARAMETER.into());
     }
     check_trailing_separator(plan, kind)?;
-    let known = context.look(found.base(), |base| base.metadata()).await??;
+    let known = context.look(found.base(), |base| base.metadata_as_resolved()).await?;
     check_attributes(plan, &known)?;
+    // Who comes after would be told that the share is about to be deleted.
+    if plan.options.contains(CreateOptions::DELETE_ON_CLOSE) && found.stream.is_none() && path.is_root() {
+        return Err(Status::CANNOT_DELETE.into());
+    }
     let asked = Asked { implied: implied(plan, found.stream.is_some()), ..Asked::by(plan) };
     if plan.overwrites() {
         context.require_writable()?;
@@ -81,13 +96,15 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     let granted = authorized(context, asked, found.base(), &path, &known).await?;
     let maximal = maximal(context, plan, found.base(), &path, &known).await?;
     let stream = found.stream.as_ref().map_or("", |(_, name)| name.as_str());
-    check_waits(context, &**found.base(), &path, stream)?;
+    let takes_streams = stream.is_empty() && (granted.has(DELETE) || plan.overwrites());
+    check_waits(context, &**found.base(), &path, stream, takes_streams)?;
     let access = granted.bits() | overwrite_access(plan);
     let wanted = may_have(context, plan.wanted, granted, found.base(), &path).await?;
     let share = shared(context, plan.share_access, granted, found.base(), &path).await?;
     let link = link(context, &known, &path).await?;
     let entrant = Entrant {
         node: &*found.node,
+        base: found.base(),
         stream,
         access,
         share,
@@ -104,6 +121,10 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
         }
     };
     // What is in the table keeps its name from now on, or is told of a new one.
+    let (renames, base) = (found.renames, found.base().identity());
+    if let Some(step) = renamed_meanwhile(context, renames, &entered.path.now(), base).await? {
+        return Ok(step);
+    }
     if found.stream_changes.is_some_and(|seen| seen != context.server().files.stream_changes(found.base().identity())) {
         return Ok(Step::Raced);
     }
@@ -130,7 +151,7 @@ async fn open_node(context: &Context, plan: &Arc<Plan>, found: Found, path: Shar
     } else {
         CreateAction::OPENED
     };
-    Ok(Step::Opened(Opened { kept: entered.keep(), node: found.node, stream: found.stream, granted, maximal, action }))
+    Ok(Step::Opened(Opened { entered, node: found.node, stream: found.stream, granted, maximal, action }))
 }
 
 /// Waits until the maker of what `path` leads to has it open; false where it had.
@@ -138,7 +159,7 @@ async fn waited_for_maker(context: &Context, path: &SharePath) -> Result<bool, R
     let new_names = &context.server().files.new_names;
     let Some(name) = path.name().filter(|name| new_names.is_made(name)) else { return Ok(false) };
     let (store, above) = (Arc::clone(context.store()?), path.parent().unwrap_or_default());
-    let found = context.work_by_name(move || store.resolve(&above, Use::Metadata)).await?;
+    let found = context.work_along(path, move || store.resolve(&above, Use::Metadata)).await?;
     let Ok(Resolved::Found { node: directory, .. }) = found else { return Ok(false) };
     let Some(mut done) = new_names.of(directory.identity(), name) else { return Ok(false) };
     tokio::select! {
@@ -153,21 +174,29 @@ pub(super) async fn link(context: &Context, known: &Metadata, path: &SharePath) 
     if known.links <= 1 || known.kind == Kind::Directory {
         return Ok(None);
     }
-    let (store, path) = (Arc::clone(context.store()?), path.clone());
-    Ok(context.work_by_name(move || Link::at(&*store, &path)).await?.map(Some)?)
+    let (store, followed) = (Arc::clone(context.store()?), path.clone());
+    Ok(context.work_along(path, move || Link::at(&*store, &followed)).await?.map(Some)?)
 }
 
 /// True where `path` leads to the file yet.
 pub(super) async fn still_leads(context: &Context, path: &SharePath, file: Identity) -> Result<bool, Refusal> {
-    let (store, path) = (Arc::clone(context.store()?), path.clone());
-    let found = context.work_by_name(move || store.resolve(&path, Use::Metadata)).await?;
+    let (store, followed) = (Arc::clone(context.store()?), path.clone());
+    let found = context.work_along(path, move || store.resolve(&followed, Use::Metadata)).await?;
     Ok(matches!(found, Ok(Resolved::Found { node, .. }) if node.identity() == file))
 }
 
 /// Refuses what a persistent open waits on, whatever name led there (MS-SMB2 3.3.5.9). Older clients do not know the status: for them
-/// share modes and caching have to do.
-fn check_waits(context: &Context, file: &dyn Node, path: &SharePath, stream: &str) -> Result<(), Refusal> {
-    let waits = context.server().durables.waits_on_stream(file, path, stream);
+/// share modes and caching have to do. Who may take the file's streams away meets those of which an open is not back yet, too: their share
+/// modes are not there to say so.
+fn check_waits(
+    context: &Context,
+    file: &dyn Node,
+    path: &SharePath,
+    stream: &str,
+    takes_streams: bool,
+) -> Result<(), Refusal> {
+    let durables = &context.server().durables;
+    let waits = durables.waits_on_stream(file, path, stream) || takes_streams && durables.expects(file, path);
     if waits && context.session()?.dialect >= Dialect::SMB_3_0 {
         return Err(Status::FILE_NOT_AVAILABLE.into());
     }
@@ -237,8 +266,8 @@ pub(super) async fn authorized(
     let user = context.session()?.user.load_full();
     let is_read_only = known.attributes & FileAttributes::READONLY.0 != 0 && known.kind != Kind::Directory;
     let has_other_names = known.links > 1 && known.kind != Kind::Directory;
-    let read = read_ahead(context, base, path).await?;
-    let own = || read.clone().map_or_else(|| context.descriptor(&**base, path), Ok);
+    let mut read = read_ahead(context, base, path).await?;
+    let own_waits = Cell::new(false);
     // The directory counts for few, and is looked for only then: here where it is in memory, else on the pool.
     let (waits, has_moved, mut waited) = (Cell::new(false), Cell::new(false), None);
     loop {
@@ -257,6 +286,7 @@ pub(super) async fn authorized(
                 }
             })
         };
+        let own = || try_own(context, read.as_ref(), base, path, &own_waits);
         let decided = authorize(&Request {
             user: &user,
             share_max: context.tree()?.access_max(),
@@ -270,7 +300,9 @@ pub(super) async fn authorized(
                 has_other_names,
             }),
         });
-        if waits.take() {
+        if own_waits.take() {
+            read = Some(descriptor(context, base, path).await?);
+        } else if waits.take() {
             waited = Some(directory_of(context, base.identity(), path).await?);
         } else if decided.is_err() && has_moved.get() {
             return Err(Status::RETRY.into());
@@ -291,10 +323,8 @@ async fn may_have(
     if wanted == Wanted::Nothing {
         return Ok(wanted);
     }
-    let read = read_ahead(context, base, path).await?;
-    let own = || read.clone().map_or_else(|| context.descriptor(&**base, path), Ok);
-    let user = context.session()?.user.load();
-    let may = may_cache(&user, context.tree()?.access_max(), granted, &own)?;
+    let (user, share_max) = (context.session()?.user.load_full(), context.tree()?.access_max());
+    let may = judge(context, base, path, |own| may_cache(&user, share_max, granted, own)).await?;
     Ok(if may { wanted } else { Wanted::Nothing })
 }
 
@@ -310,10 +340,8 @@ async fn shared(
     if asked & ShareAccess::READ.0 != 0 {
         return Ok(asked);
     }
-    let read = read_ahead(context, base, path).await?;
-    let own = || read.clone().map_or_else(|| context.descriptor(&**base, path), Ok);
-    let user = context.session()?.user.load();
-    let may = may_exclude_readers(&user, context.tree()?.access_max(), granted, &own)?;
+    let (user, share_max) = (context.session()?.user.load_full(), context.tree()?.access_max());
+    let may = judge(context, base, path, |own| may_exclude_readers(&user, share_max, granted, own)).await?;
     Ok(if may { asked } else { asked | ShareAccess::READ.0 })
 }
 
@@ -324,15 +352,43 @@ pub(super) async fn descriptor(
     path: &SharePath,
 ) -> Result<Descriptor, Refusal> {
     let (server, share, path) = (Arc::clone(context.server()), Arc::clone(&context.tree()?.share), path.clone());
-    Ok(context.look(node, move |node| server.descriptors.read(node, &share, &path)).await??)
+    context.look(node, move |node| server.descriptors.read(node, &share, &path)).await
 }
 
-/// The same where it has to be waited for; elsewhere it is read when it is asked for.
-pub(super) async fn read_ahead(
+/// Decides by the descriptor of `node`, which the share has at `path`. Where it is in memory it is read if it is asked for.
+pub(super) async fn judge<T>(
     context: &Context,
     node: &Arc<dyn Node>,
     path: &SharePath,
-) -> Result<Option<Descriptor>, Refusal> {
+    decide: impl Fn(Read<'_>) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let mut read = read_ahead(context, node, path).await?;
+    let waits = Cell::new(false);
+    loop {
+        let decided = decide(&|| try_own(context, read.as_ref(), node, path, &waits));
+        if !waits.take() {
+            return decided;
+        }
+        read = Some(descriptor(context, node, path).await?);
+    }
+}
+
+/// What was `read` of `node`, or what can be read here: else RETRY, and `waits` is set.
+fn try_own(
+    context: &Context,
+    read: Option<&Descriptor>,
+    node: &Arc<dyn Node>,
+    path: &SharePath,
+    waits: &Cell<bool>,
+) -> Result<Descriptor, Refusal> {
+    match read {
+        Some(read) => Ok(read.clone()),
+        None => context.descriptor(&**node, path).inspect_err(|refusal| waits.set(refusal.status == Status::RETRY)),
+    }
+}
+
+/// The descriptor of `node` where it has to be waited for; elsewhere it is read when it is asked for.
+async fn read_ahead(context: &Context, node: &Arc<dyn Node>, path: &SharePath) -> Result<Option<Descriptor>, Refusal> {
     match node.waits() {
         Waits::Never | Waits::ForData => Ok(None),
         Waits::Always => descriptor(context, node, path).await.map(Some),
@@ -365,21 +421,21 @@ fn try_directory(context: &Context, file: Identity, path: &SharePath) -> Result<
 /// The same, waited for.
 async fn directory_of(context: &Context, file: Identity, path: &SharePath) -> Result<Lender, Refusal> {
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
-    let (share, path) = (Arc::clone(&context.tree()?.share), path.clone());
+    let (share, followed) = (Arc::clone(&context.tree()?.share), path.clone());
     let read = move || {
-        let (directory, name) = match store.directory_of(&path) {
+        let (directory, name) = match store.directory_of(&followed) {
             Err(Error::PathNotFound | Error::NotDirectory) => return Ok(Lender::Moved),
             found => found?,
         };
         match directory.has(&name, file)? {
             true => {
-                let above = path.parent().unwrap_or_default();
+                let above = followed.parent().unwrap_or_default();
                 server.descriptors.read(&*directory, &share, &above).map(Lender::Directory)
             }
             false => Ok(Lender::Moved),
         }
     };
-    Ok(context.on_pool(read).await??)
+    Ok(context.on_pool_along(path, read).await??)
 }
 
 /// MxAc, where it was asked for (MS-SMB2 3.3.5.9.5). Who knows the file as it is gets nothing told.
@@ -408,10 +464,14 @@ fn has_many_extras(node: &dyn Node) -> Result<bool, Error> {
         return Ok(false);
     }
     let mut streams = 0;
-    node.list_streams(&mut |_| {
+    let listed = node.list_streams(&mut |_| {
         streams += 1;
         if streams > INLINE_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
+    });
+    match listed {
+        Err(Error::WouldBlock) => return Ok(true),
+        listed => listed?,
+    }
     Ok(streams > INLINE_MAX || node.extended()?.len() > INLINE_MAX)
 }
 
@@ -438,10 +498,12 @@ async fn overwrite(
             let renewed = emptied.and_then(|()| if whole_file { renew(&*node, &plan_of_work) } else { Ok(()) });
             // What is not done to its end has emptied the file all the same.
             server.files.watches.overwritten(&*store, &path, stream.as_deref());
+            breaks::entry_changed(&server, &*store, &path, plan_of_work.parent_lease);
             renewed?;
             if through {
                 node.sync()?;
             }
+            super::remember(&*node);
             Ok::<_, Refusal>(())
         })
         .await??;

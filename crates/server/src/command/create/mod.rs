@@ -8,9 +8,10 @@ mod plan;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use parking_lot::Mutex;
-use store::{Error, Kind, Metadata, Node, Resolved, SharePath, Use, Waits};
+use store::{Error, Identity, Kind, Metadata, Node, Resolved, SharePath, Use, Waits};
+use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 use wire::command::create::{CreateAction, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
 use wire::context::create::CreateContextsBuilder;
@@ -22,31 +23,35 @@ use crate::authorization::GrantedAccess;
 use crate::breaks::{self, Wait};
 use crate::budget::Charge;
 use crate::budgets::{self, Held};
-use crate::caching::{ACKNOWLEDGE_WITHIN, Granted, Operation, Wanted};
+use crate::caching::{ACKNOWLEDGE_WITHIN, Granted, LeaseId, Operation, Wanted};
 use crate::channel_sequence::ChannelSequence;
 use crate::context::{Context, Outcome, Reply};
 use crate::enumeration::Listing;
-use crate::files::{Empties, Entering, Entry, FileEntry, Link, Removal};
+use crate::files::{Empties, Entering, Entry, FileEntry, Link, Removal, RenamesSeen};
+use crate::frozen_times::HeldTimes;
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::notify::Untold;
 use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
 use crate::open_path::{self, OpenPath};
 use crate::pipe::Pipe;
+use crate::pool::Device;
 use crate::refusal::Refusal;
+use crate::removal::LastOpen;
 use crate::standing::Standing;
 use crate::tree::Place;
+use crate::turns::LONG_REQUEST_COST;
 
 use self::plan::{Client, Plan};
 
 /// How often a CREATE starts anew because another one was faster.
 const RACES_MAX: usize = 16;
-/// How often it waits as long as anybody has time to give something up, one after the other. A break that deepens on the way takes three.
-const FULL_WAITS_MAX: usize = 4;
+/// How long it waits in all: four times as long as anybody has time to give something up. A break that deepens on the way takes three.
+const WAITED_MAX: Duration = ACKNOWLEDGE_WITHIN.saturating_mul(4);
 
 /// A node that was found or made, with what its open is to be.
-struct Opened {
-    kept: Kept,
+struct Opened<'a> {
+    entered: Entered<'a>,
     node: Arc<dyn Node>,
     /// For a stream: the file it belongs to, and the stream's stored name.
     stream: Option<(Arc<dyn Node>, String)>,
@@ -56,7 +61,7 @@ struct Opened {
     action: CreateAction,
 }
 
-impl Opened {
+impl Opened<'_> {
     /// The file that attributes belong to.
     fn base(&self) -> &Arc<dyn Node> {
         self.stream.as_ref().map_or(&self.node, |(base, _)| base)
@@ -72,17 +77,18 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
         durable::Begun::Answered(reply) => return Ok(reply),
         durable::Begun::Goes(wish) => wish,
     };
-    let client = Client::of(&context.connection);
+    let client = Client::of(&context.connection, &context.session()?.user.load());
     let plan = Arc::new(Plan::read(&request, &tree, &client)?);
     let paid = hold_open(context, &plan)?;
     let (mut races, mut _standing, mut patience) = (0, None, Patience::default());
     while races < RACES_MAX {
         let begun = Instant::now();
+        let seen = context.server().files.renames.seen();
         let resolved = resolve(context, &plan).await?;
         check_lease(context, &plan, &resolved)?;
         let attempt = match resolved {
-            Resolved::Found { node, path } => existing::open(context, &plan, node, path).await,
-            Resolved::Missing { parent, path } => new::make(context, &plan, parent, path).await,
+            Resolved::Found { node, path } => existing::open(context, &plan, node, path, seen).await,
+            Resolved::Missing { parent, path } => new::make(context, &plan, parent, path, seen).await,
         };
         let step = match attempt {
             Err(refusal) if refusal.status == Status::RETRY => Step::Raced,
@@ -95,10 +101,12 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
                     return finish(context, &plan, opened, known, durable, paid).await;
                 }
                 // It was removed or replaced between being found and being open.
-                opened.kept.leave(context);
                 races += 1;
             }
             Step::Raced => races += 1,
+            // Neither counts: however much somebody renames, nobody is kept out by it.
+            Step::Moves(mut done) => look_again_after(context, async move { drop(done.changed().await) }).await?,
+            Step::Renamed => look_again_after(context, tokio::task::yield_now()).await?,
             Step::Waited(standing) => {
                 _standing = standing;
                 patience.waited(begun, &plan.path)?;
@@ -108,17 +116,29 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     Err(Status::SHARING_VIOLATION.into())
 }
 
-/// Ends a CREATE that waits for something which nobody gives back.
+/// Waits until `ended`, then has the CREATE start anew.
+async fn look_again_after(context: &Context, ended: impl Future<Output = ()>) -> Result<(), Refusal> {
+    context.in_flight.note_done_here(LONG_REQUEST_COST as u64);
+    tokio::select! {
+        biased;
+        () = ended => {}
+        () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
+    }
+    context.check_stays()
+}
+
+/// Ends a CREATE that waits for something which nobody gives back, however often it was told to look again.
 #[derive(Default)]
 struct Patience {
-    full_waits: usize,
+    waited: Duration,
 }
 
 impl Patience {
     /// It has waited since `begun`, and looks again.
     fn waited(&mut self, begun: Instant, path: &SharePath) -> Result<(), Refusal> {
-        self.full_waits = if begun.elapsed() < ACKNOWLEDGE_WITHIN { 0 } else { self.full_waits + 1 };
-        if self.full_waits < FULL_WAITS_MAX {
+        // A disk that was slow meanwhile is nobody's to give back.
+        self.waited += begun.elapsed().min(ACKNOWLEDGE_WITHIN);
+        if self.waited < WAITED_MAX {
             return Ok(());
         }
         tracing::warn!(
@@ -159,13 +179,16 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusa
     let store = Arc::clone(context.store()?);
     let resolved = match store.try_resolve(&plan.path, plan.usage) {
         Err(Error::WouldBlock) => {
-            let plan = Arc::clone(plan);
+            let of_work = Arc::clone(plan);
             let work = move || {
-                let resolved = store.resolve(&plan.path, plan.usage)?;
-                bring_into_memory(&plan, &resolved);
+                let resolved = store.resolve(&of_work.path, of_work.usage)?;
+                match &resolved {
+                    Resolved::Found { node, .. } => remember(&**node),
+                    Resolved::Missing { parent, .. } => remember(&**parent),
+                }
                 Ok(resolved)
             };
-            context.on_pool(work).await?
+            context.on_pool_along(&plan.path, work).await?
         }
         resolved => resolved,
     };
@@ -175,18 +198,12 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusa
     })
 }
 
-/// Asks for what the rest of a CREATE will look at without leaving its shard, on a local disk. What was not in memory is waited for here, on
-/// the pool; what cannot be had will be told then.
-fn bring_into_memory(plan: &Plan, resolved: &Resolved) {
-    match resolved {
-        // It has to be asked for on the pool all the same.
-        Resolved::Found { node, .. } | Resolved::Missing { parent: node, .. } if node.waits() == Waits::Always => {}
-        Resolved::Found { node, .. } => {
-            let _ = node.metadata();
-            let _ = node.security();
-            let _ = plan.stream.as_ref().map(|name| node.stream(name));
-        }
-        Resolved::Missing { parent, .. } => drop(parent.security()),
+/// Asks, on the pool, for what the rest of a CREATE will look at on its shard: of what lies on a local disk the node remembers it. What
+/// cannot be had will be told then.
+fn remember(node: &dyn Node) {
+    if node.waits() == Waits::ForData {
+        let _ = node.metadata();
+        let _ = node.security();
     }
 }
 
@@ -203,17 +220,23 @@ fn check_lease(context: &Context, plan: &Plan, resolved: &Resolved) -> Result<()
 }
 
 /// What came of looking at a name.
-enum Step {
-    Opened(Opened),
+enum Step<'a> {
+    Opened(Opened<'a>),
     /// Somebody else was faster: look again.
     Raced,
+    /// A directory above is getting another name: look again when it has it.
+    Moves(Receiver<()>),
+    /// A rename that has come in between has the path lead elsewhere: look again.
+    Renamed,
     /// Others had to give up caching first; the name may mean another file by now.
     Waited(Option<Standing>),
 }
 
-/// Enters an open into the table of files, undone by [`Entered::drop`] unless kept.
+/// An open in the table of files, which leaves it again unless it goes on ([`Entered::keep`]).
 struct Entered<'a> {
     context: &'a Context,
+    base: Arc<dyn Node>,
+    parent_lease: Option<LeaseId>,
     file: Arc<FileEntry>,
     id: OpenId,
     path: Arc<OpenPath>,
@@ -235,6 +258,8 @@ struct Kept {
 #[derive(Clone, Copy)]
 struct Entrant<'a> {
     node: &'a dyn Node,
+    /// The file; for a stream the one that has it.
+    base: &'a Arc<dyn Node>,
     stream: &'a str,
     access: u32,
     /// What others may do meanwhile (MS-SMB2 2.2.13, ShareAccess).
@@ -282,7 +307,9 @@ impl<'a> Entered<'a> {
             Entering::Refused(status) => Err(status.into()),
             Entering::Waits(wait) => Ok(Attempt::Waits(wait)),
             Entering::Entered(caching) => {
-                Ok(Attempt::Entered(Entered { context, file, id, path, line, caching, kept: false }))
+                let (base, parent_lease) = (Arc::clone(found.base), plan.parent_lease);
+                let entered = Entered { context, base, parent_lease, file, id, path, line, caching, kept: false };
+                Ok(Attempt::Entered(entered))
             }
         }
     }
@@ -322,50 +349,86 @@ impl<'a> Entered<'a> {
 }
 
 impl Drop for Entered<'_> {
+    /// What somebody else has deleted meanwhile goes with this one, where it is the last. Nobody waits here for the store.
     fn drop(&mut self) {
-        if !self.kept {
-            let files = &self.context.server().files;
-            let removal = files.leave(&self.file, self.id, false);
-            if removal != Removal::Nothing {
-                files.removed(&self.file, &removal);
-            }
+        if self.kept {
+            return;
         }
+        let server = Arc::clone(self.context.server());
+        let removal = server.files.leave(&self.file, self.id, false);
+        let Some(tree) = self.context.tree.as_ref().filter(|_| removal != Removal::Nothing) else { return };
+        let last = LastOpen {
+            base: Arc::clone(&self.base),
+            path: Arc::clone(&self.path),
+            tree: Arc::clone(tree),
+            parent_lease: self.parent_lease,
+        };
+        let (file, pool) = (Arc::clone(&self.file), server.pool.clone());
+        let turn = self.context.turn_at(Device::Volume(last.base.identity().volume));
+        // A failure is in the log: who deleted it was answered.
+        let remove = move || {
+            let _ = last.remove(&server, &removal);
+            server.files.removed(&file, &removal);
+        };
+        pool.submit(turn, Box::new(remove));
     }
 }
 
-impl Kept {
-    /// The open does not go on after all.
-    fn leave(&self, context: &Context) {
-        let files = &context.server().files;
-        let removal = files.leave(&self.file, self.id, false);
-        files.removed(&self.file, &removal);
+/// What is to be done instead where `path`, which led to `file` when these renames were `seen`, may lead elsewhere. Who asks has entered the
+/// table of files: no rename that begins after that goes unnoticed.
+async fn renamed_meanwhile(
+    context: &Context,
+    seen: RenamesSeen,
+    path: &SharePath,
+    file: Identity,
+) -> Result<Option<Step<'static>>, Refusal> {
+    let (renames, store) = (&context.server().files.renames, context.store()?);
+    if !renames.came_since(seen) {
+        return Ok(None);
     }
+    if let Some(done) = renames.above(store, path) {
+        return Ok(Some(Step::Moves(done)));
+    }
+    let (store, wanted, elsewhere) = (Arc::clone(store), path.clone(), renames.elsewhere(store));
+    let look = move || match elsewhere.above(&*store, &wanted) {
+        Some(done) => Err(done),
+        None => Ok(store.resolve(&wanted, Use::Metadata)),
+    };
+    let found = match context.work_along(path, look).await? {
+        Ok(found) => found,
+        Err(done) => return Ok(Some(Step::Moves(done))),
+    };
+    // In the same case, too: a rename of the file finds those who have it open by their path.
+    let leads = matches!(found, Ok(Resolved::Found { node, path: now }) if node.identity() == file && now == *path);
+    Ok(match leads {
+        true => None,
+        false if renames.went_on_since(seen) => Some(Step::Renamed),
+        false => Some(Step::Raced),
+    })
 }
 
 /// What the response says of what was opened.
-async fn look(context: &Context, opened: &Opened) -> Result<Metadata, Refusal> {
+async fn look(context: &Context, opened: &Opened<'_>) -> Result<Metadata, Refusal> {
     let base = Arc::clone(opened.base());
-    let known = context.look(&opened.node, move |node| attributes::of_node(node, &*base)).await;
-    known.and_then(|known| Ok(known?)).inspect_err(|_| opened.kept.leave(context))
+    context.look(&opened.node, move |node| attributes::of_node(node, &*base)).await
 }
 
 /// True where the name that was opened leads to the file yet. Some file systems count no names.
-async fn leads_there(context: &Context, opened: &Opened) -> Result<bool, Refusal> {
-    let path = opened.kept.path.now();
-    let leads = existing::still_leads(context, &path, opened.node.identity()).await;
-    leads.inspect_err(|_| opened.kept.leave(context))
+async fn leads_there(context: &Context, opened: &Opened<'_>) -> Result<bool, Refusal> {
+    let path = opened.entered.path.now();
+    existing::still_leads(context, &path, opened.node.identity()).await
 }
 
 async fn finish(
     context: &Context,
     plan: &Arc<Plan>,
-    opened: Opened,
+    opened: Opened<'_>,
     known: Metadata,
     durable: durable::Wish,
     paid: Paid,
 ) -> Outcome {
-    let Opened { kept, node, stream, granted, maximal, action } = opened;
-    let Kept { id, file, path, line, caching } = kept;
+    let Opened { entered, node, stream, granted, maximal, action } = opened;
+    let Kept { id, file, path, line, caching } = entered.keep();
     let kind = node.kind();
     let options = durable.options(context, plan.options);
     path.pay(paid.names);
@@ -383,8 +446,8 @@ async fn finish(
         listing: Listing::default(),
         actor: plan.actor(id),
         parent_lease: plan.parent_lease,
-        has_written: AtomicBool::new(false),
-        frozen_times: Mutex::default(),
+        has_written: AtomicBool::new(plan.overwrites() && action != CreateAction::CREATED),
+        frozen_times: HeldTimes::default(),
         durability: durable.durability(context, action),
         untold: Untold::default(),
         channel_sequence: ChannelSequence::default(),

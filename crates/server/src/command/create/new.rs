@@ -8,25 +8,26 @@ use wire::fscc::FileAttributes;
 use wire::security::access::{APPEND_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use super::existing::{Asked, authorized, link, maximal, read_ahead};
+use super::existing::{Asked, authorized, judge, link, maximal};
 use super::plan::Plan;
-use super::{Entered, Entrant, Opened, Step, check_trailing_separator};
-use crate::authorization::{GrantedAccess, Request, Way, authorize};
+use super::{Entered, Entrant, Opened, Step, check_trailing_separator, renamed_meanwhile};
+use crate::authorization::{GrantedAccess, Read, Request, Way, authorize};
 use crate::breaks;
-use crate::context::Context;
+use crate::context::{Context, hold_here};
 use crate::descriptors;
-use crate::files::{Empties, NewName};
+use crate::files::{Empties, NewName, RenamesSeen};
 use crate::refusal::Refusal;
 use crate::steps::INLINE_BYTES_MAX;
 use crate::write_through::keep_name;
 
 /// Makes what was missing.
-pub(super) async fn make(
-    context: &Context,
+pub(super) async fn make<'a>(
+    context: &'a Context,
     plan: &Arc<Plan>,
     parent: Arc<dyn Node>,
     path: SharePath,
-) -> Result<Step, Refusal> {
+    seen: RenamesSeen,
+) -> Result<Step<'a>, Refusal> {
     if plan.needs_existing() {
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
@@ -36,15 +37,17 @@ pub(super) async fn make(
     check_trailing_separator(plan, kind)?;
     context.require_writable()?;
     let above = path.parent().unwrap_or_default();
-    let of_parent = read_ahead(context, &parent, &above).await?;
-    let of_parent = || of_parent.clone().map_or_else(|| context.descriptor(&*parent, &above), Ok);
-    let granted = authorize(&Request {
-        user: &user,
-        share_max: context.tree()?.access_max(),
-        desired: plan.desired,
-        deletes_on_close: plan.options.contains(CreateOptions::DELETE_ON_CLOSE),
-        way: Way::New { directory: &of_parent, kind },
-    })?;
+    let share_max = context.tree()?.access_max();
+    let decide = |of_parent: Read<'_>| {
+        authorize(&Request {
+            user: &user,
+            share_max,
+            desired: plan.desired,
+            deletes_on_close: plan.options.contains(CreateOptions::DELETE_ON_CLOSE),
+            way: Way::New { directory: of_parent, kind },
+        })
+    };
+    let granted = judge(context, &parent, &above, decide).await?;
     if let Some(asked) = &plan.security {
         descriptors::check_asked(&user, asked)?;
     }
@@ -60,8 +63,13 @@ pub(super) async fn make(
     let directory_identity = parent.identity();
     let asker = context.asker()?;
     let (held, through) = (Arc::clone(&parent), context.writes_through());
+    let (made_in, made_name, made_path) = (Arc::clone(&parent), name.clone(), path.clone());
     // Until it is open: who finds it before that waits.
-    let _new_name = NewName::begin(context.server(), directory_identity, name.as_str());
+    let _new_name = NewName::begin(context.server(), directory_identity, context.store()?, &path);
+    // No directory above gets another name from now on.
+    if let Some(step) = renamed_meanwhile(context, seen, &above, directory_identity).await? {
+        return Ok(step);
+    }
     let make = move |create: Create| {
         asker.check_stays()?;
         let passed_on = server.descriptors.read(&*held, &share, &above)?;
@@ -79,6 +87,7 @@ pub(super) async fn make(
             return Err(Refusal::from(error));
         }
         server.files.watches.made(&*store, &work_path, kind);
+        super::remember(&*node);
         Ok(node)
     };
     let made = match try_here(context, plan, &*parent, &make)? {
@@ -94,14 +103,31 @@ pub(super) async fn make(
         made => made?,
     };
     breaks::entry_of_changed(context.server(), directory_identity, plan.parent_lease);
-    if plan.stream.is_some() {
-        return make_stream(context, plan, node, path, Some(granted)).await;
+    let made = Arc::clone(&node);
+    let opened = open_made(context, plan, node, path, granted).await;
+    if opened.is_err() {
+        take_back(context, made_in, made_name, made_path, made).await;
     }
-    let known = context.look(&node, |node| node.metadata()).await??;
+    opened
+}
+
+/// Opens what this CREATE made.
+async fn open_made<'a>(
+    context: &'a Context,
+    plan: &Arc<Plan>,
+    node: Arc<dyn Node>,
+    path: SharePath,
+    granted: GrantedAccess,
+) -> Result<Step<'a>, Refusal> {
+    if plan.stream.is_some() {
+        return make_stream(context, plan, node, path, BaseOf::New(granted)).await;
+    }
+    let known = context.look(&node, |node| node.metadata()).await?;
     let maximal = maximal(context, plan, &node, &path, &known).await?;
     let access = granted.bits();
     let entrant = Entrant {
         node: &*node,
+        base: &node,
         stream: "",
         access,
         share: plan.share_access,
@@ -114,14 +140,32 @@ pub(super) async fn make(
         Err(refusal) if refusal.status == Status::DELETE_PENDING => return Ok(Step::Raced),
         entered => entered?,
     };
-    Ok(Step::Opened(Opened {
-        kept: entered.keep(),
-        node,
-        stream: None,
-        granted,
-        maximal,
-        action: CreateAction::CREATED,
-    }))
+    Ok(Step::Opened(Opened { entered, node, stream: None, granted, maximal, action: CreateAction::CREATED }))
+}
+
+/// Removes what was made and could not be opened, as long as its name is still being made: nobody finds it. What another program has put
+/// there meanwhile stays, and so does what somebody came to have open.
+async fn take_back(context: &Context, directory: Arc<dyn Node>, name: Name, path: SharePath, made: Arc<dyn Node>) {
+    let (server, store) = (Arc::clone(context.server()), context.store().map(Arc::clone));
+    let volume = directory.identity().volume;
+    let remove = move || {
+        let identity = made.identity();
+        let is_empty = match made.kind() {
+            Kind::File => made.metadata()?.length == 0,
+            // One that is not is not removed.
+            Kind::Directory | Kind::Stream => true,
+        };
+        if is_empty && server.files.find(identity).is_none() {
+            directory.remove(&name, identity)?;
+            if let Ok(store) = store {
+                server.files.watches.unmade(&*store, &path, &*made);
+            }
+        }
+        Ok::<_, Error>(())
+    };
+    if let Ok(Err(error)) = context.on_pool_of(volume, remove).await {
+        tracing::warn!(%error, "what a client made and could not open is still there");
+    }
 }
 
 /// How a directory makes a name.
@@ -152,25 +196,34 @@ fn try_here(
     }
 }
 
-/// Makes the named stream of a file: of one that this CREATE made and was `granted` something of, or of one that there was. That
-/// grants what its descriptor grants, and has to grant WRITE_DATA (MS-FSA 2.1.5.1.2, "Stream not found").
-pub(super) async fn make_stream(
-    context: &Context,
+/// The file that a new stream is of.
+pub(super) enum BaseOf {
+    /// This CREATE made it, and was granted this.
+    New(GrantedAccess),
+    /// There was one, which was found when these renames had ended.
+    Old(RenamesSeen),
+}
+
+/// Makes the named stream of a file. One that there was grants what its descriptor grants, and has to grant WRITE_DATA
+/// (MS-FSA 2.1.5.1.2, "Stream not found").
+pub(super) async fn make_stream<'a>(
+    context: &'a Context,
     plan: &Arc<Plan>,
     base: Arc<dyn Node>,
     path: SharePath,
-    granted: Option<GrantedAccess>,
-) -> Result<Step, Refusal> {
+    of: BaseOf,
+) -> Result<Step<'a>, Refusal> {
     let name = plan.stream.as_deref().unwrap_or_default();
     if plan.needs_existing() {
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
-    let known = context.look(&base, |base| base.metadata()).await??;
-    let granted = match granted {
-        Some(granted) => granted,
-        None => {
+    let known = context.look(&base, |base| base.metadata()).await?;
+    let (granted, seen) = match of {
+        BaseOf::New(granted) => (granted, None),
+        BaseOf::Old(seen) => {
             check_attributes(plan, &known)?;
-            authorized(context, Asked { implied: WRITE_DATA, ..Asked::by(plan) }, &base, &path, &known).await?
+            let asked = Asked { implied: WRITE_DATA, ..Asked::by(plan) };
+            (authorized(context, asked, &base, &path, &known).await?, Some(seen))
         }
     };
     context.require_writable()?;
@@ -179,6 +232,7 @@ pub(super) async fn make_stream(
     let link = link(context, &known, &path).await?;
     let entrant = Entrant {
         node: &*base,
+        base: &base,
         stream: name,
         access,
         share: plan.share_access,
@@ -188,6 +242,11 @@ pub(super) async fn make_stream(
         wanted: plan.wanted,
     };
     let entered = Entered::enter(context, plan, entrant).await?;
+    if let Some(seen) = seen
+        && let Some(step) = renamed_meanwhile(context, seen, &entered.path.now(), base.identity()).await?
+    {
+        return Ok(step);
+    }
     let (maker, stream) = (Arc::clone(&base), name.to_owned());
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
     let (asker, through) = (context.asker()?, context.writes_through());
@@ -201,12 +260,21 @@ pub(super) async fn make_stream(
         server.files.watches.stream_made(&*store, &path, &stream);
         Ok::<_, Refusal>(made)
     };
-    let node = match context.work_at(&*base, 0, made).await? {
+    // In memory a file may have so many streams that to look whether this is a new one takes long.
+    let here = match hold_here(&*base) {
+        Some(_held) => made(),
+        None => Err(Status::RETRY.into()),
+    };
+    let made = match here {
+        Err(refusal) if refusal.status == Status::RETRY => context.on_pool_of(base.identity().volume, made).await?,
+        made => made,
+    };
+    let node = match made {
         Err(refusal) if refusal.status == Status::OBJECT_NAME_COLLISION => return Ok(Step::Raced),
         made => made?,
     };
     let stream = Some((base, name.to_owned()));
-    Ok(Step::Opened(Opened { kept: entered.keep(), node, stream, granted, maximal, action: CreateAction::CREATED }))
+    Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, action: CreateAction::CREATED }))
 }
 
 /// What READONLY says to one more stream (MS-FSA 2.1.5.1.2.1).

@@ -15,10 +15,12 @@ use crate::attributes;
 use crate::authorization::check_share;
 use crate::caching::{Actor, LeaseId, Wanted};
 use crate::connection::Connection;
+use crate::descriptors;
 use crate::files::Empties;
 use crate::open::OpenId;
 use crate::refusal::Refusal;
 use crate::tree::Tree;
+use crate::user::{User, UserId};
 
 /// Bits of DesiredAccess that mean something (MS-SMB2 2.2.13.1).
 const ACCESS_KNOWN: u32 = access::FILE_ALL
@@ -55,12 +57,14 @@ const EAS_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Client {
     dialect: Dialect,
     guid: Guid,
+    user: UserId,
 }
 
 impl Client {
-    pub(super) fn of(connection: &Connection) -> Self {
+    pub(super) fn of(connection: &Connection, user: &User) -> Self {
         let negotiation = connection.negotiation.borrow();
-        Client { dialect: negotiation.dialect().unwrap_or_default(), guid: negotiation.client_guid }
+        let dialect = negotiation.dialect().unwrap_or_default();
+        Client { dialect, guid: negotiation.client_guid, user: user.id }
     }
 
     /// What a CREATE asks to cache, and its directory's lease (MS-SMB2 3.3.5.9, Oplock Acquisition).
@@ -71,7 +75,7 @@ impl Client {
             return Ok((if level == OplockLevel::NONE { Wanted::Nothing } else { Wanted::Oplock(level) }, None));
         }
         let Some(lease) = lease.filter(|lease| self.knows(lease)) else { return Ok((Wanted::Nothing, None)) };
-        let of = |key| LeaseId { client: self.guid, key };
+        let of = |key| LeaseId { client: self.guid, user: self.user, key };
         let parent = lease.v2.filter(|_| lease.flags.contains(LeaseFlags::PARENT_LEASE_KEY_SET));
         Ok((Wanted::Lease(of(lease.lease_key), lease), parent.map(|v2| of(v2.parent_lease_key))))
     }
@@ -331,7 +335,7 @@ fn wanted_usage(disposition: CreateDisposition, desired: u32) -> Use {
 
 fn security(contexts: &CreateContexts<'_>) -> Result<Option<SecurityDescriptor>, Refusal> {
     Ok(match contexts.find(name::SD_BUFFER) {
-        Some(data) => Some(SecurityDescriptor::decode(data)?),
+        Some(data) => Some(descriptors::decode(data)?),
         None => None,
     })
 }

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use store::Waits;
 use wire::command::ioctl::IoctlRequest;
 use wire::fscc::ioctl::{Chunk, CopyChunks, CopyChunksResult};
 use wire::security::access::{APPEND_DATA, EXECUTE, READ_DATA, WRITE_DATA};
@@ -54,8 +53,8 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
     let chunks: VecDeque<_> = chunks.chunks().collect();
     context.in_flight.note_done_here((chunks.len() * REQUEST_COST) as u64);
     let result = CopyChunksResult { chunks: 0, chunk_bytes: 0, total_bytes: 0 };
-    // The source may lie elsewhere than the target.
-    let is_here = source.file()?.node.waits() == Waits::Never;
+    // It may lie elsewhere than the target.
+    let from = Arc::clone(&source.file()?.node);
     let mut copy = Copy { source, target: Arc::clone(target), chunks, length_max, result };
     let server = Arc::clone(context.server());
     let change = target.begin_change(0..u64::MAX)?;
@@ -67,7 +66,7 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
         }
         step
     };
-    let done = context.work_in_steps(if is_here { total_bytes } else { u64::MAX }, step).await;
+    let done = context.work_in_steps_with(&*from, total_bytes, step).await;
     notify::data_changed(context.server(), target, context.session_id);
     let (result, status) = done?;
     context.restore_frozen_times().await?;

@@ -1,9 +1,10 @@
 //! FSCTL_DUPLICATE_EXTENTS_TO_FILE and its extended form (MS-SMB2 3.3.5.15.17, 3.3.5.15.18, MS-FSA 2.1.5.10.4, 2.1.5.10.5): two
 //! files share what was one file's. Byte-range locks do not stand against it, as on ReFS.
 
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use store::Kind;
+use store::{Kind, Node};
 use wire::command::ioctl::IoctlRequest;
 use wire::fscc::ioctl::{DuplicateExtents, DuplicateExtentsEx};
 use wire::security::access::{READ_DATA, WRITE_DATA};
@@ -15,6 +16,10 @@ use crate::context::Context;
 use crate::notify;
 use crate::open::{Open, OpenId};
 use crate::refusal::Refusal;
+use crate::steps::COPY_STEP_BYTES;
+
+/// What sharing a part counts for at least, however short it is.
+const PART_COST_BYTES: u64 = 4096;
 
 pub(super) async fn duplicate(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     run(context, DuplicateExtents::decode(request.input)?).await
@@ -51,32 +56,72 @@ async fn run(context: &Context, asked: DuplicateExtents) -> Answered {
         return Err(Status::NOT_SUPPORTED.into());
     }
     let change = target.begin_change(to.clone())?;
-    let node = Arc::clone(&file.node);
-    let base = Arc::clone(file.base());
-    let (server, held) = (Arc::clone(context.server()), Arc::clone(target));
-    let done = context
-        .on_pool(move || {
-            let _change = &change;
-            let source = source.file()?;
-            let known = source.node.metadata()?;
-            if known.length < from.end || (sparse::is_sparse(&**source.base())? && !sparse::is_sparse(&*base)?) {
-                return Err(Status::NOT_SUPPORTED.into());
-            }
-            // The target does not grow (MS-FSA changes its extents, not its size).
-            let end = to.end.min(node.metadata()?.length);
-            if to.start < end {
-                let shared = (*node).clone_from(&*source.node, from.start, to.start, end - to.start);
-                // What failed may have been done in part.
-                breaks::data_changed(&server, held.file()?);
-                shared?;
-            }
-            Ok::<_, Refusal>(())
-        })
-        .await;
+    let bytes = context.held_bytes()?.min(asked.length);
+    let mut sharing = Sharing { source, target: Arc::clone(target), from: from.start, to };
+    let server = Arc::clone(context.server());
+    let mut is_checked = false;
+    let step = move || {
+        let _change = &change;
+        if !std::mem::replace(&mut is_checked, true)
+            && let Err(refusal) = sharing.check()
+        {
+            return ControlFlow::Break(Err(refusal));
+        }
+        let step = sharing.advance();
+        // What failed may have been done in part.
+        if let Ok(file) = sharing.target.file() {
+            breaks::data_changed(&server, file);
+        }
+        match step {
+            Ok(()) if sharing.to.is_empty() => ControlFlow::Break(Ok(())),
+            Ok(()) => ControlFlow::Continue(()),
+            Err(refusal) => ControlFlow::Break(Err(refusal)),
+        }
+    };
+    let done = context.work_in_steps(bytes, step).await;
     notify::data_changed(context.server(), target, context.session_id);
     done??;
     context.restore_frozen_times().await?;
     Ok(Answer::empty())
+}
+
+/// What is to be shared, and how far that has come.
+struct Sharing {
+    source: Arc<Open>,
+    target: Arc<Open>,
+    /// Where what is left begins in the source.
+    from: u64,
+    /// What is left in the target.
+    to: Range<u64>,
+}
+
+impl Sharing {
+    /// The source has all that is asked for, and both are sparse or neither is. The target does not grow (MS-FSA changes its extents, not its
+    /// size).
+    fn check(&mut self) -> Result<(), Refusal> {
+        let (source, target) = (self.source.file()?, self.target.file()?);
+        let length = source.node.metadata()?.length;
+        let is_short = length.saturating_sub(self.from) < self.to.end - self.to.start;
+        if is_short || (sparse::is_sparse(&**source.base())? && !sparse::is_sparse(&**target.base())?) {
+            return Err(Status::NOT_SUPPORTED.into());
+        }
+        self.to.end = self.to.end.min(target.node.metadata()?.length);
+        Ok(())
+    }
+
+    /// Shares the next parts, as much as a copy's step copies.
+    fn advance(&mut self) -> Result<(), Refusal> {
+        let (source, target) = (self.source.file()?, self.target.file()?);
+        let mut room = COPY_STEP_BYTES;
+        while !self.to.is_empty() && room > 0 {
+            let left = self.to.end - self.to.start;
+            let done = Node::clone_from(&*target.node, &*source.node, self.from, self.to.start, left)?;
+            self.from += done;
+            self.to.start += done;
+            room = room.saturating_sub(done.max(PART_COST_BYTES));
+        }
+        Ok(())
+    }
 }
 
 /// The open to share from: of the same session and volume, and readable.

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use store::{AttributeChange, Error, Node, Waits};
+use store::{AttributeChange, Error, Node};
 use wire::command::change_notify::CompletionFilter;
 use wire::command::ioctl::IoctlRequest;
 use wire::fscc::FileAttributes;
@@ -13,7 +13,8 @@ use wire::status::Status;
 
 use super::{Answer, Answered, data_of, signed_range};
 use crate::attributes;
-use crate::context::Context;
+use crate::breaks;
+use crate::context::{Context, hold_here};
 
 /// Makes a file sparse, or whole again.
 pub(super) async fn set(context: &Context, request: &IoctlRequest<'_>) -> Answered {
@@ -31,6 +32,7 @@ pub(super) async fn set(context: &Context, request: &IoctlRequest<'_>) -> Answer
         let _change = &change;
         if sparse { mark(&*base) } else { fill(&*node, &*base) }?;
         server.files.watches.changed(&held, CompletionFilter::ATTRIBUTES);
+        breaks::looks_different(&server, &held);
         Ok::<_, Error>(())
     };
     // A file that is no longer sparse gets all its space at once.
@@ -71,11 +73,13 @@ pub(super) async fn allocated_ranges(context: &Context, request: &IoctlRequest<'
     let room = request.max_output_response as usize / Range::LENGTH;
     let (node, base) = (Arc::clone(&file.node), Arc::clone(file.base()));
     let mut search = Search { left: asked, count_max: room + 1, found: Vec::new() };
-    let is_memory = node.waits() == Waits::Never;
-    if is_memory {
+    let held = hold_here(&*node);
+    if held.is_some() {
         context.in_flight.note_done_here(LOOK_COST);
     }
-    let found = if is_memory && search.look(&*node, &*base)? {
+    let is_found = held.is_some() && search.look(&*node, &*base)?;
+    drop(held);
+    let found = if is_found {
         search.found
     } else {
         let step = move || match search.advance(&*node, &*base) {

@@ -3,28 +3,31 @@
 
 use std::sync::Arc;
 
+use store::{RamStore, Store, Waits};
 use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateRequest};
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
-use wire::command::query_info::InfoType;
+use wire::command::query_info::{InfoType, QueryInfoResponse};
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::set_info::SetInfoRequest;
 use wire::command::write::WriteRequest;
 use wire::context::create::{CreateContextsBuilder, name};
 use wire::fscc::FileClass;
 use wire::fscc::ea::{FullEa, FullEaWriter};
+use wire::fscc::file::Standard;
 use wire::fscc::ioctl::{
-    Chunk, CopyChunks, CopyChunksResult, LevelTrim, Range, ResumeKey, ZeroData, encode_ranges, ranges,
+    Chunk, CopyChunks, CopyChunksResult, DuplicateExtents, LevelTrim, Range, ResumeKey, ZeroData, encode_ranges, ranges,
 };
 use wire::header::Header;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use crate::Shared;
-use crate::admin::Signing;
-use crate::testing::{Answer, Peer, server};
+use crate::admin::{Share, Signing};
+use crate::pool::Device;
+use crate::testing::{Answer, OTHER_USER, Peer, Terms, server, server_with};
 
 const MIB: u64 = 1 << 20;
 const LONG_BYTES: u64 = 200 * MIB;
@@ -38,12 +41,17 @@ fn by_hand() -> Arc<Shared> {
 /// A client with a file of `length` bytes whose first and last byte are ones, and the rest a hole.
 async fn with_file(server: &Arc<Shared>, name: &str, length: u64) -> (Peer, FileId) {
     let mut peer = Peer::sign_in(server).await;
+    let file_id = made(&mut peer, name, length).await;
+    (peer, file_id)
+}
+
+async fn made(peer: &mut Peer, name: &str, length: u64) -> FileId {
     let file_id = peer.open(name).await;
     for offset in [0, length - 1] {
         let request = WriteRequest { file_id, offset, data: &[1], ..WriteRequest::default() };
         assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
     }
-    (peer, file_id)
+    file_id
 }
 
 /// Asks without waiting for the answer.
@@ -64,9 +72,17 @@ fn begin_to_set(peer: &mut Peer, file_id: FileId, class: FileClass, value: u64) 
 
 /// Copies the whole of a file of so many MiB into another.
 async fn begin_copy(peer: &mut Peer, source: FileId, target: FileId, mib: u64) {
+    let key = resume_key(peer, source).await;
+    begin_copy_of(peer, key, target, mib);
+}
+
+async fn resume_key(peer: &mut Peer, source: FileId) -> [u8; 24] {
     begin(peer, CtlCode::SRV_REQUEST_RESUME_KEY, source, &[], 32);
     let answer = peer.receive().await;
-    let key = ResumeKey::decode(IoctlResponse::decode(&answer.message).unwrap().output).unwrap().key;
+    ResumeKey::decode(IoctlResponse::decode(&answer.message).unwrap().output).unwrap().key
+}
+
+fn begin_copy_of(peer: &mut Peer, key: [u8; 24], target: FileId, mib: u64) {
     let chunk = |number| Chunk { source_offset: number * MIB, target_offset: number * MIB, length: MIB as u32 };
     let mut input = Vec::new();
     CopyChunks::encode(&key, &(0..mib).map(chunk).collect::<Vec<_>>(), &mut input);
@@ -111,6 +127,12 @@ async fn read(peer: &mut Peer, file_id: FileId, offset: u64) -> Vec<u8> {
     ReadResponse::decode(&answer.message).unwrap().data.to_vec()
 }
 
+/// Bytes that hold data.
+async fn allocated(peer: &mut Peer, file_id: FileId) -> u64 {
+    let answer = peer.query(file_id, FileClass::STANDARD, Standard::LENGTH as u32).await;
+    Standard::decode(QueryInfoResponse::decode(&answer.message).unwrap().output).unwrap().allocation
+}
+
 #[tokio::test]
 async fn a_long_copy_lets_other_sessions_have_their_turn() {
     let test = async {
@@ -130,6 +152,80 @@ async fn a_long_copy_lets_other_sessions_have_their_turn() {
         let done = CopyChunksResult::decode(IoctlResponse::decode(&done.message).unwrap().output).unwrap();
         assert_eq!(done, CopyChunksResult { chunks: 16, chunk_bytes: 0, total_bytes: 16 << 20 });
         assert_eq!(read(&mut long, target, 16 * MIB - 1).await, [1]);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_user_waits_for_one_piece_of_anothers_work_however_many_sessions_that_has() {
+    let test = async {
+        let server = by_hand();
+        let mut crowd = Vec::new();
+        for number in 0..3 {
+            let (mut peer, source) = with_file(&server, &format!("source {number}"), 8 * MIB).await;
+            let target = peer.open(&format!("target {number}")).await;
+            crowd.push((peer, source, target));
+        }
+        let mut other = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..Terms::default() }).await;
+        let file = made(&mut other, "file", 2 * MIB).await;
+        for (peer, source, target) in &mut crowd {
+            begin_copy(peer, *source, *target, 8).await;
+        }
+        begin_zero(&mut other, file, 2 * MIB);
+        assert!(server.pool.work_once() && server.pool.work_once());
+        let done = answer(&other).await.expect("the second piece of work was the other user's");
+        assert_eq!(done.status(), Status::SUCCESS);
+        for (peer, ..) in &crowd {
+            assert_eq!(worked(&server, peer).await.1.status(), Status::SUCCESS);
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// A server with two shares, each on a device of its own, whose pool works when it is told to.
+fn of_two_devices(waits: [Waits; 2]) -> (Arc<Shared>, [u64; 2]) {
+    let stores = waits.map(|waits| -> Arc<dyn Store> { Arc::new(RamStore::that_waits(64 << 20, waits)) });
+    let volumes = [stores[0].facts().volume, stores[1].facts().volume];
+    let [first, second] = stores;
+    let mut server = server_with(Signing::Enabled, first);
+    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    let mut estate = (**server.estate.load()).clone();
+    estate.shares.push(Share { name: "second".into(), store: second, ..estate.shares[0].clone() });
+    server.estate.store(Arc::new(estate));
+    (server, volumes)
+}
+
+/// Begins to copy a file of the first share to the second. Tells where work waits then: at the first share's device, at the second's, at both
+/// together.
+async fn copy_waits_at(waits: [Waits; 2]) -> [usize; 3] {
+    let (server, volumes) = of_two_devices(waits);
+    let pool = server.pool.clone();
+    let works = tokio::task::spawn_local(async move {
+        loop {
+            while pool.work_once() {}
+            tokio::task::yield_now().await;
+        }
+    });
+    let (mut peer, source) = with_file(&server, "source", 2 * MIB).await;
+    let key = resume_key(&mut peer, source).await;
+    assert_eq!(peer.connect("second").await, Status::SUCCESS);
+    let target = made(&mut peer, "target", 2 * MIB).await;
+    works.abort();
+    let _ = works.await;
+    begin_copy_of(&mut peer, key, target, 1);
+    assert!(answer(&peer).await.is_none(), "it waits for a device");
+    let session = Arc::clone(&peer.connection.channel(peer.session_id).unwrap().session);
+    let [first, second] = volumes;
+    let devices = [Device::Volume(first), Device::Volume(second), Device::of_both(first, second)];
+    devices.map(|device| server.pool.waiting(session.turn(device)))
+}
+
+#[tokio::test]
+async fn a_copy_between_two_shares_waits_for_the_devices_of_both() {
+    let test = async {
+        assert_eq!(copy_waits_at([Waits::ForData; 2]).await, [0, 0, 1]);
+        assert_eq!(copy_waits_at([Waits::Always, Waits::Never]).await, [1, 0, 0], "the target is memory");
+        assert_eq!(copy_waits_at([Waits::Never, Waits::Always]).await, [0, 1, 0], "the source is memory");
     };
     LocalSet::new().run_until(test).await;
 }
@@ -174,6 +270,32 @@ async fn a_long_trim_goes_in_turns_and_frees_all() {
         let (pieces, done) = worked(&server, &peer).await;
         assert_eq!((pieces, done.status()), (4, Status::SUCCESS));
         assert_eq!(read(&mut peer, file, LONG_BYTES - 1).await, [0]);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn sharing_the_extents_of_a_long_file_goes_in_turns_and_leaves_holes_holes() {
+    let test = async {
+        let server = by_hand();
+        let (mut peer, source) = with_file(&server, "source", LONG_BYTES).await;
+        for piece in 0..256 {
+            let (offset, data) = (MIB + piece * (64 << 10), &[1; 64 << 10]);
+            let request = WriteRequest { file_id: source, offset, data, ..WriteRequest::default() };
+            assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+        }
+        let target = peer.open("target").await;
+        begin_to_set(&mut peer, target, FileClass::END_OF_FILE, LONG_BYTES);
+        assert_eq!(answer(&peer).await.unwrap().status(), Status::SUCCESS);
+        let mut input = Vec::new();
+        DuplicateExtents { source, source_offset: 0, target_offset: 0, length: LONG_BYTES }.encode(&mut input);
+        begin(&mut peer, CtlCode::DUPLICATE_EXTENTS_TO_FILE, target, &input, 0);
+        let (pieces, done) = worked(&server, &peer).await;
+        assert_eq!((pieces, done.status()), (6, Status::SUCCESS));
+        for (offset, expected) in [(0, 1), (1, 0), (MIB, 1), (17 * MIB - 1, 1), (17 * MIB, 0), (LONG_BYTES - 1, 1)] {
+            assert_eq!(read(&mut peer, target, offset).await, [expected], "at {offset}");
+        }
+        assert_eq!(allocated(&mut peer, target).await, allocated(&mut peer, source).await);
     };
     LocalSet::new().run_until(test).await;
 }

@@ -9,6 +9,7 @@ use wire::header::{Flags, Header};
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
+use super::STEPS_IN_A_ROW;
 use crate::Shared;
 use crate::admin::Signing;
 use crate::testing::{Peer, server};
@@ -210,6 +211,34 @@ async fn ten_thousand_locks_are_taken_and_released_and_others_get_their_turn() {
 }
 
 #[tokio::test]
+async fn a_lock_of_many_ranges_is_taken_and_given_back_in_turns() {
+    const COUNT: usize = 2_000;
+    let shard = LocalSet::new();
+    shard
+        .run_until(async {
+            let (server, (mut one, first), (mut other, second)) = two_peers().await;
+            let held = |peer: &Peer| {
+                let open = server.sessions.find(peer.session_id).unwrap().opens().pop().unwrap();
+                open.file().unwrap().file.locks_of("", open.id, usize::MAX).len()
+            };
+            assert_eq!(lock(&mut other, second, &[element(COUNT as u64 - 1, 1, AT_ONCE)]).await, Status::SUCCESS);
+            let elements: Vec<_> = (0..COUNT as u64).map(|offset| element(offset, 1, AT_ONCE)).collect();
+            let mut message = request(&mut one, first, &elements);
+            one.process(&mut message).unwrap();
+            let (mut most, mut last) = (0, held(&one));
+            while most == 0 || last > 0 {
+                tokio::task::yield_now().await;
+                let now = held(&one);
+                assert!(now.abs_diff(last) <= 2 * STEPS_IN_A_ROW, "{last} locks, and {now} after a turn");
+                (most, last) = (most.max(now), now);
+            }
+            assert!(most >= COUNT - 3 * STEPS_IN_A_ROW, "{most}");
+            assert_eq!(last_answer(&one).await, Status::LOCK_NOT_GRANTED);
+        })
+        .await;
+}
+
+#[tokio::test]
 async fn a_count_that_lies_is_refused() {
     let (_server, (mut one, first), _other) = two_peers().await;
     one.signing_key = None;
@@ -233,4 +262,69 @@ async fn a_closed_file_is_not_locked() {
     let refused = open.file().unwrap().file.lock("", wanted, &server.budgets.strangers().clone());
     assert_eq!(refused, Err(crate::locks::LockRefusal::Closed));
     assert_eq!(lock(&mut other, second, &[element(0, 1, AT_ONCE)]).await, Status::SUCCESS);
+}
+
+/// Sends a request of one sequence number that has to wait; gives its interim response's header.
+async fn wait_in_sequence(peer: &mut Peer, file_id: FileId) -> Header {
+    let elements = [element(0, 10, LockFlags::EXCLUSIVE_LOCK)];
+    let locks = LockElements::new(&elements);
+    let request = LockRequest { file_id, locks, lock_sequence_index: 3, lock_sequence_number: 1 };
+    let mut message = peer.message(Command::LOCK, |body| request.encode(body));
+    peer.process(&mut message).unwrap();
+    let interim = peer.receive().await;
+    assert_eq!(interim.status(), Status::PENDING);
+    interim.header
+}
+
+fn cancel(peer: &mut Peer, waiting: &Header) {
+    let header = Header {
+        command: Command::CANCEL,
+        flags: Flags::ASYNC_COMMAND,
+        route: waiting.route,
+        session_id: peer.session_id,
+        ..Header::default()
+    };
+    let mut message = header.to_bytes().to_vec();
+    message.extend_from_slice(&[4, 0, 0, 0]);
+    peer.process(&mut message).unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_waits_and_is_sent_again_is_taken_once_and_both_hear_of_it() {
+    let shard = LocalSet::new();
+    shard
+        .run_until(async {
+            let (_server, (mut one, first), (mut other, second)) = two_peers().await;
+            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
+            for _ in 0..2 {
+                wait_in_sequence(&mut other, second).await;
+            }
+            assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
+            for _ in 0..2 {
+                assert_eq!(last_answer(&other).await, Status::SUCCESS);
+            }
+            let unlock = [element(0, 10, LockFlags::UNLOCK)];
+            assert_eq!(lock(&mut other, second, &unlock).await, Status::SUCCESS);
+            assert_eq!(lock(&mut other, second, &unlock).await, Status::RANGE_NOT_LOCKED);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn who_sent_a_lock_again_goes_on_waiting_when_the_first_is_cancelled() {
+    let shard = LocalSet::new();
+    shard
+        .run_until(async {
+            let (_server, (mut one, first), (mut other, second)) = two_peers().await;
+            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
+            let waiting = wait_in_sequence(&mut other, second).await;
+            let again = wait_in_sequence(&mut other, second).await;
+            cancel(&mut other, &waiting);
+            assert_eq!(last_answer(&other).await, Status::CANCELLED);
+            assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
+            let granted = other.receive().await;
+            assert_eq!((granted.status(), granted.header.route), (Status::SUCCESS, again.route));
+            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::LOCK_NOT_GRANTED);
+        })
+        .await;
 }

@@ -21,6 +21,8 @@ const ONE_BYTES: usize = 5;
 
 /// As many bytes of work take as long as a look at one attribute. There are 64 KiB of them at most, so no shard works on them for long.
 const EA_COST: u64 = 256;
+/// The same for a byte of a list of names that are asked for: a name takes eight of it at least.
+const LIST_BYTE_COST: u64 = EA_COST / 8;
 
 /// The length of a node's extended attributes as clients are told it (MS-FSA 2.1.5.12.10): zero where there are none. Gives too what
 /// the look at them costs, in bytes of work.
@@ -43,11 +45,13 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
     open.require(READ_EA)?;
     let room = Room::of(request);
     let held = Arc::clone(open);
+    if !request.input.is_empty() {
+        let list = context.message.holding(request.input);
+        let cost = list.len() as u64 * LIST_BYTE_COST;
+        return context.work_on(cost, move || asked_for(&held.file()?.base().extended()?, &list, room)).await?;
+    }
     let all = context.work(move || Ok::<_, Refusal>(held.file()?.base().extended()?)).await??;
     context.in_flight.note_done_here(all.len() as u64 * EA_COST);
-    if !request.input.is_empty() {
-        return asked_for(&all, request.input, room);
-    }
     let flags = request.flags;
     let by_index = flags.contains(QueryInfoFlags::INDEX_SPECIFIED);
     let start = if by_index {

@@ -112,7 +112,8 @@ impl Known {
         let (open, file) = context.file()?;
         let with_eas = matches!(class, FileClass::EA | FileClass::ALL);
         let ea_bytes = move |file: &FileOpen| if with_eas { extended::total_bytes(&**file.base()) } else { Ok((0, 0)) };
-        match attributes::try_of(file) {
+        let here = attributes::try_of(file).and_then(|metadata| Ok((metadata, ea_bytes(file)?)));
+        match here {
             Err(Error::WouldBlock) => {
                 let open = Arc::clone(open);
                 context
@@ -122,10 +123,10 @@ impl Known {
                     })
                     .await?
             }
-            metadata => {
-                let (ea_bytes, cost) = ea_bytes(file)?;
+            known => {
+                let (metadata, (ea_bytes, cost)) = known?;
                 context.in_flight.note_done_here(cost);
-                Ok(Known { metadata: metadata?, ea_bytes })
+                Ok(Known { metadata, ea_bytes })
             }
         }
     }
@@ -233,10 +234,15 @@ fn normalized_name(context: &Context, file: &FileOpen, room: Room) -> Outcome {
 async fn streams(context: &Context, room: Room) -> Outcome {
     let (_, file) = context.file()?;
     if file.node.waits() == Waits::Never {
-        let listed = Streams::of(file, room, INLINE_STREAMS_MAX)?;
-        context.in_flight.note_done_here(listed.walked as u64 * STREAM_COST);
-        if !listed.is_cut {
-            return Ok(listed.reply());
+        match Streams::of(file, room, INLINE_STREAMS_MAX) {
+            Err(Error::WouldBlock) => {}
+            listed => {
+                let listed = listed?;
+                context.in_flight.note_done_here(listed.walked as u64 * STREAM_COST);
+                if !listed.is_cut {
+                    return Ok(listed.reply());
+                }
+            }
         }
     }
     let open = Arc::clone(context.open()?);

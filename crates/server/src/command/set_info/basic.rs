@@ -10,8 +10,9 @@ use wire::status::Status;
 
 use super::{change, require_length};
 use crate::attributes::SETTABLE;
+use crate::breaks;
 use crate::context::Context;
-use crate::open::FrozenTimes;
+use crate::frozen_times::FrozenTimes;
 use crate::refusal::Refusal;
 
 /// "The file system does not change it through this open any more."
@@ -32,14 +33,15 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
         let file = job.file()?;
         let base = file.base();
         let known = base.metadata()?;
-        let mut frozen = file.frozen_times.lock();
-        let (changes, held) = plan(&asked, &known, *frozen, file.path.now().is_root());
-        if changes != Changes::default() {
-            base.change(&changes)?;
-        }
-        *frozen = held;
+        file.frozen_times.change(|frozen| {
+            let (changes, held) = plan(&asked, &known, frozen, file.path.now().is_root());
+            if changes != Changes::default() {
+                base.change(&changes)?;
+            }
+            Ok::<_, store::Error>(held)
+        })?;
         job.server.files.watches.changed(&job.open, changed(&asked));
-        job.entry_changed()?;
+        breaks::looks_different(&job.server, &job.open);
         Ok(())
     })
     .await

@@ -11,9 +11,10 @@ use wire::security::access::{DELETE, WRITE_ATTRIBUTES};
 use wire::status::Status;
 
 use super::{Job, begin_name_change, change, change_by_name, require_length};
-use crate::breaks;
 use crate::context::Context;
+use crate::open::Open;
 use crate::refusal::Refusal;
+use crate::{breaks, durable};
 
 /// The flags there are.
 const KNOWN: DispositionFlags = DispositionFlags::DELETE
@@ -38,30 +39,63 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     open.require(DELETE)?;
     context.require_writable()?;
     if flags.contains(DispositionFlags::DELETE) {
+        if file.stream.is_none() && file.path.now().is_root() {
+            return Err(Status::CANNOT_DELETE.into());
+        }
         breaks::before_change_of_name(context).await?;
     }
-    let name_change = match flags.contains(DispositionFlags::DELETE) {
-        true => Some(begin_name_change(context).await?),
-        false => None,
-    };
+    // Until it is recorded: what is undone then is what this request did.
+    let name_change = Arc::new(begin_name_change(context).await?);
     if flags.contains(DispositionFlags::DELETE) && file.kind == Kind::File {
         learn_links(context).await?;
     }
+    let was = Was::of(open)?;
+    let recording = open.begin_change(0..0)?;
+    let alone = Arc::clone(&name_change);
     let mark = move |job: &Job| {
-        let _alone = name_change;
+        let _alone = alone;
         apply(job, flags)
     };
     match file.kind {
         // Of a directory it is asked whether it is empty, and what its names lead to.
-        Kind::Directory => change_by_name(context, mark).await,
-        Kind::File | Kind::Stream => change(context, mark).await,
+        Kind::Directory => change_by_name(context, mark).await?,
+        Kind::File | Kind::Stream => change(context, mark).await?,
+    }
+    durable::note_deletion(context, move || {
+        let (_alone, _recording) = (name_change, recording);
+        was.put_back();
+    })
+    .await
+}
+
+/// What was to go before a request that may be undone.
+struct Was {
+    open: Arc<Open>,
+    pending: bool,
+    delete_on_close: bool,
+}
+
+impl Was {
+    fn of(open: &Arc<Open>) -> Result<Self, Status> {
+        let file = open.file()?;
+        let pending = file.goes();
+        let delete_on_close = file.delete_on_close.load(Ordering::Relaxed);
+        Ok(Was { open: Arc::clone(open), pending, delete_on_close })
+    }
+
+    fn put_back(&self) {
+        let Ok(file) = self.open.file() else { return };
+        if file.goes() != self.pending {
+            file.file.set_delete_pending(self.open.id, &file.stream_name(), self.pending);
+        }
+        file.delete_on_close.store(self.delete_on_close, Ordering::Relaxed);
     }
 }
 
 /// Only the name that the open was made by goes: where there are others, it is known who came by which.
 async fn learn_links(context: &Context) -> Result<(), Refusal> {
     let (open, file) = context.file()?;
-    let known = context.look(file.base(), |base| base.metadata()).await??;
+    let known = context.look(file.base(), |base| base.metadata()).await?;
     if known.links > 1 {
         context.in_flight.note_done_here(open.file()?.file.cost_of_all());
         let entry = Arc::clone(&open.file()?.file);
@@ -97,7 +131,7 @@ fn check_deletable(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
     let file = job.file()?;
     let read_only = file.base().metadata()?.attributes & FileAttributes::READONLY.0 != 0;
     let ignores = flags.contains(DispositionFlags::IGNORE_READONLY_ATTRIBUTE) && job.open.may(WRITE_ATTRIBUTES);
-    if (read_only && !ignores) || (file.stream.is_none() && file.path.now().is_root()) {
+    if read_only && !ignores {
         return Err(Status::CANNOT_DELETE.into());
     }
     if file.kind == Kind::Directory && !file.node.is_empty()? {

@@ -8,8 +8,9 @@ use wire::fscc::ea::{NEED_EA, full_eas, name_is_valid};
 use wire::security::access::WRITE_EA;
 use wire::status::Status;
 
-use super::change_much;
+use super::{Job, change_much};
 use crate::attributes;
+use crate::breaks;
 use crate::command::query_info::packed_bytes;
 use crate::context::Context;
 use crate::refusal::Refusal;
@@ -20,24 +21,35 @@ const TOTAL_BYTES_MAX: usize = (64 << 10) - 5;
 /// As many bytes of work take as long as one attribute that is set.
 const EA_COST: u64 = 8 << 10;
 
+/// A longer list is read on the pool.
+const LIST_BYTES_HERE_MAX: usize = 16 << 10;
+
 type Named = (String, Vec<u8>);
 
 pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
     let (open, _) = context.file()?;
     open.require(WRITE_EA)?;
+    if buffer.len() > LIST_BYTES_HERE_MAX {
+        context.require_writable()?;
+        let list = context.message.holding(buffer);
+        return change_much(context, u64::MAX, move |job| set_all(job, read(&list)?)).await;
+    }
     let asked = read(buffer)?;
     context.require_writable()?;
-    change_much(context, asked.len() as u64 * EA_COST, move |job| {
-        let base = job.file()?.base();
-        let (total, asked) = after(&base.extended()?, asked);
-        if total > TOTAL_BYTES_MAX {
-            return Err(Status::EA_TOO_LARGE.into());
-        }
-        apply(&**base, &asked)?;
-        job.server.files.watches.changed(&job.open, CompletionFilter::EA | CompletionFilter::ATTRIBUTES);
-        Ok(attributes::archive(&**base)?)
-    })
-    .await
+    change_much(context, asked.len() as u64 * EA_COST, move |job| set_all(job, asked)).await
+}
+
+fn set_all(job: &Job, asked: Vec<Named>) -> Result<(), Refusal> {
+    let base = job.file()?.base();
+    let (total, asked) = after(&base.extended()?, asked);
+    if total > TOTAL_BYTES_MAX {
+        return Err(Status::EA_TOO_LARGE.into());
+    }
+    apply(&**base, &asked)?;
+    job.server.files.watches.changed(&job.open, CompletionFilter::EA | CompletionFilter::ATTRIBUTES);
+    attributes::archive_changed(&**base);
+    breaks::looks_different(&job.server, &job.open);
+    Ok(())
 }
 
 fn read(buffer: &[u8]) -> Result<Vec<Named>, Status> {

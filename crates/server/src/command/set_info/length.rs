@@ -21,15 +21,15 @@ pub(super) async fn set_end_of_file(context: &Context, buffer: &[u8]) -> Result<
     change_length(context, freed, move |job| resize(job, |file| file.node.set_length(length))).await
 }
 
-/// FileAllocationInformation: less than the data takes cuts it, to a whole number of units.
+/// FileAllocationInformation: less than the data takes cuts it, to a whole number of units. What fits is as it was.
 pub(super) async fn set_allocation(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
     require_length(buffer, Allocation::LENGTH)?;
     let asked = Allocation::decode(buffer)?.allocation;
     check(context, asked)?;
     let unit_bytes = u64::from(context.store()?.facts().unit_bytes.max(1));
     let bytes = context.held_bytes()?.abs_diff(asked);
-    change_length(context, bytes, move |job| resize(job, |file| allocate(file, asked.next_multiple_of(unit_bytes))))
-        .await
+    let allocated = asked.next_multiple_of(unit_bytes);
+    change_length(context, bytes, move |job| resize(job, |file| file.node.set_allocation(allocated))).await
 }
 
 fn resize(job: &Job, apply: impl FnOnce(&FileOpen) -> Result<(), Error>) -> Result<(), Refusal> {
@@ -38,20 +38,8 @@ fn resize(job: &Job, apply: impl FnOnce(&FileOpen) -> Result<(), Error>) -> Resu
     // What failed may have been done in part.
     job.server.files.watches.data_changed(&job.open);
     breaks::data_changed(&job.server, file);
-    job.entry_changed()?;
+    breaks::looks_different(&job.server, &job.open);
     Ok(applied?)
-}
-
-fn allocate(file: &FileOpen, bytes: u64) -> Result<(), Error> {
-    let known = file.node.metadata()?;
-    if bytes < known.length {
-        return file.node.set_length(bytes);
-    }
-    if bytes < known.allocated {
-        // What was kept beyond the data is given back where its length is set anew.
-        return file.node.set_length(known.length);
-    }
-    if bytes > known.allocated { file.node.reserve(bytes) } else { Ok(()) }
 }
 
 /// FileValidDataLengthInformation: what was never written reads as zeros here whatever is claimed, so that nothing is left to do.

@@ -1,12 +1,12 @@
 //! FileLinkInformation: a second name for a file (MS-FSA 2.1.5.15.7).
 
-use store::Kind;
+use store::{Kind, SharePath};
 use wire::fscc::rename::{Rename, RenameFlags};
 use wire::status::Status;
 
-use super::place::{Place, again_where_raced};
+use super::place::{Place, again_where_raced, may_have};
 use super::rename::{BYTES_MIN, name};
-use super::{Job, begin_name_change, change_by_name, require_length};
+use super::{Job, begin_name_change, change_along, require_length};
 use crate::context::Context;
 use crate::refusal::Refusal;
 use crate::{attributes, breaks};
@@ -24,13 +24,22 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     let asked = Rename::decode(buffer)?;
     let (name, flags) = (name(&asked)?, asked.flags);
     context.require_writable()?;
+    if file.file.is_cached() {
+        may_have(context, from_root(&name), flags).await?;
+    }
     breaks::before_change_of_name(context).await?;
     let name_change = begin_name_change(context).await?;
+    let to = SharePath::parse(from_root(&name)).ok();
     let change = move |job: &Job| {
         let _alone = name_change;
         again_where_raced(flags, || link(job, &name, flags))
     };
-    change_by_name(context, change).await
+    change_along(context, to.as_ref(), change).await
+}
+
+/// Unlike a rename, a link may be named from the root of the share in so many words.
+fn from_root(name: &str) -> &str {
+    name.strip_prefix('\\').unwrap_or(name)
 }
 
 fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
@@ -38,8 +47,7 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     if file.file.is_delete_pending(job.open.id, "") {
         return Err(Status::ACCESS_DENIED.into());
     }
-    // Unlike a rename, a link may be named from the root of the share in so many words.
-    let place = Place::find(job, name.strip_prefix('\\').unwrap_or(name), file.kind)?;
+    let place = Place::find(job, from_root(name), file.kind)?;
     if place.taken().is_some() && !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
@@ -49,6 +57,6 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     file.node.link(place.destination(), replace)?;
     breaks::entry_changed(&job.server, &*job.store, &place.path, file.parent_lease);
     job.server.files.watches.linked(&*job.store, &place.path, place.taken());
-    attributes::archive(&*file.node)?;
+    attributes::archive_changed(&*file.node);
     Ok(place.keep(job)?)
 }

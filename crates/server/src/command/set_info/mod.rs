@@ -5,6 +5,8 @@ mod disposition;
 mod extended;
 mod length;
 mod link;
+#[cfg(test)]
+mod others_tests;
 mod place;
 #[cfg(test)]
 mod race_tests;
@@ -25,10 +27,8 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::authorization::{GrantedAccess, Request, Way, authorize};
-use crate::breaks;
 use crate::context::{Context, Outcome, Reply};
 use crate::descriptors::Descriptor;
-use crate::durable;
 use crate::files::{Change, NameChange};
 use crate::open::{FileOpen, Open, Target};
 use crate::refusal::Refusal;
@@ -94,10 +94,7 @@ async fn set_file(context: &Context, class: FileClass, buffer: &[u8]) -> Result<
         FileClass::BASIC => basic::set(context, buffer).await,
         FileClass::RENAME | FileClass::RENAME_EX => rename::set(context, class, buffer).await,
         FileClass::LINK => link::set(context, buffer).await,
-        FileClass::DISPOSITION | FileClass::DISPOSITION_EX => {
-            disposition::set(context, class, buffer).await?;
-            durable::note_deletion(context).await
-        }
+        FileClass::DISPOSITION | FileClass::DISPOSITION_EX => disposition::set(context, class, buffer).await,
         FileClass::ALLOCATION => length::set_allocation(context, buffer).await,
         FileClass::END_OF_FILE => length::set_end_of_file(context, buffer).await,
         FileClass::VALID_DATA_LENGTH => length::set_valid_data(context, buffer).await,
@@ -205,14 +202,6 @@ impl Job {
         Ok(())
     }
 
-    /// The file looks different in its directory.
-    fn entry_changed(&self) -> Result<(), Status> {
-        let file = self.file()?;
-        let path = file.path.now();
-        breaks::entry_changed(&self.server, &*self.store, &path, file.parent_lease);
-        Ok(())
-    }
-
     fn file(&self) -> Result<&FileOpen, Status> {
         self.open.file()
     }
@@ -288,13 +277,29 @@ async fn change_length(
 /// The same where it looks through all that is open.
 async fn change_among_opens(
     context: &Context,
+    to: Option<&SharePath>,
     change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
 ) -> Result<(), Refusal> {
     if !context.server().files.are_many() {
-        return change_by_name(context, change).await;
+        return change_along(context, to, change).await;
     }
     let job = Job::of(context, 0..0)?;
-    context.on_pool(move || job.run(change)).await?
+    let work = move || job.run(change);
+    match to {
+        Some(path) => context.on_pool_along(path, work).await?,
+        None => context.on_pool(work).await?,
+    }
+}
+
+/// The same where another path than the open's is followed, too, if there is one.
+async fn change_along(
+    context: &Context,
+    to: Option<&SharePath>,
+    change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
+) -> Result<(), Refusal> {
+    let Some(path) = to else { return change_by_name(context, change).await };
+    let job = Job::of(context, 0..0)?;
+    context.work_along(path, move || job.run(change)).await?
 }
 
 /// The same where names are followed, which may lead anywhere.

@@ -10,7 +10,8 @@ use wire::status::Status;
 
 use super::Job;
 use crate::authorization::Way;
-use crate::files::{Link, Replacing};
+use crate::context::Context;
+use crate::files::{FileEntry, Link, Replacing};
 use crate::refusal::Refusal;
 
 /// FILE_SHARE_READ and FILE_SHARE_WRITE: how the directory of a new name is opened, so that who has it open to delete it is in the
@@ -77,20 +78,10 @@ impl Place {
         self.taken.as_ref().map(|node| node.identity())
     }
 
-    /// Refuses where something else than `own` has the name and may not be replaced.
-    /// Nobody opens what is to be replaced until the [`Replacing`] is dropped.
-    pub(super) fn clear(
-        &self,
-        job: &Job,
-        own: &dyn Node,
-        flags: RenameFlags,
-    ) -> Result<(Replace, Option<Replacing>), Refusal> {
+    /// What has the name, where that is something else than `own`. Refuses where it may not be replaced, whoever has it open.
+    fn judged(&self, job: &Job, own: &dyn Node, flags: RenameFlags) -> Result<Option<&Arc<dyn Node>>, Refusal> {
         let Some(taken) = self.taken.as_ref().filter(|taken| taken.identity() != own.identity()) else {
-            // Another name of the file itself, which goes: the file would go with it (MS-FSA 2.1.5.15.12, TargetLink.IsDeleted).
-            if self.taken.is_some() && job.file()?.file.is_link_pending(&self.link()) {
-                return Err(Status::DELETE_PENDING.into());
-            }
-            return Ok((Replace::No, None));
+            return Ok(None);
         };
         if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
             return Err(Status::OBJECT_NAME_COLLISION.into());
@@ -104,18 +95,62 @@ impl Place {
         if taken.kind() == Kind::Directory || guarded {
             return Err(Status::ACCESS_DENIED.into());
         }
+        let above = self.path.parent().unwrap_or_default();
+        job.authorize(Way::Replace {
+            taken: &|| job.descriptor(&**taken, &self.path),
+            directory: &|| job.descriptor(&*self.directory, &above),
+            overrides_read_only: read_only,
+        })?;
+        Ok(Some(taken))
+    }
+
+    /// Refuses where something else than `own` has the name and may not be replaced.
+    /// Nobody opens what is to be replaced until the [`Replacing`] is dropped.
+    pub(super) fn clear(
+        &self,
+        job: &Job,
+        own: &dyn Node,
+        flags: RenameFlags,
+    ) -> Result<(Replace, Option<Replacing>), Refusal> {
+        let Some(taken) = self.judged(job, own, flags)? else {
+            // Another name of the file itself, which goes: the file would go with it (MS-FSA 2.1.5.15.12, TargetLink.IsDeleted).
+            if self.taken.is_some() && job.file()?.file.is_link_pending(&self.link()) {
+                return Err(Status::DELETE_PENDING.into());
+            }
+            return Ok((Replace::No, None));
+        };
         // Who has it open is not back yet, and could not come back.
         if job.server.durables.expects(&**taken, &self.path) {
             return Err(Status::ACCESS_DENIED.into());
         }
         let takes_open = flags.contains(RenameFlags::POSIX_SEMANTICS);
         let replacing = Replacing::begin(&job.server, taken.identity(), &self.link(), takes_open)?;
-        let above = self.path.parent().unwrap_or_default();
-        job.authorize(Way::Replace {
-            taken: &|| job.descriptor(&**taken, &self.path),
-            directory: &|| job.descriptor(&*self.directory, &above),
-        })?;
         Ok((Replace::Only(taken.identity()), Some(replacing)))
+    }
+}
+
+/// Refuses where the open's file may not have the name, before anybody has to make way for that. Gives what is replaced, where that is
+/// open. It is all judged anew when the name is made.
+pub(super) async fn may_have(
+    context: &Context,
+    name: &str,
+    flags: RenameFlags,
+) -> Result<Option<Arc<FileEntry>>, Refusal> {
+    let (job, to, name) = (Job::of(context, 0..0)?, SharePath::parse(name), name.to_owned());
+    let look = move || -> Result<_, Refusal> {
+        let file = job.file()?;
+        let place = Place::find(&job, &name, file.kind)?;
+        let taken = place.judged(&job, &*file.node, flags)?;
+        Ok(taken.and_then(|taken| job.server.files.find(taken.identity())))
+    };
+    let looked = match to {
+        Ok(path) => context.work_along(&path, look).await?,
+        Err(_) => context.work_by_name(look).await?,
+    };
+    match looked {
+        // Who has the directory open may be one of those that make way.
+        Err(refusal) if refusal.status == Status::SHARING_VIOLATION => Ok(None),
+        looked => looked,
     }
 }
 

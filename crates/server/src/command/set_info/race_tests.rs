@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use store::{AttributeChange, Changes, Node, RamStore, SharePath, Store, Use};
 use tokio::task::LocalSet;
@@ -10,16 +13,22 @@ use wire::command::set_info::{InfoType, SetInfoRequest};
 use wire::fscc::file::Basic;
 use wire::fscc::rename::Rename;
 use wire::fscc::{FileAttributes, FileClass};
-use wire::ids::{Command, FileId};
+use wire::ids::{Command, FileId, FileTime};
 use wire::security::access::FILE_ALL;
 use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, SecurityInformation, Sid};
 use wire::status::Status;
 
+use crate::Shared;
 use crate::admin::Signing;
 use crate::interrupted::{Call, Interrupted, Meanwhile};
+use crate::open::OpenId;
 use crate::testing::{Peer, server_with};
 
+/// A thread that would wait for somebody else's call has by then.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 struct Scene {
+    server: Arc<Shared>,
     store: Arc<dyn Store>,
     meanwhile: Meanwhile,
     peer: Peer,
@@ -29,9 +38,10 @@ struct Scene {
 impl Scene {
     async fn new() -> Self {
         let (store, meanwhile) = Interrupted::around(RamStore::new(64 << 20));
-        let mut peer = Peer::sign_in(&server_with(Signing::Enabled, Arc::clone(&store))).await;
+        let server = server_with(Signing::Enabled, Arc::clone(&store));
+        let mut peer = Peer::sign_in(&server).await;
         let file = peer.open("file").await;
-        Scene { store, meanwhile, peer, file }
+        Scene { server, store, meanwhile, peer, file }
     }
 
     fn node(&self, name: &str) -> Arc<dyn Node> {
@@ -145,6 +155,27 @@ async fn a_file_that_another_makes_read_only_stays_so() {
 }
 
 #[tokio::test]
+async fn what_others_append_while_space_is_set_stays() {
+    let test = async {
+        let mut scene = Scene::new().await;
+        let node = scene.node("file");
+        node.reserve(1 << 20).unwrap();
+        let times = scene.others([Call::Look, Call::Write], |node| {
+            node.append(&[7; 4096], &mut Ok).unwrap();
+        });
+        for bytes in [512_u64 << 10, 2 << 20] {
+            let status = scene.peer.set(scene.file, FileClass::ALLOCATION, &bytes.to_le_bytes()).await;
+            assert_eq!(status, Status::SUCCESS);
+        }
+        scene.meanwhile.clear();
+        let appended = times.load(Ordering::Relaxed) as u64 * 4096;
+        assert!(appended > 0);
+        assert_eq!(node.metadata().unwrap().length, appended);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
 async fn a_file_that_another_makes_sparse_stays_so() {
     let test = async {
         let mut scene = Scene::new().await;
@@ -161,4 +192,25 @@ async fn a_file_that_another_makes_sparse_stays_so() {
         assert_eq!(attributes, FileAttributes::SPARSE_FILE.0 | FileAttributes::HIDDEN.0);
     };
     LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn who_reads_and_writes_does_not_wait_for_times_that_are_being_set() {
+    let body = async {
+        let mut scene = Scene::new().await;
+        let session = scene.server.sessions.find(scene.peer.session_id).unwrap();
+        let open = session.open(OpenId(scene.file.persistent)).unwrap();
+        let asked = Arc::clone(&open);
+        let times = scene.others([Call::Change; 2], move |_| {
+            let (asked, (tell, told)) = (Arc::clone(&asked), mpsc::channel());
+            thread::spawn(move || tell.send(asked.file().unwrap().has_frozen_times()));
+            assert!(told.recv_timeout(PATIENCE).is_ok(), "nobody is told before it is done");
+        });
+        let mut buffer = Vec::new();
+        Basic { write: FileTime(u64::MAX), access: FileTime(7), ..Basic::default() }.encode(&mut buffer);
+        assert_eq!(scene.peer.set(scene.file, FileClass::BASIC, &buffer).await, Status::SUCCESS);
+        assert!(times.load(Ordering::Relaxed) > 0, "it came in the middle");
+        assert!(open.file().unwrap().has_frozen_times());
+    };
+    LocalSet::new().run_until(body).await;
 }

@@ -8,11 +8,11 @@ use wire::fscc::rename::{Rename, RenameFlags};
 use wire::security::access::DELETE;
 use wire::status::Status;
 
-use super::place::{Place, again_where_raced};
-use super::{Job, begin_name_change, change_among_opens, change_by_name, require_length, stream};
+use super::place::{Place, again_where_raced, may_have};
+use super::{Job, begin_name_change, change_along, change_among_opens, require_length, stream};
 use crate::caching::Operation;
 use crate::context::Context;
-use crate::files::Link;
+use crate::files::{FileEntry, Link, Renaming};
 use crate::open::FileOpen;
 use crate::open_path::HeldPath;
 use crate::refusal::Refusal;
@@ -29,15 +29,22 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     let name = name(&asked)?;
     let flags = asked.flags;
     context.require_writable()?;
+    if file.stream.is_none() && file.path.now().is_root() {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    // First, as MS-FSA has it: who asks for something else right behind this is told before the answer to that.
     breaks::before_change_of_name(context).await?;
+    let replaced = what_makes_way(context, &name, flags).await?;
     // All that have it open learn its new name.
     context.in_flight.note_done_here(file.file.cost_of_all());
-    if flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
-        close_what_is_replaced(context, &name).await?;
+    if let Some(entry) = replaced {
+        // Clients may keep the file that is to be replaced open for later: they close it now.
+        breaks::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await?;
     }
     close_what_is_below(context).await?;
     let name_change = begin_name_change(context).await?;
     let renaming = durable::before_rename(context, &name).await?;
+    let to = SharePath::parse(&name).ok();
     let change = move |job: &Job| {
         let _alone = name_change;
         if name.starts_with(':') {
@@ -47,29 +54,33 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
         }
     };
     let renamed = match file.kind {
-        Kind::Directory => change_among_opens(context, change).await,
-        Kind::File | Kind::Stream => change_by_name(context, change).await,
+        Kind::Directory => change_among_opens(context, to.as_ref(), change).await,
+        Kind::File | Kind::Stream => change_along(context, to.as_ref(), change).await,
     };
     durable::after_rename(context, renaming).await;
     renamed
 }
 
-/// Clients may keep the file that is to be replaced open for later: they close it now.
-async fn close_what_is_replaced(context: &Context, name: &str) -> Result<(), Refusal> {
-    let Ok(path) = SharePath::parse(name) else { return Ok(()) };
-    let store = Arc::clone(context.store()?);
-    let resolved = context.work_by_name(move || store.resolve(&path, Use::Metadata)).await?;
-    let Ok(Resolved::Found { node, .. }) = resolved else { return Ok(()) };
+/// What others cache of and is to be replaced. Refuses where it may not be, before anybody who has it open has to make way.
+async fn what_makes_way(context: &Context, name: &str, flags: RenameFlags) -> Result<Option<Arc<FileEntry>>, Refusal> {
     let (_, file) = context.file()?;
-    match context.server().files.find(node.identity()) {
-        Some(entry) if node.identity() != file.node.identity() => {
-            breaks::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await
-        }
-        Some(_) | None => Ok(()),
+    let Ok(path) = SharePath::parse(name) else { return Ok(None) };
+    let replaces = flags.contains(RenameFlags::REPLACE_IF_EXISTS);
+    if file.stream.is_some() || name.starts_with(':') || !(replaces || file.kind == Kind::Directory) {
+        return Ok(None);
     }
+    let store = Arc::clone(context.store()?);
+    let followed = path.clone();
+    let found = context.work_along(&path, move || store.resolve(&followed, Use::Metadata)).await?;
+    let entry = match found {
+        Ok(Resolved::Found { node, .. }) => context.server().files.find(node.identity()),
+        Ok(Resolved::Missing { .. }) | Err(_) => None,
+    };
+    let cached = entry.is_some_and(|entry| entry.is_cached());
+    if cached || file.kind == Kind::Directory { may_have(context, name, flags).await } else { Ok(None) }
 }
 
-/// The same for what is open below a directory (MS-FSA 2.1.4.2).
+/// Clients may keep what is below a directory open for later: they close it now (MS-FSA 2.1.4.2).
 async fn close_what_is_below(context: &Context) -> Result<(), Refusal> {
     let (open, file) = context.file()?;
     if file.kind != Kind::Directory {
@@ -83,7 +94,9 @@ async fn close_what_is_below(context: &Context) -> Result<(), Refusal> {
     };
     let many = context.server().files.are_many();
     let below = if many { context.on_pool(look).await? } else { context.work_by_name(look).await? };
-    for entry in below? {
+    let below = below?;
+    breaks::begin_to_make_way(context, &below, file.actor, Operation::ChangeOfName).await;
+    for entry in below {
         breaks::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await?;
     }
     Ok(())
@@ -108,12 +121,17 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     }
     let from = file.path.now();
     let place = Place::find(job, name, file.kind)?;
-    if file.file.is_delete_pending(job.open.id, "") || from.is_root() {
+    if file.file.is_delete_pending(job.open.id, "") {
         return Err(Status::ACCESS_DENIED.into());
     }
     if place.path == **from {
         return Ok(());
     }
+    // Until all who have it open know its new name.
+    let renaming = match file.kind {
+        Kind::Directory => Renaming::of_directory(&job.server, &job.store, &from, file.node.identity()),
+        Kind::File | Kind::Stream => Renaming::of_file(&job.server),
+    };
     if file.kind == Kind::Directory && job.server.files.has_opens_below(&job.store, &from, file.node.identity()) {
         return Err(Status::ACCESS_DENIED.into());
     }
@@ -132,13 +150,15 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
         answer => answer?,
     };
     file.file.renamed(&job.store, &from, &to, (&old, &place.link()), &renamer);
+    // Nobody who opens something waits for the disk with it.
+    drop(renaming);
     for path in [&**from, &place.path] {
         breaks::entry_changed(&job.server, &*job.store, path, file.parent_lease);
     }
     let replaced = place.taken().filter(|_| replace != Replace::No);
     job.server.files.watches.renamed(&*job.store, (&from, &place.path), file, replaced);
     if file.kind == Kind::File {
-        attributes::archive(&*file.node)?;
+        attributes::archive_changed(&*file.node);
     }
     // Where it goes first: a file has a name too many rather than none.
     place.keep(job)?;

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::open::Target;
 use crate::refusal::Refusal;
 use crate::user::User;
-use crate::{attributes, breaks, system_list};
+use crate::{attributes, breaks, descriptors, system_list};
 
 pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Result<(), Refusal> {
     let open = context.open()?;
@@ -22,7 +22,7 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
         Target::File(_) => {}
         Target::Pipe(_) => return Err(Status::ACCESS_DENIED.into()),
     }
-    let asked = SecurityDescriptor::decode(request.buffer).map_err(|_| Status::INVALID_SECURITY_DESCR)?;
+    let asked = descriptors::decode(request.buffer).map_err(|_| Status::INVALID_SECURITY_DESCR)?;
     if needed_access(which) == 0 {
         // No part is meant, and nothing was asked of the open.
         return Ok(());
@@ -51,7 +51,7 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
         outcome?;
         job.server.files.watches.changed(&job.open, CompletionFilter::SECURITY);
         if base.kind() != Kind::Directory {
-            attributes::archive(&**base)?;
+            attributes::archive_changed(&**base);
         }
         Ok(())
     })

@@ -17,6 +17,7 @@ use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
 
 use super::*;
 use crate::admin::Signing;
+use crate::interrupted::{Call, Interrupted};
 use crate::open::OpenId;
 use crate::testing::{Answer, Peer, Terms, server};
 
@@ -266,6 +267,25 @@ async fn streams_are_renamed_within_their_file() {
     assert_eq!(rename(&mut peer, stream, ":three:$DATA", false).await, Status::SUCCESS);
     assert!(exists(&mut peer, "file:three").await && !exists(&mut peer, "file:one").await);
     assert_eq!(rename(&mut peer, stream, ":x:$INDEX", false).await, Status::OBJECT_TYPE_MISMATCH);
+}
+
+#[tokio::test]
+async fn what_was_done_is_answered_so_though_the_file_cannot_be_marked_to_be_archived() {
+    let test = async {
+        let (store, meanwhile) = Interrupted::around(store::RamStore::that_waits(64 << 20, store::Waits::Always));
+        let server = crate::testing::server_with(Signing::Enabled, store);
+        let mut peer = Peer::sign_in(&server).await;
+        let file = peer.open("file").await;
+        let unmarked = Basic { attributes: FileAttributes::NORMAL, ..basic(&mut peer, file).await };
+        assert_eq!(set_basic(&mut peer, file, unmarked).await, Status::SUCCESS);
+        meanwhile.set(|call, _| if call == Call::Change { Err(store::Error::Full) } else { Ok(()) });
+        let mut buffer = Vec::new();
+        Rename::encode("second", false, &mut buffer);
+        assert_eq!(peer.set(file, FileClass::LINK, &buffer).await, Status::SUCCESS);
+        assert_eq!(rename(&mut peer, file, "renamed", false).await, Status::SUCCESS);
+        assert!(exists(&mut peer, "second").await && exists(&mut peer, "renamed").await);
+    };
+    tokio::task::LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test]

@@ -167,8 +167,9 @@ async fn write_and_flush(peer: &mut Peer, file: FileId) {
 
 fn waiting(server: &Shared, writer: &Peer) -> (usize, usize) {
     let device = Device::Volume(server.estate.load().shares[0].store.facts().volume);
-    let of = |session| server.pool.waiting(Turn { device, session });
-    (of(writer.session_id.0), of(0))
+    let session = writer.connection.channel(writer.session_id).unwrap().session.clone();
+    let own = Turn { device, user: 0, session: 0 };
+    (server.pool.waiting(session.turn(device)), server.pool.waiting(own))
 }
 
 #[tokio::test]

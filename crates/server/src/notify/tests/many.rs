@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use wire::command::close::CloseRequest;
 use wire::security::Sid;
 
 use super::*;
@@ -326,6 +327,99 @@ async fn a_store_tells_of_a_directory_once_however_many_watch() {
         assert_eq!(own.listeners(), 1);
         watcher.close(root).await;
         assert_eq!(own.listeners(), 0);
+    })
+    .await;
+}
+
+/// An answer that is not an interim one.
+async fn answered(peer: &mut Peer) -> Answer {
+    loop {
+        let answer = peer.receive().await;
+        if answer.status() != Status::PENDING {
+            return answer;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_watched_tree_takes_is_paid_for_and_who_cannot_pay_lists_anew() {
+    here(async {
+        const DIRECTORIES: u64 = 20;
+        let (folder, (mut watcher, root), mut actor) = folder().await;
+        (0..DIRECTORIES).for_each(|name| std::fs::create_dir(folder.path().join(name.to_string())).unwrap());
+        let server = Arc::clone(&watcher.connection.server);
+        let lasting = Arc::clone(&server.sessions.find(watcher.session_id).unwrap().budgets.lasting);
+        let tree = Asked { reach: Reach::Tree, ..NAMES };
+        let before = lasting.used();
+        wait(&mut watcher, root, tree).await;
+        assert!(lasting.used() > before + DIRECTORIES * 1_000);
+        make(&mut actor, "own").await;
+        assert_eq!(told(&watcher.receive().await), one(Action::ADDED, "own"));
+        watcher.close(root).await;
+        assert!(lasting.used() < before);
+
+        // For the watch, for some of the directories, and not even for the watched one.
+        for (left, asked) in [(2_048 + 6_000, tree), (2_048 + 100, NAMES)] {
+            let root = to_watch(&mut watcher, "").await;
+            let held = lasting.charge(lasting.limit() - lasting.used() - left).unwrap();
+            send(&mut watcher, root, asked);
+            assert_eq!(answered(&mut watcher).await.status(), Status::NOTIFY_ENUM_DIR, "{left}");
+            drop(held);
+            send(&mut watcher, root, asked);
+            make(&mut actor, &format!("own {left}")).await;
+            assert_eq!(told(&answered(&mut watcher).await), one(Action::ADDED, &format!("own {left}")));
+            watcher.close(root).await;
+        }
+    })
+    .await;
+}
+
+/// Does what waits for the pool until `future` is done.
+async fn worked<T>(server: &Arc<Shared>, future: impl Future<Output = T>) -> T {
+    tokio::pin!(future);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut future => return done,
+            () = tokio::task::yield_now() => while server.pool.work_once() {},
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_tree_is_gone_through_in_turns_and_no_further_than_somebody_watches_it() {
+    const FILES: usize = 8_000;
+    here(async {
+        let folder = tempfile::tempdir().unwrap();
+        (0..FILES).for_each(|name| drop(std::fs::File::create(folder.path().join(name.to_string())).unwrap()));
+        for is_closed in [false, true] {
+            let store = Arc::new(DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap());
+            let mut server = crate::testing::server_with(Signing::Enabled, store);
+            let shared = Arc::get_mut(&mut server).unwrap();
+            (shared.pool, shared.long_work) = (Pool::by_hand(), Pool::by_hand());
+            let mut watcher = worked(&server, Peer::sign_in(&server)).await;
+            let root = worked(&server, to_watch(&mut watcher, "")).await;
+            send(&mut watcher, root, Asked { reach: Reach::Tree, ..NAMES });
+            let mut slices = 0;
+            loop {
+                let settled = async {
+                    for _ in 0..OPENS {
+                        tokio::task::yield_now().await;
+                    }
+                };
+                worked(&server, settled).await;
+                if !server.long_work.work_once() {
+                    break;
+                }
+                slices += 1;
+                if is_closed && slices == 1 {
+                    let close = CloseRequest { file_id: root, ..CloseRequest::default() };
+                    let mut message = watcher.message(Command::CLOSE, |body| close.encode(body));
+                    watcher.process(&mut message).unwrap();
+                }
+            }
+            assert!(if is_closed { slices <= 2 } else { slices > 4 }, "{slices} with {is_closed}");
+        }
     })
     .await;
 }

@@ -1,0 +1,90 @@
+//! Removing what goes with its last open: a name of a file or directory, or a stream (MS-FSA 2.1.5.5).
+
+use std::sync::Arc;
+
+use store::{Error, Node, SharePath, Store};
+
+use crate::Shared;
+use crate::breaks;
+use crate::caching::LeaseId;
+use crate::files::Removal;
+use crate::open::whereabouts;
+use crate::open_path::OpenPath;
+use crate::tree::Tree;
+use crate::write_through;
+
+/// What an open that has left its file knows of it.
+pub(crate) struct LastOpen {
+    /// The file; for a stream the one that has it.
+    pub(crate) base: Arc<dyn Node>,
+    /// Where the file stands.
+    pub(crate) path: Arc<OpenPath>,
+    pub(crate) tree: Arc<Tree>,
+    /// The lease of the directory it stands in, where the open's client named one.
+    pub(crate) parent_lease: Option<LeaseId>,
+}
+
+impl LastOpen {
+    /// Removes what the departure of the open removes, of which [`FileTable::removed`](crate::files::FileTable::removed) has to be told then. May
+    /// wait for the store. Fails where it is still there, which is then in the log.
+    pub(crate) fn remove(&self, server: &Arc<Shared>, removal: &Removal) -> Result<(), Error> {
+        let Some(store) = self.tree.store() else { return Ok(()) };
+        let path = SharePath::clone(&self.path.now());
+        let removed = match removal {
+            Removal::Nothing => return Ok(()),
+            Removal::File => self.remove_file(server, store, path),
+            Removal::Stream(name) => self.base.remove_stream(name).map(|()| (Arc::clone(store), path)),
+        };
+        let removed = removed.map(|(store, path)| {
+            server.files.watches.removed(&*store, &path, self, removal);
+            breaks::entry_changed(server, &*store, &path, self.parent_lease);
+            (store, path)
+        });
+        let is_continuous = self.tree.is_continuous;
+        let kept = removed.and_then(|gone| if is_continuous { self.keep_removal(gone, removal) } else { Ok(()) });
+        let share = &self.tree.share;
+        match kept {
+            Ok(()) => Ok(()),
+            // A directory that was filled meanwhile stays (MS-FSA 2.1.5.5), and what another program took away is gone.
+            Err(error @ (Error::NotEmpty | Error::NotFound | Error::PathNotFound | Error::Gone)) => {
+                tracing::debug!(%error, %share, "delete on close did nothing");
+                Ok(())
+            }
+            Err(error) => {
+                let path = self.path.name();
+                tracing::warn!(%error, %share, path, "what was to be deleted on close is still there, or may come back after a loss of power");
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the file's name, wherever it has moved to. Gives what it was.
+    fn remove_file(
+        &self,
+        server: &Shared,
+        store: &Arc<dyn Store>,
+        path: SharePath,
+    ) -> Result<(Arc<dyn Store>, SharePath), Error> {
+        let identity = self.base.identity();
+        let gone = match store.remove(&path, identity) {
+            Err(gone @ (Error::NotFound | Error::PathNotFound)) => gone,
+            answer => return answer.map(|()| (Arc::clone(store), path)),
+        };
+        for (store, path) in whereabouts(&*self.base, server, store) {
+            match store.remove(&path, identity) {
+                Err(Error::NotFound | Error::PathNotFound) => {}
+                answer => return answer.map(|()| (store, path)),
+            }
+        }
+        Err(gone)
+    }
+
+    /// Has the disk keep what has gone: on a continuously available share it does not come back.
+    fn keep_removal(&self, (store, path): (Arc<dyn Store>, SharePath), removal: &Removal) -> Result<(), Error> {
+        match removal {
+            Removal::Nothing => Ok(()),
+            Removal::File => write_through::keep_removal(&*store, &path),
+            Removal::Stream(_) => self.base.sync(),
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! What a failure, or a kill, in the middle of a change leaves: each is put at every system call of the change in turn.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use tempfile::TempDir;
+
+use crate::directory::calls::failing::{Fail, during};
+use crate::directory::leftovers::sweep;
+use crate::directory::{DirectoryOptions, DirectoryStore};
+use crate::{Destination, Error, Kind, Name, NewNode, Node, Replace, Resolved, SharePath, Store, Use};
+
+/// Bytes of a stream that has a side file.
+const LARGE: usize = 9_000;
+/// No change makes more system calls.
+const CALLS_MAX: usize = 1_000;
+
+struct Disk {
+    store: DirectoryStore,
+    folder: TempDir,
+}
+
+impl Disk {
+    fn new(attributes_beside_files: bool) -> Self {
+        // On a disk each of the many files would be waited for.
+        let memory = Path::new("/dev/shm");
+        let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = tempfile::tempdir_in(place).unwrap();
+        let options = DirectoryOptions { attributes_beside_files, ..DirectoryOptions::default() };
+        Disk { store: DirectoryStore::open(folder.path(), options).unwrap(), folder }
+    }
+
+    fn open(&self, path: &str) -> Result<Arc<dyn Node>, Error> {
+        match self.store.resolve(&SharePath::parse(path).unwrap(), Use::ReadWrite)? {
+            Resolved::Found { node, .. } => Ok(node),
+            Resolved::Missing { .. } => Err(Error::NotFound),
+        }
+    }
+
+    fn node(&self, path: &str) -> Arc<dyn Node> {
+        self.open(path).unwrap()
+    }
+
+    fn create(&self, name: &str, kind: Kind) -> Result<Arc<dyn Node>, Error> {
+        let new = NewNode { kind, attributes: 0, security: Some(b"descriptor") };
+        self.open("")?.create(&Name::new(name).unwrap(), new)
+    }
+
+    fn stream(&self, file: &str, name: &str, byte: u8, length: usize) {
+        let stream = self.node(file).create_stream(name).unwrap();
+        stream.write_at(&vec![byte; length], 0).unwrap();
+    }
+
+    /// The streams of a file with their lengths and the byte that they are full of.
+    fn streams(&self, file: &str) -> Vec<(String, usize, u8)> {
+        let (node, mut names) = (self.node(file), Vec::new());
+        let mut take = |entry: crate::StreamEntry| {
+            names.push(entry.name);
+            ControlFlow::Continue(())
+        };
+        node.list_streams(&mut take).unwrap();
+        names.sort();
+        let read = |name: String| {
+            let stream = node.stream(&name).unwrap().unwrap().1;
+            let mut bytes = vec![0; 2 * LARGE];
+            let count = stream.read_at(&mut bytes, 0).unwrap();
+            assert!(bytes[..count].iter().all(|byte| *byte == bytes[0]));
+            (name, count, bytes[0])
+        };
+        names.into_iter().map(read).collect()
+    }
+
+    /// What the reserved folder holds besides the lock and what is kept beside files.
+    fn sides(&self) -> usize {
+        let is_side = |entry: &std::fs::DirEntry| entry.file_type().unwrap().is_file() && entry.file_name() != "lock";
+        let entries = std::fs::read_dir(self.folder.path().join(".multilane")).unwrap();
+        entries.filter(|entry| is_side(entry.as_ref().unwrap())).count()
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Does `change` on a fresh disk with one call that fails, or all from one on, for each of its calls; `check` sees what is left.
+fn at_each_call(
+    beside: bool,
+    prepare: impl Fn(&Disk),
+    change: impl Fn(&Disk) -> Result<(), Error>,
+    check: impl Fn(&Disk, Result<(), Error>, bool),
+) {
+    for kind in [Fail::One, Fail::AllAfter] {
+        let is_kill = matches!(kind(0), Fail::AllAfter(_));
+        let mut at = 0;
+        loop {
+            let disk = Disk::new(beside);
+            prepare(&disk);
+            let (answer, failed) = during(kind(at), Errno::IO, || change(&disk));
+            check(&disk, answer, is_kill);
+            if !failed {
+                break;
+            }
+            at += 1;
+            assert!(at < CALLS_MAX);
+        }
+        assert!(at > 0, "nothing failed");
+    }
+}
+
+fn entry(name: &str, length: usize, byte: u8) -> (String, usize, u8) {
+    (name.to_owned(), length, byte)
+}
+
+/// Renames a stream of so many bytes both ways in the order of the names, beside files and not.
+fn for_each_rename(length: usize, check: impl Fn(&Disk, (&str, &str), Result<(), Error>, bool)) {
+    let long = "l".repeat(250);
+    for beside in [false, true] {
+        for (from, to) in [("one", "two"), ("two", "one"), ("one", "ONE"), ("one", &long), (&long, "one")] {
+            let prepare = |disk: &Disk| {
+                disk.create("file", Kind::File).unwrap();
+                disk.stream("file", from, 1, length);
+            };
+            let change = |disk: &Disk| disk.open("file")?.rename_stream(from, to, Replace::No);
+            at_each_call(beside, prepare, change, |disk, answer, is_kill| check(disk, (from, to), answer, is_kill));
+        }
+    }
+}
+
+#[test]
+fn a_stream_whose_renaming_failed_has_one_name() {
+    for length in [10, LARGE] {
+        for_each_rename(length, |disk, (from, to), answer, is_kill| {
+            let streams = disk.streams("file");
+            let (old, new) = ([entry(from, length, 1)], [entry(to, length, 1)]);
+            match answer {
+                Ok(()) => assert_eq!(streams, new),
+                Err(_) if is_kill => assert!(streams == old || streams == new, "{streams:?}"),
+                Err(_) => assert_eq!(streams, old),
+            }
+        });
+    }
+}
+
+#[test]
+fn a_name_that_a_stream_has_left_takes_no_data_along() {
+    for length in [10, LARGE] {
+        for_each_rename(length, |disk, (from, to), _, _| {
+            let (name, ..) = disk.streams("file").remove(0);
+            let other = if name == from { to } else { from };
+            let node = disk.node("file");
+            // In another case it is the same name.
+            if crate::fold(other) != crate::fold(&name) {
+                assert_eq!(node.remove_stream(other), Err(Error::NotFound));
+                assert!(node.stream(other).unwrap().is_none());
+                // It is free, too.
+                disk.stream("file", other, 2, 5);
+                node.remove_stream(other).unwrap();
+                node.rename_stream(&name, "third", Replace::No).unwrap();
+                assert_eq!(disk.streams("file"), [entry("third", length, 1)]);
+                node.rename_stream("third", &name, Replace::No).unwrap();
+            }
+            assert_eq!(disk.streams("file"), [entry(&name, length, 1)]);
+            node.remove_stream(&name).unwrap();
+            assert_eq!(disk.streams("file"), []);
+            assert_eq!(disk.sides(), 0);
+        });
+    }
+}
+
+#[test]
+fn a_stream_that_could_not_be_replaced_is_there() {
+    let long = "l".repeat(250);
+    for beside in [false, true] {
+        for (from, to) in [
+            ("one", "two"),
+            ("two", "ONE"),
+            ("one", &long),
+            (&long, "one"),
+            (&long, &long.to_uppercase().replace("LL", "XX")),
+        ] {
+            let taken = if from == "two" { "one" } else { to };
+            let prepare = |disk: &Disk| {
+                disk.create("file", Kind::File).unwrap();
+                disk.stream("file", from, 1, LARGE);
+                disk.stream("file", taken, 2, LARGE);
+            };
+            let change = |disk: &Disk| disk.open("file")?.rename_stream(from, to, Replace::Yes);
+            at_each_call(beside, prepare, change, |disk, answer, is_kill| {
+                let mut old = [entry(from, LARGE, 1), entry(taken, LARGE, 2)];
+                old.sort();
+                let streams = disk.streams("file");
+                let is_new = streams == [entry(to, LARGE, 1)] || streams == [entry(taken, LARGE, 1)];
+                match answer {
+                    Ok(()) => assert!(is_new, "{streams:?}"),
+                    Err(_) if is_kill => assert!(is_new || streams == old, "{streams:?}"),
+                    Err(_) => assert_eq!(streams, old),
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn two_names_of_one_stream_that_were_left_do_not_take_its_data_from_each_other() {
+    let disk = Disk::new(false);
+    disk.create("file", Kind::File).unwrap();
+    disk.stream("file", "one", 1, LARGE);
+    let path = disk.path().join("file");
+    let mut value = [0; 2048];
+    let length = rustix::fs::getxattr(&path, "user.multilane.stream.one", &mut value).unwrap();
+    let both = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&path, "user.multilane.stream.two", &value[..length], both).unwrap();
+    let node = disk.node("file");
+    node.remove_stream("one").unwrap();
+    assert_eq!(disk.streams("file"), [entry("two", LARGE, 1)]);
+    node.remove_stream("two").unwrap();
+    assert_eq!(disk.sides(), 0);
+}
+
+#[test]
+fn what_could_not_be_made_is_not_there() {
+    for kind in [Kind::File, Kind::Directory] {
+        let change = |disk: &Disk| disk.create("new", kind).map(drop);
+        at_each_call(
+            false,
+            |_| (),
+            change,
+            |disk, answer, is_kill| {
+                let is_there = disk.path().join("new").exists();
+                match answer {
+                    Ok(()) => assert!(is_there),
+                    Err(_) => assert!(is_kill || !is_there, "{kind:?}"),
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn what_is_refused_was_not_renamed_or_linked() {
+    for (replaces, links) in [(false, false), (false, true), (true, false), (true, true)] {
+        let prepare = |disk: &Disk| {
+            disk.create("old", Kind::File).unwrap();
+            if replaces {
+                disk.create("New", Kind::File).unwrap();
+                disk.stream("New", "stream", 1, LARGE);
+            }
+        };
+        let change = |disk: &Disk| {
+            let (root, new, old) = (disk.open("")?, Name::new("new").unwrap(), disk.open("old")?);
+            let to = Destination { directory: &*root, name: &new };
+            if links {
+                old.link(to, Replace::Yes)
+            } else {
+                root.rename(&Name::new("old").unwrap(), old.identity(), to, Replace::Yes)
+            }
+        };
+        at_each_call(false, prepare, change, |disk, answer, is_kill| {
+            let is_new = disk.open("new").is_ok_and(|new| new.stream("stream").unwrap().is_none());
+            match answer {
+                Ok(()) => {
+                    assert!(is_new, "{replaces} {links}");
+                    assert_eq!(disk.open("old").is_ok(), links);
+                }
+                Err(_) => {
+                    assert!(is_kill || disk.open("old").is_ok());
+                    assert!(is_kill || !is_new);
+                    if replaces && !is_new {
+                        assert_eq!(disk.streams("new"), [entry("stream", LARGE, 1)]);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Writes to a file, or a stream of it, through one open, and has the disk refuse it.
+fn fail_to_sync(node: &dyn Node) {
+    node.write_at(&vec![1; LARGE], 0).unwrap();
+    let (answer, _) = during(Fail::AllAfter(0), Errno::NOSPC, || node.sync());
+    assert_eq!(answer, Err(Error::Full));
+}
+
+#[test]
+fn a_flush_fails_after_one_that_failed_through_whatever_open() {
+    let disk = Disk::new(false);
+    disk.create("file", Kind::File).unwrap();
+    let (one, other) = (disk.node("file"), disk.node("file"));
+    fail_to_sync(&*one);
+    assert_eq!(one.sync(), Err(Error::Full));
+    assert_eq!(other.sync(), Err(Error::Full));
+    drop(one);
+    let late = disk.node("file");
+    assert_eq!(late.sync(), Err(Error::Full), "what somebody else was answered for is lost all the same");
+    assert_eq!(disk.create("another", Kind::File).unwrap().sync(), Ok(()));
+    drop((other, late));
+    assert_eq!(disk.node("file").sync(), Ok(()), "nobody has it open who was answered for anything");
+}
+
+#[test]
+fn a_flush_fails_through_other_shares_over_the_folder() {
+    let disk = Disk::new(false);
+    disk.create("file", Kind::File).unwrap();
+    let one = disk.node("file");
+    fail_to_sync(&*one);
+    let other = DirectoryStore::open(disk.path(), DirectoryOptions::default()).unwrap();
+    let Ok(Resolved::Found { node, .. }) = other.resolve(&SharePath::parse("file").unwrap(), Use::ReadWrite) else {
+        panic!("it is there");
+    };
+    assert_eq!(node.sync(), Err(Error::Full));
+}
+
+#[test]
+fn a_flush_of_a_stream_that_failed_is_remembered_with_its_file() {
+    let disk = Disk::new(false);
+    disk.create("file", Kind::File).unwrap();
+    disk.stream("file", "stream", 1, LARGE);
+    let file = disk.node("file");
+    let stream = file.stream("stream").unwrap().unwrap().1;
+    stream.prepare(Use::ReadWrite).unwrap();
+    fail_to_sync(&*stream);
+    assert_eq!(stream.sync(), Err(Error::Full));
+    assert_eq!(file.sync(), Err(Error::Full));
+}
+
+#[test]
+fn a_stream_of_a_file_without_a_name_leaves_nothing() {
+    let disk = Disk::new(false);
+    let file = disk.create("file", Kind::File).unwrap();
+    let streams: Vec<_> = ["one", "two"].map(|name| file.create_stream(name).unwrap()).into();
+    let again = file.stream("one").unwrap().unwrap().1;
+    streams[0].write_at(&[1; 10], 0).unwrap();
+    disk.node("").remove(&Name::new("file").unwrap(), file.identity()).unwrap();
+    for stream in &streams {
+        stream.write_at(&vec![2; LARGE], 0).unwrap();
+    }
+    // Others that have it open find what was written.
+    let mut bytes = vec![0; LARGE];
+    assert_eq!(again.read_at(&mut bytes, 0), Ok(LARGE));
+    assert_eq!(bytes, vec![2; LARGE]);
+    drop((file, streams));
+    assert_eq!(disk.sides(), 4, "two side files and their marks: one stream is open, and with it the file");
+    drop(again);
+    assert_eq!(disk.sides(), 0);
+}
+
+#[test]
+fn what_a_killed_server_left_goes_when_the_folder_is_served_again() {
+    type Change = fn(&Disk) -> Result<(), Error>;
+    let remove: Change = |disk| disk.open("")?.remove(&Name::new("file").unwrap(), disk.open("file")?.identity());
+    let link: Change = |disk| {
+        let (root, new) = (disk.open("")?, Name::new("file").unwrap());
+        disk.open("other")?.link(Destination { directory: &*root, name: &new }, Replace::Yes)
+    };
+    let rename: Change = |disk| {
+        let (root, new) = (disk.open("")?, Name::new("file").unwrap());
+        let to = Destination { directory: &*root, name: &new };
+        root.rename(&Name::new("other").unwrap(), disk.open("other")?.identity(), to, Replace::Yes)
+    };
+    let write_without_name: Change = |disk| {
+        let file = disk.open("file")?;
+        let stream = file.create_stream("more")?;
+        disk.open("")?.remove(&Name::new("file").unwrap(), file.identity())?;
+        stream.write_at(&vec![3; LARGE], 0)
+    };
+    for change in [remove, link, rename, write_without_name] {
+        let prepare = |disk: &Disk| {
+            disk.create("file", Kind::File).unwrap();
+            disk.stream("file", "stream", 1, LARGE);
+            disk.create("other", Kind::File).unwrap();
+        };
+        at_each_call(false, prepare, change, |disk, _, is_kill| {
+            if !is_kill {
+                return;
+            }
+            sweep(&Arc::downgrade(&disk.store.volume()));
+            let of_file = disk.open("file").map_or(0, |file| file.stream("stream").unwrap().map_or(0, |_| 1));
+            assert_eq!(disk.sides(), of_file);
+            if of_file == 1 {
+                assert_eq!(disk.streams("file").last(), Some(&entry("stream", LARGE, 1)));
+                assert_eq!(disk.node("file").metadata().unwrap().links, 1);
+            }
+            assert!(disk.open("other").is_err() || disk.node("other").metadata().unwrap().links <= 2);
+        });
+    }
+}
+
+#[test]
+fn what_is_used_is_not_swept_away() {
+    let disk = Disk::new(false);
+    let file = disk.create("file", Kind::File).unwrap();
+    let stream = file.create_stream("stream").unwrap();
+    disk.node("").remove(&Name::new("file").unwrap(), file.identity()).unwrap();
+    stream.write_at(&vec![2; LARGE], 0).unwrap();
+    let again = DirectoryStore::open(disk.path(), DirectoryOptions::default()).unwrap();
+    sweep(&Arc::downgrade(&again.volume()));
+    let other = file.stream("stream").unwrap().unwrap().1;
+    assert_eq!(other.read_at(&mut vec![0; LARGE], 0), Ok(LARGE));
+}

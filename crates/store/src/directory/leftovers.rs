@@ -1,0 +1,180 @@
+//! What would be left in the reserved folder for ever where the server is killed: links of files that are on their way to another name, or lose their last
+//! one, and side files of files without a name. Their names tell what they are, and they are removed when the folder is served again.
+//!
+//! | name in `.multilane` | what it is | what becomes of it |
+//! |---|---|---|
+//! | `.multilane.ID` | a link of a file ([`Draft`]) | it goes; where it was the last name, so do the file's side files |
+//! | `nameless-SIDE`, empty | the side file SIDE is one of a file without a name ([`Nameless`]) | both go |
+//!
+//! Nobody has what another process has left: files without a name end with the process, and a folder has one. What this process uses it knows.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+use crate::Error;
+use crate::directory::calls::{linkat, openat, unlinkat};
+use crate::directory::errno::error;
+use crate::directory::file::born;
+use crate::directory::folder::{each_name, file_type, identity, stat_at};
+use crate::directory::keep::{Place, Subject};
+use crate::directory::names::{DRAFT, is_draft};
+use crate::directory::side::{self, SideName};
+use crate::directory::streams;
+use crate::directory::volume::Volume;
+
+/// Begins the name of what marks a side file; that of the side file follows.
+const NAMELESS: &str = "nameless-";
+/// So many leftovers are removed before others may have the store to themselves.
+const SLICE: usize = 64;
+
+/// Names that this process uses. They are random.
+static USED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// A name that this process uses, until it is dropped.
+struct UsedName(String);
+
+impl UsedName {
+    fn new(name: String) -> Self {
+        USED.lock().insert(name.clone());
+        UsedName(name)
+    }
+}
+
+impl Drop for UsedName {
+    fn drop(&mut self) {
+        USED.lock().remove(&self.0);
+    }
+}
+
+/// A name for a file that is on its way to another. Who gives it to a file takes it away again.
+pub(super) struct Draft {
+    name: UsedName,
+}
+
+impl Draft {
+    pub(super) fn new() -> Result<Self, Error> {
+        Ok(Draft { name: UsedName::new(format!("{DRAFT}{}", side::name(side::new_id()?))) })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name.0
+    }
+}
+
+/// One more name of a file that is about to lose its last: where the server is killed before the file's side files are gone they are found by it.
+pub(super) struct Held {
+    folder: OwnedFd,
+    draft: Draft,
+}
+
+impl Held {
+    /// `None` where the file system has no links, or the file lies on another.
+    pub(super) fn hold(volume: &Volume, directory: impl AsFd, disk: &[u8]) -> Option<Self> {
+        let folder = side::folder(volume, false).ok()??;
+        let draft = Draft::new().ok()?;
+        linkat(directory, disk, &folder, draft.name(), AtFlags::empty()).ok()?;
+        Some(Held { folder, draft })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = unlinkat(&self.folder, self.draft.name(), AtFlags::empty());
+    }
+}
+
+/// The side file of a file without a name: it goes when this is dropped, or when the folder is served again.
+pub(super) struct Nameless {
+    volume: Arc<Volume>,
+    pub(super) side: SideName,
+    mark: Option<UsedName>,
+}
+
+impl Nameless {
+    /// Marks a side file, which need not be there yet.
+    pub(super) fn mark(volume: &Arc<Volume>, side: SideName) -> Result<Self, Error> {
+        let folder = side::folder(volume, true)?.ok_or(Error::NotFound)?;
+        let mark = UsedName::new(format!("{NAMELESS}{}", side.on_disk()));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(folder, mark.0.as_str(), flags, Mode::RUSR | Mode::WUSR).map_err(error)?;
+        Ok(Nameless { volume: Arc::clone(volume), side, mark: Some(mark) })
+    }
+
+    /// The same of one that is not looked for when the folder is served again.
+    pub(super) fn unmarked(volume: &Arc<Volume>, side: SideName) -> Self {
+        Nameless { volume: Arc::clone(volume), side, mark: None }
+    }
+}
+
+impl Drop for Nameless {
+    fn drop(&mut self) {
+        side::remove(&self.volume, &self.side);
+        if let (Some(mark), Ok(Some(folder))) = (&self.mark, side::folder(&self.volume, false)) {
+            let _ = unlinkat(folder, mark.0.as_str(), AtFlags::empty());
+        }
+    }
+}
+
+/// Removes what was left in a folder that this process alone serves, on a thread of its own: there may be many names to look through.
+pub(super) fn sweep_soon(volume: &Arc<Volume>) {
+    if volume.is_locked() {
+        let volume = Arc::downgrade(volume);
+        // Where there is no thread it stays until the next time.
+        let _ = std::thread::Builder::new().name("multilane-sweep".to_owned()).spawn(move || sweep(&volume));
+    }
+}
+
+/// The same here.
+pub(super) fn sweep(volume: &Weak<Volume>) {
+    let Some(found) = volume.upgrade().and_then(|volume| leftovers(&volume).ok()) else { return };
+    for slice in found.chunks(SLICE) {
+        // The share may have gone meanwhile, and its folder may be served by another process then.
+        let Some(volume) = volume.upgrade() else { return };
+        let Ok(Some(folder)) = side::folder(&volume, false) else { return };
+        for name in slice.iter().filter(|name| !USED.lock().contains(*name)) {
+            remove(&volume, &folder, name);
+        }
+    }
+}
+
+fn leftovers(volume: &Volume) -> Result<Vec<String>, Error> {
+    let mut found = Vec::new();
+    if let Some(folder) = side::folder(volume, false)? {
+        let note = |entry: crate::directory::folder::Listed<'_>| {
+            let name = std::str::from_utf8(entry.name).ok();
+            found.extend(name.filter(|name| name.starts_with(NAMELESS) || is_draft(name)).map(str::to_owned));
+        };
+        each_name(&folder, note).map_err(error)?;
+    }
+    Ok(found)
+}
+
+fn remove(volume: &Arc<Volume>, folder: &OwnedFd, name: &str) {
+    match name.strip_prefix(NAMELESS) {
+        Some(side) => {
+            side::remove_named(volume, folder.as_fd(), side);
+            let _ = unlinkat(folder, name, AtFlags::empty());
+        }
+        None => {
+            let _ = remove_link(volume, folder.as_fd(), name);
+        }
+    }
+}
+
+fn remove_link(volume: &Arc<Volume>, folder: BorrowedFd<'_>, name: &str) -> Result<(), Error> {
+    let stat = stat_at(folder, name.as_bytes()).map_err(error)?;
+    if file_type(&stat) != FileType::RegularFile {
+        return Ok(());
+    }
+    let place = Place::Named(side::path_in(folder, name));
+    let subject = Subject { volume, place, identity: identity(&stat), born: born(&stat) };
+    if stat.stx_nlink == 1 {
+        subject.bury(&streams::sides(&subject)?);
+    }
+    side::remove_named(volume, folder, name);
+    Ok(())
+}

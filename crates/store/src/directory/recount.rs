@@ -1,0 +1,266 @@
+//! Counts anew, now and then, what a share's files hold: what other programs do to them nobody tells, and of a file that has long been closed it is
+//! not known any more what was counted of it.
+//!
+//! Files change meanwhile. Each one that is known is added once, as counted when it is come by, and what changes of it after that changes the new
+//! sum with the old one. What was not come by in the end was made meanwhile, or has no name, and is added then. A file that was not known and
+//! changes after it was come by is known from then on. So what is counted is right again when nothing moves, and a little wrong until the next time
+//! where names move from folder to folder meanwhile.
+
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::Identity;
+use crate::directory::nameless::GROUPS;
+use crate::directory::quota::walk;
+use crate::directory::volume::Volume;
+
+/// The least rest between two counts.
+const REST: Duration = Duration::from_secs(600);
+/// It rests so many times as long as it took.
+const REST_FACTOR: u32 = 20;
+/// Files that were come by are known by a bit each of so many. Where two share one, what changes of the second before it is come by counts twice
+/// until the next time.
+const BITS: usize = 1 << 24;
+
+/// When what is there is counted anew, and how far that is.
+pub(super) struct Recount {
+    began: Instant,
+    /// Milliseconds after that when it is due.
+    due: AtomicU64,
+    is_running: AtomicBool,
+    /// There is a tally.
+    is_on: AtomicBool,
+    tally: Mutex<Option<Tally>>,
+}
+
+/// What was come by.
+struct Tally {
+    bits: Vec<u64>,
+    /// A bit for each group all of whose files are in it.
+    groups: u64,
+    bytes: u64,
+}
+
+impl Recount {
+    /// It took so long to count what was there at first.
+    pub(super) fn new(took: Duration) -> Self {
+        let recount = Recount {
+            began: Instant::now(),
+            due: AtomicU64::new(0),
+            is_running: AtomicBool::new(false),
+            is_on: AtomicBool::new(false),
+            tally: Mutex::new(None),
+        };
+        recount.rest(took);
+        recount
+    }
+
+    fn rest(&self, took: Duration) {
+        let rest = REST.max(took.saturating_mul(REST_FACTOR));
+        let due = (self.began.elapsed() + rest).as_millis();
+        self.due.store(u64::try_from(due).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Begins on a thread of its own where it is due.
+    pub(super) fn begin_if_due(&self, volume: &Weak<Volume>) {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if now < self.due.load(Ordering::Relaxed) || self.is_running.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let volume = Weak::clone(volume);
+        let thread = std::thread::Builder::new().name("multilane-recount".to_owned()).spawn(move || recount(&volume));
+        if thread.is_err() {
+            self.end(Duration::ZERO);
+        }
+    }
+
+    fn end(&self, took: Duration) {
+        *self.tally.lock() = None;
+        self.is_on.store(false, Ordering::Relaxed);
+        self.rest(took);
+        self.is_running.store(false, Ordering::Release);
+    }
+
+    /// What counts of a file becomes more or less, by `change`. Its group is locked.
+    pub(super) fn follow(&self, file: Identity, before: u64, after: u64, change: impl FnOnce()) {
+        // Whoever came by the file had its group locked, and the tally begun.
+        if !self.is_on.load(Ordering::Relaxed) {
+            return change();
+        }
+        let mut tally = self.tally.lock();
+        change();
+        if let Some(tally) = &mut *tally
+            && tally.has(file)
+        {
+            tally.bytes = tally.bytes.saturating_add(after).saturating_sub(before);
+        }
+    }
+
+    /// Adds so many bytes of a file that is come by. Its group is locked.
+    pub(super) fn add(&self, file: Identity, bytes: u64) {
+        if let Some(tally) = &mut *self.tally.lock() {
+            tally.bytes += bytes;
+            let (word, bit) = Tally::place(file);
+            tally.bits[word] |= bit;
+        }
+    }
+
+    /// True where a file is in the sum. Its group is locked.
+    pub(super) fn has(&self, file: Identity) -> bool {
+        self.tally.lock().as_ref().is_some_and(|tally| tally.has(file))
+    }
+
+    /// All that is known of a group is in the sum. It is locked.
+    pub(super) fn end_group(&self, group: usize) {
+        if let Some(tally) = &mut *self.tally.lock() {
+            tally.groups |= 1 << group;
+        }
+    }
+}
+
+impl Tally {
+    fn place(file: Identity) -> (usize, u64) {
+        let hash = (file.file ^ file.volume.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let bit = (hash >> 32) as usize % BITS;
+        (bit / 64, 1 << (bit % 64))
+    }
+
+    fn has(&self, file: Identity) -> bool {
+        let (word, bit) = Tally::place(file);
+        self.groups & 1 << (file.file % GROUPS as u64) != 0 || self.bits[word] & bit != 0
+    }
+}
+
+/// Counts anew, here. Gives up where the share goes.
+fn recount(volume: &Weak<Volume>) {
+    let began = Instant::now();
+    let Some(of) = volume.upgrade() else { return };
+    let Some(nameless) = of.nameless().cloned() else { return };
+    drop(of);
+    let recount = &nameless.recount;
+    nameless.begin_round();
+    *recount.tally.lock() = Some(Tally { bits: vec![0; BITS / 64], groups: 0, bytes: 0 });
+    recount.is_on.store(true, Ordering::Relaxed);
+    let open = |path: &[u8], flags, wait| volume.upgrade().map(|volume| volume.fence.open(path, flags, wait));
+    if let Ok(true) = walk(open, |file, stat| nameless.come_by(file, stat)) {
+        nameless.end_round();
+        let tally = recount.tally.lock();
+        if let Some(tally) = &*tally {
+            nameless.set_used(tally.bytes);
+        }
+    }
+    recount.end(began.elapsed());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::directory::{DirectoryOptions, DirectoryStore};
+    use crate::{Kind, NewNode, Resolved, SharePath, Store, Use};
+
+    const QUOTA: u64 = 1 << 30;
+    const NEW: NewNode<'static> = NewNode { kind: Kind::File, attributes: 0x22, security: Some(&[1; 1500]) };
+
+    fn store() -> (tempfile::TempDir, DirectoryStore) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = DirectoryOptions { quota_bytes: Some(QUOTA), ..DirectoryOptions::default() };
+        let store = DirectoryStore::open(folder.path(), options).unwrap();
+        (folder, store)
+    }
+
+    fn counted(store: &DirectoryStore) -> u64 {
+        QUOTA - store.space().unwrap().free_bytes
+    }
+
+    /// What a store that is opened now counts.
+    fn there(folder: &tempfile::TempDir) -> u64 {
+        let options = DirectoryOptions { quota_bytes: Some(QUOTA), ..DirectoryOptions::default() };
+        counted(&DirectoryStore::open(folder.path(), options).unwrap())
+    }
+
+    fn now(store: &DirectoryStore) {
+        recount(&Arc::downgrade(&store.volume()));
+    }
+
+    #[test]
+    fn what_other_programs_did_is_counted_in_the_end() {
+        let (folder, store) = store();
+        let place = |name: &str| folder.path().join(name);
+        let path = |name: &str| SharePath::parse(name).unwrap();
+        let known = store.create(&path("known"), NEW).unwrap();
+        known.write_at(&[1; 50_000], 0).unwrap();
+        let nameless = store.create(&path("nameless"), NEW).unwrap();
+        nameless.write_at(&[1; 50_000], 0).unwrap();
+        drop(store.create(&path("closed"), NEW).unwrap());
+        drop(store.create(&path("gone"), NEW).unwrap());
+        fs::create_dir(place("folder")).unwrap();
+        fs::write(place("folder/new"), [1; 100_000]).unwrap();
+        fs::hard_link(place("folder/new"), place("again")).unwrap();
+        fs::write(place("closed"), [1; 100_000]).unwrap();
+        for name in ["gone", "nameless"] {
+            fs::remove_file(place(name)).unwrap();
+        }
+        for _ in 0..2 {
+            now(&store);
+            let without_name = nameless.metadata().unwrap().allocated;
+            assert_eq!(counted(&store), there(&folder) + without_name);
+        }
+        drop((known, nameless));
+        assert_eq!(counted(&store), there(&folder));
+    }
+
+    #[test]
+    fn what_is_counted_is_right_after_files_came_and_went_while_they_were_counted() {
+        let (folder, store) = store();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            for thread in 0..3 {
+                let (store, is_over) = (&store, &is_over);
+                threads.spawn(move || {
+                    for round in 0..200 {
+                        let path = SharePath::parse(&format!("file{thread}-{}", round % 7)).unwrap();
+                        let node = match store.resolve(&path, Use::ReadWrite).unwrap() {
+                            Resolved::Found { node, .. } => node,
+                            Resolved::Missing { .. } => store.create(&path, NEW).unwrap(),
+                        };
+                        let held = node.metadata().unwrap().length;
+                        node.write_at(&[1; 10_000], held).unwrap();
+                        if round % 3 == 0 {
+                            store.remove(&path, node.identity()).unwrap();
+                            node.write_at(&[1; 10_000], held + 10_000).unwrap();
+                        }
+                    }
+                    is_over.store(true, Ordering::Relaxed);
+                });
+            }
+            while !is_over.load(Ordering::Relaxed) {
+                now(&store);
+            }
+        });
+        // What got the number of a file that went may have been come by twice.
+        now(&store);
+        assert_eq!(counted(&store), there(&folder));
+    }
+
+    #[test]
+    fn a_count_is_due_after_a_rest_and_one_at_a_time() {
+        let (_folder, store) = store();
+        let volume = store.volume();
+        let recount = &volume.nameless().unwrap().recount;
+        let nobody = Weak::new();
+        recount.begin_if_due(&nobody);
+        assert!(!recount.is_running.load(Ordering::Relaxed));
+        recount.due.store(0, Ordering::Relaxed);
+        recount.begin_if_due(&nobody);
+        assert!(recount.is_running.load(Ordering::Relaxed));
+        recount.end(Duration::from_secs(3600));
+        assert!(recount.due.load(Ordering::Relaxed) >= 20 * 3_600_000);
+    }
+}

@@ -1,0 +1,188 @@
+//! What a node remembers of what is kept with its file on a local disk, or in memory, as it was last asked for. To ask the kernel may take
+//! a read of the disk, though the file is open: the blocks that attributes are in leave memory as any others do. So who must not wait is
+//! told what was remembered, or sent away.
+//!
+//! It is believed while the file's times of change are what they were, and this process has set nothing kept with the file since. Two
+//! changes within one tick of the file system's clock look alike: what was asked for within a tick of the last one is believed for a tick
+//! more, in which another program's change may go unseen.
+
+use std::time::{Instant, SystemTime};
+
+use parking_lot::Mutex;
+use rustix::fs::Statx;
+
+use crate::directory::file::OpenFile;
+use crate::directory::folder::Stamp;
+use crate::directory::keep::Keep;
+use crate::directory::volume::LOCAL_TICK;
+use crate::{Error, Waits, waiting};
+
+/// What is remembered, if anything.
+pub(super) struct Remembered<T>(Mutex<Option<Known<T>>>);
+
+struct Known<T> {
+    what: T,
+    then: Moment,
+    asked_at: Instant,
+    /// No further change can have left the times as they are.
+    settled: bool,
+}
+
+/// What tells one state of a file from another.
+#[derive(PartialEq, Eq)]
+struct Moment {
+    stamp: Stamp,
+    /// How often this process has set something.
+    sets: u64,
+}
+
+impl<T> Default for Remembered<T> {
+    fn default() -> Self {
+        Remembered(Mutex::new(None))
+    }
+}
+
+impl<T: Clone> Remembered<T> {
+    /// What `ask` gives, or would give again; for who must not wait, what it gave last, or [`Error::WouldBlock`]. `stat` is what the kernel knows of the file
+    /// now. What `keeps` refuses is not remembered.
+    pub(super) fn ask(
+        &self,
+        file: &OpenFile,
+        stat: &Statx,
+        ask: impl FnOnce() -> Result<T, Error>,
+        keeps: impl FnOnce(&T) -> bool,
+    ) -> Result<T, Error> {
+        if file.waits == Waits::Always {
+            return ask();
+        }
+        let sets = file.volume.locks_of(file.identity).attributes_set(file.identity);
+        let now = Moment { stamp: Stamp::of(stat), sets };
+        if file.waits == Waits::Never {
+            // To ask the kernel takes longer than to look here, and the kernel answers at once.
+            let known = self.0.lock();
+            if let Some(known) = known.as_ref().filter(|known| known.then == now && known.settled) {
+                return Ok(known.what.clone());
+            }
+        } else if !waiting::is_allowed() {
+            let known = self.0.lock();
+            let known = known.as_ref().filter(|known| known.then == now && known.is_believed());
+            return known.map(|known| known.what.clone()).ok_or(Error::WouldBlock);
+        }
+        let asked_at = Instant::now();
+        // What is kept beside a file changes without it.
+        let tells = file.volume.keep == Keep::InAttributes && file.identity.volume == file.volume.identity.volume;
+        let settled = tells && now.stamp.is_far_from(LOCAL_TICK, SystemTime::now());
+        let told = ask();
+        let what = told.as_ref().ok().filter(|told| keeps(told)).cloned();
+        *self.0.lock() = what.map(|what| Known { what, then: now, asked_at, settled });
+        told
+    }
+}
+
+impl<T> Known<T> {
+    fn is_believed(&self) -> bool {
+        self.settled || self.asked_at.elapsed() < LOCAL_TICK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustix::fs::{XattrFlags, setxattr};
+
+    use super::*;
+    use crate::directory::calls::again;
+    use crate::directory::folder::stat;
+    use crate::directory::keep::{RECORD, SECURITY};
+    use crate::directory::record::Record;
+    use crate::directory::{DirectoryOptions, DirectoryStore};
+    use crate::waiting::{Forbidden, forbid};
+    use crate::{AttributeChange, Attributes, Changes, Kind, NewNode, Node, SharePath, Store, Use};
+
+    type Told<T> = Result<T, Error>;
+    type Nodes = [Arc<dyn Node>; 2];
+
+    /// The attributes and the descriptor of a file, for who must not wait.
+    fn told(node: &dyn Node) -> (Told<Attributes>, Told<Option<Vec<u8>>>) {
+        std::thread::scope(|scope| {
+            let ask = || {
+                forbid(Forbidden::Panics);
+                (node.try_metadata().map(|known| known.attributes), node.security())
+            };
+            scope.spawn(ask).join().unwrap()
+        })
+    }
+
+    /// The same once it is remembered for good: what changed within a tick is not.
+    fn settled(node: &dyn Node) -> (Attributes, Option<Vec<u8>>) {
+        loop {
+            let stamp = Stamp::of(&stat(node.descriptor().unwrap()).unwrap());
+            if stamp.is_far_from(LOCAL_TICK * 2, SystemTime::now()) {
+                return (node.metadata().unwrap().attributes, node.security().unwrap());
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// A file on a local disk that two have open.
+    fn file() -> Option<(tempfile::TempDir, Nodes)> {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
+        let new = NewNode { kind: Kind::File, attributes: 2, security: Some(b"descriptor") };
+        let (directory, name) = store.directory_of(&SharePath::parse("file").unwrap()).unwrap();
+        let node = directory.create(&name, new).unwrap();
+        let other = directory.child(&name, Use::Read).unwrap().unwrap().1;
+        (node.waits() == Waits::ForData).then_some((folder, [node, other]))
+    }
+
+    #[test]
+    fn who_must_not_wait_is_told_what_was_asked_for_before() {
+        let Some((_folder, [node, other])) = file() else { return };
+        let known = settled(&*node);
+        assert_eq!(known, (2, Some(b"descriptor".to_vec())));
+        assert_eq!(told(&*node), (Ok(known.0), Ok(known.1)));
+        assert_eq!(told(&*other).0, Err(Error::WouldBlock), "it was never asked");
+    }
+
+    #[test]
+    fn what_was_set_through_another_node_is_not_remembered_otherwise() {
+        let Some((_folder, [node, other])) = file() else { return };
+        for number in 0..50u8 {
+            // However little time has passed.
+            let _ = (node.metadata().unwrap(), node.security().unwrap());
+            let attributes = AttributeChange::to(u32::from(number % 2) + 2);
+            other.change(&Changes { attributes, ..Changes::default() }).unwrap();
+            assert_eq!(told(&*node), (Err(Error::WouldBlock), Err(Error::WouldBlock)));
+            let _ = (node.metadata().unwrap(), node.security().unwrap());
+            other.set_security(&[number; 20]).unwrap();
+            assert_eq!(told(&*node), (Err(Error::WouldBlock), Err(Error::WouldBlock)));
+        }
+    }
+
+    #[test]
+    fn what_another_program_sets_is_not_remembered_otherwise() {
+        let Some((folder, [node, _])) = file() else { return };
+        let place = folder.path().join("file");
+        let set = |key: &str, value: &[u8]| {
+            again(|| setxattr(&place, key, value, XattrFlags::empty())).unwrap();
+        };
+        settled(&*node);
+        set(SECURITY, b"another");
+        assert_eq!(told(&*node), (Err(Error::WouldBlock), Err(Error::WouldBlock)));
+        assert_eq!(settled(&*node), (2, Some(b"another".to_vec())));
+        set(RECORD, &Record { attributes: Some(4), ..Record::default() }.encode());
+        assert_eq!(told(&*node).0, Err(Error::WouldBlock));
+        assert_eq!(settled(&*node), (4, Some(b"another".to_vec())));
+        node.write_at(b"data", 0).unwrap();
+        assert_eq!(told(&*node).0, Err(Error::WouldBlock), "its times are others");
+    }
+
+    #[test]
+    fn a_long_descriptor_is_not_remembered() {
+        let Some((_folder, [node, _])) = file() else { return };
+        node.set_security(&[7; 600]).unwrap();
+        settled(&*node);
+        assert_eq!(told(&*node), (Ok(2), Err(Error::WouldBlock)));
+    }
+}
