@@ -73,9 +73,10 @@ impl Capacity {
         let memory = memory::left_to_this_process();
         let capacity = Capacity::of(descriptors.unwrap_or(u64::from(u32::MAX)), memory);
         if memory < capacity.bytes * 2 {
-            let (left, needed) = (memory >> 20, capacity.bytes >> 19);
+            let (left, needed, empty) = (memory >> 20, capacity.bytes >> 19, memory::empty_addresses() >> 20);
             tracing::warn!(
-                "{left} MiB of memory are left to the server, which may end for want of them: allow it {needed} MiB"
+                "{left} MiB of memory are left to the server, which may end for want of them: allow it {needed} MiB, by \
+                 `ulimit -d` or a container rather than by `ulimit -v`, of which {empty} MiB go to addresses that hold nothing"
             );
         }
         capacity

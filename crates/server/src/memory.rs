@@ -8,15 +8,26 @@ use rustix::process::{Resource, getrlimit};
 /// Where the groups of processes are that the kernel bounds together, and which of them this process is in.
 const GROUPS: (&str, &str) = ("/sys/fs/cgroup", "/proc/self/cgroup");
 
+/// Addresses that threads' stacks and files in memory take.
+const STACKS_BYTES: u64 = 256 << 20;
+/// Addresses that the C library takes for its arenas, most of which hold nothing: eight of 64 MiB for each core.
+const ARENAS_OF_CORE_BYTES: u64 = 8 * (64 << 20);
+
 /// Bytes that this process may still take, by the machine's memory, RLIMIT_AS, RLIMIT_DATA and the limits of its control groups.
 pub(crate) fn left_to_this_process() -> u64 {
     let machine = rustix::system::sysinfo();
     let (all, data) = used(&fs::read_to_string("/proc/self/status").unwrap_or_default());
-    let of_process = [(Resource::As, all), (Resource::Data, data)]
+    let of_process = [(Resource::As, all + empty_addresses()), (Resource::Data, data)]
         .map(|(resource, used)| getrlimit(resource).current.map_or(u64::MAX, |limit| limit.saturating_sub(used)));
     let of_groups = fs::read_to_string(GROUPS.1).map_or(u64::MAX, |own| of_groups(&own, Path::new(GROUPS.0)));
     let of_machine = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit));
     of_process.into_iter().fold(of_machine.min(of_groups), u64::min)
+}
+
+/// Bytes of addresses that the process takes in the end and that hold nothing: they count for RLIMIT_AS alone.
+pub(crate) fn empty_addresses() -> u64 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    cores * ARENAS_OF_CORE_BYTES + STACKS_BYTES
 }
 
 /// Bytes of address space, and of data, that are in use by `/proc/PID/status`.

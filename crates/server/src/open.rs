@@ -112,6 +112,23 @@ pub(crate) struct StreamOf {
     pub(crate) base: Arc<dyn Node>,
 }
 
+/// What is left to be done of an open that has left its file.
+#[must_use]
+pub(crate) struct Left {
+    /// Whether it stands in the records that the file goes, where this one asked for that.
+    recorded: Result<(), Error>,
+    removal: Removal,
+    /// Its own record is there until the removal was tried: and whether it says that the file goes.
+    forgets: Option<bool>,
+}
+
+impl Left {
+    /// True where the store is waited for yet.
+    pub(crate) fn removes(&self) -> bool {
+        self.removal != Removal::Nothing
+    }
+}
+
 impl Open {
     pub(crate) fn new(
         id: OpenId,
@@ -202,8 +219,15 @@ impl Open {
     /// Ends the open: leaves the file's table entry and removes what was to go with its last open. May wait for the store. Only the first
     /// call does anything. Fails where that is still there, which is then in the log.
     pub(crate) fn close_for_client(&self, server: &Arc<Shared>) -> Result<(), Error> {
+        self.remove(server, self.leave(server))
+    }
+
+    /// The first half of that, which waits for the store only where [`Open::close_may_wait`] says so. What it gives must be handed to
+    /// [`Open::remove`].
+    pub(crate) fn leave(&self, server: &Arc<Shared>) -> Left {
+        let nothing = Left { recorded: Ok(()), removal: Removal::Nothing, forgets: None };
         if self.closed.swap(true, Ordering::SeqCst) {
-            return Ok(());
+            return nothing;
         }
         match &self.target {
             Target::File(file) => {
@@ -230,20 +254,30 @@ impl Open {
                     true => server.durables.record_deletion(&file.file).map_err(|halfway| halfway.error),
                     false => Ok(()),
                 };
-                let is_last = removal != Removal::Nothing;
-                let removed = if is_last { self.as_last(file).remove(server, &removal) } else { recorded };
-                if is_recorded_to_the_end {
-                    file.durability.forget_record(self.id, file_goes);
-                }
-                if is_last {
-                    files.removed(&file.file, &removal);
-                }
-                removed
+                Left { recorded, removal, forgets: is_recorded_to_the_end.then_some(file_goes) }
             }
             Target::Pipe(pipe) => {
                 pipe.close();
-                Ok(())
+                nothing
             }
+        }
+    }
+
+    /// The second half: removes what was to go with its last open. May wait for the store.
+    pub(crate) fn remove(&self, server: &Arc<Shared>, left: Left) -> Result<(), Error> {
+        let Target::File(file) = &self.target else { return left.recorded };
+        let forget = || {
+            if let Some(file_goes) = left.forgets {
+                file.durability.forget_record(self.id, file_goes);
+            }
+        };
+        match left.removal {
+            Removal::Nothing => {
+                forget();
+                left.recorded
+            }
+            // What has gone need not be recorded as going.
+            removal => self.as_last(file).carry_out(server, &file.file, removal, forget),
         }
     }
 
@@ -268,17 +302,26 @@ impl Open {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// True where closing may have to wait for the file's device.
-    pub(crate) fn close_may_wait(&self, server: &Shared) -> bool {
+    /// True where removing what goes with the open may have to wait for a device.
+    pub(crate) fn removal_may_wait(&self) -> bool {
         match &self.target {
             Target::File(file) => {
                 // In a folder that is memory names are looked for among many, and may lead to a disk that is mounted there.
                 let names_are_here = self.tree.store().is_some_and(|store| store.facts().never_blocks);
-                let never_waits = names_are_here && file.node.waits() == Waits::Never;
+                !names_are_here || file.node.waits() != Waits::Never
+            }
+            Target::Pipe(_) => false,
+        }
+    }
+
+    /// True where leaving the file may have to wait for its device.
+    pub(crate) fn close_may_wait(&self, server: &Shared) -> bool {
+        match &self.target {
+            Target::File(file) => {
                 // The record of a persistent open is in the server's own folder.
                 file.durability.keeping().is_persistent()
                     || (file.delete_on_close.load(Ordering::Relaxed) && file.file.is_recorded())
-                    || (!never_waits
+                    || (self.removal_may_wait()
                         && ((file.has_written.load(Ordering::Relaxed) && server.files.has_directory_leases())
                             || file.delete_on_close.load(Ordering::Relaxed)
                             || file.file.is_delete_pending(self.id, &file.stream_name())))

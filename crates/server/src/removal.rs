@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use store::{Error, Node, SharePath, Store};
+use store::{Error, Node, Resolved, SharePath, Store, Use};
 
 use crate::Shared;
 use crate::breaks;
 use crate::caching::LeaseId;
-use crate::files::Removal;
+use crate::files::{FileEntry, Removal};
 use crate::open::whereabouts;
 use crate::open_path::OpenPath;
 use crate::tree::Tree;
@@ -25,15 +25,32 @@ pub(crate) struct LastOpen {
 }
 
 impl LastOpen {
-    /// Removes what the departure of the open removes, of which [`FileTable::removed`](crate::files::FileTable::removed) has to be told then. May
-    /// wait for the store. Fails where it is still there, which is then in the log.
-    pub(crate) fn remove(&self, server: &Arc<Shared>, removal: &Removal) -> Result<(), Error> {
+    /// Removes what the departure of the open from `file` removes, and what is due after that. `tried` is called when the first was tried,
+    /// before anybody can have its name. May wait for the store. Fails where something is still there, which is then in the log.
+    pub(crate) fn carry_out(
+        &self,
+        server: &Arc<Shared>,
+        file: &Arc<FileEntry>,
+        first: Removal,
+        tried: impl FnOnce(),
+    ) -> Result<(), Error> {
+        let mut outcome = self.remove(server, &first);
+        tried();
+        let mut next = server.files.removed(file, &first);
+        while next != Removal::Nothing {
+            outcome = outcome.and(self.remove(server, &next));
+            next = server.files.removed(file, &next);
+        }
+        outcome
+    }
+
+    fn remove(&self, server: &Arc<Shared>, removal: &Removal) -> Result<(), Error> {
         let Some(store) = self.tree.store() else { return Ok(()) };
         let path = SharePath::clone(&self.path.now());
         let removed = match removal {
             Removal::Nothing => return Ok(()),
-            Removal::File => self.remove_file(server, store, path),
-            Removal::Stream(name) => self.base.remove_stream(name).map(|()| (Arc::clone(store), path)),
+            Removal::File(_) => self.remove_file(server, store, path),
+            Removal::Stream(name) => self.remove_stream(server, store, path, name),
         };
         let removed = removed.map(|(store, path)| {
             server.files.watches.removed(&*store, &path, self, removal);
@@ -58,7 +75,7 @@ impl LastOpen {
         }
     }
 
-    /// Removes the file's name, wherever it has moved to. Gives what it was.
+    /// Removes the file's name, wherever it has moved to, through a share of its folder that can be written to. Gives what it was.
     fn remove_file(
         &self,
         server: &Shared,
@@ -66,25 +83,55 @@ impl LastOpen {
         path: SharePath,
     ) -> Result<(Arc<dyn Store>, SharePath), Error> {
         let identity = self.base.identity();
-        let gone = match store.remove(&path, identity) {
-            Err(gone @ (Error::NotFound | Error::PathNotFound)) => gone,
+        let first = match store.remove(&path, identity) {
+            Err(error) if is_elsewhere(error) => error,
             answer => return answer.map(|()| (Arc::clone(store), path)),
         };
         for (store, path) in whereabouts(&*self.base, server, store) {
             match store.remove(&path, identity) {
-                Err(Error::NotFound | Error::PathNotFound) => {}
+                Err(error) if is_elsewhere(error) => {}
                 answer => return answer.map(|()| (store, path)),
             }
         }
-        Err(gone)
+        Err(first)
+    }
+
+    /// The same for a stream.
+    fn remove_stream(
+        &self,
+        server: &Shared,
+        store: &Arc<dyn Store>,
+        path: SharePath,
+        name: &str,
+    ) -> Result<(Arc<dyn Store>, SharePath), Error> {
+        match self.base.remove_stream(name) {
+            Err(Error::ReadOnly) => {}
+            answer => return answer.map(|()| (Arc::clone(store), path)),
+        }
+        for (store, path) in whereabouts(&*self.base, server, store) {
+            let Ok(Resolved::Found { node, path }) = store.resolve(&path, Use::ReadWrite) else { continue };
+            if node.identity() != self.base.identity() {
+                continue;
+            }
+            match node.remove_stream(name) {
+                Err(Error::ReadOnly) => {}
+                answer => return answer.map(|()| (store, path)),
+            }
+        }
+        Err(Error::ReadOnly)
     }
 
     /// Has the disk keep what has gone: on a continuously available share it does not come back.
     fn keep_removal(&self, (store, path): (Arc<dyn Store>, SharePath), removal: &Removal) -> Result<(), Error> {
         match removal {
             Removal::Nothing => Ok(()),
-            Removal::File => write_through::keep_removal(&*store, &path),
+            Removal::File(_) => write_through::keep_removal(&*store, &path),
             Removal::Stream(_) => self.base.sync(),
         }
     }
+}
+
+/// True where another share of the folder may yet remove what this one did not.
+fn is_elsewhere(error: Error) -> bool {
+    matches!(error, Error::NotFound | Error::PathNotFound | Error::ReadOnly)
 }

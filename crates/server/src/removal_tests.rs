@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use store::{Error, RamStore, Resolved, SharePath, Store, Use};
+use store::{DirectoryOptions, DirectoryStore, Error, RamStore, Resolved, SharePath, Store, Use};
 use tokio::task::LocalSet;
 use wire::codec::{Utf16, utf16_bytes};
-use wire::command::create::{CreateDisposition, CreateRequest, ShareAccess};
+use wire::command::close::{CloseFlags, CloseRequest};
+use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, ShareAccess};
 use wire::context::create::{CreateContexts, CreateContextsBuilder, name};
 use wire::fscc::FileClass;
-use wire::ids::Command;
-use wire::security::access::WRITE_DATA;
+use wire::ids::{Command, FileId};
+use wire::security::access::{READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use crate::admin::Signing;
-use crate::interrupted::{Call, Interrupted};
+use crate::Shared;
+use crate::admin::{Estate, Share, Signing};
+use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
+use crate::open::{Open, OpenId};
 use crate::testing::{Peer, server_with};
 
 const DISK: u64 = 64 << 20;
@@ -95,4 +98,75 @@ async fn what_was_deleted_goes_where_the_last_to_have_it_open_is_a_create_that_f
         };
         LocalSet::new().run_until(test).await;
     }
+}
+
+/// What peer has open under this id.
+fn open_of(server: &Arc<Shared>, peer: &Peer, id: FileId) -> Arc<Open> {
+    server.sessions.find(peer.session_id).unwrap().open(OpenId(id.persistent)).unwrap()
+}
+
+fn marks(open: &Open) {
+    let file = open.file().unwrap();
+    file.file.set_delete_pending(open.id, &file.stream_name(), true);
+}
+
+#[tokio::test]
+async fn a_close_that_only_now_is_the_last_leaves_what_it_removes_to_the_pool() {
+    let test = async {
+        for name in ["file", "file:stream"] {
+            let folder = tempfile::tempdir().unwrap();
+            let (store, _) =
+                Interrupted::around(DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap());
+            let server = server_with(Signing::Enabled, Arc::clone(&store));
+            let mut peer = Peer::sign_in(&server).await;
+            let (other, last) = (peer.open(name).await, peer.open(name).await);
+            let (other, here) = (open_of(&server, &peer, other), Arc::clone(&server));
+            let removes = if name == "file" { Call::FindDirectory } else { Call::RemoveStream };
+            // Its attributes are asked for when it was seen to remove nothing.
+            once_here(Call::TryToLook, move || {
+                marks(&other);
+                other.close(&here);
+                once_here(removes, || ());
+            });
+            let request = CloseRequest { flags: CloseFlags::POSTQUERY_ATTRIB, file_id: last };
+            let closed = peer.ask(Command::CLOSE, |body| request.encode(body)).await;
+            assert_eq!(closed.status(), Status::SUCCESS, "{name}");
+            assert!(!exists(&store, name), "{name}");
+            assert!(is_to_happen_here(), "{name}: not on the thread that serves others");
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn what_is_open_last_through_a_share_that_may_only_be_read_goes_too() {
+    let test = async {
+        for name in ["file", "file:stream"] {
+            let folder = tempfile::tempdir().unwrap();
+            let open = |read_only| -> Arc<dyn Store> {
+                let options = DirectoryOptions { read_only, ..DirectoryOptions::default() };
+                Arc::new(DirectoryStore::open(folder.path(), options).unwrap())
+            };
+            let store = open(false);
+            let server = server_with(Signing::Enabled, Arc::clone(&store));
+            let mut estate = Estate::clone(&server.estate.load());
+            let look = Share { name: "look".into(), read_only: true, store: open(true), ..estate.shares[0].clone() };
+            estate.shares.push(look);
+            server.estate.store(Arc::new(estate));
+            let (mut one, mut other) = (Peer::sign_in(&server).await, Peer::sign_in(&server).await);
+            assert_eq!(other.connect("look").await, Status::SUCCESS);
+
+            let deleted = one.open(name).await;
+            let reads = |request: &mut CreateRequest<'_>| request.desired_access = READ_DATA.into();
+            let last = other.create(name, reads).await;
+            let last = CreateResponse::decode(&last.message).unwrap().file_id;
+            assert_eq!(one.set(deleted, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
+            one.close(deleted).await;
+            assert!(exists(&store, name));
+            other.close(last).await;
+            assert!(!exists(&store, name), "{name}");
+            assert_eq!(exists(&store, "file"), name != "file");
+        }
+    };
+    LocalSet::new().run_until(test).await;
 }

@@ -24,6 +24,7 @@ pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome 
     }
     let wants_attributes = request.flags.contains(CloseFlags::POSTQUERY_ATTRIB);
     let (turn, pool) = (context.turn(), server.pool.clone());
+    let then = pool.clone();
     let (closed, answer) = oneshot::channel();
     let held = Arc::clone(&open);
     let close = move || {
@@ -38,7 +39,13 @@ pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome 
         let waits = waits || known.is_none();
         let close = move || {
             let response = known.unwrap_or_else(|| with_attributes(&held));
-            let _ = closed.send(held.close_for_client(&server).map(|()| response));
+            let left = held.leave(&server);
+            // It may be the last one only now, of what somebody else has marked to go.
+            let is_to_wait = !waits && left.removes() && held.removal_may_wait();
+            let remove = move || {
+                let _ = closed.send(held.remove(&server, left).map(|()| response));
+            };
+            if is_to_wait { then.submit(turn, Box::new(remove)) } else { remove() }
         };
         if waits { pool.submit(turn, Box::new(close)) } else { close() }
     };

@@ -135,8 +135,8 @@ pub(crate) enum Entering {
 pub(crate) enum Removal {
     /// Nothing.
     Nothing,
-    /// The name of the file or directory that the open was made by.
-    File,
+    /// This name of the file or directory, by which the open was made; `None` where it has no other.
+    File(Option<Link>),
     /// One of its streams.
     Stream(String),
 }
@@ -251,15 +251,16 @@ impl FileTable {
         removal
     }
 
-    /// Says that the removal that [`FileTable::leave`] gave was tried.
-    pub(crate) fn removed(&self, file: &Arc<FileEntry>, removal: &Removal) {
+    /// Says that the removal that [`FileTable::leave`] gave was tried. Gives what is to be removed next.
+    pub(crate) fn removed(&self, file: &Arc<FileEntry>, removal: &Removal) -> Removal {
         let mut state = file.state.lock();
         if let Removal::Stream(_) = removal {
             self.streams_changed(file.identity);
         }
-        state.removed(removal);
+        let next = state.removed(removal);
         state.drop_marks(file.identity);
         self.retire_if_unused(file, state);
+        next
     }
 
     fn part(&self, identity: Identity) -> &Mutex<ById<Identity, Arc<FileEntry>>> {

@@ -14,7 +14,7 @@ use wire::fscc::rename::{DispositionFlags, Rename};
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
-use super::{Link, NameChange, Replacing};
+use super::{Link, NameChange, Removal, Replacing};
 use crate::Shared;
 use crate::admin::Signing;
 use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
@@ -181,7 +181,8 @@ fn a_mark_goes_with_its_name() {
     pending.mark(Some(link("a"))).by.insert(OpenId(1));
     pending.renamed(&link("a"), &link("b"));
     assert!(!pending.contains(Some(&link("a"))));
-    assert!(pending.begin_removal(Some(&link("b")), OpenId(1), true), "it goes with the same open");
+    let removal = pending.begin_removal(Some(&link("b")), OpenId(1), true);
+    assert_eq!(removal, Removal::File(Some(link("b"))), "it goes with the same open");
     pending.renamed(&link("b"), &link("c"));
     assert!(pending.contains(Some(&link("b"))), "what goes already has its last name");
 }

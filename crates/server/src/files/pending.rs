@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Removal;
 use super::links::Link;
 use crate::open::OpenId;
 
@@ -25,8 +26,6 @@ pub(super) struct PendingLinks {
     /// The name of a file that has no other.
     only: Option<PendingLink>,
     named: BTreeMap<Link, PendingLink>,
-    /// Those of `named` that are being removed.
-    going: Vec<Link>,
 }
 
 #[derive(Default)]
@@ -85,12 +84,12 @@ impl PendingLinks {
     }
 
     /// Begins to remove what the departure of an open that was made by the name `link` removes: with the last one, or where it was to go
-    /// with that open whoever else has it. False where that is nothing.
-    pub(super) fn begin_removal(&mut self, link: Option<&Link>, open: OpenId, is_open: bool) -> bool {
+    /// with that open whoever else has it.
+    pub(super) fn begin_removal(&mut self, link: Option<&Link>, open: OpenId, is_open: bool) -> Removal {
         let is_due = |pending: &PendingLink| !pending.is_going && (!is_open || pending.by.contains(&open));
         if let Some(only) = self.only.as_mut().filter(|only| is_due(only)) {
             only.is_going = true;
-            return true;
+            return Removal::File(None);
         }
         let due = match link {
             Some(link) => {
@@ -98,19 +97,17 @@ impl PendingLinks {
             }
             None => self.named.iter_mut().find(|(_, pending)| is_due(pending)),
         };
-        let Some((link, pending)) = due else { return false };
+        let Some((link, pending)) = due else { return Removal::Nothing };
         pending.is_going = true;
-        self.going.push(link.clone());
-        true
+        Removal::File(Some(link.clone()))
     }
 
-    /// What was being removed was tried.
-    pub(super) fn removed(&mut self) {
-        self.only.take_if(|only| only.is_going);
-        for link in self.going.drain(..) {
-            if self.named.get(&link).is_some_and(|pending| pending.is_going) {
-                self.named.remove(&link);
-            }
+    /// The removal of this name, or of the only one, was tried.
+    pub(super) fn removed(&mut self, link: Option<&Link>) {
+        match link {
+            Some(link) if self.named.get(link).is_some_and(|pending| pending.is_going) => drop(self.named.remove(link)),
+            Some(_) => {}
+            None => drop(self.only.take_if(|only| only.is_going)),
         }
     }
 }
@@ -119,7 +116,7 @@ impl PendingLinks {
 #[derive(Default)]
 pub(super) struct PendingStreams {
     names: BTreeSet<String>,
-    /// Those that nobody has open any more.
+    /// Those that nobody has open any more, and that nobody removes yet.
     closed: BTreeSet<String>,
 }
 
@@ -162,8 +159,8 @@ impl PendingStreams {
         }
     }
 
-    /// One that is to be removed.
-    pub(super) fn due(&self) -> Option<&str> {
-        self.closed.first().map(String::as_str)
+    /// Begins to remove one that nobody has open any more.
+    pub(super) fn begin_removal(&mut self) -> Removal {
+        self.closed.pop_first().map_or(Removal::Nothing, Removal::Stream)
     }
 }

@@ -198,6 +198,10 @@ impl FileState {
             }
         }
         let removal = self.due(&claim);
+        self.begin_removal(removal)
+    }
+
+    fn begin_removal(&mut self, removal: Removal) -> Removal {
         self.removing += usize::from(removal != Removal::Nothing);
         removal
     }
@@ -224,13 +228,12 @@ impl FileState {
         if !self.claims.has_stream(&left.stream) {
             pending.streams.closed(&left.stream);
         }
-        if pending.links.begin_removal(link, left.open, self.claims.is_open_by(link)) {
-            return Removal::File;
+        match pending.links.begin_removal(link, left.open, self.claims.is_open_by(link)) {
+            // With the name the streams go, too.
+            Removal::Nothing if pending.links.contains(link) => Removal::Nothing,
+            Removal::Nothing => pending.streams.begin_removal(),
+            of_name => of_name,
         }
-        if pending.links.contains(link) {
-            return Removal::Nothing;
-        }
-        pending.streams.due().map_or(Removal::Nothing, |stream| Removal::Stream(stream.to_owned()))
     }
 
     /// True where the stream, or the name `link`, goes with its last open. An empty stream is the file itself.
@@ -272,27 +275,30 @@ impl FileState {
         }
     }
 
-    /// What [`FileState::leave`] gave was tried.
-    pub(super) fn removed(&mut self, removal: &Removal) {
+    /// What [`FileState::leave`] gave was tried. Gives what is to be removed next.
+    pub(super) fn removed(&mut self, removal: &Removal) -> Removal {
         if removal == &Removal::Nothing {
-            return;
+            return Removal::Nothing;
         }
         self.removing -= 1;
-        if let Some(pending) = &mut self.pending {
+        let next = self.pending.as_mut().map_or(Removal::Nothing, |pending| {
             match removal {
                 Removal::Nothing => {}
-                Removal::File => {
-                    pending.links.removed();
-                    if self.claims.is_empty() {
+                Removal::File(link) => {
+                    pending.links.removed(link.as_ref());
+                    if link.is_none() && self.claims.is_empty() {
                         // Its streams went with it. Its identity may be another file's soon.
                         pending.streams.clear();
                     }
                 }
                 Removal::Stream(name) => pending.streams.remove(&fold(name)),
             }
-        }
+            pending.streams.begin_removal()
+        });
+        let next = self.begin_removal(next);
         self.forget_pending();
         self.wake();
+        next
     }
 
     /// Where nothing is to go, there is nothing to know of that.

@@ -90,7 +90,7 @@ fn the_last_open_removes_what_is_pending() {
     assert_eq!(enter(&table, 3, "", READ, ALL).err(), Some(Status::DELETE_PENDING));
     assert_eq!(table.leave(&file, OpenId(1), false), Removal::Nothing);
     let removal = table.leave(&file, OpenId(2), false);
-    assert_eq!(removal, Removal::File);
+    assert!(matches!(removal, Removal::File(_)));
     assert_eq!(enter(&table, 3, "", READ, ALL).err(), Some(Status::PENDING), "its name goes just now");
     table.removed(&file, &removal);
     assert!(enter(&table, 3, "", READ, ALL).is_ok());
@@ -104,7 +104,7 @@ fn a_name_can_go_before_the_last_open() {
     file.unlink_with(OpenId(1));
     assert!(file.is_delete_pending(OpenId(2), ""));
     let removal = table.leave(&file, OpenId(1), false);
-    assert_eq!(removal, Removal::File);
+    assert!(matches!(removal, Removal::File(_)));
     table.removed(&file, &removal);
     assert!(!file.is_delete_pending(OpenId(2), ""));
     assert_eq!(table.leave(&file, OpenId(2), false), Removal::Nothing);
@@ -117,9 +117,56 @@ fn a_stream_goes_alone() {
     let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
     enter(&table, 2, "Extra", READ, ALL).ok().unwrap();
     assert_eq!(table.leave(&file, OpenId(2), true), Removal::Stream("EXTRA".into()));
-    table.removed(&file, &Removal::Stream("EXTRA".into()));
+    assert_eq!(table.removed(&file, &Removal::Stream("EXTRA".into())), Removal::Nothing);
     assert_eq!(table.leave(&file, OpenId(1), false), Removal::Nothing);
     assert!(table.parts.iter().all(|part| part.lock().is_empty()));
+}
+
+#[test]
+fn what_is_removed_at_one_time_goes_each_for_itself() {
+    let table = FileTable::new(Pool::by_hand());
+    let link = |name| Some(Link::new(FILE, name));
+    let entered = [(1, "a"), (2, "b"), (3, "b"), (4, "c")].map(|(open, name)| {
+        let file = enter(&table, open, "", READ, ALL).ok().unwrap();
+        file.state.lock().claims.change(OpenId(open), |claim| claim.link = link(name));
+        file
+    });
+    let file = &entered[0];
+    let [a, b] = [1, 2].map(|open| table.leave(file, OpenId(open), true));
+    assert_eq!((&a, &b), (&Removal::File(link("a")), &Removal::Nothing));
+    let c = table.leave(file, OpenId(4), true);
+    assert_eq!(c, Removal::File(link("c")));
+    table.removed(file, &a);
+    let is_pending = |name| file.state.lock().is_delete_pending(link(name).as_ref(), "");
+    assert_eq!(["a", "b", "c"].map(is_pending), [false, true, true], "the others are not gone yet");
+    table.removed(file, &c);
+    let b = table.leave(file, OpenId(3), false);
+    assert_eq!(b, Removal::File(link("b")));
+    assert_eq!(table.removed(file, &b), Removal::Nothing);
+    assert!(table.is_empty());
+}
+
+#[test]
+fn streams_that_are_closed_at_one_time_all_go() {
+    let table = FileTable::new(Pool::by_hand());
+    let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
+    for (open, stream) in [(2, "a"), (3, "b"), (4, "c"), (5, "d")] {
+        enter(&table, open, stream, READ, ALL).ok().unwrap();
+    }
+    let [a, b] = [2, 3].map(|open| table.leave(&file, OpenId(open), true));
+    assert_eq!((&a, &b), (&Removal::Stream("A".into()), &Removal::Stream("B".into())));
+    assert_eq!((table.removed(&file, &a), table.removed(&file, &b)), (Removal::Nothing, Removal::Nothing));
+    // While the file's name is to go they go with it, and without it where it stays.
+    file.set_delete_pending(OpenId(1), "", true);
+    assert_eq!(table.leave(&file, OpenId(4), true), Removal::Nothing);
+    assert_eq!(table.leave(&file, OpenId(5), true), Removal::Nothing);
+    file.set_delete_pending(OpenId(1), "", false);
+    let c = table.leave(&file, OpenId(1), false);
+    assert_eq!(c, Removal::Stream("C".into()));
+    let d = table.removed(&file, &c);
+    assert_eq!(d, Removal::Stream("D".into()));
+    assert_eq!(table.removed(&file, &d), Removal::Nothing);
+    assert!(table.is_empty());
 }
 
 #[test]
@@ -131,7 +178,7 @@ fn a_file_that_went_leaves_nothing_to_the_next_of_its_number() {
     file.set_delete_pending(OpenId(1), "", true);
     assert_eq!(table.leave(&file, OpenId(2), false), Removal::Nothing);
     let removal = table.leave(&file, OpenId(1), false);
-    assert_eq!(removal, Removal::File);
+    assert!(matches!(removal, Removal::File(_)));
     table.removed(&file, &removal);
     assert!(enter(&table, 3, "extra", READ, ALL).is_ok());
 }

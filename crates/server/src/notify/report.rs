@@ -128,7 +128,7 @@ impl Watches {
     pub(crate) fn removed(&self, store: &dyn Store, path: &SharePath, last: &LastOpen, removal: &Removal) {
         match removal {
             Removal::Nothing => {}
-            Removal::File => {
+            Removal::File(_) => {
                 self.own.forget(last.base.identity());
                 self.tell(store, path, Action::REMOVED, name_filter(last.base.kind()), None);
             }

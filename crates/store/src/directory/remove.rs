@@ -71,7 +71,11 @@ pub(super) fn stored(
 pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], named: &Named) -> Result<(), Error> {
     let subject = subject(volume, folder, disk, named);
     let last = is_last(named);
-    let sides = if last { streams::sides(&subject).unwrap_or_default() } else { Vec::new() };
+    let sides = match last.then(|| streams::sides(&subject)) {
+        // They would be left behind.
+        Some(Err(Error::WouldBlock)) => return Err(Error::WouldBlock),
+        sides => sides.and_then(Result::ok).unwrap_or_default(),
+    };
     let counted = about_to_go(volume, &folder.fd, disk);
     let is_file = named.kind == FileType::RegularFile;
     let held = (is_file && !sides.is_empty()).then(|| Held::hold(volume, &folder.fd, disk));

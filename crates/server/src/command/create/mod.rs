@@ -367,8 +367,7 @@ impl Drop for Entered<'_> {
         let turn = self.context.turn_at(Device::Volume(last.base.identity().volume));
         // A failure is in the log: who deleted it was answered.
         let remove = move || {
-            let _ = last.remove(&server, &removal);
-            server.files.removed(&file, &removal);
+            let _ = last.carry_out(&server, &file, removal, || {});
         };
         pool.submit(turn, Box::new(remove));
     }

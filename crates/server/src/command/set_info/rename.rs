@@ -42,6 +42,8 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
         breaks::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await?;
     }
     close_what_is_below(context).await?;
+    // Who came while others were waited for may cache it by now.
+    breaks::before_change_of_name(context).await?;
     let name_change = begin_name_change(context).await?;
     let renaming = durable::before_rename(context, &name).await?;
     let to = SharePath::parse(&name).ok();
