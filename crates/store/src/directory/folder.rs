@@ -208,12 +208,22 @@ pub(super) fn each_name<Fd: AsFd>(directory: Fd, mut each: impl FnMut(Listed<'_>
 /// Calls `each` with the names that the kernel tells in one go from a place on; gives the place behind them, `None` at the end.
 pub(super) fn names_from(
     directory: BorrowedFd<'_>,
+    at: u64,
+    each: impl FnMut(Listed<'_>),
+) -> Result<Option<u64>, Errno> {
+    names_within(directory, at, SCAN_BUFFER_BYTES, each)
+}
+
+/// The same of as many names as so many bytes hold.
+pub(super) fn names_within(
+    directory: BorrowedFd<'_>,
     mut at: u64,
+    buffer_bytes: usize,
     mut each: impl FnMut(Listed<'_>),
 ) -> Result<Option<u64>, Errno> {
     waiting::may_wait("to read names");
     seek(directory, SeekFrom::Start(at))?;
-    let mut buffer = Vec::with_capacity(SCAN_BUFFER_BYTES);
+    let mut buffer = Vec::with_capacity(buffer_bytes);
     let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
     let mut is_first = true;
     while is_first || !entries.is_buffer_empty() {

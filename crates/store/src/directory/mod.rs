@@ -44,6 +44,7 @@ mod names;
 mod neighbours;
 mod node;
 mod quota;
+mod quota_walk;
 mod record;
 mod recount;
 mod remembered;

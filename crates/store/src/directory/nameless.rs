@@ -130,6 +130,22 @@ impl Nameless {
         self.used.set(bytes);
     }
 
+    /// So many bytes count at least.
+    pub(super) fn raise_used(&self, bytes: u64) {
+        self.used.raise(bytes);
+    }
+
+    /// Keeps what was counted of a file that nobody has open any more. Its group is locked.
+    fn note_closed(&self, group: &mut Group, file: Identity, counted: u64) {
+        let round = self.round.load(Ordering::Relaxed);
+        let forgotten = group.note_closed(file, Left { counted, round });
+        // What is come by later may have been moved to where all has been come by.
+        let is_missing = |(file, left): (&Identity, &Left)| left.round == round && !self.recount.has(*file);
+        if !forgotten.is_empty() {
+            self.recount.forget(|| forgotten.iter().any(is_missing));
+        }
+    }
+
     /// What counts of a file becomes more or less. Its group is locked.
     fn change(&self, file: Identity, before: u64, after: u64) {
         self.recount.follow(file, before, after, || self.used.change(before, after));
@@ -165,7 +181,7 @@ impl Nameless {
         // removed, is still counted.
         if file_type(&stat) == FileType::RegularFile && !group.open.contains_key(&file) && group.counted(file).is_none()
         {
-            group.note_closed(file, Left { counted: 0, round: self.round.load(Ordering::Relaxed) });
+            self.note_closed(&mut group, file, 0);
         }
     }
 }
@@ -182,11 +198,13 @@ impl Group {
         }
     }
 
-    fn note_closed(&mut self, file: Identity, left: Left) {
+    /// Gives what is not known any more.
+    fn note_closed(&mut self, file: Identity, left: Left) -> HashMap<Identity, Left> {
         self.closed.insert(file, left);
-        if self.closed.len() >= CLOSED_MAX {
-            self.closed_before = mem::take(&mut self.closed);
+        if self.closed.len() < CLOSED_MAX {
+            return HashMap::new();
         }
+        mem::replace(&mut self.closed_before, mem::take(&mut self.closed))
     }
 }
 
@@ -253,8 +271,7 @@ impl Hold {
                 let counted = after.unwrap_or(before);
                 self.nameless.change(self.file, before, counted);
                 if stat.as_ref().is_none_or(|stat| stat.stx_nlink > 0) {
-                    let round = self.nameless.round.load(Ordering::Relaxed);
-                    group.note_closed(self.file, Left { counted, round });
+                    self.nameless.note_closed(&mut group, self.file, counted);
                 }
             }
             drop(group);

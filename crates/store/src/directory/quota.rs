@@ -1,25 +1,27 @@
 //! A limit on the bytes that files of a share hold.
 //!
-//! What is there is counted once; then what counts of a file becomes the blocks that it holds with every change through the store, of its
+//! What is there is counted once (`quota_walk.rs`); then what counts of a file becomes the blocks that it holds with every change through the store, of its
 //! data or of what is kept with it, and when it is closed (`nameless.rs`). A write is refused where the blocks that it could need at most are
 //! more than what is left, so a write into a hole may be refused a little early; one within data that is there, or within space that was reserved
 //! since the file was opened, never is. A removed file counts until nobody has it open here any more. Directories do not count.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, OFlags, Stat, Statx};
+use rustix::fd::AsFd;
+use rustix::fs::{Stat, Statx};
 use rustix::io::Errno;
 
 use crate::directory::calls::fstat;
 use crate::directory::errno::error;
-use crate::directory::fence::{Fence, Wait};
-use crate::directory::folder::{each_name, file_of, file_type, identity, stat_at};
+use crate::directory::fence::Fence;
+use crate::directory::folder::file_of;
 use crate::directory::nameless::Nameless;
 use crate::directory::neighbours;
+use crate::directory::quota_walk::{Missed, open, walk};
 use crate::directory::recount::Recount;
 use crate::directory::volume::Volume;
 use crate::{Error, Identity, Space};
@@ -27,8 +29,6 @@ use crate::{Error, Identity, Space};
 /// Changes under a quota happen one at a time for each of so many groups of files: one half of them are of the share's own file system, the
 /// other half of what is mounted below.
 const LOCKS: usize = 2 * neighbours::LOCKS;
-/// Names counted at most when a store is opened; what is beyond counts as nothing.
-const COUNTED_MAX: usize = 1 << 24;
 /// Bytes in a block as `st_blocks` counts.
 pub(super) const BLOCK_BYTES: u64 = 512;
 /// What a write may need besides its data: the unit it begins and the one it ends in.
@@ -53,6 +53,10 @@ impl Used {
         self.0.store(bytes, Ordering::Relaxed);
     }
 
+    pub(super) fn raise(&self, bytes: u64) {
+        self.0.fetch_max(bytes, Ordering::Relaxed);
+    }
+
     /// What was counted with so many bytes counts with so many now.
     pub(super) fn change(&self, before: u64, after: u64) {
         if after >= before {
@@ -65,13 +69,17 @@ impl Used {
 }
 
 impl Quota {
-    /// Counts what is there.
-    pub(super) fn measure(fence: &Fence, limit: Limit) -> Result<Self, Error> {
+    /// Counts what is there. What cannot be looked at counts as nothing, and is told in the log.
+    pub(super) fn measure(fence: &Fence, folder: &Path, limit: Limit) -> Self {
         let (began, mut total) = (Instant::now(), 0);
-        walk(|path, flags, wait| Some(fence.open(path, flags, wait)), |_, stat| total += part_bytes(stat))?;
+        let missed = walk(|step| Some(open(fence, step)), |_, stat| total += part_bytes(stat));
+        if let Some(Missed { denied, lost, error: Some(error) }) = missed {
+            let folder = folder.display();
+            tracing::warn!(%folder, denied, lost, %error, "what could not be looked at does not count for the share's quota");
+        }
         let used = Arc::new(Used(AtomicU64::new(total)));
         let nameless = Nameless::new(Arc::clone(&used), Recount::new(began.elapsed()));
-        Ok(Quota { limit, used, nameless, locks: [const { Mutex::new(()) }; LOCKS] })
+        Quota { limit, used, nameless, locks: [const { Mutex::new(()) }; LOCKS] }
     }
 
     /// Keeps others from changing a file.
@@ -182,34 +190,4 @@ fn held_bytes(file: &Stat) -> u64 {
 /// A file with several names counts in parts.
 pub(super) fn part_bytes(file: &Statx) -> u64 {
     file.stx_blocks * BLOCK_BYTES / u64::from(file.stx_nlink.max(1))
-}
-
-/// Comes by all files below the root, by each of their names. False where `open` gives nothing any more.
-pub(super) fn walk(
-    open: impl Fn(&[u8], OFlags, Wait) -> Option<Result<OwnedFd, Errno>>,
-    mut each: impl FnMut(Identity, &Statx),
-) -> Result<bool, Error> {
-    let mut seen = 0;
-    let mut waiting = vec![Vec::new()];
-    while let Some(path) = waiting.pop() {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let Some(folder) = open(&path, flags, Wait::May) else { return Ok(false) };
-        let Ok(folder) = folder else { continue };
-        let visit = |entry: crate::directory::folder::Listed<'_>| {
-            seen += 1;
-            let Ok(stat) = stat_at(&folder, entry.name) else { return };
-            match file_type(&stat) {
-                FileType::RegularFile => each(identity(&stat), &stat),
-                // A path that begins with a slash leads out of the root.
-                FileType::Directory if path.is_empty() => waiting.push(entry.name.to_vec()),
-                FileType::Directory => waiting.push([path.as_slice(), entry.name].join(&b'/')),
-                _ => {}
-            }
-        };
-        each_name(&folder, visit).map_err(error)?;
-        if seen > COUNTED_MAX {
-            break;
-        }
-    }
-    Ok(true)
 }

@@ -46,6 +46,8 @@ pub(super) fn rename(
     let same_folder = from.identity == to.identity;
     let taken = held.find(&to, &wanted, Wait::May)?.filter(|taken| !(same_folder && *taken == disk));
     let valid = held.is_valid(&from)?;
+    let counted = volume.nameless().filter(|_| named.kind == FileType::Directory);
+    let _move = counted.map(|nameless| nameless.recount.move_directory());
     let moving = Moving { from: &from, disk: &disk, place: Place { volume, to: &to, wanted: &wanted }, named: &named };
     let moved = match &taken {
         None => moving.to_free_name().map(|()| Spelled::AsAsked),

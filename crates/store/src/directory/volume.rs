@@ -111,7 +111,7 @@ impl Volume {
             file_mode: options.file_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
             directory_mode: options.directory_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
             exclusive,
-            quota: quota.map(|limit| Quota::measure(&fence, Arc::clone(limit))).transpose()?,
+            quota: quota.map(|limit| Quota::measure(&fence, folder, Arc::clone(limit))),
             foreign: Mutex::default(),
             proc: open("/proc/self/fd", proc_flags, Mode::empty()).ok(),
             reads_without_waiting: AtomicBool::new(true),
