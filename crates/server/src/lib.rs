@@ -116,6 +116,8 @@ mod turns;
 mod turns_tests;
 mod unsendable;
 mod user;
+#[cfg(test)]
+mod virtual_time;
 mod write_batch;
 mod write_through;
 #[cfg(test)]

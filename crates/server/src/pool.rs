@@ -42,7 +42,7 @@ const QUEUED_MAX: usize = 8_192;
 const IDLE_THREADS_KEPT: usize = 16;
 const IDLE_TIME: Duration = Duration::from_secs(10);
 
-type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 /// Starts a thread.
 type Start = fn(Job) -> io::Result<()>;
 
@@ -382,6 +382,8 @@ impl Pool {
 
     /// Runs `job` when its turn comes.
     pub(crate) fn submit(&self, turn: Turn, job: Job) {
+        #[cfg(test)]
+        let job = if self.0.threads_max > 0 { crate::virtual_time::stands_still_for(job) } else { job };
         let mut state = self.0.state.lock();
         if state.closed {
             return;
