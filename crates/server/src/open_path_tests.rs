@@ -16,7 +16,7 @@ use crate::budgets::UserBudgets;
 use crate::testing::{OTHER_USER, Peer, Terms, server_with};
 
 /// What an open costs whose names are short.
-const OPEN_BYTES: u64 = 2 << 10;
+const OPEN_BYTES: u64 = 4 << 10;
 
 fn server() -> Arc<Shared> {
     let store: Arc<dyn Store> = Arc::new(RamStore::new(64 << 20));
