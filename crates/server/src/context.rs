@@ -344,13 +344,22 @@ impl Context {
         self.server().pool.run(turn, work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
     }
 
-    /// Runs what a request has left to do after its first piece of work, which may wait for the share's store, however much waits for
-    /// the session's turn.
+    /// Runs what takes long, as what a request has left to do after its first piece of work: it may wait for the share's store. However much
+    /// waits for the session's turn.
     pub(crate) async fn on_long_work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         self.on_long_work_in(self.turn(), work).await
+    }
+
+    /// The same, which follows `path`.
+    pub(crate) async fn on_long_work_along<T: Send + 'static>(
+        &self,
+        path: &SharePath,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.on_long_work_in(self.turn_along(path)?, work).await
     }
 
     /// The same in another turn than the request's own.

@@ -286,8 +286,8 @@ async fn change_among_opens(
     let job = Job::of(context, 0..0)?;
     let work = move || job.run(change);
     match to {
-        Some(path) => context.on_pool_along(path, work).await?,
-        None => context.on_pool(work).await?,
+        Some(path) => context.on_long_work_along(path, work).await?,
+        None => context.on_long_work(work).await?,
     }
 }
 

@@ -95,7 +95,7 @@ async fn close_what_is_below(context: &Context) -> Result<(), Refusal> {
         Ok(server.files.opens_below(&store, &path, file.node.identity()))
     };
     let many = context.server().files.are_many();
-    let below = if many { context.on_pool(look).await? } else { context.work_by_name(look).await? };
+    let below = if many { context.on_long_work(look).await? } else { context.work_by_name(look).await? };
     let below = below?;
     breaks::begin_to_make_way(context, &below, file.actor, Operation::ChangeOfName).await;
     for entry in below {
