@@ -388,12 +388,12 @@ impl FileOpen {
         whereabouts(&**self.base(), server, own)
     }
 
-    /// Where the file has several names, has its opens know theirs before one of them goes. May wait for the store.
+    /// Where the file has several names, or had, has its opens know theirs before one of them goes. May wait for the store.
     fn learn_links(&self) {
         let base = self.base();
         // Of a file about which nothing can be learned its opens stay as good as of one name.
-        let is_linked = base.kind() == Kind::File && base.metadata().is_ok_and(|known| known.links > 1);
-        if is_linked && self.stream.is_none() {
+        let is_linked = || self.file.tells_names() || base.metadata().is_ok_and(|known| known.links > 1);
+        if self.stream.is_none() && base.kind() == Kind::File && is_linked() {
             self.file.learn_links();
         }
     }

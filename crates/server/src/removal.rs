@@ -7,7 +7,7 @@ use store::{Error, Node, Resolved, SharePath, Store, Use};
 use crate::Shared;
 use crate::breaks;
 use crate::caching::LeaseId;
-use crate::files::{FileEntry, Removal};
+use crate::files::{FileEntry, Link, Removal};
 use crate::open::whereabouts;
 use crate::open_path::OpenPath;
 use crate::tree::Tree;
@@ -49,7 +49,7 @@ impl LastOpen {
         let path = SharePath::clone(&self.path.now());
         let removed = match removal {
             Removal::Nothing => return Ok(()),
-            Removal::File(_) => self.remove_file(server, store, path),
+            Removal::File(link) => self.remove_file(server, store, path, link.as_ref()),
             Removal::Stream(name) => self.remove_stream(server, store, path, name),
         };
         let removed = removed.map(|(store, path)| {
@@ -75,20 +75,26 @@ impl LastOpen {
         }
     }
 
-    /// Removes the file's name, wherever it has moved to, through a share of its folder that can be written to. Gives what it was.
+    /// Removes the file's name, wherever it has moved to, through a share of its folder that can be written to; where it has several, `link`
+    /// and no other. Gives what it was.
     fn remove_file(
         &self,
         server: &Shared,
         store: &Arc<dyn Store>,
         path: SharePath,
+        link: Option<&Link>,
     ) -> Result<(Arc<dyn Store>, SharePath), Error> {
         let identity = self.base.identity();
-        let first = match store.remove(&path, identity) {
+        let remove = |store: &dyn Store, path: &SharePath| match link {
+            Some(link) if Link::at(store, path)? != *link => Err(Error::NotFound),
+            _ => store.remove(path, identity),
+        };
+        let first = match remove(&**store, &path) {
             Err(error) if is_elsewhere(error) => error,
             answer => return answer.map(|()| (Arc::clone(store), path)),
         };
         for (store, path) in whereabouts(&*self.base, server, store) {
-            match store.remove(&path, identity) {
+            match remove(&*store, &path) {
                 Err(error) if is_elsewhere(error) => {}
                 answer => return answer.map(|()| (store, path)),
             }

@@ -618,7 +618,7 @@ fn open_file(
     breaks::send(server, &file, notices);
     match entering {
         Entering::Entered(_) => {}
-        Entering::Waits(_) => return Err(missing("another open is in its way")),
+        Entering::Waits(_) | Entering::Unnamed => return Err(missing("another open is in its way")),
         Entering::Refused(status) => return Err(lost(status.to_string())),
     }
     if record.delete_pending {

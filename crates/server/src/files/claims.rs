@@ -150,6 +150,14 @@ impl Claims {
         all.into_iter().flatten().filter(|claim| claim.link.is_none())
     }
 
+    /// True where an open knows the name that it was made by.
+    pub(super) fn has_links(&self) -> bool {
+        match &self.list {
+            List::Few(few) => few.iter().any(|claim| claim.link.is_some()),
+            List::Many(many) => !many.counts.links.is_empty(),
+        }
+    }
+
     pub(super) fn get(&self, open: OpenId) -> Option<&Claim> {
         match &self.list {
             List::Few(few) => few.iter().find(|claim| claim.open == open),

@@ -220,11 +220,12 @@ fn of_thousands_of_names_each_goes_with_the_open_that_took_it_away() {
     let scene = Scene::new();
     let mut entered = None;
     for open in 1..=CROWD {
-        let (file, ..) = scene.enter(open, "", (READ_DATA, ALL), &Wanted::Nothing);
-        file.state.lock().claims.change(OpenId(open), |claim| claim.link = Some(Link::new(FILE, &format!("n{open}"))));
-        entered = Some(file);
+        entered = Some(scene.enter(open, "", (READ_DATA, ALL), &Wanted::Nothing).0);
     }
     let file = entered.unwrap();
+    for open in 1..=CROWD {
+        file.state.lock().claims.change(OpenId(open), |claim| claim.link = Some(Link::new(FILE, &format!("n{open}"))));
+    }
     (1..=CROWD).for_each(|open| file.unlink_with(OpenId(open)));
     assert!((1..=CROWD).all(|open| file.is_delete_pending(OpenId(open), "")));
     for open in 1..=CROWD {
@@ -243,7 +244,7 @@ fn who_waits_by_the_thousand_is_kept_once_each() {
     file.goes(OpenId(1));
     let wait = |open| match scene.enter(open, "", (READ_DATA, ALL), &lease(1, LeaseState::READ_CACHING)).1 {
         Entering::Waits(wait) => wait,
-        Entering::Entered(_) | Entering::Refused(_) => panic!("its lease goes just now"),
+        Entering::Entered(_) | Entering::Refused(_) | Entering::Unnamed => panic!("its lease goes just now"),
     };
     for open in 2..CROWD {
         drop(wait(open));
@@ -262,7 +263,7 @@ fn waiting(scene: &Scene, count: u64) -> (Arc<FileEntry>, Vec<Wait>) {
     assert!(matches!(entering, Entering::Entered(_)));
     let wait = |open| match scene.enter(open, "", (READ_DATA, ALL), &Wanted::Nothing).1 {
         Entering::Waits(wait) => wait,
-        Entering::Entered(_) | Entering::Refused(_) => panic!("it is in the way"),
+        Entering::Entered(_) | Entering::Refused(_) | Entering::Unnamed => panic!("it is in the way"),
     };
     (file, (2..2 + count).map(wait).collect())
 }

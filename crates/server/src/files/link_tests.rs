@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{RamStore, Resolved, SharePath, Store, Use};
+use store::{Destination, Name, RamStore, Replace, Resolved, SharePath, Store, Use};
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
 use wire::fscc::FileClass;
 use wire::fscc::rename::{DispositionFlags, Rename};
@@ -102,6 +102,69 @@ async fn each_name_goes_with_the_open_that_took_it_away() {
     peer.close(other).await;
     assert_eq!(names(&store), "");
     peer.close(stays).await;
+}
+
+#[tokio::test]
+async fn a_deletion_by_a_name_that_has_gone_leaves_the_others() {
+    for on_close in [false, true] {
+        let (server, store, mut peer) = linked().await;
+        let deletes = |request: &mut CreateRequest<'_>| {
+            request.options = if on_close { CreateOptions::DELETE_ON_CLOSE } else { CreateOptions::default() };
+        };
+        let first = peer.create("a", deletes).await;
+        let first = CreateResponse::decode(&first.message).unwrap().file_id;
+        let taken = peer.open("a").await;
+        delete_at_once(&mut peer, taken).await;
+        peer.close(taken).await;
+        assert_eq!(names(&store), "b");
+        let stays = peer.open("b").await;
+        if !on_close {
+            delete(&mut peer, first).await;
+            assert_eq!(try_open(&mut peer, "b").await, Status::SUCCESS, "it is another name that goes");
+        }
+        peer.close(first).await;
+        assert_eq!(try_open(&mut peer, "b").await, Status::SUCCESS);
+        peer.close(stays).await;
+        assert_eq!(names(&store), "b");
+        assert_eq!(try_open(&mut peer, "b").await, Status::SUCCESS);
+        assert!(server.files.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_open_of_the_only_name_there_was_deletes_that_and_no_later_one() {
+    let (server, store, mut peer) = linked().await;
+    let old = peer.open("c").await;
+    let directory = store.resolve(&SharePath::root(), Use::ReadWrite).unwrap();
+    let Resolved::Found { node: directory, .. } = directory else { panic!("it is there") };
+    let Ok(Resolved::Found { node, .. }) = store.resolve(&SharePath::parse("c").unwrap(), Use::ReadWrite) else {
+        panic!("it is there")
+    };
+    // As another program does it: of that nobody here learns.
+    let [new, gone] = ["d", "c"].map(|name| Name::new(name).unwrap());
+    node.link(Destination { directory: &*directory, name: &new }, Replace::No).unwrap();
+    let named = peer.open("d").await;
+    directory.remove(&gone, node.identity()).unwrap();
+    delete(&mut peer, old).await;
+    peer.close(old).await;
+    assert_eq!(try_open(&mut peer, "d").await, Status::SUCCESS);
+    peer.close(named).await;
+    assert_eq!(try_open(&mut peer, "d").await, Status::SUCCESS);
+    assert!(server.files.is_empty());
+}
+
+#[tokio::test]
+async fn a_stream_goes_with_its_last_open_whether_its_file_is_to_go_or_not() {
+    let (_server, _store, mut peer) = linked().await;
+    let file = peer.open("a").await;
+    let deletes = |request: &mut CreateRequest<'_>| request.options = CreateOptions::DELETE_ON_CLOSE;
+    let stream = peer.create("a:stream", deletes).await;
+    delete(&mut peer, file).await;
+    peer.close(CreateResponse::decode(&stream.message).unwrap().file_id).await;
+    assert_eq!(peer.set(file, FileClass::DISPOSITION, &[0]).await, Status::SUCCESS);
+    assert_eq!(try_open(&mut peer, "a:stream").await, Status::OBJECT_NAME_NOT_FOUND);
+    peer.close(file).await;
+    assert_eq!(try_open(&mut peer, "a").await, Status::SUCCESS);
 }
 
 #[tokio::test]

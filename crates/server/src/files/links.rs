@@ -67,6 +67,11 @@ impl FileEntry {
         }
     }
 
+    /// True where names of the file are told apart.
+    pub(crate) fn tells_names(&self) -> bool {
+        self.state.lock().tells_names()
+    }
+
     /// A name of the file is another one now. Where it was marked to go, that is.
     pub(super) fn link_renamed(&self, from: &Link, to: &Link) {
         let mut state = self.state.lock();
@@ -86,6 +91,11 @@ impl FileState {
     /// The name that an open was made by.
     pub(super) fn link_of(&self, open: OpenId) -> Option<Link> {
         self.claims.get(open).and_then(|claim| claim.link.clone())
+    }
+
+    /// True where names are told apart: there were several when somebody opened the file.
+    pub(super) fn tells_names(&self) -> bool {
+        self.claims.has_links() || self.pending.as_ref().is_some_and(|pending| pending.links.has_names())
     }
 
     pub(super) fn is_link_pending(&self, link: Option<&Link>) -> bool {

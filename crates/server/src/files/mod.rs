@@ -101,7 +101,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) open: OpenId,
     /// The stream's name, empty for the file itself.
     pub(crate) stream: &'a str,
-    /// The name that it is opened by, where the file has several.
+    /// The name that it is opened by, where the file has several, or had while others opened it.
     pub(crate) link: Option<Link>,
     pub(crate) access: u32,
     pub(crate) share: u32,
@@ -126,6 +126,8 @@ pub(crate) enum Entering {
     Entered(Granted),
     /// Others have to give up caching first: to be tried again after that.
     Waits(Wait),
+    /// Others know the names that they have the file open by: to be tried again with one.
+    Unnamed,
     /// Another open is in the way.
     Refused(Status),
 }

@@ -67,10 +67,15 @@ impl PendingLinks {
     /// The name is to stay.
     pub(super) fn unmark(&mut self, link: Option<&Link>) {
         self.only = None;
-        match link {
-            Some(link) => drop(self.named.remove(link)),
-            None => self.named.clear(),
+        // Without a name those that have one are others'.
+        if let Some(link) = link {
+            self.named.remove(link);
         }
+    }
+
+    /// True where some of the names that go are told apart.
+    pub(super) fn has_names(&self) -> bool {
+        !self.named.is_empty()
     }
 
     /// A name that is marked to go is another one now.
@@ -139,10 +144,6 @@ impl PendingStreams {
     pub(super) fn remove(&mut self, stream: &str) {
         self.names.remove(stream);
         self.closed.remove(stream);
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = PendingStreams::default();
     }
 
     /// A stream that somebody has open has another name.

@@ -53,6 +53,10 @@ impl FileState {
         others_stand: bool,
         notices: &mut Vec<Notice>,
     ) -> Entering {
+        // Their names may have gone by other ways, so that it has one again: that is not theirs.
+        if entry.link.is_none() && !entry.is_directory && self.tells_names() {
+            return Entering::Unnamed;
+        }
         let now = now();
         let stream = fold(entry.stream);
         let is_renamed = self.renaming_stream.as_ref().is_some_and(|names| names.contains(&stream));
@@ -221,7 +225,7 @@ impl FileState {
         }
     }
 
-    /// What the departure of an open removes. A file outlives none of its streams' opens.
+    /// What the departure of an open removes. Where it is a name and a stream, the stream comes behind it, as there may be other names.
     fn due(&mut self, left: &Claim) -> Removal {
         let Some(pending) = &mut self.pending else { return Removal::Nothing };
         let link = left.link.as_ref();
@@ -229,8 +233,6 @@ impl FileState {
             pending.streams.closed(&left.stream);
         }
         match pending.links.begin_removal(link, left.open, self.claims.is_open_by(link)) {
-            // With the name the streams go, too.
-            Removal::Nothing if pending.links.contains(link) => Removal::Nothing,
             Removal::Nothing => pending.streams.begin_removal(),
             of_name => of_name,
         }
@@ -284,13 +286,7 @@ impl FileState {
         let next = self.pending.as_mut().map_or(Removal::Nothing, |pending| {
             match removal {
                 Removal::Nothing => {}
-                Removal::File(link) => {
-                    pending.links.removed(link.as_ref());
-                    if link.is_none() && self.claims.is_empty() {
-                        // Its streams went with it. Its identity may be another file's soon.
-                        pending.streams.clear();
-                    }
-                }
+                Removal::File(link) => pending.links.removed(link.as_ref()),
                 Removal::Stream(name) => pending.streams.remove(&fold(name)),
             }
             pending.streams.begin_removal()

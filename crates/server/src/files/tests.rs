@@ -52,7 +52,7 @@ fn enter_through(
     match table.enter(FILE, &entry) {
         (file, Entering::Entered(_), _) => Ok(file),
         (_, Entering::Refused(status), _) => Err(status),
-        (_, Entering::Waits(_), _) => Err(Status::PENDING),
+        (_, Entering::Waits(_) | Entering::Unnamed, _) => Err(Status::PENDING),
     }
 }
 
@@ -126,12 +126,11 @@ fn a_stream_goes_alone() {
 fn what_is_removed_at_one_time_goes_each_for_itself() {
     let table = FileTable::new(Pool::by_hand());
     let link = |name| Some(Link::new(FILE, name));
-    let entered = [(1, "a"), (2, "b"), (3, "b"), (4, "c")].map(|(open, name)| {
-        let file = enter(&table, open, "", READ, ALL).ok().unwrap();
-        file.state.lock().claims.change(OpenId(open), |claim| claim.link = link(name));
-        file
-    });
+    let entered = [1, 2, 3, 4].map(|open| enter(&table, open, "", READ, ALL).ok().unwrap());
     let file = &entered[0];
+    for (open, name) in [(1, "a"), (2, "b"), (3, "b"), (4, "c")] {
+        file.state.lock().claims.change(OpenId(open), |claim| claim.link = link(name));
+    }
     let [a, b] = [1, 2].map(|open| table.leave(file, OpenId(open), true));
     assert_eq!((&a, &b), (&Removal::File(link("a")), &Removal::Nothing));
     let c = table.leave(file, OpenId(4), true);
@@ -156,15 +155,19 @@ fn streams_that_are_closed_at_one_time_all_go() {
     let [a, b] = [2, 3].map(|open| table.leave(&file, OpenId(open), true));
     assert_eq!((&a, &b), (&Removal::Stream("A".into()), &Removal::Stream("B".into())));
     assert_eq!((table.removed(&file, &a), table.removed(&file, &b)), (Removal::Nothing, Removal::Nothing));
-    // While the file's name is to go they go with it, and without it where it stays.
+    // It goes with its own last open, whether the file's name is to go or not.
     file.set_delete_pending(OpenId(1), "", true);
-    assert_eq!(table.leave(&file, OpenId(4), true), Removal::Nothing);
-    assert_eq!(table.leave(&file, OpenId(5), true), Removal::Nothing);
-    file.set_delete_pending(OpenId(1), "", false);
-    let c = table.leave(&file, OpenId(1), false);
+    let c = table.leave(&file, OpenId(4), true);
     assert_eq!(c, Removal::Stream("C".into()));
-    let d = table.removed(&file, &c);
-    assert_eq!(d, Removal::Stream("D".into()));
+    assert_eq!(table.removed(&file, &c), Removal::Nothing);
+    file.state.lock().claims.change(OpenId(5), |claim| claim.link = Some(Link::new(FILE, "a")));
+    file.state.lock().claims.change(OpenId(1), |claim| claim.link = Some(Link::new(FILE, "a")));
+    file.set_delete_pending(OpenId(1), "", true);
+    assert_eq!(table.leave(&file, OpenId(1), false), Removal::Nothing);
+    let name = table.leave(&file, OpenId(5), true);
+    assert!(matches!(name, Removal::File(_)));
+    let d = table.removed(&file, &name);
+    assert_eq!(d, Removal::Stream("D".into()), "the file may have another name");
     assert_eq!(table.removed(&file, &d), Removal::Nothing);
     assert!(table.is_empty());
 }
@@ -176,10 +179,12 @@ fn a_file_that_went_leaves_nothing_to_the_next_of_its_number() {
     enter(&table, 2, "extra", READ, ALL).ok().unwrap();
     file.set_delete_pending(OpenId(2), "extra", true);
     file.set_delete_pending(OpenId(1), "", true);
-    assert_eq!(table.leave(&file, OpenId(2), false), Removal::Nothing);
+    let stream = table.leave(&file, OpenId(2), false);
+    assert_eq!(stream, Removal::Stream("EXTRA".into()));
     let removal = table.leave(&file, OpenId(1), false);
     assert!(matches!(removal, Removal::File(_)));
     table.removed(&file, &removal);
+    table.removed(&file, &stream);
     assert!(enter(&table, 3, "extra", READ, ALL).is_ok());
 }
 

@@ -194,12 +194,27 @@ pub(super) fn zero<Fd: AsFd>(fd: Fd, offset: u64, count: u64, punch: bool) -> Re
             answer => return answer,
         }
     }
-    let end = offset + count;
-    let mut at = offset;
-    while at < end {
-        let step = (end - at).min(ZEROS.len() as u64);
-        write(&fd, &ZEROS[..step as usize], at)?;
-        at += step;
+    write_zeros(fd, offset, offset + count)
+}
+
+/// Overwrites what is not zeros: a hole would take space, whether the file system tells it or not.
+fn write_zeros<Fd: AsFd>(fd: Fd, offset: u64, end: u64) -> Result<(), Errno> {
+    let mut next = Some(offset);
+    let mut found = vec![0; ZEROS.len()];
+    while let Some(from) = next {
+        let part = extents(&fd, from, end - from, usize::MAX)?;
+        for Extent { offset: mut at, length } in part.ranges {
+            let stop = at + length;
+            while at < stop {
+                let wanted = (stop - at).min(ZEROS.len() as u64) as usize;
+                let held = read(&fd, &mut found[..wanted], at)?;
+                if held < wanted || found[..wanted] != ZEROS[..wanted] {
+                    write(&fd, &ZEROS[..wanted], at)?;
+                }
+                at += wanted as u64;
+            }
+        }
+        next = part.next;
     }
     Ok(())
 }
@@ -265,4 +280,32 @@ pub(super) fn copy<From: AsFd, To: AsFd>(source: From, target: To, span: Span) -
         }
     }
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+
+    use super::*;
+
+    #[test]
+    fn writing_zeros_leaves_holes_holes() {
+        const LENGTH: u64 = 64 << 20;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(LENGTH).unwrap();
+        for at in [1_000_000, 20_000_000, LENGTH - 3] {
+            file.write_all_at(b"old", at).unwrap();
+        }
+        let held = file.metadata().unwrap().blocks();
+        write_zeros(&file, 1_000_001, LENGTH).unwrap();
+        assert!(file.metadata().unwrap().blocks() <= held);
+        let mut found = [1; 8];
+        file.read_exact_at(&mut found, 999_998).unwrap();
+        assert_eq!(found, *b"\0\0o\0\0\0\0\0");
+        for at in [20_000_000, LENGTH - 8] {
+            file.read_exact_at(&mut found, at).unwrap();
+            assert_eq!(found, [0; 8]);
+        }
+        assert_eq!(file.metadata().unwrap().len(), LENGTH);
+    }
 }

@@ -183,30 +183,19 @@ impl Moving<'_> {
         Ok(self.place.replaced(taken, lost))
     }
 
-    /// A directory takes no file's place in one step: they change places, and then the file goes.
+    /// A directory takes no file's place in one step: they change places, and then the file goes. [`Error::Unsupported`] where the file system
+    /// cannot exchange names.
     fn directory_over_file(&self, taken: &[u8]) -> Result<(), Error> {
         let exchange = || renameat_with(&self.from.fd, self.disk, &self.place.to.fd, taken, RenameFlags::EXCHANGE);
         match exchange() {
-            Err(Errno::INVAL) if !self.is_into_itself() => return self.directory_over_file_aside(taken),
+            // The file would have to stand aside, and stay there where the server is killed.
+            Err(Errno::INVAL) if !self.is_into_itself() => return Err(Error::Unsupported),
             answer => answer.map_err(moving)?,
         }
         unlinkat(&self.from.fd, self.disk, AtFlags::empty()).map_err(|errno| {
             let _ = exchange();
             error(errno)
         })
-    }
-
-    /// The same where the file system cannot exchange names: the file stands aside meanwhile.
-    fn directory_over_file_aside(&self, taken: &[u8]) -> Result<(), Error> {
-        let (draft, to) = (Draft::new()?, self.place.to);
-        let draft = draft.name();
-        renameat(&to.fd, taken, &to.fd, draft).map_err(error)?;
-        let moved = rename_to_free_name(&self.from.fd, self.disk, &to.fd, taken);
-        if moved.is_err() {
-            rename_to_free_name(&to.fd, draft.as_bytes(), &to.fd, taken).map_err(error)?;
-        }
-        moved.map_err(moving)?;
-        unlinkat(&to.fd, draft, AtFlags::empty()).map_err(error)
     }
 
     /// The kernel says the same of that and of what the file system cannot do.

@@ -113,8 +113,9 @@ async fn open_node<'a>(
         link: link.as_ref(),
         wanted,
     };
-    let entered = match Entered::try_enter(context, plan, entrant)? {
+    let entered = match Entered::try_enter(context, plan, entrant).await? {
         Attempt::Entered(entered) => entered,
+        Attempt::Unnamed => return Ok(Step::Raced),
         Attempt::Waits(wait) => {
             // What was found may be another file when the wait is over.
             return Ok(Step::Waited(wait.end_for(context).await?));
@@ -129,7 +130,7 @@ async fn open_node<'a>(
         return Ok(Step::Raced);
     }
     // A file with one name that has gone meanwhile says so itself (`create/mod.rs`).
-    if link.is_some() && !still_leads(context, &path, found.base().identity()).await? {
+    if entered.is_named && !still_leads(context, &path, found.base().identity()).await? {
         return Ok(Step::Raced);
     }
     let usage = super::usage(access);
@@ -174,8 +175,13 @@ pub(super) async fn link(context: &Context, known: &Metadata, path: &SharePath) 
     if known.links <= 1 || known.kind == Kind::Directory {
         return Ok(None);
     }
+    link_at(context, path).await.map(Some)
+}
+
+/// The name that is opened.
+pub(super) async fn link_at(context: &Context, path: &SharePath) -> Result<Link, Refusal> {
     let (store, followed) = (Arc::clone(context.store()?), path.clone());
-    Ok(context.work_along(path, move || Link::at(&*store, &followed)).await?.map(Some)?)
+    Ok(context.work_along(path, move || Link::at(&*store, &followed)).await??)
 }
 
 /// True where `path` leads to the file yet.

@@ -241,6 +241,8 @@ struct Entered<'a> {
     id: OpenId,
     path: Arc<OpenPath>,
     line: Arc<Line>,
+    /// It is told from opens by other names.
+    is_named: bool,
     caching: Granted,
     kept: bool,
 }
@@ -276,11 +278,24 @@ struct Entrant<'a> {
 enum Attempt<'a> {
     Entered(Entered<'a>),
     Waits(Wait),
+    /// It needs its name.
+    Unnamed,
 }
 
 impl<'a> Entered<'a> {
     /// Tries to enter: `Waits` where others have to give up caching first.
-    fn try_enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Attempt<'a>, Refusal> {
+    async fn try_enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Attempt<'a>, Refusal> {
+        match Entered::try_enter_by(context, plan, found)? {
+            Attempt::Unnamed => {
+                let link = Box::pin(existing::link_at(context, found.path)).await?;
+                Entered::try_enter_by(context, plan, Entrant { link: Some(&link), ..found })
+            }
+            attempt => Ok(attempt),
+        }
+    }
+
+    /// The same by the name that is known, or none.
+    fn try_enter_by(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Attempt<'a>, Refusal> {
         let id = context.server().new_open_id();
         let path = OpenPath::of_stream(found.path.clone(), found.stream);
         let store = context.store()?;
@@ -306,9 +321,12 @@ impl<'a> Entered<'a> {
         match entering {
             Entering::Refused(status) => Err(status.into()),
             Entering::Waits(wait) => Ok(Attempt::Waits(wait)),
+            Entering::Unnamed => Ok(Attempt::Unnamed),
             Entering::Entered(caching) => {
                 let (base, parent_lease) = (Arc::clone(found.base), plan.parent_lease);
-                let entered = Entered { context, base, parent_lease, file, id, path, line, caching, kept: false };
+                let is_named = found.link.is_some();
+                let entered =
+                    Entered { context, base, parent_lease, file, id, path, line, is_named, caching, kept: false };
                 Ok(Attempt::Entered(entered))
             }
         }
@@ -319,8 +337,9 @@ impl<'a> Entered<'a> {
         let (mut _standing, mut patience) = (None, Patience::default());
         loop {
             let begun = Instant::now();
-            match Entered::try_enter(context, plan, found)? {
+            match Entered::try_enter(context, plan, found).await? {
                 Attempt::Entered(entered) => return Ok(entered),
+                Attempt::Unnamed => return Err(Status::INTERNAL_ERROR.into()),
                 Attempt::Waits(wait) => {
                     _standing = wait.end_for(context).await?;
                     patience.waited(begun, found.path)?;

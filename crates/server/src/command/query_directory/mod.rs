@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::{Kind, Metadata, Resolved, Store, Use};
+use store::{Kind, Metadata, Resolved, Store, Use, Waits};
 use wire::command::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::fscc::directory::{DirectoryWriter, Entry, fixed_length};
 use wire::fscc::pattern::{WILDCARDS, has_wildcards};
@@ -34,6 +34,8 @@ const SLICE_NAMES: usize = 16_384;
 const FIRST_SLICE_NAMES: usize = 4_096;
 /// With so many wildcards a search is long work from the start: no program's has them, and each name costs much.
 const LONG_WORK_WILDCARDS: usize = 8;
+/// The pattern that a whole directory is listed with: an answer is full soon.
+const EVERY_NAME: &str = "*";
 /// Names that it looks more up of, before it answers with those it has.
 const SLICE_LOOKUPS: usize = 1_024;
 /// What a check of a file's security descriptor costs besides, in such names.
@@ -84,7 +86,7 @@ async fn answer(context: &Context, file: &FileOpen, query: Query, given_up: &Giv
     let first = query.begin(&mut turn)?;
     let query = Arc::new(query);
     let mut is_short = query.is_short(&turn);
-    let mut is_long = query.is_long(&turn);
+    let mut is_long = query.is_long(file, &turn);
     loop {
         let step = if is_short {
             query.advance(&mut turn, first, Slice { names: SHORT_SLICE, lookups: SHORT_SLICE })?
@@ -149,10 +151,13 @@ impl Query {
         self.store.facts().never_blocks && (!has_wildcards(scan.pattern()) || (is_few && scan.is_under_way()))
     }
 
-    /// True where there is much to do for each name.
-    fn is_long(&self, place: &Option<Enumeration>) -> bool {
-        let wildcards = |scan: &Enumeration| scan.pattern().chars().filter(|c| WILDCARDS.contains(c)).count();
-        place.as_ref().is_some_and(|scan| wildcards(scan) > LONG_WORK_WILDCARDS)
+    /// True where there is much to do for each name, or for many names and nothing to wait for: no shard competes for its core with as many
+    /// threads as wait for disks.
+    fn is_long(&self, file: &FileOpen, place: &Option<Enumeration>) -> bool {
+        let Some(scan) = place else { return false };
+        let wildcards = scan.pattern().chars().filter(|c| WILDCARDS.contains(c)).count();
+        let only_computes = file.node.waits() == Waits::Never && wildcards > 0 && scan.pattern() != EVERY_NAME;
+        wildcards > LONG_WORK_WILDCARDS || only_computes
     }
 
     /// One slice; `None` where it was used up and there is nothing to answer yet.

@@ -329,9 +329,9 @@ async fn a_pattern_that_little_fits_is_looked_for_in_slices() {
 }
 
 #[tokio::test]
-async fn a_search_that_is_not_done_soon_or_costs_much_comes_behind_others() {
+async fn a_search_that_only_computes_or_costs_much_comes_behind_others() {
     let test = async {
-        for (pattern, at_once) in [("*-039999", 1), ("-*0*3*9*9*9*9*-*-*-", 0)] {
+        for pattern in ["*-039999", "-*0*3*9*9*9*9*-*-*-"] {
             let (mut server, peer, _) = large_directory(40_000).await;
             drop(peer);
             let shared = Arc::get_mut(&mut server).expect("nobody is connected");
@@ -346,7 +346,7 @@ async fn a_search_that_is_not_done_soon_or_costs_much_comes_behind_others() {
                 rest += usize::from(server.long_work.work_once());
                 assert!(rest < 100);
             }
-            assert_eq!(first, at_once, "{pattern}");
+            assert_eq!(first, 0, "{pattern}");
             assert!(rest > 1, "{pattern}");
         }
     };

@@ -46,7 +46,7 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     }
     // Until it is recorded: what is undone then is what this request did.
     let name_change = Arc::new(begin_name_change(context).await?);
-    if flags.contains(DispositionFlags::DELETE) && file.kind == Kind::File {
+    if file.kind == Kind::File {
         learn_links(context).await?;
     }
     let was = Was::of(open)?;
@@ -92,11 +92,11 @@ impl Was {
     }
 }
 
-/// Only the name that the open was made by goes: where there are others, it is known who came by which.
+/// Only the name that the open was made by goes, or stays: where there are others, or were, it is known who came by which.
 async fn learn_links(context: &Context) -> Result<(), Refusal> {
     let (open, file) = context.file()?;
     let known = context.look(file.base(), |base| base.metadata()).await?;
-    if known.links > 1 {
+    if known.links > 1 || file.file.tells_names() {
         context.in_flight.note_done_here(open.file()?.file.cost_of_all());
         let entry = Arc::clone(&open.file()?.file);
         context.work_by_name(move || entry.learn_links()).await?;
