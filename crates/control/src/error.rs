@@ -89,6 +89,7 @@ impl std::error::Error for Error {}
 impl From<rusqlite::Error> for Error {
     fn from(cause: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode;
+        use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
         let what = format!("the catalog could not be used: {cause}");
         let remedy = match cause.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
@@ -98,6 +99,10 @@ impl From<rusqlite::Error> for Error {
                 "run the command as the user who owns the data folder"
             }
             Some(ErrorCode::DiskFull) => "free some space on that disk",
+            // There is none for the index of the catalog's log.
+            Some(_) if cause.sqlite_extended_error_code() == Some(SQLITE_IOERR_SHMSIZE) => {
+                "free some space on that disk"
+            }
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
                 "catalog.db in the data folder is damaged or no catalog; restore it from a copy"
             }

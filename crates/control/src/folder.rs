@@ -102,13 +102,22 @@ impl DataFolder {
                 let mut holder = String::new();
                 // Only to name it: an unreadable number still means that somebody has the lock.
                 let _ = file.take(HOLDER_BYTES_MAX).read_to_string(&mut holder);
-                let what = format!("a server runs on {} already (process {})", self.path.display(), holder.trim());
+                let holder = match holder.trim() {
+                    "" => String::new(),
+                    number => format!(" (process {number})"),
+                };
+                let what = format!("a server runs on {} already{holder}", self.path.display());
                 return Err(Error::conflict(what, "stop it first, or choose another folder with --data"));
             }
             Err(TryLockError::Error(e)) => return Err(Error::system("lock", &path, &e)),
         }
-        let named = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        named.map_err(|e| Error::system("write the lock file", &path, &e))?;
+        // Over the last holder's number, which takes no room where that was written.
+        let number = format!("{}\n", std::process::id());
+        let named = file.write_all(number.as_bytes()).and_then(|()| file.set_len(number.len() as u64));
+        if named.is_err() {
+            // Without a number the lock is as good; who meets it is told less.
+            let _ = file.set_len(0);
+        }
         Ok(Lock { _file: file })
     }
 
@@ -174,6 +183,7 @@ fn private_file(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
     use crate::Fault;
+    use crate::small_disk::SmallDisk;
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o7777
@@ -222,6 +232,17 @@ mod tests {
         assert!(error.what().contains("catalog.lock"), "{error}");
         drop(turn);
         assert!(folder.turn_to_open(Duration::ZERO).is_ok());
+    }
+
+    #[test]
+    fn a_lock_needs_no_room() {
+        let Some(disk) = SmallDisk::new(64, 100) else { return };
+        let folder = DataFolder::create(disk.path()).unwrap();
+        fs::write(disk.path().join("lock"), "").unwrap();
+        disk.fill();
+        let _first = folder.lock().unwrap();
+        let refused = folder.lock().unwrap_err();
+        assert!(refused.what().ends_with("already"), "{refused}");
     }
 
     #[test]

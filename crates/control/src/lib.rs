@@ -12,6 +12,8 @@ mod name;
 mod reload;
 mod served_folder;
 mod size;
+#[cfg(test)]
+mod small_disk;
 mod socket;
 mod stores;
 mod views;

@@ -12,7 +12,9 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{
+    Connection, FileControl, MAIN_DB, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
+};
 
 pub use accounts::{Account, AccountKind, Key, Keys};
 pub use settings::{Dialect, StoredSettings};
@@ -69,7 +71,7 @@ impl Catalog {
     }
 
     /// The same where `change` takes secrets away: nothing of them stays in the catalog's files. Where another program has the catalog
-    /// open at this moment, its log goes with the last of them.
+    /// open at this moment, its log is emptied by the last of them.
     fn forget<T>(&mut self, change: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let result = self.write(change)?;
         self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
@@ -87,6 +89,7 @@ impl Catalog {
 
 fn prepare(connection: &mut Connection) -> Result<(), Error> {
     connection.busy_timeout(WAIT_MAX)?;
+    keep_log(connection)?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -95,6 +98,14 @@ fn prepare(connection: &mut Connection) -> Result<(), Error> {
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     schema::raise(connection)?;
     settings::fill(connection)
+}
+
+/// The last to close the catalog leaves its log, emptied, and the log's index: to make them anew takes room, which the disk may not have
+/// when the server starts.
+fn keep_log(connection: &Connection) -> Result<(), Error> {
+    connection.file_control(Some(MAIN_DB), FileControl::PersistWal(&mut 1))?;
+    connection.pragma_update_and_check(None, "journal_size_limit", 0, |_| Ok(()))?;
+    Ok(())
 }
 
 /// An empty catalog is a new one to SQLite. Where a server ran before it is one that was lost, and a new one would have other keys.
@@ -117,7 +128,11 @@ fn refuse_emptied(folder: &DataFolder, path: &Path) -> Result<(), Error> {
 /// for this: closing it again would take away the locks of this process's other connections.
 fn make_private(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => fs::set_permissions(path, Permissions::from_mode(0o600)),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            let is_private = fs::metadata(path)?.permissions().mode() & 0o7777 == 0o600;
+            // What is right is not written again: the disk may be full.
+            if is_private { Ok(()) } else { fs::set_permissions(path, Permissions::from_mode(0o600)) }
+        }
         made => made.map(drop),
     }
 }

@@ -13,6 +13,7 @@ use server::admin::{Multichannel, Sealing, Signing};
 use tempfile::TempDir;
 
 use super::*;
+use crate::small_disk::SmallDisk;
 use crate::{Fault, Modes, ShareName, UserName};
 
 fn place() -> (TempDir, DataFolder) {
@@ -64,6 +65,37 @@ fn emptied_catalog_is_no_first_start() {
     assert!(error.what().contains("is empty") && error.remedy().contains("restore"), "{error}");
     fs::remove_file(folder.catalog()).unwrap();
     assert!(Catalog::open(&folder).unwrap().is_new().unwrap());
+}
+
+#[test]
+fn a_catalog_that_was_closed_is_read_where_the_disk_is_full() {
+    let Some(disk) = SmallDisk::new(512, 100) else { return };
+    let folder = DataFolder::create(disk.path()).unwrap();
+    let locked = folder.lock().unwrap();
+    Catalog::open(&folder).unwrap().create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    drop(locked);
+    disk.fill();
+
+    let _locked = folder.lock().unwrap();
+    assert_eq!(fs::read_to_string(folder.path().join("lock")).unwrap().trim(), std::process::id().to_string());
+    let mut catalog = Catalog::open(&folder).unwrap();
+    assert_eq!(catalog.snapshot().unwrap().accounts.len(), 1);
+    let refused = catalog.create_account(&account("more"), AccountKind::FileStorage).unwrap_err();
+    assert!(refused.remedy().contains("free some space"), "{refused}");
+    disk.give_room();
+    catalog.create_account(&account("more"), AccountKind::FileStorage).unwrap();
+}
+
+#[test]
+fn the_log_is_left_for_the_next_and_nothing_in_it() {
+    let (_place, folder) = place();
+    Catalog::open(&folder).unwrap().create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    assert_eq!(fs::metadata(folder.path().join("catalog.db-wal")).unwrap().len(), 0);
+    assert!(folder.path().join("catalog.db-shm").exists());
+    // A copy of catalog.db alone is the whole catalog.
+    let (_place, copy) = place();
+    fs::copy(folder.catalog(), copy.catalog()).unwrap();
+    assert_eq!(Catalog::open(&copy).unwrap().snapshot().unwrap().accounts.len(), 1);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use serde::Serialize;
 use server::admin::Admin;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::{PART_MAX, REQUEST_BYTES_MAX, Reply, Request};
 use crate::reload::reload;
@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const CONNECTIONS_MAX: usize = 32;
 /// The pause after an accept that failed, so that a full file table does not spin the thread.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often it is looked whether there is room for the socket, where there was none.
+const LOOKED_EVERY: Duration = Duration::from_secs(1);
 
 /// What the server's status tells besides sessions and opens.
 #[derive(Clone, Debug)]
@@ -62,7 +64,8 @@ struct Visitor {
 }
 
 impl AdminSocket {
-    /// Opens the socket in `folder`, whose lock the caller holds: a socket that is there already is a dead server's.
+    /// Opens the socket in `folder`, whose lock the caller holds: a socket that is there already is a dead server's. Where the disk has no room
+    /// for it, it is opened when there is some.
     pub fn open(
         folder: &DataFolder,
         control: Arc<Mutex<Control>>,
@@ -70,11 +73,23 @@ impl AdminSocket {
         facts: Facts,
     ) -> Result<Self, Error> {
         let path = folder.socket();
-        let listener = bind(&path).map_err(|e| Error::system("open the admin socket", &path, &e))?;
+        let listener = match bind(&path) {
+            Ok(listener) => Some(listener),
+            Err(cause) if is_full(&cause) => {
+                warn!(%cause, "no room for the admin socket: commands do not reach the server until there is some");
+                None
+            }
+            Err(cause) => return Err(Error::system("open the admin socket", &path, &cause)),
+        };
         let ending = Arc::new(AtomicBool::new(false));
         let desk = Arc::new(Desk { control, admin, facts, visitors: Mutex::default() });
         let ended = Arc::clone(&ending);
-        let thread = thread::Builder::new().name("admin".to_owned()).spawn(move || desk.serve(&listener, &ended));
+        let place = path.clone();
+        let thread = thread::Builder::new().name("admin".to_owned()).spawn(move || {
+            if let Some(listener) = listener.or_else(|| bind_later(&place, &ended)) {
+                desk.serve(&listener, &ended);
+            }
+        });
         let thread = thread.map_err(|e| Error::machine(format!("no thread for the admin socket: {e}"), "try again"))?;
         Ok(AdminSocket { path, ending, thread: Some(thread) })
     }
@@ -83,10 +98,11 @@ impl AdminSocket {
 impl Drop for AdminSocket {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Release);
-        // The thread waits in accept; a connection wakes it. Where that fails it has ended, or ends with the process.
-        if UnixStream::connect(&self.path).is_ok()
-            && let Some(thread) = self.thread.take()
-        {
+        let Some(thread) = self.thread.take() else { return };
+        // It looks whether there is room for the socket, or waits in accept, where a connection wakes it. Where that fails it has ended, or
+        // ends with the process.
+        thread.thread().unpark();
+        if UnixStream::connect(&self.path).is_ok() {
             let _ = thread.join();
         }
         let _ = fs::remove_file(&self.path);
@@ -239,7 +255,25 @@ fn closed(found: bool, id: u64, what: &str, list: &str) -> Result<(), Error> {
     Err(Error::missing(format!("there is no {what} {id}"), format!("`multilane {list}` shows those there are")))
 }
 
-fn bind(path: &PathBuf) -> io::Result<UnixListener> {
+fn is_full(cause: &io::Error) -> bool {
+    matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// Opens the socket when there is room for it; `None` where it is wanted no more.
+fn bind_later(path: &Path, ending: &AtomicBool) -> Option<UnixListener> {
+    loop {
+        thread::park_timeout(LOOKED_EVERY);
+        if ending.load(Ordering::Acquire) {
+            return None;
+        }
+        if let Ok(listener) = bind(path) {
+            info!("there is room for the admin socket now");
+            return Some(listener);
+        }
+    }
+}
+
+fn bind(path: &Path) -> io::Result<UnixListener> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
         Ok(()) | Err(_) => {}

@@ -16,6 +16,7 @@ use server::admin::{Admin, ChannelView, Estate, InterfaceView, OpenView, Session
 use tempfile::TempDir;
 
 use super::*;
+use crate::small_disk::SmallDisk;
 use crate::{
     AccountKind, Catalog, Control, DataFolder, Modes, NewShare, OpenFile, Overrides, Problem, Reloader, Session,
     ShareChanges, Source, Status, first_start,
@@ -157,7 +158,12 @@ impl Drop for Running {
 
 fn running() -> Running {
     let place = tempfile::tempdir().unwrap();
-    let folder = DataFolder::create(&place.path().join("data")).unwrap();
+    let data = place.path().join("data");
+    running_on(place, &data)
+}
+
+fn running_on(place: TempDir, data: &Path) -> Running {
+    let folder = DataFolder::create(data).unwrap();
     let mut running = Running {
         place,
         folder,
@@ -226,6 +232,36 @@ fn views_come_through_whole() {
     let status: Status = ask(&running.folder, &Request::Status).unwrap().unwrap();
     assert_eq!((status.version.as_str(), status.sessions, status.opens), ("1.2.3", 1, 1));
     assert_eq!((status.listen, status.process), (vec!["192.0.2.9:445".to_owned()], std::process::id()));
+}
+
+#[test]
+fn where_there_is_no_room_for_the_socket_it_comes_when_there_is() {
+    let Some(disk) = SmallDisk::new(4096, 100) else { return };
+    let mut running = running_on(tempfile::tempdir().unwrap(), disk.path());
+    drop((running.socket.take(), running.reloader.take(), running.control.take()));
+    disk.fill_with_files();
+    running.start();
+    let status = || ask::<Status>(&running.folder, &Request::Status).unwrap();
+    assert_eq!(status(), None);
+    disk.give_room();
+    let until = Instant::now() + AN_AGE;
+    while status().is_none() {
+        assert!(Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(fs::metadata(running.folder.socket()).unwrap().permissions().mode() & 0o7777, 0o600);
+}
+
+#[test]
+fn the_end_does_not_wait_for_room_for_the_socket() {
+    let Some(disk) = SmallDisk::new(4096, 100) else { return };
+    let mut running = running_on(tempfile::tempdir().unwrap(), disk.path());
+    drop((running.socket.take(), running.reloader.take(), running.control.take()));
+    disk.fill_with_files();
+    running.start();
+    drop(running.socket.take());
+    disk.give_room();
+    assert!(!running.folder.socket().exists());
 }
 
 #[test]
