@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use store::{DirectoryOptions, DirectoryStore, Store};
+use store::{DirectoryOptions, DirectoryStore, Look, Store};
 use tracing::{info, warn};
 
 use crate::DataFolder;
@@ -213,10 +213,7 @@ impl ServedFolder {
             Err(Unfit::Forbidden(problem)) => return Found::Forbidden(problem),
         };
         match &begun.store {
-            Some(store) if begun.place == Some(place) => {
-                store.look_above();
-                Found::Same
-            }
+            Some(store) if begun.place == Some(place) => look(store, path),
             Some(store) => match store.follow(path) {
                 Ok(()) => Found::Followed(place),
                 Err(cause) => Found::Wrong(format!("the folder that took the place of {}: {cause}", path.display())),
@@ -226,6 +223,22 @@ impl ServedFolder {
                 Err(problem) => Found::Wrong(problem),
             },
         }
+    }
+}
+
+/// Looks after a folder that is served, and still in its place.
+fn look(store: &DirectoryStore, path: &Path) -> Found {
+    match store.look() {
+        Ok(Look::Same) => Found::Same,
+        Ok(Look::LockedAnew) => {
+            warn!(
+                folder = %path.display(),
+                "another program has removed or replaced .multilane of a served folder: its lock is taken anew, what was kept there may be lost"
+            );
+            Found::Same
+        }
+        Err(cause @ store::Error::Served(_)) => Found::Wrong(not_free(path, &cause)),
+        Err(cause) => Found::Wrong(format!("the lock of the folder {} is not where it was: {cause}", path.display())),
     }
 }
 
@@ -277,7 +290,7 @@ impl State {
         };
         if let Some(problem) = problem.as_ref().filter(|problem| was_served && self.problem.as_ref() != Some(*problem))
         {
-            warn!(folder = %path.display(), problem, "a folder that is served is not there; what is open in it stays");
+            warn!(folder = %path.display(), problem, "something is wrong with a folder that is served; what is open in it stays");
         }
         self.problem = problem;
         self.store.is_some() != was_served
@@ -353,10 +366,11 @@ fn open(terms: &Terms, quota_gib: Option<NonZeroU32>) -> Result<Arc<DirectorySto
     match DirectoryStore::open(path, options) {
         Ok(store) => Ok(Arc::new(store)),
         Err(store::Error::Unsupported) => Err("this kernel has no openat2; Linux 5.6 or later is needed".to_owned()),
-        Err(cause @ store::Error::Served(_)) => Err(format!(
-            "the folder {} is not free: {cause}; share it from one server only, or read-only",
-            path.display()
-        )),
+        Err(cause @ store::Error::Served(_)) => Err(not_free(path, &cause)),
         Err(cause) => Err(format!("the folder {} cannot be opened: {cause}", path.display())),
     }
+}
+
+fn not_free(path: &Path, cause: &store::Error) -> String {
+    format!("the folder {} is not free: {cause}; share it from one server only, or read-only", path.display())
 }

@@ -543,6 +543,24 @@ fn a_folder_that_another_server_has_is_not_served_and_says_whose_it_is() {
 }
 
 #[test]
+fn a_folder_that_another_server_has_taken_over_says_so_until_it_is_free_again() {
+    let running = running();
+    let (files, _catalog) = running.share_files();
+    assert_eq!(running.reload(), []);
+    fs::remove_dir_all(files.join(".multilane")).unwrap();
+    fs::create_dir(files.join(".multilane")).unwrap();
+    fs::write(files.join(".multilane/lock"), "4242\n").unwrap();
+    let lock = fs::File::open(files.join(".multilane/lock")).unwrap();
+    lock.try_lock().unwrap();
+    let [problem] = &running.reload()[..] else { panic!() };
+    assert!(problem.served && problem.problem.contains("process 4242"), "{problem:?}");
+    drop(lock);
+    assert_eq!(running.reload(), []);
+    let lock = fs::File::open(files.join(".multilane/lock")).unwrap();
+    assert!(lock.try_lock().is_err());
+}
+
+#[test]
 fn share_into_which_the_data_folder_has_moved_is_left_out() {
     let place = tempfile::tempdir().unwrap();
     let (before, files) = (place.path().join("data"), place.path().join("files"));

@@ -2,6 +2,10 @@
 //! folder, is the kernel's, and ends with the process. All stores of one process over a folder hold it together. A folder that
 //! is only read is not locked, nor is one whose file system has no locks. One with no room for the file is not locked yet: until there
 //! is room nothing is changed there, but names may go.
+//!
+//! Another program may remove or replace the file, or all of the reserved folder (`rsync --delete` does), and the lock with it. So it is looked
+//! now and then whether it is still in its place, and it is taken anew where it is not. Where another process was faster nothing is changed
+//! until that has ended.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +19,9 @@ use rustix::io::Errno;
 use crate::directory::calls::{flock, mkdirat, openat};
 use crate::directory::data;
 use crate::directory::errno::{error, opening};
-use crate::directory::folder::{identity, stat};
+use crate::directory::folder::{identity, stat, stat_at};
 use crate::directory::names::RESERVED;
-use crate::{Error, Identity, Waits, waiting};
+use crate::{Error, Identity, Look, Waits, waiting};
 
 /// The file in the reserved folder; it holds the number of the process.
 const LOCK: &str = "lock";
@@ -28,6 +32,8 @@ const DEPTH_MAX: usize = 2048;
 pub(super) struct Exclusive {
     lock: Mutex<Lock>,
     is_taken: AtomicBool,
+    /// The process that has taken it over. Nobody waits for a device with this locked.
+    taken_over_by: Mutex<Option<u32>>,
     waits: Waits,
 }
 
@@ -40,6 +46,8 @@ enum Lock {
     Never,
     /// There was no room for the file.
     NoRoom,
+    /// The file that was locked is no longer in its place, and another process has locked the one that is.
+    TakenOver,
 }
 
 /// The folders that this process serves, by their roots. Taking one may wait for its device, with its own place locked and no other.
@@ -58,7 +66,7 @@ impl Exclusive {
         check_above(root)?;
         let lock = lock(root)?;
         let is_taken = AtomicBool::new(!matches!(lock, Lock::NoRoom));
-        let taken = Arc::new(Exclusive { lock: Mutex::new(lock), is_taken, waits });
+        let taken = Arc::new(Exclusive { lock: Mutex::new(lock), is_taken, taken_over_by: Mutex::default(), waits });
         *served = Arc::downgrade(&taken);
         Ok(taken)
     }
@@ -73,8 +81,46 @@ impl Exclusive {
         matches!(*self.lock.lock(), Lock::Held { .. })
     }
 
+    /// [`Error::Served`] where another process has taken the folder over.
+    pub(super) fn check_own(&self) -> Result<(), Error> {
+        if self.is_taken() {
+            return Ok(());
+        }
+        self.taken_over_by.lock().map_or(Ok(()), |process| Err(Error::Served(process)))
+    }
+
+    /// Looks whether the file that is locked is still in its place, and locks the one that is where it is not. [`Error::Served`] where another
+    /// process has, [`Error::Full`] where there is no room for one; otherwise an error leaves all as it was.
+    pub(super) fn look(&self, root: BorrowedFd<'_>) -> Result<Look, Error> {
+        let mut held = self.lock.lock();
+        match &*held {
+            Lock::Held { file } if is_in_place(root, file) => return Ok(Look::Same),
+            Lock::Never | Lock::NoRoom => return Ok(Look::Same),
+            Lock::Held { .. } | Lock::TakenOver => {}
+        }
+        match lock(root) {
+            // No other server could lock it either.
+            Ok(Lock::Never) => self.check_own().map(|()| Look::Same),
+            Ok(lock) => {
+                let is_full = matches!(lock, Lock::NoRoom);
+                *held = lock;
+                *self.taken_over_by.lock() = None;
+                self.is_taken.store(!is_full, Ordering::Release);
+                if is_full { Err(Error::Full) } else { Ok(Look::LockedAnew) }
+            }
+            Err(Error::Served(process)) => {
+                *held = Lock::TakenOver;
+                *self.taken_over_by.lock() = Some(process);
+                self.is_taken.store(false, Ordering::Release);
+                Err(Error::Served(process))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Locks a folder that had no room for it. [`Error::Full`] where it still has none, [`Error::Served`] where another process was first.
     pub(super) fn take_again(&self, root: BorrowedFd<'_>) -> Result<(), Error> {
+        self.check_own()?;
         let mut held = self.lock.lock();
         if matches!(*held, Lock::NoRoom) {
             *held = lock(root)?;
@@ -141,6 +187,16 @@ fn lock(root: BorrowedFd<'_>) -> Result<Lock, Error> {
     // Without the number the lock is as good; who meets it is told less.
     let _ = data::set_length(&file, 0).and_then(|()| data::write(&file, number.as_bytes(), 0));
     Ok(Lock::Held { file })
+}
+
+/// True where a file is the one that is to be locked, or the file system does not say just now which that is.
+fn is_in_place(root: BorrowedFd<'_>, file: &OwnedFd) -> bool {
+    let in_place = open_reserved(root).and_then(|reserved| stat_at(reserved, LOCK.as_bytes()));
+    match (in_place, stat(file)) {
+        (Ok(in_place), Ok(held)) => identity(&in_place) == identity(&held),
+        (Err(errno), _) => !matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP),
+        (Ok(_), Err(_)) => true,
+    }
 }
 
 /// Looks whether another process serves a folder that this one lies in.

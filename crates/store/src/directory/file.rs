@@ -248,17 +248,16 @@ impl OpenFile {
         self.for_read.get().or(self.for_write.get()).map(AsFd::as_fd)
     }
 
-    /// A descriptor to write with. [`Error::Denied`] where it was opened for less, or may not be written.
+    /// A descriptor to write with. [`Error::Denied`] where it was opened for less, or may not be written; [`Error::Served`] where another process
+    /// has taken the folder over.
     pub(super) fn writable(&self) -> Result<BorrowedFd<'_>, Error> {
+        self.volume.check_writable()?;
         if self.reach == Reach::ReadWrite {
             return Ok(self.fd.as_fd());
         }
         match self.for_write.get() {
             Some(fd) => Ok(fd.as_fd()),
-            None => {
-                self.volume.check_writable()?;
-                Err(if self.kind == Kind::Directory { Error::IsDirectory } else { Error::Denied })
-            }
+            None => Err(if self.kind == Kind::Directory { Error::IsDirectory } else { Error::Denied }),
         }
     }
 

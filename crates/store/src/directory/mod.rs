@@ -93,6 +93,15 @@ pub struct DirectoryOptions {
     pub directory_mode: Option<u32>,
 }
 
+/// What looking after a folder has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// All is as it was.
+    Same,
+    /// The lock had gone, and what else was in the reserved folder with it, or most likely so; it is taken anew.
+    LockedAnew,
+}
+
 /// A folder that is served.
 pub struct DirectoryStore {
     volume: ArcSwap<Volume>,
@@ -124,9 +133,12 @@ impl DirectoryStore {
         }
     }
 
-    /// Looks where the folder is, as another program may have moved it. May wait for its device. Until then [`Store::above`] tells where it was.
-    pub fn look_above(&self) {
-        self.volume().look_above();
+    /// Looks where the folder is, as another program may have moved it, and whether its lock is in its place, as another may have removed that:
+    /// [`Error::Served`] where another process has the folder by now. May wait for its device. Until then [`Store::above`] tells where it was.
+    pub fn look(&self) -> Result<Look, Error> {
+        let volume = self.volume();
+        volume.look_above();
+        volume.look_at_lock()
     }
 
     /// Serves `folder` from now on, which has taken the place of the one that was served: it was made anew, or another file

@@ -26,7 +26,7 @@ use crate::directory::nameless::Nameless;
 use crate::directory::names::is_reserved_on_disk;
 use crate::directory::neighbours::{self, Locks, Making};
 use crate::directory::quota::{Limit, Quota};
-use crate::{Error, Identity, SharePath, Waits, waiting};
+use crate::{Error, Identity, Look, SharePath, Waits, waiting};
 
 /// File systems that answer from this machine's memory what they know of an open file, by their `statfs` number. overlayfs is none of them: what
 /// lies below may be another machine's, and it opens files anew, and copies them, as it likes.
@@ -258,6 +258,11 @@ impl Volume {
         self.above.store(Arc::new(outwards(self.fence.root())));
     }
 
+    /// Another program may have removed the lock.
+    pub(super) fn look_at_lock(&self) -> Result<Look, Error> {
+        self.exclusive.as_ref().map_or(Ok(Look::Same), |exclusive| exclusive.look(self.fence.root()))
+    }
+
     /// True until the file system has refused to read without waiting.
     pub(super) fn reads_without_waiting(&self) -> bool {
         self.reads_without_waiting.load(Ordering::Relaxed)
@@ -294,7 +299,7 @@ impl Volume {
         own.max(self.waits).max(Waits::ForData)
     }
 
-    /// [`Error::ReadOnly`] where nothing may be changed; [`Error::Full`] or [`Error::Served`] where the folder could not be locked yet.
+    /// [`Error::ReadOnly`] where nothing may be changed; [`Error::Full`] or [`Error::Served`] where the folder is not locked.
     pub(super) fn check_writable(&self) -> Result<(), Error> {
         match &self.exclusive {
             None => self.check_removable(),
@@ -304,9 +309,14 @@ impl Volume {
         }
     }
 
-    /// [`Error::ReadOnly`] where nothing may be changed. Names may go from a folder that has no room to be locked, so that it gets some.
+    /// [`Error::ReadOnly`] or [`Error::Served`] where nothing may be changed. Names may go from a folder that has no room to be locked, so that it
+    /// gets some.
     pub(super) fn check_removable(&self) -> Result<(), Error> {
-        if self.read_only { Err(Error::ReadOnly) } else { Ok(()) }
+        match &self.exclusive {
+            _ if self.read_only => Err(Error::ReadOnly),
+            None => Ok(()),
+            Some(exclusive) => exclusive.check_own(),
+        }
     }
 }
 
@@ -387,7 +397,7 @@ mod tests {
         };
         assert_eq!(above()[..2], [own, outer]);
         std::fs::rename(&root, elsewhere.join("root")).unwrap();
-        store.look_above();
+        store.look().unwrap();
         assert_eq!(above()[..3], [own, other, outer]);
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use crate::common::*;
 use rustix::fs::{FlockOperation, flock};
-use store::{DirectoryOptions, DirectoryStore, Error, Kind, NewNode, Resolved, Store, Use};
+use store::{DirectoryOptions, DirectoryStore, Error, Kind, Look, NewNode, Replace, Resolved, Store, Use};
 
 /// Locks a folder as another process would.
 fn serve_elsewhere(folder: &std::path::Path) -> fs::File {
@@ -61,6 +61,74 @@ fn a_folder_with_no_room_to_be_locked_is_locked_before_anything_is_changed() {
     // There is room for the lock and for nothing else.
     assert_eq!(make(), Err(Error::Full));
     assert_eq!(fs::read_to_string(folder.join(".multilane/lock")).unwrap().trim(), std::process::id().to_string());
+}
+
+/// True where nobody else can lock the folder.
+fn is_locked(folder: &std::path::Path) -> bool {
+    let file = fs::File::open(folder.join(".multilane/lock")).unwrap();
+    flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+}
+
+#[test]
+fn a_lock_that_another_program_removes_or_replaces_is_taken_anew() {
+    let disk = directory();
+    // All stores of a process have the lock together.
+    let looked_after = DirectoryStore::open(disk.folder(), Default::default()).unwrap();
+    let reserved = disk.folder().join(".multilane");
+    assert_eq!(looked_after.look(), Ok(Look::Same));
+    let copy = disk.folder().join("copy");
+    let removals: [&dyn Fn(); 4] = [
+        &|| fs::remove_dir_all(&reserved).unwrap(),
+        &|| fs::remove_file(reserved.join("lock")).unwrap(),
+        &|| {
+            fs::write(&copy, "1\n").unwrap();
+            fs::rename(&copy, reserved.join("lock")).unwrap();
+        },
+        &|| {
+            fs::rename(&reserved, &copy).unwrap();
+            fs::create_dir(&reserved).unwrap();
+        },
+    ];
+    for remove in removals {
+        remove();
+        assert_eq!(looked_after.look(), Ok(Look::LockedAnew));
+        assert!(is_locked(disk.folder()));
+        assert_eq!(fs::read_to_string(reserved.join("lock")).unwrap().trim(), std::process::id().to_string());
+        assert_eq!(looked_after.look(), Ok(Look::Same));
+        disk.file("file", b"data");
+        disk.remove("file").unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_changed_in_a_folder_that_another_server_has_taken_over() {
+    let disk = directory();
+    // All stores of a process have the lock together.
+    let looked_after = DirectoryStore::open(disk.folder(), Default::default()).unwrap();
+    disk.file("file", b"data");
+    disk.directory("directory");
+    let node = disk.node("file");
+    let stream = node.create_stream("stream").unwrap();
+    fs::remove_dir_all(disk.folder().join(".multilane")).unwrap();
+    let lock = serve_elsewhere(disk.folder());
+    let served = || Some(Error::Served(4242));
+    for _ in 0..2 {
+        assert_eq!(looked_after.look().err(), served());
+        assert_eq!(node.write_at(b"more", 0).err(), served());
+        assert_eq!(node.set_length(0).err(), served());
+        assert_eq!(stream.write_at(b"more", 0).err(), served());
+        assert_eq!(node.set_security(b"descriptor").err(), served());
+        assert_eq!(disk.store.create(&path("new"), new(Kind::File)).err(), served());
+        assert_eq!(disk.rename("file", "new", Replace::No).err(), served());
+        assert_eq!(disk.remove("file").err(), served());
+        assert_eq!(disk.remove("directory").err(), served());
+        assert_eq!(read_all(&*node), b"data");
+    }
+    drop(lock);
+    assert_eq!(looked_after.look(), Ok(Look::LockedAnew));
+    assert!(is_locked(disk.folder()));
+    node.write_at(b"more", 0).unwrap();
+    disk.remove("file").unwrap();
 }
 
 #[test]
