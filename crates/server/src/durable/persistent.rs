@@ -216,9 +216,28 @@ impl Durables {
     /// name and number, unless it tells them apart by their births.
     pub(super) fn remove_record(&self, open: OpenId, file_goes: bool) {
         if let Some(records) = self.records.get() {
-            records.remove(open.0);
+            if !records.remove(open.0) {
+                self.changed.notify_one();
+            }
             if file_goes {
                 records.sync();
+            }
+        }
+    }
+
+    /// True where records could not be removed.
+    pub(super) fn has_stale_records(&self) -> bool {
+        self.records.get().is_some_and(Records::has_stale)
+    }
+
+    /// What removes them, as far as the disk lets them go now. May wait for it.
+    pub(super) fn removal_of_stale_records(self: &Arc<Self>) -> impl FnOnce() + Send + use<> {
+        let stale = self.records.get().map(Records::take_stale);
+        let durables = Arc::clone(self);
+        move || {
+            if let (Some(records), Some(stale)) = (durables.records.get(), stale) {
+                records.remove_stale(stale);
+                durables.changed.notify_one();
             }
         }
     }

@@ -1,10 +1,12 @@
 //! The folder of the records of persistent opens: one small file each, on the disk before the client has its answer and gone when
-//! the open closes.
+//! the open closes. One that the disk does not let go then is stale, and is removed again later.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
 
 use super::record::{RECORD_BYTES_MAX, Record};
 
@@ -12,9 +14,14 @@ use super::record::{RECORD_BYTES_MAX, Record};
 const RECORD: &str = "open";
 const UNFINISHED: &str = "new";
 
+/// So many stale records are remembered, each with its number alone.
+const STALE_MAX: usize = 1 << 16;
+
 /// The folder.
 pub(super) struct Records {
     folder: PathBuf,
+    /// The opens whose records could not be removed.
+    stale: Mutex<Vec<u64>>,
 }
 
 /// A record that was not written.
@@ -29,7 +36,7 @@ impl Records {
     /// Opens the folder, making it where it is missing.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        Ok(Records { folder: folder.to_owned() })
+        Ok(Records { folder: folder.to_owned(), stale: Mutex::default() })
     }
 
     /// Writes a record, or writes it anew: it is on the disk afterwards.
@@ -44,11 +51,42 @@ impl Records {
         self.sync_folder().map_err(|error| Unwritten { error, is_as_before: false })
     }
 
-    /// Removes a record. One that is left after all is stale, and its open is given up when its time is over.
-    pub(super) fn remove(&self, open: u64) {
-        if let Err(error) = self.remove_file(open) {
-            tracing::warn!(%error, open, "the record of a persistent open was not removed");
+    /// Removes a record. False where it is stale now: if the server ended, the open would be made anew, and given up when its time is over.
+    pub(super) fn remove(&self, open: u64) -> bool {
+        let removed = self.remove_file(open);
+        if let Err(error) = &removed {
+            tracing::warn!(%error, open, "the record of a persistent open was not removed: it is tried again");
+            self.remember(vec![open]);
         }
+        removed.is_ok()
+    }
+
+    /// True where there are stale records.
+    pub(super) fn has_stale(&self) -> bool {
+        !self.stale.lock().is_empty()
+    }
+
+    /// The opens of the stale records, for [`Records::remove_stale`].
+    pub(super) fn take_stale(&self) -> Vec<u64> {
+        std::mem::take(&mut self.stale.lock())
+    }
+
+    /// Removes the records of opens that have closed, as far as the disk lets them go now.
+    pub(super) fn remove_stale(&self, mut opens: Vec<u64>) {
+        let before = opens.len();
+        opens.retain(|open| self.remove_file(*open).is_err());
+        let removed = before - opens.len();
+        if removed > 0 {
+            tracing::info!(removed, "records of persistent opens were removed that could not be before");
+            self.sync();
+        }
+        self.remember(opens);
+    }
+
+    fn remember(&self, mut opens: Vec<u64>) {
+        let mut stale = self.stale.lock();
+        opens.truncate(STALE_MAX - stale.len());
+        stale.append(&mut opens);
     }
 
     /// Removes a record that is not true any more: the disk has forgotten it afterwards.
@@ -136,6 +174,21 @@ mod tests {
         records.remove(3);
         let read = Records::open(&place.path().join("opens")).unwrap().read_all().unwrap();
         assert_eq!(read, [Record { path: "moved".into(), ..record(2) }]);
+    }
+
+    #[test]
+    fn so_many_stale_records_are_remembered_and_no_more() {
+        let place = tempfile::tempdir().unwrap();
+        let records = Records::open(place.path()).unwrap();
+        records.remember((0..STALE_MAX as u64 - 1).collect());
+        for open in [STALE_MAX as u64, STALE_MAX as u64 + 1] {
+            fs::create_dir(records.path(open, RECORD)).unwrap();
+            assert!(!records.remove(open));
+        }
+        let stale = records.take_stale();
+        assert_eq!((stale.len(), stale.last()), (STALE_MAX, Some(&(STALE_MAX as u64))));
+        records.remove_stale(stale);
+        assert_eq!(records.take_stale(), [STALE_MAX as u64]);
     }
 
     #[test]

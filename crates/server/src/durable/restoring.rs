@@ -18,6 +18,7 @@ use super::persistent::{Unrestored, restore_one};
 use super::record::Record;
 use crate::Shared;
 use crate::admin::Estate;
+use crate::open::OpenId;
 
 /// How long the start waits for opens, so that shares that are well are served from the first moment on.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
@@ -124,9 +125,7 @@ impl Shared {
         let Record { open, share, path, .. } = record;
         tracing::error!(open, share, path, why, "a persistent open is lost");
         self.durables.expect_no_longer(record);
-        if let Some(records) = self.durables.records.get() {
-            records.remove(*open);
-        }
+        self.durables.remove_record(OpenId(*open), false);
     }
 }
 

@@ -1,6 +1,8 @@
 //! What clients are answered while persistent opens cannot be recorded, and what is there after a kill.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use store::{Resolved, SharePath, Use};
 use wire::command::create::{CreateDisposition, CreateOptions, ShareAccess};
@@ -13,8 +15,10 @@ use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::restored_caching_tests::{OTHER_GUID, leased, other_peer};
+use super::scavenge;
 use super::tests::{Contexts, GUID, KEY, back_v2, create, file_id, run};
 use crate::locks::{LockKind, RangeLock};
+use crate::pool::Turn;
 use crate::testing::Peer;
 use wire::context::create::LeaseState;
 
@@ -342,5 +346,34 @@ fn a_lock_whose_recording_nobody_takes_on_is_not_taken() {
         server.pool.close();
         assert_eq!(lock(&mut peer, id, EXCLUSIVE, 1).await, Status::INSUFFICIENT_RESOURCES);
         assert_eq!(lock(&mut other, theirs, EXCLUSIVE, 1).await, Status::SUCCESS);
+    });
+}
+
+#[test]
+fn a_record_that_cannot_be_removed_is_removed_when_it_can() {
+    run(async {
+        let machine = Machine::new();
+        let server = machine.start();
+        tokio::task::spawn_local(scavenge(Arc::clone(&server)));
+        let mut peer = persistent_peer(&server).await;
+        let id = open(&mut peer).await;
+        // A folder is not removed as a file is.
+        let record = machine.folder.path().join(format!("{:016x}.open", id.persistent));
+        let aside = record.with_extension("aside");
+        std::fs::rename(&record, &aside).unwrap();
+        std::fs::create_dir(&record).unwrap();
+        peer.close(id).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        std::fs::remove_dir(&record).unwrap();
+        std::fs::rename(&aside, &record).unwrap();
+        let mut looks = 0;
+        while !machine.records().is_empty() {
+            looks += 1;
+            assert!(looks < 1_000, "it is still there");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            server.pool.run(Turn::OWN, std::thread::yield_now).await.unwrap();
+        }
+        let mut other = persistent_peer(&machine.start()).await;
+        file_id(&create(&mut other, "file", &vec![]).await);
     });
 }
