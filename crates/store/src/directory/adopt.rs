@@ -15,7 +15,7 @@ use crate::directory::keep::Subject;
 use crate::directory::leftovers::Nameless;
 use crate::directory::quota::{BLOCK_BYTES, Growth, account};
 use crate::directory::side::{self, SideName};
-use crate::directory::stream_value::{Body, StreamValue};
+use crate::directory::stream_value::StreamValue;
 use crate::directory::volume::Volume;
 use crate::directory::{data, streams};
 use crate::{Error, Extent, Space, Use, waiting};
@@ -74,8 +74,9 @@ impl Copy<'_> {
         side::rename(self.volume, &self.name, &own)?;
         self.name = own;
         side::sync(self.volume)?;
-        streams::save(subject, key, &StreamValue { body: Body::Side(own.owner), ..*value })?;
-        self.fd.take().ok_or(Error::Gone)
+        let fd = self.fd.take().ok_or(Error::Gone)?;
+        streams::save_naming(subject, &own, key, value)?;
+        Ok(fd)
     }
 }
 

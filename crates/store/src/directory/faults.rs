@@ -1,7 +1,8 @@
 //! What a failure, or a kill, in the middle of a change leaves: each is put at every system call of the change in turn.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -81,6 +82,26 @@ impl Disk {
 
     fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Copies what is kept with a file as another program does.
+    fn copy_value(&self, beside: bool, key: &str, (from, to): (&str, &str)) {
+        let (from, to) = (self.path().join(from), self.path().join(to));
+        if beside {
+            std::fs::copy(self.beside(&from).join(key), self.beside(&to).join(key)).unwrap();
+            return;
+        }
+        let mut value = [0; 2048];
+        let length = rustix::fs::getxattr(&from, key, &mut value).unwrap();
+        rustix::fs::setxattr(&to, key, &value[..length], rustix::fs::XattrFlags::empty()).unwrap();
+    }
+
+    /// Where what is kept beside a file lies.
+    fn beside(&self, file: &Path) -> PathBuf {
+        let begins = format!("{:x}-", std::fs::metadata(file).unwrap().ino());
+        let folders = std::fs::read_dir(self.path().join(".multilane")).unwrap().map(|entry| entry.unwrap().path());
+        let is_it = |path: &PathBuf| path.is_dir() && path.file_name().unwrap().to_str().unwrap().starts_with(&begins);
+        folders.into_iter().find(is_it).unwrap()
     }
 }
 
@@ -398,4 +419,58 @@ fn what_is_used_is_not_swept_away() {
     sweep(&Arc::downgrade(&again.volume()));
     let other = file.stream("stream").unwrap().unwrap().1;
     assert_eq!(other.read_at(&mut vec![0; LARGE], 0), Ok(LARGE));
+}
+
+#[test]
+fn a_stream_that_outgrows_its_attribute_is_whole_whatever_fails() {
+    const SMALL: usize = 500;
+    for beside in [false, true] {
+        let prepare = |disk: &Disk| {
+            disk.create("file", Kind::File).unwrap();
+            disk.stream("file", "stream", 1, SMALL);
+        };
+        let change = |disk: &Disk| disk.open("file")?.stream("stream")?.unwrap().1.write_at(&[1; LARGE], 0);
+        at_each_call(beside, prepare, change, |disk, answer, is_kill| {
+            let (old, new) = ([entry("stream", SMALL, 1)], [entry("stream", LARGE, 1)]);
+            let streams = disk.streams("file");
+            assert!(streams == new || (answer.is_err() && streams == old), "{beside} {answer:?} {streams:?}");
+            disk.node("file").stream("stream").unwrap().unwrap().1.write_at(&[1; LARGE], 0).unwrap();
+            assert_eq!(disk.streams("file"), new);
+            disk.node("file").remove_stream("stream").unwrap();
+            assert!(is_kill || disk.sides() == 0, "{beside} {answer:?}");
+        });
+    }
+}
+
+#[test]
+fn a_descriptor_that_could_not_be_replaced_by_a_long_one_is_there() {
+    // Longer than an attribute, and what is kept beside a file as one.
+    let [old, new] = [1, 2].map(|byte| vec![byte; 70_000]);
+    for beside in [false, true] {
+        let prepare = |disk: &Disk| disk.create("file", Kind::File).unwrap().set_security(&old).unwrap();
+        let change = |disk: &Disk| disk.open("file")?.set_security(&new);
+        at_each_call(beside, prepare, change, |disk, answer, _| {
+            let found = disk.node("file").security().unwrap().unwrap();
+            assert!(found == new || (answer.is_err() && found == old), "{beside} {answer:?}");
+        });
+    }
+}
+
+#[test]
+fn a_copied_stream_is_whole_whatever_fails_as_it_gets_a_file_of_its_own() {
+    for beside in [false, true] {
+        let prepare = |disk: &Disk| {
+            for name in ["original", "copy"] {
+                disk.create(name, Kind::File).unwrap();
+            }
+            disk.stream("original", "stream", 1, LARGE);
+            disk.copy_value(beside, "user.multilane.stream.stream", ("original", "copy"));
+        };
+        let change = |disk: &Disk| disk.open("copy")?.stream("stream")?.unwrap().1.write_at(&[1; 10], 0);
+        at_each_call(beside, prepare, change, |disk, answer, _| {
+            for name in ["original", "copy"] {
+                assert_eq!(disk.streams(name), [entry("stream", LARGE, 1)], "{beside} {answer:?}");
+            }
+        });
+    }
 }

@@ -82,18 +82,22 @@ impl Subject<'_> {
     /// Reads a value into `buffer`; gives its length, `None` where there is none, [`Error::TooLarge`] where it is
     /// longer.
     pub(super) fn load(&self, key: &str, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
-        let answer = self.look(|place| match place {
-            Place::Open(fd) => fgetxattr(fd, key, &mut *buffer),
-            Place::Through(path) => getxattr(path.as_str(), key, &mut *buffer),
-            Place::Named(path) => lgetxattr(path.as_slice(), key, &mut *buffer),
-        });
-        match answer.unwrap_or_else(|| self.load_beside(key, buffer)) {
+        match self.read(key, buffer) {
             Ok(length) => Ok(Some(length)),
             Err(Errno::NODATA) => Ok(None),
             // Not to know who may do what is no leave to do it.
             Err(Errno::ACCESS | Errno::PERM) if !matches!(key, SECURITY | SECURITY_SIDE) => Ok(None),
             Err(errno) => Err(attribute(errno)),
         }
+    }
+
+    fn read(&self, key: &str, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let answer = self.look(|place| match place {
+            Place::Open(fd) => fgetxattr(fd, key, &mut *buffer),
+            Place::Through(path) => getxattr(path.as_str(), key, &mut *buffer),
+            Place::Named(path) => lgetxattr(path.as_slice(), key, &mut *buffer),
+        });
+        answer.unwrap_or_else(|| self.load_beside(key, buffer))
     }
 
     /// Reads a whole value.
@@ -131,6 +135,25 @@ impl Subject<'_> {
         let saved = answer.map_or_else(|| self.save_beside(key, value), |answer| answer.map_err(attribute));
         self.note_set();
         saved
+    }
+
+    /// Sets a value that is to name a side file, which was made for it. Where that fails the side file goes, unless the value is there all
+    /// the same, which the disk has not said then.
+    pub(super) fn save_naming(&self, side: &SideName, key: &str, value: &[u8]) -> Result<(), Error> {
+        self.save(key, value).inspect_err(|_| {
+            if self.is_known_not_to_have(key, value) {
+                side::remove(self.volume, side);
+            }
+        })
+    }
+
+    /// False where it cannot be looked at: a side file that nothing names costs less than one that is missing.
+    fn is_known_not_to_have(&self, key: &str, value: &[u8]) -> bool {
+        let mut there = vec![0; value.len()];
+        match self.read(key, &mut there) {
+            Ok(length) => there.get(..length) != Some(value),
+            Err(errno) => matches!(errno, Errno::NODATA | Errno::RANGE),
+        }
     }
 
     /// Removes a value; false where there was none.

@@ -162,15 +162,9 @@ fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     let growth = Growth::Write { offset: 0, length: descriptor.len() as u64 };
     let written =
         account(&file.volume, file.identity, &fd, growth, || data::write(&fd, descriptor, 0).and_then(|()| fsync(&fd)));
-    let written =
-        written.and_then(|()| side::sync(&file.volume)).and_then(|()| subject.save(SECURITY_SIDE, &side.encode()));
-    match written {
-        Ok(()) => subject.erase(SECURITY).map(|_| ()),
-        Err(error) => {
-            side::remove(&file.volume, &side);
-            Err(error)
-        }
-    }
+    written.and_then(|()| side::sync(&file.volume)).inspect_err(|_| side::remove(&file.volume, &side))?;
+    subject.save_naming(&side, SECURITY_SIDE, &side.encode())?;
+    subject.erase(SECURITY).map(drop)
 }
 
 /// The side file that holds the descriptor.

@@ -215,6 +215,19 @@ pub(super) fn save(subject: &Subject<'_>, key: &str, value: &StreamValue<'_>) ->
     subject.save(key, &bytes[..length])
 }
 
+/// Writes a value that is to name the side file that was made for the stream's data; see [`Subject::save_naming`].
+pub(super) fn save_naming(
+    subject: &Subject<'_>,
+    side: &SideName,
+    key: &str,
+    value: &StreamValue<'_>,
+) -> Result<(), Error> {
+    let mut bytes = [0; VALUE_BYTES_MAX];
+    let value = StreamValue { body: Body::Side(side.owner), ..*value };
+    let length = value.encode(&mut bytes).ok_or(Error::TooLarge)?;
+    subject.save_naming(side, key, &bytes[..length])
+}
+
 /// Reads a stream's value; `None` where there is none, or one that is not ours.
 pub(super) fn load<'a>(
     subject: &Subject<'_>,
@@ -246,15 +259,11 @@ pub(super) fn move_out(
             fsync(&fd).map_err(error)?;
             side::sync(subject.volume)?;
         }
-        save(subject, key, &StreamValue { body: Body::Side(owner), ..*value })
+        Ok(())
     };
-    match move_data() {
-        Ok(()) => Ok(fd),
-        Err(error) => {
-            side::remove(subject.volume, &side);
-            Err(error)
-        }
-    }
+    move_data().inspect_err(|_| side::remove(subject.volume, &side))?;
+    save_naming(subject, &side, key, value)?;
+    Ok(fd)
 }
 
 /// [`Error::WouldBlock`] where there are more than a thread looks at that must not wait, in memory, too.
