@@ -1,13 +1,13 @@
 //! Shares over folders: several over one folder or over folders that lie in each other, and what other programs do to them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use store::{DirectoryStore, Store};
+use store::{DirectoryStore, Kind, NewNode, Resolved, SharePath, Store, Use};
 use tempfile::TempDir;
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateOptions, CreateResponse};
+use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, CreateResponse};
 use wire::fscc::FileClass;
 use wire::fscc::rename::Rename;
 use wire::ids::{Command, FileId};
@@ -162,6 +162,76 @@ async fn a_close_that_cannot_delete_says_so_and_the_file_can_be_had_again() {
         let again = open_to_delete(&mut peer, "d\\file").await;
         assert_eq!(close(&mut peer, again).await, Status::SUCCESS);
         assert!(!folder.path().join("d/file").exists());
+    })
+    .await;
+}
+
+const OVERWRITES: [CreateDisposition; 3] =
+    [CreateDisposition::OVERWRITE, CreateDisposition::OVERWRITE_IF, CreateDisposition::SUPERSEDE];
+
+/// Makes a file with a stream that is a file in the reserved folder, and says which.
+fn file_with_long_stream(folder: &Path) -> PathBuf {
+    let node = store(folder).create(&SharePath::parse("file").unwrap(), new_file()).unwrap();
+    node.create_stream("long").unwrap().write_at(&[1; 70_000], 0).unwrap();
+    let found = fs::read_dir(folder.join(".multilane")).unwrap().map(|entry| entry.unwrap().path());
+    found.into_iter().find(|path| path.is_file() && !path.ends_with("lock")).unwrap()
+}
+
+fn new_file() -> NewNode<'static> {
+    NewNode { kind: Kind::File, attributes: 0, security: None }
+}
+
+fn streams(folder: &Path) -> Vec<String> {
+    let path = SharePath::parse("file").unwrap();
+    let Ok(Resolved::Found { node, .. }) = store(folder).resolve(&path, Use::Metadata) else { panic!("it is there") };
+    node.streams().unwrap().into_iter().map(|stream| stream.name).collect()
+}
+
+async fn create(peer: &mut Peer, name: &str, disposition: CreateDisposition) -> Result<CreateAction, Status> {
+    let answer = peer.create(name, |request| request.disposition = disposition).await;
+    if answer.status() != Status::SUCCESS {
+        return Err(answer.status());
+    }
+    let created = CreateResponse::decode(&answer.message).unwrap();
+    assert_eq!(close(peer, created.file_id).await, Status::SUCCESS);
+    Ok(created.create_action)
+}
+
+#[tokio::test]
+async fn a_file_that_is_emptied_loses_streams_that_cannot_be_opened_or_are_lost() {
+    here(async {
+        for disposition in OVERWRITES {
+            for is_there in [true, false] {
+                let (folder, server) = server();
+                let mut peer = client(&server, "ram").await;
+                let (side, aside) = (file_with_long_stream(folder.path()), folder.path().join("aside"));
+                fs::rename(&side, &aside).unwrap();
+                if is_there {
+                    // That may not be followed.
+                    std::os::unix::fs::symlink(&aside, &side).unwrap();
+                }
+                create(&mut peer, "file", disposition).await.unwrap();
+                fs::rename(&aside, &side).unwrap();
+                assert!(streams(folder.path()).is_empty(), "{disposition:?} {is_there}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_name_of_a_stream_that_is_lost_can_be_had_again() {
+    let makes = [CreateDisposition::CREATE, CreateDisposition::OPEN_IF, CreateDisposition::OVERWRITE_IF];
+    here(async {
+        for disposition in makes.into_iter().chain([CreateDisposition::SUPERSEDE]) {
+            let (folder, server) = server();
+            let mut peer = client(&server, "ram").await;
+            fs::remove_file(file_with_long_stream(folder.path())).unwrap();
+            let opened = create(&mut peer, "file:long", CreateDisposition::OPEN).await;
+            assert_eq!(opened, Err(Status::OBJECT_NAME_NOT_FOUND));
+            assert_eq!(create(&mut peer, "file:long", disposition).await, Ok(CreateAction::CREATED), "{disposition:?}");
+            assert_eq!(streams(folder.path()), ["long"]);
+        }
     })
     .await;
 }

@@ -316,6 +316,11 @@ impl Node for File {
         self.node.remove_stream(name)
     }
 
+    fn remove_streams(&self) -> Result<(), Error> {
+        happen_here(Call::RemoveStream);
+        self.node.remove_streams()
+    }
+
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
         self.node.list(cursor, take)
     }

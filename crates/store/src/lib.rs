@@ -569,6 +569,9 @@ pub trait Node: Send + Sync + 'static {
     /// Removes a named stream. Nodes of it that are open keep working, or give [`Error::Gone`].
     fn remove_stream(&self, name: &str) -> Result<(), Error>;
 
+    /// Removes all named streams, those that cannot be shown among them.
+    fn remove_streams(&self) -> Result<(), Error>;
+
     /// Shows `take` the names in this directory from the cursor on, `.` and `..` not among them, in no order: at most some thousand of
     /// them, and none after one that it does not take. The cursor then stands behind the last one taken. False where there are no more.
     ///

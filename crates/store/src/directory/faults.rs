@@ -474,3 +474,40 @@ fn a_copied_stream_is_whole_whatever_fails_as_it_gets_a_file_of_its_own() {
         });
     }
 }
+
+#[test]
+fn a_stream_whose_file_cannot_be_opened_is_not_left_out_of_a_list() {
+    for beside in [false, true] {
+        let prepare = |disk: &Disk| {
+            disk.create("file", Kind::File).unwrap();
+            disk.stream("file", "stream", 1, LARGE);
+        };
+        let change = |disk: &Disk| {
+            let listed = disk.open("file")?.streams()?;
+            assert_eq!(listed.len(), 1, "{beside}");
+            Ok(())
+        };
+        at_each_call(beside, prepare, change, |_, _, _| ());
+    }
+}
+
+#[test]
+fn streams_that_are_all_removed_go_or_are_whole() {
+    for beside in [false, true] {
+        let prepare = |disk: &Disk| {
+            disk.create("file", Kind::File).unwrap();
+            for name in ["one", "two", &"l".repeat(250)] {
+                disk.stream("file", name, 1, LARGE);
+            }
+        };
+        let change = |disk: &Disk| disk.open("file")?.remove_streams();
+        at_each_call(beside, prepare, change, |disk, answer, is_kill| {
+            let left = disk.streams("file");
+            assert!(left.iter().all(|(_, length, byte)| (*length, *byte) == (LARGE, 1)), "{beside} {left:?}");
+            assert!(answer.is_err() || left.is_empty(), "{beside} {left:?}");
+            disk.node("file").remove_streams().unwrap();
+            assert_eq!(disk.streams("file"), []);
+            assert!(is_kill || disk.sides() <= 1, "of the one whose side file could not be removed");
+        });
+    }
+}

@@ -321,6 +321,11 @@ impl Node for FileNode {
         streams::remove(&self.file, name)
     }
 
+    fn remove_streams(&self) -> Result<(), Error> {
+        let _turn = self.file.begin("remove_streams")?;
+        streams::remove_all(&self.file)
+    }
+
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
         waiting::may_wait("list");
         entries::list(&self.file, cursor, take)

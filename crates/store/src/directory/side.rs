@@ -18,6 +18,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::directory::calls::{fsync, mkdirat, openat, renameat, unlinkat};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
+use crate::directory::folder::stat_at;
 use crate::directory::nameless::about_to_go;
 use crate::directory::names::RESERVED;
 use crate::directory::volume::Volume;
@@ -158,11 +159,24 @@ pub(super) fn create(volume: &Volume, side: &SideName) -> Result<Descriptor, Err
     Ok(Descriptor::new(made, (volume.waits, volume.identity.volume)).made(volume.nameless()))
 }
 
+/// True where it is known that there is no such side file. [`Error::WouldBlock`] as [`open`].
+pub(super) fn is_lost(volume: &Volume, side: &SideName) -> Result<bool, Error> {
+    check_may_wait(volume)?;
+    let Some(folder) = folder(volume, false)? else { return Ok(true) };
+    match stat_at(folder, side.on_disk().as_bytes()) {
+        Ok(_) => Ok(false),
+        Err(Errno::NOENT) => Ok(true),
+        Err(errno) => Err(opening(errno)),
+    }
+}
+
+fn check_may_wait(volume: &Volume) -> Result<(), Error> {
+    if volume.waits != Waits::Never && !waiting::is_allowed() { Err(Error::WouldBlock) } else { Ok(()) }
+}
+
 /// Opens a side file. [`Error::Gone`] where it is not there, [`Error::WouldBlock`] where that has to be waited for.
 pub(super) fn open(volume: &Volume, side: &SideName, usage: Use) -> Result<OwnedFd, Error> {
-    if volume.waits != Waits::Never && !waiting::is_allowed() {
-        return Err(Error::WouldBlock);
-    }
+    check_may_wait(volume)?;
     let folder = folder(volume, false)?.ok_or(Error::Gone)?;
     let common = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let writes = usage == Use::ReadWrite && !volume.read_only;

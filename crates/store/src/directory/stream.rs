@@ -524,6 +524,11 @@ impl Node for StreamNode {
         streams::remove(&self.file, name)
     }
 
+    fn remove_streams(&self) -> Result<(), Error> {
+        let _turn = self.file.begin("remove_streams")?;
+        streams::remove_all(&self.file)
+    }
+
     fn list(&self, _cursor: &mut Cursor, _take: Take<'_>) -> Result<bool, Error> {
         Err(Error::NotDirectory)
     }

@@ -49,8 +49,8 @@ pub(super) fn list(file: &OpenFile, take: TakeStream<'_>) -> Result<(), Error> {
                     let stat = folder::stat(fd).map_err(error)?;
                     (stat.stx_size, stat.stx_blocks * 512)
                 }
-                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-                Err(_) => continue,
+                Err(Error::Gone) if side::is_lost(&file.volume, &side)? => continue,
+                Err(error) => return Err(error),
             },
         };
         if take(StreamEntry { name: kept.name, length, allocated }).is_break() {
@@ -74,7 +74,7 @@ pub(super) fn create(file: &OpenFile, name: &str) -> Result<Arc<dyn Node>, Error
     check_stream_name(name)?;
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
-    if find(&subject, name)?.is_some() {
+    if make_way(&subject, name)?.is_some() {
         return Err(Error::Exists);
     }
     let id = side::new_id()?;
@@ -92,7 +92,7 @@ pub(super) fn rename(file: &OpenFile, from: &str, to: &str, replace: Replace) ->
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
     let kept = find(&subject, from)?.ok_or(Error::NotFound)?;
-    let taken = find(&subject, to)?.filter(|taken| taken.id != kept.id);
+    let taken = make_way(&subject, to)?.filter(|taken| taken.id != kept.id);
     if taken.is_some() && replace == Replace::No {
         return Err(Error::Exists);
     }
@@ -161,11 +161,28 @@ pub(super) fn remove(file: &OpenFile, name: &str) -> Result<(), Error> {
     file.volume.check_writable()?;
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
-    let kept = find(&subject, name)?.ok_or(Error::NotFound)?;
+    let kept = look_for(&subject, name)?.ok_or(Error::NotFound)?;
     let shared = settle(&subject, &kept)?;
     subject.erase(&kept.key)?;
     if shared == Shared::No {
         forget_data(&subject, &kept);
+    }
+    Ok(())
+}
+
+/// Removes all, also those whose side files cannot be opened or are lost.
+pub(super) fn remove_all(file: &OpenFile) -> Result<(), Error> {
+    file.volume.check_writable()?;
+    let _held = file.volume.lock_file(file.identity);
+    let subject = file.subject();
+    let mut left = every(&subject)?;
+    // The keys that streams have left go before their own: they would be it again.
+    left.sort_by_key(|kept| kept.stays == Stays::Moves);
+    while let Some(kept) = left.pop() {
+        subject.erase(&kept.key)?;
+        if left.iter().all(|other| other.id != kept.id) {
+            forget_data(&subject, &kept);
+        }
     }
     Ok(())
 }
@@ -271,8 +288,42 @@ fn check_are_few(keys: &[String]) -> Result<(), Error> {
     if keys.len() > KEYS_AT_ONCE_MAX && !waiting::is_allowed() { Err(Error::WouldBlock) } else { Ok(()) }
 }
 
-/// [`Error::WouldBlock`] as [`list`].
+/// What has a name. A stream whose side file is lost is none. [`Error::WouldBlock`] as [`list`].
 fn find(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
+    let mut lost = None;
+    loop {
+        let Some(kept) = look_for(subject, name)? else { return Ok(None) };
+        if !is_lost(subject, &kept)? {
+            return Ok(Some(kept));
+        }
+        // It may have been replaced just now, and its side file removed with that.
+        if lost.replace(kept.id) == Some(kept.id) {
+            return Ok(None);
+        }
+    }
+}
+
+/// What has a name that another stream is to get. One whose side file is lost gives it up.
+fn make_way(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
+    match look_for(subject, name)? {
+        Some(lost) if is_lost(subject, &lost)? => {
+            settle(subject, &lost)?;
+            subject.erase(&lost.key)?;
+            Ok(None)
+        }
+        found => Ok(found),
+    }
+}
+
+fn is_lost(subject: &Subject<'_>, kept: &Kept) -> Result<bool, Error> {
+    match &kept.held {
+        Held::Side(side) => side::is_lost(subject.volume, side),
+        Held::Here(_) => Ok(false),
+    }
+}
+
+/// What has a name, whether its data are there or not.
+fn look_for(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
     if check_stream_name(name).is_err() {
         return Ok(None);
     }

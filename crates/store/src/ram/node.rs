@@ -359,6 +359,16 @@ impl Node for RamNode {
         Ok(())
     }
 
+    fn remove_streams(&self) -> Result<(), Error> {
+        self.may_wait("remove_streams");
+        // They are freed once the lock is let go of.
+        let gone = std::mem::take(&mut self.inode.extras.write().streams);
+        if !gone.is_empty() {
+            self.inode.changed();
+        }
+        Ok(())
+    }
+
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
         self.may_wait("list");
         // Whoever takes a name may ask for more of it, which locks the names once more.

@@ -429,11 +429,13 @@ fn nobody_owns_anothers_stream_by_writing_that_it_does() {
     let mut forged = honest.clone();
     let owner = forged.len() - 32;
     forged[owner + 8..owner + 16].copy_from_slice(&fs::metadata(&thief).unwrap().ino().to_le_bytes());
+    let open = stream(&disk, "copy");
     let unborn = [&forged[..owner + 16], &[0; 16]].concat();
     for value in [&forged[..], &unborn, &honest[..owner]] {
         set_value(&thief, STREAM_KEY, value);
-        let _ = stream(&disk, "copy").write_at(b"stolen", 0);
-        let _ = stream(&disk, "copy").set_length(1);
+        assert!(disk.node("copy").stream("long").unwrap().is_none(), "there is no side file of that name");
+        let _ = open.write_at(b"stolen", 0);
+        let _ = open.set_length(1);
         disk.node("copy").remove_stream("long").unwrap();
         is_whole(&disk, "original");
     }
@@ -474,4 +476,60 @@ fn copies_across_what_is_mounted_in_a_share_have_their_own() {
     assert_eq!(kept_beside(&disk).len(), held, "it is known again");
     disk.remove("mounted\\there").unwrap();
     assert_eq!(kept_beside(&disk).len(), held - 1);
+}
+
+/// A copy whose stream of this name went with the original.
+fn with_lost_stream(disk: &Disk, name: &str) -> Arc<dyn Node> {
+    let original = disk.file("original", b"data");
+    original.create_stream(name).unwrap().write_at(&LONG, 0).unwrap();
+    copy_in(disk, "original", "copy");
+    disk.remove("original").unwrap();
+    disk.node("copy")
+}
+
+#[test]
+fn a_stream_that_went_with_the_original_is_none_and_its_name_is_free() {
+    type Take = fn(&dyn Node, &str) -> Result<(), Error>;
+    let takes: [Take; 3] = [
+        |node, name| node.create_stream(name).map(drop),
+        |node, name| node.create_stream(&name.to_uppercase()).map(drop),
+        |node, name| {
+            node.create_stream("other")?;
+            node.rename_stream("other", name, Replace::No)
+        },
+    ];
+    for disk in disks() {
+        for name in ["long", &"l".repeat(250)] {
+            for take in takes {
+                let node = with_lost_stream(&disk, name);
+                assert!(node.streams().unwrap().is_empty());
+                assert!(node.stream(name).unwrap().is_none());
+                assert_eq!(node.rename_stream(name, "new", Replace::No), Err(Error::NotFound));
+                take(&*node, name).unwrap();
+                node.stream(name).unwrap().unwrap().1.write_at(b"new", 0).unwrap();
+                assert_eq!(node.streams().unwrap().len(), 1);
+                node.remove_stream(name).unwrap();
+                assert!(node.stream(name).unwrap().is_none());
+                disk.remove("copy").unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_cannot_be_looked_at_is_not_taken_for_lost() {
+    for disk in disks() {
+        let node = disk.file("file", b"data");
+        node.create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
+        let side = kept_beside(&disk).remove(0);
+        let aside = disk.folder().join("aside");
+        fs::rename(&side, &aside).unwrap();
+        // That may not be followed.
+        std::os::unix::fs::symlink(&aside, &side).unwrap();
+        let node = disk.node("file");
+        assert_eq!(node.streams().err(), Some(Error::Denied));
+        assert_eq!(node.create_stream("long").err(), Some(Error::Exists));
+        fs::rename(&aside, &side).unwrap();
+        assert!(read_all(&*stream(&disk, "file")) == LONG);
+    }
 }
