@@ -131,9 +131,12 @@ pub(super) fn utimensat<P: Arg + Clone>(
 /// Calls that fail because a test wants them to.
 #[cfg(test)]
 pub(super) mod failing {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
 
     use rustix::io::Errno;
+
+    /// What happens before the call after so many.
+    type Happens = (usize, Box<dyn FnOnce()>);
 
     /// Which calls of this thread fail.
     #[derive(Clone, Copy)]
@@ -146,6 +149,7 @@ pub(super) mod failing {
 
     thread_local! {
         static PLAN: Cell<Option<(Fail, Errno)>> = const { Cell::new(None) };
+        static HAPPENS: RefCell<Option<Happens>> = const { RefCell::new(None) };
         static MADE: Cell<usize> = const { Cell::new(0) };
     }
 
@@ -159,10 +163,23 @@ pub(super) mod failing {
         (answer, MADE.get() > at)
     }
 
+    /// Runs `work`, and in the middle of it, before the call after so many, `happens`, which is another program's doing; gives the answer, and
+    /// whether there was such a call.
+    pub(crate) fn meanwhile<T>(at: usize, happens: impl FnOnce() + 'static, work: impl FnOnce() -> T) -> (T, bool) {
+        MADE.set(0);
+        HAPPENS.set(Some((at, Box::new(happens))));
+        let answer = work();
+        (answer, HAPPENS.take().is_none())
+    }
+
     pub(super) fn next() -> Option<Errno> {
-        let (fail, errno) = PLAN.get()?;
         let made = MADE.get();
         MADE.set(made + 1);
+        let happens = HAPPENS.with_borrow_mut(|happens| happens.take_if(|(at, _)| *at == made));
+        if let Some((_, happens)) = happens {
+            happens();
+        }
+        let (fail, errno) = PLAN.get()?;
         let fails = match fail {
             Fail::One(at) => made == at,
             Fail::AllAfter(at) => made >= at,

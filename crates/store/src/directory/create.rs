@@ -90,7 +90,10 @@ fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) ->
     fill(&file, new, mode).inspect_err(|_| {
         let sides = streams::sides(&file.subject()).unwrap_or_default();
         take_away();
-        file.subject().bury(&sides);
+        // Another program may have given it one more.
+        if file.is_nameless() {
+            file.subject().bury(&sides);
+        }
     })?;
     Ok(file)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use tempfile::TempDir;
 
-use crate::directory::calls::failing::{Fail, during};
+use crate::directory::calls::failing::{Fail, during, meanwhile};
 use crate::directory::leftovers::sweep;
 use crate::directory::{DirectoryOptions, DirectoryStore};
 use crate::{Destination, Error, Kind, Name, NewNode, Node, Replace, Resolved, SharePath, Store, Use};
@@ -367,26 +367,59 @@ fn a_stream_of_a_file_without_a_name_leaves_nothing() {
     assert_eq!(disk.sides(), 0);
 }
 
-#[test]
-fn what_a_killed_server_left_goes_when_the_folder_is_served_again() {
-    type Change = fn(&Disk) -> Result<(), Error>;
-    let remove: Change = |disk| disk.open("")?.remove(&Name::new("file").unwrap(), disk.open("file")?.identity());
-    let link: Change = |disk| {
+type Change = fn(&Disk) -> Result<(), Error>;
+
+/// How `file` loses its name: it is removed, or `other` is linked or renamed over it.
+const LAST_NAME_GOES: [Change; 3] = [
+    |disk| disk.open("")?.remove(&Name::new("file").unwrap(), disk.open("file")?.identity()),
+    |disk| {
         let (root, new) = (disk.open("")?, Name::new("file").unwrap());
         disk.open("other")?.link(Destination { directory: &*root, name: &new }, Replace::Yes)
-    };
-    let rename: Change = |disk| {
+    },
+    |disk| {
         let (root, new) = (disk.open("")?, Name::new("file").unwrap());
         let to = Destination { directory: &*root, name: &new };
         root.rename(&Name::new("other").unwrap(), disk.open("other")?.identity(), to, Replace::Yes)
-    };
+    },
+];
+
+#[test]
+fn a_file_that_gets_another_name_as_its_last_one_goes_keeps_its_streams() {
+    type Rescue = fn(PathBuf, PathBuf) -> std::io::Result<()>;
+    let rescues: [Rescue; 2] = [|from, to| std::fs::hard_link(from, to), |from, to| std::fs::rename(from, to)];
+    for (beside, rescue) in [(false, rescues[0]), (false, rescues[1]), (true, rescues[0]), (true, rescues[1])] {
+        for change in LAST_NAME_GOES {
+            for at in 0..CALLS_MAX {
+                let disk = Disk::new(beside);
+                let file = disk.create("file", Kind::File).unwrap().identity();
+                disk.stream("file", "stream", 1, LARGE);
+                disk.create("other", Kind::File).unwrap();
+                let (from, to) = (disk.path().join("file"), disk.path().join("backup"));
+                let (_, happened) = meanwhile(at, move || drop(rescue(from, to)), || change(&disk));
+                match disk.open("backup") {
+                    Ok(backup) if backup.identity() == file => {
+                        assert_eq!(disk.streams("backup"), [entry("stream", LARGE, 1)], "{beside} {at}");
+                    }
+                    _ if disk.open("file").is_ok_and(|found| found.identity() == file) => {}
+                    _ => assert_eq!(disk.sides(), 0, "{beside} {at}"),
+                }
+                if !happened {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_server_left_goes_when_the_folder_is_served_again() {
     let write_without_name: Change = |disk| {
         let file = disk.open("file")?;
         let stream = file.create_stream("more")?;
         disk.open("")?.remove(&Name::new("file").unwrap(), file.identity())?;
         stream.write_at(&vec![3; LARGE], 0)
     };
-    for change in [remove, link, rename, write_without_name] {
+    for change in LAST_NAME_GOES.into_iter().chain([write_without_name]) {
         let prepare = |disk: &Disk| {
             disk.create("file", Kind::File).unwrap();
             disk.stream("file", "stream", 1, LARGE);

@@ -201,6 +201,11 @@ impl Subject<'_> {
         self.identity.volume != self.volume.identity.volume
     }
 
+    /// True where what is kept with it may lie in a folder of its own.
+    pub(super) fn is_beside(&self) -> bool {
+        self.volume.keep == Keep::Beside || self.is_mounted()
+    }
+
     fn list(&self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
         self.look(|place| match place {
             Place::Open(fd) => flistxattr(fd, &mut *buffer),
@@ -302,7 +307,7 @@ impl Subject<'_> {
         for side in sides {
             side::remove(self.volume, side);
         }
-        if self.volume.keep == Keep::Beside || self.is_mounted() {
+        if self.is_beside() {
             let _ = self.bury_folder();
         }
     }

@@ -16,7 +16,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use crate::Error;
-use crate::directory::calls::{linkat, openat, unlinkat};
+use crate::directory::calls::{openat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::file::born;
 use crate::directory::folder::{each_name, file_type, identity, stat_at};
@@ -73,10 +73,10 @@ pub(super) struct Held {
 
 impl Held {
     /// `None` where the file system has no links, or the file lies on another.
-    pub(super) fn hold(volume: &Volume, directory: impl AsFd, disk: &[u8]) -> Option<Self> {
+    pub(super) fn hold(volume: &Volume, file: BorrowedFd<'_>) -> Option<Self> {
         let folder = side::folder(volume, false).ok()??;
         let draft = Draft::new().ok()?;
-        linkat(directory, disk, &folder, draft.name(), AtFlags::empty()).ok()?;
+        volume.link(file, folder.as_fd(), draft.name().as_bytes()).ok()?;
         Some(Held { folder, draft })
     }
 }

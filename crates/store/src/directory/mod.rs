@@ -36,6 +36,7 @@ mod foreign_reader;
 mod foreign_table;
 mod foreign_walk;
 mod keep;
+mod last_name;
 mod leftovers;
 mod metadata;
 mod mounts;

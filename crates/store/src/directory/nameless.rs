@@ -305,7 +305,11 @@ fn held_bytes(stat: &Statx) -> u64 {
 
 /// Opens a file whose name is about to be taken away, where there is a quota. It is to be closed when that is done.
 pub(super) fn about_to_go(volume: &Volume, folder: impl AsFd, name: &[u8]) -> Option<Descriptor> {
-    let nameless = volume.nameless()?;
+    volume.nameless().and_then(|_| open_name(volume, folder, name))
+}
+
+/// The same whether there is a quota or not.
+pub(super) fn open_name(volume: &Volume, folder: impl AsFd, name: &[u8]) -> Option<Descriptor> {
     let fd = openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    Some(Descriptor::new(fd, (volume.waits, volume.identity.volume)).counted(Some(nameless)))
+    Some(Descriptor::new(fd, (volume.waits, volume.identity.volume)).counted(volume.nameless()))
 }

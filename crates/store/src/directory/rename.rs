@@ -12,19 +12,16 @@ use rustix::io::Errno;
 
 use crate::directory::cache::{Did, Held};
 use crate::directory::calls::{linkat, renameat, renameat_with, unlinkat};
-use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::{Folder, stat_at};
-use crate::directory::keep::Subject;
+use crate::directory::last_name::Losing;
 use crate::directory::leftovers::Draft;
-use crate::directory::nameless::about_to_go;
 use crate::directory::names::Wanted;
-use crate::directory::side::SideName;
 use crate::directory::volume::{self, Volume};
 use crate::directory::walk::{self, Named};
-use crate::directory::{leftovers, remove, side, streams};
+use crate::directory::{remove, side};
 use crate::{Error, Identity, Kind, Name, Replace};
 
 /// Gives what has `name` in `directory` the name `new` in `target`.
@@ -142,16 +139,6 @@ struct Linking<'a> {
     place: Place<'a>,
 }
 
-/// What goes with a file that loses a name.
-struct Lost<'a> {
-    subject: Subject<'a>,
-    sides: Vec<SideName>,
-    /// Has its side files found until they are gone.
-    _held: Option<leftovers::Held>,
-    /// Has its bytes count until it is gone.
-    _counted: Option<Descriptor>,
-}
-
 impl Moving<'_> {
     /// To a name that nothing has, but perhaps another program by now.
     fn to_free_name(&self) -> Result<(), Error> {
@@ -174,13 +161,13 @@ impl Moving<'_> {
             unlinkat(&self.from.fd, self.disk, AtFlags::empty()).map_err(error)?;
             return Ok(Spelled::AsAsked);
         }
-        let lost = self.place.about_to_lose(taken, &target);
+        let losing = self.place.about_to_lose(taken, &target)?;
         if self.named.kind == FileType::Directory {
             self.directory_over_file(taken)?;
         } else {
             renameat(&self.from.fd, self.disk, &to.fd, taken).map_err(moving)?;
         }
-        Ok(self.place.replaced(taken, lost))
+        Ok(self.place.replaced(taken, losing))
     }
 
     /// A directory takes no file's place in one step: they change places, and then the file goes. [`Error::Unsupported`] where the file system
@@ -213,7 +200,7 @@ impl Linking<'_> {
         if target.own == self.file.identity {
             return self.place.spell(taken).map(|()| Spelled::AsAsked);
         }
-        let lost = self.place.about_to_lose(taken, &target);
+        let losing = self.place.about_to_lose(taken, &target)?;
         let is_beside = to.identity.volume == volume.identity.volume;
         let side = if is_beside { side::folder(volume, true).ok().flatten() } else { None };
         // Beside the share's files a link that a crash leaves behind is in nobody's way.
@@ -222,7 +209,7 @@ impl Linking<'_> {
             Some(Err(Error::CrossVolume)) | None => self.link_through(to.fd.as_fd(), taken)?,
             Some(answer) => answer?,
         }
-        Ok(self.place.replaced(taken, lost))
+        Ok(self.place.replaced(taken, losing))
     }
 
     /// Links to a name in `folder` and renames that.
@@ -242,23 +229,14 @@ impl Linking<'_> {
 
 impl<'a> Place<'a> {
     /// Looks at what goes when `taken` is replaced, while it can be found.
-    fn about_to_lose(&self, taken: &[u8], target: &Named) -> Option<Lost<'a>> {
-        let is_last = remove::is_last(target);
-        is_last.then(|| {
-            let subject = remove::subject(self.volume, self.to, taken, target);
-            let sides = streams::sides(&subject).unwrap_or_default();
-            let is_file = target.kind == FileType::RegularFile && !sides.is_empty();
-            let held = is_file.then(|| leftovers::Held::hold(self.volume, &self.to.fd, taken)).flatten();
-            Lost { subject, sides, _held: held, _counted: about_to_go(self.volume, &self.to.fd, taken) }
-        })
+    fn about_to_lose(&self, taken: &[u8], target: &Named) -> Result<Losing<'a>, Error> {
+        Losing::look(self.volume, self.to, taken, target)
     }
 
-    /// Another file had the name `taken`, and perhaps `lost` its last one. It is spelled as it was asked for, where that can be: in
+    /// Another file had the name `taken`. It is spelled as it was asked for, where that can be: in
     /// its old spelling it is found as well.
-    fn replaced(&self, taken: &[u8], lost: Option<Lost<'_>>) -> Spelled {
-        if let Some(lost) = lost {
-            lost.subject.bury(&lost.sides);
-        }
+    fn replaced(&self, taken: &[u8], losing: Losing<'_>) -> Spelled {
+        losing.gone();
         match self.spell(taken) {
             Ok(()) => Spelled::AsAsked,
             Err(_) => Spelled::AsBefore,
