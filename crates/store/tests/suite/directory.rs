@@ -607,11 +607,11 @@ fn a_stream_whose_side_file_is_lost_is_gone() {
     let disk = directory();
     let node = disk.file("file", b"");
     node.create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    let (_, open) = node.stream("s").unwrap().unwrap();
     fs::remove_dir_all(disk.folder().join(".multilane")).unwrap();
     assert!(node.streams().unwrap().is_empty());
-    let (_, stream) = node.stream("s").unwrap().unwrap();
-    assert_eq!(stream.read_at(&mut [0; 8], 0), Err(Error::Gone));
-    node.remove_stream("s").unwrap();
+    assert!(node.stream("s").unwrap().is_none());
+    assert_eq!(open.read_at(&mut [0; 8], 0), Err(Error::Gone));
     node.create_stream("s").unwrap().write_at(&[2; 5000], 0).unwrap();
     assert_eq!(read_all(&*node.stream("s").unwrap().unwrap().1), [2; 5000]);
 }
