@@ -94,7 +94,7 @@ struct Digests {
 /// What is stored under one folded name.
 enum Stored {
     One(Box<[u8]>),
-    /// Names that differ in case only, made by other programs.
+    /// Names that differ in case only, made by other programs: in order, so that it is always the same one that is found in another case.
     Several(Vec<Box<[u8]>>),
 }
 
@@ -434,8 +434,11 @@ fn insert(names: &mut HashMap<Box<str>, Stored>, disk: &[u8]) {
             all.sort();
             names.insert(folded, Stored::Several(all));
         }
-        Some(Stored::Several(all)) if all.iter().any(|name| **name == *disk) => {}
-        Some(Stored::Several(all)) => all.push(disk.into()),
+        Some(Stored::Several(all)) => {
+            if let Err(place) = all.binary_search_by(|name| (**name).cmp(disk)) {
+                all.insert(place, disk.into());
+            }
+        }
     }
 }
 
@@ -484,6 +487,17 @@ mod tests {
 
     fn find(cache: &Cache, folder: &Folder, name: &str) -> Option<Vec<u8>> {
         cache.hold(folder.identity).find(folder, &Wanted::new(name), Wait::May).unwrap()
+    }
+
+    #[test]
+    fn of_names_that_differ_in_case_the_same_one_is_found_in_whatever_order_they_are_read() {
+        for order in [["FILE", "File", "file"], ["file", "FILE", "File"], ["File", "file", "FILE"]] {
+            let mut names = HashMap::new();
+            order.iter().for_each(|name| insert(&mut names, name.as_bytes()));
+            assert_eq!(names["FILE"].best(b"fILE"), b"FILE");
+            remove(&mut names, b"FILE");
+            assert_eq!(names["FILE"].best(b"fILE"), b"File");
+        }
     }
 
     #[test]
