@@ -401,17 +401,22 @@ async fn what_is_related_to_no_open_has_none_whatever_it_names() {
     assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
 }
 
+/// The create contexts that ask for a lease on everything.
+fn leased(lease_key: Guid) -> Vec<u8> {
+    let lease_state = LeaseState::READ_CACHING | LeaseState::WRITE_CACHING | LeaseState::HANDLE_CACHING;
+    let lease = Lease { lease_key, lease_state, ..Lease::default() }.to_bytes();
+    let mut builder = CreateContextsBuilder::new();
+    builder.add(name::LEASE, &lease);
+    builder.contexts().as_bytes().to_vec()
+}
+
 #[tokio::test]
 async fn who_has_a_lease_for_an_open_that_only_looks_gives_it_up() {
     let test = async {
         let server = server(Signing::Required);
         let mut holder = Peer::sign_in(&server).await;
         let lease_key = Guid([7; 16]);
-        let lease_state = LeaseState::READ_CACHING | LeaseState::WRITE_CACHING | LeaseState::HANDLE_CACHING;
-        let lease = Lease { lease_key, lease_state, ..Lease::default() }.to_bytes();
-        let mut builder = CreateContextsBuilder::new();
-        builder.add(name::LEASE, &lease);
-        let contexts = builder.contexts().as_bytes().to_vec();
+        let contexts = leased(lease_key);
         let opened = holder.create_edited("file", &contexts, |request| {
             request.oplock_level = OplockLevel::LEASE;
             request.desired_access = wire::security::access::READ_ATTRIBUTES.into();
@@ -438,11 +443,7 @@ async fn acknowledge_for_others() {
     let server = server(Signing::Required);
     let mut victim = Peer::sign_in(&server).await;
     let lease_key = Guid([7; 16]);
-    let lease_state = LeaseState::READ_CACHING | LeaseState::WRITE_CACHING | LeaseState::HANDLE_CACHING;
-    let lease = Lease { lease_key, lease_state, ..Lease::default() }.to_bytes();
-    let mut builder = CreateContextsBuilder::new();
-    builder.add(name::LEASE, &lease);
-    let contexts = builder.contexts().as_bytes().to_vec();
+    let contexts = leased(lease_key);
     let opened = victim.create_edited("file", &contexts, |request| request.oplock_level = OplockLevel::LEASE).await;
     assert_eq!(opened.status(), Status::SUCCESS);
     let mut other = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;

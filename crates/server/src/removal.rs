@@ -89,17 +89,8 @@ impl LastOpen {
             Some(link) if Link::at(store, path)? != *link => Err(Error::NotFound),
             _ => store.remove(path, identity),
         };
-        let first = match remove(&**store, &path) {
-            Err(error) if is_elsewhere(error) => error,
-            answer => return answer.map(|()| (Arc::clone(store), path)),
-        };
-        for (store, path) in whereabouts(&*self.base, server, store) {
-            match remove(&*store, &path) {
-                Err(error) if is_elsewhere(error) => {}
-                answer => return answer.map(|()| (store, path)),
-            }
-        }
-        Err(first)
+        let here = remove(&**store, &path);
+        self.or_elsewhere(server, store, (here, path), remove)
     }
 
     /// The same for a stream.
@@ -110,21 +101,33 @@ impl LastOpen {
         path: SharePath,
         name: &str,
     ) -> Result<(Arc<dyn Store>, SharePath), Error> {
-        match self.base.remove_stream(name) {
-            Err(Error::ReadOnly) => {}
-            answer => return answer.map(|()| (Arc::clone(store), path)),
-        }
-        for (store, path) in whereabouts(&*self.base, server, store) {
-            let Ok(Resolved::Found { node, path }) = store.resolve(&path, Use::ReadWrite) else { continue };
-            if node.identity() != self.base.identity() {
-                continue;
+        self.or_elsewhere(server, store, (self.base.remove_stream(name), path), |store, path| {
+            match store.resolve(path, Use::ReadWrite) {
+                Ok(Resolved::Found { node, .. }) if node.identity() == self.base.identity() => node.remove_stream(name),
+                _ => Err(Error::NotFound),
             }
-            match node.remove_stream(name) {
-                Err(Error::ReadOnly) => {}
+        })
+    }
+
+    /// What was removed `here`, or else elsewhere: by wherever the file has moved to, or another share of its folder.
+    fn or_elsewhere(
+        &self,
+        server: &Shared,
+        store: &Arc<dyn Store>,
+        (here, path): (Result<(), Error>, SharePath),
+        remove: impl Fn(&dyn Store, &SharePath) -> Result<(), Error>,
+    ) -> Result<(Arc<dyn Store>, SharePath), Error> {
+        let first = match here {
+            Err(error) if is_elsewhere(error) => error,
+            answer => return answer.map(|()| (Arc::clone(store), path)),
+        };
+        for (store, path) in whereabouts(&*self.base, server, store) {
+            match remove(&*store, &path) {
+                Err(error) if is_elsewhere(error) => {}
                 answer => return answer.map(|()| (store, path)),
             }
         }
-        Err(Error::ReadOnly)
+        Err(first)
     }
 
     /// Has the disk keep what has gone: on a continuously available share it does not come back.

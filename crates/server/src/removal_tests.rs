@@ -9,14 +9,13 @@ use wire::command::close::{CloseFlags, CloseRequest};
 use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, ShareAccess};
 use wire::context::create::{CreateContexts, CreateContextsBuilder, name};
 use wire::fscc::FileClass;
-use wire::ids::{Command, FileId};
+use wire::ids::Command;
 use wire::security::access::{READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use crate::Shared;
 use crate::admin::{Estate, Share, Signing};
 use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
-use crate::open::{Open, OpenId};
+use crate::open::Open;
 use crate::testing::{Peer, server_with};
 
 const DISK: u64 = 64 << 20;
@@ -100,11 +99,6 @@ async fn what_was_deleted_goes_where_the_last_to_have_it_open_is_a_create_that_f
     }
 }
 
-/// What peer has open under this id.
-fn open_of(server: &Arc<Shared>, peer: &Peer, id: FileId) -> Arc<Open> {
-    server.sessions.find(peer.session_id).unwrap().open(OpenId(id.persistent)).unwrap()
-}
-
 fn marks(open: &Open) {
     let file = open.file().unwrap();
     file.file.set_delete_pending(open.id, &file.stream_name(), true);
@@ -120,7 +114,7 @@ async fn a_close_that_only_now_is_the_last_leaves_what_it_removes_to_the_pool() 
             let server = server_with(Signing::Enabled, Arc::clone(&store));
             let mut peer = Peer::sign_in(&server).await;
             let (other, last) = (peer.open(name).await, peer.open(name).await);
-            let (other, here) = (open_of(&server, &peer, other), Arc::clone(&server));
+            let (other, here) = (peer.opened(&server, other), Arc::clone(&server));
             let removes = if name == "file" { Call::FindDirectory } else { Call::RemoveStream };
             // Its attributes are asked for when it was seen to remove nothing.
             once_here(Call::TryToLook, move || {

@@ -42,6 +42,7 @@ use crate::capacity::Capacity;
 use crate::connection::{Connection, Disconnect, Origin};
 use crate::inbox::Kept;
 use crate::migration::Luggage;
+use crate::open::{Open, OpenId};
 use crate::pipeline;
 use crate::slice::Slice;
 use crate::strangers::Room;
@@ -519,12 +520,22 @@ impl Peer {
     /// Sends a message and gives the response, passing over an interim one.
     pub(crate) async fn exchange(&mut self, mut message: Vec<u8>) -> Answer {
         self.process(&mut message).unwrap();
+        self.last().await
+    }
+
+    /// Waits for the next response that is not an interim one.
+    pub(crate) async fn last(&self) -> Answer {
         loop {
             let answer = self.receive().await;
             if answer.status() != Status::PENDING {
                 return answer;
             }
         }
+    }
+
+    /// What its session has open under this id.
+    pub(crate) fn opened(&self, server: &Shared, id: FileId) -> Arc<Open> {
+        server.sessions.find(self.session_id).unwrap().open(OpenId(id.persistent)).unwrap()
     }
 
     /// Hands a frame to the pipeline.

@@ -149,7 +149,7 @@ fn a_lost_session_begins_nothing_more() {
         let folder = tempfile::tempdir().unwrap();
         let server = served(&folder);
         let (peer, id) = opened(&server, &v2(0, GUID)).await;
-        let of = |peer: &Peer| server.sessions.find(peer.session_id).unwrap().open(OpenId(id.persistent)).unwrap();
+        let of = |peer: &Peer| peer.opened(&server, id);
         let old = of(&peer);
         lose(&peer);
         assert_eq!(old.begin_change(0..1).err(), Some(Status::FILE_CLOSED));

@@ -15,17 +15,9 @@ use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::record::Record;
-use super::restored_caching_tests::{OTHER_GUID, OTHER_KEY, leased, other_peer};
-use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, file_id, run};
-use crate::Shared;
+use super::restored_caching_tests::{OTHER_GUID, OTHER_KEY, leased, nothing, other_peer};
+use super::tests::{GUID, back_v2, bytes, create, file_id, run};
 use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
-use crate::open::{Open, OpenId};
-use crate::testing::Peer;
-
-/// A lease that caches nothing, so that nothing has to be given up.
-fn nothing(contexts: Contexts) -> Contexts {
-    leased(contexts, KEY, LeaseState::NONE)
-}
 
 /// A machine whose share is a folder of files that have births.
 fn machine(share: &Path) -> Machine {
@@ -45,10 +37,6 @@ fn exists(machine: &Machine, name: &str) -> bool {
     found(machine).is_some_and(|file| name == "file" || file.stream("stream").unwrap().is_some())
 }
 
-fn open_of(server: &Arc<Shared>, peer: &Peer, id: FileId) -> Arc<Open> {
-    server.sessions.find(peer.session_id).unwrap().open(OpenId(id.persistent)).unwrap()
-}
-
 fn record_of(machine: &Machine, id: FileId) -> PathBuf {
     machine.folder.path().join(format!("{:016x}.open", id.persistent))
 }
@@ -60,7 +48,7 @@ async fn closing(machine: &Machine, name: &str, (file, kept): (&Path, &Path)) ->
     let mut peer = persistent_peer(&server).await;
     let id = file_id(&create(&mut peer, name, &nothing(persistent(GUID))).await);
     assert_eq!(peer.set(id, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
-    let (open, records) = (open_of(&server, &peer, id), tempfile::tempdir().unwrap());
+    let (open, records) = (peer.opened(&server, id), tempfile::tempdir().unwrap());
     let (record, copy) = (record_of(machine, id), records.path().to_owned());
     let (file, kept) = (file.to_owned(), kept.to_owned());
     let call = if name == "file" { Call::FindDirectory } else { Call::RemoveStream };
@@ -144,8 +132,8 @@ fn an_open_that_deletes_as_it_closes_is_forgotten_when_others_are_recorded_as_de
         let id = file_id(&peer.create_edited("file", &bytes(&nothing(persistent(GUID))), deletes).await);
         assert!(record_of(&machine, id).exists());
 
-        let stays = open_of(&server, &other, theirs);
-        let (closed, close) = (open_of(&server, &peer, id), Arc::clone(&server));
+        let stays = other.opened(&server, theirs);
+        let (closed, close) = (peer.opened(&server, id), Arc::clone(&server));
         let closing = {
             // The record of the one that stays cannot be written yet.
             let _recording = stays.file().unwrap().durability.recording.lock();

@@ -8,15 +8,9 @@ use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
-use super::restored_caching_tests::{leased, other_peer};
-use super::tests::{Contexts, GUID, KEY, back_v2, create, file_id, run};
+use super::restored_caching_tests::{nothing, other_peer};
+use super::tests::{GUID, back_v2, create, file_id, run};
 use crate::testing::Peer;
-use wire::context::create::LeaseState;
-
-/// A lease that caches nothing, so that nothing has to be given up.
-fn nothing(contexts: Contexts) -> Contexts {
-    leased(contexts, KEY, LeaseState::NONE)
-}
 
 async fn open(peer: &mut Peer, name: &str) -> FileId {
     file_id(&create(peer, name, &nothing(persistent(GUID))).await)

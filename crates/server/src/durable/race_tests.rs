@@ -144,7 +144,7 @@ fn a_create_that_ends_after_its_open_is_not_remembered() {
         let server = server(Signing::Enabled);
         let mut peer = Peer::sign_in(&server).await;
         let id = file_id(&create(&mut peer, "file", &instance(v2(0, GUID), APPLICATION, None)).await);
-        let open = server.sessions.find(peer.session_id).unwrap().open(OpenId(id.persistent)).unwrap();
+        let open = peer.opened(&server, id);
         peer.close(id).await;
         let Claimed::Ours(reservation) = server.durables.claim(peer.terms.client, GUID) else { panic!("it is free") };
         reservation.done(&open);

@@ -42,6 +42,11 @@ pub(super) fn leased(mut contexts: Contexts, lease_key: Guid, lease_state: Lease
     contexts
 }
 
+/// A lease that caches nothing, so that nothing has to be given up.
+pub(super) fn nothing(contexts: Contexts) -> Contexts {
+    leased(contexts, KEY, LeaseState::NONE)
+}
+
 pub(super) fn lease_of(answer: &Answer) -> Lease {
     assert_eq!(answer.status(), Status::SUCCESS);
     let response = CreateResponse::decode(&answer.message).unwrap();

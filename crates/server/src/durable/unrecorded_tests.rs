@@ -14,21 +14,26 @@ use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
-use super::restored_caching_tests::{OTHER_GUID, leased, other_peer};
+use super::restored_caching_tests::{OTHER_GUID, leased, nothing, other_peer};
 use super::scavenge;
-use super::tests::{Contexts, GUID, KEY, back_v2, create, file_id, run};
+use super::tests::{GUID, KEY, back_v2, create, file_id, run};
+use crate::Shared;
 use crate::locks::{LockKind, RangeLock};
 use crate::pool::Turn;
 use crate::testing::Peer;
 use wire::context::create::LeaseState;
 
-/// A lease that caches nothing, so that nothing has to be given up.
-fn nothing(contexts: Contexts) -> Contexts {
-    leased(contexts, KEY, LeaseState::NONE)
-}
-
 async fn open(peer: &mut Peer) -> FileId {
     file_id(&create(peer, "file", &nothing(persistent(GUID))).await)
+}
+
+/// A server and a client that has `file` open persistently.
+async fn served() -> (Machine, Arc<Shared>, Peer, FileId) {
+    let machine = Machine::new();
+    let server = machine.start();
+    let mut peer = persistent_peer(&server).await;
+    let id = open(&mut peer).await;
+    (machine, server, peer, id)
 }
 
 /// No record of an open can be written as long as this lives: where it would be begun there is a folder.
@@ -77,10 +82,7 @@ fn is_there(machine: &Machine, name: &str) -> bool {
 #[test]
 fn what_is_to_stay_and_cannot_be_recorded_so_is_refused() {
     run(async {
-        let machine = Machine::new();
-        let server = machine.start();
-        let mut peer = persistent_peer(&server).await;
-        let id = open(&mut peer).await;
+        let (machine, _server, mut peer, id) = served().await;
         assert_eq!(delete(&mut peer, id, true).await, Status::SUCCESS);
         let unrecorded = Unrecorded::of(&machine, id);
         assert_eq!(delete(&mut peer, id, false).await, Status::UNEXPECTED_IO_ERROR);
@@ -96,10 +98,8 @@ fn what_is_to_stay_and_cannot_be_recorded_so_is_refused() {
 fn what_is_to_go_and_cannot_be_recorded_so_is_refused_and_stays() {
     run(async {
         for killed in [false, true] {
-            let machine = Machine::new();
-            let server = machine.start();
-            let (mut peer, mut other) = (persistent_peer(&server).await, other_peer(&server).await);
-            let id = open(&mut peer).await;
+            let (machine, server, mut peer, id) = served().await;
+            let mut other = other_peer(&server).await;
             let theirs = file_id(&create(&mut other, "file", &persistent(OTHER_GUID)).await);
             let unrecorded = Unrecorded::of(&machine, theirs);
             assert_eq!(delete(&mut peer, id, true).await, Status::UNEXPECTED_IO_ERROR);
@@ -118,10 +118,8 @@ fn what_is_to_go_and_cannot_be_recorded_so_is_refused_and_stays() {
 #[test]
 fn a_close_that_deletes_and_cannot_be_recorded_fails() {
     run(async {
-        let machine = Machine::new();
-        let server = machine.start();
-        let (mut peer, mut other) = (persistent_peer(&server).await, other_peer(&server).await);
-        let id = open(&mut peer).await;
+        let (machine, server, mut peer, id) = served().await;
+        let mut other = other_peer(&server).await;
         let deletes = other.create("file", |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
         let deletes = file_id(&deletes);
         let _unrecorded = Unrecorded::of(&machine, id);
@@ -136,10 +134,8 @@ fn a_close_that_deletes_and_cannot_be_recorded_fails() {
 #[test]
 fn a_lock_that_cannot_be_recorded_is_not_taken() {
     run(async {
-        let machine = Machine::new();
-        let server = machine.start();
-        let (mut peer, mut other) = (persistent_peer(&server).await, other_peer(&server).await);
-        let id = open(&mut peer).await;
+        let (machine, server, mut peer, id) = served().await;
+        let mut other = other_peer(&server).await;
         let theirs = other.open("file").await;
         let unrecorded = Unrecorded::of(&machine, id);
         for _ in 0..2 {
@@ -157,10 +153,8 @@ fn a_lock_that_cannot_be_recorded_is_not_taken() {
 #[test]
 fn an_unlock_that_cannot_be_recorded_releases_nothing() {
     run(async {
-        let machine = Machine::new();
-        let server = machine.start();
-        let (mut peer, mut other) = (persistent_peer(&server).await, other_peer(&server).await);
-        let id = open(&mut peer).await;
+        let (machine, server, mut peer, id) = served().await;
+        let mut other = other_peer(&server).await;
         let theirs = other.open("file").await;
         assert_eq!(lock(&mut peer, id, EXCLUSIVE, 1).await, Status::SUCCESS);
         let unrecorded = Unrecorded::of(&machine, id);
@@ -179,10 +173,7 @@ fn an_unlock_that_cannot_be_recorded_releases_nothing() {
 #[test]
 fn what_an_unlock_did_before_it_failed_is_recorded_and_nothing_else() {
     run(async {
-        let machine = Machine::new();
-        let server = machine.start();
-        let mut peer = persistent_peer(&server).await;
-        let id = open(&mut peer).await;
+        let (machine, _server, mut peer, id) = served().await;
         let element = |offset, flags| LockElement { offset, length: 10, flags };
         let ask = async |peer: &mut Peer, elements: &[LockElement]| {
             let request = LockRequest { file_id: id, locks: LockElements::new(elements), ..LockRequest::default() };
@@ -201,10 +192,7 @@ fn what_an_unlock_did_before_it_failed_is_recorded_and_nothing_else() {
 #[test]
 fn a_new_name_that_cannot_be_recorded_is_refused() {
     run(async {
-        let machine = Machine::new();
-        let server = machine.start();
-        let mut peer = persistent_peer(&server).await;
-        let id = open(&mut peer).await;
+        let (machine, _server, mut peer, id) = served().await;
         let mut buffer = Vec::new();
         Rename::encode("moved", false, &mut buffer);
         let unrecorded = Unrecorded::of(&machine, id);
@@ -277,10 +265,7 @@ fn a_lock_that_no_record_has_room_for_is_refused() {
 #[test]
 fn a_lock_too_many_that_is_just_being_refused_is_in_no_record() {
     run(async {
-        let machine = Machine::new();
-        let server = machine.start();
-        let mut peer = persistent_peer(&server).await;
-        let id = open(&mut peer).await;
+        let (machine, server, mut peer, id) = served().await;
         let elements: Vec<_> =
             (0..4_096).map(|number| LockElement { offset: number * 10, length: 10, flags: EXCLUSIVE }).collect();
         let request = LockRequest { file_id: id, locks: LockElements::new(&elements), ..LockRequest::default() };
@@ -306,25 +291,13 @@ async fn twice(peer: &mut Peer, id: FileId, flags: LockFlags, number: u8) -> [St
         let mut message = peer.message(Command::LOCK, |body| request.encode(body));
         peer.process(&mut message).unwrap();
     }
-    [last_answer(peer).await, last_answer(peer).await]
-}
-
-async fn last_answer(peer: &Peer) -> Status {
-    loop {
-        let status = peer.receive().await.status();
-        if status != Status::PENDING {
-            return status;
-        }
-    }
+    [peer.last().await.status(), peer.last().await.status()]
 }
 
 #[test]
 fn a_lock_that_is_sent_again_before_it_is_recorded_is_done_once() {
     run(async {
-        let machine = Machine::new();
-        let server = machine.start();
-        let mut peer = persistent_peer(&server).await;
-        let id = open(&mut peer).await;
+        let (machine, _server, mut peer, id) = served().await;
         assert_eq!(twice(&mut peer, id, EXCLUSIVE, 1).await, [Status::SUCCESS; 2]);
         assert_eq!(twice(&mut peer, id, LockFlags::UNLOCK, 2).await, [Status::SUCCESS; 2]);
         assert_eq!(lock(&mut peer, id, LockFlags::UNLOCK, 3).await, Status::RANGE_NOT_LOCKED);
@@ -338,10 +311,8 @@ fn a_lock_that_is_sent_again_before_it_is_recorded_is_done_once() {
 #[test]
 fn a_lock_whose_recording_nobody_takes_on_is_not_taken() {
     run(async {
-        let machine = Machine::new();
-        let server = machine.start();
-        let (mut peer, mut other) = (persistent_peer(&server).await, other_peer(&server).await);
-        let id = open(&mut peer).await;
+        let (_machine, server, mut peer, id) = served().await;
+        let mut other = other_peer(&server).await;
         let theirs = other.open("file").await;
         server.pool.close();
         assert_eq!(lock(&mut peer, id, EXCLUSIVE, 1).await, Status::INSUFFICIENT_RESOURCES);

@@ -64,15 +64,6 @@ fn rename(peer: &mut Peer, file_id: FileId, to: &str) -> Vec<u8> {
     peer.message(Command::SET_INFO, |body| request.encode(body))
 }
 
-async fn last(peer: &Peer) -> Answer {
-    loop {
-        let answer = peer.receive().await;
-        if answer.status() != Status::PENDING {
-            return answer;
-        }
-    }
-}
-
 /// Asks, and has `asked` come in from the other client in the middle of that. Gives both answers.
 async fn ask_while(peer: &mut Peer, message: Vec<u8>, call: Call, other: Peer, mut asked: Vec<u8>) -> [Answer; 2] {
     let other = Rc::new(other);
@@ -80,7 +71,7 @@ async fn ask_while(peer: &mut Peer, message: Vec<u8>, call: Call, other: Peer, m
     once_here(call, move || during.process(&mut asked).unwrap());
     let answer = peer.exchange(message).await;
     assert!(!is_to_happen_here(), "it came in the middle");
-    [answer, last(&other).await]
+    [answer, other.last().await]
 }
 
 fn exists(store: &Arc<dyn Store>, path: &str) -> bool {
@@ -91,9 +82,16 @@ fn exists(store: &Arc<dyn Store>, path: &str) -> bool {
 /// True where the open stands by the path that the server has for it.
 fn stands_there(server: &Arc<Shared>, store: &Arc<dyn Store>, peer: &Peer, answer: &Answer) -> bool {
     let opened = CreateResponse::decode(&answer.message).unwrap().file_id;
-    let open = server.sessions.find(peer.session_id).unwrap().open(OpenId(opened.persistent)).unwrap();
-    let path = open.file().unwrap().path.now();
+    let path = peer.opened(server, opened).file().unwrap().path.now();
     exists(store, path.as_str())
+}
+
+/// The directory has its new name, and nothing was made or opened by the old one.
+fn assert_moved(server: &Shared, store: &Arc<dyn Store>, [renamed, opened]: [&Answer; 2], name: &str) {
+    assert_eq!(renamed.status(), Status::SUCCESS, "{name}");
+    assert_eq!(opened.status(), Status::OBJECT_PATH_NOT_FOUND, "{name}");
+    assert!(exists(store, "moved\\file") && !exists(store, "moved\\new"));
+    assert_eq!(server.files.claims(), 1, "the directory itself");
 }
 
 #[tokio::test]
@@ -104,10 +102,7 @@ async fn who_opens_something_below_a_directory_that_is_being_renamed_waits_for_t
             let renaming = rename(&mut one, directory, "moved");
             let opening = create(&mut other, name);
             let [renamed, opened] = ask_while(&mut one, renaming, Call::FindDirectory, other, opening).await;
-            assert_eq!(renamed.status(), Status::SUCCESS, "{name}");
-            assert_eq!(opened.status(), Status::OBJECT_PATH_NOT_FOUND, "{name}");
-            assert!(exists(&store, "moved\\file") && !exists(&store, "moved\\new"));
-            assert_eq!(server.files.claims(), 1, "the directory itself");
+            assert_moved(&server, &store, [&renamed, &opened], name);
         };
         LocalSet::new().run_until(test).await;
     }
@@ -121,10 +116,7 @@ async fn who_has_looked_up_a_path_that_leads_elsewhere_by_now_looks_again() {
             let opening = create(&mut other, name);
             let renaming = rename(&mut one, directory, "moved");
             let [opened, renamed] = ask_while(&mut other, opening, Call::Resolve, one, renaming).await;
-            assert_eq!(renamed.status(), Status::SUCCESS, "{name}");
-            assert_eq!(opened.status(), Status::OBJECT_PATH_NOT_FOUND, "{name}");
-            assert!(exists(&store, "moved\\file") && !exists(&store, "moved\\new"));
-            assert_eq!(server.files.claims(), 1, "the directory itself");
+            assert_moved(&server, &store, [&renamed, &opened], name);
         };
         LocalSet::new().run_until(test).await;
     }
@@ -216,7 +208,7 @@ async fn who_opens_something_waits_for_any_number_of_renames_above_it() {
                 drop(std::mem::replace(&mut under_way, next));
             }
             drop(under_way);
-            assert_eq!(last(&other).await.status(), Status::SUCCESS, "{name}");
+            assert_eq!(other.last().await.status(), Status::SUCCESS, "{name}");
         };
         LocalSet::new().run_until(test).await;
     }
@@ -297,7 +289,7 @@ async fn who_opens_something_waits_for_no_rename_of_what_is_not_above_it_in_its_
                 peer.process(&mut opening).unwrap();
                 assert_eq!(waits(&server, &peer).await, is_above, "{share}: {name} below {directory}");
                 drop(under_way);
-                assert_eq!(last(&peer).await.status(), Status::SUCCESS, "{share}: {name}");
+                assert_eq!(peer.last().await.status(), Status::SUCCESS, "{share}: {name}");
             }
         }
     };

@@ -22,7 +22,7 @@ use wire::status::Status;
 use crate::Shared;
 use crate::admin::Signing;
 use crate::pipeline;
-use crate::testing::{Answer, Peer, Terms, server};
+use crate::testing::{Peer, Terms, server};
 
 const ALL: LeaseState = LeaseState::READ_CACHING.union(LeaseState::WRITE_CACHING).union(LeaseState::HANDLE_CACHING);
 
@@ -109,15 +109,6 @@ async fn set(peer: &mut Peer, name: &str, class: FileClass, buffer: &[u8]) -> Ve
     peer.message(Command::SET_INFO, |body| request.encode(body))
 }
 
-async fn last(peer: &Peer) -> Answer {
-    loop {
-        let answer = peer.receive().await;
-        if answer.status() != Status::PENDING {
-            return answer;
-        }
-    }
-}
-
 async fn write(peer: &mut Peer, file_id: FileId) -> Status {
     let request = WriteRequest { file_id, data: b"cached", ..WriteRequest::default() };
     peer.ask(Command::WRITE, |body| request.encode(body)).await.status()
@@ -137,7 +128,7 @@ async fn who_caches_a_stream_is_told_before_its_file_is_emptied_renamed_replaced
             assert_eq!(keeper.receive().await.header.command, Command::OPLOCK_BREAK, "{what:?}, {level:?}");
             assert_eq!(write(&mut keeper, stream).await, Status::SUCCESS, "{what:?}: what was cached arrives");
             keeper.close(stream).await;
-            assert_eq!(last(&other).await.status(), Status::SUCCESS, "{what:?}, {level:?}");
+            assert_eq!(other.last().await.status(), Status::SUCCESS, "{what:?}, {level:?}");
         }
     };
     LocalSet::new().run_until(test).await;
@@ -153,7 +144,7 @@ async fn a_lost_clients_stream_keeps_nobody_from_its_file() {
             let mut other = Peer::sign_in(&server).await;
             let mut asked = deed(&mut other, what).await;
             other.process(&mut asked).unwrap();
-            assert_eq!(last(&other).await.status(), Status::SUCCESS, "{what:?}, {level:?}");
+            assert_eq!(other.last().await.status(), Status::SUCCESS, "{what:?}, {level:?}");
             assert_eq!(server.files.claims(), 1, "{what:?}, {level:?}: it does not come back");
         }
     };

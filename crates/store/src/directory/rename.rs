@@ -161,7 +161,7 @@ impl Moving<'_> {
             unlinkat(&self.from.fd, self.disk, AtFlags::empty()).map_err(error)?;
             return Ok(Spelled::AsAsked);
         }
-        let losing = self.place.about_to_lose(taken, &target)?;
+        let losing = Losing::look(self.place.volume, to, taken, &target)?;
         if self.named.kind == FileType::Directory {
             self.directory_over_file(taken)?;
         } else {
@@ -200,7 +200,7 @@ impl Linking<'_> {
         if target.own == self.file.identity {
             return self.place.spell(taken).map(|()| Spelled::AsAsked);
         }
-        let losing = self.place.about_to_lose(taken, &target)?;
+        let losing = Losing::look(volume, to, taken, &target)?;
         let is_beside = to.identity.volume == volume.identity.volume;
         let side = if is_beside { side::folder(volume, true).ok().flatten() } else { None };
         // Beside the share's files a link that a crash leaves behind is in nobody's way.
@@ -228,11 +228,6 @@ impl Linking<'_> {
 }
 
 impl<'a> Place<'a> {
-    /// Looks at what goes when `taken` is replaced, while it can be found.
-    fn about_to_lose(&self, taken: &[u8], target: &Named) -> Result<Losing<'a>, Error> {
-        Losing::look(self.volume, self.to, taken, target)
-    }
-
     /// Another file had the name `taken`. It is spelled as it was asked for, where that can be: in
     /// its old spelling it is found as well.
     fn replaced(&self, taken: &[u8], losing: Losing<'_>) -> Spelled {

@@ -115,7 +115,6 @@ async fn open_node<'a>(
     };
     let entered = match Entered::try_enter(context, plan, entrant).await? {
         Attempt::Entered(entered) => entered,
-        Attempt::Unnamed => return Ok(Step::Raced),
         Attempt::Waits(wait) => {
             // What was found may be another file when the wait is over.
             return Ok(Step::Waited(wait.end_for(context).await?));

@@ -278,24 +278,21 @@ struct Entrant<'a> {
 enum Attempt<'a> {
     Entered(Entered<'a>),
     Waits(Wait),
-    /// It needs its name.
-    Unnamed,
 }
 
 impl<'a> Entered<'a> {
     /// Tries to enter: `Waits` where others have to give up caching first.
     async fn try_enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Attempt<'a>, Refusal> {
-        match Entered::try_enter_by(context, plan, found)? {
-            Attempt::Unnamed => {
-                let link = Box::pin(existing::link_at(context, found.path)).await?;
-                Entered::try_enter_by(context, plan, Entrant { link: Some(&link), ..found })
-            }
-            attempt => Ok(attempt),
+        if let Some(attempt) = Entered::try_enter_by(context, plan, found)? {
+            return Ok(attempt);
         }
+        let link = Box::pin(existing::link_at(context, found.path)).await?;
+        let named = Entered::try_enter_by(context, plan, Entrant { link: Some(&link), ..found })?;
+        named.ok_or_else(|| Status::INTERNAL_ERROR.into())
     }
 
-    /// The same by the name that is known, or none.
-    fn try_enter_by(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Attempt<'a>, Refusal> {
+    /// The same by the name that is known, or none; `None` where it needs one.
+    fn try_enter_by(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Option<Attempt<'a>>, Refusal> {
         let id = context.server().new_open_id();
         let path = OpenPath::of_stream(found.path.clone(), found.stream);
         let store = context.store()?;
@@ -320,14 +317,14 @@ impl<'a> Entered<'a> {
         breaks::send_for(context, &file, notices);
         match entering {
             Entering::Refused(status) => Err(status.into()),
-            Entering::Waits(wait) => Ok(Attempt::Waits(wait)),
-            Entering::Unnamed => Ok(Attempt::Unnamed),
+            Entering::Waits(wait) => Ok(Some(Attempt::Waits(wait))),
+            Entering::Unnamed => Ok(None),
             Entering::Entered(caching) => {
                 let (base, parent_lease) = (Arc::clone(found.base), plan.parent_lease);
                 let is_named = found.link.is_some();
                 let entered =
                     Entered { context, base, parent_lease, file, id, path, line, is_named, caching, kept: false };
-                Ok(Attempt::Entered(entered))
+                Ok(Some(Attempt::Entered(entered)))
             }
         }
     }
@@ -339,7 +336,6 @@ impl<'a> Entered<'a> {
             let begun = Instant::now();
             match Entered::try_enter(context, plan, found).await? {
                 Attempt::Entered(entered) => return Ok(entered),
-                Attempt::Unnamed => return Err(Status::INTERNAL_ERROR.into()),
                 Attempt::Waits(wait) => {
                     _standing = wait.end_for(context).await?;
                     patience.waited(begun, found.path)?;

@@ -39,16 +39,6 @@ async fn wait(peer: &mut Peer, file_id: FileId, flags: LockFlags) -> Header {
     interim.header
 }
 
-/// The final response, after interim ones where the machine is slow.
-async fn last_answer(peer: &Peer) -> Status {
-    loop {
-        let status = peer.receive().await.status();
-        if status != Status::PENDING {
-            return status;
-        }
-    }
-}
-
 async fn two_peers() -> (Arc<Shared>, (Peer, FileId), (Peer, FileId)) {
     let server = server(Signing::Enabled);
     let mut one = Peer::sign_in(&server).await;
@@ -201,7 +191,7 @@ async fn ten_thousand_locks_are_taken_and_released_and_others_get_their_turn() {
             one.process(&mut message).unwrap();
             assert!(one.take_frame().is_none(), "it is not done in one go");
             assert_eq!(lock(&mut other, second, &[element(u64::MAX, 1, AT_ONCE)]).await, Status::SUCCESS);
-            assert_eq!(last_answer(&one).await, Status::SUCCESS);
+            assert_eq!(one.last().await.status(), Status::SUCCESS);
             assert_eq!(lock(&mut other, second, &[element(9_999, 1, AT_ONCE)]).await, Status::LOCK_NOT_GRANTED);
             let elements: Vec<_> = (0..10_000).map(|offset| element(offset, 1, LockFlags::UNLOCK)).collect();
             assert_eq!(lock(&mut one, first, &elements).await, Status::SUCCESS);
@@ -233,7 +223,7 @@ async fn a_lock_of_many_ranges_is_taken_and_given_back_in_turns() {
                 (most, last) = (most.max(now), now);
             }
             assert!(most >= COUNT - 3 * STEPS_IN_A_ROW, "{most}");
-            assert_eq!(last_answer(&one).await, Status::LOCK_NOT_GRANTED);
+            assert_eq!(one.last().await.status(), Status::LOCK_NOT_GRANTED);
         })
         .await;
 }
@@ -301,7 +291,7 @@ async fn a_lock_that_waits_and_is_sent_again_is_taken_once_and_both_hear_of_it()
             }
             assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
             for _ in 0..2 {
-                assert_eq!(last_answer(&other).await, Status::SUCCESS);
+                assert_eq!(other.last().await.status(), Status::SUCCESS);
             }
             let unlock = [element(0, 10, LockFlags::UNLOCK)];
             assert_eq!(lock(&mut other, second, &unlock).await, Status::SUCCESS);
@@ -320,7 +310,7 @@ async fn who_sent_a_lock_again_goes_on_waiting_when_the_first_is_cancelled() {
             let waiting = wait_in_sequence(&mut other, second).await;
             let again = wait_in_sequence(&mut other, second).await;
             cancel(&mut other, &waiting);
-            assert_eq!(last_answer(&other).await, Status::CANCELLED);
+            assert_eq!(other.last().await.status(), Status::CANCELLED);
             assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
             let granted = other.receive().await;
             assert_eq!((granted.status(), granted.header.route), (Status::SUCCESS, again.route));
