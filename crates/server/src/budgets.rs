@@ -11,7 +11,7 @@ use crate::budget::{Budget, Charge};
 use crate::capacity::Capacity;
 
 /// Bytes that all who have not signed in make the server hold, their connections among them; at most a quarter of what all may.
-const STRANGERS_BYTES: u64 = 52 << 20;
+const STRANGERS_BYTES: u64 = 40 << 20;
 /// Bytes that one user makes the server hold, whatever sessions and connections it has; at most half of what all may.
 const USER_BYTES: u64 = 192 << 20;
 /// Bytes of that which are there for each user, whatever the others hold: enough to go on with small requests and to give back.

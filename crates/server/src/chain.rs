@@ -32,6 +32,7 @@ use crate::proof::{Proof, Sealing};
 use crate::refusal::Refusal;
 use crate::session::Channel;
 use crate::slice::Slice;
+use crate::steps::INLINE_BYTES_MAX;
 use crate::stitch::Stitch;
 use crate::turns::{LONG_REQUEST_COST, REQUEST_COST, TURN_BYTES};
 
@@ -280,6 +281,10 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
         let unseen = in_flight.done_here() + if position > 0 { LONG_REQUEST_COST } else { 0 };
         connection.turn.spend(unseen);
         spent += unseen + request.range.len() + stitch.length().saturating_sub(answered);
+    }
+    if stitch.length() as u64 > INLINE_BYTES_MAX {
+        // To sign or seal it takes milliseconds: others go between two such.
+        connection.turn.another().await;
     }
     let seal = chain.sealed.as_deref();
     match stitch.take_placed() {

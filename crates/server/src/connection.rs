@@ -205,8 +205,10 @@ impl Connection {
         if self.ending.get() != Some(Ending::Now) {
             self.ending.set(Some(ending));
         }
-        if ending == Ending::Now {
-            self.in_flight.cancel_outliving();
+        match ending {
+            Ending::Now => self.in_flight.cancel_outliving(),
+            // What others may do for ever after keeps nobody from stopping.
+            Ending::Orderly => self.in_flight.cancel_waits(),
         }
         self.wake();
     }

@@ -193,6 +193,18 @@ impl Context {
         self.on_pool(work).await
     }
 
+    /// The same for a READ of `bytes`. Many of a file in memory only take long: that is done behind what others wait for.
+    pub(crate) async fn read_of<T: Send + 'static>(
+        &self,
+        bytes: u64,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        match self.open_node().map(|node| node.waits()) {
+            Some(Waits::Never) if bytes > INLINE_BYTES_MAX => self.on_long_work(work).await,
+            _ => self.work(work).await,
+        }
+    }
+
     /// The same for work on `node`, which need not be open yet, and that takes as long as `bytes` are many.
     pub(crate) async fn work_at<T: Send + 'static>(
         &self,
@@ -281,7 +293,8 @@ impl Context {
     /// Its turn at a device.
     pub(crate) fn turn_at(&self, device: Device) -> Turn {
         let none = Turn { device, user: 0, session: self.session_id.0 };
-        self.channel.as_ref().map_or(none, |channel| channel.session.turn(device))
+        let turn = self.channel.as_ref().map_or(none, |channel| channel.session.turn(device));
+        if self.in_flight.is_awaited() { turn.first() } else { turn }
     }
 
     /// Whose turn work takes that needs `other` besides the open file, which may lie on another volume.

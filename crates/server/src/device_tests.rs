@@ -13,10 +13,11 @@ use wire::fscc::FileClass;
 use wire::fscc::rename::Rename;
 use wire::ids::Command;
 use wire::security::access;
+use wire::status::Status;
 
 use crate::admin::Signing;
 use crate::pool::Device;
-use crate::testing::{Peer, server_with};
+use crate::testing::{Peer, headers, server_with};
 
 /// Asks to open or make a file, without waiting for the answer.
 fn begin_create(peer: &mut Peer, name: &str) {
@@ -47,7 +48,10 @@ async fn what_is_mounted_below_a_share_keeps_nobody_waiting_who_goes_elsewhere()
         let mut peer = Peer::sign_in(&server).await;
         let session = Arc::clone(&peer.connection.channel(peer.session_id).unwrap().session);
         let devices = [Device::Volume(root), Device::Volume(mounted), Device::of_both(root, mounted)];
-        let waiting = || devices.map(|device| server.pool.waiting(session.turn(device)));
+        let waiting = || {
+            let turns = devices.map(|device| session.turn(device));
+            turns.map(|turn| server.pool.waiting(turn) + server.pool.waiting(turn.first()))
+        };
         let pool = server.pool.clone();
         let works = tokio::task::spawn_local(async move {
             loop {
@@ -79,7 +83,9 @@ async fn what_is_mounted_below_a_share_keeps_nobody_waiting_who_goes_elsewhere()
         let mut message = peer.message(Command::SET_INFO, |body| request.encode(body));
         peer.process(&mut message).unwrap();
         settle().await;
-        assert_eq!(waiting(), [1, 3, 1], "a rename waits for where the file is, and for where it is to be");
+        assert_eq!(waiting(), [1, 3, 0], "a rename that no device could make waits for none");
+        let answer = headers(&peer.take_frame().unwrap())[0];
+        assert_eq!((answer.command, answer.status), (Command::SET_INFO, Status::NOT_SAME_DEVICE));
     };
     LocalSet::new().run_until(test).await;
 }

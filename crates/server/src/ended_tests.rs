@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
+use wire::command::change_notify::{ChangeNotifyRequest, CompletionFilter};
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, OplockLevel, ShareAccess};
 use wire::command::logoff::LogoffRequest;
@@ -21,6 +22,7 @@ use wire::security::access::FILE_ALL;
 use wire::status::Status;
 
 use crate::admin::Signing;
+use crate::connection::Ending;
 use crate::testing::{Peer, Terms, server};
 use crate::{Parting, Shared};
 
@@ -162,6 +164,33 @@ async fn a_create_that_waits_empties_nothing_once_its_session_has_ended() {
             assert_eq!(answer, refusal, "{how:?}");
             assert!(keeper.finds_all().await, "{how:?}");
         }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn nothing_that_waits_for_other_clients_keeps_the_server_from_stopping() {
+    let test = async {
+        let server = server(Signing::Required);
+        let mut keeper = Keeper::new(&server, READ_HANDLE).await;
+        let mut peer = Peer::sign_in(&server).await;
+        let (file, root) = (peer.open("file").await, peer.open_directory("").await);
+        let watch = ChangeNotifyRequest {
+            file_id: root,
+            output_buffer_length: 4_096,
+            completion_filter: CompletionFilter::FILE_NAME,
+            ..ChangeNotifyRequest::default()
+        };
+        let mut message = peer.message(Command::CHANGE_NOTIFY, |body| watch.encode(body));
+        peer.process(&mut message).unwrap();
+        assert_eq!(peer.receive().await.status(), Status::PENDING);
+        begin_to_set(&mut peer, file, FileClass::DISPOSITION, &[1]).await;
+        peer.connection.end(Ending::Orderly);
+        for _ in 0..2 {
+            assert_eq!(peer.receive().await.status(), Status::CANCELLED);
+        }
+        keeper.makes_way().await;
+        assert!(keeper.finds_all().await, "what was cancelled is not done");
     };
     LocalSet::new().run_until(test).await;
 }

@@ -167,14 +167,24 @@ async fn clients_that_take_no_answers_of_the_pool_hold_what_their_user_may_and_l
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_answers_of_the_fast_path_that_nobody_takes_fit_into_their_users_budget() {
+    nobody_takes(1 << 20, 20).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_long_answers_from_memory_that_nobody_takes_fit_into_their_users_budget() {
+    nobody_takes(8 << 20, 8).await;
+}
+
+/// Two hundred clients ask for so many answers of `length` bytes each, and take them late.
+async fn nobody_takes(length: u32, count: usize) {
     let test = async {
         let store: Arc<dyn Store> = Arc::new(RamStore::new(64 << 20));
         let server = server_with(Signing::Enabled, store);
         let mut deaf = Vec::new();
         for _ in 0..200 {
             let mut client = Wired::new(&server, 4_096).await;
-            for _ in 0..8 {
-                client.ask_for(8 << 20).await;
+            for _ in 0..count {
+                client.ask_for(length).await;
             }
             deaf.push(client);
         }

@@ -24,6 +24,7 @@ use crate::open::{FileOpen, Open, OpenId};
 use crate::pool::Device;
 use crate::proof::{Proof, Sealing};
 use crate::session::Channel;
+use crate::steps::INLINE_BYTES_MAX;
 use crate::write_batch::{Asked, Counted};
 
 /// READ and WRITE responses have this much before their data.
@@ -63,6 +64,8 @@ fn read(connection: &Connection, message: &mut [u8], header: &Header, proof: &Pr
     let count = match Way::of(&request, file, shield) {
         Way::AsFile(_) if connection.server.unsendable.contains(|| file.node.identity()) => return None,
         Way::AsFile(count) => queue_file(connection, &channel, header, &request, file, count)?,
+        // To copy and to sign so much takes milliseconds.
+        Way::Copied if u64::from(request.length) > INLINE_BYTES_MAX => return None,
         Way::Copied => queue_data(connection, &channel, header, &request, file, shield)?,
         Way::Waits => return None,
     };

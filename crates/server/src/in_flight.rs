@@ -23,6 +23,10 @@ pub(crate) struct InFlight {
     /// It stands in the table: it may be answered late.
     entered: Cell<bool>,
     cancelled: Cell<bool>,
+    /// It waits for something that another client does.
+    waits_for_others: Cell<bool>,
+    /// Others wait for what it does.
+    is_awaited: Cell<bool>,
     done_here: Cell<usize>,
     /// It goes on when its connection is lost: its client asks again on another channel.
     outlives_connection: Cell<bool>,
@@ -38,6 +42,8 @@ impl InFlight {
             async_id: Cell::new(None),
             entered: Cell::new(false),
             cancelled: Cell::new(false),
+            waits_for_others: Cell::new(false),
+            is_awaited: Cell::new(false),
             done_here: Cell::new(0),
             outlives_connection: Cell::new(false),
             cancel: Notify::new(),
@@ -51,6 +57,7 @@ impl InFlight {
         if !self.entered.get() {
             return Err(Status::INTERNAL_ERROR);
         }
+        self.waits_for_others.set(true);
         self.interim.notify_one();
         Ok(())
     }
@@ -63,6 +70,16 @@ impl InFlight {
     /// Ends when an interim answer was asked for.
     pub(crate) async fn wait_announced(&self) {
         self.interim.notified().await;
+    }
+
+    /// It holds something that others wait for until it is done: what it has left to do goes before all else of its user.
+    pub(crate) fn keep_others_waiting(&self) {
+        self.is_awaited.set(true);
+    }
+
+    /// True where others wait until it is done.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_awaited.get()
     }
 
     /// Its shard has done work for it that takes as long as `bytes` are many.
@@ -169,6 +186,12 @@ impl InFlightTable {
         for request in self.waiting.borrow().values().filter(|request| !request.outlives_connection.get()) {
             request.cancel();
         }
+    }
+
+    /// Cancels what waits for other clients, which may be for ever, but for what outlives the connection.
+    pub(crate) fn cancel_waits(&self) {
+        let waits = |request: &&Rc<InFlight>| request.waits_for_others.get() && !request.outlives_connection.get();
+        self.waiting.borrow().values().filter(waits).for_each(|request| request.cancel());
     }
 
     /// Cancels what would outlive the connection: the server stops, or no session of its is left.

@@ -1,7 +1,7 @@
 //! Threads for work that may wait for a device (the second law of the hot path). Work queues by device, for each device by user, and for
 //! each user by session; each queue has its turn. A device holds so many threads at most, and of these each user and each session so many.
 //! So a folder that hangs keeps its own users waiting and nobody else, and one user's backlog nobody of another, however many sessions it
-//! is spread over.
+//! is spread over. What others wait for goes before all else of its user: it stands in a queue of its own.
 //!
 //! There are two. A small request can make work without end: a pattern that fits nothing in a large directory, a copy. What it has left
 //! after its first piece is done by a second pool, whose few threads come behind everybody else's where processors are scarce.
@@ -35,6 +35,8 @@ struct Limits {
 const SHORT_WORK: Limits = Limits { device: 48, user: 40, session: 32, all: 512 };
 /// How much less than others the threads for long work get where processors are scarce: a third (sched(7)).
 const LONG_WORK_NICE: i32 = 5;
+/// The queue of what others wait for, in place of a session's: no session has this number.
+const FIRST: u64 = u64::MAX;
 /// Pieces of work that wait in the queue of one session and device: its connections ask for less, unless it has more than eight that
 /// wait for everything.
 const QUEUED_MAX: usize = 8_192;
@@ -82,6 +84,11 @@ impl Turn {
     /// What the server does of itself with the files of a share.
     pub(crate) fn of_server(volume: u64) -> Self {
         Turn { device: Device::Volume(volume), user: 0, session: 0 }
+    }
+
+    /// The same for what others wait for until it is done, in whose way the user's backlog would stand otherwise.
+    pub(crate) fn first(self) -> Self {
+        Turn { session: FIRST, ..self }
     }
 
     /// What the server does with the files of a share for a user whose session has them no more. It keeps nobody else's waiting.
@@ -260,7 +267,10 @@ impl Queues {
                 && session.running < limits.session
             {
                 session.has_turn = true;
-                user.turns.push_back(turn.session);
+                match turn.session {
+                    FIRST => user.turns.push_front(FIRST),
+                    session => user.turns.push_back(session),
+                }
             }
             if !user.has_turn && !user.turns.is_empty() && user.running < limits.user {
                 user.has_turn = true;
@@ -534,6 +544,22 @@ mod tests {
             *self.gate.0.lock() = true;
             self.gate.1.notify_all();
         }
+    }
+
+    #[test]
+    fn what_others_wait_for_goes_before_the_backlog_of_its_user_and_behind_that_of_nobody() {
+        let (pool, done) = (Pool::by_hand(), Arc::new(Mutex::new(Vec::new())));
+        let submit = |turn, name| {
+            let done = Arc::clone(&done);
+            pool.submit(turn, Box::new(move || done.lock().push(name)));
+        };
+        for session in 1..=3 {
+            (0..3).for_each(|_| submit(Turn { session, ..ONE }, "backlog"));
+        }
+        (0..2).for_each(|_| submit(Turn { user: 2, ..ONE }, "other user"));
+        (0..2).for_each(|_| submit(Turn { session: 2, ..ONE }.first(), "first"));
+        (0..5).for_each(|_| assert!(pool.work_once()));
+        assert_eq!(*done.lock(), ["first", "other user", "first", "other user", "backlog"]);
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ use crate::budget::{Budget, Charge};
 use crate::mailbox::Mailbox;
 
 /// The most connections on which nobody has signed in.
-const STRANGERS_MAX: usize = 4_096;
+const STRANGERS_MAX: usize = 3_072;
 /// Bytes that such a connection is taken to cost.
 const CONNECTION_BYTES: u64 = 6 << 10;
 /// Bytes that each has for itself: a begun sign-in, and the beginning of a short frame.
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     const KIB: u64 = 1 << 10;
-    const ALL: u64 = 52 << 20;
+    const ALL: u64 = 40 << 20;
     const PLACE: u64 = CONNECTION_BYTES + OWN_BYTES;
 
     struct Door {

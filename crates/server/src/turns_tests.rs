@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use store::Node;
+use store::{Kind, NewNode, Node, RamStore, SharePath, Store};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::task::{JoinHandle, LocalSet, spawn_local, yield_now};
 use wire::command::read::ReadRequest;
@@ -20,7 +20,8 @@ use wire::status::Status;
 use crate::Shared;
 use crate::admin::Signing;
 use crate::connection::{Connection, Ending};
-use crate::testing::{Peer, Terms, framed, next_message, server};
+use crate::pool::Pool;
+use crate::testing::{Peer, Terms, framed, next_message, server, server_with};
 use crate::transport::Transport;
 use crate::turns::{TURN_BYTES, Turns};
 
@@ -30,6 +31,8 @@ const TURN: u64 = TURN_BYTES as u64;
 const MORE: u64 = 128 * KIB;
 /// Where one that nobody bounds stops, so that a test fails instead of running for ever.
 const ENOUGH: u64 = 64 << 20;
+/// More than a shard reads, signs or seals in one go.
+const LONG_READ: u32 = 4 << 20;
 
 /// The stream of a client that reads a file again and again, and takes all that is sent.
 struct Endless {
@@ -258,6 +261,75 @@ async fn one_that_stands_in_line_ends_when_it_is_told_to() {
                 yield_now().await;
             }
             assert!(greedy.iter().zip(&before).all(|(greedy, before)| greedy.taken.get() > before + TURN));
+        })
+        .await;
+}
+
+/// A server on memory that has a file `large`.
+fn server_with_large_file() -> Arc<Shared> {
+    let store = RamStore::new(64 << 20);
+    let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+    store.create(&SharePath::parse("large").unwrap(), new).unwrap().set_length(LONG_READ.into()).unwrap();
+    server_with(Signing::Enabled, Arc::new(store))
+}
+
+/// One that has asked for `length` bytes of that file.
+async fn asking_for(server: &Arc<Shared>, turns: &Rc<Turns>, length: u32) -> Peer {
+    let (mut peer, _) = sign_in(server, turns).await;
+    let file = peer.open("large").await;
+    let mut header = peer.header(Command::READ);
+    header.credit_charge = length.div_ceil(65_536) as u16;
+    let mut message = header.to_bytes().to_vec();
+    ReadRequest { file_id: file, length, ..ReadRequest::default() }.encode(&mut message);
+    peer.process(&mut message).unwrap();
+    peer
+}
+
+fn queued(peer: &Peer) -> usize {
+    peer.connection.outbox.borrow().bytes()
+}
+
+#[tokio::test]
+async fn a_long_read_of_memory_comes_behind_others_and_a_short_one_is_made_at_once() {
+    LocalSet::new()
+        .run_until(async {
+            let (mut server, turns) = (server_with_large_file(), Rc::default());
+            let shared = Arc::get_mut(&mut server).unwrap();
+            (shared.pool, shared.long_work) = (Pool::by_hand(), Pool::by_hand());
+            let short = asking_for(&server, &turns, 1 << 20).await;
+            assert!(queued(&short) > 1 << 20);
+            let long = asking_for(&server, &turns, LONG_READ).await;
+            assert_eq!(queued(&long), 0);
+            assert!(server.long_work.work_once(), "and not in the other pool's turn");
+            while queued(&long) == 0 {
+                yield_now().await;
+            }
+            assert!(queued(&long) > LONG_READ as usize);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn others_go_between_two_long_answers_that_are_signed() {
+    LocalSet::new()
+        .run_until(async {
+            let (mut server, turns) = (server_with_large_file(), Rc::default());
+            Arc::get_mut(&mut server).unwrap().work_by_hand();
+            let mut modest = Modest::new(&server, &turns).await;
+            let mut asking = Vec::new();
+            for _ in 0..8 {
+                asking.push(asking_for(&server, &turns, LONG_READ).await);
+            }
+            // All are read before anybody is answered.
+            while server.pool.work_once() {}
+            let (mut before, mut most) = (0, 0);
+            while before < asking.len() {
+                modest.ask().await;
+                modest.answer().await;
+                let made = asking.iter().filter(|peer| queued(peer) > 0).count();
+                (before, most) = (made, most.max(made - before));
+            }
+            assert!(most <= 2, "{most} of 8 while one waits");
         })
         .await;
 }

@@ -53,7 +53,7 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
         false => buffers.lend(data + wanted),
     };
     let (mut buffer, count) = context
-        .work(move || {
+        .read_of(length, move || {
             let count = node.read_at(&mut buffer[data..data + wanted], offset);
             (buffer, count)
         })

@@ -24,6 +24,7 @@ use wire::command::session_setup::{SessionFlags, SessionSetupFlags, SessionSetup
 use wire::ids::{Dialect, FileTime, SessionId};
 use wire::status::Status;
 
+use crate::Shared;
 use crate::admin::{Anonymous, Estate, Principal, Sealing, Signing};
 use crate::budget::Charge;
 use crate::context::{Context, Outcome, Reply};
@@ -275,12 +276,8 @@ impl Finished {
         let session = self.session(context, request, estate)?;
         let server = context.server();
         server.sessions.add(&session)?;
-        let user = session.user.load_full();
-        if !server.estate.load().principals.iter().any(|principal| user.is_still(principal)) {
-            // Its secret was replaced meanwhile, and whoever did that has not seen this session.
-            server.end_session(&session, Parting::Expelled);
-            return Err(Status::LOGON_FAILURE.into());
-        }
+        check_secret(server, &session)?;
+        let user = session.user.load();
         let connection = &context.connection;
         let key = session.keys.signing_key(connection.negotiation.borrow().signing());
         let facts = connection.channel_facts(key.algorithm());
@@ -343,9 +340,23 @@ fn renew(context: &Context, user: User, token: &[u8]) -> Outcome {
         return Err(Status::NOT_SUPPORTED.into());
     }
     tracing::info!(peer = %context.connection.peer, session = session.id.0, user = %user.name, anonymous = user.is_anonymous, "signed in again");
+    let is_somebody = !user.is_anonymous;
     session.user.store(user.into());
+    if is_somebody {
+        check_secret(context.server(), session)?;
+    }
     context.connection.introduce(session);
     Ok(Reply { session: Some(session.id), ..Reply::new(body(session_flags(session), token)) })
+}
+
+/// Ends a session whose user's secret was replaced meanwhile: whoever did that has not seen this user in it.
+fn check_secret(server: &Arc<Shared>, session: &Arc<Session>) -> Result<(), Status> {
+    let user = session.user.load_full();
+    if server.estate.load().principals.iter().any(|principal| user.is_still(principal)) {
+        return Ok(());
+    }
+    server.end_session(session, Parting::Expelled);
+    Err(Status::LOGON_FAILURE)
 }
 
 /// A client that lost its connection names the session it had: that one ends before the new one begins, if it was the same

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use store::{RamStore, Resolved, SharePath, Store, Use};
+use store::{DirectoryStore, RamStore, Resolved, SharePath, Store, Use};
 use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
+use wire::command::flush::FlushRequest;
 use wire::command::query_info::InfoType;
 use wire::command::set_info::SetInfoRequest;
 use wire::fscc::FileClass;
@@ -19,7 +20,7 @@ use crate::Shared;
 use crate::admin::Signing;
 use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
 use crate::open::OpenId;
-use crate::testing::{Peer, server_with};
+use crate::testing::{Peer, headers, server_with};
 
 /// Two clients, and a file with the names "a" and "b".
 async fn two_clients() -> (Arc<Shared>, Arc<dyn Store>, Peer, Peer) {
@@ -36,6 +37,12 @@ async fn set_name(peer: &mut Peer, file: FileId, class: FileClass, to: &str, rep
     let mut buffer = Vec::new();
     Rename::encode(to, replace, &mut buffer);
     peer.set(file, class, &buffer).await
+}
+
+fn to_name(peer: &mut Peer, file_id: FileId, class: FileClass, to: &str) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    Rename::encode(to, false, &mut buffer);
+    deletion(peer, file_id, class, &buffer)
 }
 
 fn deletion(peer: &mut Peer, file_id: FileId, class: FileClass, buffer: &[u8]) -> Vec<u8> {
@@ -141,6 +148,55 @@ async fn who_opened_a_file_while_it_had_one_name_knows_it_when_there_is_another(
     assert_eq!(entry.state.lock().claims.without_link().count(), 0);
 }
 
+#[tokio::test]
+async fn who_changes_a_name_keeps_nobody_waiting_for_what_else_it_has_asked_for() {
+    const BACKLOG: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let test = async {
+        let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), Default::default()).unwrap());
+        let mut server = server_with(Signing::Enabled, store);
+        Arc::get_mut(&mut server).unwrap().work_by_hand();
+        let mut busy = worked(&server, Peer::sign_in(&server)).await;
+        let mut other = worked(&server, Peer::sign_in(&server)).await;
+        let file = worked(&server, busy.open("a")).await;
+        let of_other = worked(&server, other.open("a")).await;
+        for _ in 0..BACKLOG {
+            let flush = FlushRequest { file_id: file, ..FlushRequest::default() };
+            let mut message = busy.message(Command::FLUSH, |body| flush.encode(body));
+            busy.process(&mut message).unwrap();
+        }
+        for number in 0..20 {
+            let mut message = to_name(&mut busy, file, FileClass::LINK, &format!("b{number}"));
+            busy.process(&mut message).unwrap();
+        }
+        let mut message = to_name(&mut other, of_other, FileClass::RENAME, "c");
+        other.process(&mut message).unwrap();
+        let mut done = 0;
+        let answer = loop {
+            match other.take_frame() {
+                Some(frame) if headers(&frame)[0].status != Status::PENDING => break headers(&frame)[0].status,
+                Some(_) | None => tokio::task::yield_now().await,
+            }
+            done += usize::from(server.pool.work_once());
+        };
+        assert_eq!(answer, Status::SUCCESS);
+        assert!(done < BACKLOG / 2, "after {done} pieces of work");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// Has the pool work until `future` ends.
+async fn worked<T>(server: &Arc<Shared>, future: impl Future<Output = T>) -> T {
+    tokio::pin!(future);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut future => return done,
+            () = tokio::task::yield_now() => while server.pool.work_once() {},
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_open_waits_without_end_for_what_nobody_gives_back() {
     let test = async {
@@ -159,10 +215,10 @@ async fn no_open_waits_without_end_for_what_nobody_gives_back() {
 #[tokio::test]
 async fn turns_to_change_names_are_taken_one_after_the_other_and_passed_on_by_who_waits_no_longer() {
     let file = Arc::new(super::FileEntry::new(store::Identity { volume: 1, file: 1 }));
-    let first = NameChange::begin(&file).ok().unwrap();
-    let mut gone = NameChange::begin(&file).err().unwrap();
-    let mut second = NameChange::begin(&file).err().unwrap();
-    let third = NameChange::begin(&file).err().unwrap();
+    let first = NameChange::begin(&file, 1).ok().unwrap();
+    let mut gone = NameChange::begin(&file, 1).err().unwrap();
+    let mut second = NameChange::begin(&file, 1).err().unwrap();
+    let third = NameChange::begin(&file, 1).err().unwrap();
     gone.close();
     assert!(second.try_recv().is_err());
     drop(first);
@@ -171,7 +227,36 @@ async fn turns_to_change_names_are_taken_one_after_the_other_and_passed_on_by_wh
     // It was its turn, and it did not look.
     drop(third);
     assert!(gone.try_recv().is_err());
-    assert!(NameChange::begin(&file).is_ok());
+    assert!(NameChange::begin(&file, 1).is_ok());
+}
+
+#[test]
+fn users_take_turns_to_change_names_whatever_each_has_asked_for() {
+    let file = Arc::new(super::FileEntry::new(store::Identity { volume: 1, file: 1 }));
+    let mut held = Some(NameChange::begin(&file, 1).ok().unwrap());
+    let mut line: Vec<_> =
+        [1, 1, 1, 2, 1, 2, 3].into_iter().map(|user| (user, NameChange::begin(&file, user).err().unwrap())).collect();
+    let mut order = Vec::new();
+    while !line.is_empty() {
+        drop(held.take());
+        let called =
+            line.iter_mut().position(|(_, turn)| turn.try_recv().map(|turn| held = Some(turn)).is_ok()).unwrap();
+        order.push(line.remove(called).0);
+    }
+    assert_eq!(order, [1, 2, 3, 1, 2, 1, 1]);
+}
+
+#[test]
+fn who_waits_no_longer_to_change_names_is_not_kept() {
+    let file = Arc::new(super::FileEntry::new(store::Identity { volume: 1, file: 1 }));
+    let _held = NameChange::begin(&file, 1).ok().unwrap();
+    let mut waits = NameChange::begin(&file, 2).err().unwrap();
+    for _ in 0..10_000 {
+        drop(NameChange::begin(&file, 3));
+    }
+    assert!(file.name_changes_awaited() <= 100);
+    drop(_held);
+    assert!(waits.try_recv().is_ok());
 }
 
 #[test]

@@ -208,7 +208,7 @@ impl Wish {
 async fn make_persistent(context: &Context, open: &Arc<Open>, timeout: Duration) -> bool {
     let Target::File(file) = &open.target else { return false };
     // Whoever renames the file looks once which opens are recorded, before it has another name: this one is, or is by the new name.
-    let alone = match NameChange::begin(&file.file) {
+    let alone = match NameChange::begin(&file.file, context.turn().user) {
         Ok(begun) => begun,
         // It is not cancelled: the open is made, and its client may ask for it again on another channel.
         Err(turn) => match turn.await {
@@ -216,6 +216,7 @@ async fn make_persistent(context: &Context, open: &Arc<Open>, timeout: Duration)
             Err(_) => return false,
         },
     };
+    context.in_flight.keep_others_waiting();
     file.durability.keep(Keeping::Persistent(timeout));
     file.file.note_recorded(open);
     let (durables, recorded) = (Arc::clone(&context.server().durables), Arc::clone(open));

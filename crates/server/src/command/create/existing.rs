@@ -488,6 +488,7 @@ async fn overwrite(
     let (node, whole_file, plan_of_work) = (Arc::clone(&found.node), found.stream.is_none(), Arc::clone(plan));
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
     let (path, stream) = (path.clone(), found.stream.as_ref().map(|(_, name)| name.clone()));
+    context.in_flight.keep_others_waiting();
     let emptying = whole_file.then(|| Emptying::begin(&server, file)).transpose()?;
     // What is there is freed. Of a stream it is not known how much that is, nor of what is kept beside a file where that is much.
     let freed = if whole_file && !has_many_extras(&*node)? { known.allocated.max(known.length) } else { u64::MAX };

@@ -65,6 +65,7 @@ pub(super) async fn make<'a>(
     let (held, through) = (Arc::clone(&parent), context.writes_through());
     let (made_in, made_name, made_path) = (Arc::clone(&parent), name.clone(), path.clone());
     // Until it is open: who finds it before that waits.
+    context.in_flight.keep_others_waiting();
     let _new_name = NewName::begin(context.server(), directory_identity, context.store()?, &path);
     // No directory above gets another name from now on.
     if let Some(step) = renamed_meanwhile(context, seen, &above, directory_identity).await? {

@@ -4,13 +4,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use secure::ntlm::NtHash;
 use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::Instant;
 use wire::command::session_setup::SessionSetupFlags;
 use wire::status::Status;
 
 use crate::Shared;
-use crate::admin::Signing;
+use crate::admin::{Admin, Signing};
 use crate::testing::{Peer, Terms, server};
 
 /// A stranger's guess from an address of its own.
@@ -115,6 +116,30 @@ async fn a_third_attempt_is_judged_two_seconds_later_and_may_be_right() {
             assert!(status == Status::SUCCESS && took > Duration::from_millis(1_900), "{took:?}");
             let (status, took) = try_in(&server, guess(HERE)).await;
             assert!(status == Status::LOGON_FAILURE && took < MOMENT, "a success begins anew: {took:?}");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_signs_in_again_with_a_secret_that_is_replaced_meanwhile_is_out() {
+    let server = server(Signing::Required);
+    LocalSet::new()
+        .run_until(async {
+            let mut estate = (**server.estate.load()).clone();
+            estate.principals[0].secrets.push(NtHash::from_password("second").into());
+            server.replace(estate.clone());
+            let mut peer = Peer::sign_in_as(&server, Terms { peer: HERE, ..Terms::default() }).await;
+            peer.terms.password = "second";
+            for _ in 0..2 {
+                assert_eq!(try_in(&server, guess(HERE)).await.0, Status::LOGON_FAILURE);
+            }
+            let waiting = spawn_local(async move { (peer.sign_in_again(SessionSetupFlags::NONE).await, peer) });
+            tokio::time::sleep(MOMENT).await;
+            estate.principals[0].secrets.pop();
+            server.replace(estate);
+            let (status, peer) = waiting.await.unwrap();
+            assert_eq!(status, Status::LOGON_FAILURE);
+            assert!(server.sessions.find(peer.session_id).is_none());
         })
         .await;
 }

@@ -6,7 +6,7 @@ use wire::status::Status;
 
 use super::place::{Place, again_where_raced, may_have};
 use super::rename::{BYTES_MIN, name};
-use super::{Job, begin_name_change, change_along, require_length};
+use super::{Job, begin_name_change, change_along, check_one_volume, require_length};
 use crate::context::Context;
 use crate::refusal::Refusal;
 use crate::{attributes, breaks};
@@ -24,12 +24,13 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     let asked = Rename::decode(buffer)?;
     let (name, flags) = (name(&asked)?, asked.flags);
     context.require_writable()?;
+    let to = SharePath::parse(from_root(&name)).ok();
+    check_one_volume(context, to.as_ref())?;
     if file.file.is_cached() {
         may_have(context, from_root(&name), flags).await?;
     }
     breaks::before_change_of_name(context).await?;
     let name_change = begin_name_change(context).await?;
-    let to = SharePath::parse(from_root(&name)).ok();
     let change = move |job: &Job| {
         let _alone = name_change;
         again_where_raced(flags, || link(job, &name, flags))

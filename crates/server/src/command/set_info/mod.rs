@@ -228,11 +228,24 @@ impl Job {
     }
 }
 
+/// Refuses a new name that another volume would have, before anything of the file is held that others wait for: asking that volume may
+/// take as long as its device likes.
+fn check_one_volume(context: &Context, to: Option<&SharePath>) -> Result<(), Refusal> {
+    let (store, (_, file)) = (context.store()?, context.file()?);
+    match to {
+        Some(to) if store.volume_at(to) != store.volume_at(&file.path.now()) => Err(Status::NOT_SAME_DEVICE.into()),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Waits until nobody else changes a name of the open's file, or marks one to go.
 async fn begin_name_change(context: &Context) -> Result<NameChange, Refusal> {
     let (_, file) = context.file()?;
-    let turn = match NameChange::begin(&file.file) {
-        Ok(begun) => return Ok(begun),
+    let turn = match NameChange::begin(&file.file, context.turn().user) {
+        Ok(begun) => {
+            context.in_flight.keep_others_waiting();
+            return Ok(begun);
+        }
         Err(turn) => turn,
     };
     context.in_flight.note_done_here(LONG_REQUEST_COST as u64);
@@ -242,6 +255,7 @@ async fn begin_name_change(context: &Context) -> Result<NameChange, Refusal> {
         () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
     };
     context.check_stays()?;
+    context.in_flight.keep_others_waiting();
     Ok(begun)
 }
 

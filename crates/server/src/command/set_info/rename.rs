@@ -9,7 +9,7 @@ use wire::security::access::DELETE;
 use wire::status::Status;
 
 use super::place::{Place, again_where_raced, may_have};
-use super::{Job, begin_name_change, change_along, change_among_opens, require_length, stream};
+use super::{Job, begin_name_change, change_along, change_among_opens, check_one_volume, require_length, stream};
 use crate::caching::Operation;
 use crate::context::Context;
 use crate::files::{FileEntry, Link, Renaming};
@@ -32,6 +32,8 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     if file.stream.is_none() && file.path.now().is_root() {
         return Err(Status::ACCESS_DENIED.into());
     }
+    let to = SharePath::parse(&name).ok();
+    check_one_volume(context, to.as_ref())?;
     // First, as MS-FSA has it: who asks for something else right behind this is told before the answer to that.
     breaks::before_change_of_name(context).await?;
     let replaced = what_makes_way(context, &name, flags).await?;
@@ -46,7 +48,6 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     breaks::before_change_of_name(context).await?;
     let name_change = begin_name_change(context).await?;
     let renaming = durable::before_rename(context, &name).await?;
-    let to = SharePath::parse(&name).ok();
     let change = move |job: &Job| {
         let _alone = name_change;
         if name.starts_with(':') {
