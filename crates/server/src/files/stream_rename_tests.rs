@@ -14,9 +14,11 @@ use wire::fscc::FileClass;
 use wire::fscc::rename::Rename;
 use wire::ids::{Command, FileId};
 use wire::security::access::FILE_ALL;
+use wire::security::{Acl, Control, SecurityDescriptor};
 use wire::status::Status;
 use wire::{Utf16, codec::utf16_bytes};
 
+use super::Emptying;
 use crate::Shared;
 use crate::admin::Signing;
 use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
@@ -59,11 +61,15 @@ async fn rename(peer: &mut Peer, stream: FileId, to: &str) -> Status {
 }
 
 fn create(peer: &mut Peer, name: &str) -> Vec<u8> {
+    create_with(peer, name, CreateDisposition::OPEN)
+}
+
+fn create_with(peer: &mut Peer, name: &str, disposition: CreateDisposition) -> Vec<u8> {
     let name = utf16_bytes(name);
     let request = CreateRequest {
         desired_access: FILE_ALL.into(),
         share_access: ShareAccess(7),
-        disposition: CreateDisposition::OPEN,
+        disposition,
         name: Utf16::new(&name).unwrap(),
         ..CreateRequest::default()
     };
@@ -143,6 +149,31 @@ async fn a_stream_that_was_found_before_it_was_deleted_is_looked_up_again() {
         assert_eq!(write(&mut other, opened, b"new").await, Status::SUCCESS);
         other.close(opened).await;
         assert_eq!(read(&mut other, "file:a").await, b"new");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn who_waits_to_make_a_stream_is_judged_by_the_descriptor_that_the_file_has_then() {
+    let test = async {
+        let (server, mut one, _stream, mut other) = two_clients().await;
+        let file = one.open("file").await;
+        let entry = Arc::clone(&one.opened(&server, file).file().unwrap().file);
+        let emptying = Emptying::begin(&server, &entry).unwrap();
+        let mut late = create_with(&mut other, "file:new", CreateDisposition::OPEN_IF);
+        other.process(&mut late).unwrap();
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        let nobody = SecurityDescriptor {
+            control: Control::DACL_PRESENT,
+            dacl: Some(Acl { aces: Vec::new() }),
+            ..SecurityDescriptor::default()
+        };
+        let security = nobody.encode().unwrap();
+        one.opened(&server, file).file().unwrap().node.set_security(&security).unwrap();
+        drop(emptying);
+        assert_eq!(other.last().await.status(), Status::ACCESS_DENIED);
     };
     LocalSet::new().run_until(test).await;
 }

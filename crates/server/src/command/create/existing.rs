@@ -134,12 +134,17 @@ async fn open_node<'a>(
     }
     let usage = super::usage(access);
     if kind != Kind::Directory {
-        match found.node.try_prepare(usage) {
+        let prepared = match found.node.try_prepare(usage) {
             Err(Error::WouldBlock) => {
                 let node = Arc::clone(&found.node);
                 // It may have to copy a stream's data first, in memory too.
-                context.work_at(&*found.node, u64::MAX, move || node.prepare(usage)).await??;
+                context.work_at(&*found.node, u64::MAX, move || node.prepare(usage)).await?
             }
+            prepared => prepared,
+        };
+        match prepared {
+            // The stream was removed after it had been found.
+            Err(Error::Gone) if found.stream.is_some() => return Ok(Step::Raced),
             prepared => prepared?,
         }
     }

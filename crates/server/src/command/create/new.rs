@@ -8,9 +8,9 @@ use wire::fscc::FileAttributes;
 use wire::security::access::{APPEND_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use super::existing::{Asked, authorized, judge, link, maximal};
+use super::existing::{Asked, authorized, judge, link, maximal, still_leads};
 use super::plan::Plan;
-use super::{Entered, Entrant, Opened, Step, check_trailing_separator, renamed_meanwhile};
+use super::{Attempt, Entered, Entrant, Opened, Step, check_trailing_separator, renamed_meanwhile};
 use crate::authorization::{GrantedAccess, Read, Request, Way, authorize};
 use crate::breaks;
 use crate::context::{Context, hold_here};
@@ -242,11 +242,21 @@ pub(super) async fn make_stream<'a>(
         link: link.as_ref(),
         wanted: plan.wanted,
     };
-    let entered = Entered::enter(context, plan, entrant).await?;
-    if let Some(seen) = seen
-        && let Some(step) = renamed_meanwhile(context, seen, &entered.path.now(), base.identity()).await?
-    {
-        return Ok(step);
+    let entered = match &seen {
+        None => Entered::enter(context, plan, entrant).await?,
+        Some(_) => match Entered::try_enter(context, plan, entrant).await? {
+            Attempt::Entered(entered) => entered,
+            // What was judged may be another file when the wait is over, or have another descriptor.
+            Attempt::Waits(wait) => return Ok(Step::Waited(wait.end_for(context).await?)),
+        },
+    };
+    if let Some(seen) = seen {
+        if let Some(step) = renamed_meanwhile(context, seen, &entered.path.now(), base.identity()).await? {
+            return Ok(step);
+        }
+        if entered.is_named && !still_leads(context, &path, base.identity()).await? {
+            return Ok(Step::Raced);
+        }
     }
     let (maker, stream) = (Arc::clone(&base), name.to_owned());
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
