@@ -129,6 +129,11 @@ impl Enumeration {
         !matches!(self.source, Source::Unread)
     }
 
+    /// True where the directory is a large one, of which some was told.
+    pub(crate) fn is_streamed(&self) -> bool {
+        matches!(self.source, Source::Streamed(_))
+    }
+
     /// Tells names until one is not taken, the slice is used up, or there are no more. May wait for the store.
     pub(crate) fn advance(
         &mut self,

@@ -151,13 +151,13 @@ impl Query {
         self.store.facts().never_blocks && (!has_wildcards(scan.pattern()) || (is_few && scan.is_under_way()))
     }
 
-    /// True where there is much to do for each name, or for many names and nothing to wait for: no shard competes for its core with as many
-    /// threads as wait for disks.
+    /// True where there is much to do for each name, or for many names and nothing to wait for, or a large directory is gone on with: no shard
+    /// competes for its core with as many threads as wait for disks.
     fn is_long(&self, file: &FileOpen, place: &Option<Enumeration>) -> bool {
         let Some(scan) = place else { return false };
         let wildcards = scan.pattern().chars().filter(|c| WILDCARDS.contains(c)).count();
         let only_computes = file.node.waits() == Waits::Never && wildcards > 0 && scan.pattern() != EVERY_NAME;
-        wildcards > LONG_WORK_WILDCARDS || only_computes
+        wildcards > LONG_WORK_WILDCARDS || only_computes || scan.is_streamed()
     }
 
     /// One slice; `None` where it was used up and there is nothing to answer yet.

@@ -390,3 +390,27 @@ async fn requests_on_one_open_wait_for_each_other_and_hold_no_thread_meanwhile()
     };
     LocalSet::new().run_until(test).await;
 }
+
+#[tokio::test]
+async fn a_large_directory_is_gone_on_with_behind_others() {
+    let test = async {
+        let (mut server, peer, _) = large_directory(40_000).await;
+        drop(peer);
+        let shared = Arc::get_mut(&mut server).expect("nobody is connected");
+        (shared.pool, shared.long_work) = (Pool::by_hand(), Pool::by_hand());
+        let mut peer = Peer::sign_in(&server).await;
+        let open = peer.open_directory("dir").await;
+        for (page, expected) in [(1, (1, 0)), (2, (0, 1)), (3, (0, 1))] {
+            search(&mut peer, open, "*");
+            let mut worked = (0, 0);
+            while peer.take_frame().is_none_or(|frame| crate::testing::headers(&frame)[0].status == Status::PENDING) {
+                tokio::task::yield_now().await;
+                worked.0 += usize::from(server.pool.work_once());
+                worked.1 += usize::from(server.long_work.work_once());
+                assert!(worked.1 < 100);
+            }
+            assert_eq!(worked, expected, "page {page}");
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
