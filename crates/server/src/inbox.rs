@@ -24,6 +24,8 @@ const PREFIX: usize = 4;
 const BEGINNING_BYTES: usize = 16 << 10;
 /// Such a buffer's size is a multiple of this.
 const BEGINNING_STEP: usize = 1 << 10;
+/// A longer one is a mapping of its own: what strangers begin and do not end would leave the heap full of holes.
+const HEAP_BYTES_MAX: usize = 4 << 10;
 /// Before anybody has signed in the rest is kept in a buffer of its size, too, which is a multiple of this: few steps, as each is a copy.
 const STRANGERS_STEP: usize = 16 << 10;
 /// From this length on a frame that has to be kept takes its buffer along; below, it is copied.
@@ -178,7 +180,7 @@ impl Inbox {
             _ => (held + 1).next_multiple_of(STRANGERS_STEP),
         };
         if fitted < SMALL_BYTES && self.buffer.as_ref().is_some_and(|buffer| buffer.len() >= SMALL_BYTES) {
-            let fits = if fitted > BEGINNING_BYTES { Buffer::new(fitted) } else { vec![0; fitted].into() };
+            let fits = if fitted > HEAP_BYTES_MAX { Buffer::new(fitted) } else { vec![0; fitted].into() };
             self.move_to(buffers, fits, None);
         }
     }

@@ -203,8 +203,10 @@ impl Shard {
             connection.end(ending);
         }
         let lull = Rc::clone(&own.lull);
+        // In a place of its own: what is nested holds a future more than once.
+        let serving = Box::pin(connection.serve(stream, unread));
         tokio::task::spawn_local(async move {
-            let moves = contained(lull.attend(connection.serve(stream, unread))).await;
+            let moves = contained(lull.attend(serving)).await;
             if let Some((stream, luggage)) = moves.flatten() {
                 doors.forward(stream, luggage);
             }
