@@ -17,8 +17,11 @@ const TRIES_MAX: usize = 1_000;
 /// Makes a call until it was not interrupted.
 pub(super) fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     #[cfg(test)]
-    if let Some(errno) = failing::next() {
-        return Err(errno);
+    if let Some(failure) = failing::next() {
+        if failure.is_done {
+            let _ = call();
+        }
+        return Err(failure.errno);
     }
     for _ in 1..TRIES_MAX {
         match call() {
@@ -34,14 +37,22 @@ pub(super) fn open<P: Arg + Clone>(path: P, flags: OFlags, mode: Mode) -> Result
 }
 
 pub(super) fn openat<P: Arg + Clone>(folder: impl AsFd, path: P, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    #[cfg(test)]
+    if flags.contains(OFlags::CREATE) {
+        failing::change(failing::Change::Other)?;
+    }
     again(|| fs::openat(folder.as_fd(), path.clone(), flags, mode))
 }
 
 pub(super) fn mkdirat<P: Arg + Clone>(folder: impl AsFd, path: P, mode: Mode) -> Result<(), Errno> {
+    #[cfg(test)]
+    failing::change(failing::Change::Other)?;
     again(|| fs::mkdirat(folder.as_fd(), path.clone(), mode))
 }
 
 pub(super) fn unlinkat<P: Arg + Clone>(folder: impl AsFd, path: P, flags: AtFlags) -> Result<(), Errno> {
+    #[cfg(test)]
+    failing::change(failing::Change::Other)?;
     again(|| fs::unlinkat(folder.as_fd(), path.clone(), flags))
 }
 
@@ -52,6 +63,8 @@ pub(super) fn linkat<P: Arg + Clone, Q: Arg + Clone>(
     new_path: Q,
     flags: AtFlags,
 ) -> Result<(), Errno> {
+    #[cfg(test)]
+    failing::change(failing::Change::Link)?;
     again(|| fs::linkat(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone(), flags))
 }
 
@@ -61,6 +74,8 @@ pub(super) fn renameat<P: Arg + Clone, Q: Arg + Clone>(
     new_folder: impl AsFd,
     new_path: Q,
 ) -> Result<(), Errno> {
+    #[cfg(test)]
+    failing::change(failing::Change::Other)?;
     again(|| fs::renameat(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone()))
 }
 
@@ -71,6 +86,8 @@ pub(super) fn renameat_with<P: Arg + Clone, Q: Arg + Clone>(
     new_path: Q,
     flags: RenameFlags,
 ) -> Result<(), Errno> {
+    #[cfg(test)]
+    failing::change(failing::Change::Rename(flags))?;
     again(|| fs::renameat_with(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone(), flags))
 }
 
@@ -133,34 +150,94 @@ pub(super) fn utimensat<P: Arg + Clone>(
 pub(super) mod failing {
     use std::cell::{Cell, RefCell};
 
+    use rustix::fs::RenameFlags;
     use rustix::io::Errno;
 
     /// What happens before the call after so many.
     type Happens = (usize, Box<dyn FnOnce()>);
 
     /// Which calls of this thread fail.
-    #[derive(Clone, Copy)]
+    #[derive(Clone, Copy, Debug)]
     pub(crate) enum Fail {
-        /// The one after so many.
+        /// The one after so many, and nothing is done.
         One(usize),
+        /// The one after so many that change names says so, and is done.
+        Done(usize),
+        /// The same, and another one so many calls later fails.
+        DoneAndLater(usize, usize),
         /// All after so many: what is done then is what a server that was killed there had done.
         AllAfter(usize),
     }
 
+    /// What a file system cannot do.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Lacks {
+        Nothing,
+        /// To rename only where nothing is replaced, and to exchange names.
+        RenameFlags,
+        /// The same, and links.
+        Links,
+    }
+
+    /// A call that changes names.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Change {
+        Link,
+        Rename(RenameFlags),
+        Other,
+    }
+
+    /// How a call fails.
+    pub(super) struct Failure {
+        pub(super) errno: Errno,
+        pub(super) is_done: bool,
+    }
+
     thread_local! {
+        static LACKS: Cell<Lacks> = const { Cell::new(Lacks::Nothing) };
         static PLAN: Cell<Option<(Fail, Errno)>> = const { Cell::new(None) };
         static HAPPENS: RefCell<Option<Happens>> = const { RefCell::new(None) };
         static MADE: Cell<usize> = const { Cell::new(0) };
+        static CHANGES: Cell<usize> = const { Cell::new(0) };
+        /// The next call is one.
+        static IS_CHANGE: Cell<bool> = const { Cell::new(false) };
+        /// Which one was done that said it failed.
+        static DONE: Cell<Option<usize>> = const { Cell::new(None) };
     }
 
     /// Runs `work` with calls that fail; gives its answer, and whether one did.
     pub(crate) fn during<T>(fail: Fail, errno: Errno, work: impl FnOnce() -> T) -> (T, bool) {
         MADE.set(0);
+        CHANGES.set(0);
+        DONE.set(None);
         PLAN.set(Some((fail, errno)));
         let answer = work();
         PLAN.set(None);
-        let (Fail::One(at) | Fail::AllAfter(at)) = fail;
-        (answer, MADE.get() > at)
+        let has_failed = match fail {
+            Fail::One(at) | Fail::AllAfter(at) => MADE.get() > at,
+            Fail::Done(_) | Fail::DoneAndLater(..) => DONE.get().is_some(),
+        };
+        (answer, has_failed)
+    }
+
+    /// Runs `work` as on a file system that lacks something.
+    pub(crate) fn lacking<T>(lacks: Lacks, work: impl FnOnce() -> T) -> T {
+        LACKS.set(lacks);
+        let answer = work();
+        LACKS.set(Lacks::Nothing);
+        answer
+    }
+
+    /// To be called before each.
+    pub(super) fn change(change: Change) -> Result<(), Errno> {
+        match (LACKS.get(), change) {
+            (Lacks::RenameFlags | Lacks::Links, Change::Rename(flags)) if !flags.is_empty() => Err(Errno::INVAL),
+            (Lacks::Links, Change::Link) => Err(Errno::PERM),
+            _ => {
+                IS_CHANGE.set(true);
+                Ok(())
+            }
+        }
     }
 
     /// Runs `work`, and in the middle of it, before the call after so many, `happens`, which is another program's doing; gives the answer, and
@@ -172,19 +249,27 @@ pub(super) mod failing {
         (answer, HAPPENS.take().is_none())
     }
 
-    pub(super) fn next() -> Option<Errno> {
+    pub(super) fn next() -> Option<Failure> {
         let made = MADE.get();
         MADE.set(made + 1);
+        let is_change = IS_CHANGE.take();
+        let changes = CHANGES.replace(CHANGES.get() + usize::from(is_change));
         let happens = HAPPENS.with_borrow_mut(|happens| happens.take_if(|(at, _)| *at == made));
         if let Some((_, happens)) = happens {
             happens();
         }
         let (fail, errno) = PLAN.get()?;
-        let fails = match fail {
-            Fail::One(at) => made == at,
-            Fail::AllAfter(at) => made >= at,
+        let is_done = match fail {
+            Fail::One(at) if made == at => false,
+            Fail::Done(at) | Fail::DoneAndLater(at, _) if is_change && changes == at => {
+                DONE.set(Some(made));
+                true
+            }
+            Fail::DoneAndLater(_, later) if DONE.get().is_some_and(|done| made == done + later) => false,
+            Fail::AllAfter(at) if made >= at => false,
+            _ => return None,
         };
-        fails.then_some(errno)
+        Some(Failure { errno, is_done })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::directory::cache::Did;
@@ -11,7 +11,7 @@ use crate::directory::calls::{fchmod, mkdirat, openat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::{OpenFile, Reach};
-use crate::directory::folder::Folder;
+use crate::directory::folder::{Folder, file_type};
 use crate::directory::nameless::about_to_go;
 use crate::directory::node::FileNode;
 use crate::directory::volume::Volume;
@@ -24,8 +24,8 @@ const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o700);
 
 /// What files and directories are made with, until they have their descriptor: who finds one like it without a descriptor finds what was
 /// left when the server was killed, and not what another program has made.
-pub(super) const UNFINISHED_FILE: Mode = Mode::SVTX.union(FILE_MODE);
-pub(super) const UNFINISHED_DIRECTORY: Mode = Mode::SVTX.union(DIRECTORY_MODE);
+const UNFINISHED_FILE: Mode = Mode::SVTX.union(FILE_MODE);
+const UNFINISHED_DIRECTORY: Mode = Mode::SVTX.union(DIRECTORY_MODE);
 
 /// Makes a file or directory whose name is free in any case.
 pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>, wait: Wait) -> Result<Arc<dyn Node>, Error> {
@@ -53,6 +53,10 @@ fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) ->
     let common = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     // Nobody else finds it before it has its descriptor.
     let _making = volume.make_in(folder.identity)?;
+    let failed = |errno| {
+        take_back(folder, disk, errno);
+        making(errno)
+    };
     let (fd, reach, removal) = match new.kind {
         Kind::Stream => return Err(Error::Invalid),
         Kind::File => {
@@ -60,7 +64,7 @@ fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) ->
             (openat(&folder.fd, disk, flags, UNFINISHED_FILE), Reach::ReadWrite, AtFlags::empty())
         }
         Kind::Directory => {
-            mkdirat(&folder.fd, disk, UNFINISHED_DIRECTORY).map_err(making)?;
+            mkdirat(&folder.fd, disk, UNFINISHED_DIRECTORY).map_err(failed)?;
             let flags = common | OFlags::RDONLY | OFlags::DIRECTORY;
             (openat(&folder.fd, disk, flags, Mode::empty()), Reach::Read, AtFlags::REMOVEDIR)
         }
@@ -69,7 +73,7 @@ fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) ->
         if new.kind == Kind::Directory {
             let _ = unlinkat(&folder.fd, disk, removal);
         }
-        making(errno)
+        failed(errno)
     })?;
     let mode = match new.kind {
         Kind::Directory => volume.directory_mode.unwrap_or(DIRECTORY_MODE),
@@ -96,6 +100,31 @@ fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) ->
         }
     })?;
     Ok(file)
+}
+
+/// Removes what was made by a call that says it failed.
+fn take_back(folder: &Folder, disk: &[u8], errno: Errno) {
+    if errno == Errno::EXIST {
+        return;
+    }
+    let Ok(Some(found)) = folder.at(disk).look() else { return };
+    let is_directory = file_type(&found) == FileType::Directory;
+    if is_unfinished(&found) && (is_directory || (found.stx_size, found.stx_nlink) == (0, 1)) {
+        let removal = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let _ = unlinkat(&folder.fd, disk, removal);
+    }
+}
+
+/// True for the mode of what is being made.
+pub(super) fn is_unfinished(found: &Statx) -> bool {
+    let every = Mode::SVTX | Mode::SUID | Mode::SGID | Mode::from_raw_mode(0o777);
+    let mode = Mode::from_raw_mode(found.stx_mode.into()) & every;
+    match file_type(found) {
+        FileType::RegularFile => mode == UNFINISHED_FILE,
+        // It has the set-group-id bit where the one has that it lies in.
+        FileType::Directory => mode.difference(Mode::SGID) == UNFINISHED_DIRECTORY,
+        _ => false,
+    }
 }
 
 /// Gives what was made all that it is to have from the beginning.

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use crate::directory::calls::{openat, seek, statx};
 use crate::directory::errno::{error, opening};
 use crate::directory::file::{OpenFile, Reach, born};
+use crate::directory::outcome::At;
 use crate::{Error, Identity, Kind, SharePath, waiting};
 
 /// What one `getdents` fills.
@@ -83,6 +84,11 @@ impl Folder {
             answer => answer.map(|fd| (fd, Reach::Read)),
         };
         Folder::new(opened.map_err(opening)?).map_err(error)
+    }
+
+    /// A name in it.
+    pub(super) fn at<'a>(&'a self, name: &'a [u8]) -> At<'a> {
+        At { folder: self.fd.as_fd(), name }
     }
 
     /// The directory's times now.

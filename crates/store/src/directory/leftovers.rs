@@ -75,9 +75,10 @@ impl Held {
     /// `None` where the file system has no links, or the file lies on another.
     pub(super) fn hold(volume: &Volume, file: BorrowedFd<'_>) -> Option<Self> {
         let folder = side::folder(volume, false).ok()??;
-        let draft = Draft::new().ok()?;
-        volume.link(file, folder.as_fd(), draft.name().as_bytes()).ok()?;
-        Some(Held { folder, draft })
+        // Where this fails it may have been made: then it goes again.
+        let held = Held { folder, draft: Draft::new().ok()? };
+        volume.link(file, held.folder.as_fd(), held.draft.name().as_bytes()).ok()?;
+        Some(held)
     }
 }
 

@@ -40,10 +40,13 @@ mod last_name;
 mod leftovers;
 mod metadata;
 mod mounts;
+#[cfg(test)]
+mod name_faults;
 mod nameless;
 mod names;
 mod neighbours;
 mod node;
+mod outcome;
 mod quota;
 mod quota_walk;
 mod record;

@@ -6,7 +6,6 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use crate::directory::cache::Did;
-use crate::directory::calls::unlinkat;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
@@ -14,7 +13,7 @@ use crate::directory::folder::Folder;
 use crate::directory::last_name::Losing;
 use crate::directory::volume::Volume;
 use crate::directory::walk::{self, Named};
-use crate::directory::{cache, names::Wanted};
+use crate::directory::{cache, names::Wanted, outcome};
 use crate::{Error, Identity, Name};
 
 /// Removes a name.
@@ -68,7 +67,7 @@ pub(super) fn stored(
 pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], named: &Named) -> Result<(), Error> {
     let losing = Losing::look(volume, folder, disk, named)?;
     let flags = if named.kind == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-    unlinkat(&folder.fd, disk, flags).map_err(|errno| match errno {
+    outcome::unlink(folder.at(disk), flags).map_err(|errno| match errno {
         Errno::EXIST => Error::NotEmpty,
         other => error(other),
     })?;

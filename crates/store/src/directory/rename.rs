@@ -11,14 +11,15 @@ use rustix::fs::{AtFlags, FileType, RenameFlags};
 use rustix::io::Errno;
 
 use crate::directory::cache::{Did, Held};
-use crate::directory::calls::{linkat, renameat, renameat_with, unlinkat};
+use crate::directory::calls::unlinkat;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
-use crate::directory::folder::{Folder, stat_at};
+use crate::directory::folder::Folder;
 use crate::directory::last_name::Losing;
 use crate::directory::leftovers::Draft;
 use crate::directory::names::Wanted;
+use crate::directory::outcome::{self, At, seen};
 use crate::directory::volume::{self, Volume};
 use crate::directory::walk::{self, Named};
 use crate::directory::{remove, side};
@@ -73,7 +74,7 @@ pub(super) fn link(file: &OpenFile, (target, new): (&OpenFile, &Name), replace: 
     let taken = held.find(&to, &wanted, Wait::May)?;
     let linking = Linking { file, place: Place { volume, to: &to, wanted: &wanted } };
     let linked = match &taken {
-        None => linking.link_to(to.fd.as_fd(), &wanted.disk).map_err(error).map(|()| Spelled::AsAsked),
+        None => linking.link_to(to.at(&wanted.disk)).map_err(error).map(|()| Spelled::AsAsked),
         Some(taken) => linking.over(taken, replace),
     };
     match linked {
@@ -146,7 +147,7 @@ impl Moving<'_> {
         if self.from.identity == to.identity && self.disk == wanted.disk {
             return Ok(());
         }
-        rename_to_free_name(&self.from.fd, self.disk, &to.fd, &wanted.disk).map_err(moving)
+        outcome::rename_to_free_name(self.named.own, self.at(), to.at(&wanted.disk)).map_err(moving)
     }
 
     /// Over a name that is taken, in whatever case. Whatever fails, what has the name is not lost.
@@ -157,32 +158,37 @@ impl Moving<'_> {
         check_replaceable(&target, if is_own { Replace::Yes } else { replace })?;
         if is_own && self.named.links > 1 {
             // Both are names of one file: the one that is left has to be spelled as asked.
-            self.place.spell(taken)?;
-            unlinkat(&self.from.fd, self.disk, AtFlags::empty()).map_err(error)?;
+            self.place.spell(self.named.own, taken)?;
+            outcome::unlink(self.at(), AtFlags::empty()).map_err(error)?;
             return Ok(Spelled::AsAsked);
         }
         let losing = Losing::look(self.place.volume, to, taken, &target)?;
         if self.named.kind == FileType::Directory {
             self.directory_over_file(taken)?;
         } else {
-            renameat(&self.from.fd, self.disk, &to.fd, taken).map_err(moving)?;
+            outcome::rename(self.named.own, self.at(), to.at(taken), RenameFlags::empty()).map_err(moving)?;
         }
-        Ok(self.place.replaced(taken, losing))
+        self.place.replaced(self.named.own, taken, losing)
     }
 
     /// A directory takes no file's place in one step: they change places, and then the file goes. [`Error::Unsupported`] where the file system
     /// cannot exchange names.
     fn directory_over_file(&self, taken: &[u8]) -> Result<(), Error> {
-        let exchange = || renameat_with(&self.from.fd, self.disk, &self.place.to.fd, taken, RenameFlags::EXCHANGE);
-        match exchange() {
+        let to = self.place.to.at(taken);
+        match outcome::rename(self.named.own, self.at(), to, RenameFlags::EXCHANGE) {
             // The file would have to stand aside, and stay there where the server is killed.
             Err(Errno::INVAL) if !self.is_into_itself() => return Err(Error::Unsupported),
             answer => answer.map_err(moving)?,
         }
-        unlinkat(&self.from.fd, self.disk, AtFlags::empty()).map_err(|errno| {
-            let _ = exchange();
+        outcome::unlink(self.at(), AtFlags::empty()).map_err(|errno| {
+            let _ = outcome::rename(self.named.own, to, self.at(), RenameFlags::EXCHANGE);
             error(errno)
         })
+    }
+
+    /// The name that it has.
+    fn at(&self) -> At<'_> {
+        self.from.at(self.disk)
     }
 
     /// The kernel says the same of that and of what the file system cannot do.
@@ -198,7 +204,7 @@ impl Linking<'_> {
         let target = walk::named(volume, to, taken)?;
         check_replaceable(&target, replace)?;
         if target.own == self.file.identity {
-            return self.place.spell(taken).map(|()| Spelled::AsAsked);
+            return self.place.spell(self.file.identity, taken).map(|()| Spelled::AsAsked);
         }
         let losing = Losing::look(volume, to, taken, &target)?;
         let is_beside = to.identity.volume == volume.identity.volume;
@@ -209,59 +215,46 @@ impl Linking<'_> {
             Some(Err(Error::CrossVolume)) | None => self.link_through(to.fd.as_fd(), taken)?,
             Some(answer) => answer?,
         }
-        Ok(self.place.replaced(taken, losing))
+        self.place.replaced(self.file.identity, taken, losing)
     }
 
     /// Links to a name in `folder` and renames that.
     fn link_through(&self, folder: BorrowedFd<'_>, taken: &[u8]) -> Result<(), Error> {
         let draft = Draft::new()?;
-        self.link_to(folder, draft.name().as_bytes()).map_err(error)?;
-        renameat(folder, draft.name(), &self.place.to.fd, taken).map_err(|errno| {
+        let from = At { folder, name: draft.name().as_bytes() };
+        let linked = self
+            .link_to(from)
+            .and_then(|()| outcome::rename(self.file.identity, from, self.place.to.at(taken), RenameFlags::empty()));
+        linked.map_err(|errno| {
+            // It is nobody else's, whatever became of it.
             let _ = unlinkat(folder, draft.name(), AtFlags::empty());
             error(errno)
         })
     }
 
-    fn link_to(&self, folder: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
-        self.place.volume.link(self.file.fd(), folder, name)
+    fn link_to(&self, at: At<'_>) -> Result<(), Errno> {
+        seen(self.place.volume.link(self.file.fd(), at.folder, at.name), || at.is(self.file.identity))
     }
 }
 
-impl<'a> Place<'a> {
-    /// Another file had the name `taken`. It is spelled as it was asked for, where that can be: in
+impl Place<'_> {
+    /// Another than `file` had the name `taken`. It is spelled as it was asked for, where that can be: in
     /// its old spelling it is found as well.
-    fn replaced(&self, taken: &[u8], losing: Losing<'_>) -> Spelled {
+    fn replaced(&self, file: Identity, taken: &[u8], losing: Losing<'_>) -> Result<Spelled, Error> {
         losing.gone();
-        match self.spell(taken) {
-            Ok(()) => Spelled::AsAsked,
-            Err(_) => Spelled::AsBefore,
+        match self.spell(file, taken) {
+            Ok(()) => Ok(Spelled::AsAsked),
+            Err(_) if self.to.at(taken).is(file) => Ok(Spelled::AsBefore),
+            Err(error) => Err(error),
         }
     }
 
-    /// Spells a name in the directory as it was asked for.
-    fn spell(&self, taken: &[u8]) -> Result<(), Error> {
+    /// Spells a name of `file` in the directory as it was asked for.
+    fn spell(&self, file: Identity, taken: &[u8]) -> Result<(), Error> {
         if taken == self.wanted.disk {
             return Ok(());
         }
-        rename_to_free_name(&self.to.fd, taken, &self.to.fd, &self.wanted.disk).map_err(moving)
-    }
-}
-
-/// Renames to a name that nothing has.
-fn rename_to_free_name<From: AsFd, To: AsFd>(from: From, disk: &[u8], to: To, wanted: &[u8]) -> Result<(), Errno> {
-    match renameat_with(&from, disk, &to, wanted, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL) => {}
-        answer => return answer,
-    }
-    // The file system cannot look and rename in one step, but it can do so for a link. A directory replaces nothing that holds
-    // something, and neither does what cannot be linked where there are no links.
-    match linkat(&from, disk, &to, wanted, AtFlags::empty()) {
-        Ok(()) => unlinkat(&from, disk, AtFlags::empty()).inspect_err(|_| {
-            let _ = unlinkat(&to, wanted, AtFlags::empty());
-        }),
-        Err(Errno::EXIST) => Err(Errno::EXIST),
-        Err(_) if stat_at(to.as_fd(), wanted).is_ok() => Err(Errno::EXIST),
-        Err(_) => renameat(&from, disk, &to, wanted),
+        outcome::rename_to_free_name(file, self.to.at(taken), self.to.at(&self.wanted.disk)).map_err(moving)
     }
 }
 

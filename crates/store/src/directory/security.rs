@@ -1,18 +1,16 @@
 //! Security descriptors: kept as they are, in an attribute, or, where that has no room for one, in a side file.
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
 use crate::directory::calls::fsync;
-use crate::directory::create::{UNFINISHED_DIRECTORY, UNFINISHED_FILE};
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
-use crate::directory::folder::{file_type, stat};
+use crate::directory::folder::stat;
 use crate::directory::keep::{SECURITY, SECURITY_SIDE, Subject};
 use crate::directory::quota::{Growth, account};
 use crate::directory::side::{NAME_BYTES_MAX, SideName};
-use crate::directory::{data, side};
+use crate::directory::{create, data, side};
 use crate::{ChangeSecurity, Error, Use, Waits, waiting};
 
 /// The longest security descriptor. An ACL has at most 64 KiB (MS-DTYP 2.4.5), and a descriptor two of them.
@@ -45,15 +43,7 @@ fn load_with(file: &OpenFile, adopt: impl Fn(&OpenFile, &SideName, &[u8])) -> Re
 
 /// True where a file has the mode that those have which are being made.
 pub(super) fn is_unfinished(file: &OpenFile) -> Result<bool, Error> {
-    let found = stat(file.fd()).map_err(error)?;
-    let mode = Mode::from_raw_mode(found.stx_mode.into())
-        & (Mode::SVTX | Mode::SUID | Mode::SGID | Mode::from_raw_mode(0o777));
-    Ok(match file_type(&found) {
-        FileType::RegularFile => mode == UNFINISHED_FILE,
-        // It has the set-group-id bit where the one has that it lies in.
-        FileType::Directory => mode.difference(Mode::SGID) == UNFINISHED_DIRECTORY,
-        _ => false,
-    })
+    Ok(create::is_unfinished(&stat(file.fd()).map_err(error)?))
 }
 
 fn find(file: &OpenFile, adopt: impl Fn(&OpenFile, &SideName, &[u8])) -> Result<Option<Vec<u8>>, Error> {
