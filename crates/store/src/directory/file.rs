@@ -16,7 +16,7 @@ use crate::directory::neighbours::Turn;
 use crate::directory::record::Record;
 use crate::directory::remembered::Remembered;
 use crate::directory::side::SideName;
-use crate::directory::synced::{Failed, Synced};
+use crate::directory::synced::{Failed, Synced, UnderWay};
 use crate::directory::volume::Volume;
 use crate::{Error, Held, Identity, Kind, Time, Use, Waits, waiting};
 
@@ -52,6 +52,8 @@ pub(super) struct OpenFile {
     reach: Reach,
     /// There where it can be written to, or was synced.
     synced: OnceLock<Arc<Synced>>,
+    /// There where it was synced, or has streams open.
+    under_way: OnceLock<Arc<UnderWay>>,
     /// What the kernel knew of it when it was opened, until that is asked for.
     pub(super) opened: Mutex<Option<Box<Statx>>>,
     /// Held by whoever moves a directory's position.
@@ -78,6 +80,7 @@ impl OpenFile {
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
             synced: OnceLock::new(),
+            under_way: OnceLock::new(),
             opened: Mutex::new(Some(Box::new(stat))),
             listing: Mutex::new(()),
             record: Remembered::default(),
@@ -104,6 +107,7 @@ impl OpenFile {
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
             synced: OnceLock::new(),
+            under_way: OnceLock::new(),
             opened: Mutex::new(None),
             listing: Mutex::new(()),
             record: Remembered::default(),
@@ -191,6 +195,7 @@ impl OpenFile {
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
             synced: self.synced.clone(),
+            under_way: OnceLock::from(Arc::clone(self.under_way())),
             opened: Mutex::new(None),
             listing: Mutex::new(()),
             record: Remembered::default(),
@@ -201,6 +206,10 @@ impl OpenFile {
     /// Whether the disk has what was written, as all know who have it open to write.
     pub(super) fn synced(&self) -> &Synced {
         self.synced.get_or_init(|| Synced::of(self.volume.locks_of(self.identity), self.identity))
+    }
+
+    fn under_way(&self) -> &Arc<UnderWay> {
+        self.under_way.get_or_init(Arc::default)
     }
 
     /// True where it has lost its last name.
@@ -218,7 +227,7 @@ impl OpenFile {
 
     /// Has the disk keep what was written, as `sync` does it, and says so to the log where that fails for the first time.
     pub(super) fn sync_with(&self, sync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        self.synced().sync(sync).map_err(|Failed { error, is_first }| {
+        self.synced().sync(self.under_way(), sync).map_err(|Failed { error, is_first }| {
             if is_first {
                 let place = self.volume.place_of(self.fd()).unwrap_or_default();
                 let file = String::from_utf8_lossy(&place).into_owned();

@@ -2,11 +2,12 @@
 //!
 //! Where writing a page to the disk fails, Linux forgets the page and tells each descriptor of it once, with its next `fsync`: the one after that
 //! succeeds, though what was written is lost, and so does the first of a descriptor that was opened later. So what failed is remembered here
-//! until the last who has the file open to write closes it: who opens it then has been answered for nothing yet.
+//! until the last who has the file open to write closes it: who opens it then has been answered for nothing yet. Of two syncs of one descriptor at
+//! a time one is told: the other waits for it.
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::directory::leftovers::Nameless;
 use crate::directory::neighbours::Locks;
@@ -22,6 +23,10 @@ pub(super) struct Synced {
     /// Side files that go with it, for the file has no name.
     nameless: Mutex<Vec<Nameless>>,
 }
+
+/// The syncs through one descriptor and its duplicates: each holds it for reading until it has noted how it failed.
+#[derive(Default)]
+pub(super) struct UnderWay(RwLock<()>);
 
 /// How a sync failed.
 pub(super) struct Failed {
@@ -57,20 +62,27 @@ impl Synced {
         self.nameless.lock().iter().any(|nameless| nameless.side == *side)
     }
 
+    /// Remembers how a sync failed. True where it is the first that did.
+    fn note(&self, answer: Result<(), Error>) -> bool {
+        let mut failed = self.failed.lock();
+        let is_first = failed.is_none() && answer.is_err();
+        *failed = failed.or(answer.err());
+        is_first
+    }
+
     /// Has the disk keep what was written. Once that has failed it fails.
-    pub(super) fn sync(&self, sync: impl FnOnce() -> Result<(), Error>) -> Result<(), Failed> {
+    pub(super) fn sync(&self, under_way: &UnderWay, sync: impl FnOnce() -> Result<(), Error>) -> Result<(), Failed> {
+        let held = under_way.0.read();
         // Also where it failed before: what was written since is kept as well as it can be.
         let answer = sync();
-        let mut failed = self.failed.lock();
-        // Another thread with the same descriptor may have been told in the place of this one.
-        match (*failed, answer) {
-            (Some(error), _) => Err(Failed { error, is_first: false }),
-            (None, Ok(())) => Ok(()),
-            (None, Err(error)) => {
-                *failed = Some(error);
-                Err(Failed { error, is_first: true })
-            }
+        let is_first = self.note(answer);
+        drop(held);
+        if answer.is_ok() {
+            // Those that are under way may have been told in the place of this one.
+            drop(under_way.0.write());
         }
+        let failed = *self.failed.lock();
+        failed.map_or(Ok(()), |error| Err(Failed { error, is_first }))
     }
 }
 
@@ -85,5 +97,70 @@ impl Drop for Synced {
         if known.get(&self.file.file).is_some_and(|synced| synced.strong_count() == 0) {
             known.remove(&self.file.file);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Barrier, mpsc};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::directory::neighbours::locks;
+
+    const FAILED: Error = Error::Io(5);
+
+    fn of_file(file: u64) -> Arc<Synced> {
+        let volume = u64::MAX;
+        Synced::of(locks(volume), Identity { volume, file })
+    }
+
+    fn answer(synced: &Synced, under_way: &UnderWay, sync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        synced.sync(under_way, sync).map_err(|failed| failed.error)
+    }
+
+    #[test]
+    fn a_sync_during_one_of_the_same_descriptor_that_is_told_of_a_failure_fails_as_well() {
+        let (synced, under_way) = (&*of_file(1), &UnderWay::default());
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            let told = answer(synced, under_way, || {
+                // The kernel has told this one, which goes on after the other has asked and has had time to answer.
+                let (ask, asked) = mpsc::channel();
+                scope.spawn(move || {
+                    let other = answer(synced, under_way, || ask.send(()).map_err(|_| FAILED));
+                    sender.send(other).unwrap();
+                });
+                asked.recv().unwrap();
+                assert_eq!(receiver.recv_timeout(Duration::from_millis(200)), Err(mpsc::RecvTimeoutError::Timeout));
+                Err(FAILED)
+            });
+            assert_eq!(told, Err(FAILED));
+            assert_eq!(receiver.recv(), Ok(Err(FAILED)));
+        });
+    }
+
+    #[test]
+    fn syncs_of_one_descriptor_are_made_at_once() {
+        let (synced, under_way, all) = (&*of_file(2), &UnderWay::default(), &Barrier::new(4));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(move || {
+                    let wait = || {
+                        all.wait();
+                        Ok(())
+                    };
+                    assert_eq!(answer(synced, under_way, wait), Ok(()));
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_sync_waits_for_none_of_another_descriptor() {
+        let synced = of_file(3);
+        let hangs = answer(&synced, &UnderWay::default(), || answer(&synced, &UnderWay::default(), || Ok(())));
+        assert_eq!(hangs, Ok(()));
     }
 }
