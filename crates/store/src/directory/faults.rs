@@ -3,12 +3,14 @@
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use tempfile::TempDir;
 
 use crate::directory::calls::failing::{Fail, during, meanwhile};
+use crate::directory::file::{OpenFile, Reach};
 use crate::directory::leftovers::sweep;
 use crate::directory::{DirectoryOptions, DirectoryStore};
 use crate::{Destination, Error, Kind, Name, NewNode, Node, Replace, Resolved, SharePath, Store, Use};
@@ -345,6 +347,25 @@ fn a_flush_of_a_stream_that_failed_is_remembered_with_its_file() {
     fail_to_sync(&*stream);
     assert_eq!(stream.sync(), Err(Error::Full));
     assert_eq!(file.sync(), Err(Error::Full));
+}
+
+#[test]
+fn a_flush_of_a_stream_waits_for_one_of_its_file_that_is_told_of_a_failure() {
+    let disk = Disk::new(false);
+    disk.create("file", Kind::File).unwrap();
+    let fd = std::fs::File::open(disk.path().join("file")).unwrap().into();
+    let file = OpenFile::new(&disk.store.volume(), fd, Reach::Read, false).unwrap();
+    let of_stream = &file.again().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let told = file.sync_with(|| {
+            scope.spawn(move || sender.send(of_stream.sync_with(|| Ok(()))).unwrap());
+            assert!(receiver.recv_timeout(Duration::from_millis(200)).is_err());
+            Err(Error::Full)
+        });
+        assert_eq!(told, Err(Error::Full));
+        assert_eq!(receiver.recv(), Ok(Err(Error::Full)));
+    });
 }
 
 #[test]
