@@ -42,7 +42,7 @@ pub(super) struct Copy<'a> {
 /// not take so long.
 pub(super) fn copy<'a>(file: &'a OpenFile, from: &SideName) -> Result<Copy<'a>, Error> {
     let volume = &*file.volume;
-    let source = side::open(volume, from, Use::Read)?;
+    let source = side::open(&file.subject(), from, Use::Read)?.fd;
     let known = stat(&source).map_err(error)?;
     let held_bytes = known.stx_blocks * BLOCK_BYTES;
     // A copy that fails halfway takes others' room meanwhile.

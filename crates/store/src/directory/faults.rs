@@ -1,5 +1,6 @@
 //! What a failure, or a kill, in the middle of a change leaves: each is put at every system call of the change in turn.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ pub(super) const CALLS_MAX: usize = 1_000;
 
 pub(super) struct Disk {
     store: DirectoryStore,
+    /// Another share, which a test may have.
+    other: Cell<Option<DirectoryStore>>,
     folder: TempDir,
 }
 
@@ -32,7 +35,8 @@ impl Disk {
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let folder = tempfile::tempdir_in(place).unwrap();
         let options = DirectoryOptions { attributes_beside_files, ..DirectoryOptions::default() };
-        Disk { store: DirectoryStore::open(folder.path(), options).unwrap(), folder }
+        let store = DirectoryStore::open(folder.path(), options).unwrap();
+        Disk { store, other: Cell::default(), folder }
     }
 
     pub(super) fn open(&self, path: &str) -> Result<Arc<dyn Node>, Error> {
@@ -131,6 +135,14 @@ fn at_each_call(
         // Some changes are none of names.
         assert!(at > 0 || matches!(kind(0), Fail::Done(_)), "nothing failed");
     }
+}
+
+fn new_file() -> NewNode<'static> {
+    NewNode { kind: Kind::File, attributes: 0, security: None }
+}
+
+fn new_directory() -> NewNode<'static> {
+    NewNode { kind: Kind::Directory, attributes: 0, security: None }
 }
 
 fn entry(name: &str, length: usize, byte: u8) -> (String, usize, u8) {
@@ -564,5 +576,53 @@ fn streams_that_are_all_removed_go_or_are_whole() {
             assert_eq!(disk.streams("file"), []);
             assert!(is_kill || disk.sides() <= 1, "of the one whose side file could not be removed");
         });
+    }
+}
+
+#[test]
+fn a_stream_that_another_share_made_is_not_lost_whatever_fails_as_it_is_looked_for() {
+    for is_served in [true, false] {
+        let prepare = |disk: &Disk| {
+            disk.create("inner", Kind::Directory).unwrap();
+            let inner = DirectoryStore::open(&disk.path().join("inner"), DirectoryOptions::default()).unwrap();
+            let file = inner.create(&SharePath::parse("file").unwrap(), new_file()).unwrap();
+            file.create_stream("stream").unwrap().write_at(&vec![1; LARGE], 0).unwrap();
+            // What is served is found without its place, too.
+            disk.create("aside", Kind::Directory).unwrap();
+            std::fs::rename(disk.path().join("inner/file"), disk.path().join("aside/file")).unwrap();
+            if is_served {
+                disk.other.set(Some(inner));
+            } else {
+                std::fs::rename(disk.path().join("aside/file"), disk.path().join("inner/file")).unwrap();
+            }
+        };
+        let name = if is_served { "aside\\file" } else { "inner\\file" };
+        let change = |disk: &Disk| disk.open(name)?.create_stream("stream").map(drop);
+        at_each_call(false, prepare, change, |disk, answer, _| {
+            assert!(answer.is_err());
+            assert_eq!(disk.streams(name), [entry("stream", LARGE, 1)], "{answer:?}");
+        });
+    }
+}
+
+#[test]
+fn a_stream_that_another_share_made_is_found_while_its_file_is_moved() {
+    for at in 0..CALLS_MAX {
+        let disk = Disk::new(false);
+        for directory in ["inner", "inner\\deep", "inner\\deep\\deeper"] {
+            disk.store.create(&SharePath::parse(directory).unwrap(), new_directory()).unwrap();
+        }
+        let inner = DirectoryStore::open(&disk.path().join("inner"), DirectoryOptions::default()).unwrap();
+        let file = inner.create(&SharePath::parse("deep\\deeper\\file").unwrap(), new_file()).unwrap();
+        file.create_stream("stream").unwrap().write_at(&vec![1; LARGE], 0).unwrap();
+        drop((file, inner));
+        let node = disk.node("inner\\deep\\deeper\\file");
+        let (from, to) = (disk.path().join("inner/deep/deeper"), disk.path().join("inner/moved"));
+        let (answer, happened) =
+            meanwhile(at, move || std::fs::rename(from, to).unwrap(), || node.create_stream("stream"));
+        assert_eq!(answer.err(), Some(Error::Exists), "{at}");
+        if !happened {
+            break;
+        }
     }
 }

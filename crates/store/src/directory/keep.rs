@@ -27,9 +27,10 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{attribute, error};
 use crate::directory::file::born;
 use crate::directory::folder::{each_name, stat};
+use crate::directory::homes::Home;
 use crate::directory::nameless::about_to_go;
 use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES, account};
-use crate::directory::side::{Owner, SideName};
+use crate::directory::side::{Owner, Removable, SideName};
 use crate::directory::volume::Volume;
 use crate::directory::{data, side};
 use crate::{Error, Identity, Waits, waiting};
@@ -278,35 +279,50 @@ impl Subject<'_> {
 
     /// As whose its side files are known.
     pub(super) fn owner(&self) -> Result<Owner, Error> {
-        let volume = if self.is_mounted() {
-            let system = match &self.place {
-                Place::Open(fd) => fstatvfs(fd),
-                Place::Through(path) => again(|| statvfs(path.as_str())),
-                Place::Named(path) => again(|| statvfs(path.as_slice())),
-            };
-            // Its device number may be another the next time.
-            system.map_err(error)?.f_fsid.max(1)
-        } else {
-            0
-        };
-        let born = match &self.place {
-            // Where overlayfs has copied the file up meanwhile it has another birth from now on.
-            Place::Open(fd) => born(&stat(fd).map_err(error)?),
-            Place::Through(_) | Place::Named(_) => self.born,
-        };
-        Ok(Owner { volume, file: self.identity.file, born })
+        let volume = if self.is_mounted() { self.file_system()? } else { 0 };
+        Ok(Owner { volume, file: self.identity.file, born: self.birth()? })
     }
 
-    /// True where a side file is this file's. Another's is read only: the attribute that names it was copied from that.
-    pub(super) fn owns(&self, side: &SideName) -> bool {
-        side.owner.is_none_or(|owner| self.owner().is_ok_and(|own| own.is_same(&owner)))
+    /// The number of its file system, whose device number may be another the next time.
+    fn file_system(&self) -> Result<u64, Error> {
+        let system = match &self.place {
+            Place::Open(fd) => fstatvfs(fd),
+            Place::Through(path) => again(|| statvfs(path.as_str())),
+            Place::Named(path) => again(|| statvfs(path.as_slice())),
+        };
+        Ok(system.map_err(error)?.f_fsid.max(1))
+    }
+
+    fn birth(&self) -> Result<i128, Error> {
+        match &self.place {
+            // Where overlayfs has copied the file up meanwhile it has another birth from now on.
+            Place::Open(fd) => stat(fd).map(|stat| born(&stat)).map_err(error),
+            Place::Through(_) | Place::Named(_) => Ok(self.born),
+        }
+    }
+
+    /// True where a side file that lies in `home` is this file's. Another's is read only: the attribute that names it was copied from that. A
+    /// root's own file system is the file's where both are one: seen from the root of a share above, the file is on one that is mounted there.
+    pub(super) fn owns(&self, side: &SideName, home: &Home) -> bool {
+        let is_here = |owner: Owner| match owner.volume {
+            0 => home.volume == self.identity.volume,
+            mounted => self.file_system() == Ok(mounted),
+        };
+        self.may_own(side) && side.owner.is_none_or(is_here)
+    }
+
+    /// False where a side file is another file's wherever it lies.
+    pub(super) fn may_own(&self, side: &SideName) -> bool {
+        let is_it = |owner: Owner| {
+            let own = |born| Owner { volume: owner.volume, file: self.identity.file, born };
+            self.birth().is_ok_and(|born| own(born).may_be(&owner))
+        };
+        side.owner.is_none_or(is_it)
     }
 
     /// Removes what is kept outside the file, after its last name went: `sides` are the side files that it owns.
-    pub(super) fn bury(&self, sides: &[SideName]) {
-        for side in sides {
-            side::remove(self.volume, side);
-        }
+    pub(super) fn bury(&self, sides: &[Removable<'_>]) {
+        sides.iter().for_each(Removable::remove);
         if self.is_beside() {
             let _ = self.bury_folder();
         }
@@ -429,10 +445,12 @@ const DRAFT: &str = "draft";
 #[cfg(test)]
 mod tests {
     use std::ops::ControlFlow;
+    use std::os::unix::ffi::OsStrExt;
 
+    use super::*;
     use crate::directory::{DirectoryOptions, DirectoryStore};
     use crate::waiting::{Forbidden, forbid};
-    use crate::{Error, Kind, NewNode, Node, SharePath, Store, Use, Waits};
+    use crate::{Kind, NewNode, Node, SharePath, Store, Use};
 
     /// What looks at what is kept with a file, and whether it had to wait.
     fn looks(node: &dyn Node) -> [(&'static str, Option<Error>); 5] {
@@ -469,6 +487,37 @@ mod tests {
                 }
             });
         });
+    }
+
+    #[test]
+    fn a_file_on_what_is_mounted_in_a_share_owns_what_was_made_for_it_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
+        let volume = &*store.volume();
+        let own = volume.identity.volume;
+        let subject = |volume_number, born| {
+            let identity = Identity { volume: volume_number, file: 7 };
+            let place = Place::Named(folder.path().as_os_str().as_bytes().to_vec());
+            Subject { volume, place, identity, born }
+        };
+        let home = |volume_number| {
+            let folder = openat(CWD, folder.path(), OFlags::PATH, Mode::empty()).unwrap();
+            Home { folder, volume: volume_number }
+        };
+        let side = |volume, born| SideName { id: [1; 16], owner: Some(Owner { volume, file: 7, born }) };
+        let (mounted, system) = (own + 1, subject(own, 5).file_system().unwrap());
+        // Through the share of what is mounted, and through the one above.
+        assert!(subject(mounted, 5).owns(&side(0, 5), &home(mounted)));
+        assert!(subject(own, 5).owns(&side(0, 5), &home(own)));
+        for lies_on in [own, mounted] {
+            assert!(subject(mounted, 5).owns(&side(system, 5), &home(lies_on)));
+            assert!(subject(own, 5).owns(&side(system, 5), &home(lies_on)));
+            assert!(!subject(mounted, 5).owns(&side(system + 1, 5), &home(lies_on)));
+            assert!(!subject(mounted, 5).owns(&side(system, 6), &home(lies_on)));
+        }
+        // A snapshot's files have the numbers and births of those that it was taken of.
+        assert!(!subject(mounted, 5).owns(&side(0, 5), &home(own)));
+        assert!(!subject(own, 5).owns(&side(0, 5), &home(mounted)));
     }
 
     #[test]

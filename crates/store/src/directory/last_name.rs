@@ -13,7 +13,7 @@ use crate::directory::folder::{Folder, identity, stat};
 use crate::directory::keep::{Place, Subject};
 use crate::directory::leftovers::Held;
 use crate::directory::nameless::{about_to_go, open_name};
-use crate::directory::side::SideName;
+use crate::directory::side::Removable;
 use crate::directory::streams;
 use crate::directory::volume::Volume;
 use crate::directory::walk::Named;
@@ -23,7 +23,7 @@ pub(super) struct Losing<'a> {
     subject: Subject<'a>,
     kind: FileType,
     /// The side files that it owns, where the name may be its last.
-    sides: Option<Vec<SideName>>,
+    sides: Option<Vec<Removable<'a>>>,
     /// Has its side files found until they are gone.
     held: Option<Held>,
     /// Says which names are left, and has its bytes count until it is gone.

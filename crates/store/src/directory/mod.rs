@@ -35,6 +35,7 @@ mod foreign;
 mod foreign_reader;
 mod foreign_table;
 mod foreign_walk;
+mod homes;
 mod keep;
 mod last_name;
 mod leftovers;
@@ -54,6 +55,7 @@ mod recount;
 mod remembered;
 mod remove;
 mod rename;
+mod roots;
 mod security;
 mod side;
 mod space;
@@ -120,6 +122,7 @@ impl DirectoryStore {
     pub fn open(folder: &Path, options: DirectoryOptions) -> Result<Self, Error> {
         let quota = options.quota_bytes.map(|bytes| Arc::new(AtomicU64::new(bytes)));
         let volume = Arc::new(Volume::new(folder, &options, quota.as_ref())?);
+        volume.root.serve();
         leftovers::sweep_soon(&volume);
         volume.have_recounted();
         Ok(DirectoryStore { volume: ArcSwap::new(volume), options, quota })
@@ -149,6 +152,7 @@ impl DirectoryStore {
     /// system was mounted there. What is open stays what it is.
     pub fn follow(&self, folder: &Path) -> Result<(), Error> {
         let volume = Arc::new(Volume::new(folder, &self.options, self.quota.as_ref())?);
+        volume.root.serve();
         leftovers::sweep_soon(&volume);
         volume.have_recounted();
         self.volume.store(volume);

@@ -20,9 +20,9 @@ use crate::directory::last_name::Losing;
 use crate::directory::leftovers::Draft;
 use crate::directory::names::Wanted;
 use crate::directory::outcome::{self, At, seen};
-use crate::directory::volume::{self, Volume};
+use crate::directory::volume::Volume;
 use crate::directory::walk::{self, Named};
-use crate::directory::{remove, side};
+use crate::directory::{remove, roots, side};
 use crate::{Error, Identity, Kind, Name, Replace};
 
 /// Gives what has `name` in `directory` the name `new` in `target`.
@@ -193,7 +193,7 @@ impl Moving<'_> {
 
     /// The kernel says the same of that and of what the file system cannot do.
     fn is_into_itself(&self) -> bool {
-        volume::outwards(self.place.to.fd.as_fd()).contains(&self.named.own)
+        roots::identities_outwards(self.place.to.fd.as_fd()).contains(&self.named.own)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::directory::file::OpenFile;
 use crate::directory::folder::stat;
 use crate::directory::keep::{SECURITY, SECURITY_SIDE, Subject};
 use crate::directory::quota::{Growth, account};
-use crate::directory::side::{NAME_BYTES_MAX, SideName};
+use crate::directory::side::{NAME_BYTES_MAX, Removable, SideName, Whose};
 use crate::directory::{create, data, side};
 use crate::{ChangeSecurity, Error, Use, Waits, waiting};
 
@@ -61,12 +61,15 @@ fn find(file: &OpenFile, adopt: impl Fn(&OpenFile, &SideName, &[u8])) -> Result<
             Err(error) => return Err(error),
         };
         let Some(side) = SideName::decode(&bytes[..length]) else { break };
-        match side::open(&file.volume, &side, Use::Read) {
+        match side::open(&subject, &side, Use::Read) {
             // It may have been replaced just now.
             Err(Error::Gone) => {}
             opened => {
-                let descriptor = load_side(&opened?)?;
-                adopt(file, &side, &descriptor);
+                let opened = opened?;
+                let descriptor = load_side(&opened.fd)?;
+                if opened.whose == Whose::Anothers {
+                    adopt(file, &side, &descriptor);
+                }
                 return Ok(Some(descriptor));
             }
         }
@@ -79,7 +82,7 @@ fn find(file: &OpenFile, adopt: impl Fn(&OpenFile, &SideName, &[u8])) -> Result<
 fn adopt(file: &OpenFile, side: &SideName, descriptor: &[u8]) {
     let subject = file.subject();
     // Who must not wait does not, in memory either: others may be changing the file.
-    if subject.owns(side) || !waiting::is_allowed() || file.volume.check_writable().is_err() {
+    if !waiting::is_allowed() || file.volume.check_writable().is_err() {
         return;
     }
     let _held = file.volume.lock_file(file.identity);
@@ -127,16 +130,13 @@ pub(super) fn change(file: &OpenFile, change: ChangeSecurity<'_>) -> Result<(), 
     // The file gets one of its own now.
     let Some(descriptor) = change(load_with(file, |_, _, _| ())) else { return Ok(()) };
     let subject = file.subject();
-    let old = side_name(&subject)?;
+    let Some(old) = side_name(&subject)? else { return save(file, &descriptor) };
+    let data = side::removable(&subject, &old)?;
     save(file, &descriptor)?;
-    if let Some(old) = old {
-        if side_name(&subject)? == Some(old) {
-            subject.erase(SECURITY_SIDE)?;
-        }
-        if subject.owns(&old) {
-            side::remove(&file.volume, &old);
-        }
+    if side_name(&subject)? == Some(old) {
+        subject.erase(SECURITY_SIDE)?;
     }
+    data.iter().for_each(Removable::remove);
     Ok(())
 }
 

@@ -3,8 +3,9 @@
 //! They live in the folder `.multilane` at the share's root, which only the server's user may enter and no client
 //! reaches, each named by a random 128-bit id and by the file that it was made for. An attribute of that file holds
 //! both. They go when the stream or the file's last name goes through this server. Where another program removes the
-//! file, the side file stays behind: one whose id no file's attributes hold may be deleted. Where a share is served
-//! whose folder lies inside another share's, each has its own `.multilane`.
+//! file, the side file stays behind: one whose id no file's attributes hold may be deleted. Where a share's folder lies
+//! inside another share's, each has its own `.multilane`, and what is not in the one is looked for in others ([`super::homes`]):
+//! it is used where it is.
 //!
 //! Other programs copy attributes with files. What such a copy's attribute names is another file's: it is read, and
 //! never written or removed, until its data are copied ([`super::adopt`]). Nobody but the server names side files, so
@@ -19,10 +20,12 @@ use crate::directory::calls::{fsync, mkdirat, openat, renameat, unlinkat};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::stat_at;
+use crate::directory::homes::{self, Home};
+use crate::directory::keep::Subject;
 use crate::directory::nameless::about_to_go;
 use crate::directory::names::RESERVED;
 use crate::directory::volume::Volume;
-use crate::{Error, Use, Waits, waiting};
+use crate::{Error, Use};
 
 /// What a stream is known by, and a side file besides its owner.
 pub(super) type Id = [u8; 16];
@@ -31,7 +34,7 @@ pub(super) type Id = [u8; 16];
 ///
 /// | offset | bytes | |
 /// |---|---|---|
-/// | 0 | 8 | the file system, where it is mounted below the share's root; 0 on the root's own |
+/// | 0 | 8 | the file system, where it is mounted below the share's root; 0 on that root's own |
 /// | 8 | 8 | the inode number |
 /// | 16 | 16 | when it was made, in nanoseconds since 1970; 0 where the file system does not know |
 ///
@@ -67,10 +70,9 @@ impl Owner {
         })
     }
 
-    /// True where both are one file. A later kernel may know times of birth that an earlier one did not.
-    pub(super) fn is_same(&self, other: &Owner) -> bool {
-        let same_birth = self.born == other.born || self.born == 0 || other.born == 0;
-        self.volume == other.volume && self.file == other.file && same_birth
+    /// True where both are one file if they are on one file system. A later kernel may know times of birth that an earlier one did not.
+    pub(super) fn may_be(&self, other: &Owner) -> bool {
+        self.file == other.file && (self.born == other.born || self.born == 0 || other.born == 0)
     }
 }
 
@@ -159,36 +161,78 @@ pub(super) fn create(volume: &Volume, side: &SideName) -> Result<Descriptor, Err
     Ok(Descriptor::new(made, (volume.waits, volume.identity.volume)).made(volume.nameless()))
 }
 
-/// True where it is known that there is no such side file. [`Error::WouldBlock`] as [`open`].
-pub(super) fn is_lost(volume: &Volume, side: &SideName) -> Result<bool, Error> {
-    check_may_wait(volume)?;
-    let Some(folder) = folder(volume, false)? else { return Ok(true) };
-    match stat_at(folder, side.on_disk().as_bytes()) {
-        Ok(_) => Ok(false),
-        Err(Errno::NOENT) => Ok(true),
-        Err(errno) => Err(opening(errno)),
+/// Whose a side file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    Own,
+    /// The attribute that names it was copied from another file.
+    Anothers,
+}
+
+/// A side file that was opened.
+pub(super) struct Opened {
+    pub(super) fd: OwnedFd,
+    pub(super) whose: Whose,
+    /// It lies on this file system, and not on the root's own.
+    pub(super) elsewhere: Option<u64>,
+}
+
+/// A side file that may be removed: it is the file's own.
+pub(super) struct Removable<'a> {
+    volume: &'a Volume,
+    home: Home,
+    name: String,
+}
+
+impl Removable<'_> {
+    pub(super) fn remove(&self) {
+        remove_named(self.volume, self.home.folder.as_fd(), &self.name);
     }
 }
 
-fn check_may_wait(volume: &Volume) -> Result<(), Error> {
-    if volume.waits != Waits::Never && !waiting::is_allowed() { Err(Error::WouldBlock) } else { Ok(()) }
+/// Whose a side file is; `None` where it is known that there is no such. [`Error::WouldBlock`] as [`open`].
+pub(super) fn look(subject: &Subject<'_>, side: &SideName) -> Result<Option<Whose>, Error> {
+    let name = side.on_disk();
+    homes::ask(subject, |home| stat_at(&home.folder, name.as_bytes()).map(|_| whose(subject, side, home)))
 }
 
-/// Opens a side file. [`Error::Gone`] where it is not there, [`Error::WouldBlock`] where that has to be waited for.
-pub(super) fn open(volume: &Volume, side: &SideName, usage: Use) -> Result<OwnedFd, Error> {
-    check_may_wait(volume)?;
-    let folder = folder(volume, false)?.ok_or(Error::Gone)?;
-    let common = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let writes = usage == Use::ReadWrite && !volume.read_only;
-    let usage = if writes { OFlags::RDWR } else { OFlags::RDONLY };
+fn whose(subject: &Subject<'_>, side: &SideName, home: &Home) -> Whose {
+    if subject.owns(side, home) { Whose::Own } else { Whose::Anothers }
+}
+
+/// Finds a side file that is to be removed, before nothing leads to it any more; `None` where it is another's, or cannot be looked at: what nothing
+/// leads to costs less than what is not removed. [`Error::WouldBlock`] as [`open`].
+pub(super) fn removable<'a>(subject: &Subject<'a>, side: &SideName) -> Result<Option<Removable<'a>>, Error> {
+    if !subject.may_own(side) {
+        return Ok(None);
+    }
     let name = side.on_disk();
-    let open =
-        |usage| volume.open_unmarked(common | usage, |flags| openat(&folder, name.as_str(), flags, Mode::empty()));
-    let opened = match open(usage) {
-        Err(Errno::ACCESS | Errno::ROFS) => open(OFlags::RDONLY),
-        answer => answer,
-    };
-    opened.map_err(|errno| if errno == Errno::NOENT { Error::Gone } else { opening(errno) })
+    let is_own = |home: &Home| stat_at(&home.folder, name.as_bytes()).map(|_| subject.owns(side, home));
+    match homes::find(subject, is_own) {
+        Ok(Some((home, true))) => Ok(Some(Removable { volume: subject.volume, home, name })),
+        Err(Error::WouldBlock) => Err(Error::WouldBlock),
+        Ok(_) | Err(_) => Ok(None),
+    }
+}
+
+/// Opens a side file, another's to read. [`Error::Gone`] where it is not there, [`Error::WouldBlock`] where that has to be waited for.
+pub(super) fn open(subject: &Subject<'_>, side: &SideName, usage: Use) -> Result<Opened, Error> {
+    let (volume, name) = (subject.volume, side.on_disk());
+    let common = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let opened = homes::ask(subject, |home| {
+        let whose = whose(subject, side, home);
+        let writes = usage == Use::ReadWrite && whose == Whose::Own && !volume.read_only;
+        let open = |usage| {
+            volume.open_unmarked(common | usage, |flags| openat(&home.folder, name.as_str(), flags, Mode::empty()))
+        };
+        let fd = match open(if writes { OFlags::RDWR } else { OFlags::RDONLY }) {
+            Err(Errno::ACCESS | Errno::ROFS) => open(OFlags::RDONLY),
+            answer => answer,
+        };
+        let elsewhere = Some(home.volume).filter(|lies_on| *lies_on != volume.identity.volume);
+        Ok(Opened { fd: fd?, whose, elsewhere })
+    });
+    opened?.ok_or(Error::Gone)
 }
 
 /// Has the disk know which side files there are.
@@ -206,7 +250,7 @@ pub(super) fn rename(volume: &Volume, from: &SideName, to: &SideName) -> Result<
     renameat(&folder, from.on_disk(), &folder, to.on_disk()).map_err(error)
 }
 
-/// Removes a side file, if it is there.
+/// Removes a side file that was made here, if it is there.
 pub(super) fn remove(volume: &Volume, side: &SideName) {
     let Ok(Some(folder)) = folder(volume, false) else { return };
     remove_named(volume, folder.as_fd(), &side.on_disk());

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 
 use parking_lot::RwLock;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use crate::copy::{Span, through_memory};
@@ -21,13 +21,13 @@ use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::keep::Subject;
 use crate::directory::quota::{Growth, account};
-use crate::directory::side::SideName;
+use crate::directory::side::{Opened, SideName, Whose};
 use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, Stays, StreamValue, VALUE_BYTES_MAX};
 use crate::directory::streams::{self, Held, Kept};
 use crate::directory::{adopt, data, extended, folder, metadata, node, security, side, space};
 use crate::{
     ChangeSecurity, Changes, ChooseOffset, Cursor, Error, Extent, Extents, Identity, Kind, Metadata, Name, NamedNode,
-    Node, Replace, Take, TakeStream, Use, Waits,
+    Node, Replace, Take, TakeStream, Use, Waits, waiting,
 };
 use std::sync::Arc;
 
@@ -38,17 +38,31 @@ pub(super) struct StreamNode {
     /// Held for no call of the kernel: who must not wait asks for it, too.
     key: RwLock<Arc<str>>,
     /// The side file, where it is this file's.
-    side: OnceLock<Descriptor>,
+    side: OnceLock<SideFile>,
     /// Another file's, to read.
-    lent: OnceLock<Descriptor>,
+    lent: OnceLock<(SideName, SideFile)>,
     /// The data were another file's when it was opened.
     copied: Option<SideName>,
 }
 
+/// An open side file.
+struct SideFile {
+    fd: Descriptor,
+    /// It lies on another file system than the root's own, of which the file's [`Waits`] say nothing.
+    elsewhere: bool,
+}
+
+impl SideFile {
+    /// [`Error::WouldBlock`] where it has to be waited for.
+    fn fd(&self) -> Result<BorrowedFd<'_>, Error> {
+        if self.elsewhere && !waiting::is_allowed() { Err(Error::WouldBlock) } else { Ok(self.fd.as_fd()) }
+    }
+}
+
 impl StreamNode {
-    pub(super) fn new(file: OpenFile, kept: Kept) -> Self {
+    pub(super) fn new(file: OpenFile, kept: Kept, whose: Whose) -> Self {
         let copied = match kept.held {
-            Held::Side(side) => Some(side).filter(|side| !file.subject().owns(side)),
+            Held::Side(side) => Some(side).filter(|_| whose == Whose::Anothers),
             Held::Here(_) => None,
         };
         let (side, lent) = (OnceLock::new(), OnceLock::new());
@@ -75,43 +89,42 @@ impl StreamNode {
 
     /// Its side file to be changed, if it has one by now.
     fn side(&self) -> Result<Option<BorrowedFd<'_>>, Error> {
-        if let Some(fd) = self.side.get() {
-            return Ok(Some(fd.as_fd()));
+        if let Some(side) = self.side.get() {
+            return side.fd().map(Some);
         }
         let (subject, mut bytes) = (self.file.subject(), [0; VALUE_BYTES_MAX]);
-        match self.value(&subject, &mut bytes)?.side() {
-            None => Ok(None),
-            Some(side) if subject.owns(&side) => self.open_side(&side).map(Some),
-            Some(side) => self.adopt(&side).map(Some),
+        let Some(side) = self.value(&subject, &mut bytes)?.side() else { return Ok(None) };
+        let opened = side::open(&subject, &side, Use::ReadWrite)?;
+        match opened.whose {
+            Whose::Own => self.hold_side(self.hold(opened)).map(Some),
+            Whose::Anothers => self.adopt(&side).map(Some),
         }
     }
 
-    fn open_side(&self, side: &SideName) -> Result<BorrowedFd<'_>, Error> {
-        let fd = side::open(&self.file.volume, side, Use::ReadWrite)?;
-        Ok(self.hold_side(self.hold(fd)))
-    }
-
-    fn hold_side(&self, fd: Descriptor) -> BorrowedFd<'_> {
-        self.side.get_or_init(|| fd).as_fd()
+    fn hold_side(&self, side: SideFile) -> Result<BorrowedFd<'_>, Error> {
+        self.side.get_or_init(|| side).fd()
     }
 
     /// A side file to be read, whosever it is.
     fn look_at_side(&self, subject: &Subject<'_>, side: &SideName) -> Result<BorrowedFd<'_>, Error> {
-        if subject.owns(side) {
-            return self.open_side(side);
+        if let Some((_, lent)) = self.lent.get().filter(|(name, _)| name == side) {
+            return lent.fd();
         }
-        if let Some(fd) = self.lent.get() {
-            return Ok(fd.as_fd());
+        let opened = side::open(subject, side, Use::ReadWrite)?;
+        match opened.whose {
+            Whose::Own => self.hold_side(self.hold(opened)),
+            Whose::Anothers => self.lent.get_or_init(|| (*side, self.hold(opened))).1.fd(),
         }
-        let fd = side::open(&self.file.volume, side, Use::Read)?;
-        Ok(self.lent.get_or_init(|| self.hold(fd)).as_fd())
     }
 
-    fn hold(&self, fd: OwnedFd) -> Descriptor {
-        // It lies in the reserved folder, on the root's file system.
+    fn hold(&self, opened: Opened) -> SideFile {
         let volume = &self.file.volume;
-        let held = Descriptor::new(fd, (volume.waits, volume.identity.volume));
-        held.counted(volume.nameless())
+        let of = match opened.elsewhere {
+            None => (volume.waits, volume.identity.volume),
+            Some(elsewhere) => (Waits::Always, elsewhere),
+        };
+        let fd = Descriptor::new(opened.fd, of).counted(volume.nameless());
+        SideFile { fd, elsewhere: opened.elsewhere.is_some() }
     }
 
     /// Makes data that are another file's, in `from`, this file's own: copies them. May take long.
@@ -122,11 +135,17 @@ impl StreamNode {
         let subject = self.file.subject();
         let mut bytes = [0; VALUE_BYTES_MAX];
         match self.value(&subject, &mut bytes)?.side() {
-            // Another was first.
-            Some(side) if subject.owns(&side) => return self.open_side(&side),
             Some(side) if side == *from => {}
-            // Another program has put another stream there.
-            Some(_) | None => return Err(Error::Gone),
+            Some(side) => {
+                let opened = side::open(&subject, &side, Use::ReadWrite)?;
+                return match opened.whose {
+                    // Another was first.
+                    Whose::Own => self.hold_side(self.hold(opened)),
+                    // Another program has put another stream there.
+                    Whose::Anothers => Err(Error::Gone),
+                };
+            }
+            None => return Err(Error::Gone),
         }
         let copy = adopt::copy(&self.file, from)?;
         let _held = volume.lock_file(self.file.identity);
@@ -136,7 +155,7 @@ impl StreamNode {
         }
         self.file.keep_while_open(SideName { id: value.id, owner: Some(subject.owner()?) })?;
         let fd = copy.keep(&subject, &self.key(), &value)?;
-        Ok(self.hold_side(fd))
+        self.hold_side(SideFile { fd, elsewhere: false })
     }
 
     /// Makes copied data its file's own as the stream is opened. Where that cannot be done they are read where they are; who changes
@@ -154,8 +173,8 @@ impl StreamNode {
 
     /// Lets `inline` work on data in the attribute, or gives the side file.
     fn inline_or_side<T>(&self, inline: impl FnOnce(&[u8]) -> T) -> Result<Result<T, BorrowedFd<'_>>, Error> {
-        if let Some(fd) = self.side.get() {
-            return Ok(Err(fd.as_fd()));
+        if let Some(side) = self.side.get() {
+            return side.fd().map(Err);
         }
         let (subject, mut bytes) = (self.file.subject(), [0; VALUE_BYTES_MAX]);
         let value = self.value(&subject, &mut bytes)?;
@@ -182,8 +201,8 @@ impl StreamNode {
         edit: impl FnOnce(&mut [u8]),
     ) -> Result<Option<BorrowedFd<'_>>, Error> {
         self.file.volume.check_writable()?;
-        if let Some(fd) = self.side.get() {
-            return Ok(Some(fd.as_fd()));
+        if let Some(side) = self.side.get() {
+            return side.fd().map(Some);
         }
         let held = self.file.volume.lock_file(self.file.identity);
         let subject = self.file.subject();
@@ -212,7 +231,7 @@ impl StreamNode {
         }
         self.file.keep_while_open(SideName { id: value.id, owner: Some(subject.owner()?) })?;
         let fd = streams::move_out(&subject, &key, &value, old)?;
-        Ok(Some(self.hold_side(fd)))
+        self.hold_side(SideFile { fd, elsewhere: false }).map(Some)
     }
 
     /// Changes a side file within the quota.
@@ -472,7 +491,7 @@ impl Node for StreamNode {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.side.get().map(AsFd::as_fd)
+        self.side.get().filter(|side| !side.elsewhere).map(|side| side.fd.as_fd())
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -9,7 +9,7 @@ use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::keep::{LONG_STREAM, SECURITY_SIDE, STREAM, Subject};
 use crate::directory::quota::{Growth, account};
-use crate::directory::side::SideName;
+use crate::directory::side::{Removable, SideName, Whose};
 use crate::directory::stream::StreamNode;
 use crate::directory::stream_value::{Body, Stays, StreamValue, VALUE_BYTES_MAX, key};
 use crate::directory::{data, folder, security, side};
@@ -44,12 +44,12 @@ pub(super) fn list(file: &OpenFile, take: TakeStream<'_>) -> Result<(), Error> {
     for kept in all(&subject)? {
         let (length, allocated) = match kept.held {
             Held::Here(length) => (length, length.next_multiple_of(unit)),
-            Held::Side(side) => match side::open(&file.volume, &side, Use::Read) {
-                Ok(fd) => {
-                    let stat = folder::stat(fd).map_err(error)?;
+            Held::Side(side) => match side::open(&subject, &side, Use::Read) {
+                Ok(opened) => {
+                    let stat = folder::stat(opened.fd).map_err(error)?;
                     (stat.stx_size, stat.stx_blocks * 512)
                 }
-                Err(Error::Gone) if side::is_lost(&file.volume, &side)? => continue,
+                Err(Error::Gone) if side::look(&subject, &side)?.is_none() => continue,
                 Err(error) => return Err(error),
             },
         };
@@ -62,9 +62,9 @@ pub(super) fn list(file: &OpenFile, take: TakeStream<'_>) -> Result<(), Error> {
 
 /// Opens one.
 pub(super) fn open(file: &OpenFile, name: &str) -> Result<Option<NamedNode>, Error> {
-    let Some(kept) = find(&file.subject(), name)? else { return Ok(None) };
+    let Some((kept, whose)) = find(&file.subject(), name)? else { return Ok(None) };
     let name = kept.name.clone();
-    Ok(Some((name, Arc::new(StreamNode::new(file.again()?, kept)))))
+    Ok(Some((name, Arc::new(StreamNode::new(file.again()?, kept, whose)))))
 }
 
 /// Makes an empty one. [`Error::Full`] too where the file system has no room for more attributes of this file: ext4
@@ -82,7 +82,7 @@ pub(super) fn create(file: &OpenFile, name: &str) -> Result<Arc<dyn Node>, Error
     let saved = save(&subject, &key, &StreamValue { id, name: long_name, body: Body::Here(&[]), stays: Stays::Here });
     saved.map_err(|error| if error == Error::TooLarge { Error::Full } else { error })?;
     let kept = Kept { key, name: name.to_owned(), id, held: Held::Here(0), stays: Stays::Here };
-    Ok(Arc::new(StreamNode::new(file.again()?, kept)))
+    Ok(Arc::new(StreamNode::new(file.again()?, kept, Whose::Own)))
 }
 
 /// Gives one another name.
@@ -91,7 +91,7 @@ pub(super) fn rename(file: &OpenFile, from: &str, to: &str, replace: Replace) ->
     check_stream_name(to)?;
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
-    let kept = find(&subject, from)?.ok_or(Error::NotFound)?;
+    let (kept, _) = find(&subject, from)?.ok_or(Error::NotFound)?;
     let taken = make_way(&subject, to)?.filter(|taken| taken.id != kept.id);
     if taken.is_some() && replace == Replace::No {
         return Err(Error::Exists);
@@ -100,12 +100,10 @@ pub(super) fn rename(file: &OpenFile, from: &str, to: &str, replace: Replace) ->
     let (new_key, long_name) = key(to, kept.id);
     let Some(taken) = taken else { return move_to(&subject, &kept.key, &new_key, long_name) };
     // What has the name loses it in one step: it is written over at its own key.
-    let shared = settle(&subject, &taken)?;
+    let (data, shared) = (data_of(&subject, &taken)?, settle(&subject, &taken)?);
     let in_value = if taken.key.starts_with(LONG_STREAM) { to } else { "" };
     move_to(&subject, &kept.key, &taken.key, in_value)?;
-    if shared == Shared::No {
-        forget_data(&subject, &taken);
-    }
+    data.iter().filter(|_| shared == Shared::No).for_each(Removable::remove);
     // In its old spelling it is found as well.
     let _ = move_to(&subject, &taken.key, &new_key, long_name);
     Ok(())
@@ -162,11 +160,9 @@ pub(super) fn remove(file: &OpenFile, name: &str) -> Result<(), Error> {
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
     let kept = look_for(&subject, name)?.ok_or(Error::NotFound)?;
-    let shared = settle(&subject, &kept)?;
+    let (data, shared) = (data_of(&subject, &kept)?, settle(&subject, &kept)?);
     subject.erase(&kept.key)?;
-    if shared == Shared::No {
-        forget_data(&subject, &kept);
-    }
+    data.iter().filter(|_| shared == Shared::No).for_each(Removable::remove);
     Ok(())
 }
 
@@ -179,16 +175,23 @@ pub(super) fn remove_all(file: &OpenFile) -> Result<(), Error> {
     // The keys that streams have left go before their own: they would be it again.
     left.sort_by_key(|kept| kept.stays == Stays::Moves);
     while let Some(kept) = left.pop() {
+        let data = data_of(&subject, &kept)?;
         subject.erase(&kept.key)?;
-        if left.iter().all(|other| other.id != kept.id) {
-            forget_data(&subject, &kept);
-        }
+        data.iter().filter(|_| left.iter().all(|other| other.id != kept.id)).for_each(Removable::remove);
     }
     Ok(())
 }
 
-/// All side files that a file owns.
-pub(super) fn sides(subject: &Subject<'_>) -> Result<Vec<SideName>, Error> {
+/// All side files that a file owns, to be removed with it.
+pub(super) fn sides<'a>(subject: &Subject<'a>) -> Result<Vec<Removable<'a>>, Error> {
+    let mut found = Vec::new();
+    for side in named_sides(subject)? {
+        found.extend(side::removable(subject, &side)?);
+    }
+    Ok(found)
+}
+
+fn named_sides(subject: &Subject<'_>) -> Result<Vec<SideName>, Error> {
     let mut sides = Vec::new();
     let mut bytes = [0; VALUE_BYTES_MAX];
     for key in subject.keys()? {
@@ -199,7 +202,6 @@ pub(super) fn sides(subject: &Subject<'_>) -> Result<Vec<SideName>, Error> {
             sides.extend(value.and_then(|value| value.side()));
         }
     }
-    sides.retain(|side| subject.owns(side));
     Ok(sides)
 }
 
@@ -288,13 +290,13 @@ fn check_are_few(keys: &[String]) -> Result<(), Error> {
     if keys.len() > KEYS_AT_ONCE_MAX && !waiting::is_allowed() { Err(Error::WouldBlock) } else { Ok(()) }
 }
 
-/// What has a name. A stream whose side file is lost is none. [`Error::WouldBlock`] as [`list`].
-fn find(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
+/// What has a name, and whose its data are. A stream whose side file is lost is none. [`Error::WouldBlock`] as [`list`].
+fn find(subject: &Subject<'_>, name: &str) -> Result<Option<(Kept, Whose)>, Error> {
     let mut lost = None;
     loop {
         let Some(kept) = look_for(subject, name)? else { return Ok(None) };
-        if !is_lost(subject, &kept)? {
-            return Ok(Some(kept));
+        if let Some(whose) = whose(subject, &kept)? {
+            return Ok(Some((kept, whose)));
         }
         // It may have been replaced just now, and its side file removed with that.
         if lost.replace(kept.id) == Some(kept.id) {
@@ -306,7 +308,7 @@ fn find(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
 /// What has a name that another stream is to get. One whose side file is lost gives it up.
 fn make_way(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
     match look_for(subject, name)? {
-        Some(lost) if is_lost(subject, &lost)? => {
+        Some(lost) if whose(subject, &lost)?.is_none() => {
             settle(subject, &lost)?;
             subject.erase(&lost.key)?;
             Ok(None)
@@ -315,10 +317,11 @@ fn make_way(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
     }
 }
 
-fn is_lost(subject: &Subject<'_>, kept: &Kept) -> Result<bool, Error> {
+/// Whose a stream's data are; `None` where they are lost.
+fn whose(subject: &Subject<'_>, kept: &Kept) -> Result<Option<Whose>, Error> {
     match &kept.held {
-        Held::Side(side) => side::is_lost(subject.volume, side),
-        Held::Here(_) => Ok(false),
+        Held::Side(side) => side::look(subject, side),
+        Held::Here(_) => Ok(Some(Whose::Own)),
     }
 }
 
@@ -367,10 +370,10 @@ fn kept(subject: &Subject<'_>, key: String) -> Result<Option<Kept>, Error> {
     Ok(Some(Kept { key, name, id, held, stays }))
 }
 
-/// Removes the data of a stream that has gone, where they are this file's.
-fn forget_data(subject: &Subject<'_>, kept: &Kept) {
-    match kept.held {
-        Held::Side(side) if subject.owns(&side) => side::remove(subject.volume, &side),
-        Held::Side(_) | Held::Here(_) => {}
+/// The data of a stream that is to go, where they are this file's and have a file of their own.
+fn data_of<'a>(subject: &Subject<'a>, kept: &Kept) -> Result<Option<Removable<'a>>, Error> {
+    match &kept.held {
+        Held::Side(side) => side::removable(subject, side),
+        Held::Here(_) => Ok(None),
     }
 }

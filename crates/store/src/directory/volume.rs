@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, StatVfsMountFlags, fcntl_getfl, fcntl_setfl, fgetxattr};
@@ -26,6 +25,7 @@ use crate::directory::nameless::Nameless;
 use crate::directory::names::is_reserved_on_disk;
 use crate::directory::neighbours::{self, Locks, Making};
 use crate::directory::quota::{Limit, Quota};
+use crate::directory::roots::Root;
 use crate::{Error, Identity, Look, SharePath, Waits, waiting};
 
 /// File systems that answer from this machine's memory what they know of an open file, by their `statfs` number. overlayfs is none of them: what
@@ -43,9 +43,6 @@ const ZFS: u64 = 0x2FC1_2FC1;
 /// The longest file on ext4 with 4-KiB blocks.
 const EXT4_LENGTH_MAX: u64 = (16 << 40) - 4096;
 
-/// A path has at most 4095 bytes, so nothing lies deeper.
-const DEPTH_MAX: usize = 2048;
-
 /// Permissions without the bits that give a program its file's owner or group.
 const PERMISSIONS: u32 = 0o777;
 
@@ -58,7 +55,7 @@ pub(super) const LOCAL_TICK: Duration = Duration::from_millis(20);
 
 /// A folder that is served.
 pub(super) struct Volume {
-    pub(super) fence: Fence,
+    pub(super) fence: Arc<Fence>,
     pub(super) identity: Identity,
     pub(super) read_only: bool,
     /// What may have to be waited for on the root's own file system.
@@ -81,13 +78,13 @@ pub(super) struct Volume {
     reading_marks: AtomicBool,
     locks: &'static Locks,
     mounted: Below,
-    /// The root and the directories that it lies in, outwards, as they were when that was last looked at.
-    above: ArcSwap<Vec<Identity>>,
+    /// The folder as the others that are served know it.
+    pub(super) root: Arc<Root>,
 }
 
 impl Volume {
     pub(super) fn new(folder: &Path, options: &DirectoryOptions, quota: Option<&Limit>) -> Result<Self, Error> {
-        let fence = Fence::new(folder).map_err(error)?;
+        let fence = Arc::new(Fence::new(folder).map_err(error)?);
         // The first share has the table read, which a shard does not.
         mounts::known();
         let root = stat(fence.root()).map_err(error)?;
@@ -99,6 +96,7 @@ impl Volume {
         let exclusive = if read_only { None } else { Some(Exclusive::take(fence.root(), root_identity, waits)?) };
         let proc_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let beside = options.attributes_beside_files || !has_attributes(fence.root());
+        let keep = if beside { Keep::Beside } else { Keep::InAttributes };
         Ok(Volume {
             identity: root_identity,
             read_only,
@@ -107,7 +105,7 @@ impl Volume {
             file_length_max: if magic == EXT4 { EXT4_LENGTH_MAX } else { i64::MAX as u64 },
             unit_bytes: u32::try_from(system.f_frsize).unwrap_or(0).clamp(UNIT_BYTES_MIN, UNIT_BYTES_MAX),
             cache: Cache::new(if waits == Waits::Always { COARSE_TICK } else { LOCAL_TICK }, root_identity.volume),
-            keep: if beside { Keep::Beside } else { Keep::InAttributes },
+            keep,
             file_mode: options.file_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
             directory_mode: options.directory_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
             exclusive,
@@ -118,7 +116,7 @@ impl Volume {
             reading_marks: AtomicBool::new(false),
             locks: neighbours::locks(root_identity.volume),
             mounted: Below::default(),
-            above: ArcSwap::from_pointee(outwards(fence.root())),
+            root: Root::new(&fence, root_identity),
             fence,
         })
     }
@@ -250,12 +248,12 @@ impl Volume {
 
     /// The root and the directories that it lies in, outwards. Asks no device: whose device hangs has others ask it, too.
     pub(super) fn above(&self) -> Vec<Identity> {
-        self.above.load().to_vec()
+        self.root.above()
     }
 
     /// Another program may have moved the root.
     pub(super) fn look_above(&self) {
-        self.above.store(Arc::new(outwards(self.fence.root())));
+        self.root.look_above();
     }
 
     /// Another program may have removed the lock.
@@ -330,24 +328,6 @@ fn waits_on(magic: u64) -> Waits {
         magic if LOCAL.contains(&magic) => Waits::ForData,
         _ => Waits::Always,
     }
-}
-
-/// An open directory and those that it lies in, outwards.
-pub(super) fn outwards(directory: BorrowedFd<'_>) -> Vec<Identity> {
-    let mut found = Vec::new();
-    found.extend(stat(directory).map(|stat| identity(&stat)));
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut above = openat(directory, c"..", flags, Mode::empty());
-    while let Ok(directory) = above {
-        let Ok(stat) = stat(&directory) else { break };
-        // The root of everything lies in itself.
-        if found.last() == Some(&identity(&stat)) || found.len() > DEPTH_MAX {
-            break;
-        }
-        found.push(identity(&stat));
-        above = openat(&directory, c"..", flags, Mode::empty());
-    }
-    found
 }
 
 fn has_attributes<Fd: AsFd>(root: Fd) -> bool {

@@ -11,6 +11,7 @@ mod extras;
 mod fence;
 mod handles;
 mod model;
+mod nested;
 mod quota;
 mod ram;
 mod replace;

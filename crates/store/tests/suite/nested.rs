@@ -1,0 +1,258 @@
+//! Shares whose folders lie in each other, or side by side on one file system: a file has what is kept with it through each of them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use store::{DirectoryStore, Error, Node, Replace, Resolved, Store, Use};
+use tempfile::TempDir;
+
+use crate::common::{Mounted, new, path, read_all};
+use store::Kind;
+
+/// Bytes of a stream that does not fit in an attribute.
+const LONG: usize = 50_000;
+
+/// A folder, one in it and one beside that, each of them served or not.
+struct Folders {
+    place: TempDir,
+    outer: Option<DirectoryStore>,
+    inner: Option<DirectoryStore>,
+}
+
+/// Through which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Through {
+    Outer,
+    Inner,
+}
+
+const BOTH_WAYS: [(Through, Through); 2] = [(Through::Outer, Through::Inner), (Through::Inner, Through::Outer)];
+
+impl Folders {
+    fn new() -> Self {
+        Folders::with(|_| ())
+    }
+
+    fn with(prepare: impl FnOnce(&Path)) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let inner = place.path().join("folder/inner");
+        fs::create_dir_all(&inner).unwrap();
+        prepare(&inner);
+        let outer = Some(open(inner.parent().unwrap()));
+        Folders { outer, inner: Some(open(&inner)), place }
+    }
+
+    fn store(&self, through: Through) -> &DirectoryStore {
+        let store = match through {
+            Through::Outer => &self.outer,
+            Through::Inner => &self.inner,
+        };
+        store.as_ref().unwrap()
+    }
+
+    fn stop(&mut self, through: Through) {
+        match through {
+            Through::Outer => self.outer = None,
+            Through::Inner => self.inner = None,
+        }
+    }
+
+    fn make(&self, through: Through, name: &str) -> Arc<dyn Node> {
+        self.store(through).create(&path(&spelled(through, name)), new(Kind::File)).unwrap()
+    }
+
+    fn find(&self, through: Through, name: &str) -> Arc<dyn Node> {
+        find(self.store(through), &spelled(through, name))
+    }
+
+    fn remove(&self, through: Through, name: &str) {
+        let file = self.find(through, name).identity();
+        self.store(through).remove(&path(&spelled(through, name)), file).unwrap();
+    }
+
+    /// What the reserved folders hold besides the locks.
+    fn sides(&self) -> usize {
+        ["folder", "folder/inner"].map(|folder| sides(&self.place.path().join(folder))).iter().sum()
+    }
+}
+
+fn open(folder: &Path) -> DirectoryStore {
+    DirectoryStore::open(folder, Default::default()).unwrap()
+}
+
+/// The name of a file of the inner folder.
+fn spelled(through: Through, name: &str) -> String {
+    match through {
+        Through::Outer => format!("inner\\{name}"),
+        Through::Inner => name.to_owned(),
+    }
+}
+
+fn find(store: &DirectoryStore, name: &str) -> Arc<dyn Node> {
+    match store.resolve(&path(name), Use::ReadWrite).unwrap() {
+        Resolved::Found { node, .. } => node,
+        Resolved::Missing { .. } => panic!("{name} is not there"),
+    }
+}
+
+fn sides(folder: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(folder.join(".multilane")) else { return 0 };
+    let entries: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    entries.iter().filter(|path| !path.ends_with("lock")).count()
+}
+
+fn stream(node: &dyn Node, name: &str) -> Arc<dyn Node> {
+    let stream = node.stream(name).unwrap().expect("it is there").1;
+    stream.prepare(Use::ReadWrite).unwrap();
+    stream
+}
+
+fn make_stream(node: &dyn Node, name: &str, byte: u8) -> Arc<dyn Node> {
+    let stream = node.create_stream(name).unwrap();
+    stream.write_at(&vec![byte; LONG], 0).unwrap();
+    stream.sync().unwrap();
+    stream
+}
+
+#[test]
+fn a_long_stream_is_one_through_each_share() {
+    for (one, other) in BOTH_WAYS {
+        let folders = Folders::new();
+        let made = make_stream(&*folders.make(one, "file"), "long", 1);
+        let seen = folders.find(other, "file");
+        assert_eq!(seen.create_stream("long").err(), Some(Error::Exists), "it takes nothing away");
+        let listed = seen.streams().unwrap();
+        assert_eq!((listed.len(), listed[0].length), (1, LONG as u64), "{other:?}");
+        let shared = stream(&*seen, "long");
+        assert_eq!(read_all(&*shared), vec![1; LONG]);
+        // The data are not copied, though the stream is open.
+        shared.write_at(&[2; 10], 0).unwrap();
+        made.write_at(&[3; 10], LONG as u64).unwrap();
+        shared.sync().unwrap();
+        assert_eq!(read_all(&*made), read_all(&*shared));
+        assert_eq!((read_all(&*made)[..11].to_vec(), folders.sides()), ([vec![2; 10], vec![1]].concat(), 1));
+        seen.rename_stream("long", "renamed", Replace::No).unwrap();
+        assert_eq!(read_all(&*stream(&*folders.find(one, "file"), "renamed")).len(), LONG + 10);
+        folders.find(one, "file").rename_stream("renamed", "long", Replace::No).unwrap();
+        seen.remove_stream("long").unwrap();
+        assert_eq!((folders.sides(), folders.find(one, "file").streams().unwrap().len()), (0, 0));
+    }
+}
+
+#[test]
+fn a_long_stream_is_one_though_the_share_it_was_made_through_is_no_more() {
+    for (one, other) in BOTH_WAYS {
+        let mut folders = Folders::new();
+        make_stream(&*folders.make(one, "file"), "long", 1);
+        folders.stop(one);
+        let seen = folders.find(other, "file");
+        assert_eq!(seen.create_stream("long").err(), Some(Error::Exists));
+        stream(&*seen, "long").write_at(&[2], 0).unwrap();
+        assert_eq!(read_all(&*stream(&*seen, "long"))[..2], [2, 1]);
+        drop(seen);
+        folders.remove(other, "file");
+        assert_eq!(folders.sides(), 0, "{one:?}");
+    }
+}
+
+#[test]
+fn long_streams_go_with_their_file_whichever_share_it_is_removed_through() {
+    for (one, other) in BOTH_WAYS {
+        let folders = Folders::new();
+        for name in ["removed", "replaced", "emptied"] {
+            let node = folders.make(one, name);
+            make_stream(&*node, "long", 1);
+            node.set_security(&[1; 60_000]).unwrap();
+        }
+        folders.remove(other, "removed");
+        assert_eq!(folders.sides(), 4);
+        folders.find(other, "emptied").remove_streams().unwrap();
+        assert_eq!(folders.sides(), 3);
+        let file = folders.make(other, "file").identity();
+        let [from, to] = ["file", "replaced"].map(|name| path(&spelled(other, name)));
+        folders.store(other).rename(&from, &to, file, Replace::Yes).unwrap();
+        assert_eq!(folders.sides(), 1, "the descriptor of the one that was emptied");
+    }
+}
+
+#[test]
+fn a_long_stream_that_another_program_moves_to_another_share_and_back_stays() {
+    let place = tempfile::tempdir().unwrap();
+    let [one, other] = ["one", "other"].map(|name| {
+        let folder = place.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        (open(&folder), folder)
+    });
+    let node = one.0.create(&path("file"), new(Kind::File)).unwrap();
+    make_stream(&*node, "long", 1);
+    fs::rename(one.1.join("file"), other.1.join("file")).unwrap();
+    let moved = find(&other.0, "file");
+    assert_eq!(moved.create_stream("long").err(), Some(Error::Exists));
+    assert_eq!(read_all(&*stream(&*moved, "long")), vec![1; LONG]);
+    stream(&*moved, "long").write_at(&[2; 10], 0).unwrap();
+    fs::rename(other.1.join("file"), one.1.join("file")).unwrap();
+    assert_eq!(read_all(&*stream(&*find(&one.0, "file"), "long"))[..11], [[2; 10].as_slice(), &[1]].concat());
+    fs::rename(one.1.join("file"), other.1.join("file")).unwrap();
+    other.0.remove(&path("file"), node.identity()).unwrap();
+    assert_eq!(sides(&one.1) + sides(&other.1), 0);
+}
+
+#[test]
+fn a_long_stream_of_a_file_on_what_is_mounted_in_a_share_is_one_through_each() {
+    for (one, other) in BOTH_WAYS {
+        let mut mounted = None;
+        let folders = Folders::with(|inner| mounted = Mounted::new(inner, "size=16m"));
+        if mounted.is_none() {
+            return;
+        }
+        let made = make_stream(&*folders.make(one, "file"), "long", 1);
+        let seen = folders.find(other, "file");
+        assert_eq!(seen.create_stream("long").err(), Some(Error::Exists));
+        let shared = stream(&*seen, "long");
+        shared.write_at(&[2; 10], 0).unwrap();
+        assert_eq!((read_all(&*made)[..11].to_vec(), folders.sides()), ([vec![2; 10], vec![1]].concat(), 1));
+        folders.remove(other, "file");
+        assert_eq!(folders.sides(), 0, "{one:?}");
+    }
+}
+
+#[test]
+fn a_long_descriptor_is_one_through_each_share() {
+    for (one, other) in BOTH_WAYS {
+        let folders = Folders::new();
+        folders.make(one, "file").set_security(&[1; 60_000]).unwrap();
+        let seen = folders.find(other, "file");
+        assert_eq!(seen.security(), Ok(Some(vec![1; 60_000])));
+        seen.set_security(&[2; 60_000]).unwrap();
+        assert_eq!(folders.find(one, "file").security(), Ok(Some(vec![2; 60_000])));
+        folders.remove(one, "file");
+        assert_eq!(folders.sides(), 0);
+    }
+}
+
+#[test]
+fn the_streams_of_a_served_folder_itself_are_one_through_each_share() {
+    let folders = Folders::new();
+    for (one, other) in [("", "inner"), ("inner", "")] {
+        let store = |name: &str| folders.store(if name.is_empty() { Through::Inner } else { Through::Outer });
+        make_stream(&*find(store(one), one), "long", 1);
+        assert_eq!(read_all(&*stream(&*find(store(other), other), "long")), vec![1; LONG]);
+        find(store(other), other).remove_stream("long").unwrap();
+        assert_eq!(folders.sides(), 0);
+    }
+}
+
+#[test]
+fn what_others_may_have_put_above_a_share_is_not_taken_for_a_streams_data() {
+    let mut folders = Folders::new();
+    make_stream(&*folders.make(Through::Outer, "file"), "long", 1);
+    folders.stop(Through::Outer);
+    let reserved = folders.place.path().join("folder/.multilane");
+    fs::set_permissions(&reserved, fs::Permissions::from_mode(0o777)).unwrap();
+    let seen = folders.find(Through::Inner, "file");
+    assert!(seen.stream("long").unwrap().is_none());
+    fs::set_permissions(&reserved, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(read_all(&*stream(&*seen, "long")), vec![1; LONG]);
+}
