@@ -216,6 +216,7 @@ impl ServedFolder {
             Some(store) if begun.place == Some(place) => look(store, path),
             Some(store) => match store.follow(path) {
                 Ok(()) => Found::Followed(place),
+                Err(store::Error::Nested) => Found::Wrong(nested(path)),
                 Err(cause) => Found::Wrong(format!("the folder that took the place of {}: {cause}", path.display())),
             },
             None => match open(&self.terms, begun.quota_gib) {
@@ -238,6 +239,7 @@ fn look(store: &DirectoryStore, path: &Path) -> Found {
             Found::Same
         }
         Err(cause @ store::Error::Served(_)) => Found::Wrong(not_free(path, &cause)),
+        Err(store::Error::Nested) => Found::Wrong(nested(path)),
         Err(cause) => Found::Wrong(format!("the lock of the folder {} is not where it was: {cause}", path.display())),
     }
 }
@@ -367,10 +369,22 @@ fn open(terms: &Terms, quota_gib: Option<NonZeroU32>) -> Result<Arc<DirectorySto
         Ok(store) => Ok(Arc::new(store)),
         Err(store::Error::Unsupported) => Err("this kernel has no openat2; Linux 5.6 or later is needed".to_owned()),
         Err(cause @ store::Error::Served(_)) => Err(not_free(path, &cause)),
+        Err(store::Error::Nested) => Err(nested(path)),
         Err(cause) => Err(format!("the folder {} cannot be opened: {cause}", path.display())),
     }
 }
 
 fn not_free(path: &Path, cause: &store::Error) -> String {
     format!("the folder {} is not free: {cause}; share it from one server only, or read-only", path.display())
+}
+
+/// Why a folder is not served that lies in one that is, or the other way round.
+fn nested(path: &Path) -> String {
+    let other = DirectoryStore::nested_with(path)
+        .map_or_else(|| "another folder".to_owned(), |other| other.display().to_string());
+    format!(
+        "the folder {} and {other}, which is served, lie one in the other, and not both have extended attributes: \
+         descriptors that are set through one would not hold through the other; serve only one of them",
+        path.display()
+    )
 }

@@ -73,7 +73,7 @@ pub(crate) fn status_of(error: Error) -> Status {
         Error::CrossVolume => Status::NOT_SAME_DEVICE,
         Error::Unsupported => Status::NOT_SUPPORTED,
         Error::Invalid => Status::INVALID_PARAMETER,
-        Error::Served(_) => Status::SHARING_VIOLATION,
+        Error::Served(_) | Error::Nested => Status::SHARING_VIOLATION,
         Error::TooManyOpen => Status::TOO_MANY_OPENED_FILES,
         Error::NoMemory => Status::INSUFFICIENT_RESOURCES,
         Error::Gone => Status::FILE_INVALID,

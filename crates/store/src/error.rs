@@ -39,6 +39,8 @@ pub enum Error {
     Invalid,
     /// Another process serves the folder, or one that it lies in; its number, or 0 where that is not known.
     Served(u32),
+    /// The folder lies in another that is served, or one in it, and one of them has no extended attributes.
+    Nested,
     /// No more files can be open, in this process or on this machine.
     TooManyOpen,
     /// The machine has no memory for it.
@@ -70,6 +72,9 @@ impl fmt::Display for Error {
             Error::Invalid => write!(f, "an argument makes no sense here"),
             Error::Served(0) => write!(f, "another server serves it"),
             Error::Served(number) => write!(f, "another server serves it, process {number}"),
+            Error::Nested => {
+                write!(f, "of two folders that are served one lies in the other, and not both have extended attributes")
+            }
             Error::TooManyOpen => write!(f, "too many files are open on this machine"),
             Error::NoMemory => write!(f, "the machine has no memory left"),
             Error::Gone => write!(f, "the file or the folder behind the share is no longer there"),

@@ -560,6 +560,45 @@ fn a_folder_that_another_server_has_taken_over_says_so_until_it_is_free_again() 
     assert!(lock.try_lock().is_err());
 }
 
+/// A file system without extended attributes, mounted somewhere.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    /// `None` where we may not mount.
+    fn new(place: &Path) -> Option<Self> {
+        fs::create_dir(place).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        let status = mount.args(["-t", "ramfs", "ramfs"]).arg(place).status();
+        status.is_ok_and(|status| status.success()).then(|| Mounted(place.to_owned()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_folder_without_attributes_in_another_that_is_served_says_which_that_is_until_it_is_no_more() {
+    let running = running();
+    let (files, mut catalog) = running.share_files();
+    assert_eq!(running.reload(), [], "it is served first");
+    let inner = files.join("inner");
+    let Some(_mounted) = Mounted::new(&inner) else { return };
+    let source = Source::Folder { path: inner.clone(), quota_gib: None };
+    catalog.create_share(&NewShare { source, ..ram("inner") }).unwrap();
+    let [problem] = &running.reload()[..] else { panic!() };
+    let names_both = [&files, &inner].iter().all(|folder| problem.problem.contains(&folder.display().to_string()));
+    assert!(!problem.served && names_both && problem.problem.contains("attributes"), "{problem:?}");
+    catalog.delete_share(&"files".parse().unwrap()).unwrap();
+    running.reload();
+    // Who has it open has it served.
+    running.admin.estates.lock().clear();
+    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "inner"));
+    assert_eq!(running.reload(), []);
+}
+
 #[test]
 fn share_into_which_the_data_folder_has_moved_is_left_out() {
     let place = tempfile::tempdir().unwrap();

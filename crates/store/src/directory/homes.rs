@@ -102,6 +102,16 @@ fn find_above<T>(
     Err(Error::Io(Errno::BUSY.raw_os_error()))
 }
 
+/// True where the file lies in no other folder that is served.
+pub(super) fn has_one_root(subject: &Subject<'_>) -> Result<bool, Error> {
+    let link = link(subject);
+    let start = directory(&link, place(&link).as_deref()).map_err(opening)?;
+    let start = start.as_ref().map_or(subject.volume.fence.root(), AsFd::as_fd);
+    let roots: Vec<Identity> = served().iter().map(|root| root.identity).collect();
+    let is_another = |found: Identity| found != subject.volume.identity && roots.contains(&found);
+    Ok(!outwards(start).map_while(Result::ok).any(|(identity, _)| is_another(identity)))
+}
+
 /// Looks in the other folders that are served on the file's own file system, or on the root's.
 fn find_served<T>(
     subject: &Subject<'_>,

@@ -32,7 +32,7 @@ use crate::directory::nameless::about_to_go;
 use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES, account};
 use crate::directory::side::{Owner, Removable, SideName};
 use crate::directory::volume::Volume;
-use crate::directory::{data, side};
+use crate::directory::{data, homes, side};
 use crate::{Error, Identity, Waits, waiting};
 
 pub(super) const RECORD: &str = "user.multilane";
@@ -338,7 +338,15 @@ impl Subject<'_> {
         unlinkat(side, self.folder_name(), AtFlags::REMOVEDIR).map_err(error)
     }
 
+    /// EACCES where another share leads to the file, too: what each keeps beside it the other does not find. Folders without attributes are not served
+    /// together ([`Error::Nested`]), but they may be moved, and something may be mounted in both.
+    fn check_alone(&self) -> Result<(), Errno> {
+        let is_alone = !self.volume.root.is_nested() || homes::has_one_root(self) == Ok(true);
+        if is_alone { Ok(()) } else { Err(Errno::ACCESS) }
+    }
+
     fn load_beside(&self, key: &str, buffer: &mut [u8]) -> Result<usize, Errno> {
+        self.check_alone()?;
         let folder = self.folder(false)?.ok_or(Errno::NODATA)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match openat(folder, key, flags, Mode::empty()) {
@@ -353,6 +361,7 @@ impl Subject<'_> {
     }
 
     fn erase_beside(&self, key: &str) -> Result<(), Errno> {
+        self.check_alone()?;
         let folder = self.folder(false)?.ok_or(Errno::NOENT)?;
         self.unlink_beside(&folder, key)
     }
@@ -367,6 +376,7 @@ impl Subject<'_> {
         if key.contains('/') {
             return Err(Error::NameInvalid);
         }
+        self.check_alone().map_err(error)?;
         let folder = self.folder(true).map_err(error)?.ok_or(Error::NotFound)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let draft = openat(&folder, DRAFT, flags, Mode::RUSR | Mode::WUSR).map_err(error)?;

@@ -117,12 +117,13 @@ pub struct DirectoryStore {
 
 impl DirectoryStore {
     /// Opens `folder`. [`Error::NotFound`] where it does not exist, [`Error::NotDirectory`] where it is a file,
-    /// [`Error::Unsupported`] on a kernel without `openat2`, [`Error::Served`] where another process serves it. With a quota this
-    /// reads through the whole folder.
+    /// [`Error::Unsupported`] on a kernel without `openat2`, [`Error::Served`] where another process serves it, [`Error::Nested`] where
+    /// this one serves a folder that it lies in, or one in it, and not both have extended attributes. With a quota this reads
+    /// through the whole folder.
     pub fn open(folder: &Path, options: DirectoryOptions) -> Result<Self, Error> {
         let quota = options.quota_bytes.map(|bytes| Arc::new(AtomicU64::new(bytes)));
         let volume = Arc::new(Volume::new(folder, &options, quota.as_ref())?);
-        volume.root.serve();
+        volume.root.serve(None)?;
         leftovers::sweep_soon(&volume);
         volume.have_recounted();
         Ok(DirectoryStore { volume: ArcSwap::new(volume), options, quota })
@@ -141,18 +142,24 @@ impl DirectoryStore {
     }
 
     /// Looks where the folder is, as another program may have moved it, and whether its lock is in its place, as another may have removed that:
-    /// [`Error::Served`] where another process has the folder by now. May wait for its device. Until then [`Store::above`] tells where it was.
+    /// [`Error::Served`] where another process has the folder by now, [`Error::Nested`] as [`DirectoryStore::open`]. May wait for its device. Until then [`Store::above`] tells where it was.
     pub fn look(&self) -> Result<Look, Error> {
         let volume = self.volume();
         volume.look_above();
-        volume.look_at_lock()
+        let look = volume.look_at_lock()?;
+        volume.root.check().map(|()| look)
+    }
+
+    /// The folder that keeps `folder` from being served: [`Error::Nested`].
+    pub fn nested_with(folder: &Path) -> Option<PathBuf> {
+        roots::nested_with(folder)
     }
 
     /// Serves `folder` from now on, which has taken the place of the one that was served: it was made anew, or another file
     /// system was mounted there. What is open stays what it is.
     pub fn follow(&self, folder: &Path) -> Result<(), Error> {
         let volume = Arc::new(Volume::new(folder, &self.options, self.quota.as_ref())?);
-        volume.root.serve();
+        volume.root.serve(Some(&self.volume().root))?;
         leftovers::sweep_soon(&volume);
         volume.have_recounted();
         self.volume.store(volume);

@@ -1,19 +1,22 @@
 //! The folders that this process serves. One may lie inside another, so that a file is reached through both, and each has a reserved folder of
 //! its own.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::Identity;
-use crate::directory::calls::openat;
+use crate::directory::calls::{openat, readlinkat};
 use crate::directory::fence::Fence;
 use crate::directory::folder::{identity, stat};
+use crate::directory::keep::Keep;
+use crate::{Error, Identity};
 
 /// A path has at most 4095 bytes, so nothing lies deeper.
 const DEPTH_MAX: usize = 2048;
@@ -24,14 +27,15 @@ static SERVED: Mutex<Vec<Weak<Root>>> = Mutex::new(Vec::new());
 pub(super) struct Root {
     pub(super) fence: Arc<Fence>,
     pub(super) identity: Identity,
+    pub(super) keep: Keep,
     /// The folder and the directories that it lies in, outwards, as they were when that was last looked at.
     above: ArcSwap<Vec<Identity>>,
 }
 
 impl Root {
-    pub(super) fn new(fence: &Arc<Fence>, identity: Identity) -> Arc<Self> {
+    pub(super) fn new(fence: &Arc<Fence>, identity: Identity, keep: Keep) -> Arc<Self> {
         let above = ArcSwap::from_pointee(identities_outwards(fence.root()));
-        Arc::new(Root { fence: Arc::clone(fence), identity, above })
+        Arc::new(Root { fence: Arc::clone(fence), identity, keep, above })
     }
 
     pub(super) fn above(&self) -> Vec<Identity> {
@@ -42,12 +46,58 @@ impl Root {
         self.above.store(Arc::new(identities_outwards(self.fence.root())));
     }
 
-    /// Lets the others know it.
-    pub(super) fn serve(self: &Arc<Self>) {
+    /// Lets the others know it. [`Error::Nested`] as [`Root::check`]; `instead` is what it takes the place of.
+    pub(super) fn serve(self: &Arc<Self>, instead: Option<&Arc<Self>>) -> Result<(), Error> {
         let mut served = SERVED.lock();
         served.retain(|root| root.strong_count() > 0);
-        served.push(Arc::downgrade(self));
+        let others: Vec<_> = served.iter().filter_map(Weak::upgrade).collect();
+        let is_other = |root: &&Arc<Root>| instead.is_none_or(|instead| !Arc::ptr_eq(root, instead));
+        let checked = self.check_with(others.iter().filter(is_other));
+        if checked.is_ok() {
+            served.push(Arc::downgrade(self));
+        }
+        // One of the others may end with this, which waits for its device.
+        drop(served);
+        checked
     }
+
+    /// [`Error::Nested`] where it lies in one that is served, or one in it, and either keeps beside the files what belongs to them: the other
+    /// does not find it there.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.check_with(served().iter())
+    }
+
+    fn check_with<'a>(&self, mut others: impl Iterator<Item = &'a Arc<Root>>) -> Result<(), Error> {
+        if others.any(|other| self.is_at_odds_with(other)) { Err(Error::Nested) } else { Ok(()) }
+    }
+
+    fn is_at_odds_with(&self, other: &Root) -> bool {
+        (self.keep == Keep::Beside || other.keep == Keep::Beside) && self.is_nested_with(other)
+    }
+
+    fn is_nested_with(&self, other: &Root) -> bool {
+        self.identity != other.identity && (self.lies_in(other) || other.lies_in(self))
+    }
+
+    fn lies_in(&self, other: &Root) -> bool {
+        self.above.load().contains(&other.identity)
+    }
+
+    /// True where it lies in another that is served, or another in it.
+    pub(super) fn is_nested(&self) -> bool {
+        served().iter().any(|other| self.is_nested_with(other))
+    }
+}
+
+/// The place of one that is served and lies in `folder`, or that in it.
+pub(super) fn nested_with(folder: &Path) -> Option<PathBuf> {
+    let fence = Arc::new(Fence::new(folder).ok()?);
+    let own = identity(&stat(fence.root()).ok()?);
+    let root = Root::new(&fence, own, Keep::Beside);
+    let other = served().into_iter().find(|other| root.is_nested_with(other))?;
+    let link = format!("/proc/self/fd/{}", other.fence.root().as_raw_fd());
+    let place = readlinkat(CWD, link, Vec::new()).ok()?;
+    Some(PathBuf::from(OsString::from_vec(place.into_bytes())))
 }
 
 /// All of them.

@@ -116,7 +116,7 @@ impl Volume {
             reading_marks: AtomicBool::new(false),
             locks: neighbours::locks(root_identity.volume),
             mounted: Below::default(),
-            root: Root::new(&fence, root_identity),
+            root: Root::new(&fence, root_identity, keep),
             fence,
         })
     }

@@ -156,9 +156,14 @@ pub(crate) struct Mounted(pub(crate) PathBuf);
 impl Mounted {
     /// `None` where we may not mount.
     pub(crate) fn new(place: &Path, options: &str) -> Option<Mounted> {
+        Mounted::of("tmpfs", place, options)
+    }
+
+    /// The same of a type: `ramfs` has no extended attributes.
+    pub(crate) fn of(system: &str, place: &Path, options: &str) -> Option<Mounted> {
         fs::create_dir_all(place).unwrap();
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(place).stderr(Stdio::null());
+        mount.args(["-t", system, "-o", options, system]).arg(place).stderr(Stdio::null());
         mount.status().is_ok_and(|status| status.success()).then(|| Mounted(place.to_owned()))
     }
 }

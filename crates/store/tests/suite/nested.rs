@@ -5,11 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use store::{DirectoryStore, Error, Node, Replace, Resolved, Store, Use};
+use store::{DirectoryOptions, DirectoryStore, Error, Kind, Node, Replace, Resolved, Store, Use};
 use tempfile::TempDir;
 
 use crate::common::{Mounted, new, path, read_all};
-use store::Kind;
 
 /// Bytes of a stream that does not fit in an attribute.
 const LONG: usize = 50_000;
@@ -255,4 +254,107 @@ fn what_others_may_have_put_above_a_share_is_not_taken_for_a_streams_data() {
     assert!(seen.stream("long").unwrap().is_none());
     fs::set_permissions(&reserved, fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(read_all(&*stream(&*seen, "long")), vec![1; LONG]);
+}
+
+/// What keeps a folder without extended attributes from being served.
+fn refused(folder: &Path) -> (Option<Error>, Option<PathBuf>) {
+    (DirectoryStore::open(folder, beside()).err(), DirectoryStore::nested_with(folder))
+}
+
+fn beside() -> DirectoryOptions {
+    DirectoryOptions { attributes_beside_files: true, ..Default::default() }
+}
+
+#[test]
+fn folders_in_each_other_are_not_both_served_where_one_has_no_attributes() {
+    let place = tempfile::tempdir().unwrap();
+    let [outer, inner, sibling] = ["outer", "outer/in/ner", "sibling"].map(|name| place.path().join(name));
+    fs::create_dir_all(&inner).unwrap();
+    fs::create_dir(&sibling).unwrap();
+    let opened = |folder: &Path, options| DirectoryStore::open(folder, options).unwrap();
+    for (one, other) in [(&outer, &inner), (&inner, &outer)] {
+        for (with, without) in [(Default::default(), beside()), (beside(), Default::default()), (beside(), beside())] {
+            let served = (opened(one, with), opened(&sibling, beside()));
+            assert_eq!(DirectoryStore::open(other, without.clone()).err(), Some(Error::Nested));
+            assert_eq!(DirectoryStore::nested_with(other).as_ref(), Some(one));
+            let read_only = DirectoryOptions { read_only: true, ..without.clone() };
+            assert_eq!(DirectoryStore::open(other, read_only).err(), Some(Error::Nested), "who reads goes by it, too");
+            drop(served);
+            drop(opened(other, without));
+        }
+        let both = (opened(one, Default::default()), opened(other, Default::default()));
+        assert_eq!(refused(&inner).0, Some(Error::Nested));
+        drop(both);
+    }
+    // The same folder as often as anybody likes.
+    let again = (opened(&inner, beside()), opened(&inner, beside()), opened(&sibling, beside()));
+    let made = again.0.create(&path("file"), new(Kind::File)).unwrap();
+    made.set_security(b"descriptor").unwrap();
+    assert_eq!(find(&again.1, "file").security(), Ok(Some(b"descriptor".to_vec())));
+}
+
+#[test]
+fn a_folder_that_comes_to_lie_in_another_is_not_followed_where_one_has_no_attributes() {
+    let place = tempfile::tempdir().unwrap();
+    let [outer, inner, sibling] = ["outer", "outer/inner", "sibling"].map(|name| place.path().join(name));
+    fs::create_dir_all(&inner).unwrap();
+    fs::create_dir(&sibling).unwrap();
+    let served = DirectoryStore::open(&sibling, beside()).unwrap();
+    let _outer = open(&outer);
+    assert_eq!(served.follow(&inner), Err(Error::Nested));
+    served.create(&path("file"), new(Kind::File)).unwrap();
+    assert!(sibling.join("file").exists(), "what is served stays");
+    // What it leaves is not in its own way.
+    let inside = sibling.join("inside");
+    fs::create_dir(&inside).unwrap();
+    served.follow(&inside).unwrap();
+    served.follow(&sibling).unwrap();
+}
+
+#[test]
+fn a_folder_without_attributes_that_is_moved_into_another_is_open_to_nobody_and_says_so() {
+    let place = tempfile::tempdir().unwrap();
+    let [outer, sibling] = ["outer", "sibling"].map(|name| place.path().join(name));
+    fs::create_dir(&outer).unwrap();
+    fs::create_dir(&sibling).unwrap();
+    let (served, _outer) = (DirectoryStore::open(&sibling, beside()).unwrap(), open(&outer));
+    served.create(&path("file"), new(Kind::File)).unwrap().set_security(b"descriptor").unwrap();
+    fs::rename(&sibling, outer.join("moved")).unwrap();
+    assert_eq!(served.look(), Err(Error::Nested));
+    assert_eq!(find(&served, "file").security(), Err(Error::Denied));
+    fs::rename(outer.join("moved"), &sibling).unwrap();
+    assert!(served.look().is_ok());
+    assert_eq!(find(&served, "file").security(), Ok(Some(b"descriptor".to_vec())));
+}
+
+#[test]
+fn what_is_mounted_without_attributes_is_not_served_together_with_what_it_lies_in() {
+    let place = tempfile::tempdir().unwrap();
+    let inner = place.path().join("inner");
+    let Some(_mounted) = Mounted::of("ramfs", &inner, "size=4m") else { return };
+    let outer = open(place.path());
+    assert_eq!(refused(&inner), (Some(Error::Nested), Some(place.path().to_owned())));
+    drop(outer);
+    let _inner = open(&inner);
+    assert_eq!(DirectoryStore::open(place.path(), Default::default()).err(), Some(Error::Nested));
+}
+
+#[test]
+fn what_two_shares_have_mounted_in_them_without_attributes_is_open_to_nobody_through_either() {
+    let place = tempfile::tempdir().unwrap();
+    let [folder, inner] = ["folder", "folder/inner"].map(|name| place.path().join(name));
+    let Some(_mounted) = Mounted::of("ramfs", &inner.join("mounted"), "size=4m") else { return };
+    let Some(_another) = Mounted::of("ramfs", &folder.join("another"), "size=4m") else { return };
+    let outer = open(&folder);
+    for file in ["another\\file", "inner\\mounted\\file"] {
+        outer.create(&path(file), new(Kind::File)).unwrap().set_security(b"descriptor").unwrap();
+    }
+    let inner = open(&inner);
+    let seen = |store: &DirectoryStore, name: &str| find(store, name).security();
+    assert_eq!(seen(&inner, "mounted\\file"), Err(Error::Denied));
+    assert_eq!(find(&inner, "mounted\\file").set_security(b"other"), Err(Error::Denied));
+    assert_eq!(seen(&outer, "inner\\mounted\\file"), Err(Error::Denied));
+    assert_eq!(seen(&outer, "another\\file"), Ok(Some(b"descriptor".to_vec())), "one alone has it");
+    drop(inner);
+    assert_eq!(seen(&outer, "inner\\mounted\\file"), Ok(Some(b"descriptor".to_vec())));
 }
