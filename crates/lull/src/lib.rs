@@ -27,10 +27,11 @@ const PAYS_MAX: Duration = Duration::from_micros(20);
 const ALONE_MAX: Duration = Duration::from_micros(5);
 
 /// The lulls of one thread that has a single-threaded runtime.
-#[derive(Debug)]
 pub struct Lull {
     work: Notify,
     is_eager: bool,
+    /// Where the process has more to do than there are cores. To yield is to come behind all of it then.
+    is_crowded: Box<dyn Fn() -> bool + Send + Sync>,
     born: Instant,
     /// When the work began of which [`Lull::bridge`] has not taken note yet: nanoseconds after `born`, and zero where there is none.
     began: AtomicU64,
@@ -39,7 +40,18 @@ pub struct Lull {
 impl Lull {
     /// Of a thread that stays awake as long as that spares processor time.
     pub fn thrifty() -> Self {
-        Lull { work: Notify::new(), is_eager: false, born: Instant::now(), began: AtomicU64::new(0) }
+        Lull {
+            work: Notify::new(),
+            is_eager: false,
+            is_crowded: Box::new(|| false),
+            born: Instant::now(),
+            began: AtomicU64::new(0),
+        }
+    }
+
+    /// The same of a thread that sleeps whenever `is_crowded`: other threads of its process want the cores.
+    pub fn unless(self, is_crowded: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Lull { is_crowded: Box::new(is_crowded), ..self }
     }
 
     /// Of a thread that stays awake also where only the other side gains: the other then finds that its own lulls are short.
@@ -66,7 +78,7 @@ impl Lull {
         loop {
             self.work.notified().await;
             self.take_note();
-            if trust.is_due() {
+            if trust.is_due() && !(self.is_crowded)() {
                 self.stay_awake(&mut trust).await;
             }
         }
@@ -96,7 +108,8 @@ impl Lull {
                 continue;
             }
             let now = Instant::now();
-            if now - *lull_began.get_or_insert(now) >= look_max || is_core_wanted(now) {
+            let is_long = now - *lull_began.get_or_insert(now) >= look_max;
+            if is_long || (self.is_crowded)() || is_core_wanted(now) {
                 return trust.learn(false);
             }
         }
@@ -142,6 +155,23 @@ mod tests {
         assert!(is_awake(bridge).await && is_awake(bridge).await);
         tokio::time::advance(length).await;
         !is_awake(bridge).await
+    }
+
+    #[test]
+    fn a_thread_sleeps_where_others_of_its_process_want_the_cores() {
+        alone(async {
+            let crowded = Arc::new(AtomicBool::new(true));
+            let told = Arc::clone(&crowded);
+            let lull = Lull::thrifty().unless(move || told.load(Ordering::Relaxed));
+            let mut bridge = Box::pin(lull.bridge());
+            lull.attend(async {}).await;
+            assert!(!is_awake(&mut bridge).await);
+            crowded.store(false, Ordering::Relaxed);
+            lull.attend(async {}).await;
+            assert!(is_awake(&mut bridge).await);
+            crowded.store(true, Ordering::Relaxed);
+            assert!(!is_awake(&mut bridge).await);
+        });
     }
 
     fn alone<T>(test: impl Future<Output = T>) -> T {

@@ -5,6 +5,7 @@
 //! system at once, which a heap shared by many threads does not promise.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -24,6 +25,9 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 8 << 20;
 const SIZES: [usize; 3] = [SMALL_BYTES, LARGE_BYTES, HUGE_BYTES];
 /// How many free buffers of each size a shard keeps: 8, 16 and 32 MiB at most.
 const KEPT: [usize; 3] = [64, 16, 4];
+/// How many it keeps of those that were made to fit, which are smaller than all of these: 2 MiB at most. To make and give back one each time
+/// has both wait for the lock of the process's mappings, which all shards share.
+const KEPT_FITTED: usize = 16;
 
 /// A lent buffer: one of three sizes, unless nothing else would do.
 pub(crate) struct Buffer(Memory);
@@ -37,6 +41,7 @@ enum Memory {
 #[derive(Default)]
 pub(crate) struct Buffers {
     free: [Free; 3],
+    fitted: RefCell<VecDeque<Buffer>>,
 }
 
 /// The free buffers of one size.
@@ -61,8 +66,24 @@ impl Buffers {
         }
     }
 
+    /// A buffer of `bytes` and no more, which are fewer than the smallest has: one that was given back where there is one.
+    pub(crate) fn lend_fitted(&self, bytes: usize) -> Buffer {
+        let mut fitted = self.fitted.borrow_mut();
+        let found = fitted.iter().position(|buffer| buffer.len() == bytes);
+        found.and_then(|at| fitted.remove(at)).unwrap_or_else(|| Buffer::new(bytes))
+    }
+
     /// Takes a buffer back.
     pub(crate) fn give_back(&self, buffer: Buffer) {
+        if buffer.len() < SMALL_BYTES && buffer.is_mapped() {
+            let mut fitted = self.fitted.borrow_mut();
+            // The oldest goes: of its length there may be no need any more.
+            if fitted.len() == KEPT_FITTED {
+                fitted.pop_front();
+            }
+            fitted.push_back(buffer);
+            return;
+        }
         for ((size, free), kept) in SIZES.iter().zip(&self.free).zip(KEPT) {
             let mut free = free.buffers.borrow_mut();
             if *size == buffer.len() && free.len() < kept {
@@ -81,6 +102,7 @@ impl Buffers {
             buffers.drain(..unused);
             free.fewest.set(buffers.len());
         }
+        self.fitted.borrow_mut().clear();
     }
 }
 
@@ -101,6 +123,12 @@ impl Buffer {
             // The system limits how many mappings there are.
             Err(_) => vec![0; bytes].into(),
         }
+    }
+}
+
+impl Buffer {
+    fn is_mapped(&self) -> bool {
+        matches!(self.0, Memory::Mapped(_))
     }
 }
 
@@ -149,6 +177,21 @@ mod tests {
         buffers.give_back(first);
         let second = buffers.lend(SMALL_BYTES);
         assert_eq!(second.as_ptr(), address);
+    }
+
+    #[test]
+    fn a_fitted_buffer_is_lent_again_for_the_same_length() {
+        let buffers = Buffers::default();
+        let first = buffers.lend_fitted(32 << 10);
+        let address = first.as_ptr();
+        buffers.give_back(first);
+        buffers.give_back(vec![0; 1 << 10].into());
+        assert_ne!(buffers.lend_fitted(16 << 10).as_ptr(), address);
+        assert_eq!(buffers.lend_fitted(32 << 10).as_ptr(), address);
+        (0..100).for_each(|_| buffers.give_back(Buffer::new(8 << 10)));
+        assert_eq!(buffers.fitted.borrow().len(), KEPT_FITTED);
+        buffers.trim();
+        assert!(buffers.fitted.borrow().is_empty());
     }
 
     #[test]

@@ -180,7 +180,7 @@ impl Inbox {
             _ => (held + 1).next_multiple_of(STRANGERS_STEP),
         };
         if fitted < SMALL_BYTES && self.buffer.as_ref().is_some_and(|buffer| buffer.len() >= SMALL_BYTES) {
-            let fits = if fitted > HEAP_BYTES_MAX { Buffer::new(fitted) } else { vec![0; fitted].into() };
+            let fits = if fitted > HEAP_BYTES_MAX { buffers.lend_fitted(fitted) } else { vec![0; fitted].into() };
             self.move_to(buffers, fits, None);
         }
     }

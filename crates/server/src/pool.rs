@@ -9,6 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -43,6 +44,9 @@ const QUEUED_MAX: usize = 8_192;
 /// A thread above so many that do nothing ends when it had nothing to do for [`IDLE_TIME`].
 const IDLE_THREADS_KEPT: usize = 16;
 const IDLE_TIME: Duration = Duration::from_secs(10);
+
+/// With more threads at work than so many, others may have to wait for a core.
+const CROWD: usize = 8;
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 /// Starts a thread.
@@ -104,6 +108,8 @@ pub(crate) struct Pool(Arc<Inner>);
 
 struct Inner {
     state: Mutex<State>,
+    /// Pieces of work that threads have begun.
+    running: AtomicUsize,
     ready: Condvar,
     threads_max: usize,
     limits: Limits,
@@ -300,6 +306,7 @@ impl Pool {
         let state = State { queues: Queues::new(limits), threads: 0, idle: 0, called: 0, closed: false };
         Pool(Arc::new(Inner {
             state: Mutex::new(state),
+            running: AtomicUsize::new(0),
             ready: Condvar::new(),
             threads_max,
             limits,
@@ -336,6 +343,11 @@ impl Pool {
                 return;
             }
         }
+    }
+
+    /// True where so many threads are at work that they may keep others from the cores.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.0.running.load(Ordering::Relaxed) > CROWD
     }
 
     /// How much waits for a turn.
@@ -476,8 +488,10 @@ impl Inner {
         loop {
             if let Some((turn, job)) = state.queues.take() {
                 drop(state);
+                self.running.fetch_add(1, Ordering::Relaxed);
                 // A job that panics loses its own answer (its sender is dropped), never the thread.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+                self.running.fetch_sub(1, Ordering::Relaxed);
                 state = self.state.lock();
                 state.queues.done(turn);
             } else if state.closed {
@@ -560,6 +574,23 @@ mod tests {
         (0..2).for_each(|_| submit(Turn { session: 2, ..ONE }.first(), "first"));
         (0..5).for_each(|_| assert!(pool.work_once()));
         assert_eq!(*done.lock(), ["first", "other user", "first", "other user", "backlog"]);
+    }
+
+    #[tokio::test]
+    async fn a_pool_with_many_threads_at_work_is_crowded() {
+        let (pool, hanging) = (Pool::new(), Hanging::new());
+        for count in 0..=CROWD {
+            assert!(!pool.is_crowded(), "{count} at work");
+            pool.submit(ONE, hanging.job());
+            while pool.0.running.load(Ordering::Relaxed) == count {
+                thread::yield_now();
+            }
+        }
+        assert!(pool.is_crowded());
+        hanging.end();
+        while pool.is_crowded() {
+            thread::yield_now();
+        }
     }
 
     #[tokio::test]

@@ -141,7 +141,8 @@ impl Shard {
     }
 
     async fn serve(self, mut receiver: mpsc::UnboundedReceiver<Arrival>) {
-        let lull = Rc::new(Lull::thrifty());
+        let server = Arc::clone(&self.server);
+        let lull = Rc::new(Lull::thrifty().unless(move || server.pool.is_crowded() || server.long_work.is_crowded()));
         let own = Own {
             buffers: Rc::default(),
             turns: Rc::default(),

@@ -86,7 +86,7 @@ async fn answer(context: &Context, file: &FileOpen, query: Query, given_up: &Giv
     let first = query.begin(&mut turn)?;
     let query = Arc::new(query);
     let mut is_short = query.is_short(&turn);
-    let mut is_long = query.is_long(file, &turn);
+    let mut is_long = query.is_long(file, &turn) || context.server().pool.is_crowded();
     loop {
         let step = if is_short {
             query.advance(&mut turn, first, Slice { names: SHORT_SLICE, lookups: SHORT_SLICE })?
