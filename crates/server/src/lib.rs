@@ -132,6 +132,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use links::Pacing;
+use tokio::sync::Semaphore;
 
 use crate::admin::Estate;
 use crate::budgets::Budgets;
@@ -152,6 +153,10 @@ use crate::unsendable::Unsendable;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4_096;
+
+/// Listings that begin at a time beside other work that waits for a device. Each computes for some ms: many at once would keep the others
+/// from the cores. So those beyond come behind everybody else's work.
+const SHORT_LISTINGS: usize = 4;
 
 /// How long a server that ends waits until what was open is closed.
 const CLOSED_WITHIN: Duration = Duration::from_secs(3);
@@ -185,6 +190,8 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     /// For what a request has left to do after its first piece of work.
     pub(crate) long_work: Pool,
+    /// Places for listings that begin beside everybody's short work.
+    pub(crate) short_listings: Semaphore,
     pub(crate) login_throttle: LoginThrottle,
     pub(crate) budgets: Budgets,
     pub(crate) unsendable: Unsendable,
@@ -273,6 +280,7 @@ impl Shared {
             durables: Arc::default(),
             pool,
             long_work: Pool::for_long_work(std::thread::available_parallelism().map_or(1, usize::from)),
+            short_listings: Semaphore::new(SHORT_LISTINGS),
             login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),
             unsendable: Unsendable::default(),
             strangers: Strangers::new(capacity.connections, budgets.strangers()),

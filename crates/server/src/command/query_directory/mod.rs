@@ -86,24 +86,32 @@ async fn answer(context: &Context, file: &FileOpen, query: Query, given_up: &Giv
     let first = query.begin(&mut turn)?;
     let query = Arc::new(query);
     let mut is_short = query.is_short(&turn);
-    let mut is_long = query.is_long(file, &turn) || context.server().pool.is_crowded();
+    let mut short = None;
+    if !query.is_long(file, &turn) {
+        short = context.server().short_listings.try_acquire().ok();
+    }
     loop {
         let step = if is_short {
             query.advance(&mut turn, first, Slice { names: SHORT_SLICE, lookups: SHORT_SLICE })?
         } else {
             let (asked, given_up) = (Arc::clone(&query), given_up.told());
+            // Taken once: what is gone on with comes behind others.
+            let place = short.take();
+            let names = if place.is_some() { FIRST_SLICE_NAMES } else { SLICE_NAMES };
             let work = move || {
                 // A CLOSE that was sent behind it does not take its answer away.
                 if given_up.load(Ordering::Relaxed) {
                     return Err(Status::FILE_CLOSED.into());
                 }
-                let names = if is_long { SLICE_NAMES } else { FIRST_SLICE_NAMES };
                 let slice = Slice { names, lookups: SLICE_LOOKUPS };
                 asked.advance(&mut turn, first, slice).map(|step| (step, turn))
             };
-            let done = if is_long { context.on_long_work(work).await? } else { context.on_pool(work).await? };
+            let done = match place {
+                Some(_place) => context.on_pool(work).await?,
+                None => context.on_long_work(work).await?,
+            };
             let (step, back) = done?;
-            (turn, is_long) = (back, true);
+            turn = back;
             step
         };
         match step {

@@ -414,3 +414,35 @@ async fn a_large_directory_is_gone_on_with_behind_others() {
     };
     LocalSet::new().run_until(test).await;
 }
+
+#[tokio::test]
+async fn of_many_listings_at_once_a_few_begin_beside_other_work() {
+    let test = async {
+        let (mut server, peer, _) = large_directory(1_000).await;
+        drop(peer);
+        let shared = Arc::get_mut(&mut server).expect("nobody is connected");
+        (shared.pool, shared.long_work) = (Pool::by_hand(), Pool::by_hand());
+        let mut peer = Peer::sign_in(&server).await;
+        for _ in 0..2 {
+            let begun = crate::SHORT_LISTINGS + 3;
+            for _ in 0..begun {
+                let open = peer.open_directory("dir").await;
+                search(&mut peer, open, "*");
+            }
+            tokio::task::yield_now().await;
+            let (mut beside, mut behind) = (0, 0);
+            while server.pool.work_once() {
+                beside += 1;
+            }
+            while server.long_work.work_once() {
+                behind += 1;
+            }
+            assert_eq!((beside, behind), (crate::SHORT_LISTINGS, 3));
+            let mut answered = 0;
+            while answered < begun {
+                answered += usize::from(peer.receive().await.status() == Status::SUCCESS);
+            }
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
