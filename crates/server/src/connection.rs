@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use secure::sign::SigningAlgorithm;
 use store::Node;
@@ -102,6 +102,8 @@ pub(crate) struct Connection {
     /// WRITEs that are made on the pool.
     pub(crate) writes: Writes,
     silent: Cell<bool>,
+    /// All its sessions had been ended elsewhere when that was looked for last.
+    is_left: Cell<bool>,
     tasks: Cell<usize>,
     ending: Cell<Option<Ending>>,
     waker: Cell<Option<Waker>>,
@@ -193,6 +195,7 @@ impl Connection {
             deliveries: RefCell::default(),
             writes: Writes::default(),
             silent: Cell::new(false),
+            is_left: Cell::new(false),
             tasks: Cell::new(0),
             ending: Cell::new(None),
             waker: Cell::new(None),
@@ -292,6 +295,7 @@ impl Connection {
         if self.channels.borrow().values().any(is_needed) {
             if let Some(channel) = self.channels.borrow_mut().remove(&session) {
                 channel.session.remove_channel(self.id);
+                self.server.clients.leave(session, &self.mailbox);
             }
         } else if self.channel(session).is_some() {
             self.end(Ending::Orderly);
@@ -348,7 +352,7 @@ impl Connection {
     pub(crate) fn introduce(&self, session: &Session) {
         let user = session.user.load();
         if !user.is_anonymous {
-            self.server.clients.add(session.client, user.id, &self.mailbox);
+            self.server.clients.add(session.client, user.id, session.id, &self.mailbox);
         }
     }
 
@@ -381,6 +385,18 @@ impl Connection {
     /// Sessions that have a channel here and have not ended.
     pub(crate) fn session_count(&self) -> usize {
         self.channels.borrow().values().filter(|channel| !channel.session.has_ended()).count()
+    }
+
+    /// True where nobody is signed in, and nobody has been for too long: since it came for `patience`, or, where all its sessions were ended
+    /// elsewhere (their user removed, its key replaced, the client signed in anew), since this was asked last.
+    pub(crate) fn serves_nobody(&self, patience: Duration) -> bool {
+        if self.session_count() > 0 {
+            self.is_left.set(false);
+            return false;
+        }
+        let have_ended = !self.channels.borrow().is_empty() && self.setups.borrow().is_empty();
+        let was_left = self.is_left.replace(have_ended);
+        (was_left && have_ended) || self.accepted.elapsed() > patience
     }
 
     /// Makes the connection a channel of a session.

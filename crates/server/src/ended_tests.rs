@@ -1,6 +1,7 @@
 //! What waits for other clients while the open, the tree connect or the session that asked for it ends: it is not done any more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::LocalSet;
 use wire::Utf16;
@@ -21,7 +22,7 @@ use wire::ids::{Command, FileId, Guid};
 use wire::security::access::FILE_ALL;
 use wire::status::Status;
 
-use crate::admin::Signing;
+use crate::admin::{Admin, Signing};
 use crate::connection::Ending;
 use crate::testing::{Peer, Terms, server};
 use crate::{Parting, Shared};
@@ -193,4 +194,38 @@ async fn nothing_that_waits_for_other_clients_keeps_the_server_from_stopping() {
         assert!(keeper.finds_all().await, "what was cancelled is not done");
     };
     LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_connection_whose_sessions_are_ended_elsewhere_ends() {
+    let server = server(Signing::Enabled);
+    let peer = Peer::sign_in(&server).await;
+    let is_over = || peer.connection.serves_nobody(Duration::MAX);
+    assert!(!is_over() && !is_over());
+    server.end_session(&server.sessions.find(peer.session_id).unwrap(), Parting::Expelled);
+    assert!(!is_over(), "its client may sign in again");
+    assert!(is_over());
+}
+
+#[tokio::test]
+async fn a_connection_whose_client_signs_in_again_in_time_stays() {
+    let server = server(Signing::Enabled);
+    let mut peer = Peer::sign_in(&server).await;
+    server.end_session(&server.sessions.find(peer.session_id).unwrap(), Parting::Expelled);
+    assert!(!peer.connection.serves_nobody(Duration::MAX));
+    peer.begin_sign_in().await;
+    assert!(!peer.connection.serves_nobody(Duration::MAX), "it is about to");
+    assert!(peer.connection.serves_nobody(Duration::ZERO), "but not for ever");
+}
+
+#[tokio::test]
+async fn who_is_removed_and_added_again_is_another_user() {
+    let server = server(Signing::Enabled);
+    let peer = Peer::sign_in(&server).await;
+    let mut estate = (**server.estate.load()).clone();
+    server.replace(estate.clone());
+    assert!(server.sessions.find(peer.session_id).is_some());
+    estate.principals[0].relative_id += 1_000;
+    server.replace(estate);
+    assert!(server.sessions.find(peer.session_id).is_none());
 }

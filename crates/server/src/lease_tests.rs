@@ -15,6 +15,7 @@ use wire::ids::{Command, FileId, Guid};
 use wire::security::access::READ_DATA;
 use wire::status::Status;
 
+use crate::Parting;
 use crate::admin::Signing;
 use crate::pipeline;
 use crate::testing::{Answer, OTHER_USER, Peer, Terms, server};
@@ -112,6 +113,21 @@ async fn who_holds_a_lease_hears_its_break_whatever_other_user_names_its_key() {
     assert_eq!(write(&mut writer, file).await, Status::SUCCESS);
     assert_eq!(heard(&holder), [(KEY, LeaseState::NONE)]);
     assert_eq!(heard(&other), [(KEY, LeaseState::NONE)], "and so does the other one of its own");
+}
+
+#[tokio::test]
+async fn who_was_thrown_out_hears_no_break_of_the_users_other_connections() {
+    let server = server(Signing::Enabled);
+    let thief = Peer::sign_in(&server).await;
+    let stays = Peer::sign_in(&server).await;
+    let mut holder = Peer::sign_in(&server).await;
+    server.end_session(&server.sessions.find(thief.session_id).unwrap(), Parting::Expelled);
+    assert_eq!(held(&leased(&mut holder, "file", &lease(KEY, READ_HANDLE, None)).await).1, READ_HANDLE);
+    let mut writer = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
+    let file = writer.open("file").await;
+    assert_eq!(write(&mut writer, file).await, Status::SUCCESS);
+    assert_eq!(heard(&thief), []);
+    assert_eq!([heard(&stays), heard(&holder)].concat(), [(KEY, LeaseState::NONE)], "its client hears on the oldest");
 }
 
 #[tokio::test]

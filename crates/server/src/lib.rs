@@ -310,6 +310,9 @@ impl Shared {
     pub(crate) fn part(&self, session: &Session, parting: Parting) -> Vec<Arc<Open>> {
         self.sessions.remove(session.id);
         let opens = session.end();
+        for channel in session.channels() {
+            self.clients.leave(session.id, &channel.mailbox);
+        }
         match parting {
             Parting::Lost => self.durables.keep(opens),
             Parting::Expelled => opens,

@@ -216,11 +216,12 @@ impl Shard {
     }
 }
 
-/// Ends connections on which nobody has signed in for too long, and forgets those that are gone.
+/// Ends connections on which nobody has signed in for too long, and those of which others have ended all sessions; forgets those that are
+/// gone.
 fn end_strangers(connections: &mut Vec<Weak<Connection>>) {
     connections.retain(|connection| {
         let Some(connection) = connection.upgrade() else { return false };
-        if connection.channels.borrow().is_empty() && connection.accepted.elapsed() > SIGN_IN_TIME {
+        if connection.serves_nobody(SIGN_IN_TIME) {
             connection.end(Ending::Now);
         }
         true

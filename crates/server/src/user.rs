@@ -74,7 +74,7 @@ impl User {
 
     /// True where both are the same principal, whatever is left of its rights.
     pub(crate) fn is_same(&self, other: &User) -> bool {
-        self.name == other.name && self.account == other.account
+        self.id == other.id && self.name == other.name && self.account == other.account
     }
 
     /// The same, signed in with one of the principal's secrets.
@@ -82,9 +82,12 @@ impl User {
         User { secret: secret.cloned(), ..self }
     }
 
-    /// True where `principal` is still this user, and the secret that it signed in with is still one of its own.
+    /// True where `principal` is still this user, and the secret that it signed in with is still one of its own. Who was removed and added
+    /// again is another, whatever the name and the password.
     pub(crate) fn is_still(&self, principal: &Principal) -> bool {
-        principal.name == self.name && self.secret.as_ref().is_none_or(|secret| principal.secrets.contains(secret))
+        UserId(principal.relative_id) == self.id
+            && (&principal.name, &principal.account) == (&self.name, &self.account)
+            && self.secret.as_ref().is_none_or(|secret| principal.secrets.contains(secret))
     }
 
     /// True where it may use a share: one of its own account.
