@@ -53,7 +53,15 @@ impl DataFolder {
     fn checked(path: &Path) -> Result<Self, Error> {
         let look = |e| Error::system("look into the data folder", path, &e);
         let path = fs::canonicalize(path).map_err(look)?;
-        let mode = fs::metadata(&path).map_err(look)?.permissions().mode();
+        let found = fs::metadata(&path).map_err(look)?;
+        let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+        if owner != user {
+            return Err(Error::machine(
+                format!("the data folder {} belongs to another user (uid {owner}, not {user})", path.display()),
+                "run this as that user, or choose a folder of your own with --data",
+            ));
+        }
+        let mode = found.permissions().mode();
         if mode & OTHERS != 0 {
             if fs::read_dir(&path).map_err(look)?.next().is_some() {
                 return Err(Error::machine(
@@ -119,6 +127,17 @@ impl DataFolder {
             let _ = file.set_len(0);
         }
         Ok(Lock { _file: file })
+    }
+
+    /// The process that serves this folder, as far as the kernel tells.
+    pub(crate) fn server(&self) -> Option<String> {
+        let path = self.path.join("lock");
+        // Before it is tried: a server that starts just then would not get the lock.
+        let processes = holders(&path)?;
+        match File::open(&path).ok()?.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => Some(processes),
+            Ok(()) | Err(TryLockError::Error(_)) => None,
+        }
     }
 
     /// Waits for the turn to open the catalog, for so long at most.
@@ -211,6 +230,20 @@ mod tests {
         assert_eq!(error.fault(), Fault::Machine);
         assert!(error.what().contains("755"), "{error}");
         assert_eq!(mode(&path), 0o755);
+    }
+
+    #[test]
+    fn folder_of_another_user_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("data");
+        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        // Nobody but root can give a folder away.
+        if std::os::unix::fs::chown(&path, Some(12_345), None).is_err() {
+            return;
+        }
+        let error = DataFolder::create(&path).unwrap_err();
+        assert_eq!(error.fault(), Fault::Machine);
+        assert!(error.what().contains("12345"), "{error}");
     }
 
     #[test]

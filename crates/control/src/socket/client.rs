@@ -2,7 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
@@ -11,6 +12,10 @@ use crate::{DataFolder, Error};
 
 /// How long a command waits for the server: opening a share on a slow disk takes seconds, not more.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+/// How long a server that has its folder may take until it can be reached.
+const BEGINS_WITHIN: Duration = Duration::from_secs(2);
+/// How often it is looked whether it can.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Asks the server that runs on `folder` for what it says in one line. `None` where none runs.
 pub fn ask<T: DeserializeOwned>(folder: &DataFolder, request: &Request) -> Result<Option<T>, Error> {
@@ -51,12 +56,7 @@ enum Part<T> {
 
 impl<'a> Answer<'a> {
     fn to(folder: &'a DataFolder, request: &Request) -> Result<Option<Self>, Error> {
-        let stream = match UnixStream::connect(folder.socket()) {
-            Ok(stream) => stream,
-            // A server that ended without cleaning up leaves a socket that refuses.
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => return Ok(None),
-            Err(e) => return Err(Error::system("reach the server through", &folder.socket(), &e)),
-        };
+        let Some(stream) = connect(folder)? else { return Ok(None) };
         let answer = Answer { folder, lines: BufReader::new(stream) };
         answer.send(request).map_err(|cause| answer.is_missing(&cause))?;
         Ok(Some(answer))
@@ -93,6 +93,30 @@ impl<'a> Answer<'a> {
             format!("the server on {} does not answer: {cause}", self.folder.path().display()),
             "see its log; what is in the catalog takes effect when it starts again",
         )
+    }
+}
+
+/// The server's socket; `None` where no server runs. One that has just begun makes it a moment later.
+fn connect(folder: &DataFolder) -> Result<Option<UnixStream>, Error> {
+    let until = Instant::now() + BEGINS_WITHIN;
+    loop {
+        match UnixStream::connect(folder.socket()) {
+            Ok(stream) => return Ok(Some(stream)),
+            // A server that ended without cleaning up leaves a socket that refuses.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
+            Err(e) => return Err(Error::system("reach the server through", &folder.socket(), &e)),
+        }
+        let Some(server) = folder.server() else { return Ok(None) };
+        if Instant::now() >= until {
+            return Err(Error::machine(
+                format!(
+                    "the server (process {server}) cannot be told: {} is not its socket",
+                    folder.socket().display()
+                ),
+                "restart it: what is in the catalog takes effect then, and not before",
+            ));
+        }
+        thread::sleep(LOOK_AGAIN);
     }
 }
 

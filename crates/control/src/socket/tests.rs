@@ -679,3 +679,24 @@ fn ram(name: &str) -> NewShare {
         comment: String::new(),
     }
 }
+
+#[test]
+fn a_server_that_cannot_be_told_is_not_taken_for_none() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = DataFolder::create(&place.path().join("data")).unwrap();
+    let ask = || ask::<Status>(&folder, &Request::Status);
+    assert!(ask().unwrap().is_none(), "nobody has the folder");
+    drop(folder.lock().unwrap());
+    assert!(ask().unwrap().is_none(), "nobody has it any more");
+    let lock = folder.path().join("lock");
+    let mut holder =
+        std::process::Command::new("flock").arg("--no-fork").arg(lock).args(["sleep", "60"]).spawn().unwrap();
+    let until = Instant::now() + AN_AGE;
+    while folder.server().is_none() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let error = ask().unwrap_err();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(error.what().contains("cannot be told"), "{error}");
+}
