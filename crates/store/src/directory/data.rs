@@ -15,7 +15,7 @@ const OFFSET_MAX: u64 = i64::MAX as u64;
 /// Zeros to write where the file system cannot make them.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// With less than this left a file system may not have room for what is appended.
-const SCARCE_BYTES: u64 = 1 << 20;
+const SCARCE_BYTES: u64 = 512 << 20;
 /// The most bytes copied in one call of the kernel, so that a call ends.
 const COPY_STEP_BYTES: u64 = 256 << 20;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::common::*;
-use store::{DirectoryStore, Error, Kind, Node, Resolved, Store, Use};
+use store::{DirectoryOptions, DirectoryStore, Error, Kind, Node, Resolved, Store, Use};
 
 behaviours! {
     an_append_goes_behind_the_data
@@ -113,4 +113,26 @@ fn an_append_that_does_not_fit_has_not_happened() {
     append(&*node, &[1; 40 << 10]);
     assert_eq!(node.append(&[2; 40 << 10], &mut Ok).err(), Some(Error::Full));
     assert_eq!(node.metadata().unwrap().length, 40 << 10);
+}
+
+#[test]
+fn what_there_is_no_room_for_is_appended_to_none_of_several_files() {
+    const BYTES: usize = 3 << 20;
+    let place = tempfile::tempdir().unwrap();
+    let Some(mounted) = Mounted::new(&place.path().join("small"), "size=64m") else { return };
+    let store = DirectoryStore::open(&mounted.0, DirectoryOptions::default()).unwrap();
+    for round in 0..8 {
+        let names: Vec<String> = (0..4).map(|number| format!("{round} {number}")).collect();
+        std::thread::scope(|scope| {
+            for name in &names {
+                let node = store.create(&path(name), new(Kind::File)).unwrap();
+                scope.spawn(move || while node.append(&[7; BYTES], &mut Ok).is_ok() {});
+            }
+        });
+        for name in &names {
+            let file = mounted.0.join(name);
+            assert_eq!(std::fs::metadata(&file).unwrap().len() % BYTES as u64, 0, "{name}");
+            std::fs::remove_file(file).unwrap();
+        }
+    }
 }
