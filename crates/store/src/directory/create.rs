@@ -139,8 +139,11 @@ fn fill(file: &OpenFile, new: NewNode<'_>, mode: Mode) -> Result<(), Error> {
 /// Gives what was made its mode. A file system that keeps no modes of ours (FAT, exFAT, some of FUSE) refuses that: there nothing tells
 /// what is half made, and what was made has the mode that everything has there.
 fn finish(file: &OpenFile, mode: Mode) -> Result<(), Error> {
-    // A directory has the set-group-id bit from the one that it lies in.
-    let inherited = Mode::from_raw_mode(file.stat()?.stx_mode.into()) & Mode::SGID;
+    let inherited = match file.kind {
+        // It has the set-group-id bit from the one that it lies in.
+        Kind::Directory => Mode::from_raw_mode(file.stat()?.stx_mode.into()) & Mode::SGID,
+        Kind::File | Kind::Stream => Mode::empty(),
+    };
     match fchmod(file.fd(), mode | inherited) {
         Err(errno) if keeps_no_modes(errno) && !security::is_unfinished(file)? => Ok(()),
         answer => answer.map_err(error),

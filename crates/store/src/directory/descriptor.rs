@@ -41,6 +41,8 @@ impl Drop for Held {
 /// What closing it may have to wait for.
 #[derive(Clone, Copy)]
 enum Closing {
+    /// Nothing.
+    IsShort,
     /// Nothing, but much memory is given back where a large file has no name any more.
     TakesLongWithoutName(u64),
     /// The device.
@@ -52,6 +54,15 @@ impl Descriptor {
     pub(super) fn new(fd: OwnedFd, (waits, volume): (Waits, u64)) -> Self {
         let closing = match waits {
             Waits::Never => Closing::TakesLongWithoutName(volume),
+            Waits::ForData | Waits::Always => Closing::MayWait(volume),
+        };
+        Descriptor { fd: Some(Held { fd, hold: None, closed: None }), closing }
+    }
+
+    /// One on a directory of such a volume, which is small.
+    pub(super) fn of_directory(fd: OwnedFd, (waits, volume): (Waits, u64)) -> Self {
+        let closing = match waits {
+            Waits::Never => Closing::IsShort,
             Waits::ForData | Waits::Always => Closing::MayWait(volume),
         };
         Descriptor { fd: Some(Held { fd, hold: None, closed: None }), closing }
@@ -95,6 +106,7 @@ impl Drop for Descriptor {
             return;
         }
         let elsewhere = match self.closing {
+            Closing::IsShort => None,
             Closing::TakesLongWithoutName(volume) => {
                 let is_large = |stat: Statx| stat.stx_nlink == 0 && stat.stx_blocks * BLOCK_BYTES > GIVEN_BACK_MAX;
                 stat(self.as_fd()).is_ok_and(is_large).then_some(volume)

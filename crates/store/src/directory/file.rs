@@ -68,14 +68,19 @@ impl OpenFile {
     pub(super) fn new(volume: &Arc<Volume>, fd: OwnedFd, reach: Reach, dotted: bool) -> Result<Self, Error> {
         let stat = stat(&fd).map_err(error)?;
         let (identity, waits) = (identity(&stat), volume.waits_of(&fd, mount(&stat)));
+        let kind = kind(&stat).ok_or(Error::Denied)?;
+        let fd = match kind {
+            Kind::Directory => Descriptor::of_directory(fd, (waits, identity.volume)),
+            Kind::File | Kind::Stream => Descriptor::new(fd, (waits, identity.volume)),
+        };
         let file = OpenFile {
             volume: Arc::clone(volume),
-            kind: kind(&stat).ok_or(Error::Denied)?,
+            kind,
             identity,
             waits,
             born: born(&stat),
             dotted,
-            fd: Descriptor::new(fd, (waits, identity.volume)).counted(volume.nameless()),
+            fd: fd.counted(volume.nameless()),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
@@ -102,7 +107,7 @@ impl OpenFile {
             waits,
             born: folder.born,
             dotted,
-            fd: Descriptor::new(folder.fd, (waits, folder.identity.volume)),
+            fd: Descriptor::of_directory(folder.fd, (waits, folder.identity.volume)),
             reach: folder.reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
