@@ -1,7 +1,7 @@
 """Measures what peers can make the server hold: `python3 -m conformance.bench.bounds --help`.
 
-Memory is PSS of all the server's processes, looked at every 50 ms: how much it grew at the most, and what was left a minute after the
-attacker had gone. The bystander (bystander.py) has connections on every shard. While the attack is held somebody else signs in, makes a
+Memory is the resident set of the server's process, looked at every 50 ms: how much it grew at the most, and what was left some seconds
+after the attacker had gone (`--after`, a minute unless told otherwise). The bystander (bystander.py) has connections on every shard. While the attack is held somebody else signs in, makes a
 file, and reads back what it wrote there.
 """
 
