@@ -27,7 +27,7 @@ use crate::gate::{self, Meant};
 use crate::in_flight::InFlight;
 use crate::inbox::Kept;
 use crate::open::OpenId;
-use crate::pipeline;
+use crate::pipeline::{self, RESPONSE_ROOM};
 use crate::proof::{Proof, Sealing};
 use crate::refusal::Refusal;
 use crate::session::Channel;
@@ -282,17 +282,22 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
         connection.turn.spend(unseen);
         spent += unseen + request.range.len() + stitch.length().saturating_sub(answered);
     }
-    if stitch.length() as u64 > INLINE_BYTES_MAX {
-        // To sign or seal it takes milliseconds: others go between two such.
-        connection.turn.another().await;
-    }
+    // To sign or seal it takes milliseconds.
+    let is_long = stitch.length() as u64 > INLINE_BYTES_MAX + RESPONSE_ROOM as u64;
     let seal = chain.sealed.as_deref();
     match stitch.take_placed() {
+        Some(placed) if is_long => pipeline::queue_long(&connection, placed, seal, chain.charge.take()).await,
         Some(placed) => pipeline::queue_placed(&connection, placed, seal, chain.charge.take()),
-        None => pipeline::queue(&connection, stitch.length(), seal, |messages| {
-            stitch.write(messages);
-            chain.requests[last].after(&connection, messages);
-        }),
+        None => {
+            if is_long {
+                // Others go between two such.
+                connection.turn.another().await;
+            }
+            pipeline::queue(&connection, stitch.length(), seal, |messages| {
+                stitch.write(messages);
+                chain.requests[last].after(&connection, messages);
+            });
+        }
     }
     for returned in returned {
         breaks::remind(&connection, &returned);

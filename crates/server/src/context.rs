@@ -193,16 +193,13 @@ impl Context {
         self.on_pool(work).await
     }
 
-    /// The same for a READ of `bytes`. Many of a file in memory only take long: that is done behind what others wait for.
+    /// The same for a READ of `bytes`. Many take long, even where they are in memory: that is done behind what others wait for.
     pub(crate) async fn read_of<T: Send + 'static>(
         &self,
         bytes: u64,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        match self.open_node().map(|node| node.waits()) {
-            Some(Waits::Never) if bytes > INLINE_BYTES_MAX => self.on_long_work(work).await,
-            _ => self.work(work).await,
-        }
+        if bytes > INLINE_BYTES_MAX { self.on_long_work(work).await } else { self.work(work).await }
     }
 
     /// The same for work on `node`, which need not be open yet, and that takes as long as `bytes` are many.

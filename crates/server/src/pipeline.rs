@@ -20,8 +20,10 @@ use crate::command::negotiate;
 use crate::connection::{Connection, Disconnect, Ending};
 use crate::hot;
 use crate::inbox::Kept;
+use crate::pool::{Device, Turn};
 use crate::proof::Proof;
 use crate::session::Channel;
+use crate::stitch::Placed;
 
 /// What stands in front of a response's body: the prefix, a transform header where it is sealed, the SMB2 header.
 pub(crate) const RESPONSE_ROOM: usize = PREFIX_LENGTH + TRANSFORM_HEADER_LENGTH + HEADER_LENGTH;
@@ -182,32 +184,79 @@ pub(crate) fn queue(connection: &Connection, length: usize, seal: Option<&Channe
     outbox.commit(bytes);
 }
 
-/// Queues a message that stands in place in `buffer`, with [`RESPONSE_ROOM`] before its body; sealed by `seal` where one is given.
+/// Queues a response that stands in place, signed as it says, or sealed by `seal` where one is given.
 pub(crate) fn queue_placed(
     connection: &Connection,
-    (mut buffer, message): (Buffer, Range<usize>),
+    mut placed: Placed,
     seal: Option<&Channel>,
     charge: Option<Charge>,
 ) {
-    if connection.is_silent() {
-        return;
+    if let Some(channel) = &placed.sign {
+        channel.sign(&mut placed.buffer[placed.message.clone()]);
     }
-    let room = if seal.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
-    let (start, end) = (message.start - room - PREFIX_LENGTH, message.end);
-    let (prefix_room, body) = buffer[start..end].split_at_mut(PREFIX_LENGTH);
+    let Some(frame) = frame(connection, &mut placed, seal.is_some()) else { return };
+    if let Some(channel) = seal
+        && !channel.seal(&mut placed.buffer[frame.start + PREFIX_LENGTH..frame.end])
+    {
+        return seals_no_more(connection, channel);
+    }
+    push(connection, placed.buffer, frame, charge);
+}
+
+/// The same with what takes long done by the pool, behind others.
+pub(crate) async fn queue_long(
+    connection: &Connection,
+    mut placed: Placed,
+    seal: Option<&Channel>,
+    charge: Option<Charge>,
+) {
+    let sign = placed.sign.take();
+    let Some(channel) = sign.as_deref().or(seal) else { return queue_placed(connection, placed, None, charge) };
+    let Some(frame) = frame(connection, &mut placed, seal.is_some()) else { return };
+    let (protection, protected) = match seal {
+        Some(seal) => (seal.cover(), frame.start + PREFIX_LENGTH..frame.end),
+        None => (Some(channel.signature()), placed.message.clone()),
+    };
+    let Some(protection) = protection else { return seals_no_more(connection, channel) };
+    let (user, session) = (channel.session.user.load().number, channel.session.id.0);
+    let mut buffer = placed.buffer;
+    let work = move || protection.apply(&mut buffer[protected]).then_some(buffer);
+    let turn = Turn { device: Device::Processor, user, session };
+    match connection.server.long_work.hand_over(turn, work).await {
+        Ok(Some(buffer)) => push(connection, buffer, frame, charge),
+        Ok(None) => seals_no_more(connection, channel),
+        // The server ends.
+        Err(_) => connection.end(Ending::Now),
+    }
+}
+
+/// Writes the prefix of a response that stands in place; gives where the frame lies, with room for a transform header where it `is_sealed`.
+/// `None` where it need not, or cannot, be sent.
+fn frame(connection: &Connection, placed: &mut Placed, is_sealed: bool) -> Option<Range<usize>> {
+    if connection.is_silent() {
+        return None;
+    }
+    let room = if is_sealed { TRANSFORM_HEADER_LENGTH } else { 0 };
+    let frame = placed.message.start - room - PREFIX_LENGTH..placed.message.end;
+    let (prefix_room, body) = placed.buffer[frame.clone()].split_at_mut(PREFIX_LENGTH);
     let Ok(prefix) = frame_prefix(body.len()) else {
         tracing::error!(bytes = body.len(), "a reply is longer than a frame can say");
         connection.end(Ending::Now);
-        return;
+        return None;
     };
     prefix_room.copy_from_slice(&prefix);
-    if let Some(channel) = seal
-        && !channel.seal(body)
-    {
-        tracing::error!(session = channel.session.id.0, "a session can seal no more; its connection ends");
-        connection.end(Ending::Now);
+    Some(frame)
+}
+
+fn push(connection: &Connection, buffer: Buffer, frame: Range<usize>, charge: Option<Charge>) {
+    if connection.is_silent() {
         return;
     }
     let charge = charge.unwrap_or_else(|| connection.allowance.overdraw(buffer.len()));
-    connection.outbox.borrow_mut().push(&connection.buffers, buffer, (start, end), charge);
+    connection.outbox.borrow_mut().push(&connection.buffers, buffer, (frame.start, frame.end), charge);
+}
+
+fn seals_no_more(connection: &Connection, channel: &Channel) {
+    tracing::error!(session = channel.session.id.0, "a session can seal no more; its connection ends");
+    connection.end(Ending::Now);
 }

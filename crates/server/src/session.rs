@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use secure::Role;
 use secure::kdf::SessionKeys;
-use secure::seal::{Cipher, NonceRange, NonceSpace, Opener, Sealer};
+use secure::seal::{Cipher, Nonce, NonceRange, NonceSpace, Opener, Sealer};
 use secure::sign::{SigningAlgorithm, SigningKey};
 use wire::ids::{Dialect, Guid, MessageId, SessionId, TreeId};
 use wire::status::Status;
@@ -151,9 +151,32 @@ pub(crate) struct Activity {
 /// A session as one connection has it: the channel's own signing key, and its own nonces.
 pub(crate) struct Channel {
     pub(crate) session: Arc<Session>,
-    pub(crate) signing_key: SigningKey,
+    signing_key: Arc<SigningKey>,
     pub(crate) facts: Arc<ChannelFacts>,
     nonces: RefCell<NonceRange>,
+}
+
+/// What protects one message on its way to the client. It may be applied on another thread than the channel's.
+pub(crate) enum Protection {
+    Signature(Arc<SigningKey>),
+    /// The session's key, and a nonce that nothing else is sealed with.
+    Cover(Arc<Session>, Nonce),
+}
+
+impl Protection {
+    /// Signs the message, or seals the frame, which is the message behind 52 bytes of room. False where it could not be sealed.
+    #[must_use]
+    pub(crate) fn apply(self, bytes: &mut [u8]) -> bool {
+        match self {
+            Protection::Signature(key) => {
+                key.sign(bytes, Role::Server);
+                true
+            }
+            Protection::Cover(session, nonce) => {
+                session.sealing.as_ref().is_some_and(|sealing| sealing.sealer.seal(bytes, session.id, nonce).is_ok())
+            }
+        }
+    }
 }
 
 /// How a session is set up.
@@ -441,7 +464,8 @@ impl ChannelFacts {
 impl Channel {
     /// The session's half on one connection's shard.
     fn new(session: &Arc<Session>, signing_key: SigningKey, facts: Arc<ChannelFacts>) -> Self {
-        Channel { session: Arc::clone(session), signing_key, facts, nonces: RefCell::new(NonceRange::empty()) }
+        let (session, signing_key) = (Arc::clone(session), Arc::new(signing_key));
+        Channel { session, signing_key, facts, nonces: RefCell::new(NonceRange::empty()) }
     }
 
     /// One that the session does not count, with Session.SigningKey.
@@ -455,6 +479,18 @@ impl Channel {
         let Some(sealing) = &self.session.sealing else { return false };
         let Ok(nonce) = self.nonces.borrow_mut().draw(&sealing.nonces) else { return false };
         sealing.sealer.seal(frame, self.session.id, nonce).is_ok()
+    }
+
+    /// What signs one message elsewhere.
+    pub(crate) fn signature(&self) -> Protection {
+        Protection::Signature(Arc::clone(&self.signing_key))
+    }
+
+    /// What seals one frame elsewhere; `None` where [`Channel::seal`] is false.
+    pub(crate) fn cover(&self) -> Option<Protection> {
+        let sealing = self.session.sealing.as_ref()?;
+        let nonce = self.nonces.borrow_mut().draw(&sealing.nonces).ok()?;
+        Some(Protection::Cover(Arc::clone(&self.session), nonce))
     }
 
     /// Counts a request.

@@ -18,6 +18,15 @@ pub(crate) struct Stitch {
     padded: usize,
 }
 
+/// A response that stands in the buffer that it is sent from.
+pub(crate) struct Placed {
+    pub(crate) buffer: Buffer,
+    /// Where in it: before lies [`RESPONSE_ROOM`](crate::pipeline::RESPONSE_ROOM) less the header.
+    pub(crate) message: Range<usize>,
+    /// Who signs it.
+    pub(crate) sign: Option<Rc<Channel>>,
+}
+
 struct Part {
     header: [u8; HEADER_LENGTH],
     body: Body,
@@ -38,9 +47,8 @@ impl Stitch {
         self.parts.push(part);
     }
 
-    /// Takes out the only response where it is large and stands in place already: completes it there and gives its buffer, and where the message begins
-    /// and ends.
-    pub(crate) fn take_placed(&mut self) -> Option<(Buffer, Range<usize>)> {
+    /// Takes out the only response where it is large and stands in place already, and completes it there. It is still to be signed.
+    pub(crate) fn take_placed(&mut self) -> Option<Placed> {
         match self.parts.as_slice() {
             [Part { body: Body::InPlace(buffer, _), .. }] if buffer.len() >= SMALL_BYTES => {}
             _ => return None,
@@ -48,11 +56,10 @@ impl Stitch {
         let Some(Part { header, body: Body::InPlace(mut buffer, body), sign }) = self.parts.pop() else { return None };
         let message = body.start - HEADER_LENGTH..body.end;
         buffer[message.start..body.start].copy_from_slice(&header);
-        if let Some(channel) = &sign {
+        if sign.is_some() {
             buffer[message.start + FLAGS_OFFSET] |= Flags::SIGNED.0 as u8;
-            channel.sign(&mut buffer[message.clone()]);
         }
-        Some((buffer, message))
+        Some(Placed { buffer, message, sign })
     }
 
     /// Bytes that [`Stitch::write`] gives. The last of several is padded like the others, as Windows does.

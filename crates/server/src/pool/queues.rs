@@ -27,6 +27,8 @@ pub(super) struct Limits {
 pub(crate) enum Device {
     /// The server's own folder: records of opens.
     Own,
+    /// None: it only computes.
+    Processor,
     /// The volume of a share (`store::Facts::volume`), or what is mounted below one.
     Volume(u64),
     /// Two of them, the smaller number first. Work that needs both hangs where either does, so it takes no thread of those that wait for
@@ -113,7 +115,7 @@ impl Limits {
     /// How many threads wait for a device: a quarter for two volumes, of which there are many pairs.
     fn at(self, device: Device) -> Self {
         match device {
-            Device::Own | Device::Volume(_) => self,
+            Device::Own | Device::Processor | Device::Volume(_) => self,
             Device::Volumes(..) => {
                 let [device, user, session] =
                     [self.device, self.user, self.session].map(|threads| (threads / 4).max(1));
