@@ -29,6 +29,9 @@ const KEPT: [usize; 3] = [64, 16, 4];
 /// has both wait for the lock of the process's mappings, which all shards share.
 const KEPT_FITTED: usize = 16;
 
+/// What the system gives memory by.
+const PAGE_BYTES: usize = 4 << 10;
+
 /// A lent buffer: one of three sizes, unless nothing else would do.
 pub(crate) struct Buffer(Memory);
 
@@ -60,10 +63,17 @@ impl Buffers {
 
     /// A buffer of at least `bytes`, which is at most [`HUGE_BYTES`] (more gives one of just that size, never kept).
     pub(crate) fn lend(&self, bytes: usize) -> Buffer {
-        match SIZES.iter().zip(&self.free).find(|(size, _)| **size >= bytes) {
-            Some((size, free)) => free.take().unwrap_or_else(|| Buffer::new(*size)),
-            None => Buffer::new(bytes),
-        }
+        self.lend_kept(bytes).unwrap_or_else(|| {
+            let mut buffer = Buffer::new(Buffers::size(bytes));
+            buffer.touch(1);
+            buffer
+        })
+    }
+
+    /// The same where there is one. Who works on the pool makes it there, else: that waits for the lock of the process's mappings, which a
+    /// thread may hold that stands in line for a core.
+    pub(crate) fn lend_kept(&self, bytes: usize) -> Option<Buffer> {
+        SIZES.iter().zip(&self.free).find(|(size, _)| **size >= bytes)?.1.take()
     }
 
     /// A buffer of `bytes` and no more, which are fewer than the smallest has: one that was given back where there is one.
@@ -124,6 +134,12 @@ impl Buffer {
             Err(_) => vec![0; bytes].into(),
         }
     }
+
+    /// Has the system give the memory of the first `bytes` now. It gives the rest when that is written, which waits for other threads where
+    /// the system itself writes it: a read(2) holds a lock of all mappings for each page that it finds missing, our own writes do not.
+    pub(crate) fn touch(&mut self, bytes: usize) {
+        self[..bytes].iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 0);
+    }
 }
 
 impl Buffer {
@@ -177,6 +193,33 @@ mod tests {
         buffers.give_back(first);
         let second = buffers.lend(SMALL_BYTES);
         assert_eq!(second.as_ptr(), address);
+    }
+
+    #[test]
+    fn one_that_is_not_kept_is_not_made() {
+        let buffers = Buffers::default();
+        assert!(buffers.lend_kept(1).is_none() && buffers.lend_kept(HUGE_BYTES + 1).is_none());
+        buffers.give_back(Buffer::new(HUGE_BYTES));
+        assert_eq!(buffers.lend_kept(HUGE_BYTES).unwrap().len(), HUGE_BYTES);
+    }
+
+    /// Pages that the system had to give to this thread so far.
+    fn faults() -> u64 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(7).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_touched_is_there_already() {
+        let faults_of_filling = |mut buffer: Buffer| {
+            let before = faults();
+            buffer.fill(1);
+            faults() - before
+        };
+        let mut touched = Buffer::new(256 * PAGE_BYTES);
+        touched.touch(256 * PAGE_BYTES);
+        assert!(faults_of_filling(touched) < 16);
+        assert!(faults_of_filling(Buffer::new(256 * PAGE_BYTES)) >= 16, "or this test shows nothing");
     }
 
     #[test]

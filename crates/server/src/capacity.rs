@@ -1,6 +1,7 @@
 //! How many things the server may hold at a time, from how many descriptors and how much memory it may have.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -21,6 +22,9 @@ const SESSIONS_OF_USER_MAX: u64 = 16_384;
 const BYTES_MAX: u64 = 2 << 30;
 /// With less the largest requests could not be served beside others.
 const BYTES_MIN: u64 = 128 << 20;
+
+/// The longest table of descriptors that is made ahead: 2 MiB of the kernel's memory.
+const TABLE_MAX: u64 = 262_144;
 
 /// The bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +85,18 @@ impl Capacity {
         }
         capacity
     }
+
+    /// Has the kernel make the table of this process's descriptors as long as it will be, with a copy of `any` at its end. Else it makes a
+    /// longer one in the middle of an accept or an open, and waits there until every core has seen it: tens of milliseconds.
+    pub(crate) fn prepare_descriptors(&self, any: impl AsFd) {
+        let Some(last) = i32::try_from(self.descriptors.min(TABLE_MAX)).ok().and_then(|count| count.checked_sub(1))
+        else {
+            return;
+        };
+        if let Err(cause) = rustix::io::fcntl_dupfd_cloexec(any, last) {
+            tracing::debug!(%cause, last, "the table of descriptors grows when it has to");
+        }
+    }
 }
 
 impl Default for Capacity {
@@ -109,6 +125,15 @@ mod tests {
         let small = Capacity::of(1_024, 1 << 30);
         assert_eq!((small.connections, small.opens, small.opens_of_user), (320, 640, 320));
         assert_eq!(Capacity::default().opens_of_user, OPENS_OF_USER_MAX);
+    }
+
+    #[test]
+    fn the_table_of_descriptors_is_as_long_as_it_will_be() {
+        let capacity = Capacity { descriptors: 1_024, ..Capacity::default() };
+        capacity.prepare_descriptors(std::fs::File::open("/proc/self/status").unwrap());
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let length = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+        assert!(length.trim().parse::<u64>().unwrap() >= 1_024, "{length}");
     }
 
     #[test]

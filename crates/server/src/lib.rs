@@ -219,7 +219,11 @@ impl Server {
             listeners.iter().map(|listener| listener.socket.local_addr()).collect::<io::Result<Vec<_>>>()?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = if config.shards == 0 { cores } else { config.shards };
-        let shared = Arc::new(Shared::new(estate, addresses.clone(), count, Capacity::of_this_process()));
+        let capacity = Capacity::of_this_process();
+        if let Some(Listener { socket, .. }) = listeners.first() {
+            capacity.prepare_descriptors(socket);
+        }
+        let shared = Arc::new(Shared::new(estate, addresses.clone(), count, capacity));
         shared.pool.begin()?;
         shared.long_work.begin()?;
         if let Some(folder) = &config.opens {

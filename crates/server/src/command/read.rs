@@ -9,7 +9,7 @@ use wire::security::access;
 use wire::status::Status;
 
 use crate::allowance::ANSWER_BYTES_SMALL;
-use crate::buffers::Buffer;
+use crate::buffers::{Buffer, Buffers};
 use crate::context::{Body, Context, Outcome, Reply};
 use crate::open::Target;
 use crate::pipe::Pipe;
@@ -48,12 +48,17 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
     let wanted = request.length as usize;
     let buffers = &context.connection.buffers;
     let (start, data) = (RESPONSE_ROOM, RESPONSE_ROOM + FIXED_BYTES);
-    let mut buffer = match wanted < ANSWER_BYTES_SMALL {
-        true => Buffer::from(vec![0; data + wanted.max(1)]),
-        false => buffers.lend(data + wanted),
+    let kept = match wanted < ANSWER_BYTES_SMALL {
+        true => Some(Buffer::from(vec![0; data + wanted.max(1)])),
+        false => buffers.lend_kept(data + wanted),
     };
     let (mut buffer, count) = context
         .read_of(length, move || {
+            let mut buffer = kept.unwrap_or_else(|| {
+                let mut buffer = Buffer::new(Buffers::size(data + wanted));
+                buffer.touch(data + wanted);
+                buffer
+            });
             let count = node.read_at(&mut buffer[data..data + wanted], offset);
             (buffer, count)
         })
