@@ -31,6 +31,11 @@ def large(mode, **how):
     return Load(client="pipelined", mode=mode, block_bytes=1 << 20, depth=8, **how)
 
 
+def huge(mode, **how):
+    """What Linux asks for at a time."""
+    return Load(client="pipelined", mode=mode, block_bytes=4 << 20, depth=4, **how)
+
+
 def go(mode, block_bytes, name):
     return Load(name, "go", mode, block_bytes)
 
@@ -50,6 +55,9 @@ LOADS = (
     large("write", name="1 MiB write, signed (GMAC)", protection="gmac"),
     large("read", name="1 MiB read, sealed (AES-128-GCM)", protection="seal"),
     large("write", name="1 MiB write, sealed (AES-128-GCM)", protection="seal"),
+    huge("read", name="4 MiB read"),
+    huge("read", name="4 MiB read, signed (GMAC)", protection="gmac"),
+    huge("read", name="4 MiB read, sealed (AES-128-GCM)", protection="seal"),
     small("create", name="create and close a new file"),
     small("open", name="open and close a file"),
     small("stat", name="open, query and close in a compound"),

@@ -1,8 +1,8 @@
 """Measures what peers can make the server hold: `python3 -m conformance.bench.bounds --help`.
 
 Memory is the resident set of the server's process, looked at every 50 ms: how much it grew at the most, and what was left some seconds
-after the attacker had gone (`--after`, a minute unless told otherwise). The bystander (bystander.py) has connections on every shard. While the attack is held somebody else signs in, makes a
-file, and reads back what it wrote there.
+after the attacker had gone (`--after`, a minute unless told otherwise). The bystander (bystander.py) has connections on every shard. While
+the attack is held somebody else signs in, makes a file, and reads back what it wrote there.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 from conformance import multilane, packages, samba  # noqa: E402
+from conformance.bench.bounds.behind import come_behind  # noqa: E402
 from conformance.bench.bounds.case import FROZEN, all_cases  # noqa: E402
 from conformance.bench.bounds.memory import Watch  # noqa: E402
 from conformance.bench.run import line, machine  # noqa: E402
@@ -125,7 +126,7 @@ def measured(case, kind, arguments):
     with serving(placed(kind, case), wanted) as server, contextlib.ExitStack() as stack:
         if case.prepare:
             case.prepare(server.share_path())
-        bystander = stack.enter_context(child("bystander", environment(server, second_user=True)))
+        bystander = stack.enter_context(child("bystander", environment(server, second_user=True), preexec_fn=None))
         expect_line(bystander, "ready", 60)
         note_shards(server, seen)
         time.sleep(ALONE_SECONDS)
@@ -210,9 +211,9 @@ def environment(server, second_user=False):
 
 
 @contextlib.contextmanager
-def child(module, env, *words):
+def child(module, env, *words, preexec_fn=come_behind):
     process = subprocess.Popen([sys.executable, "-m", f"conformance.bench.bounds.{module}", *words], env=env, cwd=packages.ROOT,
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=preexec_fn)
     try:
         yield process
     finally:
@@ -268,7 +269,8 @@ def document(rows, arguments):
                            "as it should" if fast else "too slow", seen.newcomer]))
     return "\n\n".join(["# Bounds", __doc__.split("\n\n", 1)[1].strip(),
                         f"The bystander's times are alone -> during the attack, those of its slowest connection; they are as they should be where "
-                        f"the 99th percentile is at most {TIMES_ALONE} times that alone plus {MORE_MS} ms. The attacker runs on the same cores.",
+                        f"the 99th percentile is at most {TIMES_ALONE} times that alone plus {MORE_MS} ms. The attacker has the same cores, where it "
+                        "comes behind the server and the bystander: a real one has a machine of its own.",
                         f"Machine: {machine()}. Made by `python3 -m conformance.bench.bounds --out docs/BOUNDS.md`, which ends with 1 where "
                         "more memory is taken than the bound, or somebody else cannot work.", "\n".join(table)]) + "\n"
 

@@ -13,8 +13,6 @@ import time
 from conformance.bench.bounds.case import all_cases
 from conformance.hostile.client import ECHO, ECHO_BODY, SUCCESS, WRITE, Closed, Raw, client, write_body
 
-# So that it does not take the processor from the server or the bystander: what it costs to attack is not measured.
-NICENESS = 10
 # Not the one that others come from.
 ONE_ADDRESS = "127.10.0.1"
 MIB = 1 << 20
@@ -162,7 +160,6 @@ def framed(message, length=None):
 
 
 def main():
-    os.nice(NICENESS)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     from conformance.bench.bounds import cases  # noqa: F401, they register themselves
