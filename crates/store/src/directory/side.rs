@@ -256,10 +256,15 @@ pub(super) fn remove(volume: &Volume, side: &SideName) {
     remove_named(volume, folder.as_fd(), &side.on_disk());
 }
 
-/// Removes a file of the reserved folder.
+/// Removes a file of the reserved folder, which nothing leads to any more. Where it stays that is told in the log.
 pub(super) fn remove_named(volume: &Volume, folder: BorrowedFd<'_>, name: &str) {
     let _counted = about_to_go(volume, folder, name.as_bytes());
-    let _ = unlinkat(folder, name, AtFlags::empty());
+    match unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(cause) => {
+            tracing::warn!(%cause, "{RESERVED}/{name} belongs to nothing any more and keeps its room: it cannot be removed")
+        }
+    }
 }
 
 /// The path of a file in the reserved folder, as long as that is open.
