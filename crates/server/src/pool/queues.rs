@@ -18,7 +18,7 @@ pub(super) struct Limits {
     user: usize,
     /// Of these, the pieces of one session: others of the same user go on beside one that hangs on a single file.
     session: usize,
-    /// Threads in all. Past it each device has one still.
+    /// Threads that wait for devices in all. Past it each device has one still.
     all: usize,
 }
 
@@ -37,6 +37,11 @@ pub(crate) enum Device {
 }
 
 impl Device {
+    /// True where work may hang. What only computes ends, and leaves its threads to others.
+    fn is_waited_for(self) -> bool {
+        self != Device::Processor
+    }
+
     /// What work waits for that needs both volumes, which may be one.
     pub(crate) fn of_both(one: u64, other: u64) -> Self {
         if one == other { Device::Volume(one) } else { Device::Volumes(one.min(other), one.max(other)) }
@@ -79,6 +84,7 @@ pub(super) struct Queues {
     devices: HashMap<Device, DeviceQueue>,
     /// Devices that have work which may begin, in the order of their turns.
     turns: VecDeque<Device>,
+    /// Pieces of work that wait for a device.
     running: usize,
 }
 
@@ -149,7 +155,7 @@ impl Queues {
 
     /// How many threads all that has work may have.
     pub(super) fn threads_max(&self) -> usize {
-        self.limits.all + self.devices.len()
+        self.limits.all + self.limits.at(Device::Processor).device + self.devices.len()
     }
 
     /// True where there is work that may begin.
@@ -176,7 +182,7 @@ impl Queues {
         for _ in 0..self.turns.len() {
             let device_id = self.turns.pop_front()?;
             let device = self.devices.get_mut(&device_id)?;
-            if self.running >= self.limits.all && device.running > 0 {
+            if device_id.is_waited_for() && self.running >= self.limits.all && device.running > 0 {
                 self.turns.push_back(device_id);
                 continue;
             }
@@ -192,7 +198,7 @@ impl Queues {
             user.running += 1;
             device.waiting -= 1;
             device.running += 1;
-            self.running += 1;
+            self.running += usize::from(device_id.is_waited_for());
             let turn = Turn { device: device_id, user: user_id, session: session_id };
             self.give_turn(turn);
             return Some((turn, job));
@@ -202,7 +208,7 @@ impl Queues {
 
     /// A piece of work has ended.
     pub(super) fn done(&mut self, turn: Turn) {
-        self.running -= 1;
+        self.running -= usize::from(turn.device.is_waited_for());
         let Some(device) = self.devices.get_mut(&turn.device) else { return };
         device.running -= 1;
         if let Some(user) = device.users.get_mut(&turn.user) {

@@ -134,6 +134,27 @@ async fn each_device_has_a_thread_however_many_hang() {
 }
 
 #[tokio::test]
+async fn devices_that_hang_leave_what_only_computes_its_threads() {
+    let (pool, hanging) = (Pool::for_long_work(1), Hanging::new());
+    for device in 0..8 {
+        for user in 0..4 {
+            pool.submit(Turn { user, ..at(device) }, hanging.job());
+        }
+    }
+    let computes = |user| Turn { device: Device::Processor, user, session: user };
+    let (meet, met) = (Arc::new(std::sync::Barrier::new(2)), Duration::from_secs(10));
+    let pairs = [1, 2].map(|user| {
+        let meet = Arc::clone(&meet);
+        pool.hand_over(computes(user), move || meet.wait())
+    });
+    for pair in pairs {
+        assert!(matches!(tokio::time::timeout(met, pair).await, Ok(Ok(_))), "two compute at a time");
+    }
+    hanging.end();
+    pool.close();
+}
+
+#[tokio::test]
 async fn one_session_that_hangs_leaves_threads_for_others_of_its_device() {
     let (pool, hanging) = (Pool::new(), Hanging::new());
     (0..200).for_each(|_| pool.submit(ONE, hanging.job()));
