@@ -6,7 +6,8 @@
 //!   and what does not fit waits. A connection leaves to others of its user as much as it holds itself: one that takes no answers ends
 //!   up with half of what there is, ten with a tenth each, and there is always something left for the next.
 //! - Small things are charged when they stay: what was answered and sent at once costs no charge. They may use the last part of a
-//!   budget, which much at once leaves alone. A connection whose user has nothing left executes nothing until something was given back.
+//!   budget, which much at once leaves alone. A connection whose user has nothing left executes nothing until something was given back;
+//!   one that holds more than that part has to leave others as much as it holds above.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -87,7 +88,8 @@ impl Allowance {
 
     /// True where another batch may be executed.
     pub(crate) fn has_left(&self) -> bool {
-        !self.is_user.get() || self.payer.borrow().whole.has_left(BATCH_BYTES)
+        let payer = self.payer.borrow();
+        !self.is_user.get() || payer.whole.has_left(BATCH_BYTES + payer.own.used().saturating_sub(SMALL_THINGS_BYTES))
     }
 
     /// Wakes `waker` when somebody gave something back. It may have been given back just before: look again.
@@ -166,6 +168,24 @@ mod tests {
         drop(held);
         drop(many);
         assert_eq!(user.bytes.used(), 0);
+    }
+
+    #[test]
+    fn who_holds_many_small_things_leaves_as_much_to_others() {
+        let budgets = Budgets::new(Default::default());
+        let user = budgets.of_user(&Sid::SYSTEM);
+        let [greedy, modest] = [(); 2].map(|()| {
+            let allowance = Allowance::new(budgets.strangers());
+            allowance.sign_in(&user);
+            allowance
+        });
+        let mut held = Vec::new();
+        while greedy.has_left() {
+            held.push(greedy.overdraw(64 << 10));
+        }
+        assert!(modest.has_left());
+        let left = user.bytes.limit() - user.bytes.used();
+        assert!(left >= user.bytes.limit() / 4, "{left} bytes");
     }
 
     #[test]

@@ -226,6 +226,12 @@ impl Charge {
         self.units = units;
     }
 
+    /// A part of it that is given back by itself; none where fewer are held.
+    pub(crate) fn split(&mut self, units: u64) -> Option<Charge> {
+        self.units = self.units.checked_sub(units)?;
+        Some(Charge { budget: Arc::clone(&self.budget), units })
+    }
+
     /// Gives back all but `units`, where more are held.
     pub(crate) fn shrink_to(&mut self, units: u64) {
         let surplus = self.units.saturating_sub(units);
@@ -259,6 +265,19 @@ mod tests {
         assert_eq!((server.used(), one.used(), other.used()), (2, 0, 2));
         drop(second);
         assert_eq!(server.used(), 0);
+    }
+
+    #[test]
+    fn a_part_of_a_charge_is_given_back_by_itself() {
+        let budget = Budget::new(10);
+        let mut whole = budget.charge(8).unwrap();
+        let part = whole.split(5).unwrap();
+        assert_eq!((whole.units(), part.units(), budget.used()), (3, 5, 8));
+        assert!(whole.split(4).is_none());
+        drop(whole);
+        assert_eq!(budget.used(), 5);
+        drop(part);
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]

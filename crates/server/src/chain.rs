@@ -1,6 +1,7 @@
 //! The requests of one frame, usually one, at most a compound chain (MS-SMB2 3.3.5.2.7): admitted together when they arrive, run
 //! one after the other, answered together.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
@@ -27,7 +28,8 @@ use crate::gate::{self, Meant};
 use crate::in_flight::InFlight;
 use crate::inbox::Kept;
 use crate::open::OpenId;
-use crate::pipeline::{self, RESPONSE_ROOM};
+use crate::pipeline::{self, LongAnswer, RESPONSE_ROOM};
+use crate::pool::{Device, Turn};
 use crate::proof::{Proof, Sealing};
 use crate::refusal::Refusal;
 use crate::session::Channel;
@@ -47,6 +49,8 @@ pub(crate) const CANCELS_MAX: usize = 2 * ANNOUNCED_WAITS_MAX;
 
 /// What one request takes beside its bytes and its answer's data: what is known of it, and an answer without data.
 const REQUEST_BYTES: usize = 1 << 10;
+/// An answer of a chain fills at least one part in so many of what holds it.
+const FILLED_PART: usize = 2;
 /// The answers of a chain leave in one frame. What would not fit behind what it holds already is refused before it runs.
 const ANSWERS_BYTES_MAX: usize = FRAME_LENGTH_MAX - TRANSFORM_HEADER_LENGTH;
 
@@ -56,7 +60,7 @@ pub(crate) struct Chain {
     requests: Vec<Request>,
     sealed: Option<Rc<Channel>>,
     /// For what is answered.
-    charge: Option<Charge>,
+    charge: Cell<Option<Charge>>,
     /// For the buffer that it came in.
     _frame: Option<Charge>,
 }
@@ -71,26 +75,30 @@ impl Admitted {
     /// With the frame, and what is held for the answers.
     pub(crate) fn kept(self, kept: Kept, charge: Option<Charge>) -> Chain {
         let Admitted { requests, sealed } = self;
-        Chain { bytes: kept.frame, requests, sealed, charge, _frame: kept.charge }
+        Chain { bytes: kept.frame, requests, sealed, charge: Cell::new(charge), _frame: kept.charge }
     }
 }
 
-/// How much is held at most for the answers of the messages in `frame`, which nobody has verified.
+/// How much is held at most for the answers of the messages in `frame`, which nobody has verified. The answers of a chain are held as they
+/// were made, in buffers that they fill by half at least, while one more is made in a buffer of its own, or all are joined in one.
 pub(crate) fn bytes_held(frame: &[u8]) -> usize {
-    let (mut start, mut count, mut asked) = (0, 0, 0);
+    let (mut start, mut count, mut asked, mut largest) = (0, 0, 0, 0);
     while let Some(Ok(header)) = frame.get(start..).map(Header::decode) {
         let Ok(end) = end_of(&header, start, frame.len()) else { break };
-        asked += asked_bytes(header.command, &frame[start..end]);
-        count += 1;
+        let data = asked_bytes(header.command, &frame[start..end]);
+        (count, asked, largest) = (count + 1, asked + data, data.max(largest));
         start = end;
         if header.next_command == 0 {
             break;
         }
     }
-    let answers = if count == 1 && asked > ANSWER_BYTES_SMALL {
-        Buffers::size(asked + REQUEST_BYTES)
-    } else {
-        asked.min(ANSWERS_BYTES_MAX)
+    let largest = if largest < ANSWER_BYTES_SMALL { largest } else { Buffers::size(largest + REQUEST_BYTES) };
+    let answers = match count {
+        0 | 1 => largest,
+        _ => {
+            let asked = asked.min(ANSWERS_BYTES_MAX);
+            FILLED_PART * asked + largest.max(asked)
+        }
     };
     answers + count * REQUEST_BYTES
 }
@@ -160,6 +168,49 @@ impl Chain {
             return Ok(None);
         }
         Ok(Some(Admitted { requests, sealed: sealed.cloned() }))
+    }
+}
+
+impl Chain {
+    /// Queues answers, which `charge` is for. `after` gets the last of them, unless that is sealed, before it is sent.
+    async fn queue(
+        &self,
+        connection: &Connection,
+        mut stitch: Stitch,
+        charge: Option<Charge>,
+        after: impl FnOnce(&[u8]),
+    ) {
+        // To join, sign or seal so much takes milliseconds.
+        let is_long = stitch.length() as u64 > INLINE_BYTES_MAX + RESPONSE_ROOM as u64;
+        let seal = self.sealed.as_deref();
+        if let Some(turn) = is_long.then(|| self.turn()).flatten() {
+            let long = LongAnswer { turn, seal, charge };
+            match stitch.take_placed() {
+                Some(placed) => long.queue_placed(connection, placed).await,
+                None => long.queue_chain(connection, stitch, after).await,
+            }
+        } else if let Some(placed) = stitch.take_placed() {
+            pipeline::queue_placed(connection, placed, seal, charge);
+        } else {
+            let last_begins = stitch.last_begins();
+            pipeline::queue(connection, stitch.length(), seal, |messages| {
+                stitch.write(messages);
+                after(&messages[last_begins..]);
+            });
+        }
+    }
+
+    /// Whose turn it is where its answers only have to be completed.
+    fn turn(&self) -> Option<Turn> {
+        self.requests.iter().find_map(|request| Some(request.channel.as_ref()?.session.turn(Device::Processor)))
+    }
+
+    /// The part of its charge that is for answers of `bytes` which leave before the others.
+    fn charge_for(&self, bytes: usize) -> Option<Charge> {
+        let mut charge = self.charge.take()?;
+        let part = charge.split(bytes as u64);
+        self.charge.set(Some(charge));
+        part
     }
 }
 
@@ -239,7 +290,7 @@ struct Carried {
 }
 
 /// Runs a chain and queues its responses.
-pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
+pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
     let mut stitch = Stitch::default();
     let mut carried = Carried::default();
     let last = chain.requests.len() - 1;
@@ -273,6 +324,11 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
                 }
             }
         };
+        if last > 0
+            && let Ok(reply) = &mut outcome
+        {
+            reply.body.fit(&connection.buffers, FILLED_PART);
+        }
         carried.note(request.header.command, &outcome);
         request.note_open(&outcome);
         returned.extend(outcome.as_mut().ok().and_then(|reply| reply.returned.take()));
@@ -282,23 +338,8 @@ pub(crate) async fn run(connection: Rc<Connection>, mut chain: Chain) {
         connection.turn.spend(unseen);
         spent += unseen + request.range.len() + stitch.length().saturating_sub(answered);
     }
-    // To sign or seal it takes milliseconds.
-    let is_long = stitch.length() as u64 > INLINE_BYTES_MAX + RESPONSE_ROOM as u64;
-    let seal = chain.sealed.as_deref();
-    match stitch.take_placed() {
-        Some(placed) if is_long => pipeline::queue_long(&connection, placed, seal, chain.charge.take()).await,
-        Some(placed) => pipeline::queue_placed(&connection, placed, seal, chain.charge.take()),
-        None => {
-            if is_long {
-                // Others go between two such.
-                connection.turn.another().await;
-            }
-            pipeline::queue(&connection, stitch.length(), seal, |messages| {
-                stitch.write(messages);
-                chain.requests[last].after(&connection, messages);
-            });
-        }
-    }
+    let charge = chain.charge.take();
+    chain.queue(&connection, stitch, charge, |response| chain.requests[last].after(&connection, response)).await;
     for returned in returned {
         breaks::remind(&connection, &returned);
     }
@@ -439,13 +480,13 @@ impl Request {
             }
             () = tokio::time::sleep(INTERIM_AFTER) => {}
         }
-        self.send_interim(context, stitch, chain);
+        self.send_interim(context, stitch, chain).await;
         let outcome = command.await;
         drop(waiting);
         outcome
     }
 
-    fn send_interim(&self, context: &Context, stitch: &mut Stitch, chain: &Chain) {
+    async fn send_interim(&self, context: &Context, stitch: &mut Stitch, chain: &Chain) {
         let connection = &context.connection;
         let async_id = connection.in_flight.make_async(&context.in_flight);
         let header = Header {
@@ -458,7 +499,8 @@ impl Request {
         // Clients do not verify it (3.2.5.1.3). With GMAC the message id is the nonce, and the last response needs it.
         let signer = self.signer().filter(|channel| channel.facts.signing != SigningAlgorithm::AesGmac);
         interim.push(&header, ErrorResponse::to_bytes().to_vec(), signer);
-        pipeline::queue(connection, interim.length(), chain.sealed.as_deref(), |messages| interim.write(messages));
+        let charge = chain.charge_for(interim.length());
+        chain.queue(connection, interim, charge, |_| ()).await;
         connection.wake();
     }
 

@@ -40,7 +40,7 @@ use crate::inbox::Inbox;
 use crate::mailbox::{Letter, Mailbox, Post};
 use crate::migration::{self, Luggage};
 use crate::outbox::{Next, Outbox};
-use crate::patience::{self, Patience};
+use crate::patience::{self, Advice, Patience};
 use crate::pipeline::{self, Long};
 use crate::session::{Activity, Channel, ChannelFacts, Session};
 use crate::strangers::Stranger;
@@ -102,6 +102,8 @@ pub(crate) struct Connection {
     /// WRITEs that are made on the pool.
     pub(crate) writes: Writes,
     silent: Cell<bool>,
+    /// When it was last found to serve somebody; when it was accepted, or came to this shard, where that was never.
+    served: Cell<Instant>,
     /// All its sessions had been ended elsewhere when that was looked for last.
     is_left: Cell<bool>,
     tasks: Cell<usize>,
@@ -195,6 +197,7 @@ impl Connection {
             deliveries: RefCell::default(),
             writes: Writes::default(),
             silent: Cell::new(false),
+            served: Cell::new(Instant::now()),
             is_left: Cell::new(false),
             tasks: Cell::new(0),
             ending: Cell::new(None),
@@ -387,16 +390,18 @@ impl Connection {
         self.channels.borrow().values().filter(|channel| !channel.session.has_ended()).count()
     }
 
-    /// True where nobody is signed in, and nobody has been for too long: since it came for `patience`, or, where all its sessions were ended
-    /// elsewhere (their user removed, its key replaced, the client signed in anew), since this was asked last.
+    /// True where nobody is signed in, and nobody has been for too long: since it came, or was last found to serve somebody, for `patience`,
+    /// or, where all its sessions were ended elsewhere (their user removed, its key replaced, the client signed in anew), since this was
+    /// asked last.
     pub(crate) fn serves_nobody(&self, patience: Duration) -> bool {
         if self.session_count() > 0 {
             self.is_left.set(false);
+            self.served.set(Instant::now());
             return false;
         }
         let have_ended = !self.channels.borrow().is_empty() && self.setups.borrow().is_empty();
         let was_left = self.is_left.replace(have_ended);
-        (was_left && have_ended) || self.accepted.elapsed() > patience
+        (was_left && have_ended) || self.served.get().elapsed() > patience
     }
 
     /// Makes the connection a channel of a session.
@@ -601,10 +606,15 @@ impl Connection {
                 sends: !drained,
                 receives: received == Received::NothingYet && inbox.has_begun(),
                 is_stalled: received != Received::NothingYet,
+                lacks_memory: received == Received::Stalled,
                 sent: self.outbox.borrow().passed_on(),
                 received: self.received.get(),
             };
-            return self.patience.borrow_mut().advance(task, stream, state).map(|()| Rest::Waits);
+            let advice = self.patience.borrow_mut().advance(task, stream, state)?;
+            if advice == Advice::CancelWaits {
+                self.in_flight.cancel_waits();
+            }
+            return Ok(Rest::Waits);
         }
     }
 
@@ -684,7 +694,8 @@ impl Connection {
         long: Long,
     ) -> Result<bool, Disconnect> {
         let messages = frame.start + long.messages.start..frame.start + long.messages.end;
-        let Some(claim) = self.may(task, || pipeline::claim(self, inbox.frame(messages.clone()))) else {
+        let kept = inbox.cost_of_keeping(&messages);
+        let Some(claim) = self.may(task, || pipeline::claim(self, inbox.frame(messages.clone()), kept)) else {
             self.deferred.replace(Some((frame, long)));
             return Ok(false);
         };

@@ -11,11 +11,12 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::breaks::Returned;
-use crate::buffers::Buffer;
+use crate::buffers::{Buffer, Buffers};
 use crate::connection::Connection;
 use crate::descriptors::Descriptor;
 use crate::in_flight::InFlight;
 use crate::open::{FileOpen, Open, OpenId};
+use crate::pipeline::RESPONSE_ROOM;
 use crate::pool::{Device, Turn};
 use crate::proof::Proof;
 use crate::refusal::Refusal;
@@ -48,6 +49,24 @@ pub(crate) enum Body {
     Bytes(Vec<u8>),
     /// What a buffer has in this range, with room in front for what precedes it: the response leaves from there.
     InPlace(Buffer, Range<usize>),
+}
+
+impl Body {
+    /// Sees to it that these bytes fill at least one part in `filled_part` of what holds them: they may have to be held for a while.
+    pub(crate) fn fit(&mut self, buffers: &Buffers, filled_part: usize) {
+        let is_filled = |length: usize, held: usize| (length + RESPONSE_ROOM) * filled_part >= held;
+        match self {
+            Body::Bytes(bytes) if is_filled(bytes.len(), bytes.capacity()) => {}
+            Body::Bytes(bytes) => bytes.shrink_to_fit(),
+            Body::InPlace(buffer, range) if is_filled(range.len(), buffer.len()) => {}
+            Body::InPlace(buffer, range) => {
+                let fitted = buffer[range.clone()].to_vec();
+                if let Body::InPlace(buffer, _) = std::mem::replace(self, Body::Bytes(fitted)) {
+                    buffers.give_back(buffer);
+                }
+            }
+        }
+    }
 }
 
 impl Deref for Body {

@@ -219,6 +219,20 @@ async fn a_connection_whose_client_signs_in_again_in_time_stays() {
 }
 
 #[tokio::test]
+async fn an_old_connection_has_as_long_to_sign_in_anew_as_a_young_one() {
+    const PATIENCE: Duration = Duration::from_millis(200);
+    let server = server(Signing::Enabled);
+    let mut peer = Peer::sign_in(&server).await;
+    std::thread::sleep(2 * PATIENCE);
+    assert!(!peer.connection.serves_nobody(PATIENCE));
+    server.end_session(&server.sessions.find(peer.session_id).unwrap(), Parting::Expelled);
+    peer.begin_sign_in().await;
+    assert!(!peer.connection.serves_nobody(PATIENCE), "it is about to");
+    std::thread::sleep(2 * PATIENCE);
+    assert!(peer.connection.serves_nobody(PATIENCE), "but not for ever");
+}
+
+#[tokio::test]
 async fn who_is_removed_and_added_again_is_another_user() {
     let server = server(Signing::Enabled);
     let peer = Peer::sign_in(&server).await;

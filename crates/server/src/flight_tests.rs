@@ -21,7 +21,7 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
-use crate::testing::{Peer, framed, next_message, server, server_with};
+use crate::testing::{Peer, chained, framed, headers, next_message, server, server_with};
 
 const MIB: u64 = 1 << 20;
 /// What the documents promise of one user: its budget, and what the budget does not see.
@@ -82,8 +82,12 @@ impl Wired {
         self.send(&message).await;
     }
 
+    async fn frame(&mut self) -> Vec<u8> {
+        next_message(&mut self.stream).await
+    }
+
     async fn answer(&mut self) -> Header {
-        Header::decode(&next_message(&mut self.stream).await).unwrap()
+        Header::decode(&self.frame().await).unwrap()
     }
 
     /// What it holds.
@@ -348,14 +352,101 @@ async fn a_large_write_of_the_long_way_holds_its_frame_once() {
     LocalSet::new().run_until(test).await;
 }
 
+fn lock_of(client: &Wired) -> u64 {
+    u64::MAX / 2 + client.peer.connection.id
+}
+
 /// Has the file's requests take the long way.
 async fn lock(client: &mut Wired) {
-    let offset = u64::MAX / 2 + client.peer.connection.id;
+    let offset = lock_of(client);
     let locks = [LockElement { offset, length: 1, flags: LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY }];
     let request = LockRequest { file_id: client.file, locks: LockElements::new(&locks), ..LockRequest::default() };
     let message = client.request(Command::LOCK, 0, |body| request.encode(body));
     client.send(&message).await;
     assert_eq!(client.answer().await.status, Status::SUCCESS);
+}
+
+/// Asks for the byte that [`lock`] gave to `holder`, behind `requests` in one chain, and has that wait.
+async fn wait_behind(client: &mut Wired, holder: &Wired, mut requests: Vec<Vec<u8>>) {
+    let locks = [LockElement { offset: lock_of(holder), length: 1, flags: LockFlags::EXCLUSIVE_LOCK }];
+    let request = LockRequest { file_id: client.file, locks: LockElements::new(&locks), ..LockRequest::default() };
+    requests.push(client.request(Command::LOCK, 0, |body| request.encode(body)));
+    client.send(&chained(requests, |_, _| ())).await;
+}
+
+/// How many of the answers in a frame say that another will come.
+fn waiting(frame: &[u8]) -> usize {
+    headers(frame).iter().filter(|header| header.status == Status::PENDING).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_wait_hold_what_they_are_whatever_came_before_them() {
+    const WAITS: u64 = 10;
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut holder = Wired::new(&server, 1 << 20).await;
+        lock(&mut holder).await;
+        let mut client = Wired::new(&server, 4 << 20).await;
+        let (large, small) = (vec![1; 1 << 20], vec![2; 60_000]);
+        for _ in 0..WAITS {
+            let file_id = client.file;
+            let [before, first, second] = [&large, &small, &small].map(|data| {
+                let write = WriteRequest { file_id, data, ..WriteRequest::default() };
+                client.request(Command::WRITE, data.len(), |body| write.encode(body))
+            });
+            client.send(&before).await;
+            assert_eq!(client.answer().await.status, Status::SUCCESS);
+            wait_behind(&mut client, &holder, vec![first, second]).await;
+            assert_eq!(waiting(&client.frame().await), 1);
+        }
+        let used = client.used();
+        assert!((WAITS * 120_000..WAITS * 300_000).contains(&used), "{used} bytes");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_memory_too_long_gives_back_what_its_own_waits_hold() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut holder = Wired::new(&server, 1 << 20).await;
+        lock(&mut holder).await;
+        let mut client = Wired::new(&server, 4 << 20).await;
+        for _ in 0..20 {
+            let read = ReadRequest { file_id: client.file, length: 8 << 20, ..ReadRequest::default() };
+            let read = client.request(Command::READ, 8 << 20, |body| read.encode(body));
+            wait_behind(&mut client, &holder, vec![read]).await;
+        }
+        client.echo().await;
+        let echoed = async {
+            let mut held = 0;
+            while client.answer().await.command != Command::ECHO {
+                held = held.max(client.used());
+            }
+            held
+        };
+        let held = timeout(20 * LONG, echoed).await;
+        assert!(matches!(held, Ok(held) if held > 60 * MIB), "{held:?}");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_waits_for_the_rest_of_its_chain_holds_no_more_than_it_is() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut holder = Wired::new(&server, 1 << 20).await;
+        lock(&mut holder).await;
+        let mut client = Wired::new(&server, 1 << 20).await;
+        let length = 8 << 20;
+        assert!(client.peer.connection.buffers.lend_kept(length as usize).is_none());
+        let read = ReadRequest { file_id: client.file, length, offset: 8 * MIB - 1, ..ReadRequest::default() };
+        let read = client.request(Command::READ, length as usize, |body| read.encode(body));
+        wait_behind(&mut client, &holder, vec![read]).await;
+        assert_eq!(waiting(&client.frame().await), 1);
+        assert!(client.peer.connection.buffers.lend_kept(length as usize).is_some());
+    };
+    LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test(start_paused = true)]

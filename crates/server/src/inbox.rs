@@ -28,8 +28,10 @@ const BEGINNING_STEP: usize = 1 << 10;
 const HEAP_BYTES_MAX: usize = 4 << 10;
 /// Before anybody has signed in the rest is kept in a buffer of its size, too, which is a multiple of this: few steps, as each is a copy.
 const STRANGERS_STEP: usize = 16 << 10;
-/// From this length on a frame that has to be kept takes its buffer along; below, it is copied.
+/// From this length on what has to be kept takes its buffer along where it fills it; below, it is copied.
 const KEPT_BYTES_MIN: usize = 64 << 10;
+/// Bytes fill a buffer that they are at least one part in so many of.
+const FILLED_PART: usize = 4;
 
 /// The frame's length is a lie, or above the limit: the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,21 +80,33 @@ impl Inbox {
         self.buffer.as_mut().and_then(|buffer| buffer.get_mut(frame)).unwrap_or_default()
     }
 
-    /// Takes out what stands in `part` of the frame that came last: a large one with its buffer, a small one as a copy.
+    /// Takes out what stands in `part` of the frame that came last: with its buffer where it is large and fills that, else as a copy.
     pub(crate) fn keep(&mut self, buffers: &Buffers, part: Range<usize>) -> Kept {
-        if part.len() < KEPT_BYTES_MIN {
-            let bytes = Buffer::from(self.frame(part.clone()).to_vec());
-            return Kept { frame: Slice::new(&Arc::new(bytes), 0..part.len()), charge: None };
+        if self.goes_along(&part)
+            && let Some((buffer, charge)) = self.take_buffer(buffers)
+        {
+            return Kept { frame: Slice::new(&Arc::new(buffer), part), charge };
         }
-        let held = self.filled - self.start;
-        let rest = (held > 0).then(|| {
-            let mut rest = buffers.lend(held);
-            rest[..held].copy_from_slice(self.held());
-            rest
-        });
-        let (buffer, charge) = (self.buffer.take().unwrap_or_else(|| Vec::new().into()), self.charge.take());
-        (self.buffer, self.start, self.filled) = (rest, 0, held);
-        Kept { frame: Slice::new(&Arc::new(buffer), part), charge }
+        let length = part.len();
+        // Many large ones that end at different times would leave the heap full of holes.
+        let mut copy = if length < KEPT_BYTES_MIN { vec![0; length].into() } else { Buffer::new(length) };
+        copy.copy_from_slice(self.frame(part));
+        Kept { frame: Slice::new(&Arc::new(copy), 0..length), charge: None }
+    }
+
+    /// Bytes that [`Inbox::keep`] will hold without a charge.
+    pub(crate) fn cost_of_keeping(&self, part: &Range<usize>) -> usize {
+        if self.goes_along(part) { self.uncharged_bytes() } else { part.len() }
+    }
+
+    fn goes_along(&self, part: &Range<usize>) -> bool {
+        part.len() >= KEPT_BYTES_MIN && self.is_filled_by(part.len())
+    }
+
+    /// True where so many bytes fill enough of the buffer that it goes along with them. The little that stands behind them is copied.
+    pub(crate) fn is_filled_by(&self, bytes: usize) -> bool {
+        let rest = self.filled - self.start;
+        bytes * FILLED_PART >= self.buffer().len() && rest <= bytes.min(SMALL_BYTES)
     }
 
     /// Where the next receive goes: room for the rest of a frame that has begun, as far as it may be held, else for a batch. `None` where
@@ -218,11 +232,6 @@ impl Inbox {
     /// The buffer, frames that were dealt with included.
     pub(crate) fn buffer(&self) -> &[u8] {
         self.buffer.as_deref().unwrap_or_default()
-    }
-
-    /// What `judge` says of the buffer and of how many bytes in it no frame was made of yet.
-    pub(crate) fn is_worth(&self, judge: impl FnOnce(&[u8], usize) -> bool) -> bool {
-        judge(self.buffer(), self.filled - self.start)
     }
 
     /// Gives the buffer away; what no frame was made of goes to another one.
@@ -406,6 +415,36 @@ mod tests {
         let kept = inbox.keep(&buffers, frame);
         assert_eq!(user.bytes.used(), kept.charge.as_ref().map_or(0, |charge| charge.units()));
         assert!(kept.charge.is_some() && kept.frame.len() == 1 << 20);
+    }
+
+    #[test]
+    fn frames_that_are_kept_hold_little_more_than_their_bytes_all_of_it_charged() {
+        let buffers = Buffers::default();
+        let (allowance, user) = allowance();
+        for before in [10, 1 << 20, 8 << 20] {
+            for size in [100, 40_000, 70_000, 300_000, 1 << 20] {
+                let mut inbox = Inbox::default();
+                inbox.trust();
+                receive(&mut inbox, &buffers, &allowance, &framed(&vec![1; before]));
+                let (frame, mut at) = (framed(&vec![2; size]), 0);
+                while at < frame.len() {
+                    let room = inbox.room(&buffers, &allowance).unwrap().unwrap();
+                    let taken = room.len().min(frame.len() - at);
+                    room[..taken].copy_from_slice(&frame[at..at + taken]);
+                    inbox.received(taken);
+                    at += taken;
+                }
+                let part = inbox.next_frame().unwrap().unwrap();
+                let cost = inbox.cost_of_keeping(&part);
+                let kept = inbox.keep(&buffers, part);
+                assert!(*kept.frame == frame[PREFIX..]);
+                let (held, charged) =
+                    (kept.frame.held_bytes(), kept.charge.map_or(0, |charge| charge.units() as usize));
+                assert!(held <= FILLED_PART * size, "{held} bytes for {size}");
+                assert_eq!(held, cost + charged, "for {size} bytes");
+            }
+        }
+        assert_eq!(user.bytes.used(), 0);
     }
 
     #[test]

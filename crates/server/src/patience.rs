@@ -1,5 +1,6 @@
 //! How long a connection waits for its client: one that takes nothing of what waits for it, or has begun a frame and sends nothing more of
-//! it, holds memory for nothing. TCP does not end such a connection while its other side says that it is there.
+//! it, holds memory for nothing. TCP does not end such a connection while its other side says that it is there. One that waits for memory
+//! itself may hold that with what it asked before.
 
 use std::pin::Pin;
 use std::task::Context;
@@ -27,9 +28,19 @@ pub(crate) struct State {
     pub(crate) receives: bool,
     /// Nothing is received: memory is waited for, or what was asked before. It is looked now and then whether the client is there.
     pub(crate) is_stalled: bool,
+    /// Memory is waited for.
+    pub(crate) lacks_memory: bool,
     /// Bytes that were sent in all, and received.
     pub(crate) sent: u64,
     pub(crate) received: u64,
+}
+
+/// What a connection that waits should do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advice {
+    Wait,
+    /// Its own requests that wait for other clients may hold what it waits for.
+    CancelWaits,
 }
 
 /// Since when nothing has moved.
@@ -38,6 +49,7 @@ pub(crate) struct Patience {
     timer: Option<Pin<Box<Sleep>>>,
     sending: Stand,
     receiving: Stand,
+    starving: Stand,
     asked: Option<Instant>,
     unacknowledged: u64,
 }
@@ -66,10 +78,10 @@ impl Patience {
         task: &mut Context<'_>,
         stream: &mut impl Transport,
         state: State,
-    ) -> Result<(), Disconnect> {
+    ) -> Result<Advice, Disconnect> {
         let waits = state.sends || state.receives || state.is_stalled;
         if self.timer.as_ref().map_or(!waits, |timer| !timer.is_elapsed()) {
-            return Ok(());
+            return Ok(Advice::Wait);
         }
         if state.is_stalled && stream.has_hung_up() {
             return Err(Disconnect("the client hung up"));
@@ -87,12 +99,16 @@ impl Patience {
             stream.give_up();
             return Err(Disconnect(if deaf { "it takes nothing" } else { "a frame has begun and does not end" }));
         }
+        let starves = self.starving.is_over(state.lacks_memory, state.received, now);
+        if starves {
+            self.starving = Stand::default();
+        }
         self.timer = waits.then(|| Box::pin(sleep_until(now + LOOK_EVERY)));
         if let Some(timer) = &mut self.timer
             && timer.as_mut().poll(task).is_ready()
         {
             task.waker().wake_by_ref();
         }
-        Ok(())
+        Ok(if starves { Advice::CancelWaits } else { Advice::Wait })
     }
 }

@@ -20,10 +20,10 @@ use crate::command::negotiate;
 use crate::connection::{Connection, Disconnect, Ending};
 use crate::hot;
 use crate::inbox::Kept;
-use crate::pool::{Device, Turn};
+use crate::pool::Turn;
 use crate::proof::Proof;
-use crate::session::Channel;
-use crate::stitch::Placed;
+use crate::session::{Channel, Cover};
+use crate::stitch::{Placed, Stitch};
 
 /// What stands in front of a response's body: the prefix, a transform header where it is sealed, the SMB2 header.
 pub(crate) const RESPONSE_ROOM: usize = PREFIX_LENGTH + TRANSFORM_HEADER_LENGTH + HEADER_LENGTH;
@@ -99,9 +99,10 @@ fn messages(
     Ok(Some(Long { messages: at..at + frame.len(), first, sealed: sealed.cloned(), proof }))
 }
 
-/// Charges what a frame's answers may hold, before there is any of it. `None` where that has to wait.
-pub(crate) fn claim(connection: &Connection, messages: &[u8]) -> Option<Claim> {
-    let bytes = chain::bytes_held(messages);
+/// Charges what a frame's answers may hold, before there is any of it, and the `kept` bytes of the frame itself. `None` where that has to
+/// wait.
+pub(crate) fn claim(connection: &Connection, messages: &[u8], kept: usize) -> Option<Claim> {
+    let bytes = kept + chain::bytes_held(messages);
     match bytes > ANSWER_BYTES_SMALL {
         true => connection.allowance.charge(bytes).map(Claim::Much),
         false => Some(Claim::Little(bytes)),
@@ -117,8 +118,6 @@ pub(crate) fn admit(connection: &Connection, messages: &mut [u8], long: Long) ->
 pub(crate) fn run(connection: &Rc<Connection>, admitted: Admitted, kept: Kept, claim: Claim) {
     let (charge, little) = match claim {
         Claim::Much(charge) => (Some(charge), 0),
-        // A buffer that came along is held as well.
-        Claim::Little(bytes) if kept.charge.is_none() => (None, bytes + kept.frame.held_bytes()),
         Claim::Little(bytes) => (None, bytes),
     };
     let chain = admitted.kept(kept, charge);
@@ -161,12 +160,8 @@ pub(crate) fn queue(connection: &Connection, length: usize, seal: Option<&Channe
         return;
     }
     let room = if seal.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
+    let Some(prefix) = prefix(connection, room + length) else { return };
     let mut outbox = connection.outbox.borrow_mut();
-    let Ok(prefix) = frame_prefix(room + length) else {
-        tracing::error!(bytes = length, "a reply is longer than a frame can say");
-        connection.end(Ending::Now);
-        return;
-    };
     // What is queued here is there already.
     let anyway = |size| Some(connection.allowance.overdraw(size));
     let Some(frame) = outbox.room(&connection.buffers, PREFIX_LENGTH + room + length, anyway) else { return };
@@ -191,8 +186,8 @@ pub(crate) fn queue_placed(
     seal: Option<&Channel>,
     charge: Option<Charge>,
 ) {
-    if let Some(channel) = &placed.sign {
-        channel.sign(&mut placed.buffer[placed.message.clone()]);
+    if let Some(signature) = &placed.sign {
+        signature.sign(&mut placed.buffer[placed.message.clone()]);
     }
     let Some(frame) = frame(connection, &mut placed, seal.is_some()) else { return };
     if let Some(channel) = seal
@@ -203,30 +198,82 @@ pub(crate) fn queue_placed(
     push(connection, placed.buffer, frame, charge);
 }
 
-/// The same with what takes long done by the pool, behind others.
-pub(crate) async fn queue_long(
-    connection: &Connection,
-    mut placed: Placed,
-    seal: Option<&Channel>,
-    charge: Option<Charge>,
-) {
-    let sign = placed.sign.take();
-    let Some(channel) = sign.as_deref().or(seal) else { return queue_placed(connection, placed, None, charge) };
-    let Some(frame) = frame(connection, &mut placed, seal.is_some()) else { return };
-    let (protection, protected) = match seal {
-        Some(seal) => (seal.cover(), frame.start + PREFIX_LENGTH..frame.end),
-        None => (Some(channel.signature()), placed.message.clone()),
-    };
-    let Some(protection) = protection else { return seals_no_more(connection, channel) };
-    let (user, session) = (channel.session.user.load().number, channel.session.id.0);
-    let mut buffer = placed.buffer;
-    let work = move || protection.apply(&mut buffer[protected]).then_some(buffer);
-    let turn = Turn { device: Device::Processor, user, session };
-    match connection.server.long_work.hand_over(turn, work).await {
-        Ok(Some(buffer)) => push(connection, buffer, frame, charge),
-        Ok(None) => seals_no_more(connection, channel),
-        // The server ends.
-        Err(_) => connection.end(Ending::Now),
+/// A frame that a thread of the pool completes, in its `turn`.
+pub(crate) struct LongAnswer<'a> {
+    pub(crate) turn: Turn,
+    pub(crate) seal: Option<&'a Channel>,
+    pub(crate) charge: Option<Charge>,
+}
+
+impl LongAnswer<'_> {
+    /// Queues a response that stands in place.
+    pub(crate) async fn queue_placed(self, connection: &Connection, mut placed: Placed) {
+        if placed.sign.is_none() && self.seal.is_none() {
+            return queue_placed(connection, placed, None, self.charge);
+        }
+        let Some(frame) = frame(connection, &mut placed, self.seal.is_some()) else { return };
+        let (Placed { mut buffer, message, sign }, sealed) = (placed, frame.start + PREFIX_LENGTH..frame.end);
+        let Some(cover) = self.cover(connection) else { return };
+        let work = move || {
+            if let Some(signature) = sign {
+                signature.sign(&mut buffer[message]);
+            }
+            cover.is_none_or(|cover| cover.seal(&mut buffer[sealed])).then_some(buffer)
+        };
+        if let Some(buffer) = self.complete(connection, work).await {
+            push(connection, buffer, frame, self.charge);
+        }
+    }
+
+    /// Queues the responses of a chain. `after` gets the last of them, unless that is sealed, before it is sent.
+    pub(crate) async fn queue_chain(self, connection: &Connection, stitch: Stitch, after: impl FnOnce(&[u8])) {
+        let room = if self.seal.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
+        let (messages, last) = (PREFIX_LENGTH + room, stitch.last_begins());
+        let length = messages + stitch.length();
+        let Some(prefix) = prefix(connection, length - PREFIX_LENGTH) else { return };
+        let Some(cover) = self.cover(connection) else { return };
+        let work = move || {
+            let mut buffer = Buffer::new(length);
+            buffer[..PREFIX_LENGTH].copy_from_slice(&prefix);
+            stitch.write(&mut buffer[messages..]);
+            cover.is_none_or(|cover| cover.seal(&mut buffer[PREFIX_LENGTH..])).then_some(buffer)
+        };
+        if let Some(buffer) = self.complete(connection, work).await {
+            if self.seal.is_none() {
+                after(&buffer[messages + last..]);
+            }
+            push(connection, buffer, 0..length, self.charge);
+        }
+    }
+
+    /// What seals it, where something does. `None` where that cannot be done any more.
+    fn cover(&self, connection: &Connection) -> Option<Option<Cover>> {
+        let Some(channel) = self.seal else { return Some(None) };
+        let cover = channel.cover();
+        if cover.is_none() {
+            seals_no_more(connection, channel);
+        }
+        cover.map(Some)
+    }
+
+    /// Has a thread behind others do `work`, which gives nothing where the session cannot seal.
+    async fn complete(
+        &self,
+        connection: &Connection,
+        work: impl FnOnce() -> Option<Buffer> + Send + 'static,
+    ) -> Option<Buffer> {
+        match connection.server.long_work.hand_over(self.turn, work).await {
+            Ok(Some(buffer)) => Some(buffer),
+            Ok(None) => {
+                self.seal.inspect(|channel| seals_no_more(connection, channel));
+                None
+            }
+            // The server ends.
+            Err(_) => {
+                connection.end(Ending::Now);
+                None
+            }
+        }
     }
 }
 
@@ -239,20 +286,32 @@ fn frame(connection: &Connection, placed: &mut Placed, is_sealed: bool) -> Optio
     let room = if is_sealed { TRANSFORM_HEADER_LENGTH } else { 0 };
     let frame = placed.message.start - room - PREFIX_LENGTH..placed.message.end;
     let (prefix_room, body) = placed.buffer[frame.clone()].split_at_mut(PREFIX_LENGTH);
-    let Ok(prefix) = frame_prefix(body.len()) else {
-        tracing::error!(bytes = body.len(), "a reply is longer than a frame can say");
-        connection.end(Ending::Now);
-        return None;
-    };
-    prefix_room.copy_from_slice(&prefix);
+    prefix_room.copy_from_slice(&prefix(connection, body.len())?);
     Some(frame)
+}
+
+/// What stands before a frame of `bytes`.
+fn prefix(connection: &Connection, bytes: usize) -> Option<[u8; PREFIX_LENGTH]> {
+    let prefix = frame_prefix(bytes);
+    if prefix.is_err() {
+        tracing::error!(bytes, "a reply is longer than a frame can say");
+        connection.end(Ending::Now);
+    }
+    prefix.ok()
 }
 
 fn push(connection: &Connection, buffer: Buffer, frame: Range<usize>, charge: Option<Charge>) {
     if connection.is_silent() {
         return;
     }
-    let charge = charge.unwrap_or_else(|| connection.allowance.overdraw(buffer.len()));
+    let charge = match charge {
+        Some(mut charge) => {
+            // What else it was for is held no more.
+            charge.shrink_to(buffer.len() as u64);
+            charge
+        }
+        None => connection.allowance.overdraw(buffer.len()),
+    };
     connection.outbox.borrow_mut().push(&connection.buffers, buffer, (frame.start, frame.end), charge);
 }
 

@@ -156,26 +156,25 @@ pub(crate) struct Channel {
     nonces: RefCell<NonceRange>,
 }
 
-/// What protects one message on its way to the client. It may be applied on another thread than the channel's.
-pub(crate) enum Protection {
-    Signature(Arc<SigningKey>),
-    /// The session's key, and a nonce that nothing else is sealed with.
-    Cover(Arc<Session>, Nonce),
+/// What signs messages to the client. Any thread may have it done.
+pub(crate) struct Signature(Arc<SigningKey>);
+
+impl Signature {
+    /// Signs one message in place; its SIGNED flag is set already.
+    pub(crate) fn sign(&self, message: &mut [u8]) {
+        self.0.sign(message, Role::Server);
+    }
 }
 
-impl Protection {
-    /// Signs the message, or seals the frame, which is the message behind 52 bytes of room. False where it could not be sealed.
+/// What seals one frame to the client: the session's key, and a nonce that nothing else is sealed with. Any thread may have it done.
+pub(crate) struct Cover(Arc<Session>, Nonce);
+
+impl Cover {
+    /// Seals a frame in place: 52 bytes of room and the messages. False where that could not be done.
     #[must_use]
-    pub(crate) fn apply(self, bytes: &mut [u8]) -> bool {
-        match self {
-            Protection::Signature(key) => {
-                key.sign(bytes, Role::Server);
-                true
-            }
-            Protection::Cover(session, nonce) => {
-                session.sealing.as_ref().is_some_and(|sealing| sealing.sealer.seal(bytes, session.id, nonce).is_ok())
-            }
-        }
+    pub(crate) fn seal(self, frame: &mut [u8]) -> bool {
+        let Cover(session, nonce) = self;
+        session.sealing.as_ref().is_some_and(|sealing| sealing.sealer.seal(frame, session.id, nonce).is_ok())
     }
 }
 
@@ -473,24 +472,24 @@ impl Channel {
         Channel::new(session, session.keys.signing_key(session.signing), facts.into())
     }
 
+    /// What signs messages of this channel.
+    pub(crate) fn signature(&self) -> Signature {
+        Signature(Arc::clone(&self.signing_key))
+    }
+
+    /// What seals the next frame; `None` where the session cannot seal, or has no nonce left.
+    pub(crate) fn cover(&self) -> Option<Cover> {
+        let sealing = self.session.sealing.as_ref()?;
+        let nonce = self.nonces.borrow_mut().draw(&sealing.nonces).ok()?;
+        Some(Cover(Arc::clone(&self.session), nonce))
+    }
+
     /// Seals a frame in place: 52 bytes of room and the messages. False where the session cannot seal, or has no nonce left.
     #[must_use]
     pub(crate) fn seal(&self, frame: &mut [u8]) -> bool {
         let Some(sealing) = &self.session.sealing else { return false };
         let Ok(nonce) = self.nonces.borrow_mut().draw(&sealing.nonces) else { return false };
         sealing.sealer.seal(frame, self.session.id, nonce).is_ok()
-    }
-
-    /// What signs one message elsewhere.
-    pub(crate) fn signature(&self) -> Protection {
-        Protection::Signature(Arc::clone(&self.signing_key))
-    }
-
-    /// What seals one frame elsewhere; `None` where [`Channel::seal`] is false.
-    pub(crate) fn cover(&self) -> Option<Protection> {
-        let sealing = self.session.sealing.as_ref()?;
-        let nonce = self.nonces.borrow_mut().draw(&sealing.nonces).ok()?;
-        Some(Protection::Cover(Arc::clone(&self.session), nonce))
     }
 
     /// Counts a request.

@@ -8,9 +8,9 @@ use wire::header::{FLAGS_OFFSET, Flags, HEADER_LENGTH, Header, NEXT_COMMAND_OFFS
 
 use crate::buffers::{Buffer, SMALL_BYTES};
 use crate::context::Body;
-use crate::session::Channel;
+use crate::session::{Channel, Signature};
 
-/// Responses that will leave in one frame.
+/// Responses that will leave in one frame. Any thread may join them.
 #[derive(Default)]
 pub(crate) struct Stitch {
     parts: Vec<Part>,
@@ -23,14 +23,14 @@ pub(crate) struct Placed {
     pub(crate) buffer: Buffer,
     /// Where in it: before lies [`RESPONSE_ROOM`](crate::pipeline::RESPONSE_ROOM) less the header.
     pub(crate) message: Range<usize>,
-    /// Who signs it.
-    pub(crate) sign: Option<Rc<Channel>>,
+    /// What signs it.
+    pub(crate) sign: Option<Signature>,
 }
 
 struct Part {
     header: [u8; HEADER_LENGTH],
     body: Body,
-    sign: Option<Rc<Channel>>,
+    sign: Option<Signature>,
 }
 
 impl Part {
@@ -42,6 +42,7 @@ impl Part {
 impl Stitch {
     /// Appends a response, to be signed by `sign` where one is given.
     pub(crate) fn push(&mut self, header: &Header, body: impl Into<Body>, sign: Option<Rc<Channel>>) {
+        let sign = sign.map(|channel| channel.signature());
         let part = Part { header: header.to_bytes(), body: body.into(), sign };
         self.padded += part.length().next_multiple_of(8);
         self.parts.push(part);
@@ -70,6 +71,12 @@ impl Stitch {
         }
     }
 
+    /// Where in what [`Stitch::write`] writes the last response begins.
+    pub(crate) fn last_begins(&self) -> usize {
+        let before = self.parts.split_last().map_or(&[][..], |(_, before)| before);
+        before.iter().map(|part| part.length().next_multiple_of(8)).sum()
+    }
+
     /// Writes the responses to `out`, which has the right length, and signs what is to be signed.
     pub(crate) fn write(self, out: &mut [u8]) {
         let mut rest = out;
@@ -84,9 +91,9 @@ impl Stitch {
             if position + 1 < count {
                 message[NEXT_COMMAND_OFFSET..][..4].copy_from_slice(&(length as u32).to_le_bytes());
             }
-            if let Some(channel) = &part.sign {
+            if let Some(signature) = &part.sign {
                 message[FLAGS_OFFSET] |= Flags::SIGNED.0 as u8;
-                channel.sign(message);
+                signature.sign(message);
             }
         }
     }

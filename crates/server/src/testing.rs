@@ -542,7 +542,7 @@ impl Peer {
     pub(crate) fn process(&self, frame: &mut [u8]) -> Result<(), Disconnect> {
         let Some(long) = pipeline::process(&self.connection, frame)? else { return Ok(()) };
         let messages = long.messages.clone();
-        let claim = pipeline::claim(&self.connection, &frame[messages.clone()]).unwrap();
+        let claim = pipeline::claim(&self.connection, &frame[messages.clone()], frame.len()).unwrap();
         if let Some(admitted) = pipeline::admit(&self.connection, &mut frame[messages.clone()], long)? {
             let bytes = Arc::new(Buffer::from(frame.to_vec()));
             let kept = Kept { frame: Slice::new(&bytes, messages), charge: None };

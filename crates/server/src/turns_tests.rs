@@ -12,7 +12,8 @@ use secure::Role;
 use store::{Kind, NewNode, Node, RamStore, SharePath, Store};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::task::{JoinHandle, LocalSet, spawn_local, yield_now};
-use wire::command::read::ReadRequest;
+use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
+use wire::command::read::{ReadRequest, ReadResponse};
 use wire::fscc::FileClass;
 use wire::header::Header;
 use wire::ids::{Command, FileId, MessageId};
@@ -22,7 +23,7 @@ use crate::Shared;
 use crate::admin::Signing;
 use crate::connection::{Connection, Ending};
 use crate::pool::Pool;
-use crate::testing::{Peer, Terms, framed, next_message, server, server_with};
+use crate::testing::{Peer, Terms, chained, framed, headers, next_message, server, server_with};
 use crate::transport::Transport;
 use crate::turns::{TURN_BYTES, Turns};
 
@@ -34,6 +35,8 @@ const MORE: u64 = 128 * KIB;
 const ENOUGH: u64 = 64 << 20;
 /// More than a shard reads, signs or seals in one go.
 const LONG_READ: u32 = 4 << 20;
+/// So many READs of it are one chain.
+const PARTS: u32 = 8;
 
 /// The stream of a client that reads a file again and again, and takes all that is sent.
 struct Endless {
@@ -351,4 +354,66 @@ async fn no_shard_signs_a_long_answer() {
             }
         })
         .await;
+}
+
+#[tokio::test]
+async fn no_shard_puts_a_long_chain_together_or_signs_it() {
+    LocalSet::new()
+        .run_until(async {
+            let (mut server, turns) = (server_with_large_file(), Rc::default());
+            Arc::get_mut(&mut server).unwrap().work_by_hand();
+            let mut asking = Vec::new();
+            // The first has the byte locked that the others wait for.
+            for _ in 0..3 {
+                asking.push(asking_for_parts(&server, &turns).await);
+            }
+            for _ in 0..100 {
+                yield_now().await;
+            }
+            assert!(asking.iter().all(|peer| queued(peer) == 0));
+            while asking.iter().any(|peer| queued(peer) == 0) {
+                server.pool.work_once();
+                yield_now().await;
+            }
+            let mut locked = Vec::new();
+            for peer in asking {
+                let mut frame = peer.take_frame().unwrap();
+                let answers = headers(&frame);
+                assert_eq!(answers.len(), PARTS as usize + 1);
+                for answer in &answers[..PARTS as usize] {
+                    let rest = frame.split_off(answer.next_command as usize);
+                    assert_eq!(answer.status, Status::SUCCESS);
+                    assert!(peer.signing_key.as_ref().unwrap().verify(&mut frame, Role::Server));
+                    assert_eq!(ReadResponse::decode(&frame).unwrap().data.len(), (LONG_READ / PARTS) as usize);
+                    frame = rest;
+                }
+                assert!(peer.signing_key.as_ref().unwrap().verify(&mut frame, Role::Server));
+                locked.push(answers[PARTS as usize].status);
+            }
+            assert_eq!(locked, [Status::SUCCESS, Status::PENDING, Status::PENDING]);
+        })
+        .await;
+}
+
+/// One that has asked for all of that file in one chain, and behind that to lock a byte of it.
+async fn asking_for_parts(server: &Arc<Shared>, turns: &Rc<Turns>) -> Peer {
+    let mut peer = sign_in_and_sign(server, turns).await;
+    let (file_id, length) = (peer.open("large").await, LONG_READ / PARTS);
+    let mut chain = Vec::new();
+    for part in 0..PARTS {
+        let mut header = peer.header(Command::READ);
+        header.credit_charge = length.div_ceil(65_536) as u16;
+        peer.message_id += u64::from(header.credit_charge) - 1;
+        let mut message = header.to_bytes().to_vec();
+        let offset = (part * length).into();
+        ReadRequest { file_id, offset, length, ..ReadRequest::default() }.encode(&mut message);
+        chain.push(message);
+    }
+    let mut message = peer.header(Command::LOCK).to_bytes().to_vec();
+    let locks = [LockElement { offset: 1 << 40, length: 1, flags: LockFlags::EXCLUSIVE_LOCK }];
+    LockRequest { file_id, locks: LockElements::new(&locks), ..LockRequest::default() }.encode(&mut message);
+    chain.push(message);
+    let mut chain = chained(chain, |_, message| peer.sign(message));
+    peer.process(&mut chain).unwrap();
+    peer
 }

@@ -36,8 +36,6 @@ use crate::stitch::Stitch;
 /// Bytes of one connection that wait to be written; past it no more requests are read until some are. Four of the largest writes, or
 /// thirty of a megabyte.
 const HELD_BYTES_MAX: usize = 33 << 20;
-/// A buffer goes with its writes where they fill at least one part in so many of it, else they are copied out.
-const FILLED_PART: usize = 4;
 
 /// The writes of one connection that are on their way to a file.
 #[derive(Default)]
@@ -182,8 +180,7 @@ fn take_bytes(
     along: Along,
 ) -> Option<(Bytes, Option<Charge>)> {
     let data_bytes: usize = writes.iter().map(|write| write.data.len()).sum();
-    let goes_along = |buffer: &[u8], rest: usize| data_bytes * FILLED_PART >= buffer.len() && rest <= data_bytes;
-    if along == Along::MayGo && inbox.is_worth(goes_along) {
+    if along == Along::MayGo && inbox.is_filled_by(data_bytes) {
         let (buffer, charge) = inbox.take_buffer(&connection.buffers)?;
         return Some((Bytes::Lent(buffer), charge));
     }
