@@ -28,7 +28,7 @@ use crate::gate::{self, Meant};
 use crate::in_flight::InFlight;
 use crate::inbox::Kept;
 use crate::open::OpenId;
-use crate::pipeline::{self, LongAnswer, RESPONSE_ROOM};
+use crate::pipeline::{self, Long, LongAnswer, RESPONSE_ROOM};
 use crate::pool::{Device, Turn};
 use crate::proof::{Proof, Sealing};
 use crate::refusal::Refusal;
@@ -126,13 +126,9 @@ struct Request {
 
 impl Chain {
     /// Splits the frame, charges credits and verifies signatures. `None` where nothing is to be answered.
-    pub(crate) fn admit(
-        connection: &Connection,
-        frame: &mut [u8],
-        first: Header,
-        sealed: Option<&Rc<Channel>>,
-        mut proof_of_first: Option<Proof>,
-    ) -> Result<Option<Admitted>, Disconnect> {
+    pub(crate) fn admit(connection: &Connection, frame: &mut [u8], long: Long) -> Result<Option<Admitted>, Disconnect> {
+        let Long { first, sealed, signatures, proof: mut proof_of_first, .. } = long;
+        let sealed = sealed.as_ref();
         let mut requests: Vec<Request> = Vec::with_capacity(1);
         let (mut start, mut header, mut cancelled) = (0, first, 0);
         loop {
@@ -146,7 +142,10 @@ impl Chain {
             let proof = match (proof_of_first.take(), sealed) {
                 (Some(proof), _) => proof,
                 (None, Some(channel)) => Proof::of_sealed(channel, &header, start == 0)?,
-                (None, None) => Proof::of(connection, &header, place.session_id, message),
+                (None, None) => {
+                    let is_right = |channel: &Rc<Channel>| signatures.are_right(start, channel);
+                    Proof::of(connection, &header, place.session_id, message, is_right)
+                }
             };
             if header.command == Command::CANCEL {
                 cancelled += 1;
@@ -236,7 +235,7 @@ impl Place {
 
 /// Where the request at `start` ends: the next one begins there, inside the frame. Like Windows, which way it is aligned is not
 /// looked at (note 267).
-fn end_of(header: &Header, start: usize, frame_length: usize) -> Result<usize, Disconnect> {
+pub(crate) fn end_of(header: &Header, start: usize, frame_length: usize) -> Result<usize, Disconnect> {
     let next = header.next_command as usize;
     if next == 0 {
         return Ok(frame_length);

@@ -39,6 +39,7 @@ use crate::in_flight::InFlightTable;
 use crate::inbox::Inbox;
 use crate::mailbox::{Letter, Mailbox, Post};
 use crate::migration::{self, Luggage};
+use crate::opening::{Finding, Look, Opened};
 use crate::outbox::{Next, Outbox};
 use crate::patience::{self, Advice, Patience};
 use crate::pipeline::{self, Long};
@@ -78,8 +79,7 @@ pub(crate) struct Connection {
     pub(crate) outbox: RefCell<Outbox>,
     /// What it may make the server hold.
     pub(crate) allowance: Allowance,
-    /// A whole frame that waits in the inbox until what answers it may be held.
-    deferred: RefCell<Option<(Range<usize>, Long)>>,
+    deferred: RefCell<Option<Deferred>>,
     patience: RefCell<Patience>,
     received: Cell<u64>,
     pub(crate) turn: Turn,
@@ -122,6 +122,16 @@ pub(crate) enum Ending {
     Now,
 }
 
+/// A whole frame that waits in the inbox.
+enum Deferred {
+    /// For memory to hold what answers it.
+    Unheld(Range<usize>, Long),
+    /// For a thread that opens or verifies it, and has the inbox's buffer.
+    Away,
+    /// That has done it.
+    Back(Opened),
+}
+
 /// How far a batch came.
 enum Batch {
     /// No whole frame is left, or no more are taken.
@@ -130,6 +140,8 @@ enum Batch {
     Full,
     /// The next frame waits for memory.
     Stalled,
+    /// It waits for a thread that opens or verifies it.
+    Away,
 }
 
 /// What a turn of a connection ended with.
@@ -584,11 +596,12 @@ impl Connection {
             let goes_on = match batch {
                 Batch::Full => drained,
                 Batch::Done => !is_full && self.takes_requests(),
-                Batch::Stalled => false,
+                Batch::Stalled | Batch::Away => false,
             };
             let turn_ends = goes_on && self.turn.is_over();
             let received = match batch {
                 Batch::Stalled => Received::Stalled,
+                Batch::Away => Received::NotAsked,
                 _ if turn_ends || !goes_on => Received::NotAsked,
                 Batch::Full => continue,
                 Batch::Done => self.receive(task, stream, inbox)?,
@@ -656,11 +669,25 @@ impl Connection {
         if self.outbox.borrow().bytes() >= FLUSH_BYTES {
             return Ok(Batch::Full);
         }
-        let deferred = self.deferred.take();
-        if let Some((frame, long)) = deferred
-            && !self.process_long(task, inbox, frame, long)?
-        {
-            return Ok(Batch::Stalled);
+        match self.deferred.take() {
+            None => {}
+            Some(Deferred::Unheld(frame, long)) => {
+                let is_held = self.process_long(task, inbox, frame, long)?;
+                if !is_held {
+                    return Ok(Batch::Stalled);
+                }
+            }
+            Some(Deferred::Away) => {
+                self.deferred.replace(Some(Deferred::Away));
+                return Ok(Batch::Away);
+            }
+            Some(Deferred::Back(Opened { frame, finding, buffer, charge })) => {
+                inbox.take_back(buffer, charge);
+                self.writes.begin(inbox.buffer());
+                if let Some(batch) = self.process_frame(task, inbox, frame, finding)? {
+                    return Ok(batch);
+                }
+            }
         }
         while self.takes_requests() {
             if self.may(task, || self.allowance.has_left().then_some(())).is_none() {
@@ -670,19 +697,44 @@ impl Connection {
                 return Ok(Batch::Done);
             };
             self.turn.spend(REQUEST_COST);
-            if let Some(long) = pipeline::process(self, inbox.frame(frame.clone()))?
-                && !self.process_long(task, inbox, frame, long)?
-            {
-                return Ok(Batch::Stalled);
+            if let Some(look) = Look::at_long(self, inbox.frame(frame.clone())) {
+                Writes::hand_over(self, inbox, Along::Stays);
+                look.begin(self, inbox, frame);
+                self.deferred.replace(Some(Deferred::Away));
+                return Ok(Batch::Away);
             }
-            // What the request broke is told before what came after it is answered.
-            pipeline::open_post(self);
-            self.note_sign_in(inbox);
-            if self.outbox.borrow().bytes() >= FLUSH_BYTES || self.turn.is_over() || self.has_unopened() {
-                return Ok(Batch::Full);
+            if let Some(batch) = self.process_frame(task, inbox, frame, Finding::None)? {
+                return Ok(batch);
             }
         }
         Ok(Batch::Done)
+    }
+
+    /// A frame was opened or verified.
+    pub(crate) fn is_back(&self, opened: Opened) {
+        if matches!(*self.deferred.borrow(), Some(Deferred::Away)) {
+            self.deferred.replace(Some(Deferred::Back(opened)));
+        }
+    }
+
+    /// Processes one frame. Where the batch ends with it, says how.
+    fn process_frame(
+        self: &Rc<Self>,
+        task: &TaskContext<'_>,
+        inbox: &mut Inbox,
+        frame: Range<usize>,
+        finding: Finding,
+    ) -> Result<Option<Batch>, Disconnect> {
+        if let Some(long) = pipeline::process(self, inbox.frame(frame.clone()), finding)?
+            && !self.process_long(task, inbox, frame, long)?
+        {
+            return Ok(Some(Batch::Stalled));
+        }
+        // What the request broke is told before what came after it is answered.
+        pipeline::open_post(self);
+        self.note_sign_in(inbox);
+        let is_full = self.outbox.borrow().bytes() >= FLUSH_BYTES || self.turn.is_over() || self.has_unopened();
+        Ok(is_full.then_some(Batch::Full))
     }
 
     /// Has a frame go the long way; false where it stays in the inbox until its answers may be held.
@@ -696,7 +748,7 @@ impl Connection {
         let messages = frame.start + long.messages.start..frame.start + long.messages.end;
         let kept = inbox.cost_of_keeping(&messages);
         let Some(claim) = self.may(task, || pipeline::claim(self, inbox.frame(messages.clone()), kept)) else {
-            self.deferred.replace(Some((frame, long)));
+            self.deferred.replace(Some(Deferred::Unheld(frame, long)));
             return Ok(false);
         };
         self.turn.spend(LONG_REQUEST_COST);

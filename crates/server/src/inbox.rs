@@ -247,6 +247,16 @@ impl Inbox {
         std::mem::replace(&mut self.buffer, next).map(|buffer| (buffer, charge))
     }
 
+    /// Gives the buffer to who changes a frame in place. Until [`Inbox::take_back`] nothing may be done but to forget everything.
+    pub(crate) fn lend(&mut self) -> (Buffer, Option<Charge>) {
+        (self.buffer.take().unwrap_or_else(|| Vec::new().into()), self.charge.take())
+    }
+
+    /// Takes back what was lent.
+    pub(crate) fn take_back(&mut self, buffer: Buffer, charge: Option<Charge>) {
+        (self.buffer, self.charge) = (Some(buffer), charge);
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self, buffers: &Buffers) {
         self.start = self.filled;

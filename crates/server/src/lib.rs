@@ -79,6 +79,9 @@ mod open;
 mod open_path;
 #[cfg(test)]
 mod open_path_tests;
+mod opening;
+#[cfg(test)]
+mod opening_tests;
 mod outbox;
 mod overview;
 mod patience;

@@ -20,6 +20,7 @@ use crate::command::negotiate;
 use crate::connection::{Connection, Disconnect, Ending};
 use crate::hot;
 use crate::inbox::Kept;
+use crate::opening::{Finding, Signatures};
 use crate::pool::Turn;
 use crate::proof::Proof;
 use crate::session::{Channel, Cover};
@@ -29,15 +30,16 @@ use crate::stitch::{Placed, Stitch};
 pub(crate) const RESPONSE_ROOM: usize = PREFIX_LENGTH + TRANSFORM_HEADER_LENGTH + HEADER_LENGTH;
 
 /// What a request that waits takes beside what it holds.
-const TASK_BYTES: usize = 4 << 10;
+pub(crate) const TASK_BYTES: usize = 4 << 10;
 
 /// A frame that takes the long way: its messages, unsealed in place, stand in this part of it.
 pub(crate) struct Long {
     pub(crate) messages: Range<usize>,
-    first: Header,
-    sealed: Option<Rc<Channel>>,
+    pub(crate) first: Header,
+    pub(crate) sealed: Option<Rc<Channel>>,
+    pub(crate) signatures: Signatures,
     /// Of a lone READ or WRITE, for which it was found already.
-    proof: Option<Proof>,
+    pub(crate) proof: Option<Proof>,
 }
 
 /// What the long way of a frame holds until it is answered.
@@ -49,35 +51,47 @@ pub(crate) enum Claim {
 }
 
 /// Deals with one frame, or gives it back where it takes the long way.
-pub(crate) fn process(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<Option<Long>, Disconnect> {
-    match frame.first_chunk::<4>() {
-        Some(&header::PROTOCOL_ID) => messages(connection, frame, 0, None),
-        Some(&TRANSFORM_PROTOCOL_ID) => sealed(connection, frame),
-        Some(&SMB1_PROTOCOL_ID) => multi_protocol(connection, frame).map(|()| None),
-        Some(_) => Err(Disconnect("not SMB")),
-        None => Err(Disconnect("a frame is too short")),
+pub(crate) fn process(
+    connection: &Rc<Connection>,
+    frame: &mut [u8],
+    finding: Finding,
+) -> Result<Option<Long>, Disconnect> {
+    match (frame.first_chunk::<4>(), finding) {
+        (Some(&header::PROTOCOL_ID), Finding::Verified(signatures)) => messages(connection, frame, None, signatures),
+        (Some(&header::PROTOCOL_ID), _) => messages(connection, frame, None, Signatures::default()),
+        (Some(&TRANSFORM_PROTOCOL_ID), finding) => sealed(connection, frame, finding),
+        (Some(&SMB1_PROTOCOL_ID), _) => multi_protocol(connection, frame).map(|()| None),
+        (Some(_), _) => Err(Disconnect("not SMB")),
+        (None, _) => Err(Disconnect("a frame is too short")),
     }
 }
 
 /// Unseals a frame (MS-SMB2 3.3.5.2.1). What cannot be unsealed ends the connection.
-fn sealed(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<Option<Long>, Disconnect> {
+fn sealed(connection: &Rc<Connection>, frame: &mut [u8], finding: Finding) -> Result<Option<Long>, Disconnect> {
     let header = TransformHeader::decode(frame).map_err(|_| Disconnect("a transform header is malformed"))?;
     let channel = connection.channels.borrow().get(&header.session_id).cloned();
     let channel = channel.ok_or(Disconnect("sealed for a session that is not here"))?;
-    let plain = channel.session.open_sealed(frame).ok_or(Disconnect("a sealed frame does not open"))?;
+    let is_open = match finding {
+        Finding::Opened(by, is_open) => is_open && Rc::ptr_eq(&by, &channel),
+        Finding::None | Finding::Verified(_) => channel.session.open_sealed(frame).is_some(),
+    };
+    if !is_open {
+        return Err(Disconnect("a sealed frame does not open"));
+    }
     connection.byte_cost.set(channel.session.sealed_byte_cost());
+    let plain = &mut frame[TRANSFORM_HEADER_LENGTH..];
     match plain.first_chunk::<4>() {
-        Some(&header::PROTOCOL_ID) => messages(connection, plain, TRANSFORM_HEADER_LENGTH, Some(&channel)),
+        Some(&header::PROTOCOL_ID) => messages(connection, plain, Some(&channel), Signatures::default()),
         Some(_) | None => Err(Disconnect("a sealed frame holds no SMB2 message")),
     }
 }
 
-/// The messages of a frame, one or a chain, which begin at `at` in it.
+/// The messages of a frame, one or a chain: all of it, or, where it is sealed, what is behind the header of that.
 fn messages(
     connection: &Rc<Connection>,
     frame: &mut [u8],
-    at: usize,
     sealed: Option<&Rc<Channel>>,
+    signatures: Signatures,
 ) -> Result<Option<Long>, Disconnect> {
     let first = Header::decode(frame).map_err(|_| Disconnect("an SMB2 header is malformed"))?;
     if first.is_response() {
@@ -89,14 +103,15 @@ fn messages(
         // What a lone request proves is found once for both ways.
         let proven = match sealed {
             Some(channel) => Proof::of_sealed(channel, &first, true)?,
-            None => Proof::of(connection, &first, first.session_id, frame),
+            None => Proof::of(connection, &first, first.session_id, frame, |channel| signatures.are_right(0, channel)),
         };
         if hot::answer(connection, frame, &first, &proven) {
             return Ok(None);
         }
         proof = Some(proven);
     }
-    Ok(Some(Long { messages: at..at + frame.len(), first, sealed: sealed.cloned(), proof }))
+    let at = if sealed.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
+    Ok(Some(Long { messages: at..at + frame.len(), first, sealed: sealed.cloned(), signatures, proof }))
 }
 
 /// Charges what a frame's answers may hold, before there is any of it, and the `kept` bytes of the frame itself. `None` where that has to
@@ -111,7 +126,7 @@ pub(crate) fn claim(connection: &Connection, messages: &[u8], kept: usize) -> Op
 
 /// Verifies and splits a frame that takes the long way. `None` where nothing is to be answered.
 pub(crate) fn admit(connection: &Connection, messages: &mut [u8], long: Long) -> Result<Option<Admitted>, Disconnect> {
-    Chain::admit(connection, messages, long.first, long.sealed.as_ref(), long.proof)
+    Chain::admit(connection, messages, long)
 }
 
 /// Runs what was admitted. Replies are queued now, or later by a task of the connection.

@@ -9,6 +9,7 @@ use wire::ids::{Command, Dialect, SessionId};
 use wire::status::Status;
 
 use crate::connection::{Connection, Disconnect};
+use crate::inbox::FRAME_BYTES_MAX_UNKNOWN;
 use crate::session::{Channel, Session};
 
 /// The channel whose key opened or verified a message. It is made once for each message, before anything is done for it. A message is
@@ -29,13 +30,20 @@ pub(crate) enum Proof {
 }
 
 impl Proof {
-    /// What `message` proves, which names `session` itself or through what it is related to. Its message id was granted here.
-    pub(crate) fn of(connection: &Connection, header: &Header, session: SessionId, message: &mut [u8]) -> Proof {
+    /// What `message` proves, which names `session` itself or through what it is related to. Its message id was granted here. `is_right` says
+    /// whether it is signed with a channel's key, where that is known already.
+    pub(crate) fn of(
+        connection: &Connection,
+        header: &Header,
+        session: SessionId,
+        message: &mut [u8],
+        is_right: impl FnOnce(&Rc<Channel>) -> Option<bool>,
+    ) -> Proof {
         if !header.flags.contains(Flags::SIGNED) {
             return Proof::Nothing;
         }
         match connection.channel_even_ended(session) {
-            Some(channel) if channel.verify(message) => Proof::Signed(channel),
+            Some(channel) if is_right(&channel).unwrap_or_else(|| channel.verify(message)) => Proof::Signed(channel),
             Some(channel) if channel.session.has_ended() => Proof::Nothing,
             Some(_) => Proof::Forged,
             None => Proof::of_bind(connection, header, session, message).unwrap_or(Proof::Nothing),
@@ -59,6 +67,7 @@ impl Proof {
     /// (3.3.5.2.4).
     fn of_bind(connection: &Connection, header: &Header, session: SessionId, message: &mut [u8]) -> Option<Proof> {
         let is_bind = header.command == Command::SESSION_SETUP
+            && message.len() <= FRAME_BYTES_MAX_UNKNOWN
             && SessionSetupRequest::decode(message)
                 .is_ok_and(|request| request.flags.contains(SessionSetupFlags::BINDING));
         if !is_bind {

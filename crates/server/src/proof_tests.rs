@@ -78,7 +78,7 @@ fn sealed(peer: &Peer, messages: &[u8]) -> Vec<u8> {
     seal_with(peer.keys.as_ref().unwrap(), peer.session_id, messages)
 }
 
-fn seal_with(keys: &secure::kdf::SessionKeys, session: SessionId, messages: &[u8]) -> Vec<u8> {
+pub(crate) fn seal_with(keys: &secure::kdf::SessionKeys, session: SessionId, messages: &[u8]) -> Vec<u8> {
     let mut frame = [&[0; TRANSFORM_HEADER_LENGTH][..], messages].concat();
     let nonce = NonceRange::empty().draw(&NonceSpace::new()).unwrap();
     keys.sealer().unwrap().seal(&mut frame, session, nonce).unwrap();

@@ -156,13 +156,19 @@ pub(crate) struct Channel {
     nonces: RefCell<NonceRange>,
 }
 
-/// What signs messages to the client. Any thread may have it done.
+/// What signs messages to the client, and verifies those of the client. Any thread may have it done.
 pub(crate) struct Signature(Arc<SigningKey>);
 
 impl Signature {
     /// Signs one message in place; its SIGNED flag is set already.
     pub(crate) fn sign(&self, message: &mut [u8]) {
         self.0.sign(message, Role::Server);
+    }
+
+    /// True where a message of the client is signed so.
+    #[must_use]
+    pub(crate) fn verify(&self, message: &mut [u8]) -> bool {
+        self.0.verify(message, Role::Client)
     }
 }
 

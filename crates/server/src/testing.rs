@@ -43,6 +43,7 @@ use crate::connection::{Connection, Disconnect, Origin};
 use crate::inbox::Kept;
 use crate::migration::Luggage;
 use crate::open::{Open, OpenId};
+use crate::opening::{Finding, Look};
 use crate::pipeline;
 use crate::slice::Slice;
 use crate::strangers::Room;
@@ -162,6 +163,8 @@ pub(crate) struct Peer {
     pub(crate) flags: Flags,
     /// ChannelSequence of requests.
     pub(crate) channel_sequence: u16,
+    /// Its frames are opened and verified first, as long ones are.
+    pub(crate) opens_first: bool,
     /// After NEGOTIATE, and during a sign-in.
     negotiated: PreauthHash,
     preauth: PreauthHash,
@@ -201,6 +204,7 @@ impl Peer {
             tree_id: TreeId(0),
             signing_key: None,
             channel_sequence: 0,
+            opens_first: false,
             flags: Flags::NONE,
             negotiated: PreauthHash::new(),
             preauth: PreauthHash::new(),
@@ -540,7 +544,8 @@ impl Peer {
 
     /// Hands a frame to the pipeline.
     pub(crate) fn process(&self, frame: &mut [u8]) -> Result<(), Disconnect> {
-        let Some(long) = pipeline::process(&self.connection, frame)? else { return Ok(()) };
+        let finding = if self.opens_first { Look::now(&self.connection, frame) } else { Finding::None };
+        let Some(long) = pipeline::process(&self.connection, frame, finding)? else { return Ok(()) };
         let messages = long.messages.clone();
         let claim = pipeline::claim(&self.connection, &frame[messages.clone()], frame.len()).unwrap();
         if let Some(admitted) = pipeline::admit(&self.connection, &mut frame[messages.clone()], long)? {

@@ -279,6 +279,7 @@ impl World {
         if let Some(who) = frame.sealed_by {
             bytes = seal_with(self.keys(who), self.session_id(who), &bytes);
         }
+        self.peer.opens_first = self.place % 2 == 1;
         let goes_on = self.peer.process(&mut bytes).is_ok();
         assert!(goes_on || !self.is_accepted(frame), "an honest frame ended the connection");
         if goes_on {
