@@ -11,6 +11,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::Arg;
 
+use crate::directory::link_counts;
+
 /// How often a call is made that is interrupted each time.
 const TRIES_MAX: usize = 1_000;
 
@@ -101,7 +103,13 @@ pub(super) fn statx<P: Arg + Clone>(
     flags: AtFlags,
     wanted: StatxFlags,
 ) -> Result<Statx, Errno> {
-    again(|| fs::statx(folder.as_fd(), path.clone(), flags, wanted))
+    #[cfg(test)]
+    if failing::lacks_counts() {
+        let mut stat = again(|| fs::statx(folder.as_fd(), path.clone(), flags, wanted))?;
+        stat.stx_nlink = 0;
+        return Ok(link_counts::amend(stat));
+    }
+    again(|| fs::statx(folder.as_fd(), path.clone(), flags, wanted)).map(link_counts::amend)
 }
 
 pub(super) fn fstat(file: impl AsFd) -> Result<Stat, Errno> {
@@ -177,6 +185,8 @@ pub(super) mod failing {
         RenameFlags,
         /// The same, and links.
         Links,
+        /// To say how many names a file has.
+        LinkCounts,
     }
 
     /// A call that changes names.
@@ -226,6 +236,11 @@ pub(super) mod failing {
         let answer = work();
         LACKS.set(Lacks::Nothing);
         answer
+    }
+
+    /// True where the file system says of each file that it has no name.
+    pub(super) fn lacks_counts() -> bool {
+        LACKS.get() == Lacks::LinkCounts
     }
 
     /// To be called before each.

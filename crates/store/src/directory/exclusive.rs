@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::directory::calls::{flock, mkdirat, openat};
@@ -74,6 +74,14 @@ impl Exclusive {
     /// True where the folder is locked as far as it can be.
     pub(super) fn is_taken(&self) -> bool {
         self.is_taken.load(Ordering::Acquire)
+    }
+
+    /// What the kernel knows of the file that is locked, if one is.
+    pub(super) fn stat(&self) -> Option<Statx> {
+        match &*self.lock.lock() {
+            Lock::Held { file } => stat(file).ok(),
+            Lock::Never | Lock::NoRoom | Lock::TakenOver => None,
+        }
     }
 
     /// True where the kernel keeps all others out.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use tempfile::TempDir;
 
-use crate::directory::calls::failing::{Fail, during, meanwhile};
+use crate::directory::calls::failing::{Fail, Lacks, during, lacking, meanwhile};
 use crate::directory::file::{OpenFile, Reach};
 use crate::directory::leftovers::sweep;
 use crate::directory::{DirectoryOptions, DirectoryStore};
@@ -253,6 +253,68 @@ fn two_names_of_one_stream_that_were_left_do_not_take_its_data_from_each_other()
     assert_eq!(disk.streams("file"), [entry("two", LARGE, 1)]);
     node.remove_stream("two").unwrap();
     assert_eq!(disk.sides(), 0);
+}
+
+/// Has another thread do `work`, and waits until it is done or waits for this one.
+fn elsewhere(work: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || {
+        work();
+        let _ = done.send(());
+    });
+    let _ = is_done.recv_timeout(Duration::from_millis(100));
+}
+
+#[test]
+fn a_stream_is_itself_though_another_takes_its_name_while_it_is_read() {
+    for length in [10, LARGE] {
+        let mut at = 0;
+        loop {
+            let disk = Disk::new(false);
+            disk.create("file", Kind::File).unwrap();
+            disk.stream("file", "a", 1, length);
+            disk.stream("file", "b", 2, length);
+            let node = disk.node("file");
+            let stream = node.stream("a").unwrap().unwrap().1;
+            // It has left the key that it is known to be at.
+            node.rename_stream("a", "c", Replace::No).unwrap();
+            let happens = move || {
+                elsewhere(move || {
+                    node.rename_stream("c", "d", Replace::No).unwrap();
+                    node.rename_stream("b", "c", Replace::No).unwrap();
+                });
+            };
+            let mut bytes = vec![0; length];
+            let (answer, happened) = meanwhile(at, happens, || stream.read_at(&mut bytes, 0));
+            assert_eq!((answer, bytes), (Ok(length), vec![1; length]), "before call {at}");
+            if !happened {
+                break;
+            }
+            at += 1;
+        }
+        assert!(at > 0);
+    }
+}
+
+#[test]
+fn where_no_names_are_counted_a_file_has_one_and_keeps_its_streams() {
+    lacking(Lacks::LinkCounts, || {
+        let disk = Disk::new(false);
+        disk.create("file", Kind::File).unwrap();
+        disk.create("folder", Kind::Directory).unwrap();
+        let node = disk.node("file");
+        let stream = node.create_stream("stream").unwrap();
+        stream.write_at(&[1; LARGE], 0).unwrap();
+        drop((stream, node));
+        let inner = NewNode { kind: Kind::File, attributes: 0, security: None };
+        disk.node("folder").create(&Name::new("other").unwrap(), inner).unwrap();
+        assert_eq!(disk.streams("file"), [entry("stream", LARGE, 1)]);
+        assert_eq!(disk.node("file").metadata().unwrap().links, 1);
+        let root = disk.open("").unwrap();
+        let to = Destination { directory: &*root, name: &Name::new("moved").unwrap() };
+        root.rename(&Name::new("file").unwrap(), disk.node("file").identity(), to, Replace::No).unwrap();
+        assert_eq!(disk.streams("moved"), [entry("stream", LARGE, 1)]);
+    });
 }
 
 #[test]

@@ -39,6 +39,7 @@ mod homes;
 mod keep;
 mod last_name;
 mod leftovers;
+mod link_counts;
 mod metadata;
 mod mounts;
 #[cfg(test)]

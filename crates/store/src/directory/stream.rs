@@ -10,7 +10,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::sync::OnceLock;
 
-use parking_lot::RwLock;
+use parking_lot::{MutexGuard, RwLock};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
@@ -72,14 +72,54 @@ impl StreamNode {
     }
 
     /// Its value. [`Error::Gone`] where it was removed.
+    ///
+    /// One look at one key says which stream is there: streams that change their names may have each other's key at the next look. Where it is not
+    /// at the key that it was last found at, it is looked for while no stream of the file changes its name.
     fn value<'a>(&self, subject: &Subject<'_>, bytes: &'a mut [u8; VALUE_BYTES_MAX]) -> Result<StreamValue<'a>, Error> {
+        let length = match self.look_at_key(subject, bytes)? {
+            Some(length) => length,
+            None => {
+                let held = self.file.volume.lock_file(self.file.identity);
+                self.look_for_key(&held, subject, bytes)?
+            }
+        };
+        StreamValue::decode(&bytes[..length]).ok_or(Error::Gone)
+    }
+
+    /// The same for who keeps others from changing what is kept beside the file.
+    fn value_while<'a>(
+        &self,
+        held: &MutexGuard<'_, ()>,
+        subject: &Subject<'_>,
+        bytes: &'a mut [u8; VALUE_BYTES_MAX],
+    ) -> Result<StreamValue<'a>, Error> {
+        let length = match self.look_at_key(subject, bytes)? {
+            Some(length) => length,
+            None => self.look_for_key(held, subject, bytes)?,
+        };
+        StreamValue::decode(&bytes[..length]).ok_or(Error::Gone)
+    }
+
+    /// Reads the value at the key that it was last found at; gives its bytes. `None` where it has left, or is leaving.
+    fn look_at_key(&self, subject: &Subject<'_>, bytes: &mut [u8; VALUE_BYTES_MAX]) -> Result<Option<usize>, Error> {
+        let Some(length) = streams::load_bytes(subject, &self.key(), bytes)? else { return Ok(None) };
         let is_it = |value: StreamValue<'_>| value.id == self.id && value.stays == Stays::Here;
-        let is_own = streams::load(subject, &self.key(), bytes)?.is_some_and(is_it);
-        if !is_own {
-            let kept = streams::all(subject)?.into_iter().find(|kept| kept.id == self.id).ok_or(Error::Gone)?;
-            *self.key.write() = kept.key.into();
-        }
-        streams::load(subject, &self.key(), bytes)?.ok_or(Error::Gone)
+        Ok(StreamValue::decode(&bytes[..length]).is_some_and(is_it).then_some(length))
+    }
+
+    /// The same at whatever key it has now.
+    fn look_for_key(
+        &self,
+        _held: &MutexGuard<'_, ()>,
+        subject: &Subject<'_>,
+        bytes: &mut [u8; VALUE_BYTES_MAX],
+    ) -> Result<usize, Error> {
+        let kept = streams::all(subject)?.into_iter().find(|kept| kept.id == self.id).ok_or(Error::Gone)?;
+        let length = streams::load_bytes(subject, &kept.key, bytes)?.ok_or(Error::Gone)?;
+        // Another program may have put another one there.
+        StreamValue::decode(&bytes[..length]).filter(|value| value.id == self.id).ok_or(Error::Gone)?;
+        *self.key.write() = kept.key.into();
+        Ok(length)
     }
 
     /// The key that it was last found at.
@@ -148,8 +188,8 @@ impl StreamNode {
             None => return Err(Error::Gone),
         }
         let copy = adopt::copy(&self.file, from)?;
-        let _held = volume.lock_file(self.file.identity);
-        let value = self.value(&subject, &mut bytes)?;
+        let held = volume.lock_file(self.file.identity);
+        let value = self.value_while(&held, &subject, &mut bytes)?;
         if value.side() != Some(*from) {
             return Err(Error::Gone);
         }
@@ -207,7 +247,7 @@ impl StreamNode {
         let held = self.file.volume.lock_file(self.file.identity);
         let subject = self.file.subject();
         let mut bytes = [0; VALUE_BYTES_MAX];
-        let value = self.value(&subject, &mut bytes)?;
+        let value = self.value_while(&held, &subject, &mut bytes)?;
         let Body::Here(old) = value.body else {
             drop(held);
             return self.side()?.ok_or(Error::Gone).map(Some);

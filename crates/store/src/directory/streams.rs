@@ -253,9 +253,19 @@ pub(super) fn load<'a>(
     key: &str,
     bytes: &'a mut [u8; VALUE_BYTES_MAX],
 ) -> Result<Option<StreamValue<'a>>, Error> {
+    let length = load_bytes(subject, key, bytes)?;
+    Ok(length.and_then(|length| StreamValue::decode(&bytes[..length])))
+}
+
+/// The same as it is kept; gives how many bytes it has.
+pub(super) fn load_bytes(
+    subject: &Subject<'_>,
+    key: &str,
+    bytes: &mut [u8; VALUE_BYTES_MAX],
+) -> Result<Option<usize>, Error> {
     match subject.load(key, bytes) {
-        Ok(Some(length)) => Ok(bytes.get(..length).and_then(StreamValue::decode)),
-        Ok(None) | Err(Error::TooLarge) => Ok(None),
+        Ok(length) => Ok(length.filter(|length| *length <= bytes.len())),
+        Err(Error::TooLarge) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -20,6 +20,7 @@ use crate::directory::fence::{Fence, Wait};
 use crate::directory::folder::{COARSE_TICK, Mount, identity, mount, stat};
 use crate::directory::foreign::Foreign;
 use crate::directory::keep::{Keep, RECORD};
+use crate::directory::link_counts;
 use crate::directory::mounts::{self, Below};
 use crate::directory::nameless::Nameless;
 use crate::directory::names::is_reserved_on_disk;
@@ -94,6 +95,11 @@ impl Volume {
         let read_only = options.read_only || system.f_flag.contains(StatVfsMountFlags::RDONLY);
         let waits = waits_on(magic);
         let exclusive = if read_only { None } else { Some(Exclusive::take(fence.root(), root_identity, waits)?) };
+        // On a local file system what says so has lost its name just now.
+        if waits == Waits::Always || cfg!(test) {
+            let locked = exclusive.as_ref().and_then(|exclusive| exclusive.stat());
+            [Some(root), locked].iter().flatten().for_each(link_counts::note);
+        }
         let proc_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let beside = options.attributes_beside_files || !has_attributes(fence.root());
         let keep = if beside { Keep::Beside } else { Keep::InAttributes };
