@@ -10,11 +10,11 @@ use tokio::runtime::Handle;
 
 use crate::pool::Job;
 
-/// What takes longer hangs: the clock does not wait for it.
+/// Where no thread gets anything done for longer it hangs: the clock does not wait for that.
 const AT_MOST: Duration = Duration::from_millis(500);
 
 thread_local! {
-    /// What ends the standstill when the last job that has it is done.
+    /// What tells the standstill of each job that begins or is done, and ends it with the last that has it.
     static STANDSTILL: RefCell<Weak<Sender<()>>> = RefCell::default();
 }
 
@@ -22,7 +22,8 @@ thread_local! {
 pub(crate) fn stands_still_for(job: Job) -> Job {
     let Ok(runtime) = Handle::try_current() else { return job };
     let standstill = STANDSTILL.with_borrow_mut(|current| {
-        current.upgrade().unwrap_or_else(|| {
+        let lasts = |standstill: &Arc<Sender<()>>| standstill.send(()).is_ok();
+        current.upgrade().filter(lasts).unwrap_or_else(|| {
             let (ends, ended) = channel();
             // A runtime's clock does not go on by itself while one of these works.
             runtime.spawn_blocking(move || wait(&ended));
@@ -33,10 +34,10 @@ pub(crate) fn stands_still_for(job: Job) -> Job {
     });
     Box::new(move || {
         job();
-        drop(standstill);
+        let _ = standstill.send(());
     })
 }
 
 fn wait(ended: &Receiver<()>) {
-    let _ = ended.recv_timeout(AT_MOST);
+    while ended.recv_timeout(AT_MOST).is_ok() {}
 }

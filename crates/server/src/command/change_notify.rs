@@ -8,6 +8,7 @@ use wire::status::Status;
 
 use crate::context::{Context, Outcome, Reply};
 use crate::notify::{self, Told, Wait, Wish};
+use crate::proof::Sealing;
 use crate::refusal::Refusal;
 
 pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> Outcome {
@@ -55,7 +56,12 @@ async fn until_told(context: &Context, mut wait: Wait) -> Result<Told, Refusal> 
     context.in_flight.announce_wait()?;
     tokio::select! {
         biased;
-        told = wait.end() => Ok(told),
+        told = wait.end() => {
+            // The share may have become one that is sealed: what was asked in plain is not told any more.
+            let sealing = Sealing::required_where(context.tree.as_ref().is_some_and(|tree| tree.requires_sealing()));
+            context.proof.check(context.session()?, sealing)?;
+            Ok(told)
+        }
         () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
     }
 }

@@ -247,7 +247,8 @@ fn start_thread(work: Job) -> io::Result<()> {
 fn start_thread_behind_others(work: Job) -> io::Result<()> {
     let behind = move || {
         // On Linux this is the calling thread's own (setpriority(2), BUGS).
-        if let Err(error) = rustix::process::setpriority_process(None, LONG_WORK_NICE) {
+        let behind_own = |own: i32| rustix::process::setpriority_process(None, own + LONG_WORK_NICE);
+        if let Err(error) = rustix::process::getpriority_process(None).and_then(behind_own) {
             tracing::debug!(%error, "a thread for long work comes behind nobody");
         }
         work();

@@ -4,6 +4,7 @@ use wire::command::close::CloseRequest;
 use wire::header::Flags;
 
 use super::*;
+use crate::admin::Share;
 use crate::notify::name::SharedName;
 
 #[tokio::test]
@@ -196,6 +197,20 @@ async fn requests_that_cannot_be_are_refused() {
         wait(&mut watcher, root, nothing).await;
         make(&mut watcher, "other").await;
         assert!(watcher.take_frame().is_none(), "no filter, no change");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_is_told_in_plain_of_a_share_that_became_sealed_meanwhile() {
+    here(async {
+        let (server, (mut watcher, root), mut actor) = three().await;
+        wait(&mut watcher, root, NAMES).await;
+        let tree = watcher.opened(&server, root).tree.clone();
+        let share = server.estate.load().shares[0].clone();
+        tree.follow(Some(&Share { seal_required: true, ..share }));
+        make(&mut actor, "secret").await;
+        assert_eq!(watcher.receive().await.status(), Status::ACCESS_DENIED);
     })
     .await;
 }
