@@ -49,6 +49,8 @@ pub struct Control {
     overrides: Overrides,
     stores: Stores,
     problems: Vec<Problem>,
+    /// The catalog's version that the last estate was made of.
+    version: Option<i64>,
     /// Hears when a folder is served that was not; until somebody listens.
     changes: Option<Receiver<()>>,
 }
@@ -67,13 +69,15 @@ impl Control {
         before_touch: BeforeTouch,
     ) -> Self {
         let (stores, changes) = Stores::new(folder.clone(), before_touch);
-        Control { catalog, overrides, stores, problems: Vec::new(), changes: Some(changes) }
+        Control { catalog, overrides, stores, problems: Vec::new(), version: None, changes: Some(changes) }
     }
 
     /// Reads the catalog and begins to open the folders that are new. A share whose folder is not open yet is left out and becomes a
     /// [`Problem`]; the others are served.
     pub fn estate(&mut self) -> Result<Estate, Error> {
+        let version = self.catalog.version()?;
         let snapshot = self.catalog.snapshot()?;
+        self.version = Some(version);
         self.stores.keep_only(&snapshot.shares);
         let before = std::mem::take(&mut self.problems);
         let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share)).collect();
@@ -111,6 +115,11 @@ impl Control {
     /// Who hears of folders that are served now, and something that makes itself heard there. `None` where somebody listens already.
     pub(crate) fn changes(&mut self) -> Option<(Receiver<()>, SyncSender<()>)> {
         self.changes.take().map(|changes| (changes, self.stores.teller()))
+    }
+
+    /// True where the catalog has changed since the last estate. Where it cannot be asked just now it can be the next time.
+    pub(crate) fn is_out_of_date(&self) -> bool {
+        self.catalog.version().is_ok_and(|version| self.version.is_some_and(|known| known != version))
     }
 
     /// True where a folder is served by now that the last estate left out, or the other way round.

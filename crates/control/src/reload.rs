@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +17,9 @@ use crate::{Control, Error, Problem};
 /// How long a change waits for folders before it takes effect without them: what is well answers within milliseconds, and is
 /// served with the change.
 const AT_ONCE: Duration = Duration::from_millis(100);
+/// How often it is looked whether the catalog has changed and nobody could say so: a command that could not reach the server, for it had no thread
+/// left, or another program.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The pause after a catalog that could not be read.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -74,7 +77,16 @@ struct Work {
 
 impl Work {
     fn run(&self, changes: &Receiver<()>) {
-        while changes.recv().is_ok() {
+        loop {
+            match changes.recv_timeout(LOOK_EVERY) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout) => match self.control.upgrade() {
+                    Some(control) if control.lock().is_out_of_date() => self.wanted.store(true, Ordering::Release),
+                    Some(_) => continue,
+                    None => return,
+                },
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
             while let Some(Err(cause)) = self.once() {
                 error!(%cause, "the catalog was not read again");
                 thread::sleep(PAUSE);

@@ -21,8 +21,10 @@ use crate::buffers::SMALL_BYTES;
 pub(crate) const ANSWER_BYTES_SMALL: usize = 64 << 10;
 /// What one batch may come to hold without a charge, at most: what came in, and what answers it.
 const BATCH_BYTES: u64 = 3 * SMALL_BYTES as u64;
-/// Bytes of a user's budget for small things alone.
+/// Bytes of a user's budget for small things alone, at most.
 const SMALL_THINGS_BYTES: u64 = 32 << 20;
+/// One part in so many of a budget is for small things, where that is less.
+const SMALL_THINGS_PART: u64 = 6;
 
 /// A connection's part of a budget.
 pub(crate) struct Allowance {
@@ -33,22 +35,28 @@ pub(crate) struct Allowance {
 
 struct Payer {
     whole: Arc<Budget>,
+    /// The user's, for what lasts, which is part of the whole.
+    lasting: Option<Arc<Budget>>,
     own: Arc<Budget>,
     /// Small things that stayed.
     small: Charge,
 }
 
 impl Payer {
-    fn of(whole: &Arc<Budget>) -> Self {
+    fn of(whole: &Arc<Budget>, lasting: Option<&Arc<Budget>>) -> Self {
         let own = whole.below(u64::MAX);
-        Payer { whole: Arc::clone(whole), small: own.overdraw(0), own }
+        Payer { whole: Arc::clone(whole), lasting: lasting.cloned(), small: own.overdraw(0), own }
+    }
+
+    fn small_things(&self) -> u64 {
+        SMALL_THINGS_BYTES.min(self.whole.limit() / SMALL_THINGS_PART)
     }
 }
 
 impl Allowance {
     /// That of a connection on which nobody has signed in: `strangers` pays, for its network or for all of them.
     pub(crate) fn new(strangers: &Arc<Budget>) -> Self {
-        let payer = RefCell::new(Payer::of(strangers));
+        let payer = RefCell::new(Payer::of(strangers, None));
         Allowance { payer, is_user: Cell::new(false), waiter: Arc::default() }
     }
 
@@ -57,7 +65,7 @@ impl Allowance {
         if self.is_user.replace(true) {
             return;
         }
-        let mut payer = Payer::of(&user.bytes);
+        let mut payer = Payer::of(&user.bytes, Some(&user.lasting));
         payer.small.set(self.payer.borrow().small.units());
         *self.payer.borrow_mut() = payer;
     }
@@ -70,15 +78,26 @@ impl Allowance {
     /// Holds `bytes`, which are much at once; `None` where they do not fit.
     pub(crate) fn charge(&self, bytes: usize) -> Option<Charge> {
         let payer = self.payer.borrow();
-        let leaving = if self.is_user.get() { SMALL_THINGS_BYTES + payer.own.used() } else { 0 };
+        let leaving = if self.is_user.get() { payer.small_things() + payer.own.used() } else { 0 };
         payer.own.charge_leaving(bytes as u64, leaving)
+    }
+
+    /// True where so much could not be held if nothing were but what lasts for as long as its user wants.
+    pub(crate) fn is_too_much(&self, bytes: usize) -> bool {
+        let payer = self.payer.borrow();
+        let small_things = if self.is_user.get() { payer.small_things() } else { 0 };
+        let lasting = payer.lasting.as_ref().map_or(0, |lasting| lasting.used());
+        (bytes as u64).saturating_add(small_things).saturating_add(lasting) > payer.whole.limit()
     }
 
     /// The same for more of what has begun: of those who all have a part of what they need, one at a time gets the rest, whatever the others
     /// hold, so that they do not wait for each other.
     pub(crate) fn charge_rest(&self, bytes: usize) -> Option<Charge> {
-        let leaving = if self.is_user.get() { SMALL_THINGS_BYTES / 2 } else { 0 };
-        self.charge(bytes).or_else(|| self.payer.borrow().own.charge_leaving(bytes as u64, leaving))
+        self.charge(bytes).or_else(|| {
+            let payer = self.payer.borrow();
+            let leaving = if self.is_user.get() { payer.small_things() / 2 } else { 0 };
+            payer.own.charge_leaving(bytes as u64, leaving)
+        })
     }
 
     /// Holds `bytes` that are there already.
@@ -89,7 +108,7 @@ impl Allowance {
     /// True where another batch may be executed.
     pub(crate) fn has_left(&self) -> bool {
         let payer = self.payer.borrow();
-        !self.is_user.get() || payer.whole.has_left(BATCH_BYTES + payer.own.used().saturating_sub(SMALL_THINGS_BYTES))
+        !self.is_user.get() || payer.whole.has_left(BATCH_BYTES + payer.own.used().saturating_sub(payer.small_things()))
     }
 
     /// Wakes `waker` when somebody gave something back. It may have been given back just before: look again.

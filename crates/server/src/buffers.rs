@@ -35,6 +35,9 @@ const PAGE_BYTES: usize = 4 << 10;
 /// A lent buffer: one of three sizes, unless nothing else would do.
 pub(crate) struct Buffer(Memory);
 
+/// Fewer bytes lie in the heap where they need no buffer that is lent.
+const HEAP_BYTES_MAX: usize = 64 << 10;
+
 enum Memory {
     Mapped(MmapMut),
     Heap(Box<[u8]>),
@@ -133,6 +136,12 @@ impl Buffer {
             // The system limits how many mappings there are.
             Err(_) => vec![0; bytes].into(),
         }
+    }
+
+    /// Zeros of any length, in the heap where they are few: many large ones that end at different times would leave that full of holes, and the
+    /// first of them has the C library take the next from there, too.
+    pub(crate) fn of_size(bytes: usize) -> Self {
+        if bytes < HEAP_BYTES_MAX { vec![0; bytes].into() } else { Buffer::new(bytes) }
     }
 
     /// Has the system give the memory of the first `bytes` now. It gives the rest when that is written, which waits for other threads where

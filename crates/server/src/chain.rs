@@ -49,6 +49,8 @@ pub(crate) const CANCELS_MAX: usize = 2 * ANNOUNCED_WAITS_MAX;
 
 /// What one request takes beside its bytes and its answer's data: what is known of it, and an answer without data.
 const REQUEST_BYTES: usize = 1 << 10;
+/// The most messages of a frame that is not ended for them.
+pub(crate) const MESSAGES_MAX: usize = credits::CREDITS_MAX as usize + CANCELS_MAX;
 /// An answer of a chain fills at least one part in so many of what holds it.
 const FILLED_PART: usize = 2;
 /// The answers of a chain leave in one frame. What would not fit behind what it holds already is refused before it runs.
@@ -79,11 +81,22 @@ impl Admitted {
     }
 }
 
-/// How much is held at most for the answers of the messages in `frame`, which nobody has verified. The answers of a chain are held as they
-/// were made, in buffers that they fill by half at least, while one more is made in a buffer of its own, or all are joined in one.
-pub(crate) fn bytes_held(frame: &[u8]) -> usize {
+/// How much is held at most until a frame is answered.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Need {
+    pub(crate) bytes: usize,
+    /// Where all its requests are refused.
+    pub(crate) bytes_refused: usize,
+}
+
+/// What is held for the answers of the messages in `frame`, which nobody has verified, and for `kept` bytes of the frame. The answers of a chain
+/// are held as they were made, in buffers that they fill by half at least, while one more is made in a buffer of its own, or all are joined in
+/// one. What has more messages than anybody has credits for ends its connection when it is admitted.
+pub(crate) fn need(frame: &[u8], kept: usize) -> Need {
     let (mut start, mut count, mut asked, mut largest) = (0, 0, 0, 0);
-    while let Some(Ok(header)) = frame.get(start..).map(Header::decode) {
+    while count <= MESSAGES_MAX
+        && let Some(Ok(header)) = frame.get(start..).map(Header::decode)
+    {
         let Ok(end) = end_of(&header, start, frame.len()) else { break };
         let data = asked_bytes(header.command, &frame[start..end]);
         (count, asked, largest) = (count + 1, asked + data, data.max(largest));
@@ -100,7 +113,8 @@ pub(crate) fn bytes_held(frame: &[u8]) -> usize {
             FILLED_PART * asked + largest.max(asked)
         }
     };
-    answers + count * REQUEST_BYTES
+    let bytes_refused = kept + count * REQUEST_BYTES;
+    Need { bytes: bytes_refused + answers, bytes_refused }
 }
 
 /// How much data a request asks for, as far as it is answered soon.
@@ -127,7 +141,7 @@ struct Request {
 impl Chain {
     /// Splits the frame, charges credits and verifies signatures. `None` where nothing is to be answered.
     pub(crate) fn admit(connection: &Connection, frame: &mut [u8], long: Long) -> Result<Option<Admitted>, Disconnect> {
-        let Long { first, sealed, signatures, proof: mut proof_of_first, .. } = long;
+        let Long { first, sealed, signatures, proof: mut proof_of_first, is_refused, .. } = long;
         let sealed = sealed.as_ref();
         let mut requests: Vec<Request> = Vec::with_capacity(1);
         let (mut start, mut header, mut cancelled) = (0, first, 0);
@@ -155,7 +169,11 @@ impl Chain {
                 }
                 cancel::handle(connection, &header, place.session_id, &proof);
             } else {
-                requests.push(Request::admit(connection, (header, start..end), message, place, proof)?);
+                let mut request = Request::admit(connection, (header, start..end), message, place, proof)?;
+                if is_refused {
+                    request.verdict = request.verdict.and(Err(Status::INSUFFICIENT_RESOURCES));
+                }
+                requests.push(request);
             }
             if header.next_command == 0 {
                 break;
@@ -224,13 +242,18 @@ impl Place {
     fn after(before: Option<&Request>, header: &Header, sealed: Option<&Rc<Channel>>) -> Self {
         let related = header.flags.contains(Flags::RELATED_OPERATIONS);
         let is_orphan = related && before.is_none_or(|before| before.is_orphan);
-        let session_id = match (sealed, before) {
-            (Some(channel), _) => channel.session.id,
-            (None, Some(before)) if related => before.session_id,
-            (None, _) => header.session_id,
+        let session_id = match sealed {
+            Some(channel) => channel.session.id,
+            None => session_meant(header, before.map(|before| before.session_id)),
         };
         Place { session_id, is_orphan }
     }
+}
+
+/// The session that an unsealed message means, where the request before it, which no CANCEL is, means `before`.
+pub(crate) fn session_meant(header: &Header, before: Option<SessionId>) -> SessionId {
+    let related = header.flags.contains(Flags::RELATED_OPERATIONS);
+    before.filter(|_| related).unwrap_or(header.session_id)
 }
 
 /// Where the request at `start` ends: the next one begins there, inside the frame. Like Windows, which way it is aligned is not

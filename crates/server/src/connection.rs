@@ -29,6 +29,7 @@ use crate::budget::Charge;
 use crate::budgets::{Held, UserBudgets};
 use crate::buffers::Buffers;
 use crate::by_id::ById;
+use crate::chain::{self, Need};
 use crate::command::negotiate::Negotiation;
 use crate::command::session_setup::SetupInProgress;
 use crate::contained::contained;
@@ -125,11 +126,17 @@ pub(crate) enum Ending {
 /// A whole frame that waits in the inbox.
 enum Deferred {
     /// For memory to hold what answers it.
-    Unheld(Range<usize>, Long),
+    Unheld(Unheld),
     /// For a thread that opens or verifies it, and has the inbox's buffer.
     Away,
     /// That has done it.
     Back(Opened),
+}
+
+struct Unheld {
+    frame: Range<usize>,
+    long: Long,
+    need: Need,
 }
 
 /// How far a batch came.
@@ -169,6 +176,13 @@ pub(crate) struct Origin {
     pub(crate) peer: String,
     pub(crate) local: String,
     pub(crate) shard: usize,
+}
+
+impl Unheld {
+    /// Where in the inbox its messages stand.
+    fn messages(&self) -> Range<usize> {
+        self.frame.start + self.long.messages.start..self.frame.start + self.long.messages.end
+    }
 }
 
 impl Connection {
@@ -671,8 +685,8 @@ impl Connection {
         }
         match self.deferred.take() {
             None => {}
-            Some(Deferred::Unheld(frame, long)) => {
-                let is_held = self.process_long(task, inbox, frame, long)?;
+            Some(Deferred::Unheld(unheld)) => {
+                let is_held = self.process_long(task, inbox, unheld)?;
                 if !is_held {
                     return Ok(Batch::Stalled);
                 }
@@ -725,10 +739,11 @@ impl Connection {
         frame: Range<usize>,
         finding: Finding,
     ) -> Result<Option<Batch>, Disconnect> {
-        if let Some(long) = pipeline::process(self, inbox.frame(frame.clone()), finding)?
-            && !self.process_long(task, inbox, frame, long)?
-        {
-            return Ok(Some(Batch::Stalled));
+        if let Some(long) = pipeline::process(self, inbox.frame(frame.clone()), finding)? {
+            let unheld = self.unheld(inbox, frame, long);
+            if !self.process_long(task, inbox, unheld)? {
+                return Ok(Some(Batch::Stalled));
+            }
         }
         // What the request broke is told before what came after it is answered.
         pipeline::open_post(self);
@@ -737,20 +752,32 @@ impl Connection {
         Ok(is_full.then_some(Batch::Full))
     }
 
+    /// A frame that goes the long way, before anything is held for it.
+    fn unheld(&self, inbox: &mut Inbox, frame: Range<usize>, long: Long) -> Unheld {
+        let mut unheld = Unheld { frame, long, need: Need::default() };
+        let messages = unheld.messages();
+        let kept = inbox.cost_of_keeping(&messages);
+        unheld.need = chain::need(inbox.frame(messages), kept);
+        unheld
+    }
+
     /// Has a frame go the long way; false where it stays in the inbox until its answers may be held.
     fn process_long(
         self: &Rc<Self>,
         task: &TaskContext<'_>,
         inbox: &mut Inbox,
-        frame: Range<usize>,
-        long: Long,
+        mut unheld: Unheld,
     ) -> Result<bool, Disconnect> {
-        let messages = frame.start + long.messages.start..frame.start + long.messages.end;
-        let kept = inbox.cost_of_keeping(&messages);
-        let Some(claim) = self.may(task, || pipeline::claim(self, inbox.frame(messages.clone()), kept)) else {
-            self.deferred.replace(Some(Deferred::Unheld(frame, long)));
+        let (need, messages) = (unheld.need, unheld.messages());
+        let claim = match self.allowance.is_too_much(need.bytes) {
+            true => Some(pipeline::refuse(self, need, &mut unheld.long)),
+            false => self.may(task, || pipeline::claim(self, need)),
+        };
+        let Some(claim) = claim else {
+            self.deferred.replace(Some(Deferred::Unheld(unheld)));
             return Ok(false);
         };
+        let Unheld { long, .. } = unheld;
         self.turn.spend(LONG_REQUEST_COST);
         // It may take the buffer along in which the writes before it lie.
         Writes::hand_over(self, inbox, Along::Stays);

@@ -60,8 +60,11 @@ impl Body {
             Body::Bytes(bytes) => bytes.shrink_to_fit(),
             Body::InPlace(buffer, range) if is_filled(range.len(), buffer.len()) => {}
             Body::InPlace(buffer, range) => {
-                let fitted = buffer[range.clone()].to_vec();
-                if let Body::InPlace(buffer, _) = std::mem::replace(self, Body::Bytes(fitted)) {
+                let length = range.len();
+                let mut fitted = Buffer::of_size(RESPONSE_ROOM + length);
+                fitted[RESPONSE_ROOM..].copy_from_slice(&buffer[range.clone()]);
+                let fitted = Body::InPlace(fitted, RESPONSE_ROOM..RESPONSE_ROOM + length);
+                if let Body::InPlace(buffer, _) = std::mem::replace(self, fitted) {
                     buffers.give_back(buffer);
                 }
             }

@@ -21,7 +21,9 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
-use crate::testing::{Peer, chained, framed, headers, next_message, server, server_with};
+use crate::capacity::Capacity;
+use crate::chain::{self, MESSAGES_MAX};
+use crate::testing::{Peer, chained, framed, headers, next_message, server, server_of, server_with};
 
 const MIB: u64 = 1 << 20;
 /// What the documents promise of one user: its budget, and what the budget does not see.
@@ -483,4 +485,36 @@ async fn what_others_hold_stops_nobody_who_holds_little() {
     let echo = peer.ask(Command::ECHO, |body| EchoRequest.encode(body)).await;
     assert_eq!(echo.status(), Status::SUCCESS);
     drop((held, rest));
+}
+
+#[test]
+fn a_frame_of_more_messages_than_anybody_has_credits_for_is_not_counted_to_its_end() {
+    let header = Header { command: Command::READ, next_command: 64, ..Header::default() };
+    let frame: Vec<u8> = (0..130_000).flat_map(|_| header.to_bytes()).collect();
+    let need = chain::need(&frame, 0);
+    assert!(need.bytes_refused <= (MESSAGES_MAX + 1) << 10, "{} bytes", need.bytes_refused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compound_that_could_never_be_held_is_refused_and_its_connection_goes_on() {
+    let test = async {
+        let store: Arc<dyn Store> = Arc::new(RamStore::new(64 << 20));
+        let server = server_of(Signing::Enabled, store, Capacity { bytes: 64 << 20, ..Capacity::default() });
+        let mut client = Wired::new(&server, 32 << 20).await;
+        client.ask_for(4 << 20).await;
+        assert_eq!(client.answer().await.status, Status::SUCCESS);
+        let read = |client: &mut Wired| {
+            let read = ReadRequest { file_id: client.file, length: 8 << 20, ..ReadRequest::default() };
+            client.request(Command::READ, 8 << 20, |body| read.encode(body))
+        };
+        let messages = vec![read(&mut client), read(&mut client)];
+        client.send(&chained(messages, |_, _| ())).await;
+        let answers = headers(&client.frame().await);
+        let statuses: Vec<_> = answers.iter().map(|header| header.status).collect();
+        assert_eq!(statuses, [Status::INSUFFICIENT_RESOURCES; 2]);
+        client.echo().await;
+        assert_eq!(client.answer().await.status, Status::SUCCESS);
+        assert_eq!(client.used_by_user(), 0);
+    };
+    LocalSet::new().run_until(test).await;
 }

@@ -88,8 +88,7 @@ impl Inbox {
             return Kept { frame: Slice::new(&Arc::new(buffer), part), charge };
         }
         let length = part.len();
-        // Many large ones that end at different times would leave the heap full of holes.
-        let mut copy = if length < KEPT_BYTES_MIN { vec![0; length].into() } else { Buffer::new(length) };
+        let mut copy = Buffer::of_size(length);
         copy.copy_from_slice(self.frame(part));
         Kept { frame: Slice::new(&Arc::new(copy), 0..length), charge: None }
     }

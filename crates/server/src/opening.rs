@@ -19,6 +19,9 @@ use crate::pool::{Device, Turn};
 use crate::session::{Channel, Session, Signature};
 use crate::steps::INLINE_BYTES_MAX;
 
+/// An unsealed chain of more bytes may have so many messages that to verify them takes milliseconds.
+const CHAIN_BYTES_MAX: usize = 128 << 10;
+
 /// What is known of a frame before anything is done with it.
 #[derive(Default)]
 pub(crate) enum Finding {
@@ -87,7 +90,10 @@ enum Done {
 impl Look {
     /// Of a frame that takes so long that it is not done here; `None` where there is nothing to do, or it is done as fast as handed over.
     pub(crate) fn at_long(connection: &Connection, frame: &[u8]) -> Option<Look> {
-        let is_long = frame.len() as u64 > INLINE_BYTES_MAX + RESPONSE_ROOM as u64;
+        let is_chain =
+            frame.starts_with(&header::PROTOCOL_ID) && Header::decode(frame).is_ok_and(|first| first.next_command > 0);
+        let bytes_max = if is_chain { CHAIN_BYTES_MAX } else { INLINE_BYTES_MAX as usize + RESPONSE_ROOM };
+        let is_long = frame.len() > bytes_max;
         is_long.then(|| Look::at(connection, frame)).flatten()
     }
 
@@ -169,11 +175,12 @@ impl Done {
 
 /// Verifies the messages of a frame as far as it is one. What is wrong with it is found again by who admits it.
 fn verify(keys: &[(SessionId, Signature)], frame: &mut [u8]) -> Vec<Judged> {
-    let (mut judged, mut start, mut session_before) = (Vec::new(), 0, SessionId(0));
-    while let Some(Ok(header)) = frame.get(start..).map(Header::decode) {
+    let (mut judged, mut start, mut session_before, mut count) = (Vec::new(), 0, None, 0);
+    while count <= chain::MESSAGES_MAX
+        && let Some(Ok(header)) = frame.get(start..).map(Header::decode)
+    {
         let Ok(end) = chain::end_of(&header, start, frame.len()) else { break };
-        let is_related = header.flags.contains(Flags::RELATED_OPERATIONS);
-        let session = if is_related { session_before } else { header.session_id };
+        let session = chain::session_meant(&header, session_before);
         if let Some(channel) = keys.iter().position(|(id, _)| *id == session)
             && header.flags.contains(Flags::SIGNED)
         {
@@ -181,12 +188,12 @@ fn verify(keys: &[(SessionId, Signature)], frame: &mut [u8]) -> Vec<Judged> {
         }
         // What comes behind a CANCEL is related to what is before it.
         if header.command != Command::CANCEL {
-            session_before = session;
+            session_before = Some(session);
         }
         if header.next_command == 0 {
             break;
         }
-        start = end;
+        (start, count) = (end, count + 1);
     }
     judged
 }

@@ -12,12 +12,14 @@ use tokio::time::{sleep, timeout};
 use wire::command::echo::EchoRequest;
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::write::WriteRequest;
-use wire::header::Header;
-use wire::ids::{Command, FileId};
+use wire::header::{FLAGS_OFFSET, Flags, Header};
+use wire::ids::{Command, FileId, SessionId};
 use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
+use crate::chain::session_meant;
+use crate::opening::{Finding, Look};
 use crate::proof_tests::seal_with;
 use crate::testing::{Peer, chained, framed, headers, next_message, server};
 
@@ -242,6 +244,37 @@ async fn a_connection_that_ends_meanwhile_leaves_nothing() {
             }
         };
         assert!(timeout(Duration::from_secs(10), ended).await.is_ok(), "{} bytes", budgets.bytes.used());
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[test]
+fn no_flag_of_a_long_frame_has_its_signatures_verified_on_the_shard() {
+    let [own, other] = [SessionId(1), SessionId(2)];
+    let header = |session_id, command, flags| Header { session_id, command, flags, ..Header::default() };
+    let (signed, related) = (Flags::SIGNED, Flags::RELATED_OPERATIONS);
+    let both = Flags(signed.0 | related.0);
+    // What is related to nothing means the session that it names, as where it is admitted.
+    assert_eq!(session_meant(&header(own, Command::WRITE, both), None), own);
+    assert_eq!(session_meant(&header(own, Command::WRITE, both), Some(other)), other);
+    assert_eq!(session_meant(&header(own, Command::WRITE, signed), Some(other)), own);
+}
+
+#[tokio::test]
+async fn a_long_frame_that_is_related_to_nothing_is_verified_elsewhere_like_any_other() {
+    let test = async {
+        let server = server(Signing::Required);
+        let mut client = Client::new(&server, Shield::Signed).await;
+        let mut write = client.write(&vec![1; LONG]);
+        write[FLAGS_OFFSET] |= Flags::RELATED_OPERATIONS.0 as u8;
+        let mut frame = client.frame(vec![write]);
+        let channel = client.peer.connection.channels.borrow().values().next().cloned().unwrap();
+        let Finding::Verified(signatures) = Look::now(&client.peer.connection, &mut frame) else {
+            panic!("it is not looked at");
+        };
+        assert_eq!(signatures.are_right(0, &channel), Some(true));
+        client.send(&frame).await;
+        assert_eq!(Header::decode(&client.answer().await).unwrap().status, Status::INVALID_PARAMETER);
     };
     LocalSet::new().run_until(test).await;
 }

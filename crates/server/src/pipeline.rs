@@ -15,7 +15,7 @@ use wire::transform::{TRANSFORM_HEADER_LENGTH, TRANSFORM_PROTOCOL_ID, TransformH
 use crate::allowance::ANSWER_BYTES_SMALL;
 use crate::budget::Charge;
 use crate::buffers::Buffer;
-use crate::chain::{self, Admitted, Chain};
+use crate::chain::{self, Admitted, Chain, Need};
 use crate::command::negotiate;
 use crate::connection::{Connection, Disconnect, Ending};
 use crate::hot;
@@ -40,6 +40,8 @@ pub(crate) struct Long {
     pub(crate) signatures: Signatures,
     /// Of a lone READ or WRITE, for which it was found already.
     pub(crate) proof: Option<Proof>,
+    /// What answers it cannot be held: each request is answered so.
+    pub(crate) is_refused: bool,
 }
 
 /// What the long way of a frame holds until it is answered.
@@ -111,17 +113,28 @@ fn messages(
         proof = Some(proven);
     }
     let at = if sealed.is_some() { TRANSFORM_HEADER_LENGTH } else { 0 };
-    Ok(Some(Long { messages: at..at + frame.len(), first, sealed: sealed.cloned(), signatures, proof }))
+    Ok(Some(Long {
+        messages: at..at + frame.len(),
+        first,
+        sealed: sealed.cloned(),
+        signatures,
+        proof,
+        is_refused: false,
+    }))
 }
 
-/// Charges what a frame's answers may hold, before there is any of it, and the `kept` bytes of the frame itself. `None` where that has to
-/// wait.
-pub(crate) fn claim(connection: &Connection, messages: &[u8], kept: usize) -> Option<Claim> {
-    let bytes = kept + chain::bytes_held(messages);
-    match bytes > ANSWER_BYTES_SMALL {
-        true => connection.allowance.charge(bytes).map(Claim::Much),
-        false => Some(Claim::Little(bytes)),
+/// Charges what a frame needs until it is answered, before there is any of it. `None` where that has to wait.
+pub(crate) fn claim(connection: &Connection, need: Need) -> Option<Claim> {
+    match need.bytes > ANSWER_BYTES_SMALL {
+        true => connection.allowance.charge(need.bytes).map(Claim::Much),
+        false => Some(Claim::Little(need.bytes)),
     }
+}
+
+/// Has all requests of a frame answered with INSUFFICIENT_RESOURCES: what it needs is not to be had.
+pub(crate) fn refuse(connection: &Connection, need: Need, long: &mut Long) -> Claim {
+    long.is_refused = true;
+    Claim::Much(connection.allowance.overdraw(need.bytes_refused))
 }
 
 /// Verifies and splits a frame that takes the long way. `None` where nothing is to be answered.

@@ -547,7 +547,8 @@ impl Peer {
         let finding = if self.opens_first { Look::now(&self.connection, frame) } else { Finding::None };
         let Some(long) = pipeline::process(&self.connection, frame, finding)? else { return Ok(()) };
         let messages = long.messages.clone();
-        let claim = pipeline::claim(&self.connection, &frame[messages.clone()], frame.len()).unwrap();
+        let claim =
+            pipeline::claim(&self.connection, crate::chain::need(&frame[messages.clone()], frame.len())).unwrap();
         if let Some(admitted) = pipeline::admit(&self.connection, &mut frame[messages.clone()], long)? {
             let bytes = Arc::new(Buffer::from(frame.to_vec()));
             let kept = Kept { frame: Slice::new(&bytes, messages), charge: None };

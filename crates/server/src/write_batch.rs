@@ -110,7 +110,7 @@ impl Drop for Counted {
 /// What holds the data of a batch.
 enum Bytes {
     Lent(Buffer),
-    Copied(Vec<u8>),
+    Copied(Buffer),
 }
 
 impl Bytes {
@@ -185,11 +185,12 @@ fn take_bytes(
         return Some((Bytes::Lent(buffer), charge));
     }
     let buffer = inbox.buffer();
-    let mut copied = Vec::with_capacity(data_bytes);
+    let (mut copied, mut at) = (Buffer::of_size(data_bytes), 0);
     for write in writes {
-        let at = copied.len();
-        copied.extend_from_slice(buffer.get(write.data.clone()).unwrap_or_default());
-        write.data = at..copied.len();
+        let data = buffer.get(write.data.clone()).unwrap_or_default();
+        copied[at..][..data.len()].copy_from_slice(data);
+        write.data = at..at + data.len();
+        at += data.len();
     }
     Some((Bytes::Copied(copied), None))
 }

@@ -59,6 +59,11 @@ impl Catalog {
         Ok(Catalog { connection, folder: folder.path().to_owned() })
     }
 
+    /// A number that is another one once another program, or another opening of the catalog, has changed it.
+    pub(crate) fn version(&self) -> Result<i64, Error> {
+        Ok(self.connection.pragma_query_value(None, "data_version", |row| row.get(0))?)
+    }
+
     /// Accounts, users, shares and settings as they stand together at one moment.
     pub(crate) fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let view = self.connection.transaction()?;

@@ -340,6 +340,19 @@ fn reload_gives_the_server_what_changed() {
 }
 
 #[test]
+fn a_change_that_nobody_could_tell_of_takes_effect_all_the_same() {
+    let running = running();
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    catalog.add_user(&"alice".parse().unwrap(), "secret", None).unwrap();
+    running.reload();
+    catalog.remove_user(&"alice".parse().unwrap()).unwrap();
+    let has_alice = |all: &mut Vec<Estate>| all.last().unwrap().principals.iter().any(|one| one.name == "alice");
+    let mut estates = running.admin.estates.lock();
+    let waited = running.admin.given.wait_while_for(&mut estates, has_alice, AN_AGE);
+    assert!(!waited.timed_out());
+}
+
+#[test]
 fn ram_disk_lives_until_its_share_is_deleted() {
     let running = running();
     let mut catalog = Catalog::open(&running.folder).unwrap();

@@ -39,7 +39,9 @@ pub(super) fn wait(context: &Context, request: &IoctlRequest<'_>) -> Answered {
         Place::Pipes => {}
         Place::Disk(_) => return Err(Status::INVALID_DEVICE_REQUEST.into()),
     }
-    let name = PipeWait::decode(request.input).ok().and_then(|wait| wait.name.decode());
+    // A name of more than 256 characters is no pipe's.
+    let wait = PipeWait::decode(request.input).ok().filter(|wait| wait.name.as_bytes().len() <= 2 * 256);
+    let name = wait.and_then(|wait| wait.name.decode());
     let exists = name.is_some_and(|name| pipe::exists(&name));
     if exists { Ok(Answer::empty()) } else { Err(Status::OBJECT_NAME_NOT_FOUND.into()) }
 }

@@ -105,10 +105,16 @@ async fn close_what_is_below(context: &Context) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// What is longer on the wire is no name: a path has 4,095 bytes at most, and a stream's name 255 characters and a type.
+const NAME_BYTES_MAX: usize = 2 * (4095 + 1 + 255 + 16);
+
 /// The new name. Nothing is relative to a directory over a network.
 pub(super) fn name(asked: &Rename<'_>) -> Result<String, Status> {
     if asked.root_directory != 0 || asked.name.is_empty() {
         return Err(Status::INVALID_PARAMETER);
+    }
+    if asked.name.as_bytes().len() > NAME_BYTES_MAX {
+        return Err(Status::OBJECT_NAME_INVALID);
     }
     asked.name.decode().ok_or(Status::OBJECT_NAME_INVALID)
 }

@@ -428,3 +428,12 @@ async fn positions_are_kept_and_nothing_else_is_set() {
     assert_eq!(peer.set(file, FileClass::SHORT_NAME, &[0; 24]).await, NO_SHORT_NAMES);
     assert_eq!(peer.set(file, FileClass::STANDARD, &[0; 24]).await, Status::INVALID_INFO_CLASS);
 }
+
+#[tokio::test]
+async fn what_is_longer_than_any_path_is_no_name() {
+    let mut peer = peer().await;
+    let file = peer.open("file").await;
+    let long = "n".repeat(6_000);
+    assert_eq!(rename(&mut peer, file, &long, false).await, Status::OBJECT_NAME_INVALID);
+    assert!(exists(&mut peer, "file").await);
+}
