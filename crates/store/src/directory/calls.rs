@@ -1,5 +1,5 @@
 //! System calls about names and what is known of files, asked again where a signal has interrupted them. A local file system lets none
-//! do that; NFS and FUSE do, and then nothing has been done: whatever is asked here may be asked again.
+//! do that; NFS and FUSE do. Whatever asks may be asked again; a change of names may have been made.
 #![allow(clippy::disallowed_methods)]
 
 use rustix::fd::{AsFd, OwnedFd};
@@ -18,6 +18,19 @@ const TRIES_MAX: usize = 1_000;
 
 /// Makes a call until it was not interrupted.
 pub(super) fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    once(|| {
+        for _ in 1..TRIES_MAX {
+            match call() {
+                Err(Errno::INTR) => {}
+                answer => return answer,
+            }
+        }
+        call()
+    })
+}
+
+/// Makes a call.
+fn once<T>(call: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     #[cfg(test)]
     if let Some(failure) = failing::next() {
         if failure.is_done {
@@ -25,13 +38,22 @@ pub(super) fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, 
         }
         return Err(failure.errno);
     }
-    for _ in 1..TRIES_MAX {
-        match call() {
-            Err(Errno::INTR) => {}
-            answer => return answer,
-        }
-    }
     call()
+}
+
+/// The same of a call that changes names. One that was interrupted may have been made: what says then that a name is taken, or is not there, may be that
+/// one's doing. So the answer is that it was interrupted, and who asked looks what became of it ([`super::outcome`]).
+fn change_again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    let mut interrupted = false;
+    let answer = again(|| {
+        let answer = call();
+        interrupted |= matches!(answer, Err(Errno::INTR));
+        answer
+    });
+    match answer {
+        Err(Errno::EXIST | Errno::NOENT) if interrupted => Err(Errno::INTR),
+        answer => answer,
+    }
 }
 
 pub(super) fn open<P: Arg + Clone>(path: P, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
@@ -43,19 +65,20 @@ pub(super) fn openat<P: Arg + Clone>(folder: impl AsFd, path: P, flags: OFlags, 
     if flags.contains(OFlags::CREATE) {
         failing::change(failing::Change::Other)?;
     }
-    again(|| fs::openat(folder.as_fd(), path.clone(), flags, mode))
+    let open = || fs::openat(folder.as_fd(), path.clone(), flags, mode);
+    if flags.contains(OFlags::CREATE) { change_again(open) } else { again(open) }
 }
 
 pub(super) fn mkdirat<P: Arg + Clone>(folder: impl AsFd, path: P, mode: Mode) -> Result<(), Errno> {
     #[cfg(test)]
     failing::change(failing::Change::Other)?;
-    again(|| fs::mkdirat(folder.as_fd(), path.clone(), mode))
+    change_again(|| fs::mkdirat(folder.as_fd(), path.clone(), mode))
 }
 
 pub(super) fn unlinkat<P: Arg + Clone>(folder: impl AsFd, path: P, flags: AtFlags) -> Result<(), Errno> {
     #[cfg(test)]
     failing::change(failing::Change::Other)?;
-    again(|| fs::unlinkat(folder.as_fd(), path.clone(), flags))
+    change_again(|| fs::unlinkat(folder.as_fd(), path.clone(), flags))
 }
 
 pub(super) fn linkat<P: Arg + Clone, Q: Arg + Clone>(
@@ -67,7 +90,7 @@ pub(super) fn linkat<P: Arg + Clone, Q: Arg + Clone>(
 ) -> Result<(), Errno> {
     #[cfg(test)]
     failing::change(failing::Change::Link)?;
-    again(|| fs::linkat(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone(), flags))
+    change_again(|| fs::linkat(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone(), flags))
 }
 
 pub(super) fn renameat<P: Arg + Clone, Q: Arg + Clone>(
@@ -78,7 +101,7 @@ pub(super) fn renameat<P: Arg + Clone, Q: Arg + Clone>(
 ) -> Result<(), Errno> {
     #[cfg(test)]
     failing::change(failing::Change::Other)?;
-    again(|| fs::renameat(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone()))
+    change_again(|| fs::renameat(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone()))
 }
 
 pub(super) fn renameat_with<P: Arg + Clone, Q: Arg + Clone>(
@@ -90,7 +113,9 @@ pub(super) fn renameat_with<P: Arg + Clone, Q: Arg + Clone>(
 ) -> Result<(), Errno> {
     #[cfg(test)]
     failing::change(failing::Change::Rename(flags))?;
-    again(|| fs::renameat_with(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone(), flags))
+    let rename = || fs::renameat_with(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone(), flags);
+    // Made twice it would be undone.
+    if flags.contains(RenameFlags::EXCHANGE) { once(rename) } else { change_again(rename) }
 }
 
 pub(super) fn readlinkat<P: Arg + Clone>(folder: impl AsFd, path: P, reuse: Vec<u8>) -> Result<CString, Errno> {
@@ -300,6 +325,22 @@ mod tests {
             if asked < 5 { Err(Errno::INTR) } else { Ok(asked) }
         });
         assert_eq!(answer, Ok(5));
+    }
+
+    #[test]
+    fn what_was_interrupted_may_be_why_a_name_is_taken_or_gone() {
+        for errno in [Errno::EXIST, Errno::NOENT] {
+            let mut asked = 0;
+            let mut answer = |interrupted_first: bool| {
+                asked = 0;
+                change_again(|| {
+                    asked += 1;
+                    Err::<(), _>(if asked == 1 && interrupted_first { Errno::INTR } else { errno })
+                })
+            };
+            assert_eq!(answer(true), Err(Errno::INTR));
+            assert_eq!(answer(false), Err(errno));
+        }
     }
 
     #[test]
