@@ -48,8 +48,10 @@ impl Payer {
         Payer { whole: Arc::clone(whole), lasting: lasting.cloned(), small: own.overdraw(0), own }
     }
 
+    /// What much at once leaves of a user's budget.
     fn small_things(&self) -> u64 {
-        SMALL_THINGS_BYTES.min(self.whole.limit() / SMALL_THINGS_PART)
+        let part = SMALL_THINGS_BYTES.min(self.whole.limit() / SMALL_THINGS_PART);
+        self.lasting.as_ref().map_or(0, |_| part)
     }
 }
 
@@ -82,21 +84,19 @@ impl Allowance {
         payer.own.charge_leaving(bytes as u64, leaving)
     }
 
-    /// True where so much could not be held if nothing were but what lasts for as long as its user wants.
+    /// True where so much could not be held if nothing else were but what lasts.
     pub(crate) fn is_too_much(&self, bytes: usize) -> bool {
         let payer = self.payer.borrow();
-        let small_things = if self.is_user.get() { payer.small_things() } else { 0 };
         let lasting = payer.lasting.as_ref().map_or(0, |lasting| lasting.used());
-        (bytes as u64).saturating_add(small_things).saturating_add(lasting) > payer.whole.limit()
+        (bytes as u64).saturating_add(payer.small_things() + lasting) > payer.whole.limit()
     }
 
-    /// The same for more of what has begun: of those who all have a part of what they need, one at a time gets the rest, whatever the others
+    /// Holds, as [`Allowance::charge`], more of what has begun: of those who all have a part of what they need, one at a time gets the rest, whatever the others
     /// hold, so that they do not wait for each other.
     pub(crate) fn charge_rest(&self, bytes: usize) -> Option<Charge> {
         self.charge(bytes).or_else(|| {
             let payer = self.payer.borrow();
-            let leaving = if self.is_user.get() { payer.small_things() / 2 } else { 0 };
-            payer.own.charge_leaving(bytes as u64, leaving)
+            payer.own.charge_leaving(bytes as u64, payer.small_things() / 2)
         })
     }
 

@@ -27,12 +27,10 @@ fn with<T>(work: impl FnOnce(&parking_lot::RwLock<Vec<u64>>) -> T) -> T {
     UNCOUNTED.with(work)
 }
 
-/// Notes that a file system does not count, where it says so of a file or directory that has a name.
-pub(super) fn note(named: &Statx) {
-    if named.stx_nlink > 0 {
-        return;
-    }
-    let volume = identity(named).volume;
+/// Notes that a file system does not count, where it says so of one of these files and directories of it, which have names.
+pub(super) fn note<'a>(named: impl IntoIterator<Item = &'a Statx>) {
+    let Some(uncounted) = named.into_iter().find(|stat| stat.stx_nlink == 0) else { return };
+    let volume = identity(uncounted).volume;
     with(|uncounted| {
         let mut uncounted = uncounted.write();
         if uncounted.len() == VOLUMES_MAX {

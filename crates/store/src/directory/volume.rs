@@ -98,7 +98,7 @@ impl Volume {
         // On a local file system what says so has lost its name just now.
         if waits == Waits::Always || cfg!(test) {
             let locked = exclusive.as_ref().and_then(|exclusive| exclusive.stat());
-            [Some(root), locked].iter().flatten().for_each(link_counts::note);
+            link_counts::note([Some(root), locked].iter().flatten());
         }
         let proc_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let beside = options.attributes_beside_files || !has_attributes(fence.root());
