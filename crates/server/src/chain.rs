@@ -2,6 +2,7 @@
 //! one after the other, answered together.
 
 use std::cell::Cell;
+use std::future;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
@@ -491,6 +492,13 @@ impl Request {
     async fn run_waiting(&self, context: &Context, message: &[u8], stitch: &mut Stitch, chain: &Chain) -> Outcome {
         let command = command::dispatch(context, self.header.command, message);
         tokio::pin!(command);
+        context.in_flight.let_wait();
+        // Most are done at once: neither a timer nor a place in the table is made for them.
+        tokio::select! {
+            biased;
+            outcome = &mut command => return outcome,
+            () = future::ready(()) => {}
+        }
         let waiting = context.connection.in_flight.enter(&context.in_flight);
         tokio::select! {
             biased;

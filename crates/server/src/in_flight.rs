@@ -20,8 +20,8 @@ pub(crate) struct InFlight {
     session_id: SessionId,
     /// Set once an interim answer has gone out.
     pub(crate) async_id: Cell<Option<AsyncId>>,
-    /// It stands in the table: it may be answered late.
-    entered: Cell<bool>,
+    /// It may be answered late.
+    may_wait: Cell<bool>,
     cancelled: Cell<bool>,
     /// It waits for something that another client does.
     waits_for_others: Cell<bool>,
@@ -40,7 +40,7 @@ impl InFlight {
             message_id,
             session_id,
             async_id: Cell::new(None),
-            entered: Cell::new(false),
+            may_wait: Cell::new(false),
             cancelled: Cell::new(false),
             waits_for_others: Cell::new(false),
             is_awaited: Cell::new(false),
@@ -54,7 +54,7 @@ impl InFlight {
     /// Asks for an interim answer at once: the request waits for something that another client does. Refused where more of its chain
     /// follows, which would have to wait with it, unless it is a CREATE; Windows answers so too.
     pub(crate) fn announce_wait(&self) -> Result<(), Status> {
-        if !self.entered.get() {
+        if !self.may_wait.get() {
             return Err(Status::INTERNAL_ERROR);
         }
         self.waits_for_others.set(true);
@@ -64,7 +64,12 @@ impl InFlight {
 
     /// True where the request may be answered late: no more of its chain follows, or it is a CREATE.
     pub(crate) fn may_wait(&self) -> bool {
-        self.entered.get()
+        self.may_wait.get()
+    }
+
+    /// Allows it to be answered late.
+    pub(crate) fn let_wait(&self) {
+        self.may_wait.set(true);
     }
 
     /// Ends when an interim answer was asked for.
@@ -139,7 +144,7 @@ pub(crate) struct Waiting<'a> {
 impl InFlightTable {
     /// Makes a request one that can be cancelled.
     pub(crate) fn enter(&self, request: &Rc<InFlight>) -> Waiting<'_> {
-        request.entered.set(true);
+        request.let_wait();
         self.waiting.borrow_mut().insert(request.message_id, Rc::clone(request));
         Waiting { table: self, request: Rc::clone(request) }
     }

@@ -16,7 +16,7 @@ pub(crate) const TURN_BYTES: isize = 512 << 10;
 /// What a request costs beside its bytes: four 512 KiB of them take as long.
 pub(crate) const REQUEST_COST: usize = 2 << 10;
 /// What one costs that the fast path does not answer.
-pub(crate) const LONG_REQUEST_COST: usize = 16 << 10;
+pub(crate) const LONG_REQUEST_COST: usize = 8 << 10;
 /// What following one name of a path costs, or as much other work ([`effort`]).
 pub(crate) const STEP_COST: usize = 256;
 

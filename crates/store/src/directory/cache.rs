@@ -24,7 +24,7 @@ use rustix::io::Errno;
 
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
-use crate::directory::folder::{Folder, Listed, Stamp, each_name, names_from};
+use crate::directory::folder::{Folder, Handle, Listed, Stamp, each_name, names_from};
 use crate::directory::names::{self, Wanted};
 use crate::{Error, Identity, fold};
 
@@ -189,7 +189,7 @@ impl Cache {
 impl Held<'_> {
     /// The stored name of `wanted`, preferably in its case. Reads the directory where its listing is not known to be right; EAGAIN for who
     /// may not wait, in memory, too: there may be a million names.
-    pub(super) fn find(&mut self, folder: &Folder, wanted: &Wanted, wait: Wait) -> Result<Option<Vec<u8>>, Error> {
+    pub(super) fn find(&mut self, folder: &Folder<'_>, wanted: &Wanted, wait: Wait) -> Result<Option<Vec<u8>>, Error> {
         let valid = self.is_valid(folder)?;
         if !valid && wait != Wait::May {
             return Err(Error::WouldBlock);
@@ -224,10 +224,17 @@ impl Held<'_> {
     }
 
     /// A name that is in a large directory, most likely where its digest says.
-    fn find_at(&mut self, folder: &Folder, wanted: &Wanted, digest: u64, place: u64) -> Result<Option<Vec<u8>>, Error> {
+    fn find_at(
+        &mut self,
+        folder: &Folder<'_>,
+        wanted: &Wanted,
+        digest: u64,
+        place: u64,
+    ) -> Result<Option<Vec<u8>>, Error> {
         if place != SOMEWHERE {
             let mut best = None;
-            names_from(folder.fd.as_fd(), place, |entry| wanted.compare(&entry, &mut best)).map_err(error)?;
+            let read = |fd: Handle<'_>| names_from(fd.as_fd(), place, |entry| wanted.compare(&entry, &mut best));
+            folder.to_read().and_then(read).map_err(error)?;
             if let Some((name, _)) = best {
                 return Ok(Some(name));
             }
@@ -247,7 +254,7 @@ impl Held<'_> {
     }
 
     /// True where the listing may be believed.
-    pub(super) fn is_valid(&mut self, folder: &Folder) -> Result<bool, Error> {
+    pub(super) fn is_valid(&mut self, folder: &Folder<'_>) -> Result<bool, Error> {
         let Some(listing) = self.shard(folder.identity).get(&folder.identity) else { return Ok(false) };
         if !listing.is_trusted() {
             return Ok(false);
@@ -256,7 +263,7 @@ impl Held<'_> {
     }
 
     /// Notes our own change of a directory whose listing was valid before it.
-    pub(super) fn note(&mut self, folder: &Folder, did: &Did<'_>) {
+    pub(super) fn note(&mut self, folder: &Folder<'_>, did: &Did<'_>) {
         let Ok(stamp) = folder.stamp_now() else { return self.forget(folder.identity) };
         let hasher = self.cache.hasher.clone();
         let Some(listing) = self.shard(folder.identity).get_mut(&folder.identity) else { return };
@@ -275,7 +282,7 @@ impl Held<'_> {
     }
 
     /// Reads the directory. False where it cannot be read.
-    fn read(&mut self, folder: &Folder) -> Result<bool, Error> {
+    fn read(&mut self, folder: &Folder<'_>) -> Result<bool, Error> {
         self.forget(folder.identity);
         let listing = match Listing::read(folder, self.cache) {
             Ok(listing) => listing,
@@ -301,7 +308,7 @@ impl Held<'_> {
 }
 
 impl Listing {
-    fn read(folder: &Folder, cache: &Cache) -> Result<Self, Errno> {
+    fn read(folder: &Folder<'_>, cache: &Cache) -> Result<Self, Errno> {
         let sure_at = Instant::now();
         let stamp = folder.stamp_now()?;
         let settled = stamp.is_far_from(cache.tick, SystemTime::now());
@@ -342,11 +349,12 @@ impl Listing {
 
 impl Names {
     /// Reads the names whole as long as they are few, then once more as digests.
-    fn read(folder: &Folder, cache: &Cache) -> Result<Self, Errno> {
+    fn read(folder: &Folder<'_>, cache: &Cache) -> Result<Self, Errno> {
         let whole_max = cache.names_max / WHOLE_SHARE;
+        let fd = folder.to_read()?;
         let (mut names, mut count, mut at) = (HashMap::new(), 0, Some(0));
         while let Some(place) = at {
-            at = names_from(folder.fd.as_fd(), place, |entry| {
+            at = names_from(fd.as_fd(), place, |entry| {
                 count += 1;
                 insert(&mut names, entry.name);
             })?;
@@ -358,11 +366,11 @@ impl Names {
         Ok(Names::Whole(names))
     }
 
-    fn read_digests(folder: &Folder, cache: &Cache) -> Result<Self, Errno> {
-        let mut digests = Digests::default();
+    fn read_digests(folder: &Folder<'_>, cache: &Cache) -> Result<Self, Errno> {
+        let (fd, mut digests) = (folder.to_read()?, Digests::default());
         let mut at = Some(0);
         while let Some(place) = at {
-            at = names_from(folder.fd.as_fd(), place, |entry| {
+            at = names_from(fd.as_fd(), place, |entry| {
                 digests.insert(digest(&cache.hasher, entry.name), entry.at);
             })?;
             if digests.places.len() > cache.digests_max() {
@@ -458,13 +466,13 @@ fn remove(names: &mut HashMap<Box<str>, Stored>, disk: &[u8]) {
 }
 
 /// Looks through a whole directory: what it has, and where, and how many names there are.
-fn search(folder: &Folder, wanted: &Wanted) -> Result<(Option<Spot>, usize), Error> {
+fn search(folder: &Folder<'_>, wanted: &Wanted) -> Result<(Option<Spot>, usize), Error> {
     let (mut best, mut count) = (None, 0);
     let look = |entry: Listed<'_>| {
         count += 1;
         wanted.compare(&entry, &mut best);
     };
-    each_name(&folder.fd, look).map_err(error)?;
+    folder.to_read().and_then(|fd| each_name(fd, look)).map_err(error)?;
     Ok((best, count))
 }
 
@@ -480,12 +488,12 @@ mod tests {
 
     const TICK: Duration = Duration::from_millis(20);
 
-    fn folder(path: &std::path::Path) -> Folder {
+    fn folder(path: &std::path::Path) -> Folder<'static> {
         let fd = open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
         Folder::new((fd, Reach::Read)).unwrap()
     }
 
-    fn find(cache: &Cache, folder: &Folder, name: &str) -> Option<Vec<u8>> {
+    fn find(cache: &Cache, folder: &Folder<'_>, name: &str) -> Option<Vec<u8>> {
         cache.hold(folder.identity).find(folder, &Wanted::new(name), Wait::May).unwrap()
     }
 

@@ -49,7 +49,7 @@ pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>, wait: 
     })
 }
 
-fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) -> Result<OpenFile, Error> {
+fn make(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], new: NewNode<'_>) -> Result<OpenFile, Error> {
     let common = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     // Nobody else finds it before it has its descriptor.
     let _making = volume.make_in(folder.identity)?;
@@ -103,7 +103,7 @@ fn make(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], new: NewNode<'_>) ->
 }
 
 /// Removes what was made by a call that says it failed.
-fn take_back(folder: &Folder, disk: &[u8], errno: Errno) {
+fn take_back(folder: &Folder<'_>, disk: &[u8], errno: Errno) {
     if errno == Errno::EXIST {
         return;
     }

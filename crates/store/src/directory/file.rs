@@ -98,16 +98,16 @@ impl OpenFile {
     }
 
     /// Makes a node of a directory that names were looked up in.
-    pub(super) fn of_folder(volume: &Arc<Volume>, folder: Folder, dotted: bool) -> Self {
+    pub(super) fn of_folder(volume: &Arc<Volume>, folder: Folder<'_>, dotted: bool) -> Result<Self, Errno> {
         let waits = volume.waits_of(&folder.fd, folder.mount);
-        OpenFile {
+        Ok(OpenFile {
             volume: Arc::clone(volume),
             kind: Kind::Directory,
             identity: folder.identity,
             waits,
             born: folder.born,
             dotted,
-            fd: Descriptor::of_directory(folder.fd, (waits, folder.identity.volume)),
+            fd: Descriptor::of_directory(folder.fd.into_own()?, (waits, folder.identity.volume)),
             reach: folder.reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
@@ -117,7 +117,7 @@ impl OpenFile {
             listing: Mutex::new(()),
             record: Remembered::default(),
             security: Remembered::default(),
-        }
+        })
     }
 
     /// True where the kernel answers from this machine's memory for what it knows of an open file.
@@ -252,6 +252,11 @@ impl OpenFile {
         let (seconds, nanoseconds) = (self.born.div_euclid(1_000_000_000), self.born.rem_euclid(1_000_000_000));
         let seconds = i64::try_from(seconds).ok().filter(|_| self.born != 0)?;
         Some(Time::from_unix(seconds, u32::try_from(nanoseconds).ok()?))
+    }
+
+    /// What the descriptor it was opened with may be used for.
+    pub(super) fn reach(&self) -> Reach {
+        self.reach
     }
 
     /// A descriptor to read with.

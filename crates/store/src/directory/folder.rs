@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, Statx,
 use rustix::io::Errno;
 
 use crate::directory::calls::{openat, seek, statx};
-use crate::directory::errno::{error, opening};
+use crate::directory::errno::error;
 use crate::directory::file::{OpenFile, Reach, born};
 use crate::directory::outcome::At;
 use crate::{Error, Identity, Kind, SharePath, waiting};
@@ -20,8 +20,8 @@ pub(super) const SCAN_BUFFER_BYTES: usize = 32 * 1024;
 pub(super) const COARSE_TICK: Duration = Duration::from_millis(2500);
 
 /// An open directory.
-pub(super) struct Folder {
-    pub(super) fd: OwnedFd,
+pub(super) struct Folder<'a> {
+    pub(super) fd: Handle<'a>,
     pub(super) reach: Reach,
     pub(super) identity: Identity,
     pub(super) mount: Mount,
@@ -31,9 +31,16 @@ pub(super) struct Folder {
     pub(super) exists: bool,
 }
 
+/// The descriptor of an open directory, to look names up and to change them.
+pub(super) enum Handle<'a> {
+    Own(OwnedFd),
+    /// A node's, whose position is not to be moved.
+    Of(BorrowedFd<'a>),
+}
+
 /// An open directory that a path led to.
 pub(super) struct Reached {
-    pub(super) folder: Folder,
+    pub(super) folder: Folder<'static>,
     /// The path in stored bytes, separated with `/`.
     pub(super) disk: Vec<u8>,
     /// The path as clients see it.
@@ -56,9 +63,23 @@ pub(super) struct Listed<'a> {
     pub(super) at: u64,
 }
 
-impl Folder {
+impl Folder<'static> {
     /// Asks for the identity of an open directory.
     pub(super) fn new((fd, reach): (OwnedFd, Reach)) -> Result<Self, Errno> {
+        Folder::with(Handle::Own(fd), reach)
+    }
+}
+
+impl<'a> Folder<'a> {
+    /// The directory of a node.
+    pub(super) fn of(directory: &'a OpenFile) -> Result<Self, Error> {
+        if directory.kind != Kind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        Folder::with(Handle::Of(directory.fd()), directory.reach()).map_err(error)
+    }
+
+    fn with(fd: Handle<'a>, reach: Reach) -> Result<Self, Errno> {
         let stat = stat(&fd)?;
         Ok(Folder {
             identity: identity(&stat),
@@ -71,23 +92,16 @@ impl Folder {
         })
     }
 
-    /// The directory of a node, by a descriptor of its own: to look names up moves a descriptor's position.
-    pub(super) fn of(directory: &OpenFile) -> Result<Self, Error> {
-        if directory.kind != Kind::Directory {
-            return Err(Error::NotDirectory);
+    /// A descriptor to read its names with, whose position is this caller's.
+    pub(super) fn to_read(&self) -> Result<Handle<'_>, Errno> {
+        match &self.fd {
+            Handle::Own(fd) => Ok(Handle::Of(fd.as_fd())),
+            Handle::Of(fd) => Ok(Handle::Own(open_again(*fd)?)),
         }
-        let open = |more| {
-            openat(directory.fd(), c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | more, Mode::empty())
-        };
-        let opened = match open(OFlags::empty()) {
-            Err(Errno::ACCESS) => open(OFlags::PATH).map(|fd| (fd, Reach::Path)),
-            answer => answer.map(|fd| (fd, Reach::Read)),
-        };
-        Folder::new(opened.map_err(opening)?).map_err(error)
     }
 
     /// A name in it.
-    pub(super) fn at<'a>(&'a self, name: &'a [u8]) -> At<'a> {
+    pub(super) fn at<'n>(&'n self, name: &'n [u8]) -> At<'n> {
         At { folder: self.fd.as_fd(), name }
     }
 
@@ -126,10 +140,34 @@ impl Reached {
     }
 }
 
-impl Deref for Reached {
-    type Target = Folder;
+impl Handle<'_> {
+    /// A descriptor of its own.
+    pub(super) fn into_own(self) -> Result<OwnedFd, Errno> {
+        match self {
+            Handle::Own(fd) => Ok(fd),
+            Handle::Of(fd) => open_again(fd),
+        }
+    }
+}
 
-    fn deref(&self) -> &Folder {
+impl AsFd for Handle<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Handle::Own(fd) => fd.as_fd(),
+            Handle::Of(fd) => fd.as_fd(),
+        }
+    }
+}
+
+/// The same directory with a position of its own.
+fn open_again(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    openat(fd, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+impl Deref for Reached {
+    type Target = Folder<'static>;
+
+    fn deref(&self) -> &Folder<'static> {
         &self.folder
     }
 }

@@ -100,15 +100,15 @@ impl Foreign {
     }
 
     /// Has inotify watch an open directory. To be called with the table locked, which says what is watched.
-    fn add(&self, folder: &Folder) -> Result<i32, Errno> {
-        inotify::add_watch(&self.ends.inotify, format!("/proc/self/fd/{}", folder.fd.as_raw_fd()), MASK)
+    fn add(&self, folder: &Folder<'_>) -> Result<i32, Errno> {
+        inotify::add_watch(&self.ends.inotify, format!("/proc/self/fd/{}", folder.fd.as_fd().as_raw_fd()), MASK)
     }
 
     /// Watches a directory that lies in an open one, `above`, for `wishes` from there; gives its number. `None` where it is gone, which
     /// whoever watches the one above is told of. Who is not told of what is in it hears that something was lost.
     pub(super) fn enter(
         &self,
-        above: (i32, &Folder),
+        above: (i32, &Folder<'_>),
         (disk, name): (&[u8], &str),
         wishes: &mut Vec<u64>,
     ) -> Result<Option<i32>, Errno> {

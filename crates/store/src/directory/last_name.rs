@@ -32,7 +32,12 @@ pub(super) struct Losing<'a> {
 
 impl<'a> Losing<'a> {
     /// Looks at it while it can be found. [`Error::WouldBlock`] where that has to be waited for.
-    pub(super) fn look(volume: &'a Arc<Volume>, folder: &Folder, disk: &[u8], named: &Named) -> Result<Self, Error> {
+    pub(super) fn look(
+        volume: &'a Arc<Volume>,
+        folder: &Folder<'_>,
+        disk: &[u8],
+        named: &Named,
+    ) -> Result<Self, Error> {
         let subject = subject(volume, folder, disk, named);
         let sides = match is_last(named).then(|| streams::sides(&subject)) {
             // They would be left behind.
@@ -88,8 +93,8 @@ fn is_last(named: &Named) -> bool {
 }
 
 /// A file by its name.
-fn subject<'a>(volume: &'a Volume, folder: &Folder, disk: &[u8], named: &Named) -> Subject<'a> {
-    let mut path = format!("/proc/self/fd/{}/", folder.fd.as_raw_fd()).into_bytes();
+fn subject<'a>(volume: &'a Volume, folder: &Folder<'_>, disk: &[u8], named: &Named) -> Subject<'a> {
+    let mut path = format!("/proc/self/fd/{}/", folder.fd.as_fd().as_raw_fd()).into_bytes();
     path.extend_from_slice(disk);
     Subject { volume, place: Place::Named(path), identity: named.own, born: named.born }
 }

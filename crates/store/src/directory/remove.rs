@@ -46,7 +46,7 @@ pub(super) fn remove(directory: &OpenFile, name: &Name, expected: Identity) -> R
 pub(super) fn stored(
     volume: &Volume,
     held: &mut cache::Held<'_>,
-    folder: &Folder,
+    folder: &Folder<'_>,
     wanted: &Wanted,
 ) -> Result<(Vec<u8>, Named), Error> {
     match walk::named(volume, folder, &wanted.disk) {
@@ -64,7 +64,7 @@ pub(super) fn stored(
 }
 
 /// Removes a stored name and, with the last, what is kept outside the file.
-pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder, disk: &[u8], named: &Named) -> Result<(), Error> {
+pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], named: &Named) -> Result<(), Error> {
     let losing = Losing::look(volume, folder, disk, named)?;
     let flags = if named.kind == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
     outcome::unlink(folder.at(disk), flags).map_err(|errno| match errno {

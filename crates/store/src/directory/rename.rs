@@ -95,7 +95,7 @@ fn volume_of<'a>(one: &'a OpenFile, other: &OpenFile) -> Result<&'a Arc<Volume>,
     if Arc::ptr_eq(&one.volume, &other.volume) { Ok(&one.volume) } else { Err(Error::CrossVolume) }
 }
 
-fn note_made(held: &mut Held<'_>, folder: &Folder, replaced: Option<&[u8]>, wanted: &Wanted) {
+fn note_made(held: &mut Held<'_>, folder: &Folder<'_>, replaced: Option<&[u8]>, wanted: &Wanted) {
     if let Some(replaced) = replaced {
         held.note(folder, &Did::Removed(replaced));
     }
@@ -122,13 +122,13 @@ enum Spelled {
 /// Where a name is to be.
 struct Place<'a> {
     volume: &'a Arc<Volume>,
-    to: &'a Folder,
+    to: &'a Folder<'a>,
     wanted: &'a Wanted,
 }
 
 /// A rename under way.
 struct Moving<'a> {
-    from: &'a Folder,
+    from: &'a Folder<'a>,
     disk: &'a [u8],
     named: &'a Named,
     place: Place<'a>,

@@ -100,7 +100,7 @@ fn pass(volume: &Volume, above: &OwnedFd, disk: &[u8], start: usize) -> Result<O
 }
 
 /// A directory that names are changed in, and a name that clients may use.
-pub(super) fn wanted(directory: &OpenFile, name: &Name) -> Result<(Folder, Wanted), Error> {
+pub(super) fn wanted<'a>(directory: &'a OpenFile, name: &Name) -> Result<(Folder<'a>, Wanted), Error> {
     if is_reserved(name.as_str()) {
         return Err(Error::Denied);
     }
@@ -166,7 +166,7 @@ pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use) -> Result
 }
 
 /// Opens a stored name in an open directory. A symbolic link is followed as far as the share goes.
-fn open_in(volume: &Volume, folder: &Folder, disk: &[u8], usage: Use) -> Result<(OwnedFd, Reach), Errno> {
+fn open_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8], usage: Use) -> Result<(OwnedFd, Reach), Errno> {
     if file_type(&stat_at(&folder.fd, disk)?) == FileType::Symlink {
         let path = path_in(volume, folder, disk).ok_or(Errno::LOOP)?;
         // One that leads nowhere has its name all the same.
@@ -177,7 +177,7 @@ fn open_in(volume: &Volume, folder: &Folder, disk: &[u8], usage: Use) -> Result<
 }
 
 /// Where a name in an open directory is now, as a path from the root.
-fn path_in(volume: &Volume, folder: &Folder, disk: &[u8]) -> Option<Vec<u8>> {
+fn path_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8]) -> Option<Vec<u8>> {
     let mut path = volume.path_of(folder.fd.as_fd())?;
     if !path.is_empty() {
         path.push(b'/');
@@ -187,7 +187,7 @@ fn path_in(volume: &Volume, folder: &Folder, disk: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// What a stored name in a directory leads to.
-pub(super) fn named(volume: &Volume, folder: &Folder, disk: &[u8]) -> Result<Named, Error> {
+pub(super) fn named(volume: &Volume, folder: &Folder<'_>, disk: &[u8]) -> Result<Named, Error> {
     let own = stat_at(&folder.fd, disk).map_err(error)?;
     let kind = file_type(&own);
     let mut target = identity(&own);
@@ -222,11 +222,12 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
     }
     let path = folder.shown_path(&wanted.shown);
     let dotted = above.name().is_some_and(|name| name.starts_with('.'));
-    Ok(Resolved::Missing { parent: FileNode::open(OpenFile::of_folder(volume, folder.folder, dotted)), path })
+    let parent = OpenFile::of_folder(volume, folder.folder, dotted).map_err(error)?;
+    Ok(Resolved::Missing { parent: FileNode::open(parent), path })
 }
 
 /// A symbolic link, then, that leads nowhere.
-fn is_link(folder: &Folder, disk: &[u8]) -> bool {
+fn is_link(folder: &Folder<'_>, disk: &[u8]) -> bool {
     stat_at(&folder.fd, disk).is_ok_and(|stat| file_type(&stat) == FileType::Symlink)
 }
 
@@ -457,7 +458,7 @@ mod tests {
     fn who_must_not_wait_waits_for_nobody_who_holds_a_directory() {
         let (_place, volume) = chain(1);
         let folder = || Folder::new(open_folder(&volume, b"a", Wait::May).unwrap()).unwrap();
-        let directory = OpenFile::of_folder(&volume, folder(), false);
+        let directory = OpenFile::of_folder(&volume, folder(), false).unwrap();
         let make = || {
             let new = NewNode { kind: Kind::File, attributes: 0, security: None };
             create::create(&directory, &Name::new("new").unwrap(), new, Wait::OnRoot).map(drop)

@@ -1,5 +1,6 @@
 //! CREATE of a name that does not exist (MS-FSA 2.1.5.1.1).
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use store::{Error, Kind, Metadata, Name, NewNode, Node, SharePath, Waits};
@@ -38,16 +39,20 @@ pub(super) async fn make<'a>(
     context.require_writable()?;
     let above = path.parent().unwrap_or_default();
     let share_max = context.tree()?.access_max();
+    // What is passed on comes from what was judged.
+    let judged = Cell::new(None);
     let decide = |of_parent: Read<'_>| {
+        let read = || of_parent().inspect(|read| judged.set(Some(read.clone())));
         authorize(&Request {
             user: &user,
             share_max,
             desired: plan.desired,
             deletes_on_close: plan.options.contains(CreateOptions::DELETE_ON_CLOSE),
-            way: Way::New { directory: of_parent, kind },
+            way: Way::New { directory: &read, kind },
         })
     };
     let granted = judge(context, &parent, &above, decide).await?;
+    let judged = judged.into_inner();
     if let Some(asked) = &plan.security {
         descriptors::check_asked(&user, asked)?;
     }
@@ -73,7 +78,10 @@ pub(super) async fn make<'a>(
     }
     let make = move |create: Create| {
         asker.check_stays()?;
-        let passed_on = server.descriptors.read(&*held, &share, &above)?;
+        let passed_on = match &judged {
+            Some(judged) => judged.clone(),
+            None => server.descriptors.read(&*held, &share, &above)?,
+        };
         let security = descriptors::of_new(&maker, passed_on, work_plan.security.as_ref(), kind)?;
         let archive = if directory { 0 } else { FileAttributes::ARCHIVE.0 };
         let attributes = work_plan.attributes | archive;
