@@ -20,6 +20,8 @@ const USER_BYTES_PREPAID: u64 = 1 << 20;
 /// rest is for what comes and goes.
 const LASTING_PART: (u64, u64) = (2, 3);
 const LASTING_PART_OF_ALL: (u64, u64) = (3, 4);
+/// The part of one user's bytes for large frames that arrive slowly, with what such a frame leaves to small things.
+const SLOW_PART: (u64, u64) = (1, 2);
 /// The part of one user's bytes for names of listings: those that find no room go on without.
 const LISTINGS_PART: (u64, u64) = (1, 6);
 
@@ -58,6 +60,8 @@ pub(crate) struct UserBudgets {
     pub(crate) bytes: Arc<Budget>,
     /// The part of them for what may last: opens and what is kept for them, locks, watches, sessions.
     pub(crate) lasting: Arc<Budget>,
+    /// The part of them for large frames that arrive slowly. It is charged beside them.
+    pub(crate) slow: Arc<Budget>,
     /// The part of them that names of listings may take.
     pub(crate) listings: Arc<Budget>,
     opens: Arc<Budget>,
@@ -184,6 +188,7 @@ impl Budgets {
         let made = Arc::new(UserBudgets {
             listings: bytes.below(part(limit, LISTINGS_PART)),
             lasting: bytes.below_both(&self.lasting, part(limit, LASTING_PART)),
+            slow: Budget::new(part(limit, SLOW_PART)),
             bytes,
             opens: self.opens.below(self.capacity.opens_of_user),
             sessions: Budget::new(self.capacity.sessions_of_user),

@@ -50,6 +50,8 @@ pub(crate) const CANCELS_MAX: usize = 2 * ANNOUNCED_WAITS_MAX;
 
 /// What one request takes beside its bytes and its answer's data: what is known of it, and an answer without data.
 const REQUEST_BYTES: usize = 1 << 10;
+/// What the ranges of a LOCK take, in parts of its bytes, when they have been read.
+const LOCKS_PART: usize = 8;
 /// The most messages of a frame that is not ended for them.
 pub(crate) const MESSAGES_MAX: usize = credits::CREDITS_MAX as usize + CANCELS_MAX;
 /// An answer of a chain fills at least one part in so many of what holds it.
@@ -88,19 +90,30 @@ pub(crate) struct Need {
     pub(crate) bytes: usize,
     /// Where all its requests are refused.
     pub(crate) bytes_refused: usize,
+    /// For the frame, in both.
+    kept: usize,
+}
+
+impl Need {
+    /// The same where nothing more is held for the frame.
+    pub(crate) fn of_paid(self) -> Self {
+        Need { bytes: self.bytes - self.kept, bytes_refused: self.bytes_refused - self.kept, kept: 0 }
+    }
 }
 
 /// What is held for the answers of the messages in `frame`, which nobody has verified, and for `kept` bytes of the frame. The answers of a chain
 /// are held as they were made, in buffers that they fill by half at least, while one more is made in a buffer of its own, or all are joined in
 /// one. What has more messages than anybody has credits for ends its connection when it is admitted.
 pub(crate) fn need(frame: &[u8], kept: usize) -> Need {
-    let (mut start, mut count, mut asked, mut largest) = (0, 0, 0, 0);
+    let (mut start, mut count, mut asked, mut largest, mut read) = (0, 0, 0, 0, 0);
     while count <= MESSAGES_MAX
         && let Some(Ok(header)) = frame.get(start..).map(Header::decode)
     {
         let Ok(end) = end_of(&header, start, frame.len()) else { break };
-        let data = asked_bytes(header.command, &frame[start..end]);
+        let message = &frame[start..end];
+        let data = asked_bytes(header.command, message, header.next_command == 0);
         (count, asked, largest) = (count + 1, asked + data, data.max(largest));
+        read += if header.command == Command::LOCK { message.len() * LOCKS_PART } else { 0 };
         start = end;
         if header.next_command == 0 {
             break;
@@ -115,14 +128,16 @@ pub(crate) fn need(frame: &[u8], kept: usize) -> Need {
         }
     };
     let bytes_refused = kept + count * REQUEST_BYTES;
-    Need { bytes: bytes_refused + answers, bytes_refused }
+    Need { bytes: bytes_refused + read + answers, bytes_refused, kept }
 }
 
 /// How much data a request asks for, as far as it is answered soon.
-fn asked_bytes(command: Command, message: &[u8]) -> usize {
+fn asked_bytes(command: Command, message: &[u8], is_last: bool) -> usize {
     match gate::row(command) {
-        // What a watch is told is held when there is something to tell.
-        Some(row) if command != Command::CHANGE_NOTIFY => (row.asked_bytes(message) as usize).min(PAYLOAD_BYTES_MAX),
+        // What a watch that may wait is told is held when there is something to tell.
+        Some(row) if command != Command::CHANGE_NOTIFY || !is_last => {
+            (row.asked_bytes(message) as usize).min(PAYLOAD_BYTES_MAX)
+        }
         Some(_) | None => 0,
     }
 }
@@ -333,7 +348,7 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
             Ok(context) => {
                 carried.open = context.open.as_ref().map(|open| open.id).or(carried.open);
                 let message = &chain.bytes[request.range.clone()];
-                let asked = asked_bytes(request.header.command, message);
+                let asked = asked_bytes(request.header.command, message, position == last);
                 let answers = stitch.length() + asked + chain.requests.len() * REQUEST_BYTES;
                 match request.take_turn(&context) {
                     Err(status) => Err(status.into()),

@@ -37,7 +37,7 @@ use crate::credits::CreditWindow;
 use crate::delivery::Deliveries;
 use crate::durable::Parting;
 use crate::in_flight::InFlightTable;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Keeping};
 use crate::mailbox::{Letter, Mailbox, Post};
 use crate::migration::{self, Luggage};
 use crate::opening::{Finding, Look, Opened};
@@ -140,6 +140,7 @@ struct Unheld {
 }
 
 /// How far a batch came.
+#[derive(PartialEq, Eq)]
 enum Batch {
     /// No whole frame is left, or no more are taken.
     Done,
@@ -626,6 +627,9 @@ impl Connection {
             if self.deferred.borrow().is_none() {
                 inbox.release(&self.buffers);
             }
+            if drained && batch == Batch::Done {
+                self.allowance.end_batch();
+            }
             if turn_ends {
                 return Ok(Rest::More);
             }
@@ -686,9 +690,11 @@ impl Connection {
         match self.deferred.take() {
             None => {}
             Some(Deferred::Unheld(unheld)) => {
-                let is_held = self.process_long(task, inbox, unheld)?;
-                if !is_held {
+                if !self.process_long(task, inbox, unheld)? {
                     return Ok(Batch::Stalled);
+                }
+                if let Some(batch) = self.after_frame(inbox) {
+                    return Ok(batch);
                 }
             }
             Some(Deferred::Away) => {
@@ -710,6 +716,7 @@ impl Connection {
             let Some(frame) = inbox.next_frame().map_err(|_| Disconnect("a frame has an impossible length"))? else {
                 return Ok(Batch::Done);
             };
+            self.allowance.went_on();
             self.turn.spend(REQUEST_COST);
             if let Some(look) = Look::at_long(self, inbox.frame(frame.clone())) {
                 Writes::hand_over(self, inbox, Along::Stays);
@@ -745,11 +752,16 @@ impl Connection {
                 return Ok(Some(Batch::Stalled));
             }
         }
+        Ok(self.after_frame(inbox))
+    }
+
+    /// Says how the batch ends where it ends with the frame that was processed.
+    fn after_frame(&self, inbox: &mut Inbox) -> Option<Batch> {
         // What the request broke is told before what came after it is answered.
         pipeline::open_post(self);
         self.note_sign_in(inbox);
         let is_full = self.outbox.borrow().bytes() >= FLUSH_BYTES || self.turn.is_over() || self.has_unopened();
-        Ok(is_full.then_some(Batch::Full))
+        is_full.then_some(Batch::Full)
     }
 
     /// A frame that goes the long way, before anything is held for it.
@@ -769,20 +781,34 @@ impl Connection {
         mut unheld: Unheld,
     ) -> Result<bool, Disconnect> {
         let (need, messages) = (unheld.need, unheld.messages());
-        let claim = match self.allowance.is_too_much(need.bytes) {
-            true => Some(pipeline::refuse(self, need, &mut unheld.long)),
-            false => self.may(task, || pipeline::claim(self, need)),
+        let is_paid = inbox.is_paid(&messages);
+        // What is there already does not wait for what a copy of it would take.
+        let claim = || match pipeline::claim(self, need) {
+            None if is_paid => pipeline::claim(self, need.of_paid()).map(|claim| (claim, Keeping::Paid)),
+            claim => claim.map(|claim| (claim, Keeping::Fitting)),
         };
-        let Some(claim) = claim else {
+        let claimed = match self.allowance.is_too_much(need.bytes) {
+            true => Some((pipeline::refuse(self, need, &mut unheld.long), Keeping::Fitting)),
+            false => self.may(task, claim),
+        };
+        let Some((claim, keeping)) = claimed else {
+            if inbox.may_set_aside(&unheld.frame) {
+                // Nobody waits with a larger buffer than has to wait.
+                Writes::hand_over(self, inbox, Along::Stays);
+                let frame = inbox.set_aside(&self.buffers, unheld.frame);
+                unheld = self.unheld(inbox, frame, unheld.long);
+                self.writes.begin(inbox.buffer());
+            }
             self.deferred.replace(Some(Deferred::Unheld(unheld)));
             return Ok(false);
         };
         let Unheld { long, .. } = unheld;
+        self.allowance.went_on();
         self.turn.spend(LONG_REQUEST_COST);
         // It may take the buffer along in which the writes before it lie.
         Writes::hand_over(self, inbox, Along::Stays);
         if let Some(admitted) = pipeline::admit(self, inbox.frame(messages.clone()), long)? {
-            pipeline::run(self, admitted, inbox.keep(&self.buffers, messages), claim);
+            pipeline::run(self, admitted, inbox.keep(&self.buffers, messages, keeping), claim);
         }
         self.writes.begin(inbox.buffer());
         Ok(true)
@@ -847,6 +873,7 @@ impl Connection {
             Poll::Ready(Err(_)) => Err(Disconnect("the connection broke")),
             Poll::Ready(Ok(())) => {
                 let bytes = room.filled().len();
+                self.allowance.went_on();
                 inbox.received(bytes);
                 self.turn.spend(bytes * self.byte_cost.get());
                 self.activity.seconds.store(self.accepted.elapsed().as_secs(), Ordering::Relaxed);

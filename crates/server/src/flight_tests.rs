@@ -32,16 +32,16 @@ const USER_BYTES: u64 = 192 * MIB;
 const LONG: Duration = Duration::from_secs(120);
 
 /// A client whose connection runs over a stream.
-struct Wired {
+pub(crate) struct Wired {
     peer: Peer,
     stream: DuplexStream,
-    file: FileId,
+    pub(crate) file: FileId,
     costs: u64,
 }
 
 impl Wired {
     /// Signs in, opens the file `large` and has the connection served, by a stream that holds `held` bytes.
-    async fn new(server: &Arc<Shared>, held: usize) -> Wired {
+    pub(crate) async fn new(server: &Arc<Shared>, held: usize) -> Wired {
         let mut peer = Peer::sign_in(server).await;
         peer.signing_key = None;
         let mut header = peer.header(Command::ECHO);
@@ -59,7 +59,7 @@ impl Wired {
     }
 
     /// A request with the credits that `payload` bytes cost.
-    fn request(&mut self, command: Command, payload: usize, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    pub(crate) fn request(&mut self, command: Command, payload: usize, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let mut header = self.peer.header(command);
         header.credit_charge = payload.div_ceil(65_536).max(1) as u16;
         header.credits = header.credit_charge;
@@ -69,11 +69,15 @@ impl Wired {
         message
     }
 
-    async fn send(&mut self, message: &[u8]) {
+    pub(crate) async fn send(&mut self, message: &[u8]) {
         self.stream.write_all(&framed(message)).await.unwrap();
     }
 
-    async fn ask_for(&mut self, length: u32) {
+    pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    pub(crate) async fn ask_for(&mut self, length: u32) {
         let read = ReadRequest { file_id: self.file, length, ..ReadRequest::default() };
         let message = self.request(Command::READ, length as usize, |body| read.encode(body));
         self.send(&message).await;
@@ -84,11 +88,11 @@ impl Wired {
         self.send(&message).await;
     }
 
-    async fn frame(&mut self) -> Vec<u8> {
+    pub(crate) async fn frame(&mut self) -> Vec<u8> {
         next_message(&mut self.stream).await
     }
 
-    async fn answer(&mut self) -> Header {
+    pub(crate) async fn answer(&mut self) -> Header {
         Header::decode(&self.frame().await).unwrap()
     }
 
@@ -98,7 +102,7 @@ impl Wired {
     }
 
     /// What its user holds, beside a session with a tree and an open.
-    fn used_by_user(&self) -> u64 {
+    pub(crate) fn used_by_user(&self) -> u64 {
         let session = self.peer.connection.server.sessions.find(self.peer.session_id);
         session.map_or(0, |session| session.budgets.bytes.used().saturating_sub(self.costs))
     }

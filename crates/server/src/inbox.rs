@@ -5,10 +5,12 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::Instant;
 use wire::frame;
 
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, Pace};
 use crate::budget::Charge;
 use crate::buffers::{Buffer, Buffers, FRAME_BYTES_MAX, SMALL_BYTES};
 use crate::slice::Slice;
@@ -30,6 +32,10 @@ const HEAP_BYTES_MAX: usize = 4 << 10;
 const STRANGERS_STEP: usize = 16 << 10;
 /// From this length on what has to be kept takes its buffer along where it fills it; below, it is copied.
 const KEPT_BYTES_MIN: usize = 64 << 10;
+/// A large frame that arrives in less than that is slow: 8 MiB take longer than ten seconds.
+const QUICK_BYTES_A_SECOND: u32 = 768 << 10;
+/// Of fewer bytes it is not said how fast they arrive.
+const JUDGED_BYTES_MIN: u32 = 96 << 10;
 /// Bytes fill a buffer that they are at least one part in so many of.
 const FILLED_PART: usize = 4;
 
@@ -48,6 +54,57 @@ pub(crate) struct Inbox {
     trusted: bool,
     /// Bytes of the last frame, where it was a large one: the next is likely to be like it.
     large: usize,
+    arrival: Arrival,
+}
+
+/// How fast large frames arrive.
+#[derive(Default)]
+struct Arrival {
+    /// What had arrived of this one when there was room for more, and when that was.
+    from: Option<(usize, Instant)>,
+    is_slow: bool,
+}
+
+impl Arrival {
+    /// The first `held` bytes of a large frame have arrived.
+    fn begin(&mut self, held: usize) {
+        self.from.get_or_insert_with(|| (held, Instant::now()));
+    }
+
+    /// There is room for more.
+    fn go_on(&mut self, held: usize) {
+        if let Some(from) = &mut self.from {
+            *from = (held, Instant::now());
+        }
+    }
+
+    /// True where what has arrived since there was room did so slowly; `None` where that is too little to say.
+    fn was_slow(&self, held: usize) -> Option<bool> {
+        let (from, since) = self.from?;
+        let bytes = u32::try_from(held.checked_sub(from)?).ok().filter(|bytes| *bytes >= JUDGED_BYTES_MIN)?;
+        Some(since.elapsed() > Duration::from_secs(1) * bytes / QUICK_BYTES_A_SECOND)
+    }
+
+    /// More room is wanted. What was slow is not quick for what the kernel has gathered meanwhile.
+    fn pace(&mut self, held: usize) -> Pace {
+        self.is_slow |= self.was_slow(held).unwrap_or(false);
+        if self.is_slow { Pace::Slow } else { Pace::Quick }
+    }
+
+    /// A frame of so many bytes is there.
+    fn end(&mut self, bytes: usize) {
+        self.is_slow = self.was_slow(bytes).unwrap_or(self.is_slow);
+        self.from = None;
+    }
+}
+
+/// How a frame is taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// So that little more is held than it has bytes.
+    Fitting,
+    /// So that nothing is held that was not before.
+    Paid,
 }
 
 /// A frame that was taken out to be kept, and the charge for its buffer where it has one.
@@ -72,6 +129,7 @@ impl Inbox {
         }
         self.start = frame.end;
         self.large = if length + PREFIX > RECEIVE_BYTES { length + PREFIX } else { 0 };
+        self.arrival.end(length + PREFIX);
         Ok(Some(frame))
     }
 
@@ -80,9 +138,10 @@ impl Inbox {
         self.buffer.as_mut().and_then(|buffer| buffer.get_mut(frame)).unwrap_or_default()
     }
 
-    /// Takes out what stands in `part` of the frame that came last: with its buffer where it is large and fills that, else as a copy.
-    pub(crate) fn keep(&mut self, buffers: &Buffers, part: Range<usize>) -> Kept {
-        if self.goes_along(&part)
+    /// Takes out what stands in `part` of the frame that came last: with its buffer where it is large and fills that, or is to go so, else as a
+    /// copy.
+    pub(crate) fn keep(&mut self, buffers: &Buffers, part: Range<usize>, keeping: Keeping) -> Kept {
+        if (keeping == Keeping::Paid || self.goes_along(&part))
             && let Some((buffer, charge)) = self.take_buffer(buffers)
         {
             return Kept { frame: Slice::new(&Arc::new(buffer), part), charge };
@@ -102,10 +161,34 @@ impl Inbox {
         part.len() >= KEPT_BYTES_MIN && self.is_filled_by(part.len())
     }
 
-    /// True where so many bytes fill enough of the buffer that it goes along with them. The little that stands behind them is copied.
+    /// True where `part` may take its buffer along however little of it that is, as it is paid for.
+    pub(crate) fn is_paid(&self, part: &Range<usize>) -> bool {
+        self.charge.is_some() && self.is_last(part.len())
+    }
+
+    /// True where so many bytes fill enough of the buffer that it goes along with them.
     pub(crate) fn is_filled_by(&self, bytes: usize) -> bool {
-        let rest = self.filled - self.start;
-        bytes * FILLED_PART >= self.buffer().len() && rest <= bytes.min(SMALL_BYTES)
+        bytes * FILLED_PART >= self.buffer().len() && self.is_last(bytes)
+    }
+
+    /// True where little stands behind so many bytes, which is copied where they take the buffer along.
+    fn is_last(&self, bytes: usize) -> bool {
+        self.filled - self.start <= bytes.min(SMALL_BYTES)
+    }
+
+    /// True where the frame that came out last, and what came behind it, lie in a large buffer and need none.
+    pub(crate) fn may_set_aside(&self, frame: &Range<usize>) -> bool {
+        self.charge.is_some() && self.filled - frame.start <= SMALL_BYTES
+    }
+
+    /// Moves them to a small one. Tells where the frame stands then.
+    pub(crate) fn set_aside(&mut self, buffers: &Buffers, frame: Range<usize>) -> Range<usize> {
+        let held = self.filled - frame.start;
+        let behind = self.start - frame.start;
+        self.start = frame.start;
+        self.move_to(buffers, buffers.lend(held), None);
+        self.start = behind;
+        0..frame.len()
     }
 
     /// Where the next receive goes: room for the rest of a frame that has begun, as far as it may be held, else for a batch. `None` where
@@ -118,6 +201,9 @@ impl Inbox {
             Some(_) => RECEIVE_BYTES,
             None => self.large.max(RECEIVE_BYTES),
         };
+        if wanted > RECEIVE_BYTES && announced.is_some() {
+            self.arrival.begin(held);
+        }
         let has = self.buffer.as_ref().map_or(0, |buffer| buffer.len());
         if has < wanted && !self.grow(buffers, allowance, wanted) {
             return Ok(None);
@@ -136,9 +222,12 @@ impl Inbox {
     /// held.
     fn grow(&mut self, buffers: &Buffers, allowance: &Allowance, wanted: usize) -> bool {
         let (has, held) = (self.buffer.as_ref().map_or(0, |buffer| buffer.len()), self.filled - self.start);
-        let likely = (self.large > 0 && wanted > RECEIVE_BYTES).then(|| Buffers::size(wanted));
-        if let Some(charge) = likely.and_then(|size| allowance.charge(size)) {
+        let pace = self.arrival.pace(held);
+        let is_likely = self.large > 0 && wanted > RECEIVE_BYTES && pace == Pace::Quick;
+        let likely = is_likely.then(|| Buffers::size(wanted));
+        if let Some(charge) = likely.and_then(|size| allowance.charge_to_receive(pace, size)) {
             self.move_to(buffers, buffers.lend(wanted), Some(charge));
+            self.arrival.go_on(held);
             return true;
         }
         let is_fitted = !self.trusted && held >= BEGINNING_BYTES;
@@ -148,14 +237,15 @@ impl Inbox {
         // The next size that has room.
         let size = Buffers::size(held + 1);
         let charge = match self.charge {
-            Some(_) => allowance.charge_rest(size),
-            None if size > SMALL_BYTES => allowance.charge(size),
+            Some(_) => allowance.charge_rest(pace, size),
+            None if size > SMALL_BYTES => allowance.charge_to_receive(pace, size),
             None => None,
         };
         if size > SMALL_BYTES && charge.is_none() {
             return false;
         }
         self.move_to(buffers, buffers.lend(size), charge);
+        self.arrival.go_on(held);
         true
     }
 
@@ -411,17 +501,17 @@ mod tests {
         inbox.received(stream.len());
         let frame = inbox.next_frame().unwrap().unwrap();
         let place = inbox.frame(frame.clone()).as_ptr();
-        let kept = inbox.keep(&buffers, frame);
+        let kept = inbox.keep(&buffers, frame, Keeping::Fitting);
         assert_eq!((kept.frame.as_ptr(), kept.frame.len()), (place, 70_000));
         let frame = inbox.next_frame().unwrap().unwrap();
-        assert_eq!(&*inbox.keep(&buffers, frame).frame, b"small");
+        assert_eq!(&*inbox.keep(&buffers, frame, Keeping::Fitting).frame, b"small");
         let large = framed(&vec![2; 1 << 20]);
         receive(&mut inbox, &buffers, &allowance, &large[..large.len() - 1]);
         let room = inbox.room(&buffers, &allowance).unwrap().unwrap();
         room[0] = 2;
         inbox.received(1);
         let frame = inbox.next_frame().unwrap().unwrap();
-        let kept = inbox.keep(&buffers, frame);
+        let kept = inbox.keep(&buffers, frame, Keeping::Fitting);
         assert_eq!(user.bytes.used(), kept.charge.as_ref().map_or(0, |charge| charge.units()));
         assert!(kept.charge.is_some() && kept.frame.len() == 1 << 20);
     }
@@ -445,7 +535,7 @@ mod tests {
                 }
                 let part = inbox.next_frame().unwrap().unwrap();
                 let cost = inbox.cost_of_keeping(&part);
-                let kept = inbox.keep(&buffers, part);
+                let kept = inbox.keep(&buffers, part, Keeping::Fitting);
                 assert!(*kept.frame == frame[PREFIX..]);
                 let (held, charged) =
                     (kept.frame.held_bytes(), kept.charge.map_or(0, |charge| charge.units() as usize));

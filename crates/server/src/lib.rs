@@ -121,6 +121,8 @@ mod unsendable;
 mod user;
 #[cfg(test)]
 mod virtual_time;
+#[cfg(test)]
+mod waiting_tests;
 mod write_batch;
 mod write_through;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use wire::security::SecurityDescriptor;
 use wire::security::access::{self, GenericMapping, MAXIMUM_ALLOWED};
 use wire::status::Status;
 
-use crate::attributes;
+use crate::attributes::{self, EA_LIST_BYTES_MAX};
 use crate::authorization::check_share;
 use crate::caching::{Actor, LeaseId, Wanted};
 use crate::connection::Connection;
@@ -50,8 +50,6 @@ const DURABLE_REQUEST_BYTES: usize = 16;
 const CONTEXT_NAME_BYTES_MIN: usize = 4;
 /// ImpersonationLevel's last value.
 const IMPERSONATION_MAX: u32 = 3;
-/// The most bytes of extended attributes with a new file: what the file systems of Linux take.
-const EAS_BYTES_MAX: usize = 64 << 10;
 
 /// Who asks, as far as caching goes.
 pub(super) struct Client {
@@ -342,7 +340,7 @@ fn security(contexts: &CreateContexts<'_>) -> Result<Option<SecurityDescriptor>,
 
 fn extended(contexts: &CreateContexts<'_>) -> Result<Vec<(String, Vec<u8>)>, Refusal> {
     let Some(data) = contexts.find(name::EA_BUFFER) else { return Ok(Vec::new()) };
-    if data.len() > EAS_BYTES_MAX {
+    if data.len() > EA_LIST_BYTES_MAX {
         return Err(Status::EA_TOO_LARGE.into());
     }
     let mut list = Vec::new();

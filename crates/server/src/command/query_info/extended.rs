@@ -11,6 +11,7 @@ use wire::security::access::READ_EA;
 use wire::status::Status;
 
 use super::{BODY_BYTES, Room, finish};
+use crate::attributes::EA_LIST_BYTES_MAX;
 use crate::context::{Context, Outcome};
 use crate::refusal::Refusal;
 
@@ -45,6 +46,9 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
     open.require(READ_EA)?;
     let room = Room::of(request);
     let held = Arc::clone(open);
+    if request.input.len() > EA_LIST_BYTES_MAX {
+        return Err(Status::EA_LIST_INCONSISTENT.into());
+    }
     if !request.input.is_empty() {
         let list = context.message.holding(request.input);
         let cost = list.len() as u64 * LIST_BYTE_COST;

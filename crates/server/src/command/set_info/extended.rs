@@ -9,7 +9,7 @@ use wire::security::access::WRITE_EA;
 use wire::status::Status;
 
 use super::{Job, change_much};
-use crate::attributes;
+use crate::attributes::{self, EA_LIST_BYTES_MAX};
 use crate::breaks;
 use crate::command::query_info::packed_bytes;
 use crate::context::Context;
@@ -29,6 +29,9 @@ type Named = (String, Vec<u8>);
 pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
     let (open, _) = context.file()?;
     open.require(WRITE_EA)?;
+    if buffer.len() > EA_LIST_BYTES_MAX {
+        return Err(Status::EA_TOO_LARGE.into());
+    }
     if buffer.len() > LIST_BYTES_HERE_MAX {
         context.require_writable()?;
         let list = context.message.holding(buffer);
