@@ -60,42 +60,44 @@ pub(crate) struct Inbox {
 /// How fast large frames arrive.
 #[derive(Default)]
 struct Arrival {
-    /// What had arrived of this one when there was room for more, and when that was.
-    from: Option<(usize, Instant)>,
+    /// When this one began.
+    begun: Option<Instant>,
+    /// What had arrived of it when there was room for more, and when that was.
+    from: (usize, Option<Instant>),
     is_slow: bool,
 }
 
 impl Arrival {
-    /// The first `held` bytes of a large frame have arrived.
-    fn begin(&mut self, held: usize) {
-        self.from.get_or_insert_with(|| (held, Instant::now()));
-    }
-
-    /// There is room for more.
-    fn go_on(&mut self, held: usize) {
-        if let Some(from) = &mut self.from {
-            *from = (held, Instant::now());
+    /// The first bytes of a large frame have arrived.
+    fn begin(&mut self) {
+        if self.begun.is_none() {
+            self.begun = Some(Instant::now());
+            self.from = (0, self.begun);
         }
     }
 
-    /// True where what has arrived since there was room did so slowly; `None` where that is too little to say.
-    fn was_slow(&self, held: usize) -> Option<bool> {
-        let (from, since) = self.from?;
-        let bytes = u32::try_from(held.checked_sub(from)?).ok().filter(|bytes| *bytes >= JUDGED_BYTES_MIN)?;
-        Some(since.elapsed() > Duration::from_secs(1) * bytes / QUICK_BYTES_A_SECOND)
+    /// There is room for more than the `held` bytes that have arrived.
+    fn go_on(&mut self, held: usize) {
+        self.from = (held, self.begun.map(|_| Instant::now()));
     }
 
     /// More room is wanted. What was slow is not quick for what the kernel has gathered meanwhile.
     fn pace(&mut self, held: usize) -> Pace {
-        self.is_slow |= self.was_slow(held).unwrap_or(false);
+        let (from, since) = self.from;
+        self.is_slow |= were_slow(held.saturating_sub(from), since).unwrap_or(false);
         if self.is_slow { Pace::Slow } else { Pace::Quick }
     }
 
-    /// A frame of so many bytes is there.
+    /// A frame of so many bytes is there. Here it counts what it had to wait for, too: whatever had gathered came at once when there was room.
     fn end(&mut self, bytes: usize) {
-        self.is_slow = self.was_slow(bytes).unwrap_or(self.is_slow);
-        self.from = None;
+        self.is_slow = were_slow(bytes, self.begun.take()).unwrap_or(self.is_slow);
     }
+}
+
+/// True where so many bytes have arrived slowly; `None` where they are too few to say.
+fn were_slow(bytes: usize, since: Option<Instant>) -> Option<bool> {
+    let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes >= JUDGED_BYTES_MIN)?;
+    Some(since?.elapsed() > Duration::from_secs(1) * bytes / QUICK_BYTES_A_SECOND)
 }
 
 /// How a frame is taken out.
@@ -202,7 +204,7 @@ impl Inbox {
             None => self.large.max(RECEIVE_BYTES),
         };
         if wanted > RECEIVE_BYTES && announced.is_some() {
-            self.arrival.begin(held);
+            self.arrival.begin();
         }
         let has = self.buffer.as_ref().map_or(0, |buffer| buffer.len());
         if has < wanted && !self.grow(buffers, allowance, wanted) {
