@@ -45,11 +45,17 @@ pub struct Overrides {
 /// The catalog of a running server, with the stores of its shares. Nothing here waits for a folder's device but
 /// [`Control::first_estate`], and that not for long.
 pub struct Control {
-    catalog: Catalog,
+    folder: DataFolder,
+    /// `None` where what is at its path could not be opened.
+    catalog: Option<Catalog>,
     overrides: Overrides,
     stores: Stores,
     problems: Vec<Problem>,
-    /// The catalog's version that the last estate was made of.
+    /// What was read last. It counts until the catalog can be read again, whatever has become of that.
+    known: Option<Arc<Snapshot>>,
+    /// True where the open file took another's place and was not read yet.
+    is_replaced: bool,
+    /// The version of the open catalog that the last estate was made of; `None` where that was another file.
     version: Option<i64>,
     /// Hears when a folder is served that was not; until somebody listens.
     changes: Option<Receiver<()>>,
@@ -69,15 +75,34 @@ impl Control {
         before_touch: BeforeTouch,
     ) -> Self {
         let (stores, changes) = Stores::new(folder.clone(), before_touch);
-        Control { catalog, overrides, stores, problems: Vec::new(), version: None, changes: Some(changes) }
+        Control {
+            folder: folder.clone(),
+            catalog: Some(catalog),
+            overrides,
+            stores,
+            problems: Vec::new(),
+            known: None,
+            is_replaced: false,
+            version: None,
+            changes: Some(changes),
+        }
     }
 
     /// Reads the catalog and begins to open the folders that are new. A share whose folder is not open yet is left out and becomes a
     /// [`Problem`]; the others are served.
     pub fn estate(&mut self) -> Result<Estate, Error> {
-        let version = self.catalog.version()?;
-        let snapshot = self.catalog.snapshot()?;
+        let (version, snapshot) = self.read()?;
         self.version = Some(version);
+        Ok(self.estate_of(&snapshot))
+    }
+
+    /// The same of what the catalog said when it was last read; `None` where it never was.
+    pub(crate) fn known_estate(&mut self) -> Option<Estate> {
+        let snapshot = self.known.clone()?;
+        Some(self.estate_of(&snapshot))
+    }
+
+    fn estate_of(&mut self, snapshot: &Snapshot) -> Estate {
         self.stores.keep_only(&snapshot.shares);
         let before = std::mem::take(&mut self.problems);
         let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share)).collect();
@@ -85,7 +110,30 @@ impl Control {
         let is_awaited = |share: &&ShareRecord| !shares.iter().any(|served| served.name == share.name);
         let awaited = snapshot.shares.iter().filter(is_awaited).map(|share| share.name.clone()).collect();
         let settings = settings(&self.settings_over(snapshot.settings.clone()), &self.overrides);
-        Ok(Estate { principals: principals(&snapshot), accounts: accounts(&snapshot), shares, awaited, settings })
+        Estate { principals: principals(snapshot), accounts: accounts(snapshot), shares, awaited, settings }
+    }
+
+    /// Reads the file that the catalog's path leads to now; gives its version, too, or an earlier one.
+    fn read(&mut self) -> Result<(i64, Arc<Snapshot>), Error> {
+        let mut catalog = match self.catalog.take() {
+            Some(catalog) if !catalog.is_replaced(&self.folder) => catalog,
+            replaced => {
+                (self.version, self.is_replaced) = (None, true);
+                // Closed first: where both have one log, closing the other would take away the locks of this one.
+                drop(replaced);
+                Catalog::reopen(&self.folder)?
+            }
+        };
+        let read = catalog.version().and_then(|version| Ok((version, catalog.snapshot()?)));
+        self.catalog = Some(catalog);
+        let (version, snapshot) = read?;
+        if std::mem::take(&mut self.is_replaced)
+            && let Some(before) = &self.known
+        {
+            info!("the catalog was replaced and is open anew: what it says now takes effect");
+            self.stores.drop_disks_of_others(&before.shares, &snapshot.shares);
+        }
+        Ok((version, Arc::clone(self.known.insert(Arc::new(snapshot)))))
     }
 
     /// The same once all folders have been looked at, or two seconds are over.
@@ -97,15 +145,15 @@ impl Control {
 
     /// Where to listen; empty for the default.
     pub fn listen(&mut self) -> Result<Vec<SocketAddr>, Error> {
-        let stored = self.catalog.settings()?;
+        let stored = self.read()?.1.settings.clone();
         Ok(self.settings_over(stored).listen)
     }
 
     /// Reads the catalog and has all folders looked at.
     pub(crate) fn look(&mut self) -> Result<Looks, Error> {
-        let shares = self.catalog.snapshot()?.shares;
-        self.stores.keep_only(&shares);
-        for share in &shares {
+        let (_, snapshot) = self.read()?;
+        self.stores.keep_only(&snapshot.shares);
+        for share in &snapshot.shares {
             // Why one cannot be opened is told with the estate.
             let _ = self.stores.keep(share);
         }
@@ -117,9 +165,12 @@ impl Control {
         self.changes.take().map(|changes| (changes, self.stores.teller()))
     }
 
-    /// True where the catalog has changed since the last estate. Where it cannot be asked just now it can be the next time.
+    /// True where the catalog has changed since the last estate, or was replaced. Where it cannot be asked just now it can be the next time.
     pub(crate) fn is_out_of_date(&self) -> bool {
-        self.catalog.version().is_ok_and(|version| self.version.is_some_and(|known| known != version))
+        let is_new = |catalog: &Catalog| catalog.version().is_ok_and(|version| self.version != Some(version));
+        let has_changed =
+            self.catalog.as_ref().is_none_or(|catalog| catalog.is_replaced(&self.folder) || is_new(catalog));
+        self.known.is_some() && has_changed
     }
 
     /// True where a folder is served by now that the last estate left out, or the other way round.

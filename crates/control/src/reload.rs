@@ -23,8 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The pause after a catalog that could not be read.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Reads the catalog again and gives the server the new estate, whatever folders do; gives the shares left out, as far as their folders
-/// say why within two seconds.
+/// Reads the catalog again, whichever file that is by now, and gives the server the new estate, whatever folders do; gives the shares left
+/// out, as far as their folders say why within two seconds. Where the catalog cannot be read the server keeps the estate that it has.
 pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem>, Error> {
     let began = Instant::now();
     let looks = control.lock().look()?;
@@ -35,6 +35,16 @@ pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem
     let problems = give(control, admin)?;
     info!(shares_left_out = problems.iter().filter(|one| !one.served).count(), "catalog read again");
     Ok(problems)
+}
+
+/// Gives the server what changed about folders, of what the catalog said last.
+fn give_folders(control: &Mutex<Control>, admin: &dyn Admin) {
+    let mut control = control.lock();
+    if control.is_behind()
+        && let Some(estate) = control.known_estate()
+    {
+        admin.replace(estate);
+    }
 }
 
 fn give(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem>, Error> {
@@ -77,6 +87,8 @@ struct Work {
 
 impl Work {
     fn run(&self, changes: &Receiver<()>) {
+        // What the log was told last of a catalog that cannot be read.
+        let mut told = None;
         loop {
             match changes.recv_timeout(LOOK_EVERY) {
                 Ok(()) => {}
@@ -88,10 +100,14 @@ impl Work {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             while let Some(Err(cause)) = self.once() {
-                error!(%cause, "the catalog was not read again");
+                if told.as_ref() != Some(&cause) {
+                    error!(%cause, "the catalog was not read again: what it said before stays in effect");
+                    told = Some(cause);
+                }
                 thread::sleep(PAUSE);
                 self.wanted.store(true, Ordering::Release);
             }
+            told = None;
         }
     }
 
@@ -99,12 +115,8 @@ impl Work {
     fn once(&self) -> Option<Result<(), Error>> {
         let control = self.control.upgrade()?;
         let is_wanted = self.wanted.swap(false, Ordering::Acquire);
-        if is_wanted {
-            Some(reload(&control, &*self.admin).map(drop))
-        } else if control.lock().is_behind() {
-            Some(give(&control, &*self.admin).map(drop))
-        } else {
-            Some(Ok(()))
-        }
+        let reloaded = if is_wanted { reload(&control, &*self.admin).map(drop) } else { Ok(()) };
+        give_folders(&control, &*self.admin);
+        Some(reloaded)
     }
 }

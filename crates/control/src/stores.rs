@@ -113,6 +113,13 @@ impl Stores {
         });
     }
 
+    /// Lets go of the RAM disks whose number means another share now, which is so where another catalog counted anew.
+    pub(crate) fn drop_disks_of_others(&mut self, before: &[ShareRecord], now: &[ShareRecord]) {
+        let name =
+            |shares: &[ShareRecord], id| shares.iter().find(|share| share.id == id).map(|share| share.name.clone());
+        self.kept.retain(|id, kept| matches!(kept, Kept::Folder { .. }) || name(before, *id) == name(now, *id));
+    }
+
     /// Has all folders looked at.
     pub(crate) fn look(&self) -> Looks {
         let folder = |kept: &Kept| match kept {

@@ -8,7 +8,7 @@ mod users;
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,12 +26,28 @@ use crate::{AccountName, DataFolder, Error, folder};
 /// How long a program waits for another's change: changes take milliseconds, so longer means that somebody hangs.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// What to do where a running server has lost its catalog.
+const RESTORE: &str = "restore catalog.db from a copy, without catalog.db-wal and catalog.db-shm beside it";
+
 /// An open catalog.
 #[derive(Debug)]
 pub struct Catalog {
     connection: Connection,
     /// The data folder, which no share may hold.
     folder: PathBuf,
+    /// The file that is open.
+    file: FileIdentity,
+}
+
+/// Which file it is, whatever its name: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileIdentity(u64, u64);
+
+/// What becomes of a catalog that is not there, or holds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    IsMade,
+    IsRefused,
 }
 
 /// Everything that the server needs to know, read at one moment.
@@ -46,17 +62,43 @@ pub(crate) struct Snapshot {
 impl Catalog {
     /// Opens the catalog of `folder`, making it where it is missing and raising it to this program's schema.
     pub fn open(folder: &DataFolder) -> Result<Self, Error> {
+        Self::open_or(folder, Missing::IsMade)
+    }
+
+    /// Opens the catalog that is there while a server runs. None is made: it would have nobody who may sign in.
+    pub(crate) fn reopen(folder: &DataFolder) -> Result<Self, Error> {
+        Self::open_or(folder, Missing::IsRefused)
+    }
+
+    fn open_or(folder: &DataFolder, missing: Missing) -> Result<Self, Error> {
         let path = folder.catalog();
         // One program at a time: SQLite does not wait for another that is changing the journal's mode.
         let turn = folder.turn_to_open(WAIT_MAX)?;
-        refuse_emptied(folder, &path)?;
-        make_private(&path).map_err(|e| Error::system("open the catalog", &path, &e))?;
+        refuse_emptied(folder, &path, missing)?;
+        let made = match missing {
+            Missing::IsMade => make_private(&path),
+            Missing::IsRefused => close_to_others(&path),
+        };
+        made.map_err(|e| not_opened(&path, &e))?;
+        let file = FileIdentity::at(&path).map_err(|e| not_opened(&path, &e))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&path, flags)?;
-        let prepared = prepare(&mut connection);
+        if FileIdentity::at(&path).ok() != Some(file) {
+            return Err(Error::machine(
+                format!("the catalog {} was replaced while it was opened", path.display()),
+                "try again",
+            ));
+        }
+        let prepared = prepare(&mut connection, missing);
         prepared.map_err(|error| if error.is_busy() { folder::held(&path) } else { error })?;
         drop(turn);
-        Ok(Catalog { connection, folder: folder.path().to_owned() })
+        Ok(Catalog { connection, folder: folder.path().to_owned(), file })
+    }
+
+    /// True where the catalog of `folder` is another file than this one, or none: what this one says is no longer what other programs read
+    /// and change.
+    pub(crate) fn is_replaced(&self, folder: &DataFolder) -> bool {
+        FileIdentity::at(&folder.catalog()).ok() != Some(self.file)
     }
 
     /// A number that is another one once another program, or another opening of the catalog, has changed it.
@@ -92,9 +134,20 @@ impl Catalog {
     }
 }
 
-fn prepare(connection: &mut Connection) -> Result<(), Error> {
+impl FileIdentity {
+    /// Of what `path` leads to. The file is not opened: closing it again would take away the locks of this process's connections.
+    fn at(path: &Path) -> io::Result<Self> {
+        let found = fs::metadata(path)?;
+        Ok(FileIdentity(found.dev(), found.ino()))
+    }
+}
+
+fn prepare(connection: &mut Connection, missing: Missing) -> Result<(), Error> {
     connection.busy_timeout(WAIT_MAX)?;
     keep_log(connection)?;
+    if missing == Missing::IsRefused && schema::version(connection)? == 0 {
+        return Err(Error::machine("the file that is catalog.db now holds no catalog", RESTORE));
+    }
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -113,11 +166,14 @@ fn keep_log(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// An empty catalog is a new one to SQLite. Where a server ran before it is one that was lost, and a new one would have other keys.
-fn refuse_emptied(folder: &DataFolder, path: &Path) -> Result<(), Error> {
+/// An empty catalog is a new one to SQLite. Where a server ran before, or runs, it is one that was lost, and a new one would have other keys.
+fn refuse_emptied(folder: &DataFolder, path: &Path, missing: Missing) -> Result<(), Error> {
     let holds_nothing = |path: &Path| fs::metadata(path).map_or(true, |file| file.len() == 0);
-    let is_emptied = path.exists() && holds_nothing(path) && holds_nothing(&path.with_extension("db-wal"));
-    if !is_emptied || !folder.was_served() {
+    let is_lost = match missing {
+        Missing::IsMade => holds_nothing(&path.with_extension("db-wal")) && folder.was_served(),
+        Missing::IsRefused => true,
+    };
+    if !(path.exists() && holds_nothing(path) && is_lost) {
         return Ok(());
     }
     Err(Error::machine(
@@ -129,17 +185,26 @@ fn refuse_emptied(folder: &DataFolder, path: &Path) -> Result<(), Error> {
     ))
 }
 
+fn not_opened(path: &Path, cause: &io::Error) -> Error {
+    match cause.kind() {
+        ErrorKind::NotFound => Error::machine(format!("the catalog {} is gone", path.display()), RESTORE),
+        _ => Error::system("open the catalog", path, cause),
+    }
+}
+
 /// Makes the file of a new catalog; SQLite gives its other files the same mode. An existing file must not be opened
 /// for this: closing it again would take away the locks of this process's other connections.
 fn make_private(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-            let is_private = fs::metadata(path)?.permissions().mode() & 0o7777 == 0o600;
-            // What is right is not written again: the disk may be full.
-            if is_private { Ok(()) } else { fs::set_permissions(path, Permissions::from_mode(0o600)) }
-        }
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => close_to_others(path),
         made => made.map(drop),
     }
+}
+
+fn close_to_others(path: &Path) -> io::Result<()> {
+    let is_private = fs::metadata(path)?.permissions().mode() & 0o7777 == 0o600;
+    // What is right is not written again: the disk may be full.
+    if is_private { Ok(()) } else { fs::set_permissions(path, Permissions::from_mode(0o600)) }
 }
 
 /// Takes a name for somebody who signs in, whatever its case; gives the relative id.

@@ -83,8 +83,8 @@ pub(super) fn raise(connection: &mut Connection) -> Result<(), Error> {
     Ok(transaction.commit()?)
 }
 
-/// The schema's version; 0 for an empty file.
-fn version(connection: &Connection) -> Result<usize, Error> {
+/// The schema's version; 0 for a file that holds no catalog.
+pub(super) fn version(connection: &Connection) -> Result<usize, Error> {
     if !connection.table_exists(None, "migration")? {
         return Ok(0);
     }

@@ -352,6 +352,125 @@ fn a_change_that_nobody_could_tell_of_takes_effect_all_the_same() {
     assert!(!waited.timed_out());
 }
 
+/// Puts a copy of the catalog, changed by `change`, in its place, as a restore from a backup does.
+fn replace_catalog(folder: &DataFolder, change: impl FnOnce(&mut Catalog)) {
+    let place = tempfile::tempdir_in(folder.path()).unwrap();
+    let elsewhere = DataFolder::create(&place.path().join("data")).unwrap();
+    rusqlite::Connection::open(folder.catalog())
+        .unwrap()
+        .execute("VACUUM INTO ?1", [elsewhere.catalog().to_str().unwrap()])
+        .unwrap();
+    change(&mut Catalog::open(&elsewhere).unwrap());
+    put_catalog(folder, &elsewhere.catalog());
+}
+
+/// Puts `file` in the catalog's place.
+fn put_catalog(folder: &DataFolder, file: &Path) {
+    for log in ["db-wal", "db-shm"] {
+        let _ = fs::remove_file(folder.catalog().with_extension(log));
+    }
+    fs::rename(file, folder.catalog()).unwrap();
+}
+
+fn add_alice(catalog: &mut Catalog) {
+    catalog.add_user(&"alice".parse().unwrap(), "secret", None).unwrap();
+}
+
+fn has_alice(estate: &Estate) -> bool {
+    estate.principals.iter().any(|one| one.name == "alice")
+}
+
+#[test]
+fn a_catalog_that_another_replaces_is_read_and_so_are_its_changes() {
+    let running = running();
+    running.reload();
+    replace_catalog(&running.folder, add_alice);
+    running.reload();
+    assert!(has_alice(running.admin.estates.lock().last().unwrap()));
+    Catalog::open(&running.folder).unwrap().remove_user(&"alice".parse().unwrap()).unwrap();
+    running.reload();
+    assert!(!has_alice(running.admin.estates.lock().last().unwrap()));
+    assert_eq!(running.shares(), ["share"]);
+    // Nobody has to say so.
+    replace_catalog(&running.folder, add_alice);
+    running.admin.estates.lock().clear();
+    running.wait_for(has_alice);
+}
+
+#[test]
+fn a_ram_disk_goes_to_no_other_share_of_the_number_that_it_has_in_another_catalog() {
+    let running = running();
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    catalog.create_share(&ram("fast")).unwrap();
+    replace_catalog(&running.folder, |_| {});
+    running.reload();
+    let store = |running: &Running| Arc::downgrade(&running.admin.estates.lock().last().unwrap().shares[0].store);
+    let before = store(&running);
+    replace_catalog(&running.folder, |_| {});
+    running.reload();
+    assert!(before.ptr_eq(&store(&running)), "the same share keeps its files");
+    let path = running.place.path().join("other.db");
+    let other = rusqlite::Connection::open(running.folder.catalog()).unwrap();
+    other.execute("VACUUM INTO ?1", [path.to_str().unwrap()]).unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    assert_eq!(
+        other.execute("UPDATE share SET name = 'else', folded_name = 'ELSE' WHERE name = 'fast'", []).unwrap(),
+        1
+    );
+    drop(other);
+    put_catalog(&running.folder, &path);
+    running.reload();
+    assert_eq!(running.shares(), ["else", "share"]);
+    assert!(!before.ptr_eq(&store(&running)));
+}
+
+#[test]
+fn where_a_catalog_is_replaced_by_none_that_can_be_read_what_was_read_stays() {
+    let running = running();
+    add_alice(&mut Catalog::open(&running.folder).unwrap());
+    running.reload();
+    let kept = running.place.path().join("kept.db");
+    let path = kept.to_str().unwrap();
+    rusqlite::Connection::open(running.folder.catalog()).unwrap().execute("VACUUM INTO ?1", [path]).unwrap();
+    let (damaged, foreign) = (running.place.path().join("damaged.db"), running.place.path().join("foreign.db"));
+    let mut bytes = fs::read(&kept).unwrap();
+    bytes[200..].fill(0xA5);
+    rusqlite::Connection::open(&foreign).unwrap().execute("CREATE TABLE other (x)", []).unwrap();
+    let foreign_bytes = fs::read(&foreign).unwrap();
+    let given = running.admin.estates.lock().len();
+    for (name, bytes) in [("damaged", &bytes[..]), ("empty", b""), ("none", b"no catalog"), ("foreign", &foreign_bytes)]
+    {
+        fs::write(&damaged, bytes).unwrap();
+        put_catalog(&running.folder, &damaged);
+        let refused = ask::<Vec<Problem>>(&running.folder, &Request::Reload).unwrap_err();
+        assert!(refused.remedy().contains("restore"), "{name}: {refused}");
+    }
+    fs::remove_file(running.folder.catalog()).unwrap();
+    let refused = ask::<Vec<Problem>>(&running.folder, &Request::Reload).unwrap_err();
+    assert!(refused.what().contains("gone") && refused.remedy().contains("restore"), "{refused}");
+    assert!(!running.folder.catalog().exists(), "none is made");
+    assert_eq!(running.admin.estates.lock().len(), given, "the server keeps what it has");
+    assert!(has_alice(&running.control.as_ref().unwrap().lock().known_estate().unwrap()));
+
+    put_catalog(&running.folder, &kept);
+    running.reload();
+    assert!(has_alice(running.admin.estates.lock().last().unwrap()));
+}
+
+#[test]
+fn a_folder_that_comes_back_is_served_while_the_catalog_is_gone() {
+    let running = running();
+    let (files, catalog) = running.share_files();
+    drop(catalog);
+    fs::remove_dir_all(&files).unwrap();
+    running.reload();
+    assert_eq!(running.shares(), ["share"]);
+    fs::remove_file(running.folder.catalog()).unwrap();
+    ask::<Vec<Problem>>(&running.folder, &Request::Reload).unwrap_err();
+    fs::create_dir(&files).unwrap();
+    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "files"));
+}
+
 #[test]
 fn ram_disk_lives_until_its_share_is_deleted() {
     let running = running();

@@ -1,0 +1,114 @@
+//! The catalog of the built server, where something else than a command changes it.
+
+#[allow(dead_code)]
+mod served;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::served::Served;
+
+/// Longer than anything takes that is waited for.
+const AN_AGE: Duration = Duration::from_secs(60);
+
+fn done(served: &Served, arguments: &[&str]) -> Output {
+    let output = served.program(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn add_user(served: &Served, name: &str) {
+    let mut command = served.program(&["user", "add", name, "--password-stdin"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"secret\n").unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+fn as_alice(command: &mut Command) -> &mut Command {
+    command.env("MULTILANE_PASSWORD", "secret").env_remove("MULTILANE_USER").stdout(Stdio::null()).stderr(Stdio::null())
+}
+
+fn alice_may_sign_in(served: &Served) -> bool {
+    let there = format!("smb://alice@127.0.0.1:{}/share", served.port);
+    as_alice(&mut served.program(&["ls", &there])).status().unwrap().success()
+}
+
+/// Alice writes to a file for minutes.
+fn alice_writes(served: &Served) -> Child {
+    let map = format!("z:=smb://alice@127.0.0.1:{}/share", served.port);
+    let words = ["diskspd", "--map", &map, "-c1M", "-b4K", "-w100", "-d300", "-W0", "z:\\file"];
+    as_alice(&mut served.program(&words)).spawn().unwrap()
+}
+
+fn wait_until_alice_has(served: &Served, are_there: bool) {
+    let until = Instant::now() + AN_AGE;
+    loop {
+        let sessions: Value = serde_json::from_slice(&done(served, &["sessions", "--json"]).stdout).unwrap();
+        if sessions.as_array().unwrap().iter().any(|session| session["user"] == "alice") == are_there {
+            return;
+        }
+        assert!(Instant::now() < until, "{sessions}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Puts a copy of the catalog in its place, as a restore does.
+fn replace_catalog(served: &Served) {
+    let catalog = served.folder.path().join("data/catalog.db");
+    let copy = catalog.with_extension("copy");
+    fs::copy(&catalog, &copy).unwrap();
+    for log in ["db-wal", "db-shm"] {
+        fs::remove_file(catalog.with_extension(log)).unwrap();
+    }
+    fs::rename(&copy, &catalog).unwrap();
+}
+
+#[test]
+fn a_user_who_is_removed_from_a_catalog_that_was_replaced_is_out_at_once() {
+    let served = Served::new();
+    add_user(&served, "alice");
+    add_user(&served, "bob");
+    // Where a secret goes, all of the log goes into the catalog, which so can be copied.
+    done(&served, &["user", "remove", "bob"]);
+    assert!(alice_may_sign_in(&served));
+    let mut writer = alice_writes(&served);
+    wait_until_alice_has(&served, true);
+    replace_catalog(&served);
+    done(&served, &["user", "remove", "alice"]);
+    let may_sign_in = alice_may_sign_in(&served);
+    wait_until_alice_has(&served, false);
+    assert!(!writer.wait().unwrap().success() && !may_sign_in);
+
+    add_user(&served, "alice");
+    assert!(alice_may_sign_in(&served));
+}
+
+#[test]
+fn a_catalog_that_goes_away_is_told_once_and_changes_nothing() {
+    let (mut log, writer) = std::io::pipe().unwrap();
+    let mut served = Served::logging(&[], writer);
+    add_user(&served, "alice");
+    let catalog = served.folder.path().join("data/catalog.db");
+    let away = catalog.with_extension("away");
+    fs::rename(&catalog, &away).unwrap();
+    let pid = served.child.id().to_string();
+    for _ in 0..3 {
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+        sleep(Duration::from_millis(1_500));
+    }
+    assert!(alice_may_sign_in(&served) && !catalog.exists());
+    fs::rename(&away, &catalog).unwrap();
+    done(&served, &["user", "remove", "alice"]);
+    assert!(!alice_may_sign_in(&served));
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(served.child.wait().unwrap().success());
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut log, &mut text).unwrap();
+    let told: Vec<&str> = text.lines().filter(|line| line.contains("ERROR")).collect();
+    assert!(told.len() == 1 && told[0].contains("gone") && told[0].contains("restore"), "{told:?}");
+}
