@@ -190,6 +190,7 @@ impl Connection {
     /// A connection that is new, or comes from another shard. What it has not read yet goes to [`Connection::serve`].
     pub(crate) fn new(luggage: Luggage, server: Arc<Shared>, buffers: Rc<Buffers>, turns: &Rc<Turns>) -> Rc<Self> {
         let origin = luggage.origin;
+        let patience = if luggage.channels.is_empty() { Patience::default() } else { Patience::of_moved() };
         let channels = luggage.channels.into_iter().map(|channel| (channel.session.id, Rc::new(channel)));
         let in_flight = InFlightTable::default();
         in_flight.go_on_after(luggage.last_async_id);
@@ -207,7 +208,7 @@ impl Connection {
             buffers,
             outbox: RefCell::default(),
             deferred: RefCell::default(),
-            patience: RefCell::default(),
+            patience: RefCell::new(patience),
             received: Cell::new(0),
             turn: Turn::new(turns),
             window: RefCell::new(luggage.window),

@@ -15,7 +15,8 @@ use tokio::net::TcpStream;
 use crate::socket_table;
 
 /// A connection on which nothing moves is asked for a sign of life after so many seconds, then every so many, so often: a client that is
-/// gone without a word is found within half a minute, and one that has given up a connection within ten seconds.
+/// gone without a word is found within half a minute, and one that has given up a connection within ten seconds. Nobody is asked while
+/// something that was sent is unacknowledged: see `patience.rs`.
 const SILENT_SECONDS: u64 = 10;
 const ASK_EVERY_SECONDS: u64 = 3;
 const ASK_TIMES: u32 = 5;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::process::Command as Program;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use server::{Config, Server};
@@ -26,9 +26,9 @@ struct Links {
 }
 
 impl Links {
-    /// `None` where this process may not make them.
-    fn make() -> Option<Links> {
-        let links = Links { name: format!("multilane-{}", std::process::id()) };
+    /// Those of one test. `None` where this process may not make them.
+    fn make(name: &str) -> Option<Links> {
+        let links = Links { name: format!("multilane-{name}-{}", std::process::id()) };
         let (server, client) = (links.of("server"), links.of("client"));
         let mut made = ip(&["netns", "add", &server]) && ip(&["netns", "add", &client]);
         for link in ["1", "2"] {
@@ -108,7 +108,7 @@ fn addresses(peer: &mut Peer) -> Vec<IpAddr> {
 
 #[test]
 fn a_session_goes_on_over_the_links_that_are_left() {
-    let Some(links) = Links::make() else {
+    let Some(links) = Links::make("two") else {
         eprintln!("passed over: no network namespaces can be made here, which takes root and iproute2");
         return;
     };
@@ -148,4 +148,38 @@ fn go_on_over_the_other_link(links: &Links, port: u16) {
     let (header, _) = channels[2].ask(Command::OPLOCK_BREAK, |body| OplockBreakRequest::Oplock(left).encode(body));
     assert_eq!(header.status, Status::SUCCESS);
     assert_eq!(other.end(), crate::peer::End::Answered(Status::SUCCESS));
+}
+
+#[test]
+#[ignore = "takes 80 seconds"]
+fn a_client_that_dies_while_something_is_on_its_way_to_it_is_ended_within_85_seconds() {
+    let Some(links) = Links::make("dies") else {
+        eprintln!("passed over: no network namespaces can be made here, which takes root and iproute2");
+        return;
+    };
+    let config = Config { listen: vec![([0, 0, 0, 0], 0).into()], shards: 1, opens: None };
+    let server = links.on("server", || Server::start(&config, estate()).unwrap());
+    let over = |link: u8| SocketAddr::from(([10, 98, link, 1], server.addresses()[0].port()));
+    let name = wire::codec::utf16_bytes("cached");
+    let mut request = create(&name);
+    request.oplock_level = OplockLevel::BATCH;
+    let (first, other) = links.on("client", || {
+        let (mut first, mut other) = (Peer::signed_in(over(1)), Peer::signed_in(over(2)));
+        let (_, response) = first.ask(Command::CREATE, |body| request.encode(body));
+        assert_eq!(CreateResponse::decode(&response).unwrap().oplock_level, OplockLevel::BATCH);
+        links.cut();
+        // The break of its oplock is what the first one does not hear.
+        let message = other.message(Command::CREATE, |body| request.encode(body));
+        other.send(&message);
+        (first, other)
+    });
+    let since = Instant::now();
+    while server.admin().session_count() > 1 {
+        assert!(since.elapsed() < Duration::from_secs(120), "the session stays");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let seconds = since.elapsed().as_secs();
+    assert!((74..=86).contains(&seconds), "after {seconds} s");
+    drop((first, other));
+    server.stop(Duration::ZERO);
 }
