@@ -5,9 +5,10 @@
 //! - Much at once (a buffer of more than [`SMALL_BYTES`], an answer of more than [`ANSWER_BYTES_SMALL`]) is charged before it is there,
 //!   and what does not fit waits. A connection leaves to others of its user as much as it holds itself: one that takes no answers ends
 //!   up with half of what there is, ten with a tenth each, and there is always something left for the next.
-//! - Large frames that arrive slowly have a part of their own, so that however many begin they leave room to the quick, and to answers.
-//! - Who has waited for memory for [`INSISTS_AFTER`] goes on, whatever others hold: one of a user's connections at a time. Each of those
-//!   that wait may hold what it has received, and all of it together be what they wait for.
+//! - Large frames that arrive slowly, and answers to who takes them slowly, have a part of their own: however many there are, they leave room to
+//!   the quick. There is always room in it for the rest of one that has begun.
+//! - Who has waited for memory for [`INSISTS_AFTER`] goes on with memory that is for such as it alone: each of those that wait may hold what it
+//!   has received, and all of it together be what they wait for. It leaves as much to others of its kind as it takes.
 //! - Small things are charged when they stay: what was answered and sent at once costs no charge. They may use the last part of a
 //!   budget, which much at once leaves alone. A connection whose user has nothing left executes nothing until something was given back;
 //!   one that holds more than that part has to leave others as much as it holds above.
@@ -21,7 +22,8 @@ use tokio::time::Instant;
 
 use crate::budget::{Budget, Charge, Waiter};
 use crate::budgets::UserBudgets;
-use crate::buffers::SMALL_BYTES;
+use crate::buffers::{FRAME_BYTES_MAX, SMALL_BYTES};
+use crate::pace::{self, Pace};
 
 /// An answer that may be as large as this is made without a charge.
 pub(crate) const ANSWER_BYTES_SMALL: usize = 64 << 10;
@@ -32,7 +34,7 @@ const SMALL_THINGS_BYTES: u64 = 32 << 20;
 /// One part in so many of a budget is for small things, where that is less.
 const SMALL_THINGS_PART: u64 = 6;
 
-/// How long somebody waits for what others hold before it may have more than there is.
+/// How long somebody waits for what others hold before it may have what is on top of that.
 const INSISTS_AFTER: Duration = Duration::from_secs(1);
 
 /// A connection's part of a budget.
@@ -44,13 +46,9 @@ pub(crate) struct Allowance {
     waits_since: Cell<Option<Instant>>,
     /// What is held for a batch that there was nothing left for.
     batch: RefCell<Option<Charge>>,
-}
-
-/// How fast a large frame arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
-    Quick,
-    Slow,
+    /// Since when its client has not taken all it has, and what it had taken then.
+    untaken: Cell<Option<(Instant, u64)>>,
+    takes_slowly: Cell<bool>,
 }
 
 struct Payer {
@@ -60,6 +58,8 @@ struct Payer {
     own: Arc<Budget>,
     /// For what arrives slowly.
     slow: Arc<Budget>,
+    /// For who has waited long, if it is a user.
+    beyond: Option<Arc<Budget>>,
     /// Small things that stayed.
     small: Charge,
 }
@@ -67,17 +67,18 @@ struct Payer {
 impl Payer {
     fn of_strangers(whole: &Arc<Budget>) -> Self {
         let own = whole.below(u64::MAX);
-        Payer { whole: Arc::clone(whole), lasting: None, small: own.overdraw(0), slow: Arc::clone(&own), own }
+        let (small, slow) = (own.overdraw(0), Arc::clone(&own));
+        Payer { whole: Arc::clone(whole), lasting: None, beyond: None, small, slow, own }
     }
 
     fn of_user(user: &UserBudgets) -> Self {
         let own = user.bytes.below(u64::MAX);
-        let slow = own.below_both(&user.slow, u64::MAX);
         Payer {
             whole: Arc::clone(&user.bytes),
             lasting: Some(Arc::clone(&user.lasting)),
+            beyond: Some(Arc::clone(&user.beyond)),
             small: own.overdraw(0),
-            slow,
+            slow: own.below_both(&user.slow, u64::MAX),
             own,
         }
     }
@@ -99,9 +100,15 @@ impl Payer {
 impl Allowance {
     /// That of a connection on which nobody has signed in: `strangers` pays, for its network or for all of them.
     pub(crate) fn new(strangers: &Arc<Budget>) -> Self {
-        let payer = RefCell::new(Payer::of_strangers(strangers));
-        let (waits_since, batch) = (Cell::new(None), RefCell::new(None));
-        Allowance { payer, is_user: Cell::new(false), waiter: Arc::default(), waits_since, batch }
+        Allowance {
+            payer: RefCell::new(Payer::of_strangers(strangers)),
+            is_user: Cell::new(false),
+            waiter: Arc::default(),
+            waits_since: Cell::new(None),
+            batch: RefCell::new(None),
+            untaken: Cell::new(None),
+            takes_slowly: Cell::new(false),
+        }
     }
 
     /// Somebody has signed in: the first one pays from now on.
@@ -119,43 +126,50 @@ impl Allowance {
         Arc::clone(&self.payer.borrow().whole)
     }
 
-    /// Holds `bytes`, which are much at once; `None` where they do not fit.
+    /// Holds `bytes`, which are much at once, of an answer or of what was received; `None` where they do not fit.
     pub(crate) fn charge(&self, bytes: usize) -> Option<Charge> {
-        self.charge_at(Pace::Quick, bytes).or_else(|| self.insist(bytes))
+        let pace = if self.takes_slowly.get() { Pace::Slow } else { Pace::Quick };
+        self.charge_leaving(pace, bytes, 0).or_else(|| self.insist(pace, bytes))
     }
 
-    /// The same for what arrives, which who arrives slowly cannot insist on: it would keep others waiting for its client.
+    /// The same for what arrives. What is slow leaves room for the rest of another that has begun.
     pub(crate) fn charge_to_receive(&self, pace: Pace, bytes: usize) -> Option<Charge> {
-        match pace {
-            Pace::Quick => self.charge(bytes),
-            Pace::Slow => self.charge_at(pace, bytes),
-        }
+        let more = if pace == Pace::Slow { FRAME_BYTES_MAX as u64 } else { 0 };
+        self.charge_leaving(pace, bytes, more).or_else(|| self.insist(pace, bytes))
     }
 
-    fn charge_at(&self, pace: Pace, bytes: usize) -> Option<Charge> {
+    fn charge_leaving(&self, pace: Pace, bytes: usize, more: u64) -> Option<Charge> {
         let payer = self.payer.borrow();
-        let leaving = if self.is_user.get() { payer.small_things() + payer.own.used() } else { 0 };
+        let leaving = if self.is_user.get() { payer.small_things() + payer.own.used() + more } else { 0 };
         payer.of(pace).charge_leaving(bytes as u64, leaving)
     }
 
-    /// Holds `bytes`, whatever there is, for a user's connection that has waited long.
-    fn insist(&self, bytes: usize) -> Option<Charge> {
-        let has_waited = self.waits_since.get().is_some_and(|since| since.elapsed() >= INSISTS_AFTER);
-        if !has_waited || !self.is_user.get() {
+    /// Holds `bytes` for a user's connection that has waited long, on top of what there is. Who is slow would keep others from it, and who has not
+    /// taken what it has waits for itself.
+    fn insist(&self, pace: Pace, bytes: usize) -> Option<Charge> {
+        if pace == Pace::Slow || self.untaken.get().is_some() || !self.has_waited(INSISTS_AFTER) {
             return None;
         }
-        // What it insisted on for a batch counts as a small thing from now on.
-        drop(self.batch.take());
         let payer = self.payer.borrow();
-        let beyond = payer.whole.beyond(bytes as u64)?;
-        Some(payer.own.overdraw(bytes as u64).with(beyond))
+        payer.beyond.as_ref()?.charge_leaving(bytes as u64, bytes as u64)
     }
 
-    /// True where so much could not be held if nothing else were but what lasts.
-    pub(crate) fn is_too_much(&self, bytes: usize) -> bool {
+    /// True where it has waited for so long.
+    fn has_waited(&self, long: Duration) -> bool {
+        self.waits_since.get().is_some_and(|since| since.elapsed() >= long)
+    }
+
+    /// True where so much could not be held besides `held` if nothing else were but what lasts.
+    pub(crate) fn is_too_much(&self, bytes: usize, held: usize) -> bool {
         let payer = self.payer.borrow();
         let lasting = payer.lasting.as_ref().map_or(0, |lasting| lasting.used());
-        (bytes as u64).saturating_add(payer.small_things() + lasting) > payer.whole.limit()
+        ((bytes + held) as u64).saturating_add(payer.small_things() + lasting) > payer.whole.limit()
+    }
+
+    /// Holds, as [`Allowance::charge`], what is to be done with a large frame that is held.
+    pub(crate) fn charge_for_frame(&self, bytes: usize) -> Option<Charge> {
+        let pace = if self.takes_slowly.get() { Pace::Slow } else { Pace::Quick };
+        self.charge_rest(pace, bytes)
     }
 
     /// Holds, as [`Allowance::charge_to_receive`], more of what has begun: of those who all have a part of what they need, one at a time gets the
@@ -165,10 +179,7 @@ impl Allowance {
             let payer = self.payer.borrow();
             payer.of(pace).charge_leaving(bytes as u64, payer.small_things() / 2)
         };
-        self.charge_at(pace, bytes).or_else(of_reserve).or_else(|| match pace {
-            Pace::Quick => self.insist(bytes),
-            Pace::Slow => None,
-        })
+        self.charge_leaving(pace, bytes, 0).or_else(of_reserve).or_else(|| self.insist(pace, bytes))
     }
 
     /// Holds `bytes` that are there already.
@@ -179,7 +190,7 @@ impl Allowance {
     /// True where another batch may be executed.
     pub(crate) fn has_left(&self) -> bool {
         self.has_batch_left() || self.batch.borrow().is_some() || {
-            let insisted = self.insist(BATCH_BYTES as usize);
+            let insisted = self.insist(Pace::Quick, BATCH_BYTES as usize);
             self.batch.replace(insisted);
             self.batch.borrow().is_some()
         }
@@ -190,9 +201,22 @@ impl Allowance {
         !self.is_user.get() || payer.whole.has_left(BATCH_BYTES + payer.own.used().saturating_sub(payer.small_things()))
     }
 
-    /// Nothing of a batch is left to be done or sent.
+    /// What a batch gave was sent, or is forgotten.
     pub(crate) fn end_batch(&self) {
         drop(self.batch.take());
+    }
+
+    /// Of `sent` bytes in all the last was sent now, or else more of what there is waits for its client to take it.
+    pub(crate) fn note_sent(&self, sent: u64, is_all: bool) {
+        match (self.untaken.get(), is_all) {
+            (None, true) | (Some(_), false) => {}
+            (None, false) => self.untaken.set(Some((Instant::now(), sent))),
+            (Some((since, before)), true) => {
+                self.untaken.set(None);
+                let is_slow = pace::is_slow(sent - before, since).unwrap_or(self.takes_slowly.get());
+                self.takes_slowly.set(is_slow);
+            }
+        }
     }
 
     /// Wakes `waker` when somebody gave something back. It may have been given back just before: look again.

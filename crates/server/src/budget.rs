@@ -23,8 +23,6 @@ pub(crate) struct Budget {
     beside: Option<Arc<Budget>>,
     waiting: AtomicUsize,
     waiters: Mutex<VecDeque<Weak<Waiter>>>,
-    /// Somebody may hold more than there is.
-    is_exceeded: AtomicBool,
 }
 
 /// Somebody who may wait for a budget. It stands in one queue at a time.
@@ -39,12 +37,7 @@ pub(crate) struct Waiter {
 pub(crate) struct Charge {
     budget: Arc<Budget>,
     units: u64,
-    /// There as long as more is held than there is.
-    beyond: Option<Arc<Beyond>>,
 }
-
-/// The right to hold more than there is in some budgets, which one at a time has in each.
-pub(crate) struct Beyond(Vec<Arc<Budget>>);
 
 impl Budget {
     /// A budget of `limit` units below no other.
@@ -70,8 +63,7 @@ impl Budget {
 
     fn made(limit: u64, prepaid: u64, above: Option<Arc<Budget>>, beside: Option<Arc<Budget>>) -> Self {
         let (waiting, waiters) = (AtomicUsize::new(0), Mutex::default());
-        let is_exceeded = AtomicBool::new(false);
-        Budget { limit, used: AtomicU64::new(0), prepaid, above, beside, waiting, waiters, is_exceeded }
+        Budget { limit, used: AtomicU64::new(0), prepaid, above, beside, waiting, waiters }
     }
 
     /// Holds `units`; `None` where this budget or one above it has not so many left.
@@ -81,29 +73,13 @@ impl Budget {
 
     /// Holds `units` where at least `leaving` are left for others then, here and above.
     pub(crate) fn charge_leaving(self: &Arc<Self>, units: u64, leaving: u64) -> Option<Charge> {
-        self.take(units, leaving).then(|| Charge { budget: Arc::clone(self), units, beyond: None })
+        self.take(units, leaving).then(|| Charge { budget: Arc::clone(self), units })
     }
 
     /// Holds `units`, whatever the limit: for what is held already.
     pub(crate) fn overdraw(self: &Arc<Self>, units: u64) -> Charge {
         self.take_anyway(units);
-        Charge { budget: Arc::clone(self), units, beyond: None }
-    }
-
-    /// The right to hold `units` more than there is here, and above where there are not so many left; `None` where somebody has it.
-    pub(crate) fn beyond(self: &Arc<Self>, units: u64) -> Option<Beyond> {
-        let mut beyond = Beyond(Vec::new());
-        let mut next = Some(self);
-        while let Some(budget) = next {
-            let fits = budget.used().saturating_add(units) <= budget.limit;
-            // Here it is always: who asks has been told that there is not enough.
-            let is_needed = !fits || beyond.0.is_empty();
-            if is_needed && !beyond.enter(budget) {
-                return None;
-            }
-            next = budget.above.as_ref();
-        }
-        Some(beyond)
+        Charge { budget: Arc::clone(self), units }
     }
 
     /// True where so many are left, here and above.
@@ -221,24 +197,6 @@ impl Budget {
     }
 }
 
-impl Beyond {
-    fn enter(&mut self, budget: &Arc<Budget>) -> bool {
-        let enters = !budget.is_exceeded.swap(true, Ordering::SeqCst);
-        if enters {
-            self.0.push(Arc::clone(budget));
-        }
-        enters
-    }
-}
-
-impl Drop for Beyond {
-    fn drop(&mut self) {
-        for budget in &self.0 {
-            budget.is_exceeded.store(false, Ordering::SeqCst);
-        }
-    }
-}
-
 impl Drop for Budget {
     fn drop(&mut self) {
         if let Some(above) = &self.above {
@@ -248,12 +206,6 @@ impl Drop for Budget {
 }
 
 impl Charge {
-    /// The same with a right that is given up when all of it has gone back.
-    pub(crate) fn with(mut self, beyond: Beyond) -> Self {
-        self.beyond = Some(Arc::new(beyond));
-        self
-    }
-
     /// Units held.
     pub(crate) fn units(&self) -> u64 {
         self.units
@@ -277,7 +229,7 @@ impl Charge {
     /// A part of it that is given back by itself; none where fewer are held.
     pub(crate) fn split(&mut self, units: u64) -> Option<Charge> {
         self.units = self.units.checked_sub(units)?;
-        Some(Charge { budget: Arc::clone(&self.budget), units, beyond: self.beyond.clone() })
+        Some(Charge { budget: Arc::clone(&self.budget), units })
     }
 
     /// Gives back all but `units`, where more are held.

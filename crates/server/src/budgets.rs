@@ -20,6 +20,11 @@ const USER_BYTES_PREPAID: u64 = 1 << 20;
 /// rest is for what comes and goes.
 const LASTING_PART: (u64, u64) = (2, 3);
 const LASTING_PART_OF_ALL: (u64, u64) = (3, 4);
+/// What those may have who have waited long for what others hold: as a part of one user's bytes, at most so many, and as a part of all users'. It
+/// comes on top of them, and has room for a largest frame beside as much that is left to others.
+const BEYOND_PART: (u64, u64) = (1, 3);
+const BEYOND_BYTES_MAX: u64 = 48 << 20;
+const BEYOND_PART_OF_ALL: (u64, u64) = (1, 4);
 /// The part of one user's bytes for large frames that arrive slowly, with what such a frame leaves to small things.
 const SLOW_PART: (u64, u64) = (1, 2);
 /// The part of one user's bytes for names of listings: those that find no room go on without.
@@ -48,6 +53,7 @@ const WATCH_BYTES: u64 = 2 << 10;
 pub(crate) struct Budgets {
     server: Arc<Budget>,
     lasting: Arc<Budget>,
+    beyond: Arc<Budget>,
     opens: Arc<Budget>,
     capacity: Capacity,
     strangers: Arc<Budget>,
@@ -60,6 +66,8 @@ pub(crate) struct UserBudgets {
     pub(crate) bytes: Arc<Budget>,
     /// The part of them for what may last: opens and what is kept for them, locks, watches, sessions.
     pub(crate) lasting: Arc<Budget>,
+    /// For who has waited long, on top of them.
+    pub(crate) beyond: Arc<Budget>,
     /// The part of them for large frames that arrive slowly. It is charged beside them.
     pub(crate) slow: Arc<Budget>,
     /// The part of them that names of listings may take.
@@ -160,6 +168,7 @@ impl Budgets {
             strangers: server.below(STRANGERS_BYTES.min(capacity.bytes / 4)),
             server,
             lasting: Budget::new(part(capacity.bytes, LASTING_PART_OF_ALL)),
+            beyond: Budget::new(part(capacity.bytes, BEYOND_PART_OF_ALL)),
             opens: Budget::new(capacity.opens),
             capacity,
             users: Mutex::default(),
@@ -188,6 +197,7 @@ impl Budgets {
         let made = Arc::new(UserBudgets {
             listings: bytes.below(part(limit, LISTINGS_PART)),
             lasting: bytes.below_both(&self.lasting, part(limit, LASTING_PART)),
+            beyond: self.beyond.below(part(limit, BEYOND_PART).min(BEYOND_BYTES_MAX)),
             slow: Budget::new(part(limit, SLOW_PART)),
             bytes,
             opens: self.opens.below(self.capacity.opens_of_user),

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use secure::sign::SigningAlgorithm;
+use wire::codec::Reader;
 use wire::command::error::{ErrorContext, ErrorId, ErrorResponse};
 use wire::frame::FRAME_LENGTH_MAX;
 use wire::header::{Flags, HEADER_LENGTH, Header, Route};
@@ -52,6 +53,9 @@ pub(crate) const CANCELS_MAX: usize = 2 * ANNOUNCED_WAITS_MAX;
 const REQUEST_BYTES: usize = 1 << 10;
 /// What the ranges of a LOCK take, in parts of its bytes, when they have been read.
 const LOCKS_PART: usize = 8;
+/// One of them (MS-SMB2 2.2.26.1), and where it is said how many there are (2.2.26).
+const LOCK_BYTES: usize = 24;
+const LOCK_COUNT_OFFSET: usize = HEADER_LENGTH + 2;
 /// The most messages of a frame that is not ended for them.
 pub(crate) const MESSAGES_MAX: usize = credits::CREDITS_MAX as usize + CANCELS_MAX;
 /// An answer of a chain fills at least one part in so many of what holds it.
@@ -67,7 +71,7 @@ pub(crate) struct Chain {
     /// For what is answered.
     charge: Cell<Option<Charge>>,
     /// For the buffer that it came in.
-    _frame: Option<Charge>,
+    frame: Option<Charge>,
 }
 
 /// A frame's requests, while the frame is in the inbox.
@@ -80,7 +84,7 @@ impl Admitted {
     /// With the frame, and what is held for the answers.
     pub(crate) fn kept(self, kept: Kept, charge: Option<Charge>) -> Chain {
         let Admitted { requests, sealed } = self;
-        Chain { bytes: kept.frame, requests, sealed, charge: Cell::new(charge), _frame: kept.charge }
+        Chain { bytes: kept.frame, requests, sealed, charge: Cell::new(charge), frame: kept.charge }
     }
 }
 
@@ -113,7 +117,7 @@ pub(crate) fn need(frame: &[u8], kept: usize) -> Need {
         let message = &frame[start..end];
         let data = asked_bytes(header.command, message, header.next_command == 0);
         (count, asked, largest) = (count + 1, asked + data, data.max(largest));
-        read += if header.command == Command::LOCK { message.len() * LOCKS_PART } else { 0 };
+        read += if header.command == Command::LOCK { locks_bytes(message) } else { 0 };
         start = end;
         if header.next_command == 0 {
             break;
@@ -129,6 +133,12 @@ pub(crate) fn need(frame: &[u8], kept: usize) -> Need {
     };
     let bytes_refused = kept + count * REQUEST_BYTES;
     Need { bytes: bytes_refused + read + answers, bytes_refused, kept }
+}
+
+/// What the ranges of a LOCK take when they have been read.
+fn locks_bytes(message: &[u8]) -> usize {
+    let count = Reader::at(message, LOCK_COUNT_OFFSET).u16().unwrap_or(0);
+    LOCKS_PART * message.len().min(usize::from(count) * LOCK_BYTES)
 }
 
 /// How much data a request asks for, as far as it is answered soon.
@@ -338,6 +348,10 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
             connection.turn.another().await;
             spent = 0;
         }
+        if position > 0 && connection.is_gone() {
+            // Nobody could cancel what would begin now.
+            return;
+        }
         let answered = stitch.length();
         let in_flight = InFlight::new(request.header.message_id, request.session_id);
         if !request.is_related() {
@@ -546,6 +560,13 @@ impl Request {
         interim.push(&header, ErrorResponse::to_bytes().to_vec(), signer);
         let charge = chain.charge_for(interim.length());
         chain.queue(connection, interim, charge, |_| ()).await;
+        // What was answered is held by nobody any more.
+        let kept = if chain.frame.is_some() { 0 } else { chain.bytes.held_bytes() };
+        let need = need(&chain.bytes[self.range.start..], kept);
+        chain.charge.set(chain.charge.take().map(|mut charge| {
+            charge.shrink_to(need.bytes as u64);
+            charge
+        }));
         connection.wake();
     }
 

@@ -140,7 +140,6 @@ struct Unheld {
 }
 
 /// How far a batch came.
-#[derive(PartialEq, Eq)]
 enum Batch {
     /// No whole frame is left, or no more are taken.
     Done,
@@ -555,6 +554,7 @@ impl Connection {
         self.deferred.take();
         // Nothing more than before: it fits.
         let _ = self.allowance.settle(0);
+        self.allowance.end_batch();
         if !self.lose_channels() {
             self.in_flight.cancel_outliving();
         }
@@ -601,6 +601,10 @@ impl Connection {
             let batch = if self.has_unopened() { Batch::Full } else { self.process_batch(task, inbox)? };
             let drained = self.send(task, stream)?;
             let passed_on = self.outbox.borrow().passed_on();
+            self.allowance.note_sent(passed_on, drained);
+            if drained {
+                self.allowance.end_batch();
+            }
             let has_another_way = |letter: &Letter| self.has_another_way(letter);
             self.deliveries.borrow_mut().advance(task, stream, passed_on, drained, has_another_way)?;
             self.check_ending(drained)?;
@@ -627,9 +631,6 @@ impl Connection {
             }
             if self.deferred.borrow().is_none() {
                 inbox.release(&self.buffers);
-            }
-            if drained && batch == Batch::Done {
-                self.allowance.end_batch();
             }
             if turn_ends {
                 return Ok(Rest::More);
@@ -785,10 +786,11 @@ impl Connection {
         let is_paid = inbox.is_paid(&messages);
         // What is there already does not wait for what a copy of it would take.
         let claim = || match pipeline::claim(self, need) {
-            None if is_paid => pipeline::claim(self, need.of_paid()).map(|claim| (claim, Keeping::Paid)),
+            None if is_paid => pipeline::claim_for_paid(self, need).map(|claim| (claim, Keeping::Paid)),
             claim => claim.map(|claim| (claim, Keeping::Fitting)),
         };
-        let claimed = match self.allowance.is_too_much(need.bytes) {
+        let is_too_much = self.allowance.is_too_much(need.bytes, inbox.paid_bytes());
+        let claimed = match is_too_much {
             true => Some((pipeline::refuse(self, need, &mut unheld.long), Keeping::Fitting)),
             false => self.may(task, claim),
         };
@@ -819,7 +821,7 @@ impl Connection {
     fn may<T>(&self, task: &TaskContext<'_>, mut hold: impl FnMut() -> Option<T>) -> Option<T> {
         hold().or_else(|| {
             self.allowance.wait(task.waker());
-            hold()
+            hold().inspect(|_| self.allowance.went_on())
         })
     }
 

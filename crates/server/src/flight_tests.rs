@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
+use wire::command::create::{CreateOptions, CreateResponse};
 use wire::command::echo::EchoRequest;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::read::{ReadRequest, ReadResponse};
@@ -94,6 +95,24 @@ impl Wired {
 
     pub(crate) async fn answer(&mut self) -> Header {
         Header::decode(&self.frame().await).unwrap()
+    }
+
+    /// Takes an answer, so many bytes a second.
+    pub(crate) async fn take_slowly(&mut self, bytes: usize) {
+        let mut left = self.stream.read_u32().await.unwrap() as usize;
+        let mut taken = vec![0; bytes];
+        while left > 0 {
+            let part = left.min(bytes);
+            self.stream.read_exact(&mut taken[..part]).await.unwrap();
+            left -= part;
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Opens the share's root.
+    pub(crate) async fn open_root(&mut self) -> FileId {
+        let made = self.peer.create("", |request| request.options = CreateOptions::DIRECTORY_FILE).await;
+        CreateResponse::decode(&made.message).unwrap().file_id
     }
 
     /// What it holds.

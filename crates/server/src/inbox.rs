@@ -5,14 +5,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 use wire::frame;
 
-use crate::allowance::{Allowance, Pace};
+use crate::allowance::Allowance;
 use crate::budget::Charge;
 use crate::buffers::{Buffer, Buffers, FRAME_BYTES_MAX, SMALL_BYTES};
+use crate::pace::{self, Pace};
 use crate::slice::Slice;
 
 /// What one receive takes when it starts a batch. A larger frame is then received to its end and no further, so that its bytes are
@@ -32,10 +32,6 @@ const HEAP_BYTES_MAX: usize = 4 << 10;
 const STRANGERS_STEP: usize = 16 << 10;
 /// From this length on what has to be kept takes its buffer along where it fills it; below, it is copied.
 const KEPT_BYTES_MIN: usize = 64 << 10;
-/// A large frame that arrives in less than that is slow: 8 MiB take longer than ten seconds.
-const QUICK_BYTES_A_SECOND: u32 = 768 << 10;
-/// Of fewer bytes it is not said how fast they arrive.
-const JUDGED_BYTES_MIN: u32 = 96 << 10;
 /// Bytes fill a buffer that they are at least one part in so many of.
 const FILLED_PART: usize = 4;
 
@@ -64,6 +60,8 @@ struct Arrival {
     begun: Option<Instant>,
     /// What had arrived of it when there was room for more, and when that was.
     from: (usize, Option<Instant>),
+    /// How much had arrived when that was judged last: what waits for room is not slow for that.
+    judged: usize,
     is_slow: bool,
 }
 
@@ -72,7 +70,7 @@ impl Arrival {
     fn begin(&mut self) {
         if self.begun.is_none() {
             self.begun = Some(Instant::now());
-            self.from = (0, self.begun);
+            (self.from, self.judged) = ((0, self.begun), 0);
         }
     }
 
@@ -83,21 +81,20 @@ impl Arrival {
 
     /// More room is wanted. What was slow is not quick for what the kernel has gathered meanwhile.
     fn pace(&mut self, held: usize) -> Pace {
-        let (from, since) = self.from;
-        self.is_slow |= were_slow(held.saturating_sub(from), since).unwrap_or(false);
+        if held > self.judged {
+            let (from, since) = self.from;
+            let arrived = held.saturating_sub(from) as u64;
+            self.is_slow |= since.and_then(|since| pace::is_slow(arrived, since)).unwrap_or(false);
+            self.judged = held;
+        }
         if self.is_slow { Pace::Slow } else { Pace::Quick }
     }
 
     /// A frame of so many bytes is there. Here it counts what it had to wait for, too: whatever had gathered came at once when there was room.
     fn end(&mut self, bytes: usize) {
-        self.is_slow = were_slow(bytes, self.begun.take()).unwrap_or(self.is_slow);
+        let begun = self.begun.take();
+        self.is_slow = begun.and_then(|begun| pace::is_slow(bytes as u64, begun)).unwrap_or(self.is_slow);
     }
-}
-
-/// True where so many bytes have arrived slowly; `None` where they are too few to say.
-fn were_slow(bytes: usize, since: Option<Instant>) -> Option<bool> {
-    let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes >= JUDGED_BYTES_MIN)?;
-    Some(since?.elapsed() > Duration::from_secs(1) * bytes / QUICK_BYTES_A_SECOND)
 }
 
 /// How a frame is taken out.
@@ -161,6 +158,11 @@ impl Inbox {
 
     fn goes_along(&self, part: &Range<usize>) -> bool {
         part.len() >= KEPT_BYTES_MIN && self.is_filled_by(part.len())
+    }
+
+    /// Bytes of the buffer that there is a charge for.
+    pub(crate) fn paid_bytes(&self) -> usize {
+        self.charge.as_ref().map_or(0, |charge| charge.units() as usize)
     }
 
     /// True where `part` may take its buffer along however little of it that is, as it is paid for.

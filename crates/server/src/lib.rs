@@ -84,6 +84,7 @@ mod opening;
 mod opening_tests;
 mod outbox;
 mod overview;
+mod pace;
 mod patience;
 mod pipe;
 mod pipeline;

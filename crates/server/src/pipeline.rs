@@ -125,8 +125,17 @@ fn messages(
 
 /// Charges what a frame needs until it is answered, before there is any of it. `None` where that has to wait.
 pub(crate) fn claim(connection: &Connection, need: Need) -> Option<Claim> {
+    claim_by(need, |bytes| connection.allowance.charge(bytes))
+}
+
+/// The same for a large frame that keeps the buffer it is in, which is paid for.
+pub(crate) fn claim_for_paid(connection: &Connection, need: Need) -> Option<Claim> {
+    claim_by(need.of_paid(), |bytes| connection.allowance.charge_for_frame(bytes))
+}
+
+fn claim_by(need: Need, charge: impl FnOnce(usize) -> Option<Charge>) -> Option<Claim> {
     match need.bytes > ANSWER_BYTES_SMALL {
-        true => connection.allowance.charge(need.bytes).map(Claim::Much),
+        true => charge(need.bytes).map(Claim::Much),
         false => Some(Claim::Little(need.bytes)),
     }
 }

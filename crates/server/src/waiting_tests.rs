@@ -6,7 +6,7 @@ use std::time::Duration;
 use store::{RamStore, Store};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
-use wire::command::change_notify::ChangeNotifyRequest;
+use wire::command::change_notify::{ChangeNotifyRequest, CompletionFilter};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::query_info::InfoType;
 use wire::command::read::ReadRequest;
@@ -77,8 +77,7 @@ async fn frames_that_hold_all_there_is_when_they_are_whole_are_answered() {
 #[tokio::test(start_paused = true)]
 async fn a_compound_that_needs_what_its_own_frame_holds_is_answered() {
     let test = async {
-        let store: Arc<dyn Store> = Arc::new(RamStore::new(64 << 20));
-        let server = server_of(Signing::Enabled, store, Capacity { bytes: 64 << 20, ..Capacity::default() });
+        let server = small_server(96 << 20);
         let mut client = Wired::new(&server, 32 << 20).await;
         client.ask_for(4 << 20).await;
         assert_eq!(client.answer().await.status, Status::SUCCESS);
@@ -118,6 +117,97 @@ async fn large_frames_that_arrive_slowly_leave_room_for_the_same_users_others() 
             modest.ask_for(1 << 20).await;
             let answered = timeout(Duration::from_millis(500), modest.answer()).await;
             assert_eq!(answered.expect("the READ waits").status, Status::SUCCESS);
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// A server that may hold so many bytes.
+fn small_server(bytes: u64) -> Arc<Shared> {
+    let store: Arc<dyn Store> = Arc::new(RamStore::new(1 << 30));
+    server_of(Signing::Enabled, store, Capacity { bytes, ..Capacity::default() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_little_memory_all_who_write_at_once_are_answered() {
+    let test = async {
+        let server = small_server(128 << 20);
+        let mut writing = Vec::new();
+        for mut client in clients(&server, 60).await {
+            let frame = framed(&write_through(&mut client, 2_000_000));
+            writing.push(spawn_local(async move {
+                // It arrives quickly, as far as there is room for it.
+                for part in frame.chunks(64 << 10) {
+                    client.send_bytes(part).await;
+                    sleep(Duration::from_millis(5)).await;
+                }
+                client.answer().await.status
+            }));
+        }
+        for status in writing {
+            assert_eq!(timeout(SOON, status).await.expect("one waits for ever").unwrap(), Status::SUCCESS);
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_taken_slowly_leave_room_for_the_same_users_others() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        for _ in 0..40 {
+            let mut client = Wired::new(&server, 64 << 10).await;
+            spawn_local(async move {
+                loop {
+                    for _ in 0..3 {
+                        client.ask_for(8 << 20).await;
+                    }
+                    for _ in 0..3 {
+                        client.take_slowly(100 << 10).await;
+                    }
+                }
+            });
+        }
+        let mut modest = Wired::new(&server, 32 << 20).await;
+        for _ in 0..20 {
+            sleep(Duration::from_secs(10)).await;
+            modest.ask_for(1 << 20).await;
+            let answered = timeout(Duration::from_secs(3), modest.answer()).await;
+            assert_eq!(answered.expect("the READ waits").status, Status::SUCCESS);
+            let write = write_through(&mut modest, 1 << 20);
+            modest.send(&write).await;
+            let answered = timeout(Duration::from_secs(3), modest.answer()).await;
+            assert_eq!(answered.expect("the WRITE waits").status, Status::SUCCESS);
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compound_whose_last_request_waits_holds_nothing_for_those_before_it() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut waiting = clients(&server, 12).await;
+        for client in &mut waiting {
+            let before = client.used_by_user();
+            let directory = client.open_root().await;
+            let read =
+                ReadRequest { file_id: client.file, length: 8 << 20, offset: (8 << 20) - 1, ..Default::default() };
+            let notify = ChangeNotifyRequest {
+                file_id: directory,
+                output_buffer_length: 4096,
+                completion_filter: CompletionFilter::ATTRIBUTES,
+                ..ChangeNotifyRequest::default()
+            };
+            let messages = vec![
+                client.request(Command::READ, 8 << 20, |body| read.encode(body)),
+                client.request(Command::CHANGE_NOTIFY, 4096, |body| notify.encode(body)),
+            ];
+            client.send(&chained(messages, |_, _| ())).await;
+            let answers = headers(&timeout(SOON, client.frame()).await.unwrap());
+            let statuses: Vec<_> = answers.iter().map(|header| header.status).collect();
+            assert_eq!(statuses, [Status::SUCCESS, Status::PENDING]);
+            assert!(client.used_by_user() < before + (64 << 10), "{} bytes", client.used_by_user() - before);
         }
     };
     LocalSet::new().run_until(test).await;

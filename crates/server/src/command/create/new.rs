@@ -15,7 +15,7 @@ use super::{Attempt, Entered, Entrant, Opened, Step, check_trailing_separator, r
 use crate::authorization::{GrantedAccess, Read, Request, Way, authorize};
 use crate::breaks;
 use crate::context::{Context, hold_here};
-use crate::descriptors;
+use crate::descriptors::{self, Descriptor};
 use crate::files::{Empties, NewName, RenamesSeen};
 use crate::refusal::Refusal;
 use crate::steps::INLINE_BYTES_MAX;
@@ -39,7 +39,7 @@ pub(super) async fn make<'a>(
     context.require_writable()?;
     let above = path.parent().unwrap_or_default();
     let share_max = context.tree()?.access_max();
-    // What is passed on comes from what was judged.
+    // What is made at once passes on what was judged; what has to wait for a thread looks again.
     let judged = Cell::new(None);
     let decide = |of_parent: Read<'_>| {
         let read = || of_parent().inspect(|read| judged.set(Some(read.clone())));
@@ -76,10 +76,10 @@ pub(super) async fn make<'a>(
     if let Some(step) = renamed_meanwhile(context, seen, &above, directory_identity).await? {
         return Ok(step);
     }
-    let make = move |create: Create| {
+    let make = move |create: Create, judged: Option<Descriptor>| {
         asker.check_stays()?;
-        let passed_on = match &judged {
-            Some(judged) => judged.clone(),
+        let passed_on = match judged {
+            Some(judged) => judged,
             None => server.descriptors.read(&*held, &share, &above)?,
         };
         let security = descriptors::of_new(&maker, passed_on, work_plan.security.as_ref(), kind)?;
@@ -99,11 +99,11 @@ pub(super) async fn make<'a>(
         super::remember(&*node);
         Ok(node)
     };
-    let made = match try_here(context, plan, &*parent, &make)? {
+    let made = match try_here(context, plan, &*parent, |create| make(create, judged))? {
         Some(made) => made,
         None => {
             context
-                .on_pool_of(parent.identity().volume, move || make(|parent, name, new| parent.create(name, new)))
+                .on_pool_of(parent.identity().volume, move || make(|parent, name, new| parent.create(name, new), None))
                 .await?
         }
     };
