@@ -27,7 +27,8 @@ use crate::{AccountName, DataFolder, Error, folder};
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// What to do where a running server has lost its catalog.
-const RESTORE: &str = "rename a copy to catalog.db (to copy over the one that is open keeps the server from it), without catalog.db-wal and catalog.db-shm beside it";
+const RESTORE: &str = "restore it: rename a copy to catalog.db, without catalog.db-wal and catalog.db-shm beside it; to copy over the one \
+     that is open keeps the server from it";
 
 /// An open catalog.
 #[derive(Debug)]
