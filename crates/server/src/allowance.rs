@@ -56,7 +56,7 @@ struct Payer {
     /// The user's, for what lasts, which is part of the whole.
     lasting: Option<Arc<Budget>>,
     own: Arc<Budget>,
-    /// For what arrives slowly.
+    /// For what arrives, or is taken, slowly.
     slow: Arc<Budget>,
     /// For who has waited long, if it is a user.
     beyond: Option<Arc<Budget>>,
@@ -128,7 +128,7 @@ impl Allowance {
 
     /// Holds `bytes`, which are much at once, of an answer or of what was received; `None` where they do not fit.
     pub(crate) fn charge(&self, bytes: usize) -> Option<Charge> {
-        let pace = if self.takes_slowly.get() { Pace::Slow } else { Pace::Quick };
+        let pace = self.pace_of_taking();
         self.charge_leaving(pace, bytes, 0).or_else(|| self.insist(pace, bytes))
     }
 
@@ -138,6 +138,12 @@ impl Allowance {
         self.charge_leaving(pace, bytes, more).or_else(|| self.insist(pace, bytes))
     }
 
+    /// How fast its client takes answers.
+    fn pace_of_taking(&self) -> Pace {
+        if self.takes_slowly.get() { Pace::Slow } else { Pace::Quick }
+    }
+
+    /// Leaves `more` than what a connection leaves of its user's bytes anyway.
     fn charge_leaving(&self, pace: Pace, bytes: usize, more: u64) -> Option<Charge> {
         let payer = self.payer.borrow();
         let leaving = if self.is_user.get() { payer.small_things() + payer.own.used() + more } else { 0 };
@@ -147,16 +153,12 @@ impl Allowance {
     /// Holds `bytes` for a user's connection that has waited long, on top of what there is. Who is slow would keep others from it, and who has not
     /// taken what it has waits for itself.
     fn insist(&self, pace: Pace, bytes: usize) -> Option<Charge> {
-        if pace == Pace::Slow || self.untaken.get().is_some() || !self.has_waited(INSISTS_AFTER) {
+        let has_waited = self.waits_since.get().is_some_and(|since| since.elapsed() >= INSISTS_AFTER);
+        if pace == Pace::Slow || self.untaken.get().is_some() || !has_waited {
             return None;
         }
         let payer = self.payer.borrow();
         payer.beyond.as_ref()?.charge_leaving(bytes as u64, bytes as u64)
-    }
-
-    /// True where it has waited for so long.
-    fn has_waited(&self, long: Duration) -> bool {
-        self.waits_since.get().is_some_and(|since| since.elapsed() >= long)
     }
 
     /// True where so much could not be held besides `held` if nothing else were but what lasts.
@@ -168,8 +170,7 @@ impl Allowance {
 
     /// Holds, as [`Allowance::charge`], what is to be done with a large frame that is held.
     pub(crate) fn charge_for_frame(&self, bytes: usize) -> Option<Charge> {
-        let pace = if self.takes_slowly.get() { Pace::Slow } else { Pace::Quick };
-        self.charge_rest(pace, bytes)
+        self.charge_rest(self.pace_of_taking(), bytes)
     }
 
     /// Holds, as [`Allowance::charge_to_receive`], more of what has begun: of those who all have a part of what they need, one at a time gets the

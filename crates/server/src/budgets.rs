@@ -25,7 +25,7 @@ const LASTING_PART_OF_ALL: (u64, u64) = (3, 4);
 const BEYOND_PART: (u64, u64) = (1, 3);
 const BEYOND_BYTES_MAX: u64 = 48 << 20;
 const BEYOND_PART_OF_ALL: (u64, u64) = (1, 4);
-/// The part of one user's bytes for large frames that arrive slowly, with what such a frame leaves to small things.
+/// The part of one user's bytes for large frames that arrive slowly and answers that are taken so, with what they leave to small things.
 const SLOW_PART: (u64, u64) = (1, 2);
 /// The part of one user's bytes for names of listings: those that find no room go on without.
 const LISTINGS_PART: (u64, u64) = (1, 6);
@@ -68,7 +68,7 @@ pub(crate) struct UserBudgets {
     pub(crate) lasting: Arc<Budget>,
     /// For who has waited long, on top of them.
     pub(crate) beyond: Arc<Budget>,
-    /// The part of them for large frames that arrive slowly. It is charged beside them.
+    /// The part of them for large frames that arrive slowly and answers that are taken so. It is charged beside them.
     pub(crate) slow: Arc<Budget>,
     /// The part of them that names of listings may take.
     pub(crate) listings: Arc<Budget>,
