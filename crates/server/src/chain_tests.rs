@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::LocalSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use wire::Utf16;
 use wire::codec::utf16_bytes;
+use wire::command::change_notify::{ChangeNotifyRequest, CompletionFilter};
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, OplockLevel, ShareAccess};
 use wire::command::echo::EchoRequest;
@@ -141,6 +142,59 @@ async fn a_create_that_waits_in_the_middle_of_a_chain_can_be_cancelled() {
         other.process(&mut cancel).unwrap();
         let last = headers(&other.receive().await.message);
         assert!(last.len() == 3 && last.iter().all(|header| header.status == Status::CANCELLED));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+fn change_notify(file_id: FileId) -> impl FnOnce(&mut Vec<u8>) {
+    let request = ChangeNotifyRequest {
+        file_id,
+        output_buffer_length: 4096,
+        completion_filter: CompletionFilter::FILE_NAME,
+        ..ChangeNotifyRequest::default()
+    };
+    move |body| request.encode(body)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_follows_in_a_chain_is_not_begun_once_its_channel_is_lost() {
+    let test = async {
+        let server = server(Signing::Required);
+        let mut holder = Peer::sign_in(&server).await;
+        let held = holder.create("file", |request| request.oplock_level = OplockLevel::BATCH).await;
+        let held = CreateResponse::decode(&held.message).unwrap().file_id;
+        let mut lost = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
+        let mut living = Peer::bound(&server, &lost).await;
+        living.tree_id = lost.tree_id;
+        let root = lost.open_directory("").await;
+        let name = utf16_bytes("file");
+        let create = CreateRequest {
+            desired_access: wire::security::access::FILE_ALL.into(),
+            share_access: ShareAccess(7),
+            disposition: CreateDisposition::OPEN,
+            name: Utf16::new(&name).unwrap(),
+            ..CreateRequest::default()
+        };
+        let parts = vec![
+            lost.message(Command::CREATE, |body| create.encode(body)),
+            lost.message(Command::CHANGE_NOTIFY, change_notify(root)),
+        ];
+        let mut frame = chained(parts, |_, message| lost.sign(message));
+        lost.process(&mut frame).unwrap();
+        assert_eq!(lost.receive().await.status(), Status::PENDING);
+        lost.disconnect();
+        pipeline::open_post(&holder.connection);
+        assert_eq!(holder.receive().await.header.command, Command::OPLOCK_BREAK);
+        let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id: held });
+        assert_eq!(holder.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await.status(), Status::SUCCESS);
+        sleep(Duration::from_secs(1)).await;
+
+        let mut watch = living.message(Command::CHANGE_NOTIFY, change_notify(root));
+        living.process(&mut watch).unwrap();
+        assert_eq!(living.receive().await.status(), Status::PENDING);
+        holder.open("new").await;
+        let told = timeout(Duration::from_secs(10), living.receive()).await;
+        assert_eq!(told.expect("who is gone was told instead").status(), Status::SUCCESS);
     };
     LocalSet::new().run_until(test).await;
 }

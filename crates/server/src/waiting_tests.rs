@@ -1,6 +1,8 @@
 //! Frames that wait for memory: nobody waits for ever for what others hold who wait themselves, and slow ones leave room to the quick.
 
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use store::{RamStore, Store};
@@ -22,7 +24,7 @@ use crate::admin::Signing;
 use crate::capacity::Capacity;
 use crate::chain;
 use crate::flight_tests::Wired;
-use crate::testing::{chained, framed, headers, server, server_of};
+use crate::testing::{Peer, chained, framed, headers, server, server_of};
 
 /// All of a client's large requests wait no longer.
 const SOON: Duration = Duration::from_secs(60);
@@ -147,6 +149,26 @@ async fn with_little_memory_all_who_write_at_once_are_answered() {
         for status in writing {
             assert_eq!(timeout(SOON, status).await.expect("one waits for ever").unwrap(), Status::SUCCESS);
         }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_ends_gives_back_what_it_was_given_for_waiting() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let peer = Peer::sign_in(&server).await;
+        let budgets = Arc::clone(&server.sessions.find(peer.session_id).unwrap().budgets);
+        let _others = budgets.bytes.charge_leaving(budgets.bytes.limit() - budgets.bytes.used(), 0).unwrap();
+        let allowance = &peer.connection.allowance;
+        assert!(!allowance.has_left());
+        allowance.wait(Waker::noop());
+        sleep(Duration::from_secs(2)).await;
+        assert!(allowance.has_left() && budgets.beyond.used() > 0);
+        // Requests that wait keep it in memory.
+        let _kept = Rc::clone(&peer.connection);
+        peer.disconnect();
+        assert_eq!(budgets.beyond.used(), 0);
     };
     LocalSet::new().run_until(test).await;
 }

@@ -11,6 +11,8 @@ use quick_xml::reader::Reader;
 pub(super) const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 /// Elements within elements: twice as many as a profile has.
 const DEPTH_MAX: usize = 16;
+/// What XML has for blanks.
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 /// Elements of a document.
 const ELEMENTS_MAX: usize = 500_000;
 
@@ -22,8 +24,27 @@ pub(super) struct Element {
     pub(super) line: usize,
     pub(super) attributes: Vec<(String, String)>,
     pub(super) children: Vec<Element>,
-    /// The text directly in it.
+    /// The text directly in it, without the blanks at its ends that are not written as references.
     pub(super) text: String,
+    /// Bytes of the text up to the end of its last reference.
+    referred: usize,
+}
+
+impl Element {
+    fn literal(&mut self, text: &str) {
+        self.text += if self.text.is_empty() { text.trim_start_matches(BLANKS) } else { text };
+    }
+
+    fn reference(&mut self, text: &str) {
+        self.text += text;
+        self.referred = self.text.len();
+    }
+
+    fn ended(mut self) -> Self {
+        let bytes = self.text.trim_end_matches(BLANKS).len().max(self.referred);
+        self.text.truncate(bytes);
+        self
+    }
 }
 
 /// What is wrong with a document, and on which line.
@@ -61,11 +82,14 @@ pub(super) fn read(document: &[u8]) -> Result<Element, Fault> {
             Event::Empty(start) => here.children.push(element(&start, line)?),
             Event::End(_) => {
                 let ended = open.pop().unwrap_or_default();
-                open.last_mut().ok_or_else(|| fault(line, "an element ends that has not begun"))?.children.push(ended);
+                open.last_mut()
+                    .ok_or_else(|| fault(line, "an element ends that has not begun"))?
+                    .children
+                    .push(ended.ended());
             }
-            Event::Text(text) => here.text += &text.xml10_content(),
-            Event::CData(text) => here.text += &text.xml10_content(),
-            Event::GeneralRef(reference) => here.text += &resolved(&reference, line)?,
+            Event::Text(text) => here.literal(&text.xml10_content()),
+            Event::CData(text) => here.literal(&text.xml10_content()),
+            Event::GeneralRef(reference) => here.reference(&resolved(&reference, line)?),
             Event::DocType(_) => return Err(fault(line, "a document type declaration has no place in a profile")),
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
             Event::Eof => break,
@@ -160,7 +184,7 @@ impl Writer {
 
     /// The same, with attributes.
     pub(super) fn value_with(&mut self, name: &str, attributes: &[(&str, String)], value: impl Display) {
-        self.line(&format!("<{name}{}>{}</{name}>", attributes_text(attributes), safe(&value.to_string())));
+        self.line(&format!("<{name}{}>{}</{name}>", attributes_text(attributes), with_its_ends(&value.to_string())));
     }
 
     /// An element with attributes and nothing in it.
@@ -190,6 +214,17 @@ fn safe(value: &str) -> String {
     let has_place = |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{FFFD}' | '\u{10000}'..);
     let value: String = value.chars().map(|c| if has_place(c) { c } else { char::REPLACEMENT_CHARACTER }).collect();
     escape(value).replace('\r', "&#13;")
+}
+
+/// The same, for a value that is trimmed when it is read: the blanks at its ends become references.
+fn with_its_ends(value: &str) -> String {
+    let inner = value.trim_matches(BLANKS);
+    let (before, after) = match value.find(inner) {
+        Some(start) if !inner.is_empty() => (&value[..start], &value[start + inner.len()..]),
+        _ => (value, ""),
+    };
+    let references = |blanks: &str| blanks.chars().map(|blank| format!("&#{};", u32::from(blank))).collect::<String>();
+    references(before) + &safe(inner) + &references(after)
 }
 
 #[cfg(test)]
@@ -232,6 +267,16 @@ mod tests {
         assert!(read(b"<A>\xFF</A>").is_err() && read(b"\xFF\xFEx").is_err());
         assert!(read("<A>".repeat(DEPTH_MAX + 1).as_bytes()).unwrap_err().what.contains("more elements"));
         assert!(read(&vec![b' '; DOCUMENT_BYTES_MAX + 1]).is_err());
+    }
+
+    #[test]
+    fn blanks_at_the_ends_of_a_value_survive() {
+        for value in [" f", "f ", "\t a b \r", " ", "\u{A0}f\u{A0}", ""] {
+            let mut writer = Writer::default();
+            writer.value("A", value);
+            assert_eq!(read(writer.text().as_bytes()).unwrap().text, value, "{value:?}");
+        }
+        assert_eq!(read(b"<A>\n  <B/> x &amp;\n</A>").unwrap().text, "x &");
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(super) fn list<'a>(element: &'a Element, name: &str) -> Result<&'a [Element]
 pub(super) fn text(element: &Element) -> Result<&str, Failure> {
     match element.children.first() {
         Some(child) => Err(misplaced(child, element, &[])),
-        None => Ok(element.text.trim()),
+        None => Ok(&element.text),
     }
 }
 
