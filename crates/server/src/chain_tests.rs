@@ -80,23 +80,42 @@ async fn a_client_hears_of_a_store_that_does_not_answer_before_it_gives_up() {
     LocalSet::new().run_until(test).await;
 }
 
-/// A client that keeps what it wrote to "file" to itself, and another that opens, looks at and closes it in one chain.
-async fn chain_behind_a_break() -> (Peer, FileId, Peer) {
+/// A client that keeps what it wrote to "file" to itself, and another that has not opened it.
+async fn holder_and_other() -> (Arc<Shared>, (Peer, FileId), Peer) {
     let server = server(Signing::Required);
     let mut holder = Peer::sign_in(&server).await;
     let held = holder.create("file", |request| request.oplock_level = OplockLevel::BATCH).await;
     let held = CreateResponse::decode(&held.message).unwrap().file_id;
-    let mut other = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
+    let other = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
+    (server, (holder, held), other)
+}
+
+/// Asks to open "file".
+fn open_file(body: &mut Vec<u8>) {
     let name = utf16_bytes("file");
-    let create = CreateRequest {
+    let request = CreateRequest {
         desired_access: wire::security::access::FILE_ALL.into(),
         share_access: ShareAccess(7),
         disposition: CreateDisposition::OPEN,
         name: Utf16::new(&name).unwrap(),
         ..CreateRequest::default()
     };
+    request.encode(body);
+}
+
+/// Lets who waits for "file" have it.
+async fn makes_way(holder: &mut Peer, file_id: FileId) {
+    pipeline::open_post(&holder.connection);
+    assert_eq!(holder.receive().await.header.command, Command::OPLOCK_BREAK);
+    let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id });
+    assert_eq!(holder.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await.status(), Status::SUCCESS);
+}
+
+/// The two, of which the other opens, looks at and closes the file in one chain.
+async fn chain_behind_a_break() -> (Peer, FileId, Peer) {
+    let (_, (holder, held), mut other) = holder_and_other().await;
     let mut parts = vec![other.message(Command::ECHO, |body| EchoRequest.encode(body))];
-    parts.push(other.message(Command::CREATE, |body| create.encode(body)));
+    parts.push(other.message(Command::CREATE, open_file));
     other.flags = Flags::RELATED_OPERATIONS;
     let flush = FlushRequest { file_id: FileId::ANY, ..FlushRequest::default() };
     parts.push(other.message(Command::FLUSH, |body| flush.encode(body)));
@@ -116,10 +135,7 @@ async fn a_create_that_waits_in_the_middle_of_a_chain_gets_an_interim_answer() {
         let interim = headers(&other.take_frame().expect("the client is told that it has to wait"));
         assert_eq!([interim[0].status, interim[1].status], [Status::SUCCESS, Status::PENDING]);
         assert!(matches!(interim[1].route, Route::Async(_)) && interim[1].credits > 0);
-        pipeline::open_post(&holder.connection);
-        assert_eq!(holder.receive().await.header.command, Command::OPLOCK_BREAK);
-        let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id: held });
-        assert_eq!(holder.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await.status(), Status::SUCCESS);
+        makes_way(&mut holder, held).await;
         let last = headers(&other.receive().await.message);
         assert_eq!(
             last.iter().map(|header| header.command).collect::<Vec<_>>(),
@@ -159,34 +175,17 @@ fn change_notify(file_id: FileId) -> impl FnOnce(&mut Vec<u8>) {
 #[tokio::test(start_paused = true)]
 async fn what_follows_in_a_chain_is_not_begun_once_its_channel_is_lost() {
     let test = async {
-        let server = server(Signing::Required);
-        let mut holder = Peer::sign_in(&server).await;
-        let held = holder.create("file", |request| request.oplock_level = OplockLevel::BATCH).await;
-        let held = CreateResponse::decode(&held.message).unwrap().file_id;
-        let mut lost = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
+        let (server, (mut holder, held), mut lost) = holder_and_other().await;
         let mut living = Peer::bound(&server, &lost).await;
         living.tree_id = lost.tree_id;
         let root = lost.open_directory("").await;
-        let name = utf16_bytes("file");
-        let create = CreateRequest {
-            desired_access: wire::security::access::FILE_ALL.into(),
-            share_access: ShareAccess(7),
-            disposition: CreateDisposition::OPEN,
-            name: Utf16::new(&name).unwrap(),
-            ..CreateRequest::default()
-        };
-        let parts = vec![
-            lost.message(Command::CREATE, |body| create.encode(body)),
-            lost.message(Command::CHANGE_NOTIFY, change_notify(root)),
-        ];
+        let parts =
+            vec![lost.message(Command::CREATE, open_file), lost.message(Command::CHANGE_NOTIFY, change_notify(root))];
         let mut frame = chained(parts, |_, message| lost.sign(message));
         lost.process(&mut frame).unwrap();
         assert_eq!(lost.receive().await.status(), Status::PENDING);
         lost.disconnect();
-        pipeline::open_post(&holder.connection);
-        assert_eq!(holder.receive().await.header.command, Command::OPLOCK_BREAK);
-        let answer = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id: held });
-        assert_eq!(holder.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await.status(), Status::SUCCESS);
+        makes_way(&mut holder, held).await;
         sleep(Duration::from_secs(1)).await;
 
         let mut watch = living.message(Command::CHANGE_NOTIFY, change_notify(root));

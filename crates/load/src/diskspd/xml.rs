@@ -11,10 +11,10 @@ use quick_xml::reader::Reader;
 pub(super) const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 /// Elements within elements: twice as many as a profile has.
 const DEPTH_MAX: usize = 16;
-/// What XML has for blanks.
-const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 /// Elements of a document.
 const ELEMENTS_MAX: usize = 500_000;
+/// What XML has for blanks.
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// An element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -218,11 +218,9 @@ fn safe(value: &str) -> String {
 
 /// The same, for a value that is trimmed when it is read: the blanks at its ends become references.
 fn with_its_ends(value: &str) -> String {
-    let inner = value.trim_matches(BLANKS);
-    let (before, after) = match value.find(inner) {
-        Some(start) if !inner.is_empty() => (&value[..start], &value[start + inner.len()..]),
-        _ => (value, ""),
-    };
+    let rest = value.trim_start_matches(BLANKS);
+    let inner = rest.trim_end_matches(BLANKS);
+    let (before, after) = (&value[..value.len() - rest.len()], &rest[inner.len()..]);
     let references = |blanks: &str| blanks.chars().map(|blank| format!("&#{};", u32::from(blank))).collect::<String>();
     references(before) + &safe(inner) + &references(after)
 }
