@@ -5,10 +5,12 @@
 //! - Much at once (a buffer of more than [`SMALL_BYTES`], an answer of more than [`ANSWER_BYTES_SMALL`]) is charged before it is there,
 //!   and what does not fit waits. A connection leaves to others of its user as much as it holds itself: one that takes no answers ends
 //!   up with half of what there is, ten with a tenth each, and there is always something left for the next.
-//! - Large frames that arrive slowly, and answers to who takes them slowly, have a part of their own: however many there are, they leave room to
-//!   the quick. There is always room in it for the rest of one that has begun.
+//! - A connection whose client is slow gets more only from a part for such as it: however many there are, they leave room to the quick. There is
+//!   always room in it for the rest of a frame that has begun. Whose client becomes slow counts for that part with all that it holds.
 //! - Who has waited for memory for [`INSISTS_AFTER`] goes on with memory that is for such as it alone: each of those that wait may hold what it
 //!   has received, and all of it together be what they wait for. It leaves as much to others of its kind as it takes.
+//! - Meanwhile who keeps memory has to use it: a connection that waits for its client ends where that moves too little of what is held for it
+//!   ([`Allowance::is_to_yield`]). The more of a user's memory the slow have, the more that is.
 //! - Small things are charged when they stay: what was answered and sent at once costs no charge. They may use the last part of a
 //!   budget, which much at once leaves alone. A connection whose user has nothing left executes nothing until something was given back;
 //!   one that holds more than that part has to leave others as much as it holds above.
@@ -23,7 +25,7 @@ use tokio::time::Instant;
 use crate::budget::{Budget, Charge, Waiter};
 use crate::budgets::UserBudgets;
 use crate::buffers::{FRAME_BYTES_MAX, SMALL_BYTES};
-use crate::pace::{self, Pace};
+use crate::pace::{Pace, Tempo, Waiting};
 
 /// An answer that may be as large as this is made without a charge.
 pub(crate) const ANSWER_BYTES_SMALL: usize = 64 << 10;
@@ -36,6 +38,19 @@ const SMALL_THINGS_PART: u64 = 6;
 
 /// How long somebody waits for what others hold before it may have what is on top of that.
 const INSISTS_AFTER: Duration = Duration::from_secs(1);
+/// While nothing is left a connection receives so much at a time, which is enough for small requests.
+pub(crate) const LITTLE_BYTES: usize = 8 << 10;
+/// What a batch of so little may come to hold. Nobody waits for it.
+const LITTLE_BATCH_BYTES: u64 = 96 << 10;
+
+/// How long a client may take for all that is held for it while others wait for memory: as long as the slow keep to their part, and where they have
+/// all there is.
+const MOVES_ALL_IN: Duration = Duration::from_secs(60);
+const MOVES_ALL_IN_MIN: Duration = Duration::from_secs(10);
+/// It may be behind by so much of that: a network may stop for seconds.
+const BEHIND_MAX: Duration = Duration::from_secs(8);
+/// Who keeps less than that from others keeps nothing.
+const YIELDED_BYTES_MIN: u64 = 16 << 10;
 
 /// A connection's part of a budget.
 pub(crate) struct Allowance {
@@ -44,56 +59,69 @@ pub(crate) struct Allowance {
     waiter: Arc<Waiter>,
     /// Since when it waits.
     waits_since: Cell<Option<Instant>>,
-    /// What is held for a batch that there was nothing left for.
+    /// What is held on top of what there is for a batch that there was nothing left for, and for what stayed of it.
     batch: RefCell<Option<Charge>>,
-    /// Since when its client has not taken all it has, and what it had taken then.
-    untaken: Cell<Option<(Instant, u64)>>,
-    takes_slowly: Cell<bool>,
+    /// Its client has not taken all it has.
+    has_untaken: Cell<bool>,
+    tempo: RefCell<Tempo>,
+    /// What was asked for last and is not there lacks to all users, not to its own alone.
+    is_lack_of_all: Cell<bool>,
 }
 
 struct Payer {
     whole: Arc<Budget>,
-    /// The user's, for what lasts, which is part of the whole.
-    lasting: Option<Arc<Budget>>,
     own: Arc<Budget>,
-    /// For what arrives, or is taken, slowly.
-    slow: Arc<Budget>,
-    /// For who has waited long, if it is a user.
-    beyond: Option<Arc<Budget>>,
     /// Small things that stayed.
     small: Charge,
+    user: Option<OfUser>,
+}
+
+/// What there is for a connection on which somebody has signed in.
+struct OfUser {
+    budgets: Arc<UserBudgets>,
+    /// What it counts for among the slow.
+    slow: Charge,
 }
 
 impl Payer {
     fn of_strangers(whole: &Arc<Budget>) -> Self {
         let own = whole.below(u64::MAX);
-        let (small, slow) = (own.overdraw(0), Arc::clone(&own));
-        Payer { whole: Arc::clone(whole), lasting: None, beyond: None, small, slow, own }
+        Payer { whole: Arc::clone(whole), small: own.overdraw(0), user: None, own }
     }
 
-    fn of_user(user: &UserBudgets) -> Self {
-        let own = user.bytes.below(u64::MAX);
-        Payer {
-            whole: Arc::clone(&user.bytes),
-            lasting: Some(Arc::clone(&user.lasting)),
-            beyond: Some(Arc::clone(&user.beyond)),
-            small: own.overdraw(0),
-            slow: own.below_both(&user.slow, u64::MAX),
-            own,
-        }
-    }
-
-    fn of(&self, pace: Pace) -> &Arc<Budget> {
-        match pace {
-            Pace::Quick => &self.own,
-            Pace::Slow => &self.slow,
-        }
+    fn of_user(budgets: &Arc<UserBudgets>) -> Self {
+        let own = budgets.bytes.below(u64::MAX);
+        let user = OfUser { budgets: Arc::clone(budgets), slow: budgets.slow.overdraw(0) };
+        Payer { whole: Arc::clone(&budgets.bytes), small: own.overdraw(0), user: Some(user), own }
     }
 
     /// What much at once leaves of a user's budget.
     fn small_things(&self) -> u64 {
         let part = SMALL_THINGS_BYTES.min(self.whole.limit() / SMALL_THINGS_PART);
-        self.lasting.as_ref().map_or(0, |_| part)
+        self.user.as_ref().map_or(0, |_| part)
+    }
+
+    /// Holds `bytes` where so many are left to others then, also among the slow where it is one of them.
+    fn charge_leaving(&mut self, pace: Pace, bytes: u64, leaving: u64) -> Option<Charge> {
+        let Some(user) = self.user.as_mut().filter(|_| pace == Pace::Slow) else {
+            return self.own.charge_leaving(bytes, leaving);
+        };
+        // Two may find the same place. To charge it and give it back would wake who waits for it, who would do the same.
+        if !user.budgets.slow.has_left(bytes.saturating_add(leaving)) {
+            return None;
+        }
+        let charge = self.own.charge_leaving(bytes, leaving)?;
+        user.slow.set(self.own.used());
+        Some(charge)
+    }
+
+    /// Counts it for the slow with what it holds, or no longer.
+    fn count_among_slow(&mut self, pace: Pace) {
+        let Some(user) = &mut self.user else { return };
+        let bytes = if pace == Pace::Slow { self.own.used() } else { 0 };
+        if user.slow.units() != bytes {
+            user.slow.set(bytes);
+        }
     }
 }
 
@@ -106,13 +134,14 @@ impl Allowance {
             waiter: Arc::default(),
             waits_since: Cell::new(None),
             batch: RefCell::new(None),
-            untaken: Cell::new(None),
-            takes_slowly: Cell::new(false),
+            has_untaken: Cell::new(false),
+            tempo: RefCell::default(),
+            is_lack_of_all: Cell::new(false),
         }
     }
 
     /// Somebody has signed in: the first one pays from now on.
-    pub(crate) fn sign_in(&self, user: &UserBudgets) {
+    pub(crate) fn sign_in(&self, user: &Arc<UserBudgets>) {
         if self.is_user.replace(true) {
             return;
         }
@@ -128,59 +157,75 @@ impl Allowance {
 
     /// Holds `bytes`, which are much at once, of an answer or of what was received; `None` where they do not fit.
     pub(crate) fn charge(&self, bytes: usize) -> Option<Charge> {
-        let pace = self.pace_of_taking();
-        self.charge_leaving(pace, bytes, 0).or_else(|| self.insist(pace, bytes))
+        self.charge_leaving(bytes, 0).or_else(|| self.insist(bytes))
     }
 
     /// The same for what arrives. What is slow leaves room for the rest of another that has begun.
-    pub(crate) fn charge_to_receive(&self, pace: Pace, bytes: usize) -> Option<Charge> {
-        let more = if pace == Pace::Slow { FRAME_BYTES_MAX as u64 } else { 0 };
-        self.charge_leaving(pace, bytes, more).or_else(|| self.insist(pace, bytes))
+    pub(crate) fn charge_to_receive(&self, bytes: usize) -> Option<Charge> {
+        match self.pace() {
+            Pace::Quick => self.charge(bytes),
+            Pace::Slow => self.charge_leaving(bytes, FRAME_BYTES_MAX as u64),
+        }
     }
 
-    /// How fast its client takes answers.
-    fn pace_of_taking(&self) -> Pace {
-        if self.takes_slowly.get() { Pace::Slow } else { Pace::Quick }
+    /// How fast its client moves what it has begun.
+    pub(crate) fn pace(&self) -> Pace {
+        self.tempo.borrow().pace()
     }
 
     /// Leaves `more` than what a connection leaves of its user's bytes anyway.
-    fn charge_leaving(&self, pace: Pace, bytes: usize, more: u64) -> Option<Charge> {
-        let payer = self.payer.borrow();
+    fn charge_leaving(&self, bytes: usize, more: u64) -> Option<Charge> {
+        let mut payer = self.payer.borrow_mut();
         let leaving = if self.is_user.get() { payer.small_things() + payer.own.used() + more } else { 0 };
-        payer.of(pace).charge_leaving(bytes as u64, leaving)
+        let charge = payer.charge_leaving(self.pace(), bytes as u64, leaving);
+        if charge.is_none() {
+            let would_be = payer.whole.used().saturating_add(bytes as u64).saturating_add(leaving);
+            self.is_lack_of_all.set(self.pace() == Pace::Quick && would_be <= payer.whole.limit());
+        }
+        charge
     }
 
-    /// Holds `bytes` for a user's connection that has waited long, on top of what there is. Who is slow would keep others from it, and who has not
-    /// taken what it has waits for itself.
-    fn insist(&self, pace: Pace, bytes: usize) -> Option<Charge> {
-        let has_waited = self.waits_since.get().is_some_and(|since| since.elapsed() >= INSISTS_AFTER);
-        if pace == Pace::Slow || self.untaken.get().is_some() || !has_waited {
+    /// Holds `bytes` for a user's connection that has waited long, on top of what there is. Of the slow one at a time comes to its end with that.
+    fn insist(&self, bytes: usize) -> Option<Charge> {
+        if !self.has_waited() {
             return None;
         }
-        let payer = self.payer.borrow();
-        payer.beyond.as_ref()?.charge_leaving(bytes as u64, bytes as u64)
+        let (payer, bytes) = (self.payer.borrow(), bytes as u64);
+        let budgets = &payer.user.as_ref()?.budgets;
+        match self.pace() {
+            Pace::Quick => budgets.beyond.charge_leaving(bytes, bytes),
+            Pace::Slow => budgets.finishing.charge(bytes),
+        }
+    }
+
+    /// True where it has waited long, and not for itself as one does that has not taken what it has. Then those who hold what it waits for know.
+    fn has_waited(&self) -> bool {
+        let has_waited = self.waits_since.get().is_some_and(|since| since.elapsed() >= INSISTS_AFTER);
+        if self.has_untaken.get() || !has_waited {
+            return false;
+        }
+        if let Some(user) = &self.payer.borrow().user {
+            user.budgets.note_hunger(self.is_lack_of_all.get());
+        }
+        true
     }
 
     /// True where so much could not be held besides `held` if nothing else were but what lasts.
     pub(crate) fn is_too_much(&self, bytes: usize, held: usize) -> bool {
         let payer = self.payer.borrow();
-        let lasting = payer.lasting.as_ref().map_or(0, |lasting| lasting.used());
+        let lasting = payer.user.as_ref().map_or(0, |user| user.budgets.lasting.used());
         ((bytes + held) as u64).saturating_add(payer.small_things() + lasting) > payer.whole.limit()
     }
 
-    /// Holds, as [`Allowance::charge`], what is to be done with a large frame that is held.
-    pub(crate) fn charge_for_frame(&self, bytes: usize) -> Option<Charge> {
-        self.charge_rest(self.pace_of_taking(), bytes)
-    }
-
-    /// Holds, as [`Allowance::charge_to_receive`], more of what has begun: of those who all have a part of what they need, one at a time gets the
-    /// rest, whatever the others hold, so that they do not wait for each other.
-    pub(crate) fn charge_rest(&self, pace: Pace, bytes: usize) -> Option<Charge> {
+    /// Holds, as [`Allowance::charge_to_receive`], more of what has begun, or what is to be done with a large frame that is held: of those who all have
+    /// a part of what they need, one at a time gets the rest, whatever the others hold, so that they do not wait for each other.
+    pub(crate) fn charge_rest(&self, bytes: usize) -> Option<Charge> {
         let of_reserve = || {
-            let payer = self.payer.borrow();
-            payer.of(pace).charge_leaving(bytes as u64, payer.small_things() / 2)
+            let mut payer = self.payer.borrow_mut();
+            let leaving = payer.small_things() / 2;
+            payer.charge_leaving(self.pace(), bytes as u64, leaving)
         };
-        self.charge_leaving(pace, bytes, 0).or_else(of_reserve).or_else(|| self.insist(pace, bytes))
+        self.charge_leaving(bytes, 0).or_else(of_reserve).or_else(|| self.insist(bytes))
     }
 
     /// Holds `bytes` that are there already.
@@ -190,40 +235,90 @@ impl Allowance {
 
     /// True where another batch may be executed.
     pub(crate) fn has_left(&self) -> bool {
-        self.has_batch_left() || self.batch.borrow().is_some() || {
-            let insisted = self.insist(Pace::Quick, BATCH_BYTES as usize);
-            self.batch.replace(insisted);
-            self.batch.borrow().is_some()
-        }
+        self.has_left_to_grow() || self.holds_on_top(LITTLE_BATCH_BYTES, || self.charge_for_little())
+    }
+
+    /// True where that may be one of more than [`LITTLE_BYTES`].
+    pub(crate) fn has_left_to_grow(&self) -> bool {
+        self.has_batch_left() || self.holds_on_top(BATCH_BYTES, || self.insist(BATCH_BYTES as usize))
     }
 
     fn has_batch_left(&self) -> bool {
         let payer = self.payer.borrow();
-        !self.is_user.get() || payer.whole.has_left(BATCH_BYTES + payer.own.used().saturating_sub(payer.small_things()))
-    }
-
-    /// What a batch gave was sent, or is forgotten.
-    pub(crate) fn end_batch(&self) {
-        drop(self.batch.take());
-    }
-
-    /// Of `sent` bytes in all the last was sent now, or else more of what there is waits for its client to take it.
-    pub(crate) fn note_sent(&self, sent: u64, is_all: bool) {
-        match (self.untaken.get(), is_all) {
-            (None, true) | (Some(_), false) => {}
-            (None, false) => self.untaken.set(Some((Instant::now(), sent))),
-            (Some((since, before)), true) => {
-                self.untaken.set(None);
-                let is_slow = pace::is_slow(sent - before, since).unwrap_or(self.takes_slowly.get());
-                self.takes_slowly.set(is_slow);
-            }
+        let units = BATCH_BYTES + payer.own.used().saturating_sub(payer.small_things());
+        let has_left = !self.is_user.get() || payer.whole.has_left(units);
+        if !has_left {
+            self.is_lack_of_all.set(payer.whole.used().saturating_add(units) <= payer.whole.limit());
         }
+        has_left
+    }
+
+    /// True where so much is held on top for a batch, now that `charge` was asked for it.
+    fn holds_on_top(&self, bytes: u64, charge: impl FnOnce() -> Option<Charge>) -> bool {
+        let mut batch = self.batch.borrow_mut();
+        if batch.as_ref().is_some_and(|batch| batch.units() >= bytes) {
+            return true;
+        }
+        let more = charge();
+        let holds = more.is_some();
+        *batch = more.or(batch.take());
+        holds
+    }
+
+    /// Holds a small batch on top of what there is for a connection that holds nothing much itself.
+    fn charge_for_little(&self) -> Option<Charge> {
+        let payer = self.payer.borrow();
+        let user = payer.user.as_ref().filter(|_| payer.own.used() <= LITTLE_BYTES as u64)?;
+        user.budgets.little.charge_leaving(LITTLE_BATCH_BYTES, LITTLE_BATCH_BYTES)
+    }
+
+    /// The connection has ended: what is still held for its requests is all there is.
+    pub(crate) fn end(&self) {
+        drop(self.batch.take());
+        let mut payer = self.payer.borrow_mut();
+        payer.small.set(0);
+        payer.count_among_slow(Pace::Quick);
+    }
+
+    /// Its client has taken all it has, or not.
+    pub(crate) fn note_taken(&self, is_all: bool) {
+        self.has_untaken.set(!is_all);
+    }
+
+    /// The connection rests; `moved` bytes were received and sent in all.
+    pub(crate) fn rest(&self, waiting: Waiting, moved: u64) {
+        let mut tempo = self.tempo.borrow_mut();
+        let before = tempo.pace();
+        tempo.rest(waiting, moved, || self.moves_all_in());
+        if tempo.pace() != before || before == Pace::Slow {
+            self.payer.borrow_mut().count_among_slow(tempo.pace());
+        }
+    }
+
+    /// True where others wait for memory that is held for its client, and that moves too little of it.
+    pub(crate) fn is_to_yield(&self, waiting: Waiting) -> bool {
+        let payer = self.payer.borrow();
+        let Some(user) = &payer.user else { return false };
+        let is_much = matches!(waiting, Waiting::ForClient { held } if held >= YIELDED_BYTES_MIN);
+        is_much && user.budgets.is_hungry() && self.tempo.borrow().arrears() >= BEHIND_MAX
+    }
+
+    /// How long its client may take for all that is held for it.
+    fn moves_all_in(&self) -> Duration {
+        let payer = self.payer.borrow();
+        let Some(user) = &payer.user else { return MOVES_ALL_IN };
+        let (slow, most) = (&user.budgets.slow, payer.whole.limit() - payer.small_things());
+        let over = slow.used().saturating_sub(slow.limit()) as f64 / most.saturating_sub(slow.limit()).max(1) as f64;
+        MOVES_ALL_IN - (MOVES_ALL_IN - MOVES_ALL_IN_MIN).mul_f64(over.min(1.0))
     }
 
     /// Wakes `waker` when somebody gave something back. It may have been given back just before: look again.
     pub(crate) fn wait(&self, waker: &Waker) {
         self.waits_since.set(self.waits_since.get().or_else(|| Some(Instant::now())));
-        self.payer.borrow().whole.wait(&self.waiter, waker);
+        self.has_waited();
+        let payer = self.payer.borrow();
+        let lacking = payer.user.as_ref().filter(|_| self.pace() == Pace::Slow).map(|user| &user.budgets.slow);
+        lacking.unwrap_or(&payer.whole).wait(&self.waiter, waker);
     }
 
     /// What was waited for is there.
@@ -234,16 +329,32 @@ impl Allowance {
     /// Notes how much of small things stays. False where strangers hold more than they may.
     #[must_use]
     pub(crate) fn settle(&self, bytes: usize) -> bool {
+        let stays = bytes as u64 - self.covered(bytes as u64);
         let small = &mut self.payer.borrow_mut().small;
-        let (before, now) = (small.units(), bytes as u64);
-        if before == now {
+        let before = small.units();
+        if before == stays {
             return true;
         }
-        if now > before && !self.is_user.get() {
-            return small.grow(now - before);
+        if stays > before && !self.is_user.get() {
+            return small.grow(stays - before);
         }
-        small.set(now);
+        small.set(stays);
         true
+    }
+
+    /// How much of `bytes` that stay is held on top of what there is, for as long as that has no room for them.
+    fn covered(&self, bytes: u64) -> u64 {
+        if self.batch.borrow().is_none() {
+            return 0;
+        }
+        if bytes == 0 || self.has_batch_left() {
+            drop(self.batch.take());
+            return 0;
+        }
+        self.batch.borrow_mut().as_mut().map_or(0, |batch| {
+            batch.shrink_to(bytes);
+            batch.units()
+        })
     }
 
     /// Bytes that the connection holds.
@@ -293,7 +404,7 @@ mod tests {
         let held: Vec<_> = many.iter().flat_map(|allowance| allowance.charge(ANSWER)).collect();
         assert!(held.len() < 21, "{} answers", held.len());
         let mut settled = 0;
-        for allowance in many.iter().filter(|allowance| allowance.has_left()) {
+        for allowance in many.iter().filter(|allowance| allowance.has_left_to_grow()) {
             assert!(allowance.settle(2 * SMALL_BYTES));
             settled += 1;
         }

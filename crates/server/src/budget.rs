@@ -18,6 +18,8 @@ pub(crate) struct Budget {
     used: AtomicU64,
     /// Units that are held above as long as this budget is there, whether or not they are used.
     prepaid: u64,
+    /// Who takes much here leaves above as much as is used here.
+    shares: bool,
     above: Option<Arc<Budget>>,
     /// One that has no part in `above` and is charged as well.
     beside: Option<Arc<Budget>>,
@@ -47,13 +49,17 @@ impl Budget {
 
     /// A budget of `limit` units, each of which is charged to this one, too.
     pub(crate) fn below(self: &Arc<Self>, limit: u64) -> Arc<Self> {
-        self.below_with(limit, 0)
+        Arc::new(Budget::made(limit, 0, Some(Arc::clone(self)), None))
     }
 
-    /// The same, with `prepaid` units that are held above from the start, whatever the limit there: they never lack.
-    pub(crate) fn below_with(self: &Arc<Self>, limit: u64, prepaid: u64) -> Arc<Self> {
+    /// The same for one of several who are to share this one: where something is to be left to others, that is above at least as much as is used
+    /// here. `prepaid` units are held above from the start, whatever the limit there: they never lack.
+    pub(crate) fn share(self: &Arc<Self>, limit: u64, prepaid: u64) -> Arc<Self> {
         self.take_anyway(prepaid);
-        Arc::new(Budget::made(limit, prepaid, Some(Arc::clone(self)), None))
+        let above = Some(Arc::clone(self));
+        let mut made = Budget::made(limit, prepaid, above, None);
+        made.shares = true;
+        Arc::new(made)
     }
 
     /// A budget of `limit` units, each of which is charged to this one and to `beside`.
@@ -63,7 +69,7 @@ impl Budget {
 
     fn made(limit: u64, prepaid: u64, above: Option<Arc<Budget>>, beside: Option<Arc<Budget>>) -> Self {
         let (waiting, waiters) = (AtomicUsize::new(0), Mutex::default());
-        Budget { limit, used: AtomicU64::new(0), prepaid, above, beside, waiting, waiters }
+        Budget { limit, used: AtomicU64::new(0), prepaid, shares: false, above, beside, waiting, waiters }
     }
 
     /// Holds `units`; `None` where this budget or one above it has not so many left.
@@ -125,7 +131,8 @@ impl Budget {
         }
         let Some(above) = &self.above else { return true };
         let more = self.not_prepaid(before, units);
-        if more == 0 || above.take(more, leaving) {
+        let leaving_above = if self.shares && leaving > 0 { leaving.max(before) } else { leaving };
+        if more == 0 || above.take(more, leaving_above) {
             return true;
         }
         self.undo(units, more);
@@ -283,7 +290,7 @@ mod tests {
     #[test]
     fn what_is_prepaid_never_lacks_and_is_held_as_long_as_the_budget_is_there() {
         let server = Budget::new(10);
-        let (one, other) = (server.below_with(u64::MAX, 4), server.below_with(u64::MAX, 4));
+        let (one, other) = (server.share(u64::MAX, 4), server.share(u64::MAX, 4));
         assert_eq!(server.used(), 8);
         let all = server.charge(2).unwrap();
         let mut first = one.charge(3).unwrap();
@@ -330,9 +337,23 @@ mod tests {
     }
 
     #[test]
+    fn who_shares_leaves_to_others_what_it_has_itself() {
+        let server = Budget::new(100);
+        let users = [(); 3].map(|()| server.share(80, 1));
+        let held: Vec<Vec<_>> =
+            users.iter().map(|user| std::iter::from_fn(|| user.charge_leaving(5, 5)).collect()).collect();
+        let used: Vec<u64> = users.iter().map(|user| user.used()).collect();
+        assert!(used[0] <= 55 && used[1] >= 20 && used[2] >= 10, "{used:?}");
+        let small = users[0].charge(5);
+        assert!(small.is_some(), "what is not much leaves nothing");
+        drop((held, small));
+        assert_eq!(server.used(), 3);
+    }
+
+    #[test]
     fn what_may_last_leaves_something_to_the_rest_here_and_above() {
         let server = Budget::new(20);
-        let (one, other) = (server.below_with(16, 2), server.below_with(16, 2));
+        let (one, other) = (server.share(16, 2), server.share(16, 2));
         let of_all = Budget::new(12);
         let (lasting, of_other) = (one.below_both(&of_all, 10), other.below_both(&of_all, 10));
         let mut held = lasting.charge(10).unwrap();
@@ -344,7 +365,7 @@ mod tests {
         assert_eq!(server.used(), 20);
         assert!(!one.has_left(1) && !other.has_left(1) && of_other.charge(1).is_none());
         assert_eq!(of_all.used(), 10);
-        let newcomer = server.below_with(16, 2);
+        let newcomer = server.share(16, 2);
         assert!(newcomer.has_left(2) && !newcomer.has_left(3), "what is prepaid is there, whatever others hold");
         drop((rest, held));
         assert_eq!((server.used(), of_all.used()), (6, 0));

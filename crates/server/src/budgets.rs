@@ -9,6 +9,7 @@ use wire::status::Status;
 
 use crate::budget::{Budget, Charge};
 use crate::capacity::Capacity;
+use crate::hunger::Hunger;
 
 /// Bytes that all who have not signed in make the server hold, their connections among them; at most a quarter of what all may.
 const STRANGERS_BYTES: u64 = 40 << 20;
@@ -25,8 +26,16 @@ const LASTING_PART_OF_ALL: (u64, u64) = (3, 4);
 const BEYOND_PART: (u64, u64) = (1, 3);
 const BEYOND_BYTES_MAX: u64 = 48 << 20;
 const BEYOND_PART_OF_ALL: (u64, u64) = (1, 4);
-/// The part of one user's bytes for large frames that arrive slowly and answers that are taken so, with what they leave to small things.
+/// The part of one user's bytes for connections whose clients are slow, with what they leave to small things.
 const SLOW_PART: (u64, u64) = (1, 2);
+/// What is on top for the slow that have waited long, for the rest of a frame or for an answer: two of the largest, with little memory one.
+const FINISHING_BYTES: u64 = 18 << 20;
+const FINISHING_PART: (u64, u64) = (1, 6);
+/// What is on top for those that sign in while nothing else is left, and for small batches of those that hold nothing much; together at most so
+/// much of what all may.
+const ARRIVING_BYTES: u64 = 2 << 20;
+const LITTLE_BYTES: u64 = 6 << 20;
+const SPARE_PART_OF_ALL: (u64, u64) = (1, 16);
 /// The part of one user's bytes for names of listings: those that find no room go on without.
 const LISTINGS_PART: (u64, u64) = (1, 6);
 
@@ -54,7 +63,9 @@ pub(crate) struct Budgets {
     server: Arc<Budget>,
     lasting: Arc<Budget>,
     beyond: Arc<Budget>,
+    spare: Arc<Budget>,
     opens: Arc<Budget>,
+    hunger: Arc<Hunger>,
     capacity: Capacity,
     strangers: Arc<Budget>,
     users: Mutex<HashMap<Sid, Weak<UserBudgets>>>,
@@ -68,14 +79,22 @@ pub(crate) struct UserBudgets {
     pub(crate) lasting: Arc<Budget>,
     /// For who has waited long, on top of them.
     pub(crate) beyond: Arc<Budget>,
-    /// The part of them for large frames that arrive slowly and answers that are taken so. It is charged beside them.
+    /// The part of them that connections whose clients are slow may have. It is charged beside them.
     pub(crate) slow: Arc<Budget>,
+    /// For the slow that have waited long, on top of them.
+    pub(crate) finishing: Arc<Budget>,
+    /// For small batches while nothing else is left, on top of them.
+    pub(crate) little: Arc<Budget>,
+    /// For those that sign in while nothing else is left, on top of them.
+    arriving: Arc<Budget>,
     /// The part of them that names of listings may take.
     pub(crate) listings: Arc<Budget>,
     opens: Arc<Budget>,
     sessions: Arc<Budget>,
     connections: Arc<Budget>,
     watches: Arc<Budget>,
+    hunger: Hunger,
+    hunger_of_all: Arc<Hunger>,
 }
 
 /// What is opened, as far as it makes a difference to what it costs.
@@ -136,12 +155,12 @@ impl UserBudgets {
 
     /// Holds a session.
     pub(crate) fn session(&self) -> Option<Held> {
-        Held::of(&self.sessions, 1, &self.lasting, SESSION_BYTES)
+        self.arrive(&self.sessions, SESSION_BYTES)
     }
 
     /// Holds a tree connect.
     pub(crate) fn tree(&self) -> Option<Held> {
-        Some(Held { _counted: None, _bytes: self.lasting.charge(TREE_BYTES)? })
+        Some(Held { _counted: None, _bytes: self.charge_to_arrive(TREE_BYTES)? })
     }
 
     /// Holds a watch on a directory.
@@ -151,7 +170,30 @@ impl UserBudgets {
 
     /// Holds a connection.
     pub(crate) fn connection(&self) -> Option<Held> {
-        Held::of(&self.connections, 1, &self.lasting, CONNECTION_BYTES)
+        self.arrive(&self.connections, CONNECTION_BYTES)
+    }
+
+    fn arrive(&self, count: &Arc<Budget>, cost: u64) -> Option<Held> {
+        Some(Held { _counted: Some(count.charge(1)?), _bytes: self.charge_to_arrive(cost)? })
+    }
+
+    /// Who signs in does not wait for what others of the user hold, and has those move it.
+    fn charge_to_arrive(&self, bytes: u64) -> Option<Charge> {
+        self.lasting.charge(bytes).or_else(|| {
+            self.note_hunger(self.bytes.used() + bytes <= self.bytes.limit());
+            self.arriving.charge_leaving(bytes, bytes)
+        })
+    }
+
+    /// Somebody has waited long for memory, of which there is none left for the user, or for all.
+    pub(crate) fn note_hunger(&self, of_all: bool) {
+        let hunger = if of_all { &self.hunger_of_all } else { &self.hunger };
+        hunger.note();
+    }
+
+    /// True where somebody waits for memory that the user's connections may hold.
+    pub(crate) fn is_hungry(&self) -> bool {
+        self.hunger.is_felt() || self.hunger_of_all.is_felt()
     }
 }
 
@@ -169,7 +211,9 @@ impl Budgets {
             server,
             lasting: Budget::new(part(capacity.bytes, LASTING_PART_OF_ALL)),
             beyond: Budget::new(part(capacity.bytes, BEYOND_PART_OF_ALL)),
+            spare: Budget::new(part(capacity.bytes, SPARE_PART_OF_ALL)),
             opens: Budget::new(capacity.opens),
+            hunger: Arc::default(),
             capacity,
             users: Mutex::default(),
         }
@@ -193,17 +237,22 @@ impl Budgets {
         }
         users.retain(|_, budgets| budgets.strong_count() > 0);
         let limit = USER_BYTES.min(self.capacity.bytes / 2);
-        let bytes = self.server.below_with(limit, USER_BYTES_PREPAID);
+        let bytes = self.server.share(limit, USER_BYTES_PREPAID);
         let made = Arc::new(UserBudgets {
             listings: bytes.below(part(limit, LISTINGS_PART)),
             lasting: bytes.below_both(&self.lasting, part(limit, LASTING_PART)),
-            beyond: self.beyond.below(part(limit, BEYOND_PART).min(BEYOND_BYTES_MAX)),
+            beyond: self.beyond.share(part(limit, BEYOND_PART).min(BEYOND_BYTES_MAX), 0),
             slow: Budget::new(part(limit, SLOW_PART)),
+            finishing: self.beyond.below(part(limit, FINISHING_PART).min(FINISHING_BYTES)),
+            arriving: self.spare.share(ARRIVING_BYTES, 0),
+            little: self.spare.share(LITTLE_BYTES, 0),
             bytes,
             opens: self.opens.below(self.capacity.opens_of_user),
             sessions: Budget::new(self.capacity.sessions_of_user),
             connections: Budget::new(self.capacity.connections_of_user),
             watches: Budget::new(WATCHES_OF_USER_MAX),
+            hunger: Hunger::default(),
+            hunger_of_all: Arc::clone(&self.hunger),
         });
         users.insert(*user, Arc::downgrade(&made));
         made

@@ -1,4 +1,4 @@
-//! The data path's memory: buffers of three sizes, kept by each shard and lent to connections that are busy.
+//! The data path's memory: buffers of four sizes, kept by each shard and lent to connections that are busy.
 //!
 //! A connection holds a buffer only while bytes are in it, so an idle connection costs none. Buffers are filled with
 //! zeros once, when they are made, and reused ever after. Each is a mapping of its own: what is not kept goes back to the
@@ -15,6 +15,8 @@ use memmap2::MmapMut;
 pub(crate) const SMALL_BYTES: usize = 128 << 10;
 /// Holds a 1-MiB payload with its headers.
 const LARGE_BYTES: usize = (1 << 20) + (16 << 10);
+/// Holds a 4-MiB payload with its headers: what clients of Linux send at most.
+const LARGER_BYTES: usize = (4 << 20) + (64 << 10);
 /// Holds the largest frame there is (see `FRAME_BYTES_MAX`).
 const HUGE_BYTES: usize = FRAME_BYTES_MAX + 4;
 /// The largest frame a client may send: 8 MiB of payload and 64 KiB for everything around it.
@@ -22,9 +24,9 @@ pub(crate) const FRAME_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (64 << 10);
 /// The most that a READ, a WRITE or a query carries.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 8 << 20;
 
-const SIZES: [usize; 3] = [SMALL_BYTES, LARGE_BYTES, HUGE_BYTES];
-/// How many free buffers of each size a shard keeps: 8, 16 and 32 MiB at most.
-const KEPT: [usize; 3] = [64, 16, 4];
+const SIZES: [usize; 4] = [SMALL_BYTES, LARGE_BYTES, LARGER_BYTES, HUGE_BYTES];
+/// How many free buffers of each size a shard keeps: 8, 16, 16 and 32 MiB at most.
+const KEPT: [usize; 4] = [64, 16, 4, 4];
 /// How many it keeps of those that were made to fit, which are smaller than all of these: 2 MiB at most. To make and give back one each time
 /// has both wait for the lock of the process's mappings, which all shards share.
 const KEPT_FITTED: usize = 16;
@@ -32,7 +34,7 @@ const KEPT_FITTED: usize = 16;
 /// What the system gives memory by.
 const PAGE_BYTES: usize = 4 << 10;
 
-/// A lent buffer: one of three sizes, unless nothing else would do.
+/// A lent buffer: one of four sizes, unless nothing else would do.
 pub(crate) struct Buffer(Memory);
 
 /// Fewer bytes lie in the heap where they need no buffer that is lent.
@@ -46,7 +48,7 @@ enum Memory {
 /// The free buffers of one shard.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    free: [Free; 3],
+    free: [Free; 4],
     fitted: RefCell<VecDeque<Buffer>>,
 }
 

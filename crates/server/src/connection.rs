@@ -42,6 +42,7 @@ use crate::mailbox::{Letter, Mailbox, Post};
 use crate::migration::{self, Luggage};
 use crate::opening::{Finding, Look, Opened};
 use crate::outbox::{Next, Outbox};
+use crate::pace::Waiting;
 use crate::patience::{self, Advice, Patience};
 use crate::pipeline::{self, Long};
 use crate::session::{Activity, Channel, ChannelFacts, Session};
@@ -553,8 +554,7 @@ impl Connection {
         self.outbox.borrow_mut().clear(&self.buffers);
         self.deferred.take();
         // Nothing more than before: it fits.
-        let _ = self.allowance.settle(0);
-        self.allowance.end_batch();
+        self.allowance.end();
         if !self.lose_channels() {
             self.in_flight.cancel_outliving();
         }
@@ -601,10 +601,7 @@ impl Connection {
             let batch = if self.has_unopened() { Batch::Full } else { self.process_batch(task, inbox)? };
             let drained = self.send(task, stream)?;
             let passed_on = self.outbox.borrow().passed_on();
-            self.allowance.note_sent(passed_on, drained);
-            if drained {
-                self.allowance.end_batch();
-            }
+            self.allowance.note_taken(drained);
             let has_another_way = |letter: &Letter| self.has_another_way(letter);
             self.deliveries.borrow_mut().advance(task, stream, passed_on, drained, has_another_way)?;
             self.check_ending(drained)?;
@@ -643,12 +640,31 @@ impl Connection {
                 sent: self.outbox.borrow().passed_on(),
                 received: self.received.get(),
             };
+            if self.keeps_from_others(&state, inbox) {
+                stream.give_up();
+                return Err(Disconnect(
+                    "others wait for memory that is held for its client, who moves too little of it",
+                ));
+            }
             let advice = self.patience.borrow_mut().advance(task, stream, state)?;
             if advice == Advice::CancelWaits {
                 self.in_flight.cancel_waits();
             }
             return Ok(Rest::Waits);
         }
+    }
+
+    /// Measures how fast the client moves what is held for it. True where it keeps that from others.
+    fn keeps_from_others(&self, state: &patience::State, inbox: &Inbox) -> bool {
+        let sends = if state.sends { self.outbox.borrow().held_bytes() } else { 0 };
+        let receives = if state.receives { inbox.buffer().len() } else { 0 };
+        let waiting = match (state.sends || state.receives, state.is_stalled) {
+            (true, _) => Waiting::ForClient { held: (sends + receives) as u64 },
+            (false, true) => Waiting::ForServer,
+            (false, false) => Waiting::Idle,
+        };
+        self.allowance.rest(waiting, state.sent + state.received);
+        self.allowance.is_to_yield(waiting)
     }
 
     /// Counts what stays when the connection has to wait. False where it may not stay.

@@ -43,7 +43,11 @@ pub(crate) struct Wired {
 impl Wired {
     /// Signs in, opens the file `large` and has the connection served, by a stream that holds `held` bytes.
     pub(crate) async fn new(server: &Arc<Shared>, held: usize) -> Wired {
-        let mut peer = Peer::sign_in(server).await;
+        Wired::of(Peer::sign_in(server).await, held).await
+    }
+
+    /// The same for who has signed in as somebody else.
+    pub(crate) async fn of(mut peer: Peer, held: usize) -> Wired {
         peer.signing_key = None;
         let mut header = peer.header(Command::ECHO);
         header.credits = 8_192;
@@ -78,13 +82,23 @@ impl Wired {
         self.stream.write_all(bytes).await.unwrap();
     }
 
+    /// Sends `bytes` unless the server has ended the connection.
+    pub(crate) async fn offer(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).await.is_ok()
+    }
+
+    /// Takes so many bytes of what comes, unless the server has ended the connection.
+    pub(crate) async fn take(&mut self, bytes: usize) -> bool {
+        self.stream.read_exact(&mut vec![0; bytes]).await.is_ok()
+    }
+
     pub(crate) async fn ask_for(&mut self, length: u32) {
         let read = ReadRequest { file_id: self.file, length, ..ReadRequest::default() };
         let message = self.request(Command::READ, length as usize, |body| read.encode(body));
         self.send(&message).await;
     }
 
-    async fn echo(&mut self) {
+    pub(crate) async fn echo(&mut self) {
         let message = self.request(Command::ECHO, 0, |body| EchoRequest.encode(body));
         self.send(&message).await;
     }
@@ -127,7 +141,7 @@ impl Wired {
     }
 
     /// True where the server has ended the connection.
-    async fn is_gone(&mut self) -> bool {
+    pub(crate) async fn is_gone(&mut self) -> bool {
         let mut rest = Vec::new();
         timeout(Duration::from_millis(10), self.stream.read_to_end(&mut rest)).await.is_ok()
     }

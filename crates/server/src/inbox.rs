@@ -6,13 +6,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tokio::time::Instant;
 use wire::frame;
 
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, LITTLE_BYTES};
 use crate::budget::Charge;
 use crate::buffers::{Buffer, Buffers, FRAME_BYTES_MAX, SMALL_BYTES};
-use crate::pace::{self, Pace};
+use crate::pace::Pace;
 use crate::slice::Slice;
 
 /// What one receive takes when it starts a batch. A larger frame is then received to its end and no further, so that its bytes are
@@ -50,51 +49,6 @@ pub(crate) struct Inbox {
     trusted: bool,
     /// Bytes of the last frame, where it was a large one: the next is likely to be like it.
     large: usize,
-    arrival: Arrival,
-}
-
-/// How fast large frames arrive.
-#[derive(Default)]
-struct Arrival {
-    /// When this one began.
-    begun: Option<Instant>,
-    /// What had arrived of it when there was room for more, and when that was.
-    from: (usize, Option<Instant>),
-    /// How much had arrived when that was judged last: what waits for room is not slow for that.
-    judged: usize,
-    is_slow: bool,
-}
-
-impl Arrival {
-    /// The first bytes of a large frame have arrived.
-    fn begin(&mut self) {
-        if self.begun.is_none() {
-            self.begun = Some(Instant::now());
-            (self.from, self.judged) = ((0, self.begun), 0);
-        }
-    }
-
-    /// There is room for more than the `held` bytes that have arrived.
-    fn go_on(&mut self, held: usize) {
-        self.from = (held, self.begun.map(|_| Instant::now()));
-    }
-
-    /// More room is wanted. What was slow is not quick for what the kernel has gathered meanwhile.
-    fn pace(&mut self, held: usize) -> Pace {
-        if held > self.judged {
-            let (from, since) = self.from;
-            let arrived = held.saturating_sub(from) as u64;
-            self.is_slow |= since.and_then(|since| pace::is_slow(arrived, since)).unwrap_or(false);
-            self.judged = held;
-        }
-        if self.is_slow { Pace::Slow } else { Pace::Quick }
-    }
-
-    /// A frame of so many bytes is there. Here it counts what it had to wait for, too: whatever had gathered came at once when there was room.
-    fn end(&mut self, bytes: usize) {
-        let begun = self.begun.take();
-        self.is_slow = begun.and_then(|begun| pace::is_slow(bytes as u64, begun)).unwrap_or(self.is_slow);
-    }
 }
 
 /// How a frame is taken out.
@@ -128,7 +82,6 @@ impl Inbox {
         }
         self.start = frame.end;
         self.large = if length + PREFIX > RECEIVE_BYTES { length + PREFIX } else { 0 };
-        self.arrival.end(length + PREFIX);
         Ok(Some(frame))
     }
 
@@ -205,9 +158,6 @@ impl Inbox {
             Some(_) => RECEIVE_BYTES,
             None => self.large.max(RECEIVE_BYTES),
         };
-        if wanted > RECEIVE_BYTES && announced.is_some() {
-            self.arrival.begin();
-        }
         let has = self.buffer.as_ref().map_or(0, |buffer| buffer.len());
         if has < wanted && !self.grow(buffers, allowance, wanted) {
             return Ok(None);
@@ -226,30 +176,35 @@ impl Inbox {
     /// held.
     fn grow(&mut self, buffers: &Buffers, allowance: &Allowance, wanted: usize) -> bool {
         let (has, held) = (self.buffer.as_ref().map_or(0, |buffer| buffer.len()), self.filled - self.start);
-        let pace = self.arrival.pace(held);
-        let is_likely = self.large > 0 && wanted > RECEIVE_BYTES && pace == Pace::Quick;
+        let is_likely = self.large > 0 && wanted > RECEIVE_BYTES && allowance.pace() == Pace::Quick;
         let likely = is_likely.then(|| Buffers::size(wanted));
-        if let Some(charge) = likely.and_then(|size| allowance.charge_to_receive(pace, size)) {
+        if let Some(charge) = likely.and_then(|size| allowance.charge_to_receive(size)) {
             self.move_to(buffers, buffers.lend(wanted), Some(charge));
-            self.arrival.go_on(held);
             return true;
         }
         let is_fitted = !self.trusted && held >= BEGINNING_BYTES;
-        if has > held && (has >= SMALL_BYTES || is_fitted) {
+        let is_little = has < SMALL_BYTES && !allowance.has_left_to_grow();
+        if has > held && (has >= SMALL_BYTES || is_fitted || is_little) {
             return true;
         }
-        // The next size that has room.
-        let size = Buffers::size(held + 1);
+        if is_little {
+            let fits = held < LITTLE_BYTES;
+            if fits {
+                self.move_to(buffers, Buffer::of_size(LITTLE_BYTES), None);
+            }
+            return fits;
+        }
+        // What has begun to be a large one goes to its end from here: to grow once more it would have to wait once more, for others that wait, too.
+        let size = if self.charge.is_some() { Buffers::size(wanted) } else { Buffers::size(held + 1) };
         let charge = match self.charge {
-            Some(_) => allowance.charge_rest(pace, size),
-            None if size > SMALL_BYTES => allowance.charge_to_receive(pace, size),
+            Some(_) => allowance.charge_rest(size),
+            None if size > SMALL_BYTES => allowance.charge_to_receive(size),
             None => None,
         };
         if size > SMALL_BYTES && charge.is_none() {
             return false;
         }
         self.move_to(buffers, buffers.lend(size), charge);
-        self.arrival.go_on(held);
         true
     }
 

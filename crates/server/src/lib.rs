@@ -53,9 +53,12 @@ mod flight_tests;
 mod folder_tests;
 mod frozen_times;
 mod gate;
+#[cfg(test)]
+mod holding_tests;
 mod hot;
 #[cfg(test)]
 mod hot_tests;
+mod hunger;
 mod in_flight;
 #[cfg(feature = "in-memory")]
 pub mod in_memory;

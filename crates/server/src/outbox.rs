@@ -99,6 +99,11 @@ impl Outbox {
         self.lent.iter().filter(|lent| lent.charge.is_none()).map(|lent| lent.buffer.len()).sum()
     }
 
+    /// Bytes of buffers that are held until their client has taken what is in them.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.lent.iter().map(|lent| lent.buffer.len()).sum()
+    }
+
     /// Bytes that have gone into the stream in all.
     pub(crate) fn passed_on(&self) -> u64 {
         self.passed_on

@@ -130,7 +130,7 @@ pub(crate) fn claim(connection: &Connection, need: Need) -> Option<Claim> {
 
 /// The same for a large frame that keeps the buffer it is in, which is paid for.
 pub(crate) fn claim_for_paid(connection: &Connection, need: Need) -> Option<Claim> {
-    claim_by(need.of_paid(), |bytes| connection.allowance.charge_for_frame(bytes))
+    claim_by(need.of_paid(), |bytes| connection.allowance.charge_rest(bytes))
 }
 
 fn claim_by(need: Need, charge: impl FnOnce(usize) -> Option<Charge>) -> Option<Claim> {

@@ -127,7 +127,7 @@ impl Strangers {
             None => {}
         }
         let (of_network, of_neighbours) = inside.budgets_of(from, &self.budget);
-        let budget = of_network.below_with(u64::MAX, OWN_BYTES);
+        let budget = of_network.share(u64::MAX, OWN_BYTES);
         let _connection = of_network.overdraw(CONNECTION_BYTES);
         let known =
             Known { from, mailbox: Arc::downgrade(mailbox), budget: Arc::clone(&budget), of_network, of_neighbours };

@@ -54,6 +54,7 @@ pub(crate) const USER: &str = "tester";
 pub(crate) const PASSWORD: &str = "secret";
 /// Another user with the same password.
 pub(crate) const OTHER_USER: &str = "other";
+pub(crate) const THIRD_USER: &str = "third";
 
 /// A server with one RAM disk, `ram`, and one user.
 pub(crate) fn server(signing: Signing) -> Arc<Shared> {
@@ -77,6 +78,7 @@ pub(crate) fn server_of(signing: Signing, store: Arc<dyn Store>, capacity: Capac
     };
     let account = Account { name: "local".into(), multichannel: Multichannel::On };
     let other = Principal { name: OTHER_USER.into(), relative_id: 1002, ..principal.clone() };
+    let third = Principal { name: THIRD_USER.into(), relative_id: 1003, ..principal.clone() };
     let share = Share {
         name: "ram".into(),
         account: "local".into(),
@@ -99,7 +101,7 @@ pub(crate) fn server_of(signing: Signing, store: Arc<dyn Store>, capacity: Capac
         anonymous: Anonymous::default(),
     };
     let estate = Estate {
-        principals: vec![principal, other],
+        principals: vec![principal, other, third],
         accounts: vec![account],
         shares: vec![share],
         awaited: Vec::new(),

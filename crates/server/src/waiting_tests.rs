@@ -29,7 +29,7 @@ use crate::testing::{Peer, chained, framed, headers, server, server_of};
 /// All of a client's large requests wait no longer.
 const SOON: Duration = Duration::from_secs(60);
 
-fn write_through(client: &mut Wired, length: usize) -> Vec<u8> {
+pub(crate) fn write_through(client: &mut Wired, length: usize) -> Vec<u8> {
     let (file_id, data) = (client.file, vec![7; length]);
     let write = WriteRequest { file_id, data: &data, flags: WriteFlags::WRITE_THROUGH, ..WriteRequest::default() };
     client.request(Command::WRITE, length, |body| write.encode(body))
@@ -125,7 +125,7 @@ async fn large_frames_that_arrive_slowly_leave_room_for_the_same_users_others() 
 }
 
 /// A server that may hold so many bytes.
-fn small_server(bytes: u64) -> Arc<Shared> {
+pub(crate) fn small_server(bytes: u64) -> Arc<Shared> {
     let store: Arc<dyn Store> = Arc::new(RamStore::new(1 << 30));
     server_of(Signing::Enabled, store, Capacity { bytes, ..Capacity::default() })
 }
@@ -161,10 +161,10 @@ async fn a_connection_that_ends_gives_back_what_it_was_given_for_waiting() {
         let budgets = Arc::clone(&server.sessions.find(peer.session_id).unwrap().budgets);
         let _others = budgets.bytes.charge_leaving(budgets.bytes.limit() - budgets.bytes.used(), 0).unwrap();
         let allowance = &peer.connection.allowance;
-        assert!(!allowance.has_left());
+        assert!(!allowance.has_left_to_grow());
         allowance.wait(Waker::noop());
         sleep(Duration::from_secs(2)).await;
-        assert!(allowance.has_left() && budgets.beyond.used() > 0);
+        assert!(allowance.has_left_to_grow() && budgets.beyond.used() > 0);
         // Requests that wait keep it in memory.
         let _kept = Rc::clone(&peer.connection);
         peer.disconnect();

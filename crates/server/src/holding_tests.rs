@@ -1,0 +1,265 @@
+//! Clients that have memory held for them and move little of it: they keep it from nobody for long, and who is merely slow is not ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::time::{Instant, sleep, timeout};
+use wire::status::Status;
+
+use crate::Shared;
+use crate::admin::Signing;
+use crate::flight_tests::Wired;
+use crate::testing::{OTHER_USER, Peer, THIRD_USER, Terms, framed, server};
+use crate::waiting_tests::{small_server, write_through};
+
+const MIB: usize = 1 << 20;
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn client_of(server: &Arc<Shared>, user: &'static str) -> Wired {
+    client_behind(server, user, 32 << 20).await
+}
+
+/// A client between whom and the server so many bytes are on their way at most.
+async fn client_behind(server: &Arc<Shared>, user: &'static str, on_the_way: usize) -> Wired {
+    let peer = Peer::sign_in_as(server, Terms { user, ..Terms::default() }).await;
+    Wired::of(peer, on_the_way).await
+}
+
+/// Sends `begun` bytes of a WRITE of `length`, so many a second, or all at once, and then a byte every 15 seconds.
+async fn stand_still(mut client: Wired, length: usize, begun: usize, rate: Option<usize>) {
+    let frame = framed(&write_through(&mut client, length));
+    let (beginning, rest) = frame.split_at(begun);
+    for part in beginning.chunks(rate.map_or(begun, |rate| rate / 10)) {
+        client.offer(part).await;
+        sleep(if rate.is_some() { SECOND / 10 } else { Duration::ZERO }).await;
+    }
+    for byte in rest {
+        sleep(15 * SECOND).await;
+        if !client.offer(&[*byte]).await {
+            return;
+        }
+    }
+}
+
+async fn hold_by_frames(server: &Arc<Shared>, count: usize, user: &'static str) -> Vec<JoinHandle<()>> {
+    let mut holding = Vec::new();
+    for _ in 0..count {
+        let client = client_of(server, user).await;
+        holding.push(spawn_local(stand_still(client, 8 * MIB, 7 * MIB, None)));
+    }
+    sleep(3 * SECOND).await;
+    holding
+}
+
+/// Has a client write and read so many bytes in turn, each of which is to be answered in time.
+async fn work(client: &mut Wired, length: usize, rounds: usize, patience: Duration) {
+    for round in 0..rounds {
+        let write = write_through(client, length);
+        client.send(&write).await;
+        let answered = timeout(patience, client.answer()).await;
+        assert_eq!(answered.unwrap_or_else(|_| panic!("WRITE {round} waits")).status, Status::SUCCESS);
+        client.ask_for(length as u32).await;
+        let answered = timeout(patience, client.answer()).await;
+        assert_eq!(answered.unwrap_or_else(|_| panic!("READ {round} waits")).status, Status::SUCCESS);
+    }
+}
+
+/// Sends a WRITE at so many bytes a second and gives how long that was from its first byte to its answer.
+async fn write_slowly(client: &mut Wired, length: usize, rate: usize) -> Duration {
+    let frame = framed(&write_through(client, length));
+    let began = Instant::now();
+    for part in frame.chunks(rate / 10) {
+        client.send_bytes(part).await;
+        sleep(SECOND / 10).await;
+    }
+    assert_eq!(client.answer().await.status, Status::SUCCESS);
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stands_still_in_the_middle_of_a_large_frame_keeps_nobody_from_memory_for_long() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut modest = client_of(&server, OTHER_USER).await;
+        hold_by_frames(&server, 80, OTHER_USER).await;
+        for length in [MIB, 4 * MIB, 8 * MIB] {
+            work(&mut modest, length, 5, 40 * SECOND).await;
+        }
+        // Those that are left are in nobody's way until somebody waits.
+        work(&mut modest, 8 * MIB, 50, 3 * SECOND).await;
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nor_does_who_takes_next_to_nothing_of_what_it_asked_for() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        for _ in 0..40 {
+            let mut client = client_behind(&server, OTHER_USER, 64 << 10).await;
+            spawn_local(async move {
+                for _ in 0..3 {
+                    client.ask_for(8 << 20).await;
+                }
+                while client.take(64 << 10).await {
+                    sleep(15 * SECOND).await;
+                }
+            });
+        }
+        sleep(3 * SECOND).await;
+        let mut modest = client_of(&server, OTHER_USER).await;
+        work(&mut modest, 4 * MIB, 5, 30 * SECOND).await;
+        work(&mut modest, 4 * MIB, 50, 3 * SECOND).await;
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_had_to_wait_for_memory_is_not_slow_for_that() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        // There are always so many who stand still.
+        for _ in 0..24 {
+            let server = Arc::clone(&server);
+            spawn_local(async move {
+                loop {
+                    stand_still(client_of(&server, OTHER_USER).await, 8 * MIB, 7 * MIB, None).await;
+                }
+            });
+        }
+        sleep(4 * SECOND).await;
+        let mut quick = Vec::new();
+        for _ in 0..3 {
+            let mut client = client_of(&server, OTHER_USER).await;
+            quick.push(spawn_local(async move { work(&mut client, MIB / 2, 10, 20 * SECOND).await }));
+        }
+        for client in quick {
+            client.await.unwrap();
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_clients_that_stop_altogether_do_not_keep_the_others_of_their_user_waiting() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        for _ in 0..14 {
+            let client = client_of(&server, OTHER_USER).await;
+            spawn_local(stand_still(client, 8 * MIB, 1_600 << 10, Some(250 << 10)));
+        }
+        sleep(10 * SECOND).await;
+        let mut slow = client_behind(&server, OTHER_USER, 256 << 10).await;
+        for _ in 0..5 {
+            let took = timeout(30 * SECOND, write_slowly(&mut slow, MIB, 300 << 10)).await;
+            took.expect("the slow one waits");
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn beginnings_of_frames_keep_nobody_from_signing_in_and_small_requests() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        hold_by_frames(&server, 26, OTHER_USER).await;
+        for _ in 0..300 {
+            let client = client_of(&server, OTHER_USER).await;
+            spawn_local(stand_still(client, 120 << 10, 119 << 10, None));
+        }
+        sleep(SECOND).await;
+        for _ in 0..9 {
+            let mut client = client_of(&server, OTHER_USER).await;
+            client.echo().await;
+            let answered = timeout(SECOND / 10, client.answer()).await;
+            assert_eq!(answered.expect("the ECHO waits").status, Status::SUCCESS);
+            sleep(SECOND).await;
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_little_memory_two_users_leave_some_to_a_third() {
+    let test = async {
+        let server = small_server(256 << 20);
+        hold_by_frames(&server, 60, OTHER_USER).await;
+        hold_by_frames(&server, 60, THIRD_USER).await;
+        let mut modest = Wired::new(&server, 32 << 20).await;
+        work(&mut modest, 4 * MIB, 20, 2 * SECOND).await;
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_clients_of_one_user_that_move_what_they_can_are_all_served_and_none_is_ended() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut writing = Vec::new();
+        for _ in 0..30 {
+            let mut client = client_behind(&server, OTHER_USER, 256 << 10).await;
+            writing.push(spawn_local(async move {
+                let mut took = Vec::new();
+                for _ in 0..4 {
+                    took.push(write_slowly(&mut client, 4 * MIB, 250 << 10).await);
+                }
+                took
+            }));
+        }
+        let mut took = Vec::new();
+        for client in writing {
+            took.extend(client.await.unwrap());
+        }
+        took.sort();
+        let (median, worst) = (took[took.len() / 2], took[took.len() - 1]);
+        assert!(median < 30 * SECOND && worst < 60 * SECOND, "{median:?} and {worst:?} for what takes 17 s");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_slow_ones_with_the_largest_frames_are_served_in_the_end() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut writing = Vec::new();
+        for _ in 0..150 {
+            let mut client = client_behind(&server, OTHER_USER, 256 << 10).await;
+            writing.push(spawn_local(async move { write_slowly(&mut client, 8 * MIB, 200 << 10).await }));
+        }
+        for client in writing {
+            client.await.unwrap();
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_network_that_stops_for_seconds_ends_nobody_though_others_wait_for_memory() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let stops = Instant::now() + 10 * SECOND;
+        let mut writing = Vec::new();
+        for _ in 0..40 {
+            let mut client = client_behind(&server, OTHER_USER, 256 << 10).await;
+            writing.push(spawn_local(async move {
+                for _ in 0..10 {
+                    let frame = framed(&write_through(&mut client, 8 * MIB));
+                    for part in frame.chunks(256 << 10) {
+                        client.send_bytes(part).await;
+                        sleep(SECOND / 10).await;
+                        let now = Instant::now();
+                        if (stops..stops + 6 * SECOND).contains(&now) {
+                            sleep(stops + 6 * SECOND - now).await;
+                        }
+                    }
+                    assert_eq!(client.answer().await.status, Status::SUCCESS);
+                }
+            }));
+        }
+        for client in writing {
+            client.await.unwrap();
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
