@@ -131,8 +131,13 @@ async fn open_made<'a>(
     if plan.stream.is_some() {
         return make_stream(context, plan, node, path, BaseOf::New(granted)).await;
     }
-    let known = context.look(&node, |node| node.metadata()).await?;
-    let maximal = maximal(context, plan, &node, &path, &known).await?;
+    let maximal = match plan.maximal {
+        None => None,
+        Some(_) => {
+            let known = context.look(&node, |node| node.metadata()).await?;
+            maximal(context, plan, &node, &path, &known).await?
+        }
+    };
     let access = granted.bits();
     let entrant = Entrant {
         node: &*node,
