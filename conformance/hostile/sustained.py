@@ -14,6 +14,10 @@ MIB = 1 << 20
 GROWTH_BYTES_MAX = 512 * MIB
 # What allocators keep for themselves; 8 KiB for each bind would be more.
 BINDS_GROWTH_BYTES_MAX = 8 * MIB
+# The largest WRITE, of so many connections at a time; each waits its turn behind those that have to be ended.
+LARGEST = 8 * MIB
+STANDING = 30
+STANDING_SECONDS_MAX = 40
 BIND = 1  # SMB2_SESSION_FLAG_BINDING
 
 
@@ -91,6 +95,30 @@ def _():
         time.sleep(1)
         growth = resident_bytes() - before
         return SUCCESS if growth < GROWTH_BYTES_MAX else f"the server grew by {growth // MIB} MiB"
+
+
+@case("30 connections that stand still near the end of the largest WRITE keep nobody of their user waiting", SUCCESS)
+def _():
+    standing = [client() for _ in range(STANDING)]
+    try:
+        for raw in standing:
+            message = raw.message(WRITE, write_body(bytes(16), bytes(LARGEST)), charge=LARGEST // 65536)
+            raw.send_bytes(struct.pack(">I", len(message)) + message[:LARGEST * 7 // 8])
+        with client() as other:
+            other.socket.settimeout(STANDING_SECONDS_MAX)
+            file = other.open("while-others-stand")
+            for _ in range(4):
+                other.call(ECHO, ECHO_BODY, credits=512)
+            for _ in range(3):
+                answer = other.call(WRITE, write_body(file, bytes(LARGEST)), charge=LARGEST // 65536, credits=512)
+                if answer.status != SUCCESS:
+                    return answer.status
+            return SUCCESS
+    except TimeoutError:
+        return "a WRITE that is not answered"
+    finally:
+        for raw in standing:
+            raw.socket.close()
 
 
 @case("a client that waits for 200 locks and goes away", SUCCESS)

@@ -26,16 +26,12 @@ use crate::budget::{Budget, Charge, Waiter};
 use crate::budgets::UserBudgets;
 use crate::buffers::{FRAME_BYTES_MAX, SMALL_BYTES};
 use crate::pace::{Pace, Tempo, Waiting};
+use crate::payer::Payer;
 
 /// An answer that may be as large as this is made without a charge.
 pub(crate) const ANSWER_BYTES_SMALL: usize = 64 << 10;
 /// What one batch may come to hold without a charge, at most: what came in, and what answers it.
 const BATCH_BYTES: u64 = 3 * SMALL_BYTES as u64;
-/// Bytes of a user's budget for small things alone, at most.
-const SMALL_THINGS_BYTES: u64 = 32 << 20;
-/// One part in so many of a budget is for small things, where that is less.
-const SMALL_THINGS_PART: u64 = 6;
-
 /// How long somebody waits for what others hold before it may have what is on top of that.
 const INSISTS_AFTER: Duration = Duration::from_secs(1);
 /// While nothing is left a connection receives so much at a time, which is enough for small requests.
@@ -66,63 +62,6 @@ pub(crate) struct Allowance {
     tempo: RefCell<Tempo>,
     /// What was asked for last and is not there lacks to all users, not to its own alone.
     is_lack_of_all: Cell<bool>,
-}
-
-struct Payer {
-    whole: Arc<Budget>,
-    own: Arc<Budget>,
-    /// Small things that stayed.
-    small: Charge,
-    user: Option<OfUser>,
-}
-
-/// What there is for a connection on which somebody has signed in.
-struct OfUser {
-    budgets: Arc<UserBudgets>,
-    /// What it counts for among the slow.
-    slow: Charge,
-}
-
-impl Payer {
-    fn of_strangers(whole: &Arc<Budget>) -> Self {
-        let own = whole.below(u64::MAX);
-        Payer { whole: Arc::clone(whole), small: own.overdraw(0), user: None, own }
-    }
-
-    fn of_user(budgets: &Arc<UserBudgets>) -> Self {
-        let own = budgets.bytes.below(u64::MAX);
-        let user = OfUser { budgets: Arc::clone(budgets), slow: budgets.slow.overdraw(0) };
-        Payer { whole: Arc::clone(&budgets.bytes), small: own.overdraw(0), user: Some(user), own }
-    }
-
-    /// What much at once leaves of a user's budget.
-    fn small_things(&self) -> u64 {
-        let part = SMALL_THINGS_BYTES.min(self.whole.limit() / SMALL_THINGS_PART);
-        self.user.as_ref().map_or(0, |_| part)
-    }
-
-    /// Holds `bytes` where so many are left to others then, also among the slow where it is one of them.
-    fn charge_leaving(&mut self, pace: Pace, bytes: u64, leaving: u64) -> Option<Charge> {
-        let Some(user) = self.user.as_mut().filter(|_| pace == Pace::Slow) else {
-            return self.own.charge_leaving(bytes, leaving);
-        };
-        // Two may find the same place. To charge it and give it back would wake who waits for it, who would do the same.
-        if !user.budgets.slow.has_left(bytes.saturating_add(leaving)) {
-            return None;
-        }
-        let charge = self.own.charge_leaving(bytes, leaving)?;
-        user.slow.set(self.own.used());
-        Some(charge)
-    }
-
-    /// Counts it for the slow with what it holds, or no longer.
-    fn count_among_slow(&mut self, pace: Pace) {
-        let Some(user) = &mut self.user else { return };
-        let bytes = if pace == Pace::Slow { self.own.used() } else { 0 };
-        if user.slow.units() != bytes {
-            user.slow.set(bytes);
-        }
-    }
 }
 
 impl Allowance {

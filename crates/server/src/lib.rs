@@ -89,6 +89,7 @@ mod outbox;
 mod overview;
 mod pace;
 mod patience;
+mod payer;
 mod pipe;
 mod pipeline;
 mod placement;
