@@ -25,8 +25,9 @@ pub(crate) const FRAME_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (64 << 10);
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 8 << 20;
 
 const SIZES: [usize; 4] = [SMALL_BYTES, LARGE_BYTES, LARGER_BYTES, HUGE_BYTES];
-/// How many free buffers of each size a shard keeps: 8, 16, 16 and 32 MiB at most.
+/// How many free buffers of each size a shard keeps where there is memory enough: 8, 16, 16 and 32 MiB.
 const KEPT: [usize; 4] = [64, 16, 4, 4];
+const KEPT_BYTES: u64 = 72 << 20;
 /// How many it keeps of those that were made to fit, which are smaller than all of these: 2 MiB at most. To make and give back one each time
 /// has both wait for the lock of the process's mappings, which all shards share.
 const KEPT_FITTED: usize = 16;
@@ -46,9 +47,9 @@ enum Memory {
 }
 
 /// The free buffers of one shard.
-#[derive(Default)]
 pub(crate) struct Buffers {
     free: [Free; 4],
+    kept: [usize; 4],
     fitted: RefCell<VecDeque<Buffer>>,
 }
 
@@ -60,7 +61,21 @@ struct Free {
     fewest: Cell<usize>,
 }
 
+impl Default for Buffers {
+    /// Those of a server with memory enough.
+    fn default() -> Self {
+        Buffers::keeping(KEPT_BYTES)
+    }
+}
+
 impl Buffers {
+    /// Buffers of which no more than some `bytes` are kept while nobody needs them.
+    pub(crate) fn keeping(bytes: u64) -> Self {
+        let bytes = bytes.min(KEPT_BYTES);
+        let kept = KEPT.map(|count| (count as u64 * bytes / KEPT_BYTES) as usize);
+        Buffers { free: Default::default(), kept, fitted: RefCell::default() }
+    }
+
     /// The size of what [`Buffers::lend`] gives for `bytes`.
     pub(crate) fn size(bytes: usize) -> usize {
         SIZES.into_iter().find(|size| *size >= bytes).unwrap_or(bytes)
@@ -99,7 +114,7 @@ impl Buffers {
             fitted.push_back(buffer);
             return;
         }
-        for ((size, free), kept) in SIZES.iter().zip(&self.free).zip(KEPT) {
+        for ((size, free), kept) in SIZES.iter().zip(&self.free).zip(self.kept) {
             let mut free = free.buffers.borrow_mut();
             if *size == buffer.len() && free.len() < kept {
                 free.push(buffer);

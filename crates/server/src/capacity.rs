@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::memory;
+use crate::pool::STACK_BYTES;
 
 /// Descriptors that everything else needs: shards, stores, the catalog, the admin socket, what is opened on the way to a file.
 const RESERVE_MIN: u64 = 64;
@@ -22,6 +23,18 @@ const SESSIONS_OF_USER_MAX: u64 = 16_384;
 const BYTES_MAX: u64 = 2 << 30;
 /// With less the largest requests could not be served beside others.
 const BYTES_MIN: u64 = 128 << 20;
+/// The part of the memory that this is. What waits on top of it takes a third as much, the rest is for what follows and for the program.
+const BYTES_PART: (u64, u64) = (3, 8);
+/// With less memory than that there is not enough for all of it.
+const MEMORY_MIN: u64 = BYTES_MIN / BYTES_PART.0 * BYTES_PART.1;
+
+/// The parts of the memory for names of directories that are held, for buffers that are kept, and for the stacks of threads.
+const NAMES_PART: u64 = 16;
+const NAMES_BYTES_MIN: u64 = 8 << 20;
+const KEPT_PART: u64 = 16;
+const STACKS_PART: u64 = 8;
+/// Threads that wait for devices: ten devices that hang leave some.
+const THREADS: (u64, u64) = (40, 512);
 
 /// The longest table of descriptors that is made ahead: 2 MiB of the kernel's memory.
 const TABLE_MAX: u64 = 262_144;
@@ -43,11 +56,17 @@ pub(crate) struct Capacity {
     pub(crate) sessions_of_user: u64,
     /// Bytes that all peers together make the server hold.
     pub(crate) bytes: u64,
+    /// Bytes for names of directories that are held.
+    pub(crate) names: u64,
+    /// Bytes of buffers that all shards keep while nobody needs them.
+    pub(crate) kept_buffers: u64,
+    /// Threads that wait for devices.
+    pub(crate) threads: u64,
 }
 
 impl Capacity {
     /// That of a process with so many descriptors and bytes of memory: a third of the descriptors that are not kept in reserve is for
-    /// connections, the rest for opens; half of the memory is for what peers make it hold.
+    /// connections, the rest for opens; three eighths of the memory are for what peers make it hold.
     pub(crate) fn of(descriptors: u64, memory: u64) -> Self {
         let shared = descriptors.saturating_sub((descriptors / RESERVE_SHARE).max(RESERVE_MIN)).max(8);
         let connections = (shared / 3).min(CONNECTIONS_MAX);
@@ -59,7 +78,10 @@ impl Capacity {
             opens,
             opens_of_user: (opens / 2).min(OPENS_OF_USER_MAX),
             sessions_of_user: SESSIONS_OF_USER_MAX,
-            bytes: (memory / 2).clamp(BYTES_MIN, BYTES_MAX),
+            bytes: (memory / BYTES_PART.1 * BYTES_PART.0).clamp(BYTES_MIN, BYTES_MAX),
+            names: (memory / NAMES_PART).max(NAMES_BYTES_MIN),
+            kept_buffers: memory / KEPT_PART,
+            threads: (memory / STACKS_PART / STACK_BYTES).clamp(THREADS.0, THREADS.1),
         }
     }
 
@@ -76,8 +98,8 @@ impl Capacity {
         };
         let memory = memory::left_to_this_process();
         let capacity = Capacity::of(descriptors.unwrap_or(u64::from(u32::MAX)), memory);
-        if memory < capacity.bytes * 2 {
-            let (left, needed, empty) = (memory >> 20, capacity.bytes >> 19, memory::empty_addresses() >> 20);
+        if memory < MEMORY_MIN {
+            let (left, needed, empty) = (memory >> 20, MEMORY_MIN >> 20, memory::empty_addresses() >> 20);
             tracing::warn!(
                 "{left} MiB of memory are left to the server, which may end for want of them: allow it {needed} MiB, by \
                  `ulimit -d` or a container rather than by `ulimit -v`, of which {empty} MiB go to addresses that hold nothing"
@@ -137,8 +159,20 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_memory_is_for_peers_within_bounds() {
+    fn a_part_of_the_memory_is_for_peers_within_bounds() {
         let bytes = |memory| Capacity::of(1_024, memory).bytes;
-        assert_eq!([0, 512 << 20, 1 << 30, 64 << 30].map(bytes), [BYTES_MIN, 256 << 20, 512 << 20, BYTES_MAX]);
+        assert_eq!([0, 512 << 20, 1 << 30, 64 << 30].map(bytes), [BYTES_MIN, 192 << 20, 384 << 20, BYTES_MAX]);
+    }
+
+    #[test]
+    fn all_that_the_server_may_come_to_hold_fits_into_its_memory() {
+        for memory in [MEMORY_MIN, 512 << 20, 1 << 30, 4 << 30] {
+            let capacity = Capacity::of(1_024, memory);
+            let peers = capacity.bytes + capacity.bytes / 4 + capacity.bytes / 16;
+            let rest = capacity.names + capacity.kept_buffers + capacity.threads * STACK_BYTES;
+            // The program itself, and what allocators do not give back.
+            let program = memory / 16;
+            assert!(peers + rest + program <= memory, "{} of {} MiB", (peers + rest + program) >> 20, memory >> 20);
+        }
     }
 }

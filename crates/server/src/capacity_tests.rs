@@ -30,6 +30,9 @@ const FEW_DESCRIPTORS: Capacity = Capacity {
     opens_of_user: 0,
     sessions_of_user: 0,
     bytes: 2 << 30,
+    names: 128 << 20,
+    kept_buffers: 1 << 30,
+    threads: 512,
 };
 
 fn server() -> Arc<Shared> {

@@ -230,6 +230,7 @@ impl Server {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = if config.shards == 0 { cores } else { config.shards };
         let capacity = Capacity::of_this_process();
+        store::limit_names(capacity.names);
         if let Some(Listener { socket, .. }) = listeners.first() {
             capacity.prepare_descriptors(socket);
         }
@@ -284,7 +285,7 @@ impl Shared {
         let mut chance = [0; 4];
         // Without chance the numbers are still unique while the server runs.
         let _ = secure::random(&mut chance);
-        let (budgets, pool) = (Budgets::new(capacity), Pool::new());
+        let (budgets, pool) = (Budgets::new(capacity), Pool::of_threads(capacity.threads as usize));
         Shared {
             estate: ArcSwap::from_pointee(estate),
             sessions: Sessions::new(),

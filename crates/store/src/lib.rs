@@ -21,7 +21,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use directory::{DirectoryOptions, DirectoryStore, Look};
+pub use directory::{DirectoryOptions, DirectoryStore, Look, limit_names};
 pub use error::Error;
 pub use held::Held;
 pub use path::{Name, SharePath, fold};

@@ -24,6 +24,8 @@ use tokio::sync::oneshot;
 pub(crate) use self::queues::{Device, Job, Turn};
 use self::queues::{Limits, Queues};
 
+/// What a thread's stack may take: all of it counts where the process's memory is limited, used or not.
+pub(crate) const STACK_BYTES: u64 = 512 << 10;
 /// How much less than others the threads for long work get where processors are scarce: a third (sched(7)).
 const LONG_WORK_NICE: i32 = 5;
 /// Pieces of work that wait in the queue of one session and device: its connections ask for less, unless it has more than eight that
@@ -68,9 +70,15 @@ struct State {
 
 impl Pool {
     /// A pool without threads yet.
+    #[cfg(test)]
     pub(crate) fn new() -> Self {
-        // Each device has one thread at least, whatever the others hold.
-        Pool::with_threads(usize::MAX, Limits::SHORT_WORK, start_thread)
+        Pool::of_threads(Limits::THREADS)
+    }
+
+    /// A pool of so many threads that wait for devices, without any yet.
+    pub(crate) fn of_threads(threads: usize) -> Self {
+        // Each device has one at least, whatever the others hold.
+        Pool::with_threads(usize::MAX, Limits::of_short_work(threads), start_thread)
     }
 
     /// The pool for long work, on a machine of so many cores.
@@ -95,7 +103,7 @@ impl Pool {
     /// A pool whose work is done by [`Pool::work_once`] alone.
     #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn by_hand() -> Self {
-        Pool::with_threads(0, Limits::SHORT_WORK, start_thread)
+        Pool::with_threads(0, Limits::of_short_work(Limits::THREADS), start_thread)
     }
 
     /// Starts the one thread that is there however few the system gives later.
@@ -241,7 +249,7 @@ impl Pool {
 }
 
 fn start_thread(work: Job) -> io::Result<()> {
-    thread::Builder::new().name("multilane-io".into()).spawn(work).map(drop)
+    thread::Builder::new().name("multilane-io".into()).stack_size(STACK_BYTES as usize).spawn(work).map(drop)
 }
 
 fn start_thread_behind_others(work: Job) -> io::Result<()> {
@@ -253,7 +261,8 @@ fn start_thread_behind_others(work: Job) -> io::Result<()> {
         }
         work();
     };
-    thread::Builder::new().name("multilane-long".into()).spawn(behind).map(drop)
+    let thread = thread::Builder::new().name("multilane-long".into()).stack_size(STACK_BYTES as usize);
+    thread.spawn(behind).map(drop)
 }
 
 impl Inner {

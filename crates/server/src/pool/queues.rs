@@ -115,8 +115,15 @@ struct SessionQueue {
 }
 
 impl Limits {
+    /// Threads where there is memory enough.
+    #[cfg(any(test, feature = "in-memory"))]
+    pub(super) const THREADS: usize = 512;
+
     /// Where work waits more than it computes. Ten devices that hang leave some threads.
-    pub(super) const SHORT_WORK: Limits = Limits { device: 48, user: 40, session: 32, all: 512 };
+    pub(super) fn of_short_work(all: usize) -> Limits {
+        let device = (all / 10).clamp(4, 48);
+        Limits { device, user: (device * 5 / 6).max(3), session: (device * 2 / 3).max(2), all }
+    }
 
     /// How many threads wait for a device: a quarter for two volumes, of which there are many pairs.
     fn at(self, device: Device) -> Self {

@@ -93,7 +93,7 @@ async fn a_device_that_hangs_keeps_nobody_elses_work_waiting() {
     assert_eq!(pool.run(other, || 1).await, Some(1));
     let own = Turn { device: Device::Own, ..ONE };
     assert_eq!(pool.run(own, || 2).await, Some(2));
-    assert!(pool.0.state.lock().threads <= 3 * Limits::SHORT_WORK.device + 2);
+    assert!(pool.0.state.lock().threads <= 3 * Limits::of_short_work(Limits::THREADS).device + 2);
     hanging.end();
     for device in 1..=3 {
         assert_eq!(pool.run(Turn { session: 7, ..at(device) }, || 3).await, Some(3));
@@ -187,7 +187,7 @@ async fn work_that_hangs_on_one_of_two_devices_leaves_the_threads_of_both() {
         }
         let with_another = Turn { device: Device::of_both(2, 3), ..ONE };
         assert_eq!(pool.run(with_another, || 3).await, Some(3));
-        assert!(pool.0.state.lock().threads <= Limits::SHORT_WORK.device / 4 + 3);
+        assert!(pool.0.state.lock().threads <= Limits::of_short_work(Limits::THREADS).device / 4 + 3);
         hanging.end();
         pool.close();
     }
@@ -207,7 +207,7 @@ fn start_where_left(work: Job) -> io::Result<()> {
 
 #[tokio::test]
 async fn what_no_thread_can_be_started_for_is_done_by_the_one_there_is() {
-    let pool = Pool::with_threads(usize::MAX, Limits::SHORT_WORK, start_where_left);
+    let pool = Pool::with_threads(usize::MAX, Limits::of_short_work(Limits::THREADS), start_where_left);
     assert!(pool.begin().is_err(), "a server does not start without a thread");
     LEFT.set(1);
     pool.begin().unwrap();
@@ -222,7 +222,8 @@ async fn what_no_thread_can_be_started_for_is_done_by_the_one_there_is() {
 
 #[tokio::test]
 async fn work_beside_a_device_that_hangs_begins_once_a_thread_can_be_started() {
-    let (pool, hanging) = (Pool::with_threads(usize::MAX, Limits::SHORT_WORK, start_where_left), Hanging::new());
+    let (pool, hanging) =
+        (Pool::with_threads(usize::MAX, Limits::of_short_work(Limits::THREADS), start_where_left), Hanging::new());
     LEFT.set(1);
     pool.begin().unwrap();
     pool.submit(ONE, hanging.job());

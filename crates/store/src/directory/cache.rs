@@ -15,7 +15,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -25,21 +26,26 @@ use rustix::io::Errno;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::folder::{Folder, Handle, Listed, Stamp, each_name, names_from};
+use crate::directory::name_room::{Part, Place, Room};
 use crate::directory::names::{self, Wanted};
 use crate::{Error, Identity, fold};
 
-/// Names held in all listings of a store: about 100 MiB of memory.
-const NAMES_MAX: usize = 1 << 19;
-/// The part of them that one directory may have; larger directories are read through each time.
+/// The part of the memory for names that one directory may have; larger directories are read through each time.
 const LISTING_SHARE: usize = 2;
-/// The part of them that one directory may have whole; of a larger one digests are held.
+/// The part of it that one directory may have whole; of a larger one digests are held.
 const WHOLE_SHARE: usize = 8;
-/// Digests that take as much memory as a name.
-const DIGESTS_A_NAME: usize = 5;
+/// More digests are not held of one directory.
+const DIGESTS_MAX: usize = 1_310_720;
+/// Bytes that a digest takes, in a table that may just have become twice as large.
+const DIGEST_BYTES: usize = 48;
+/// Bytes that a name takes besides its own, which are held as they are stored and folded.
+const NAME_BYTES: usize = 128;
+/// Bytes that a listing takes besides its names.
+const LISTING_BYTES: usize = 512;
+/// Bytes that the names take, at most, that one `getdents` brings.
+const SCAN_BYTES: usize = 256 << 10;
 /// Where a name is of which only its digest is known.
 const SOMEWHERE: u64 = u64::MAX;
-/// What a listing costs besides its names, in names.
-const LISTING_COST: usize = 4;
 /// How many locks the directories share: one half those of the share's own file system, the other half those of what is mounted below, so that
 /// a disk there which hangs holds up nobody here.
 const SHARDS: usize = 256;
@@ -49,16 +55,37 @@ const SCAN_SHARE: u32 = 50;
 
 /// The listings of a store.
 pub(super) struct Cache {
-    shards: Vec<Mutex<Shard>>,
+    shards: Arc<Shards>,
     hasher: RandomState,
     /// The share's own file system.
     volume: u64,
-    names: AtomicUsize,
-    names_max: usize,
+    room: Arc<Room>,
     tick: Duration,
 }
 
+struct Shards {
+    all: Vec<Mutex<Shard>>,
+    used: Arc<AtomicUsize>,
+}
+
 type Shard = HashMap<Identity, Listing>;
+
+impl Part for Shards {
+    fn used(&self) -> &Arc<AtomicUsize> {
+        &self.used
+    }
+
+    fn drop_some(&self, is_enough: &dyn Fn() -> bool) {
+        for shard in &self.all {
+            if is_enough() {
+                return;
+            }
+            if let Some(mut shard) = shard.try_lock() {
+                shard.clear();
+            }
+        }
+    }
+}
 
 /// The names in one directory.
 struct Listing {
@@ -71,11 +98,14 @@ struct Listing {
     sure_at: Instant,
     cost: Duration,
     names: Names,
+    place: Place,
 }
 
+/// Stored names by their folded form.
+type Whole = HashMap<Box<str>, Stored>;
+
 enum Names {
-    /// By their folded form.
-    Whole(HashMap<Box<str>, Stored>),
+    Whole(Whole),
     /// Only what they digest to.
     Digests(Digests),
     /// There are more than are held.
@@ -117,24 +147,26 @@ pub(super) enum Did<'a> {
 impl Cache {
     /// `tick` is how coarse the times of change of the file system `volume` are.
     pub(super) fn new(tick: Duration, volume: u64) -> Self {
-        Cache { volume, ..Cache::with_room(tick, NAMES_MAX) }
+        Cache { volume, ..Cache::within(Room::of_process(), tick) }
     }
 
-    fn with_room(tick: Duration, names_max: usize) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Cache { shards, hasher: RandomState::new(), volume: 0, names: AtomicUsize::new(0), names_max, tick }
+    fn within(room: Arc<Room>, tick: Duration) -> Self {
+        let all = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let shards = Arc::new(Shards { all, used: Arc::default() });
+        room.join(&shards);
+        Cache { shards, hasher: RandomState::new(), volume: 0, room, tick }
     }
 
     /// Holds a directory.
     pub(super) fn hold(&self, directory: Identity) -> Held<'_> {
         let index = self.index(directory);
-        Held { cache: self, first: (index, self.shards[index].lock()), second: None }
+        Held { cache: self, first: (index, self.shards.all[index].lock()), second: None }
     }
 
     /// Holds a directory where nobody else does.
     pub(super) fn try_hold(&self, directory: Identity) -> Option<Held<'_>> {
         let index = self.index(directory);
-        Some(Held { cache: self, first: (index, self.shards[index].try_lock()?), second: None })
+        Some(Held { cache: self, first: (index, self.shards.all[index].try_lock()?), second: None })
     }
 
     /// Holds a directory. EAGAIN where somebody else does and that may not be waited for: it may be read through meanwhile.
@@ -149,8 +181,8 @@ impl Cache {
     pub(super) fn hold_both(&self, one: Identity, other: Identity) -> Held<'_> {
         let (one, other) = (self.index(one), self.index(other));
         let (low, high) = (one.min(other), one.max(other));
-        let first = (low, self.shards[low].lock());
-        let second = (low != high).then(|| (high, self.shards[high].lock()));
+        let first = (low, self.shards.all[low].lock());
+        let second = (low != high).then(|| (high, self.shards.all[high].lock()));
         Held { cache: self, first, second }
     }
 
@@ -161,28 +193,7 @@ impl Cache {
     }
 
     fn digests_max(&self) -> usize {
-        self.names_max / LISTING_SHARE * DIGESTS_A_NAME
-    }
-
-    fn make_room(&self, shard: &mut Shard, keep: Identity, own: usize) {
-        if self.names.load(Ordering::Relaxed) <= self.names_max {
-            return;
-        }
-        shard.retain(|identity, listing| *identity == keep || self.dropped(listing));
-        for step in 1..SHARDS {
-            if self.names.load(Ordering::Relaxed) <= self.names_max {
-                return;
-            }
-            if let Some(mut other) = self.shards[(own + step) % SHARDS].try_lock() {
-                other.retain(|_, listing| self.dropped(listing));
-            }
-        }
-    }
-
-    /// Counts a listing off; false, for `retain`.
-    fn dropped(&self, listing: &Listing) -> bool {
-        self.names.fetch_sub(listing.weight(), Ordering::Relaxed);
-        false
+        (self.room.limit() / LISTING_SHARE / DIGEST_BYTES).min(DIGESTS_MAX)
     }
 }
 
@@ -267,18 +278,14 @@ impl Held<'_> {
         let Ok(stamp) = folder.stamp_now() else { return self.forget(folder.identity) };
         let hasher = self.cache.hasher.clone();
         let Some(listing) = self.shard(folder.identity).get_mut(&folder.identity) else { return };
-        let before = listing.weight();
-        listing.note(did, stamp, &hasher);
-        let after = listing.weight();
-        self.cache.names.fetch_add(after, Ordering::Relaxed);
-        self.cache.names.fetch_sub(before, Ordering::Relaxed);
+        if !listing.note(did, stamp, &hasher) {
+            self.forget(folder.identity);
+        }
     }
 
     /// Forgets a listing.
     pub(super) fn forget(&mut self, directory: Identity) {
-        if let Some(listing) = self.shard(directory).remove(&directory) {
-            self.cache.dropped(&listing);
-        }
+        self.shard(directory).remove(&directory);
     }
 
     /// Reads the directory. False where it cannot be read.
@@ -289,12 +296,7 @@ impl Held<'_> {
             Err(Errno::ACCESS | Errno::PERM) => return Ok(false),
             Err(errno) => return Err(error(errno)),
         };
-        self.cache.names.fetch_add(listing.weight(), Ordering::Relaxed);
-        let own = self.cache.index(folder.identity);
-        let cache = self.cache;
-        let shard = self.shard(folder.identity);
-        shard.insert(folder.identity, listing);
-        cache.make_room(shard, folder.identity, own);
+        self.shard(folder.identity).insert(folder.identity, listing);
         Ok(true)
     }
 
@@ -312,17 +314,9 @@ impl Listing {
         let sure_at = Instant::now();
         let stamp = folder.stamp_now()?;
         let settled = stamp.is_far_from(cache.tick, SystemTime::now());
-        let names = Names::read(folder, cache)?;
-        Ok(Listing { stamp, settled, ours: false, sure_at, cost: sure_at.elapsed(), names })
-    }
-
-    fn weight(&self) -> usize {
-        LISTING_COST
-            + match &self.names {
-                Names::Whole(names) => names.len(),
-                Names::Digests(digests) => digests.places.len().div_ceil(DIGESTS_A_NAME),
-                Names::TooMany => 0,
-            }
+        let mut place = Place::new(&cache.room, &cache.shards);
+        let names = Names::read(folder, cache, &mut place)?;
+        Ok(Listing { stamp, settled, ours: false, sure_at, cost: sure_at.elapsed(), names, place })
     }
 
     fn is_trusted(&self) -> bool {
@@ -331,12 +325,21 @@ impl Listing {
         is_known && (self.settled || (self.ours && self.sure_at.elapsed() < age_max))
     }
 
-    /// Brings the listing up to date.
-    fn note(&mut self, did: &Did<'_>, stamp: Stamp, hasher: &RandomState) {
+    /// Brings the listing up to date. False where there is no room for what it would hold.
+    #[must_use]
+    fn note(&mut self, did: &Did<'_>, stamp: Stamp, hasher: &RandomState) -> bool {
         if self.settled {
             self.sure_at = Instant::now();
         }
         (self.stamp, self.settled, self.ours) = (stamp, false, true);
+        let more = match (&self.names, did) {
+            (Names::Whole(_), Did::Made(wanted)) => bytes_of(&wanted.disk),
+            (Names::Digests(_), Did::Made(_)) => DIGEST_BYTES,
+            _ => 0,
+        };
+        if !self.place.grow_to(self.place.bytes() + more) {
+            return false;
+        }
         match (&mut self.names, did) {
             (Names::Whole(names), Did::Made(wanted)) => insert(names, &wanted.disk),
             (Names::Whole(names), Did::Removed(disk)) => remove(names, disk),
@@ -344,40 +347,61 @@ impl Listing {
             (Names::Digests(digests), Did::Removed(disk)) => digests.remove(digest(hasher, disk)),
             (Names::TooMany, _) => {}
         }
+        true
     }
 }
 
+/// Bytes that a name takes in a whole listing.
+fn bytes_of(disk: &[u8]) -> usize {
+    2 * disk.len() + NAME_BYTES
+}
+
 impl Names {
-    /// Reads the names whole as long as they are few, then once more as digests.
-    fn read(folder: &Folder<'_>, cache: &Cache) -> Result<Self, Errno> {
-        let whole_max = cache.names_max / WHOLE_SHARE;
-        let fd = folder.to_read()?;
-        let (mut names, mut count, mut at) = (HashMap::new(), 0, Some(0));
-        while let Some(place) = at {
-            at = names_from(fd.as_fd(), place, |entry| {
-                count += 1;
-                insert(&mut names, entry.name);
-            })?;
-            if count > whole_max {
-                drop(names);
-                return Names::read_digests(folder, cache);
-            }
+    /// Reads the names whole as long as they are few, then once more as digests, as far as there is room.
+    fn read(folder: &Folder<'_>, cache: &Cache, place: &mut Place) -> Result<Self, Errno> {
+        if let Some(whole) = Names::read_whole(folder, cache, place)? {
+            return Ok(Names::Whole(whole));
         }
-        Ok(Names::Whole(names))
+        place.shrink_to(0);
+        if let Some(digests) = Names::read_digests(folder, cache, place)? {
+            return Ok(Names::Digests(digests));
+        }
+        place.shrink_to(0);
+        Ok(Names::TooMany)
     }
 
-    fn read_digests(folder: &Folder<'_>, cache: &Cache) -> Result<Self, Errno> {
+    fn read_whole(folder: &Folder<'_>, cache: &Cache, place: &mut Place) -> Result<Option<Whole>, Errno> {
+        let bytes_max = cache.room.limit() / WHOLE_SHARE;
+        let fd = folder.to_read()?;
+        let (mut names, mut bytes, mut at) = (Whole::new(), LISTING_BYTES, Some(0));
+        while let Some(spot) = at {
+            if bytes > bytes_max || !place.grow_to(bytes + SCAN_BYTES.min(bytes_max)) {
+                return Ok(None);
+            }
+            at = names_from(fd.as_fd(), spot, |entry| {
+                bytes += bytes_of(entry.name);
+                insert(&mut names, entry.name);
+            })?;
+        }
+        place.shrink_to(bytes);
+        Ok(Some(names).filter(|_| bytes <= bytes_max))
+    }
+
+    fn read_digests(folder: &Folder<'_>, cache: &Cache, place: &mut Place) -> Result<Option<Digests>, Errno> {
         let (fd, mut digests) = (folder.to_read()?, Digests::default());
+        let most = cache.digests_max();
+        let bytes = |digests: &Digests| LISTING_BYTES + digests.places.len() * DIGEST_BYTES;
         let mut at = Some(0);
-        while let Some(place) = at {
-            at = names_from(fd.as_fd(), place, |entry| {
+        while let Some(spot) = at {
+            if digests.places.len() > most || !place.grow_to(bytes(&digests) + SCAN_BYTES.min(most * DIGEST_BYTES)) {
+                return Ok(None);
+            }
+            at = names_from(fd.as_fd(), spot, |entry| {
                 digests.insert(digest(&cache.hasher, entry.name), entry.at);
             })?;
-            if digests.places.len() > cache.digests_max() {
-                return Ok(Names::TooMany);
-            }
         }
-        Ok(Names::Digests(digests))
+        place.shrink_to(bytes(&digests));
+        Ok(Some(digests).filter(|digests| digests.places.len() <= most))
     }
 }
 
@@ -430,7 +454,7 @@ impl Stored {
 }
 
 /// Adds a stored name.
-fn insert(names: &mut HashMap<Box<str>, Stored>, disk: &[u8]) {
+fn insert(names: &mut Whole, disk: &[u8]) {
     let folded = fold(&names::to_shown(disk)).into_boxed_str();
     match names.get_mut(&folded) {
         None => {
@@ -451,7 +475,7 @@ fn insert(names: &mut HashMap<Box<str>, Stored>, disk: &[u8]) {
 }
 
 /// Removes a stored name.
-fn remove(names: &mut HashMap<Box<str>, Stored>, disk: &[u8]) {
+fn remove(names: &mut Whole, disk: &[u8]) {
     let folded = fold(&names::to_shown(disk));
     match names.get_mut(folded.as_str()) {
         None => {}
@@ -479,6 +503,7 @@ fn search(folder: &Folder<'_>, wanted: &Wanted) -> Result<(Option<Spot>, usize),
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::sync::atomic::Ordering;
 
     use rustix::fs::{Mode, OFlags};
 
@@ -491,6 +516,14 @@ mod tests {
     fn folder(path: &std::path::Path) -> Folder<'static> {
         let fd = open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
         Folder::new((fd, Reach::Read)).unwrap()
+    }
+
+    fn within(tick: Duration, bytes: usize) -> Cache {
+        Cache::within(Arc::new(Room::new(bytes)), tick)
+    }
+
+    fn used(cache: &Cache) -> usize {
+        cache.shards.used.load(Ordering::Relaxed)
     }
 
     fn find(cache: &Cache, folder: &Folder<'_>, name: &str) -> Option<Vec<u8>> {
@@ -511,7 +544,7 @@ mod tests {
     #[test]
     fn names_held_are_bounded() {
         let place = tempfile::tempdir().unwrap();
-        let cache = Cache::with_room(TICK, 100);
+        let cache = within(TICK, 24 << 10);
         for index in 0..40 {
             let path = place.path().join(format!("{index}"));
             fs::create_dir(&path).unwrap();
@@ -520,11 +553,64 @@ mod tests {
             }
             let folder = folder(&path);
             assert_eq!(find(&cache, &folder, "NAME7").as_deref(), Some(b"name7".as_slice()));
-            assert!(cache.names.load(Ordering::Relaxed) <= 100);
+            assert!(used(&cache) <= 24 << 10);
         }
-        let held: usize =
-            cache.shards.iter().map(|shard| shard.lock().values().map(Listing::weight).sum::<usize>()).sum();
-        assert_eq!(held, cache.names.load(Ordering::Relaxed));
+        assert!(cache.shards.all.iter().map(|shard| shard.lock().len()).sum::<usize>() > 4);
+        cache.shards.drop_some(&|| false);
+        assert_eq!(used(&cache), 0);
+    }
+
+    #[test]
+    fn names_are_held_by_what_they_take_however_many_look_at_once_in_however_many_stores() {
+        const BYTES: usize = 1 << 20;
+        let place = tempfile::tempdir().unwrap();
+        let paths: Vec<_> = (0..12).map(|index| place.path().join(format!("{index}"))).collect();
+        for path in &paths {
+            fs::create_dir(path).unwrap();
+            for name in 0..180 {
+                fs::write(path.join(format!("{name:0>240}")), "").unwrap();
+            }
+        }
+        let room = Arc::new(Room::new(BYTES));
+        let caches = [(); 2].map(|()| Cache::within(Arc::clone(&room), TICK));
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (caches, paths, room) = (&caches, &paths, &room);
+                scope.spawn(move || {
+                    for round in 0..50 {
+                        let folder = folder(&paths[(number * 5 + round) % paths.len()]);
+                        let cache = &caches[number % caches.len()];
+                        let name = format!("{:0>240}", round % 180);
+                        assert_eq!(find(cache, &folder, &name).as_deref(), Some(name.as_bytes()));
+                        assert!(room.used() <= BYTES);
+                    }
+                });
+            }
+        });
+        assert!(room.used() > BYTES / 4, "{} bytes", room.used());
+        assert_eq!(room.used(), caches.iter().map(used).sum::<usize>());
+        drop(caches);
+        assert_eq!(room.used(), 0);
+    }
+
+    #[test]
+    fn a_store_that_holds_little_has_others_drop_what_they_have_above_their_share() {
+        let place = tempfile::tempdir().unwrap();
+        let paths: Vec<_> = (0..30).map(|index| place.path().join(format!("{index}"))).collect();
+        for path in &paths {
+            fs::create_dir(path).unwrap();
+            (0..10).for_each(|name| fs::write(path.join(format!("name{name}")), "").unwrap());
+        }
+        let room = Arc::new(Room::new(24 << 10));
+        let [greedy, modest] = [(); 2].map(|()| Cache::within(Arc::clone(&room), TICK));
+        paths.iter().for_each(|path| drop(find(&greedy, &folder(path), "NAME7")));
+        let before = used(&greedy);
+        find(&modest, &folder(&paths[0]), "NAME7");
+        find(&modest, &folder(&paths[1]), "NAME7");
+        let held = used(&modest);
+        assert!(held > 2 * LISTING_BYTES && used(&greedy) < before);
+        paths.iter().for_each(|path| drop(find(&greedy, &folder(path), "NAME8")));
+        assert_eq!(used(&modest), held, "who has its share keeps it");
     }
 
     #[test]
@@ -533,19 +619,19 @@ mod tests {
         for name in 0..80 {
             fs::write(place.path().join(format!("name{name}")), "").unwrap();
         }
-        let cache = Cache::with_room(TICK, 20);
+        let cache = within(TICK, 4 << 10);
         let folder = folder(place.path());
         for _ in 0..2 {
             assert_eq!(find(&cache, &folder, "NAME77").as_deref(), Some(b"name77".as_slice()));
             assert_eq!(find(&cache, &folder, "none"), None);
-            assert!(cache.names.load(Ordering::Relaxed) <= LISTING_COST);
+            assert_eq!(used(&cache), 0);
         }
         for name in 10..80 {
             fs::remove_file(place.path().join(format!("name{name}"))).unwrap();
         }
         assert_eq!(find(&cache, &folder, "NAME7").as_deref(), Some(b"name7".as_slice()));
         assert_eq!(find(&cache, &folder, "NAME77"), None);
-        assert!(cache.names.load(Ordering::Relaxed) > LISTING_COST);
+        assert!(used(&cache) > LISTING_BYTES);
     }
 
     #[test]
@@ -554,10 +640,10 @@ mod tests {
         for name in (0..80).map(|number| format!("name{number}")).chain(["both".into(), "BOTH".into()]) {
             fs::write(place.path().join(name), "").unwrap();
         }
-        let cache = Cache::with_room(Duration::ZERO, 100);
+        let cache = within(Duration::ZERO, 10 << 10);
         let opened = folder(place.path());
         assert_eq!(find(&cache, &opened, "NAME77").as_deref(), Some(b"name77".as_slice()));
-        assert_eq!(cache.names.load(Ordering::Relaxed), LISTING_COST + 81_usize.div_ceil(DIGESTS_A_NAME));
+        assert_eq!(used(&cache), LISTING_BYTES + 81 * DIGEST_BYTES);
         let at_once = |name| cache.hold(opened.identity).find(&opened, &Wanted::new(name), Wait::OnRoot);
         assert_eq!(at_once("none"), Ok(None));
         assert_eq!(at_once("NAME77"), Err(Error::WouldBlock), "the directory has to be looked at");
@@ -575,8 +661,6 @@ mod tests {
             assert_eq!(find(&cache, &opened, "Both").as_deref(), left);
         }
         assert_eq!(at_once("both"), Ok(None));
-        let held = cache.shards.iter().map(|shard| shard.lock().values().map(Listing::weight).sum::<usize>());
-        assert_eq!(held.sum::<usize>(), cache.names.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -44,6 +44,7 @@ mod metadata;
 mod mounts;
 #[cfg(test)]
 mod name_faults;
+mod name_room;
 mod nameless;
 mod names;
 mod neighbours;
@@ -81,6 +82,8 @@ use errno::error;
 use fence::Wait;
 use quota::Limit;
 use volume::Volume;
+
+pub use self::name_room::limit_names;
 
 /// How a folder is served.
 #[derive(Clone, Debug, Default)]
