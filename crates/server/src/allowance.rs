@@ -60,6 +60,10 @@ pub(crate) struct Allowance {
     /// Its client has not taken all it has.
     has_untaken: Cell<bool>,
     tempo: RefCell<Tempo>,
+    /// How much was held for its client when that became slow; 0 once that has moved.
+    turned: Cell<u64>,
+    /// Since when its requests that wait for other clients have held much.
+    parked: Cell<Option<Instant>>,
     /// What was asked for last and is not there lacks to all users, not to its own alone.
     is_lack_of_all: Cell<bool>,
 }
@@ -75,6 +79,8 @@ impl Allowance {
             batch: RefCell::new(None),
             has_untaken: Cell::new(false),
             tempo: RefCell::default(),
+            turned: Cell::new(0),
+            parked: Cell::new(None),
             is_lack_of_all: Cell::new(false),
         }
     }
@@ -118,8 +124,7 @@ impl Allowance {
         let leaving = if self.is_user.get() { payer.small_things() + payer.own.used() + more } else { 0 };
         let charge = payer.charge_leaving(self.pace(), bytes as u64, leaving);
         if charge.is_none() {
-            let would_be = payer.whole.used().saturating_add(bytes as u64).saturating_add(leaving);
-            self.is_lack_of_all.set(self.pace() == Pace::Quick && would_be <= payer.whole.limit());
+            self.is_lack_of_all.set(self.pace() == Pace::Quick && payer.whole.lacks_above(bytes as u64, leaving));
         }
         charge
     }
@@ -167,6 +172,15 @@ impl Allowance {
         self.charge_leaving(bytes, 0).or_else(of_reserve).or_else(|| self.insist(bytes))
     }
 
+    /// Holds what answers a whole frame that has waited long, on top of what there is: of those who hold all of it, and wait for each other, one at a
+    /// time is answered.
+    pub(crate) fn charge_to_answer(&self, bytes: usize) -> Option<Charge> {
+        if !self.has_waited() {
+            return None;
+        }
+        self.payer.borrow().user.as_ref()?.budgets.answers.charge(bytes as u64)
+    }
+
     /// Holds `bytes` that are there already.
     pub(crate) fn overdraw(&self, bytes: usize) -> Charge {
         self.payer.borrow().own.overdraw(bytes as u64)
@@ -187,7 +201,7 @@ impl Allowance {
         let units = BATCH_BYTES + payer.own.used().saturating_sub(payer.small_things());
         let has_left = !self.is_user.get() || payer.whole.has_left(units);
         if !has_left {
-            self.is_lack_of_all.set(payer.whole.used().saturating_add(units) <= payer.whole.limit());
+            self.is_lack_of_all.set(payer.whole.lacks_above(units, 0));
         }
         has_left
     }
@@ -228,7 +242,12 @@ impl Allowance {
     pub(crate) fn rest(&self, waiting: Waiting, moved: u64) {
         let mut tempo = self.tempo.borrow_mut();
         let before = tempo.pace();
-        tempo.rest(waiting, moved, || self.moves_all_in());
+        tempo.rest(waiting, moved, |held| self.moves_all_in(held));
+        match (waiting, before, tempo.pace()) {
+            (Waiting::Idle, ..) => self.turned.set(0),
+            (Waiting::ForClient { held }, Pace::Quick, Pace::Slow) => self.turned.set(held),
+            _ => {}
+        }
         if tempo.pace() != before || before == Pace::Slow {
             self.payer.borrow_mut().count_among_slow(tempo.pace());
         }
@@ -242,10 +261,24 @@ impl Allowance {
         is_much && user.budgets.is_hungry() && self.tempo.borrow().arrears() >= BEHIND_MAX
     }
 
-    /// How long its client may take for all that is held for it.
-    fn moves_all_in(&self) -> Duration {
+    /// True where others wait for memory that its requests hold which wait for other clients, `parked` bytes of it, and have for long.
+    pub(crate) fn is_to_give_up_waits(&self, parked: u64) -> bool {
+        if parked == 0 {
+            self.parked.set(None);
+            return false;
+        }
+        let since = self.parked.get().unwrap_or_else(Instant::now);
+        self.parked.set(Some(since));
         let payer = self.payer.borrow();
-        let Some(user) = &payer.user else { return MOVES_ALL_IN };
+        since.elapsed() >= BEHIND_MAX && payer.user.as_ref().is_some_and(|user| user.budgets.is_hungry())
+    }
+
+    /// How long its client may take for the `held` bytes that are held for it. Who was slow when it got them keeps to the part of the slow.
+    fn moves_all_in(&self, held: u64) -> Duration {
+        let payer = self.payer.borrow();
+        let Some(user) = payer.user.as_ref().filter(|_| self.turned.get().saturating_mul(2) > held) else {
+            return MOVES_ALL_IN;
+        };
         let (slow, most) = (&user.budgets.slow, payer.whole.limit() - payer.small_things());
         let over = slow.used().saturating_sub(slow.limit()) as f64 / most.saturating_sub(slow.limit()).max(1) as f64;
         MOVES_ALL_IN - (MOVES_ALL_IN - MOVES_ALL_IN_MIN).mul_f64(over.min(1.0))
@@ -253,11 +286,12 @@ impl Allowance {
 
     /// Wakes `waker` when somebody gave something back. It may have been given back just before: look again.
     pub(crate) fn wait(&self, waker: &Waker) {
-        self.waits_since.set(self.waits_since.get().or_else(|| Some(Instant::now())));
+        let since = self.waits_since.get().unwrap_or_else(Instant::now);
+        self.waits_since.set(Some(since));
         self.has_waited();
         let payer = self.payer.borrow();
         let lacking = payer.user.as_ref().filter(|_| self.pace() == Pace::Slow).map(|user| &user.budgets.slow);
-        lacking.unwrap_or(&payer.whole).wait(&self.waiter, waker);
+        lacking.unwrap_or(&payer.whole).wait(&self.waiter, since, waker);
     }
 
     /// What was waited for is there.
@@ -332,6 +366,37 @@ mod tests {
         assert!(third.charge(ANSWER).is_some() && third.has_left());
         drop((held, others));
         assert_eq!(user.bytes.used(), 0);
+    }
+
+    /// Lets a client move 150 KiB a second for so long, with that much held for it, while others wait; true where it is ended.
+    async fn moves_a_little(allowance: &Allowance, moved: &mut u64, held: u64, seconds: u64) -> bool {
+        let waiting = Waiting::ForClient { held };
+        for _ in 0..10 * seconds {
+            allowance.rest(waiting, *moved);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            *moved += 15 << 10;
+            allowance.payer.borrow().user.as_ref().unwrap().budgets.note_hunger(false);
+            if allowance.is_to_yield(waiting) {
+                return true;
+            }
+        }
+        false
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_slow_from_the_beginning_is_not_hurried_by_those_who_become_slow() {
+        let budgets = Budgets::new(Default::default());
+        let user = budgets.of_user(&Sid::SYSTEM);
+        let [slow, turned] = [(); 2].map(|()| Allowance::new(budgets.strangers()));
+        slow.sign_in(&user);
+        turned.sign_in(&user);
+        let (mut by_slow, mut by_turned) = (0, 0);
+        assert!(!moves_a_little(&slow, &mut by_slow, SMALL_BYTES as u64, 2).await);
+        let _others = user.slow.overdraw(160 << 20);
+        assert!(!moves_a_little(&slow, &mut by_slow, 8 << 20, 50).await);
+        turned.rest(Waiting::ForClient { held: 8 << 20 }, 7 << 20);
+        by_turned += 7 << 20;
+        assert!(moves_a_little(&turned, &mut by_turned, 8 << 20, 20).await);
     }
 
     #[test]

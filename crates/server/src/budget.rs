@@ -1,12 +1,13 @@
 //! What peers make the server hold is charged to a budget before it is held, and given back when it is let go. A budget stands below
 //! others (a connection's below its user's, that below the server's): a charge is taken from all of them or from none.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 /// How many of those who wait are woken when something was given back. Each that gets what it waits for wakes others when it gives that
 /// back; all at once would be a crowd of which most find nothing.
@@ -24,7 +25,8 @@ pub(crate) struct Budget {
     /// One that has no part in `above` and is charged as well.
     beside: Option<Arc<Budget>>,
     waiting: AtomicUsize,
-    waiters: Mutex<VecDeque<Weak<Waiter>>>,
+    /// Since when they wait, and by what they differ who wait since then.
+    waiters: Mutex<BTreeMap<(Instant, usize), Weak<Waiter>>>,
 }
 
 /// Somebody who may wait for a budget. It stands in one queue at a time.
@@ -96,8 +98,22 @@ impl Budget {
         here && (more == 0 || self.above.as_ref().is_none_or(|above| above.has_left(more)))
     }
 
-    /// Wakes `waker` when something was given back here. What is waited for may have been given back just before: look again.
-    pub(crate) fn wait(&self, waiter: &Arc<Waiter>, waker: &Waker) {
+    /// True where it is above this one that not so many are left besides `leaving`.
+    pub(crate) fn lacks_above(&self, units: u64, leaving: u64) -> bool {
+        let used = self.used();
+        let here = used.saturating_add(units).saturating_add(leaving) <= self.limit;
+        let more = units.saturating_add(self.leaving_above(used, leaving));
+        here && self.above.as_ref().is_some_and(|above| !above.has_left(more))
+    }
+
+    /// What is to be left above where that much is to be left here.
+    fn leaving_above(&self, used: u64, leaving: u64) -> u64 {
+        if self.shares && leaving > 0 { leaving.max(used) } else { leaving }
+    }
+
+    /// Wakes `waker`, which waits `since` then, when something was given back here. What is waited for may have been given back just before: look
+    /// again. Who has waited for longest is woken first, and does not lose its place where it finds too little.
+    pub(crate) fn wait(&self, waiter: &Arc<Waiter>, since: Instant, waker: &Waker) {
         let mut known = waiter.waker.lock();
         if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
             *known = Some(waker.clone());
@@ -105,7 +121,7 @@ impl Budget {
         drop(known);
         if !waiter.queued.swap(true, Ordering::SeqCst) {
             let mut waiters = self.waiters.lock();
-            waiters.push_back(Arc::downgrade(waiter));
+            waiters.insert((since, Arc::as_ptr(waiter) as usize), Arc::downgrade(waiter));
             self.waiting.store(waiters.len(), Ordering::SeqCst);
         }
     }
@@ -131,8 +147,7 @@ impl Budget {
         }
         let Some(above) = &self.above else { return true };
         let more = self.not_prepaid(before, units);
-        let leaving_above = if self.shares && leaving > 0 { leaving.max(before) } else { leaving };
-        if more == 0 || above.take(more, leaving_above) {
+        if more == 0 || above.take(more, self.leaving_above(before, leaving)) {
             return true;
         }
         self.undo(units, more);
@@ -191,7 +206,7 @@ impl Budget {
         let mut waiters = self.waiters.lock();
         let mut woken = 0;
         while woken < WOKEN_AT_ONCE
-            && let Some(waiter) = waiters.pop_front()
+            && let Some((_, waiter)) = waiters.pop_first()
         {
             let Some(waiter) = waiter.upgrade() else { continue };
             waiter.queued.store(false, Ordering::SeqCst);
@@ -380,6 +395,23 @@ mod tests {
     }
 
     #[test]
+    fn who_has_waited_for_longest_is_woken_first() {
+        let budget = Budget::new(10);
+        let began = Instant::now();
+        let mut charge = budget.charge(10).unwrap();
+        let told: Vec<_> =
+            (0..WOKEN_AT_ONCE as u64 * 2).map(|age| (age, Arc::new(Told(AtomicUsize::new(0))))).collect();
+        let waiters: Vec<_> = told.iter().map(|_| Arc::new(Waiter::default())).collect();
+        for ((age, told), waiter) in told.iter().zip(&waiters) {
+            budget.wait(waiter, began - std::time::Duration::from_secs(*age), &Waker::from(Arc::clone(told)));
+        }
+        charge.shrink_to(9);
+        let woken = |(age, told): &(u64, Arc<Told>)| (told.0.load(Ordering::SeqCst) > 0).then_some(*age);
+        let woken: Vec<u64> = told.iter().filter_map(woken).collect();
+        assert_eq!(woken, (WOKEN_AT_ONCE as u64..WOKEN_AT_ONCE as u64 * 2).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn who_waits_is_woken_a_few_at_a_time_and_who_is_gone_is_passed_over() {
         let budget = Budget::new(10);
         let told = Arc::new(Told(AtomicUsize::new(0)));
@@ -388,7 +420,7 @@ mod tests {
         let waiters: Vec<_> = (0..WOKEN_AT_ONCE + 2).map(|_| Arc::new(Waiter::default())).collect();
         let gone: Vec<_> = (0..5).map(|_| Arc::new(Waiter::default())).collect();
         for waiter in gone.iter().chain(&waiters).chain(&waiters) {
-            budget.wait(waiter, &waker);
+            budget.wait(waiter, Instant::now(), &waker);
         }
         drop(gone);
         charge.shrink_to(9);

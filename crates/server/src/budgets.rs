@@ -34,6 +34,11 @@ const FINISHING_PART: (u64, u64) = (1, 6);
 /// What is on top for those that sign in while nothing else is left, and for small batches of those that hold nothing much; together at most so
 /// much of what all may.
 const ARRIVING_BYTES: u64 = 2 << 20;
+/// The same for those that open something.
+const OPENING_BYTES: u64 = 2 << 20;
+/// What is on top for the answers of a whole frame that has waited long: those of the longest chain, and as a part of all users', which is no less.
+pub(crate) const ANSWERS_BYTES: u64 = 57 << 20;
+const ANSWERS_PART_OF_ALL: (u64, u64) = (1, 4);
 const LITTLE_BYTES: u64 = 6 << 20;
 const SPARE_PART_OF_ALL: (u64, u64) = (1, 16);
 /// The part of one user's bytes for names of listings: those that find no room go on without.
@@ -68,8 +73,12 @@ pub(crate) struct Budgets {
     hunger: Arc<Hunger>,
     capacity: Capacity,
     strangers: Arc<Budget>,
-    users: Mutex<HashMap<Sid, Weak<UserBudgets>>>,
+    /// What is on top for answers that have waited long.
+    answers: Arc<Budget>,
+    users: Arc<Users>,
 }
+
+type Users = Mutex<HashMap<Sid, Weak<UserBudgets>>>;
 
 /// What one user may make the server hold. It lives as long as something of the user's holds it.
 pub(crate) struct UserBudgets {
@@ -85,8 +94,11 @@ pub(crate) struct UserBudgets {
     pub(crate) finishing: Arc<Budget>,
     /// For small batches while nothing else is left, on top of them.
     pub(crate) little: Arc<Budget>,
-    /// For those that sign in while nothing else is left, on top of them.
+    /// For those that sign in while nothing else is left, on top of them, and for those that open something.
     arriving: Arc<Budget>,
+    opening: Arc<Budget>,
+    /// For the answers of whole frames that have waited long, on top of them: of those that hold all there is one at a time is answered.
+    pub(crate) answers: Arc<Budget>,
     /// The part of them that names of listings may take.
     pub(crate) listings: Arc<Budget>,
     opens: Arc<Budget>,
@@ -95,6 +107,7 @@ pub(crate) struct UserBudgets {
     watches: Arc<Budget>,
     hunger: Hunger,
     hunger_of_all: Arc<Hunger>,
+    users: Arc<Users>,
 }
 
 /// What is opened, as far as it makes a difference to what it costs.
@@ -127,7 +140,7 @@ impl UserBudgets {
     pub(crate) fn open(&self, what: Opened) -> Result<Held, Status> {
         let (descriptors, bytes) = what.cost();
         let counted = self.opens.charge(descriptors).ok_or(Status::TOO_MANY_OPENED_FILES)?;
-        let bytes = self.lasting.charge(bytes).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        let bytes = self.charge_lasting(bytes, &self.opening).ok_or(Status::INSUFFICIENT_RESOURCES)?;
         Ok(Held { _counted: Some(counted), _bytes: bytes })
     }
 
@@ -160,7 +173,7 @@ impl UserBudgets {
 
     /// Holds a tree connect.
     pub(crate) fn tree(&self) -> Option<Held> {
-        Some(Held { _counted: None, _bytes: self.charge_to_arrive(TREE_BYTES)? })
+        Some(Held { _counted: None, _bytes: self.charge_lasting(TREE_BYTES, &self.arriving)? })
     }
 
     /// Holds a watch on a directory.
@@ -174,26 +187,35 @@ impl UserBudgets {
     }
 
     fn arrive(&self, count: &Arc<Budget>, cost: u64) -> Option<Held> {
-        Some(Held { _counted: Some(count.charge(1)?), _bytes: self.charge_to_arrive(cost)? })
+        Some(Held { _counted: Some(count.charge(1)?), _bytes: self.charge_lasting(cost, &self.arriving)? })
     }
 
-    /// Who signs in does not wait for what others of the user hold, and has those move it.
-    fn charge_to_arrive(&self, bytes: u64) -> Option<Charge> {
+    /// Holds what may last, or where others of the user hold what it needs, `spare` for it: who signs in does not wait, and has those move what they
+    /// hold. What lasts does not move: where that is what lacks, nobody is asked to.
+    fn charge_lasting(&self, bytes: u64, spare: &Arc<Budget>) -> Option<Charge> {
         self.lasting.charge(bytes).or_else(|| {
-            self.note_hunger(self.bytes.used() + bytes <= self.bytes.limit());
-            self.arriving.charge_leaving(bytes, bytes)
+            if self.bytes.has_left(bytes) {
+                return None;
+            }
+            self.note_hunger(self.bytes.lacks_above(bytes, 0));
+            spare.charge_leaving(bytes, bytes)
         })
     }
 
-    /// Somebody has waited long for memory, of which there is none left for the user, or for all.
+    /// Somebody has waited long for memory, of which there is none left for the user, or for all. In that case those users are meant who hold at
+    /// least half as much as the one who holds most.
     pub(crate) fn note_hunger(&self, of_all: bool) {
-        let hunger = if of_all { &self.hunger_of_all } else { &self.hunger };
-        hunger.note();
+        if !of_all {
+            return self.hunger.note(0);
+        }
+        let users: Vec<_> = self.users.lock().values().filter_map(Weak::upgrade).collect();
+        let most = users.iter().map(|user| user.bytes.used()).max();
+        self.hunger_of_all.note(most.unwrap_or(0) / 2);
     }
 
     /// True where somebody waits for memory that the user's connections may hold.
     pub(crate) fn is_hungry(&self) -> bool {
-        self.hunger.is_felt() || self.hunger_of_all.is_felt()
+        self.hunger.is_felt() || self.hunger_of_all.is_felt_with(self.bytes.used())
     }
 }
 
@@ -212,10 +234,11 @@ impl Budgets {
             lasting: Budget::new(part(capacity.bytes, LASTING_PART_OF_ALL)),
             beyond: Budget::new(part(capacity.bytes, BEYOND_PART_OF_ALL)),
             spare: Budget::new(part(capacity.bytes, SPARE_PART_OF_ALL)),
+            answers: Budget::new(part(capacity.bytes, ANSWERS_PART_OF_ALL).max(ANSWERS_BYTES)),
             opens: Budget::new(capacity.opens),
             hunger: Arc::default(),
             capacity,
-            users: Mutex::default(),
+            users: Arc::default(),
         }
     }
 
@@ -245,6 +268,8 @@ impl Budgets {
             slow: Budget::new(part(limit, SLOW_PART)),
             finishing: self.beyond.below(part(limit, FINISHING_PART).min(FINISHING_BYTES)),
             arriving: self.spare.share(ARRIVING_BYTES, 0),
+            opening: self.spare.share(OPENING_BYTES, 0),
+            answers: self.answers.below(ANSWERS_BYTES),
             little: self.spare.share(LITTLE_BYTES, 0),
             bytes,
             opens: self.opens.below(self.capacity.opens_of_user),
@@ -253,6 +278,7 @@ impl Budgets {
             watches: Budget::new(WATCHES_OF_USER_MAX),
             hunger: Hunger::default(),
             hunger_of_all: Arc::clone(&self.hunger),
+            users: Arc::clone(&self.users),
         });
         users.insert(*user, Arc::downgrade(&made));
         made
@@ -287,6 +313,37 @@ mod tests {
         assert_eq!((user.lasting.used(), user.bytes.used()), (CONNECTION_BYTES, CONNECTION_BYTES));
         drop(held);
         assert_eq!(user.bytes.used(), 0);
+    }
+
+    #[test]
+    fn who_signs_in_or_opens_something_does_so_though_others_of_its_user_hold_all_there_is() {
+        let budgets = Budgets::new(Capacity::default());
+        let user = budgets.of_user(&Sid::SYSTEM);
+        let held = user.bytes.charge(USER_BYTES).unwrap();
+        let others: Vec<_> = (0..60)
+            .map(|_| (user.connection().unwrap(), user.session().unwrap(), user.open(Opened::Whole).unwrap()))
+            .collect();
+        assert!(user.is_hungry() && !budgets.of_user(&Sid::EVERYONE).is_hungry());
+        drop((held, others));
+        assert_eq!((user.bytes.used(), budgets.spare.used()), (0, 0));
+    }
+
+    #[test]
+    fn nobody_has_to_move_what_lasts() {
+        let budgets = Budgets::new(Capacity::default());
+        let user = budgets.of_user(&Sid::SYSTEM);
+        let _lasting = user.lasting.charge(user.lasting.limit()).unwrap();
+        assert!(user.session().is_none() && user.open(Opened::Whole).is_err());
+        assert!(!user.is_hungry() && !budgets.of_user(&Sid::EVERYONE).is_hungry());
+    }
+
+    #[test]
+    fn where_memory_lacks_to_all_those_have_to_move_it_who_hold_most() {
+        let budgets = Budgets::new(Capacity::of(1_024, 512 << 20));
+        let [much, little] = [&Sid::SYSTEM, &Sid::EVERYONE].map(|user| budgets.of_user(user));
+        let _held = [much.bytes.charge(90 << 20).unwrap(), little.bytes.charge(8 << 20).unwrap()];
+        little.note_hunger(true);
+        assert!(much.is_hungry() && !little.is_hungry());
     }
 
     #[test]

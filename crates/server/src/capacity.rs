@@ -131,6 +131,7 @@ impl Default for Capacity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budgets::ANSWERS_BYTES;
 
     #[test]
     fn descriptors_are_shared_out_and_some_are_kept() {
@@ -168,7 +169,8 @@ mod tests {
     fn all_that_the_server_may_come_to_hold_fits_into_its_memory() {
         for memory in [MEMORY_MIN, 512 << 20, 1 << 30, 4 << 30] {
             let capacity = Capacity::of(1_024, memory);
-            let peers = capacity.bytes + capacity.bytes / 4 + capacity.bytes / 16;
+            let answers = (capacity.bytes / 4).max(ANSWERS_BYTES);
+            let peers = capacity.bytes + capacity.bytes / 4 + capacity.bytes / 16 + answers;
             let rest = capacity.names + capacity.kept_buffers + capacity.threads * STACK_BYTES;
             // The program itself, and what allocators do not give back.
             let program = memory / 16;

@@ -567,6 +567,8 @@ impl Request {
             charge.shrink_to(need.bytes as u64);
             charge
         }));
+        let frame = chain.frame.as_ref().map_or(kept as u64, Charge::units);
+        connection.in_flight.note_held(&context.in_flight, frame + need.bytes.saturating_sub(kept) as u64);
         connection.wake();
     }
 

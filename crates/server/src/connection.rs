@@ -637,6 +637,7 @@ impl Connection {
                 receives: received == Received::NothingYet && inbox.has_begun(),
                 is_stalled: received != Received::NothingYet,
                 lacks_memory: received == Received::Stalled,
+                is_parked: self.in_flight.held_by_waits() > 0,
                 sent: self.outbox.borrow().passed_on(),
                 received: self.received.get(),
             };
@@ -645,6 +646,9 @@ impl Connection {
                 return Err(Disconnect(
                     "others wait for memory that is held for its client, who moves too little of it",
                 ));
+            }
+            if self.allowance.is_to_give_up_waits(self.in_flight.held_by_waits()) {
+                self.in_flight.cancel_waits_that_hold();
             }
             let advice = self.patience.borrow_mut().advance(task, stream, state)?;
             if advice == Advice::CancelWaits {

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, timeout};
+use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
+use wire::command::read::ReadRequest;
+use wire::ids::Command;
 use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
 use crate::flight_tests::Wired;
-use crate::testing::{OTHER_USER, Peer, THIRD_USER, Terms, framed, server};
+use crate::testing::{OTHER_USER, Peer, THIRD_USER, Terms, chained, framed, headers, server};
 use crate::waiting_tests::{small_server, write_through};
 
 const MIB: usize = 1 << 20;
@@ -175,6 +178,105 @@ async fn beginnings_of_frames_keep_nobody_from_signing_in_and_small_requests() {
             let answered = timeout(SECOND / 10, client.answer()).await;
             assert_eq!(answered.expect("the ECHO waits").status, Status::SUCCESS);
             sleep(SECOND).await;
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// A LOCK of a byte, with so many bytes behind it that mean nothing.
+fn lock(client: &mut Wired, padding: usize) -> Vec<u8> {
+    let element = LockElement { offset: 1 << 40, length: 1, flags: LockFlags::EXCLUSIVE_LOCK };
+    let (file_id, elements) = (client.file, [element]);
+    let request = LockRequest { file_id, locks: LockElements::new(&elements), ..LockRequest::default() };
+    let mut message = client.request(Command::LOCK, padding, |body| request.encode(body));
+    message.resize(message.len() + padding, 0);
+    message
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_wait_for_other_clients_do_not_hold_for_long_what_others_wait_for() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        let mut holder = client_of(&server, OTHER_USER).await;
+        let message = lock(&mut holder, 0);
+        holder.send(&message).await;
+        assert_eq!(holder.answer().await.status, Status::SUCCESS);
+        let mut waiting = Vec::new();
+        for _ in 0..40 {
+            let mut client = client_of(&server, OTHER_USER).await;
+            let message = lock(&mut client, 8 * MIB);
+            client.send(&message).await;
+            waiting.push(client);
+        }
+        sleep(3 * SECOND).await;
+        let mut modest = client_of(&server, OTHER_USER).await;
+        work(&mut modest, 8 * MIB, 3, 40 * SECOND).await;
+        assert_eq!(waiting[0].answer().await.status, Status::PENDING);
+        assert_eq!(waiting[0].answer().await.status, Status::CANCELLED);
+        // Its connection goes on.
+        waiting[0].echo().await;
+        assert_eq!(waiting[0].answer().await.status, Status::SUCCESS);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn chains_that_ask_for_much_are_answered_though_their_frames_hold_all_there_is() {
+    for reads in [1, 2] {
+        let test = async {
+            let server = server(Signing::Enabled);
+            let mut clients = Vec::new();
+            for _ in 0..28 {
+                let mut client = client_of(&server, OTHER_USER).await;
+                let read = ReadRequest { file_id: client.file, length: 8 << 20, ..ReadRequest::default() };
+                let mut messages = vec![write_through(&mut client, 7 * MIB)];
+                messages.extend((0..reads).map(|_| client.request(Command::READ, 8 * MIB, |body| read.encode(body))));
+                let frame = framed(&chained(messages, |_, _| ()));
+                client.send_bytes(&frame[..frame.len() - 1]).await;
+                clients.push((client, frame));
+            }
+            sleep(SECOND / 10).await;
+            for (client, frame) in &mut clients {
+                client.send_bytes(&frame[frame.len() - 1..]).await;
+            }
+            let answered = clients.into_iter().map(|(mut client, _)| spawn_local(async move { client.frame().await }));
+            for answer in answered.collect::<Vec<_>>() {
+                let headers = headers(&timeout(120 * SECOND, answer).await.expect("one waits for ever").unwrap());
+                // As far as a frame goes.
+                assert!(
+                    headers.len() == reads + 1 && headers[..2].iter().all(|header| header.status == Status::SUCCESS)
+                );
+            }
+        };
+        LocalSet::new().run_until(test).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_clients_are_not_ended_for_quick_ones_that_pause() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        for _ in 0..60 {
+            let server = Arc::clone(&server);
+            spawn_local(async move {
+                loop {
+                    let mut client = client_of(&server, OTHER_USER).await;
+                    let frame = framed(&write_through(&mut client, 8 * MIB));
+                    client.offer(&frame[..frame.len() - 1]).await;
+                    sleep(7 * SECOND + SECOND / 3).await;
+                    client.offer(&frame[frame.len() - 1..]).await;
+                    client.take(80).await;
+                }
+            });
+        }
+        let mut honest = Vec::new();
+        for _ in 0..3 {
+            let mut client = client_behind(&server, OTHER_USER, 256 << 10).await;
+            honest.push(spawn_local(async move { write_slowly(&mut client, 8 * MIB, 150 << 10).await }));
+        }
+        for client in honest {
+            let took = timeout(300 * SECOND, client).await.expect("it waits").expect("it was ended");
+            assert!(took < 200 * SECOND, "{took:?}");
         }
     };
     LocalSet::new().run_until(test).await;

@@ -13,23 +13,31 @@ pub(crate) struct Hunger {
     began: Instant,
     /// Milliseconds after that until which it lasts.
     until: AtomicU64,
+    /// Who holds less is not meant.
+    least: AtomicU64,
 }
 
 impl Default for Hunger {
     fn default() -> Self {
-        Hunger { began: Instant::now(), until: AtomicU64::new(0) }
+        Hunger { began: Instant::now(), until: AtomicU64::new(0), least: AtomicU64::new(0) }
     }
 }
 
 impl Hunger {
-    /// Somebody waits still.
-    pub(crate) fn note(&self) {
+    /// Somebody waits still. Those are meant who hold `least` or more.
+    pub(crate) fn note(&self, least: u64) {
+        self.least.store(least, Ordering::Relaxed);
         self.until.fetch_max(self.at(LASTS), Ordering::Relaxed);
     }
 
     /// True where somebody waited a moment ago.
     pub(crate) fn is_felt(&self) -> bool {
         self.at(Duration::ZERO) < self.until.load(Ordering::Relaxed)
+    }
+
+    /// The same for who holds so much.
+    pub(crate) fn is_felt_with(&self, held: u64) -> bool {
+        held >= self.least.load(Ordering::Relaxed) && self.is_felt()
     }
 
     fn at(&self, from_now: Duration) -> u64 {
@@ -48,9 +56,9 @@ mod tests {
         let hunger = Hunger::default();
         assert!(!hunger.is_felt());
         for _ in 0..5 {
-            hunger.note();
+            hunger.note(5);
             sleep(Duration::from_secs(1)).await;
-            assert!(hunger.is_felt());
+            assert!(hunger.is_felt() && hunger.is_felt_with(5) && !hunger.is_felt_with(4));
         }
         sleep(Duration::from_secs(2)).await;
         assert!(!hunger.is_felt());

@@ -30,9 +30,14 @@ pub(crate) struct InFlight {
     done_here: Cell<usize>,
     /// It goes on when its connection is lost: its client asks again on another channel.
     outlives_connection: Cell<bool>,
+    /// Bytes that are held for it while it waits for others, where they are many.
+    held: Cell<u64>,
     cancel: Notify,
     interim: Notify,
 }
+
+/// Fewer bytes are not many.
+const MUCH_HELD: u64 = 64 << 10;
 
 impl InFlight {
     pub(crate) fn new(message_id: MessageId, session_id: SessionId) -> Rc<Self> {
@@ -46,6 +51,7 @@ impl InFlight {
             is_awaited: Cell::new(false),
             done_here: Cell::new(0),
             outlives_connection: Cell::new(false),
+            held: Cell::new(0),
             cancel: Notify::new(),
             interim: Notify::new(),
         })
@@ -132,6 +138,7 @@ pub(crate) struct InFlightTable {
     /// Those that have an AsyncId.
     by_async_id: RefCell<BTreeMap<AsyncId, Rc<InFlight>>>,
     announced: Cell<usize>,
+    held_by_waits: Cell<u64>,
     next_async_id: Cell<u64>,
 }
 
@@ -199,6 +206,25 @@ impl InFlightTable {
         self.waiting.borrow().values().filter(waits).for_each(|request| request.cancel());
     }
 
+    /// `bytes` are held for a request that waits.
+    pub(crate) fn note_held(&self, request: &InFlight, bytes: u64) {
+        if request.waits_for_others.get() && bytes >= MUCH_HELD {
+            request.held.set(bytes);
+            self.held_by_waits.set(self.held_by_waits.get() + bytes);
+        }
+    }
+
+    /// Bytes that are held for requests that wait for other clients, of those that hold much.
+    pub(crate) fn held_by_waits(&self) -> u64 {
+        self.held_by_waits.get()
+    }
+
+    /// Cancels these.
+    pub(crate) fn cancel_waits_that_hold(&self) {
+        let hold = |request: &&Rc<InFlight>| request.held.get() > 0 && !request.outlives_connection.get();
+        self.waiting.borrow().values().filter(hold).for_each(|request| request.cancel());
+    }
+
     /// Cancels what would outlive the connection: the server stops, or no session of its is left.
     pub(crate) fn cancel_outliving(&self) {
         for request in self.waiting.borrow().values().filter(|request| request.outlives_connection.get()) {
@@ -210,6 +236,7 @@ impl InFlightTable {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.table.waiting.borrow_mut().remove(&self.request.message_id);
+        self.table.held_by_waits.set(self.table.held_by_waits.get() - self.request.held.take());
         if let Some(id) = self.request.async_id.get() {
             self.table.by_async_id.borrow_mut().remove(&id);
             self.table.announced.set(self.table.announced.get() - 1);

@@ -59,8 +59,8 @@ struct Span {
 
 impl Tempo {
     /// The connection rests. `moved` bytes have been received and sent in all. A client that moves what is held for it within what `earned_by_all`
-    /// gives is never in arrears.
-    pub(crate) fn rest(&mut self, waiting: Waiting, moved: u64, earned_by_all: impl FnOnce() -> Duration) {
+    /// gives for so many bytes is never in arrears.
+    pub(crate) fn rest(&mut self, waiting: Waiting, moved: u64, earned_by_all: impl FnOnce(u64) -> Duration) {
         let before = self.rested.map_or(Waiting::Idle, |(_, before)| before);
         if before == Waiting::Idle && waiting == Waiting::Idle {
             (self.moved, self.arrears) = (moved, Duration::ZERO);
@@ -79,7 +79,7 @@ impl Tempo {
             Waiting::Idle => Duration::ZERO,
             Waiting::ForServer => self.arrears,
             Waiting::ForClient { .. } => {
-                let earned = earned_by_all().as_secs_f64() * step as f64 / held.max(1) as f64;
+                let earned = earned_by_all(held).as_secs_f64() * step as f64 / held.max(1) as f64;
                 let earned = Duration::try_from_secs_f64(earned).unwrap_or(Duration::MAX);
                 (self.arrears + waited).saturating_sub(earned).min(ARREARS_MAX)
             }
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: fn() -> Duration = || Duration::from_secs(60);
+    const ALL: fn(u64) -> Duration = |_| Duration::from_secs(60);
     const HELD: Waiting = Waiting::ForClient { held: 8 << 20 };
 
     /// Lets a client that is waited for move `bytes` a second for so many seconds, in steps of 100 ms.

@@ -31,6 +31,8 @@ pub(crate) struct State {
     pub(crate) is_stalled: bool,
     /// Memory is waited for.
     pub(crate) lacks_memory: bool,
+    /// Requests that wait for other clients hold much meanwhile.
+    pub(crate) is_parked: bool,
     /// Bytes that were sent in all, and received.
     pub(crate) sent: u64,
     pub(crate) received: u64,
@@ -112,7 +114,7 @@ impl Patience {
         stream: &mut impl Transport,
         state: State,
     ) -> Result<Advice, Disconnect> {
-        let waits = state.sends || state.receives || state.is_stalled;
+        let waits = state.sends || state.receives || state.is_stalled || state.is_parked;
         let is_due = match &self.timer {
             Some(timer) => timer.is_elapsed() || (waits && self.is_slow),
             None if waits => true,
@@ -245,7 +247,15 @@ mod tests {
 
     /// A connection that has sent and received so much and waits for nothing.
     fn drained(sent: u64, received: u64) -> State {
-        State { sends: false, receives: false, is_stalled: false, lacks_memory: false, sent, received }
+        State {
+            sends: false,
+            receives: false,
+            is_stalled: false,
+            lacks_memory: false,
+            is_parked: false,
+            sent,
+            received,
+        }
     }
 
     #[derive(Default)]

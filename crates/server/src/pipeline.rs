@@ -125,12 +125,14 @@ fn messages(
 
 /// Charges what a frame needs until it is answered, before there is any of it. `None` where that has to wait.
 pub(crate) fn claim(connection: &Connection, need: Need) -> Option<Claim> {
-    claim_by(need, |bytes| connection.allowance.charge(bytes))
+    claim_by(need, |bytes| connection.allowance.charge(bytes).or_else(|| connection.allowance.charge_to_answer(bytes)))
 }
 
 /// The same for a large frame that keeps the buffer it is in, which is paid for.
 pub(crate) fn claim_for_paid(connection: &Connection, need: Need) -> Option<Claim> {
-    claim_by(need.of_paid(), |bytes| connection.allowance.charge_rest(bytes))
+    claim_by(need.of_paid(), |bytes| {
+        connection.allowance.charge_rest(bytes).or_else(|| connection.allowance.charge_to_answer(bytes))
+    })
 }
 
 fn claim_by(need: Need, charge: impl FnOnce(usize) -> Option<Charge>) -> Option<Claim> {

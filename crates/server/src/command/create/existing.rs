@@ -156,7 +156,7 @@ async fn open_node<'a>(
     } else {
         CreateAction::OPENED
     };
-    Ok(Step::Opened(Opened { entered, node: found.node, stream: found.stream, granted, maximal, action }))
+    Ok(Step::Opened(Opened { entered, node: found.node, stream: found.stream, granted, maximal, known: None, action }))
 }
 
 /// Waits until the maker of what `path` leads to has it open; false where it had.

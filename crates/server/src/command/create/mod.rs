@@ -58,6 +58,8 @@ struct Opened<'a> {
     granted: GrantedAccess,
     /// MxAc, where it was asked for.
     maximal: Option<contexts::Maximal>,
+    /// What the response says of it, where that was asked for since it was entered in the table of files.
+    known: Option<Metadata>,
     action: CreateAction,
 }
 
@@ -96,7 +98,10 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
         };
         match step {
             Step::Opened(opened) => {
-                let known = look(context, &opened).await?;
+                let known = match &opened.known {
+                    Some(known) => known.clone(),
+                    None => look(context, &opened).await?,
+                };
                 if known.links > 0 || leads_there(context, &opened).await? {
                     return finish(context, &plan, opened, known, durable, paid).await;
                 }
@@ -441,7 +446,7 @@ async fn finish(
     durable: durable::Wish,
     paid: Paid,
 ) -> Outcome {
-    let Opened { entered, node, stream, granted, maximal, action } = opened;
+    let Opened { entered, node, stream, granted, maximal, action, known: _ } = opened;
     let Kept { id, file, path, line, caching } = entered.keep();
     let kind = node.kind();
     let options = durable.options(context, plan.options);

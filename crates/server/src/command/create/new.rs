@@ -131,13 +131,6 @@ async fn open_made<'a>(
     if plan.stream.is_some() {
         return make_stream(context, plan, node, path, BaseOf::New(granted)).await;
     }
-    let maximal = match plan.maximal {
-        None => None,
-        Some(_) => {
-            let known = context.look(&node, |node| node.metadata()).await?;
-            maximal(context, plan, &node, &path, &known).await?
-        }
-    };
     let access = granted.bits();
     let entrant = Entrant {
         node: &*node,
@@ -154,7 +147,10 @@ async fn open_made<'a>(
         Err(refusal) if refusal.status == Status::DELETE_PENDING => return Ok(Step::Raced),
         entered => entered?,
     };
-    Ok(Step::Opened(Opened { entered, node, stream: None, granted, maximal, action: CreateAction::CREATED }))
+    let known = context.look(&node, |node| node.metadata()).await?;
+    let maximal = maximal(context, plan, &node, &path, &known).await?;
+    let (stream, known, action) = (None, Some(known), CreateAction::CREATED);
+    Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, known, action }))
 }
 
 /// Removes what was made and could not be opened, as long as its name is still being made: nobody finds it. What another program has put
@@ -298,7 +294,7 @@ pub(super) async fn make_stream<'a>(
         made => made?,
     };
     let stream = Some((base, name.to_owned()));
-    Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, action: CreateAction::CREATED }))
+    Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, known: None, action: CreateAction::CREATED }))
 }
 
 /// What READONLY says to one more stream (MS-FSA 2.1.5.1.2.1).
