@@ -160,6 +160,15 @@ fn link(subject: &Subject<'_>) -> Vec<u8> {
     }
 }
 
+/// Where the file is on this machine now, as well as the kernel can tell.
+pub(super) fn path(subject: &Subject<'_>) -> Option<Vec<u8>> {
+    let mut path = place(&link(subject))?;
+    if let Place::Named(named) = &subject.place {
+        path.extend_from_slice(named.get(above(named).len()..)?);
+    }
+    Some(path)
+}
+
 fn above(path: &[u8]) -> &[u8] {
     path.iter().rposition(|byte| *byte == b'/').map_or(&[], |end| &path[..end.max(1)])
 }

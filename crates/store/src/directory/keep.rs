@@ -15,7 +15,7 @@
 //! lose what was kept, what belonged to files that other programs removed stays as an orphan, and on file systems
 //! that know no time of birth a new file may inherit what an earlier one with its inode number left.
 
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, StatxFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr,
     lgetxattr, listxattr, llistxattr, lremovexattr, lsetxattr, removexattr, setxattr, statvfs,
@@ -29,6 +29,7 @@ use crate::directory::file::born;
 use crate::directory::folder::{each_name, stat};
 use crate::directory::homes::Home;
 use crate::directory::nameless::about_to_go;
+use crate::directory::outcome::{self, At};
 use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES, account};
 use crate::directory::side::{Owner, Removable, SideName};
 use crate::directory::volume::Volume;
@@ -303,21 +304,20 @@ impl Subject<'_> {
 
     /// True where a side file that lies in `home` is this file's. Another's is read only: the attribute that names it was copied from that. A
     /// root's own file system is the file's where both are one: seen from the root of a share above, the file is on one that is mounted there.
-    pub(super) fn owns(&self, side: &SideName, home: &Home) -> bool {
-        let is_here = |owner: Owner| match owner.volume {
+    pub(super) fn owns(&self, side: &SideName, home: &Home) -> Result<bool, Error> {
+        let Some(owner) = side.owner else { return Ok(true) };
+        let is_here = match owner.volume {
             0 => home.volume == self.identity.volume,
-            mounted => self.file_system() == Ok(mounted),
+            mounted => self.file_system()? == mounted,
         };
-        self.may_own(side) && side.owner.is_none_or(is_here)
+        Ok(is_here && self.may_own(side)?)
     }
 
     /// False where a side file is another file's wherever it lies.
-    pub(super) fn may_own(&self, side: &SideName) -> bool {
-        let is_it = |owner: Owner| {
-            let own = |born| Owner { volume: owner.volume, file: self.identity.file, born };
-            self.birth().is_ok_and(|born| own(born).may_be(&owner))
-        };
-        side.owner.is_none_or(is_it)
+    pub(super) fn may_own(&self, side: &SideName) -> Result<bool, Error> {
+        let Some(owner) = side.owner else { return Ok(true) };
+        let own = Owner { volume: owner.volume, file: self.identity.file, born: self.birth()? };
+        Ok(own.may_be(&owner))
     }
 
     /// Removes what is kept outside the file, after its last name went: `sides` are the side files that it owns.
@@ -368,7 +368,7 @@ impl Subject<'_> {
 
     fn unlink_beside(&self, folder: &OwnedFd, key: &str) -> Result<(), Errno> {
         let _counted = about_to_go(self.volume, folder, key.as_bytes());
-        unlinkat(folder, key, AtFlags::empty())
+        outcome::unlink(At { folder: folder.as_fd(), name: key.as_bytes() }, AtFlags::empty())
     }
 
     /// Writes a new file and puts it in the place of the old when the disk has it, so that a crash leaves one of them whole.
@@ -517,17 +517,17 @@ mod tests {
         let side = |volume, born| SideName { id: [1; 16], owner: Some(Owner { volume, file: 7, born }) };
         let (mounted, system) = (own + 1, subject(own, 5).file_system().unwrap());
         // Through the share of what is mounted, and through the one above.
-        assert!(subject(mounted, 5).owns(&side(0, 5), &home(mounted)));
-        assert!(subject(own, 5).owns(&side(0, 5), &home(own)));
+        assert!(subject(mounted, 5).owns(&side(0, 5), &home(mounted)).unwrap());
+        assert!(subject(own, 5).owns(&side(0, 5), &home(own)).unwrap());
         for lies_on in [own, mounted] {
-            assert!(subject(mounted, 5).owns(&side(system, 5), &home(lies_on)));
-            assert!(subject(own, 5).owns(&side(system, 5), &home(lies_on)));
-            assert!(!subject(mounted, 5).owns(&side(system + 1, 5), &home(lies_on)));
-            assert!(!subject(mounted, 5).owns(&side(system, 6), &home(lies_on)));
+            assert!(subject(mounted, 5).owns(&side(system, 5), &home(lies_on)).unwrap());
+            assert!(subject(own, 5).owns(&side(system, 5), &home(lies_on)).unwrap());
+            assert!(!subject(mounted, 5).owns(&side(system + 1, 5), &home(lies_on)).unwrap());
+            assert!(!subject(mounted, 5).owns(&side(system, 6), &home(lies_on)).unwrap());
         }
         // A snapshot's files have the numbers and births of those that it was taken of.
-        assert!(!subject(mounted, 5).owns(&side(0, 5), &home(own)));
-        assert!(!subject(own, 5).owns(&side(0, 5), &home(mounted)));
+        assert!(!subject(mounted, 5).owns(&side(0, 5), &home(own)).unwrap());
+        assert!(!subject(own, 5).owns(&side(0, 5), &home(mounted)).unwrap());
     }
 
     #[test]

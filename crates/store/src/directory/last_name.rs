@@ -9,14 +9,16 @@ use rustix::io::Errno;
 
 use crate::Error;
 use crate::directory::descriptor::Descriptor;
+use crate::directory::errno::error;
 use crate::directory::folder::{Folder, identity, stat};
 use crate::directory::keep::{Place, Subject};
 use crate::directory::leftovers::Held;
 use crate::directory::nameless::{about_to_go, open_name};
+use crate::directory::names::RESERVED;
 use crate::directory::side::Removable;
-use crate::directory::streams;
 use crate::directory::volume::Volume;
 use crate::directory::walk::Named;
+use crate::directory::{homes, streams};
 
 /// A file or directory, or link, that is about to lose a name.
 pub(super) struct Losing<'a> {
@@ -31,7 +33,8 @@ pub(super) struct Losing<'a> {
 }
 
 impl<'a> Losing<'a> {
-    /// Looks at it while it can be found. [`Error::WouldBlock`] where that has to be waited for.
+    /// Looks at it while it can be found; an error where what has to go with it would be lost sight of. [`Error::WouldBlock`] where that has to be
+    /// waited for.
     pub(super) fn look(
         volume: &'a Arc<Volume>,
         folder: &Folder<'_>,
@@ -39,15 +42,10 @@ impl<'a> Losing<'a> {
         named: &Named,
     ) -> Result<Self, Error> {
         let subject = subject(volume, folder, disk, named);
-        let sides = match is_last(named).then(|| streams::sides(&subject)) {
-            // They would be left behind.
-            Some(Err(Error::WouldBlock)) => return Err(Error::WouldBlock),
-            sides => sides.map(Result::unwrap_or_default),
-        };
+        let sides = if is_last(named) { Some(sides(&subject)?) } else { None };
         let mut losing = Losing { subject, kind: named.kind, sides, held: None, file: None };
         if named.kind == FileType::RegularFile && losing.has_something_outside() {
-            let is_it = |file: &Descriptor| stat(file).is_ok_and(|stat| identity(&stat) == named.own);
-            losing.file = open_name(volume, &folder.fd, disk).filter(is_it);
+            losing.file = open(volume, folder, disk, named)?;
             let has_sides = losing.sides.as_ref().is_some_and(|sides| !sides.is_empty());
             let held = losing.file.as_ref().filter(|_| has_sides).and_then(|file| Held::hold(volume, file.as_fd()));
             losing.held = held;
@@ -61,25 +59,55 @@ impl<'a> Losing<'a> {
         self.sides.as_ref().is_some_and(|sides| !sides.is_empty() || self.subject.is_beside())
     }
 
-    /// The name has gone, and so does what is kept outside the file where no other is left.
-    pub(super) fn gone(self) {
-        if let Some(sides) = self.sides.as_ref().filter(|_| self.has_no_name()) {
-            self.subject.bury(sides);
+    /// The name has gone, and so does what is kept outside the file where no other is left. Where that cannot be told it stays until the folder is
+    /// served again: what nothing leads to costs less than what is missing.
+    pub(super) fn gone(mut self) {
+        let Some(sides) = self.sides.as_ref().filter(|_| self.has_something_outside()) else { return };
+        match (self.has_no_name(), self.held.take()) {
+            (Some(true), _held) => self.subject.bury(sides),
+            (Some(false), _) => {}
+            (None, Some(held)) => held.leave(),
+            (None, None) => {
+                let file = homes::path(&self.subject).unwrap_or_default();
+                let file = String::from_utf8_lossy(&file);
+                tracing::warn!(%file, "what was kept in {RESERVED} for a file stays there: it cannot be told whether the file has another name");
+            }
         }
     }
 
-    /// False where that is not known: what nothing leads to costs less than what is missing.
-    fn has_no_name(&self) -> bool {
+    /// `None` where that cannot be told.
+    fn has_no_name(&self) -> Option<bool> {
         // A directory has one name, and some file systems count it when it is gone.
         if self.kind == FileType::Directory {
-            return true;
+            return Some(true);
         }
-        let Some(file) = &self.file else { return false };
+        // Another program has taken it away, or put another file there, before it was opened.
+        let Some(file) = &self.file else { return Some(false) };
         match stat(file) {
-            Ok(stat) => stat.stx_nlink <= u32::from(self.held.is_some()),
+            Ok(stat) => Some(stat.stx_nlink <= u32::from(self.held.is_some())),
             // So NFS and FUSE say that there is no such file any more.
-            Err(errno) => matches!(errno, Errno::NOENT | Errno::STALE),
+            Err(Errno::NOENT | Errno::STALE) => Some(true),
+            Err(_) => None,
         }
+    }
+}
+
+/// The side files of a file that is to lose its last name. Were they not known they would be left behind, so that the name stays.
+fn sides<'a>(subject: &Subject<'a>) -> Result<Vec<Removable<'a>>, Error> {
+    match streams::sides(subject) {
+        // Another program has removed it.
+        Err(Error::NotFound) => Ok(Vec::new()),
+        sides => sides,
+    }
+}
+
+/// Opens the file by its name; `None` where that leads to it no more.
+fn open(volume: &Volume, folder: &Folder<'_>, disk: &[u8], named: &Named) -> Result<Option<Descriptor>, Error> {
+    let found = open_name(volume, &folder.fd, disk).and_then(|file| stat(&file).map(|stat| (identity(&stat), file)));
+    match found {
+        Ok((found, file)) => Ok(Some(file).filter(|_| found == named.own)),
+        Err(Errno::NOENT | Errno::STALE) => Ok(None),
+        Err(errno) => Err(error(errno)),
     }
 }
 

@@ -1,10 +1,11 @@
 //! What would be left in the reserved folder for ever where the server is killed: links of files that are on their way to another name, or lose their last
-//! one, and side files of files without a name. Their names tell what they are, and they are removed when the folder is served again.
+//! one, and side files of files without a name. Their names tell what they are, and they are removed when the folder is served again. The same becomes of
+//! what cannot be removed when it should be.
 //!
 //! | name in `.multilane` | what it is | what becomes of it |
 //! |---|---|---|
 //! | `.multilane.ID` | a link of a file ([`Draft`]) | it goes; where it was the last name, so do the file's side files |
-//! | `nameless-SIDE`, empty | the side file SIDE is one of a file without a name ([`Nameless`]) | both go |
+//! | `nameless-SIDE`, empty | the side file SIDE is one of a file without a name ([`Nameless`]), or of none ([`leave`]) | both go |
 //!
 //! Nobody has what another process has left: files without a name end with the process, and a folder has one. What this process uses it knows.
 
@@ -14,6 +15,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::Error;
 use crate::directory::calls::{openat, unlinkat};
@@ -69,6 +71,7 @@ impl Draft {
 pub(super) struct Held {
     folder: OwnedFd,
     draft: Draft,
+    stays: bool,
 }
 
 impl Held {
@@ -76,16 +79,34 @@ impl Held {
     pub(super) fn hold(volume: &Volume, file: BorrowedFd<'_>) -> Option<Self> {
         let folder = side::folder(volume, false).ok()??;
         // Where this fails it may have been made: then it goes again.
-        let held = Held { folder, draft: Draft::new().ok()? };
+        let held = Held { folder, draft: Draft::new().ok()?, stays: false };
         volume.link(file, held.folder.as_fd(), held.draft.name().as_bytes()).ok()?;
         Some(held)
+    }
+
+    /// The name stays until the folder is served again: then it is seen whether it is the last.
+    pub(super) fn leave(mut self) {
+        self.stays = true;
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let _ = unlinkat(&self.folder, self.draft.name(), AtFlags::empty());
+        if !self.stays {
+            let _ = unlinkat(&self.folder, self.draft.name(), AtFlags::empty());
+        }
     }
+}
+
+/// Has a side file that nothing leads to, and that could not be removed, go when the folder is served again.
+pub(super) fn leave(folder: BorrowedFd<'_>, side: &str) {
+    let _ = make_mark(folder, &format!("{NAMELESS}{side}"));
+}
+
+/// Makes the mark of a side file of nothing that has a name.
+fn make_mark(folder: BorrowedFd<'_>, mark: &str) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, mark, flags, Mode::RUSR | Mode::WUSR).map(drop)
 }
 
 /// The side file of a file without a name: it goes when this is dropped, or when the folder is served again.
@@ -100,8 +121,7 @@ impl Nameless {
     pub(super) fn mark(volume: &Arc<Volume>, side: SideName) -> Result<Self, Error> {
         let folder = side::folder(volume, true)?.ok_or(Error::NotFound)?;
         let mark = UsedName::new(format!("{NAMELESS}{}", side.on_disk()));
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        openat(folder, mark.0.as_str(), flags, Mode::RUSR | Mode::WUSR).map_err(error)?;
+        make_mark(folder.as_fd(), &mark.0).map_err(error)?;
         Ok(Nameless { volume: Arc::clone(volume), side, mark: Some(mark) })
     }
 
@@ -113,9 +133,12 @@ impl Nameless {
 
 impl Drop for Nameless {
     fn drop(&mut self) {
-        side::remove(&self.volume, &self.side);
-        if let (Some(mark), Ok(Some(folder))) = (&self.mark, side::folder(&self.volume, false)) {
-            let _ = unlinkat(folder, mark.0.as_str(), AtFlags::empty());
+        let Some(mark) = &self.mark else { return side::remove(&self.volume, &self.side) };
+        let name = self.side.on_disk();
+        match side::folder(&self.volume, false) {
+            Ok(Some(folder)) => remove_marked(&self.volume, folder.as_fd(), &name, &mark.0),
+            Ok(None) => {}
+            Err(error) => side::tell_it_stays(&name, &error),
         }
     }
 }
@@ -156,13 +179,18 @@ fn leftovers(volume: &Volume) -> Result<Vec<String>, Error> {
 
 fn remove(volume: &Arc<Volume>, folder: &OwnedFd, name: &str) {
     match name.strip_prefix(NAMELESS) {
-        Some(side) => {
-            side::remove_named(volume, folder.as_fd(), side);
-            let _ = unlinkat(folder, name, AtFlags::empty());
-        }
+        Some(side) => remove_marked(volume, folder.as_fd(), side, name),
         None => {
             let _ = remove_link(volume, folder.as_fd(), name);
         }
+    }
+}
+
+/// Removes a side file, and its mark once that is done.
+fn remove_marked(volume: &Volume, folder: BorrowedFd<'_>, side: &str, mark: &str) {
+    match side::unlink_named(volume, folder, side) {
+        Ok(()) => drop(unlinkat(folder, mark, AtFlags::empty())),
+        Err(cause) => side::tell_it_stays(side, &cause),
     }
 }
 
@@ -176,6 +204,5 @@ fn remove_link(volume: &Arc<Volume>, folder: BorrowedFd<'_>, name: &str) -> Resu
     if stat.stx_nlink == 1 {
         subject.bury(&streams::sides(&subject)?);
     }
-    side::remove_named(volume, folder, name);
-    Ok(())
+    side::unlink_named(volume, folder, name).map_err(error)
 }

@@ -38,6 +38,8 @@ mod foreign_walk;
 mod homes;
 mod keep;
 mod last_name;
+#[cfg(test)]
+mod leftover_faults;
 mod leftovers;
 mod link_counts;
 mod metadata;

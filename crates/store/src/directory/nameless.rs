@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Statx};
+use rustix::io::Errno;
 
 use crate::Identity;
 use crate::directory::calls::openat;
@@ -305,11 +306,11 @@ fn held_bytes(stat: &Statx) -> u64 {
 
 /// Opens a file whose name is about to be taken away, where there is a quota. It is to be closed when that is done.
 pub(super) fn about_to_go(volume: &Volume, folder: impl AsFd, name: &[u8]) -> Option<Descriptor> {
-    volume.nameless().and_then(|_| open_name(volume, folder, name))
+    volume.nameless().and_then(|_| open_name(volume, folder, name).ok())
 }
 
 /// The same whether there is a quota or not.
-pub(super) fn open_name(volume: &Volume, folder: impl AsFd, name: &[u8]) -> Option<Descriptor> {
-    let fd = openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    Some(Descriptor::new(fd, (volume.waits, volume.identity.volume)).counted(volume.nameless()))
+pub(super) fn open_name(volume: &Volume, folder: impl AsFd, name: &[u8]) -> Result<Descriptor, Errno> {
+    let fd = openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(Descriptor::new(fd, (volume.waits, volume.identity.volume)).counted(volume.nameless()))
 }

@@ -22,6 +22,7 @@ use crate::directory::errno::{error, opening};
 use crate::directory::folder::stat_at;
 use crate::directory::homes::{self, Home};
 use crate::directory::keep::Subject;
+use crate::directory::leftovers;
 use crate::directory::nameless::about_to_go;
 use crate::directory::names::RESERVED;
 use crate::directory::volume::Volume;
@@ -197,21 +198,25 @@ pub(super) fn look(subject: &Subject<'_>, side: &SideName) -> Result<Option<Whos
 }
 
 fn whose(subject: &Subject<'_>, side: &SideName, home: &Home) -> Whose {
-    if subject.owns(side, home) { Whose::Own } else { Whose::Anothers }
+    if subject.owns(side, home) == Ok(true) { Whose::Own } else { Whose::Anothers }
 }
 
-/// Finds a side file that is to be removed, before nothing leads to it any more; `None` where it is another's, or cannot be looked at: what nothing
-/// leads to costs less than what is not removed. [`Error::WouldBlock`] as [`open`].
+/// Finds a side file that is to be removed, before nothing leads to it any more; `None` where it is another's or lost, or lies where nobody may look:
+/// it stays then, which is told in the log. Other errors are for who wants to remove it: nothing is changed yet. [`Error::WouldBlock`] as [`open`].
 pub(super) fn removable<'a>(subject: &Subject<'a>, side: &SideName) -> Result<Option<Removable<'a>>, Error> {
-    if !subject.may_own(side) {
+    if !subject.may_own(side)? {
         return Ok(None);
     }
     let name = side.on_disk();
     let is_own = |home: &Home| stat_at(&home.folder, name.as_bytes()).map(|_| subject.owns(side, home));
     match homes::find(subject, is_own) {
-        Ok(Some((home, true))) => Ok(Some(Removable { volume: subject.volume, home, name })),
-        Err(Error::WouldBlock) => Err(Error::WouldBlock),
-        Ok(_) | Err(_) => Ok(None),
+        Ok(Some((home, is_own))) => Ok(is_own?.then_some(Removable { volume: subject.volume, home, name })),
+        Ok(None) => Ok(None),
+        Err(error @ Error::Denied) => {
+            tracing::warn!(%error, "{RESERVED}/{name} may belong to nothing soon and keep its room: nobody may look at it");
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -252,19 +257,35 @@ pub(super) fn rename(volume: &Volume, from: &SideName, to: &SideName) -> Result<
 
 /// Removes a side file that was made here, if it is there.
 pub(super) fn remove(volume: &Volume, side: &SideName) {
-    let Ok(Some(folder)) = folder(volume, false) else { return };
-    remove_named(volume, folder.as_fd(), &side.on_disk());
+    let name = side.on_disk();
+    match folder(volume, false) {
+        Ok(Some(folder)) => remove_named(volume, folder.as_fd(), &name),
+        Ok(None) => {}
+        Err(error) => tell_it_stays(&name, &error),
+    }
 }
 
-/// Removes a file of the reserved folder, which nothing leads to any more. Where it stays that is told in the log.
+/// Removes a side file, which nothing leads to any more. Where it stays that is told in the log, and it goes when the folder is served again.
 pub(super) fn remove_named(volume: &Volume, folder: BorrowedFd<'_>, name: &str) {
+    if let Err(cause) = unlink_named(volume, folder, name) {
+        tell_it_stays(name, &cause);
+        leftovers::leave(folder, name);
+    }
+}
+
+/// The same for who tries again.
+pub(super) fn unlink_named(volume: &Volume, folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     let _counted = about_to_go(volume, folder, name.as_bytes());
     match unlinkat(folder, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(cause) => {
-            tracing::warn!(%cause, "{RESERVED}/{name} belongs to nothing any more and keeps its room: it cannot be removed")
-        }
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        // It may have been done.
+        Err(_) if matches!(stat_at(folder, name.as_bytes()), Err(Errno::NOENT)) => Ok(()),
+        Err(cause) => Err(cause),
     }
+}
+
+pub(super) fn tell_it_stays(name: &str, cause: &dyn std::fmt::Display) {
+    tracing::warn!(%cause, "{RESERVED}/{name} belongs to nothing any more and keeps its room: it cannot be removed");
 }
 
 /// The path of a file in the reserved folder, as long as that is open.
