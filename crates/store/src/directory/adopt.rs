@@ -1,7 +1,7 @@
 //! Data that another program copied with a file's attributes become that file's own.
 //!
 //! The attribute of the copy names the side file of the original. Its data go to a new side file, which gets its name and
-//! the attribute when the disk has them: a crash leaves the attribute as it was, and at most a file that nothing names.
+//! the attribute when the disk has them: a crash leaves the attribute as it was, and a file that nothing names is marked.
 
 use rustix::fd::{AsFd, OwnedFd};
 
@@ -13,6 +13,7 @@ use crate::directory::file::OpenFile;
 use crate::directory::folder::stat;
 use crate::directory::keep::Subject;
 use crate::directory::leftovers::Nameless;
+use crate::directory::marks::Mark;
 use crate::directory::quota::{BLOCK_BYTES, Growth, account};
 use crate::directory::side::{self, SideName};
 use crate::directory::stream_value::StreamValue;
@@ -71,11 +72,12 @@ impl Copy<'_> {
         value: &StreamValue<'_>,
     ) -> Result<Descriptor, Error> {
         let own = SideName { id: value.id, owner: self.name.owner };
+        let mark = Mark::naming(subject, &own)?;
         side::rename(self.volume, &self.name, &own)?;
         self.name = own;
         side::sync(self.volume)?;
         let fd = self.fd.take().ok_or(Error::Gone)?;
-        streams::save_naming(subject, &own, key, value)?;
+        streams::save_naming(subject, (&own, mark), key, value)?;
         Ok(fd)
     }
 }

@@ -93,6 +93,12 @@ pub(super) fn linkat<P: Arg + Clone, Q: Arg + Clone>(
     change_again(|| fs::linkat(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone(), flags))
 }
 
+pub(super) fn symlinkat<P: Arg + Clone, Q: Arg + Clone>(to: P, folder: impl AsFd, path: Q) -> Result<(), Errno> {
+    #[cfg(test)]
+    failing::change(failing::Change::Other)?;
+    change_again(|| fs::symlinkat(to.clone(), folder.as_fd(), path.clone()))
+}
+
 pub(super) fn renameat<P: Arg + Clone, Q: Arg + Clone>(
     folder: impl AsFd,
     path: P,

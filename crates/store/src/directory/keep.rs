@@ -28,6 +28,7 @@ use crate::directory::errno::{attribute, error};
 use crate::directory::file::born;
 use crate::directory::folder::{each_name, stat};
 use crate::directory::homes::Home;
+use crate::directory::marks::Mark;
 use crate::directory::nameless::about_to_go;
 use crate::directory::outcome::{self, At};
 use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES, account};
@@ -139,22 +140,28 @@ impl Subject<'_> {
         saved
     }
 
-    /// Sets a value that is to name a side file, which was made for it. Where that fails the side file goes, unless the value is there all
-    /// the same, which the disk has not said then.
-    pub(super) fn save_naming(&self, side: &SideName, key: &str, value: &[u8]) -> Result<(), Error> {
-        self.save(key, value).inspect_err(|_| {
-            if self.is_known_not_to_have(key, value) {
-                side::remove(self.volume, side);
-            }
+    /// Sets a value that is to name a side file, which was made and marked for it. Where that fails the side file goes, unless the value is there all
+    /// the same, which the disk has not said then. Where that cannot be told its mark stays.
+    pub(super) fn save_naming(
+        &self,
+        (side, mark): (&SideName, Option<Mark>),
+        key: &str,
+        value: &[u8],
+    ) -> Result<(), Error> {
+        self.save(key, value).inspect_err(|_| match self.has(key, value) {
+            Some(true) => {}
+            Some(false) => side::remove(self.volume, side),
+            None => drop(mark.map(Mark::leave)),
         })
     }
 
-    /// False where it cannot be looked at: a side file that nothing names costs less than one that is missing.
-    fn is_known_not_to_have(&self, key: &str, value: &[u8]) -> bool {
+    /// Whether a value is there; `None` where that cannot be told.
+    fn has(&self, key: &str, value: &[u8]) -> Option<bool> {
         let mut there = vec![0; value.len()];
         match self.read(key, &mut there) {
-            Ok(length) => there.get(..length) != Some(value),
-            Err(errno) => matches!(errno, Errno::NODATA | Errno::RANGE),
+            Ok(length) => Some(there.get(..length) == Some(value)),
+            Err(Errno::NODATA | Errno::RANGE) => Some(false),
+            Err(_) => None,
         }
     }
 

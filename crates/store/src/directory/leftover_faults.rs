@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use crate::directory::calls::failing::{Fail, during};
-use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, LAST_NAME_GOES, entry};
+use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, LAST_NAME_GOES, at_each_call, entry};
 use crate::directory::leftovers::sweep;
 use crate::{Destination, Kind, Name, Replace};
 
@@ -51,4 +51,61 @@ fn what_goes_with_a_last_name_is_not_lost_sight_of_whatever_call_fails() {
             }
         }
     }
+}
+
+/// What has a side file made, and for whom it is.
+const SIDE_FILE_IS_MADE: [(&str, Change); 3] = [
+    ("file", |disk| disk.open("file")?.stream("small")?.unwrap().1.write_at(&[1; LARGE], 0)),
+    ("file", |disk| disk.open("file")?.set_security(&[2; 70_000])),
+    ("copy", |disk| disk.open("copy")?.stream("stream")?.unwrap().1.write_at(&[1; 10], 0)),
+];
+
+#[test]
+fn a_side_file_that_nothing_names_yet_goes_where_the_server_is_killed() {
+    for beside in [false, true] {
+        for (file, change) in SIDE_FILE_IS_MADE {
+            let prepare = |disk: &Disk| {
+                prepare(disk);
+                disk.stream("file", "small", 1, 500);
+                disk.create("copy", Kind::File).unwrap();
+                disk.copy_value(beside, "user.multilane.stream.stream", ("file", "copy"));
+            };
+            at_each_call(beside, prepare, change, |disk, answer, _| {
+                serve_again(disk);
+                let streams = disk.streams(file);
+                assert!(streams.contains(&entry("stream", LARGE, 1)), "{beside} {answer:?} {streams:?}");
+                let is_whole = |length| streams.contains(&entry("small", length, 1));
+                assert!(file == "copy" || is_whole(500) || is_whole(LARGE), "{beside} {answer:?} {streams:?}");
+                assert!(disk.node(file).security().is_ok(), "{beside} {answer:?}");
+                for name in ["copy", "file"] {
+                    disk.open("").unwrap().remove(&Name::new(name).unwrap(), disk.node(name).identity()).unwrap();
+                }
+                assert_eq!(disk.sides(), 0, "{beside} {file} {answer:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_side_file_that_nothing_names_yet_stays_for_a_file_that_was_moved_and_goes_when_that_is_back() {
+    let killed = |at| {
+        let disk = Disk::new(false);
+        prepare(&disk);
+        disk.stream("other", "small", 1, 500);
+        let write = || disk.open("other")?.stream("small")?.unwrap().1.write_at(&[1; LARGE], 0);
+        let (answer, has_failed) = during(Fail::AllAfter(at), Errno::IO, write);
+        assert!(has_failed, "{answer:?}");
+        disk
+    };
+    // Until there are the side file and its mark, neither of which can be removed any more.
+    let disk = (0..CALLS_MAX).map(killed).find(|disk| disk.sides() == 3).unwrap();
+    let (from, to) = (disk.path().join("other"), disk.path().join("moved"));
+    std::fs::rename(&from, &to).unwrap();
+    serve_again(&disk);
+    assert_eq!(disk.sides(), 3);
+    std::fs::rename(&to, &from).unwrap();
+    serve_again(&disk);
+    assert_eq!(disk.sides(), 1);
+    assert_eq!(disk.streams("other"), [entry("small", 500, 1)]);
+    assert_eq!(disk.streams("file"), [entry("stream", LARGE, 1)]);
 }

@@ -7,6 +7,8 @@
 //! | `.multilane.ID` | a link of a file ([`Draft`]) | it goes; where it was the last name, so do the file's side files |
 //! | `nameless-SIDE`, empty | the side file SIDE is one of a file without a name ([`Nameless`]), or of none ([`leave`]) | both go |
 //!
+//! Other marks lead to files ([`marks`]).
+//!
 //! Nobody has what another process has left: files without a name end with the process, and a folder has one. What this process uses it knows.
 
 use std::collections::BTreeSet;
@@ -25,8 +27,8 @@ use crate::directory::folder::{each_name, file_type, identity, stat_at};
 use crate::directory::keep::{Place, Subject};
 use crate::directory::names::{DRAFT, is_draft};
 use crate::directory::side::{self, SideName};
-use crate::directory::streams;
 use crate::directory::volume::Volume;
+use crate::directory::{marks, streams};
 
 /// Begins the name of what marks a side file; that of the side file follows.
 const NAMELESS: &str = "nameless-";
@@ -37,12 +39,20 @@ const SLICE: usize = 64;
 static USED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// A name that this process uses, until it is dropped.
-struct UsedName(String);
+pub(super) struct UsedName(String);
 
 impl UsedName {
-    fn new(name: String) -> Self {
+    pub(super) fn new(name: String) -> Self {
         USED.lock().insert(name.clone());
         UsedName(name)
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn is_used(name: &str) -> bool {
+        USED.lock().contains(name)
     }
 }
 
@@ -159,7 +169,7 @@ pub(super) fn sweep(volume: &Weak<Volume>) {
         // The share may have gone meanwhile, and its folder may be served by another process then.
         let Some(volume) = volume.upgrade() else { return };
         let Ok(Some(folder)) = side::folder(&volume, false) else { return };
-        for name in slice.iter().filter(|name| !USED.lock().contains(*name)) {
+        for name in slice.iter().filter(|name| !UsedName::is_used(name)) {
             remove(&volume, &folder, name);
         }
     }
@@ -170,16 +180,23 @@ fn leftovers(volume: &Volume) -> Result<Vec<String>, Error> {
     if let Some(folder) = side::folder(volume, false)? {
         let note = |entry: crate::directory::folder::Listed<'_>| {
             let name = std::str::from_utf8(entry.name).ok();
-            found.extend(name.filter(|name| name.starts_with(NAMELESS) || is_draft(name)).map(str::to_owned));
+            found.extend(name.filter(|name| is_leftover(name)).map(str::to_owned));
         };
         each_name(&folder, note).map_err(error)?;
     }
+    // What a file had without a name goes before it is looked for by a mark.
+    found.sort_by_key(|name| marks::is_mark(name));
     Ok(found)
+}
+
+fn is_leftover(name: &str) -> bool {
+    name.starts_with(NAMELESS) || is_draft(name) || marks::is_mark(name)
 }
 
 fn remove(volume: &Arc<Volume>, folder: &OwnedFd, name: &str) {
     match name.strip_prefix(NAMELESS) {
         Some(side) => remove_marked(volume, folder.as_fd(), side, name),
+        None if marks::is_mark(name) => marks::finish(volume, folder.as_fd(), name),
         None => {
             let _ = remove_link(volume, folder.as_fd(), name);
         }

@@ -42,6 +42,7 @@ mod last_name;
 mod leftover_faults;
 mod leftovers;
 mod link_counts;
+mod marks;
 mod metadata;
 mod mounts;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::stat;
 use crate::directory::keep::{SECURITY, SECURITY_SIDE, Subject};
+use crate::directory::marks::Mark;
 use crate::directory::quota::{Growth, account};
 use crate::directory::side::{NAME_BYTES_MAX, Removable, SideName, Whose};
 use crate::directory::{create, data, side};
@@ -147,13 +148,14 @@ fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     let subject = file.subject();
     let side = SideName::new(subject.owner()?)?;
     file.keep_while_open(side)?;
+    let mark = Mark::naming(&subject, &side)?;
     let fd = side::create(&file.volume, &side)?;
     // The disk has the descriptor before anything leads to it.
     let growth = Growth::Write { offset: 0, length: descriptor.len() as u64 };
     let written =
         account(&file.volume, file.identity, &fd, growth, || data::write(&fd, descriptor, 0).and_then(|()| fsync(&fd)));
     written.and_then(|()| side::sync(&file.volume)).inspect_err(|_| side::remove(&file.volume, &side))?;
-    subject.save_naming(&side, SECURITY_SIDE, &side.encode())?;
+    subject.save_naming((&side, mark), SECURITY_SIDE, &side.encode())?;
     subject.erase(SECURITY).map(drop)
 }
 

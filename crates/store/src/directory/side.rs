@@ -71,6 +71,12 @@ impl Owner {
         })
     }
 
+    /// True where a side file's name on disk has this owner.
+    pub(super) fn is_in(&self, side: &str) -> bool {
+        let own = SideName { id: [0; 16], owner: Some(*self) }.on_disk();
+        side.get(2 * 16..) == own.get(2 * 16..)
+    }
+
     /// True where both are one file if they are on one file system. A later kernel may know times of birth that an earlier one did not.
     pub(super) fn may_be(&self, other: &Owner) -> bool {
         self.file == other.file && (self.born == other.born || self.born == 0 || other.born == 0)
@@ -158,7 +164,9 @@ pub(super) fn create(volume: &Volume, side: &SideName) -> Result<Descriptor, Err
         }
         answer => answer,
     };
-    let made = made.inspect(|fd| volume.unmark(fd.as_fd())).map_err(error)?;
+    // What says that it failed may have been done.
+    let made = made.inspect_err(|_| remove(volume, side)).map_err(error)?;
+    volume.unmark(made.as_fd());
     Ok(Descriptor::new(made, (volume.waits, volume.identity.volume)).made(volume.nameless()))
 }
 
@@ -252,7 +260,8 @@ pub(super) fn sync(volume: &Volume) -> Result<(), Error> {
 pub(super) fn rename(volume: &Volume, from: &SideName, to: &SideName) -> Result<(), Error> {
     remove(volume, to);
     let folder = folder(volume, false)?.ok_or(Error::Gone)?;
-    renameat(&folder, from.on_disk(), &folder, to.on_disk()).map_err(error)
+    // What says that it failed may have been done.
+    renameat(&folder, from.on_disk(), &folder, to.on_disk()).inspect_err(|_| remove(volume, to)).map_err(error)
 }
 
 /// Removes a side file that was made here, if it is there.

@@ -8,6 +8,7 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::keep::{LONG_STREAM, SECURITY_SIDE, STREAM, Subject};
+use crate::directory::marks::Mark;
 use crate::directory::quota::{Growth, account};
 use crate::directory::side::{Removable, SideName, Whose};
 use crate::directory::stream::StreamNode;
@@ -191,6 +192,11 @@ pub(super) fn sides<'a>(subject: &Subject<'a>) -> Result<Vec<Removable<'a>>, Err
     Ok(found)
 }
 
+/// True where a file names a side file.
+pub(super) fn names(subject: &Subject<'_>, side: &str) -> Result<bool, Error> {
+    Ok(named_sides(subject)?.iter().any(|named| named.on_disk() == side))
+}
+
 fn named_sides(subject: &Subject<'_>) -> Result<Vec<SideName>, Error> {
     let mut sides = Vec::new();
     let mut bytes = [0; VALUE_BYTES_MAX];
@@ -237,14 +243,14 @@ pub(super) fn save(subject: &Subject<'_>, key: &str, value: &StreamValue<'_>) ->
 /// Writes a value that is to name the side file that was made for the stream's data; see [`Subject::save_naming`].
 pub(super) fn save_naming(
     subject: &Subject<'_>,
-    side: &SideName,
+    (side, mark): (&SideName, Option<Mark>),
     key: &str,
     value: &StreamValue<'_>,
 ) -> Result<(), Error> {
     let mut bytes = [0; VALUE_BYTES_MAX];
     let value = StreamValue { body: Body::Side(side.owner), ..*value };
     let length = value.encode(&mut bytes).ok_or(Error::TooLarge)?;
-    subject.save_naming(side, key, &bytes[..length])
+    subject.save_naming((side, mark), key, &bytes[..length])
 }
 
 /// Reads a stream's value; `None` where there is none, or one that is not ours.
@@ -279,6 +285,7 @@ pub(super) fn move_out(
 ) -> Result<Descriptor, Error> {
     let owner = Some(subject.owner()?);
     let side = SideName { id: value.id, owner };
+    let mark = Mark::naming(subject, &side)?;
     let fd = side::create(subject.volume, &side)?;
     let move_data = || {
         let growth = Growth::Write { offset: 0, length: inline.len() as u64 };
@@ -291,7 +298,7 @@ pub(super) fn move_out(
         Ok(())
     };
     move_data().inspect_err(|_| side::remove(subject.volume, &side))?;
-    save_naming(subject, &side, key, value)?;
+    save_naming(subject, (&side, mark), key, value)?;
     Ok(fd)
 }
 
