@@ -109,3 +109,44 @@ fn a_side_file_that_nothing_names_yet_stays_for_a_file_that_was_moved_and_goes_w
     assert_eq!(disk.streams("other"), [entry("small", 500, 1)]);
     assert_eq!(disk.streams("file"), [entry("stream", LARGE, 1)]);
 }
+
+#[test]
+fn a_directory_that_takes_a_files_place_leaves_the_file_nowhere_where_the_server_is_killed() {
+    for beside in [false, true] {
+        let prepare = |disk: &Disk| {
+            prepare(disk);
+            // It is told by what is in it.
+            std::fs::write(disk.path().join("folder/inner"), "").unwrap();
+        };
+        at_each_call(beside, prepare, DIRECTORY_OVER_FILE, |disk, answer, _| {
+            serve_again(disk);
+            let has_moved = disk.path().join("file/inner").exists();
+            assert_eq!(disk.path().join("folder").exists(), !has_moved, "{beside} {answer:?}");
+            if has_moved {
+                assert_eq!(disk.sides(), 0, "{beside} {answer:?}");
+                assert!(disk.open("folder").is_err());
+            } else {
+                assert!(answer.is_err());
+                assert!(disk.path().join("folder/inner").exists());
+                assert_eq!(disk.streams("file"), [entry("stream", LARGE, 1)], "{beside} {answer:?}");
+                assert_eq!(disk.sides(), 1, "{beside} {answer:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_file_that_has_changed_places_with_a_directory_stays_where_that_was_moved_on() {
+    let killed = |at| {
+        let disk = Disk::new(false);
+        prepare(&disk);
+        let (answer, has_failed) = during(Fail::AllAfter(at), Errno::IO, || DIRECTORY_OVER_FILE(&disk));
+        assert!(has_failed, "{answer:?}");
+        disk
+    };
+    let disk = (0..CALLS_MAX).map(killed).find(|disk| disk.path().join("folder").is_file()).unwrap();
+    std::fs::rename(disk.path().join("file"), disk.path().join("elsewhere")).unwrap();
+    serve_again(&disk);
+    assert_eq!(disk.streams("folder"), [entry("stream", LARGE, 1)]);
+    assert_eq!(disk.sides(), 1);
+}

@@ -4,29 +4,37 @@
 //! | name in `.multilane` | what is under way | what becomes of it |
 //! |---|---|---|
 //! | `naming-SIDE` | the side file SIDE is made for the file at the path | it goes, unless the file names it |
+//! | `replaced-FILE-BORN` | a directory takes the place of a file and changes places with it first: the path is that which the directory had, `//`, and the file's | where the two have changed places the file goes |
 //!
-//! Where another program has moved the file meanwhile nothing is done, and the mark stays. There is none where the file system has no such links or no
-//! room for one: what that costs is told in `docs/SEMANTICS.md`.
+//! Where another program has moved the file meanwhile nothing is done, and the mark of a side file stays. There is none where the file system has no
+//! such links or no room for one: what that costs is told in `docs/SEMANTICS.md`.
+
+use std::sync::Arc;
 
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, OFlags};
+use rustix::fs::{AtFlags, FileType, OFlags};
 use rustix::io::Errno;
 
 use crate::Error;
 use crate::directory::calls::{readlinkat, symlinkat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
-use crate::directory::file::born;
-use crate::directory::folder::{identity, stat, stat_at};
+use crate::directory::file::{Reach, born};
+use crate::directory::folder::{Folder, file_type, identity, stat, stat_at};
 use crate::directory::keep::{Place, Subject};
 use crate::directory::leftovers::UsedName;
 use crate::directory::names::RESERVED;
 use crate::directory::side::{self, SideName};
 use crate::directory::volume::Volume;
-use crate::directory::{homes, streams};
+use crate::directory::walk::Named;
+use crate::directory::{homes, remove, streams};
 
 /// Begins the name of the mark of a side file that no file names yet; that of the side file follows.
 const NAMING: &str = "naming-";
+/// Begins the name of the mark of a file that a directory replaces; its number and birth follow.
+const REPLACED: &str = "replaced-";
+/// Between two paths. No path has it.
+const BETWEEN: &[u8] = b"//";
 
 /// A change is under way, until this is dropped.
 pub(super) struct Mark {
@@ -40,12 +48,25 @@ impl Mark {
     pub(super) fn naming(subject: &Subject<'_>, side: &SideName) -> Result<Option<Self>, Error> {
         let volume = subject.volume;
         let path = homes::path(subject).and_then(|place| volume.below_root(&place));
+        // The root may have streams, too.
+        let path = path.map(|path| if path.is_empty() { b".".to_vec() } else { path });
         Mark::make(volume, format!("{NAMING}{}", side.on_disk()), path)
+    }
+
+    /// Of a file at the path `at`, which changes places with a directory at `from` before it goes.
+    pub(super) fn replaced(
+        volume: &Volume,
+        from: Option<Vec<u8>>,
+        at: Option<Vec<u8>>,
+        file: &Named,
+    ) -> Result<Option<Self>, Error> {
+        let path = from.zip(at).map(|(from, at)| [&from, BETWEEN, &at].concat());
+        Mark::make(volume, format!("{REPLACED}{}", number_and_birth(file)), path)
     }
 
     /// `None` where there can be none.
     fn make(volume: &Volume, name: String, path: Option<Vec<u8>>) -> Result<Option<Self>, Error> {
-        let Some(path) = path.filter(|path| !path.is_empty()) else { return Ok(None) };
+        let Some(path) = path else { return Ok(None) };
         let folder = match side::folder(volume, true) {
             Ok(Some(folder)) => folder,
             Ok(None) | Err(Error::Denied | Error::Full | Error::ReadOnly) => return Ok(None),
@@ -93,25 +114,34 @@ fn is_impossible(errno: Errno) -> bool {
 }
 
 pub(super) fn is_mark(name: &str) -> bool {
-    name.starts_with(NAMING)
+    name.starts_with(NAMING) || name.starts_with(REPLACED)
+}
+
+fn number_and_birth(file: &Named) -> String {
+    format!("{:x}-{:x}", file.own.file, file.born)
 }
 
 /// Finishes what was under way when the server was killed. Where that cannot be done the mark stays.
-pub(super) fn finish(volume: &Volume, folder: BorrowedFd<'_>, mark: &str) {
-    let Some(side) = mark.strip_prefix(NAMING) else { return };
+pub(super) fn finish(volume: &Arc<Volume>, folder: BorrowedFd<'_>, mark: &str) {
+    let Some(side) = mark.strip_prefix(NAMING) else {
+        if let Err(error) = finish_replacing(volume, folder, mark) {
+            tracing::warn!(%error, "{RESERVED}/{mark} leads to a file that a directory has replaced: it cannot be removed yet");
+        }
+        return;
+    };
     if let Err(error) = finish_naming(volume, folder, (mark, side)) {
         tracing::warn!(%error, "{RESERVED}/{side} may belong to nothing and keep its room: its file is not where it was, or cannot be looked at");
     }
 }
 
-fn remove(folder: BorrowedFd<'_>, mark: &str) -> Result<(), Error> {
+fn end(folder: BorrowedFd<'_>, mark: &str) -> Result<(), Error> {
     unlinkat(folder, mark, AtFlags::empty()).map_err(error)
 }
 
 /// Removes a side file that its file does not name. [`Error::Gone`] where the file is somewhere else.
 fn finish_naming(volume: &Volume, folder: BorrowedFd<'_>, (mark, side): (&str, &str)) -> Result<(), Error> {
     if matches!(stat_at(folder, side.as_bytes()), Err(Errno::NOENT)) {
-        return remove(folder, mark);
+        return end(folder, mark);
     }
     let path = readlinkat(folder, mark, Vec::new()).map_err(error)?;
     let file = volume.fence.open(path.as_bytes(), OFlags::PATH, Wait::May).map_err(error)?;
@@ -129,5 +159,57 @@ fn finish_naming(volume: &Volume, folder: BorrowedFd<'_>, (mark, side): (&str, &
         }
         side::unlink_named(volume, folder, side).map_err(error)?;
     }
-    remove(folder, mark)
+    end(folder, mark)
+}
+
+/// Removes a file that has changed places with the directory which replaces it.
+fn finish_replacing(volume: &Arc<Volume>, folder: BorrowedFd<'_>, mark: &str) -> Result<(), Error> {
+    let path = readlinkat(folder, mark, Vec::new()).map_err(error)?;
+    let path = path.as_bytes();
+    let between = path.windows(BETWEEN.len()).position(|bytes| bytes == BETWEEN);
+    if let Some(between) = between
+        && let Some((file, name)) = look(volume, &path[..between])?
+        && let Some((place, taken)) = look(volume, &path[between + BETWEEN.len()..])?
+    {
+        let mut held = volume.cache.hold_both(file.identity, place.identity);
+        if UsedName::is_used(mark) {
+            return Ok(());
+        }
+        let is_directory = named(&place, taken)?.is_some_and(|found| found.kind == FileType::Directory);
+        let replaced = named(&file, name)?.filter(|found| is_directory && is_of(found, mark));
+        if let Some(replaced) = replaced {
+            held.forget(file.identity);
+            remove::unlink(volume, &file, name, &replaced)?;
+        }
+    }
+    end(folder, mark)
+}
+
+/// The directory that the last name of a path is in, and that name; `None` where there is no such directory.
+fn look<'p>(volume: &Volume, path: &'p [u8]) -> Result<Option<(Folder<'static>, &'p [u8])>, Error> {
+    let (above, name) = match path.iter().rposition(|byte| *byte == b'/') {
+        Some(end) => (&path[..end], &path[end + 1..]),
+        None => (&[] as &[u8], path),
+    };
+    match volume.fence.open(above, OFlags::PATH | OFlags::DIRECTORY, Wait::May) {
+        Ok(fd) => Ok(Some((Folder::new((fd, Reach::Path)).map_err(error)?, name))),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(errno) => Err(error(errno)),
+    }
+}
+
+/// What has a name, be that a link that leads nowhere.
+fn named(folder: &Folder<'_>, name: &[u8]) -> Result<Option<Named>, Error> {
+    let own = match stat_at(&folder.fd, name) {
+        Err(Errno::NOENT) => return Ok(None),
+        own => own.map_err(error)?,
+    };
+    let identity = identity(&own);
+    Ok(Some(Named { kind: file_type(&own), own: identity, identity, links: own.stx_nlink, born: born(&own) }))
+}
+
+/// True for the file that a mark is of.
+fn is_of(found: &Named, mark: &str) -> bool {
+    let is_file = matches!(found.kind, FileType::RegularFile | FileType::Symlink);
+    is_file && mark.strip_prefix(REPLACED) == Some(number_and_birth(found).as_str())
 }

@@ -18,6 +18,7 @@ use crate::directory::file::OpenFile;
 use crate::directory::folder::Folder;
 use crate::directory::last_name::Losing;
 use crate::directory::leftovers::Draft;
+use crate::directory::marks::Mark;
 use crate::directory::names::Wanted;
 use crate::directory::outcome::{self, At, seen};
 use crate::directory::volume::Volume;
@@ -164,17 +165,20 @@ impl Moving<'_> {
         }
         let losing = Losing::look(self.place.volume, to, taken, &target)?;
         if self.named.kind == FileType::Directory {
-            self.directory_over_file(taken)?;
+            self.directory_over_file(taken, &target)?;
         } else {
             outcome::rename(self.named.own, self.at(), to.at(taken), RenameFlags::empty()).map_err(moving)?;
         }
         self.place.replaced(self.named.own, taken, losing)
     }
 
-    /// A directory takes no file's place in one step: they change places, and then the file goes. [`Error::Unsupported`] where the file system
-    /// cannot exchange names.
-    fn directory_over_file(&self, taken: &[u8]) -> Result<(), Error> {
-        let to = self.place.to.at(taken);
+    /// A directory takes no file's place in one step: they change places, and then the file goes, if need be when the folder is served again.
+    /// [`Error::Unsupported`] where the file system cannot exchange names.
+    fn directory_over_file(&self, taken: &[u8], file: &Named) -> Result<(), Error> {
+        let Place { volume, to, .. } = self.place;
+        let at = |folder, name| walk::path_in(volume, folder, name);
+        let _mark = Mark::replaced(volume, at(self.from, self.disk), at(to, taken), file)?;
+        let to = to.at(taken);
         match outcome::rename(self.named.own, self.at(), to, RenameFlags::EXCHANGE) {
             // The file would have to stand aside, and stay there where the server is killed.
             Err(Errno::INVAL) if !self.is_into_itself() => return Err(Error::Unsupported),

@@ -177,7 +177,7 @@ fn open_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8], usage: Use) -> Res
 }
 
 /// Where a name in an open directory is now, as a path from the root.
-fn path_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn path_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8]) -> Option<Vec<u8>> {
     let mut path = volume.path_of(folder.fd.as_fd())?;
     if !path.is_empty() {
         path.push(b'/');
