@@ -59,7 +59,7 @@ struct Opened<'a> {
     /// MxAc, where it was asked for.
     maximal: Option<contexts::Maximal>,
     /// What the response says of it, where that was asked for since it was entered in the table of files.
-    known: Option<Metadata>,
+    known: Option<Box<Metadata>>,
     action: CreateAction,
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
         match step {
             Step::Opened(opened) => {
                 let known = match &opened.known {
-                    Some(known) => known.clone(),
+                    Some(known) => Metadata::clone(known),
                     None => look(context, &opened).await?,
                 };
                 if known.links > 0 || leads_there(context, &opened).await? {

@@ -149,7 +149,7 @@ async fn open_made<'a>(
     };
     let known = context.look(&node, |node| node.metadata()).await?;
     let maximal = maximal(context, plan, &node, &path, &known).await?;
-    let (stream, known, action) = (None, Some(known), CreateAction::CREATED);
+    let (stream, known, action) = (None, Some(Box::new(known)), CreateAction::CREATED);
     Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, known, action }))
 }
 
