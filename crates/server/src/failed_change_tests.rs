@@ -93,6 +93,7 @@ impl Scene {
             Call::ChangeSecurity | Call::Made => Ok(()),
             Call::Facts | Call::Resolve | Call::FindDirectory | Call::LookForStream => Ok(()),
             Call::RenameStream | Call::RemoveStream => Ok(()),
+            Call::SetExtended | Call::RemoveExtended | Call::Reserve => Ok(()),
         });
     }
 

@@ -44,6 +44,12 @@ pub(crate) enum Call {
     RenameStream,
     /// A stream is about to go.
     RemoveStream,
+    /// An extended attribute is about to be set.
+    SetExtended,
+    /// An extended attribute is about to go.
+    RemoveExtended,
+    /// Space is about to be reserved.
+    Reserve,
 }
 
 /// What happens once, and in which call.
@@ -245,6 +251,7 @@ impl Node for File {
     }
 
     fn reserve(&self, length: u64) -> Result<(), Error> {
+        self.call(Call::Reserve)?;
         self.node.reserve(length)
     }
 
@@ -289,6 +296,7 @@ impl Node for File {
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        self.call(if value.is_empty() { Call::RemoveExtended } else { Call::SetExtended })?;
         self.node.set_extended(name, value)
     }
 

@@ -40,6 +40,7 @@ mod durable;
 #[cfg(test)]
 mod ended_tests;
 mod enumeration;
+mod extended;
 #[cfg(test)]
 mod failed_change_tests;
 #[cfg(test)]
@@ -122,6 +123,8 @@ mod tree;
 mod turns;
 #[cfg(test)]
 mod turns_tests;
+#[cfg(test)]
+mod undone_tests;
 mod unsendable;
 mod user;
 #[cfg(test)]

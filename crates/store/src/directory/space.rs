@@ -42,6 +42,10 @@ pub(super) fn reserve(file: &OpenFile, fd: BorrowedFd<'_>, up_to: u64) -> Result
     let mut at = data::length(fd).map_err(error)?;
     if !goes_in_steps(file) || up_to.saturating_sub(at) <= LONG_BYTES {
         let _turn = file.begin("reserve")?;
+        // Some file systems keep what they found before they found no more.
+        if up_to > at && !data::may_have_room(fd, up_to).map_err(error)? {
+            return Err(Error::Full);
+        }
         return change(file, fd, Growth::UpTo(up_to), || data::reserve(fd, up_to));
     }
     // What a step has reserved stays where a later one fails: somebody may have written there. So it is asked first for all of them.

@@ -1,10 +1,9 @@
 //! CREATE of a name that exists (MS-FSA 2.1.5.1.2).
 
 use std::cell::Cell;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use store::{AttributeChange, Changes, Error, Identity, Kind, Metadata, Name, Node, Resolved, SharePath, Use, Waits};
+use store::{Error, Identity, Kind, Metadata, Name, Node, Resolved, SharePath, Use, Waits};
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, ShareAccess};
 use wire::fscc::FileAttributes;
 use wire::ids::Dialect;
@@ -13,14 +12,15 @@ use wire::status::Status;
 
 use super::contexts::Maximal;
 use super::new::BaseOf;
+use super::overwrite::{Refused, overwrite};
 use super::plan::{GUARDED, Plan};
 use super::{Attempt, Entered, Entrant, Opened, Step, check_kind, check_trailing_separator, renamed_meanwhile};
 use crate::authorization::{Existing, GrantedAccess, Read, Request, Way, authorize, may_cache, may_exclude_readers};
-use crate::breaks;
 use crate::caching::Wanted;
 use crate::context::Context;
 use crate::descriptors::Descriptor;
-use crate::files::{Emptying, FileEntry, Link, RenamesSeen};
+use crate::extended::Left;
+use crate::files::{Link, RenamesSeen};
 use crate::refusal::Refusal;
 
 /// What READONLY withholds.
@@ -48,9 +48,9 @@ pub(super) async fn open<'a>(
     }
 }
 
-struct Found {
-    node: Arc<dyn Node>,
-    stream: Option<(Arc<dyn Node>, String)>,
+pub(super) struct Found {
+    pub(super) node: Arc<dyn Node>,
+    pub(super) stream: Option<(Arc<dyn Node>, String)>,
     /// [`FileTable::stream_changes`](crate::files::FileTable::stream_changes) before the stream was looked up.
     stream_changes: Option<u64>,
     /// Before the path was looked up.
@@ -151,8 +151,10 @@ async fn open_node<'a>(
     let action = if plan.overwrites() {
         let overwritten = overwrite(context, plan, &found, &known, (&entered.file, &path)).await;
         // What failed may have been done in part.
-        entered.data_changed(stream, plan);
-        overwritten?
+        if !matches!(&overwritten, Err(Refused { left: Left::AsItWas, .. })) {
+            entered.data_changed(stream, plan);
+        }
+        overwritten.map_err(|refused| refused.refusal)?
     } else {
         CreateAction::OPENED
     };
@@ -465,72 +467,4 @@ pub(super) async fn maximal(
             Err(refusal) => Err(refusal),
         },
     }
-}
-
-/// True where there are more streams or extended attributes, in memory, than a shard removes itself.
-fn has_many_extras(node: &dyn Node) -> Result<bool, Error> {
-    const INLINE_MAX: usize = 64;
-    if node.waits() != Waits::Never {
-        return Ok(false);
-    }
-    let mut streams = 0;
-    let listed = node.list_streams(&mut |_| {
-        streams += 1;
-        if streams > INLINE_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    // What cannot be listed goes all the same.
-    Ok(listed.is_err() || streams > INLINE_MAX || node.extended()?.len() > INLINE_MAX)
-}
-
-/// Empties what is there and gives it the attributes asked for (MS-FSA 2.1.5.1.2). The named streams of a file go with its data, as on Windows.
-async fn overwrite(
-    context: &Context,
-    plan: &Arc<Plan>,
-    found: &Found,
-    known: &Metadata,
-    (file, path): (&Arc<FileEntry>, &SharePath),
-) -> Result<CreateAction, Refusal> {
-    let (node, whole_file, plan_of_work) = (Arc::clone(&found.node), found.stream.is_none(), Arc::clone(plan));
-    let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
-    let (path, stream) = (path.clone(), found.stream.as_ref().map(|(_, name)| name.clone()));
-    context.in_flight.keep_others_waiting();
-    let emptying = whole_file.then(|| Emptying::begin(&server, file)).transpose()?;
-    // What is there is freed. Of a stream it is not known how much that is, nor of what is kept beside a file where that is much.
-    let freed = if whole_file && !has_many_extras(&*node)? { known.allocated.max(known.length) } else { u64::MAX };
-    let (asker, through) = (context.asker()?, context.writes_through());
-    context
-        .work_at(&*found.node, freed.saturating_add(plan.decoration_bytes()), move || {
-            let _emptying = emptying;
-            asker.check_stays()?;
-            let emptied = node.set_length(0).map_err(Refusal::from);
-            let renewed = emptied.and_then(|()| if whole_file { renew(&*node, &plan_of_work) } else { Ok(()) });
-            // What is not done to its end has emptied the file all the same.
-            server.files.watches.overwritten(&*store, &path, stream.as_deref());
-            breaks::entry_changed(&server, &*store, &path, plan_of_work.parent_lease);
-            renewed?;
-            if through {
-                node.sync()?;
-            }
-            super::remember(&*node);
-            Ok::<_, Refusal>(())
-        })
-        .await??;
-    Ok(match plan.disposition {
-        CreateDisposition::SUPERSEDE => CreateAction::SUPERSEDED,
-        _ => CreateAction::OVERWRITTEN,
-    })
-}
-
-/// Makes a file that was emptied as good as new: its attributes are those asked for, and what is kept beside it goes.
-fn renew(node: &dyn Node, plan: &Plan) -> Result<(), Refusal> {
-    let attributes = AttributeChange {
-        clear: crate::attributes::SETTABLE | FileAttributes::SPARSE_FILE.0,
-        set: plan.attributes | FileAttributes::ARCHIVE.0,
-    };
-    node.change(&Changes { attributes, ..Changes::default() })?;
-    for (name, _) in node.extended()? {
-        node.set_extended(&name, &[])?;
-    }
-    node.remove_streams()?;
-    Ok(super::new::decorate(node, plan)?)
 }

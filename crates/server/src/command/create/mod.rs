@@ -4,6 +4,7 @@ mod contexts;
 mod durable;
 mod existing;
 mod new;
+mod overwrite;
 mod plan;
 
 use std::sync::Arc;

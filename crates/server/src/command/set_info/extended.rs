@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use store::{Error, Node, fold};
+use store::{Error, Store, fold};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::ea::{NEED_EA, full_eas, name_is_valid};
 use wire::security::access::WRITE_EA;
@@ -13,6 +13,7 @@ use crate::attributes::{self, EA_LIST_BYTES_MAX};
 use crate::breaks;
 use crate::command::query_info::packed_bytes;
 use crate::context::Context;
+use crate::extended::{self, Failed, Left, Named};
 use crate::refusal::Refusal;
 
 /// The most bytes of all attributes of a file.
@@ -21,10 +22,11 @@ const TOTAL_BYTES_MAX: usize = (64 << 10) - 5;
 /// As many bytes of work take as long as one attribute that is set.
 const EA_COST: u64 = 8 << 10;
 
+/// With less than this left, what a file system lacks for attributes is room on the disk: it keeps those of a file in one block.
+const BLOCK_BYTES: u64 = 4 << 10;
+
 /// A longer list is read on the pool.
 const LIST_BYTES_HERE_MAX: usize = 16 << 10;
-
-type Named = (String, Vec<u8>);
 
 pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
     let (open, _) = context.file()?;
@@ -44,15 +46,29 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
 
 fn set_all(job: &Job, asked: Vec<Named>) -> Result<(), Refusal> {
     let base = job.file()?.base();
-    let (total, asked) = after(&base.extended()?, asked);
+    let before = base.extended()?;
+    let (total, asked) = after(&before, asked);
     if total > TOTAL_BYTES_MAX {
         return Err(Status::EA_TOO_LARGE.into());
     }
-    apply(&**base, &asked)?;
-    job.server.files.watches.changed(&job.open, CompletionFilter::EA | CompletionFilter::ATTRIBUTES);
-    attributes::archive_changed(&**base);
-    breaks::looks_different(&job.server, &job.open);
-    Ok(())
+    let set = extended::set_all(&**base, before, &asked);
+    // What could not be undone has changed the file all the same.
+    if !matches!(set, Err(Failed { left: Left::AsItWas, .. })) {
+        job.server.files.watches.changed(&job.open, CompletionFilter::EA | CompletionFilter::ATTRIBUTES);
+        attributes::archive_changed(&**base);
+        breaks::looks_different(&job.server, &job.open);
+    }
+    set.map(|_| ()).map_err(|failed| refused(&*job.store, failed.error))
+}
+
+/// What a client is told. A store does not tell a file that takes no more attributes from a disk that has no room for them.
+fn refused(store: &dyn Store, error: Error) -> Refusal {
+    match error {
+        Error::TooLarge if store.space().is_ok_and(|space| space.free_bytes < BLOCK_BYTES) => Error::Full.into(),
+        Error::TooLarge => Status::EA_TOO_LARGE.into(),
+        Error::NameInvalid => Status::INVALID_EA_NAME.into(),
+        error => error.into(),
+    }
 }
 
 fn read(buffer: &[u8]) -> Result<Vec<Named>, Status> {
@@ -86,17 +102,6 @@ fn after(all: &[Named], asked: Vec<Named>) -> (usize, Vec<Named>) {
         .map(|ea| packed_bytes(std::slice::from_ref(ea)))
         .sum::<usize>();
     (total, to_set)
-}
-
-fn apply(node: &dyn Node, asked: &[Named]) -> Result<(), Status> {
-    for (name, value) in asked {
-        node.set_extended(name, value).map_err(|error| match error {
-            Error::TooLarge => Status::EA_TOO_LARGE,
-            Error::NameInvalid => Status::INVALID_EA_NAME,
-            error => crate::refusal::status_of(error),
-        })?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
