@@ -33,6 +33,8 @@ const NAMES_PART: u64 = 16;
 const NAMES_BYTES_MIN: u64 = 8 << 20;
 const KEPT_PART: u64 = 16;
 const STACKS_PART: u64 = 8;
+/// What RAM disks leave of the memory: half, or all that everything else may take.
+const BESIDE_RAM_DISKS_MAX: u64 = 4 << 30;
 /// Threads that wait for devices: ten devices that hang leave some.
 const THREADS: (u64, u64) = (40, 512);
 
@@ -62,6 +64,8 @@ pub(crate) struct Capacity {
     pub(crate) kept_buffers: u64,
     /// Threads that wait for devices.
     pub(crate) threads: u64,
+    /// Bytes of all RAM disks.
+    pub(crate) ram_disks: u64,
 }
 
 impl Capacity {
@@ -82,6 +86,7 @@ impl Capacity {
             names: (memory / NAMES_PART).max(NAMES_BYTES_MIN),
             kept_buffers: memory / KEPT_PART,
             threads: (memory / STACKS_PART / STACK_BYTES).clamp(THREADS.0, THREADS.1),
+            ram_disks: memory - (memory / 2).min(BESIDE_RAM_DISKS_MAX),
         }
     }
 
@@ -167,6 +172,9 @@ mod tests {
 
     #[test]
     fn all_that_the_server_may_come_to_hold_fits_into_its_memory() {
+        let everything = Capacity::default();
+        assert!(everything.bytes * 2 <= BESIDE_RAM_DISKS_MAX);
+        assert_eq!(Capacity::of(1_024, 512 << 20).ram_disks, 256 << 20);
         for memory in [MEMORY_MIN, 512 << 20, 1 << 30, 4 << 30] {
             let capacity = Capacity::of(1_024, memory);
             let answers = (capacity.bytes / 4).max(ANSWERS_BYTES);

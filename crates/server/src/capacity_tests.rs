@@ -33,6 +33,7 @@ const FEW_DESCRIPTORS: Capacity = Capacity {
     names: 128 << 20,
     kept_buffers: 1 << 30,
     threads: 512,
+    ram_disks: u64::MAX,
 };
 
 fn server() -> Arc<Shared> {

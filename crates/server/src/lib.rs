@@ -234,6 +234,7 @@ impl Server {
         let count = if config.shards == 0 { cores } else { config.shards };
         let capacity = Capacity::of_this_process();
         store::limit_names(capacity.names);
+        store::limit_ram_disks(capacity.ram_disks);
         if let Some(Listener { socket, .. }) = listeners.first() {
             capacity.prepare_descriptors(socket);
         }

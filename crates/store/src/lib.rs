@@ -25,7 +25,7 @@ pub use directory::{DirectoryOptions, DirectoryStore, Look, limit_names};
 pub use error::Error;
 pub use held::Held;
 pub use path::{Name, SharePath, fold};
-pub use ram::RamStore;
+pub use ram::{RamStore, limit_ram_disks};
 pub use watch::{Foreign, Guard, Listener, Reach, What};
 
 /// 100-nanosecond intervals since 1601-01-01 UTC (MS-DTYP FILETIME). Zero means "not known".

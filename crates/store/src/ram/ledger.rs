@@ -9,11 +9,45 @@ use crate::Error;
 pub(super) struct Ledger {
     capacity_bytes: u64,
     used_bytes: AtomicU64,
+    all: &'static All,
+}
+
+/// The bytes of all RAM disks of a process.
+struct All {
+    limit: AtomicU64,
+    used: AtomicU64,
+}
+
+static ALL: All = All { limit: AtomicU64::new(u64::MAX), used: AtomicU64::new(0) };
+
+/// Lets all RAM disks of this process hold no more than so many bytes, whatever their capacities.
+pub fn limit_ram_disks(bytes: u64) {
+    ALL.limit.store(bytes, Ordering::Relaxed);
+}
+
+impl All {
+    fn take(&self, bytes: u64) -> Result<(), Error> {
+        take(&self.used, bytes, self.limit.load(Ordering::Relaxed))
+    }
+
+    fn left(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed).saturating_sub(self.used.load(Ordering::Relaxed))
+    }
+}
+
+/// Uses `bytes` more where that is no more than `most`.
+fn take(used: &AtomicU64, bytes: u64, most: u64) -> Result<(), Error> {
+    let within = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= most);
+    used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).map(drop).map_err(|_| Error::Full)
 }
 
 impl Ledger {
     pub(super) fn new(capacity_bytes: u64) -> Arc<Self> {
-        Arc::new(Ledger { capacity_bytes, used_bytes: AtomicU64::new(0) })
+        Ledger::among(&ALL, capacity_bytes)
+    }
+
+    fn among(all: &'static All, capacity_bytes: u64) -> Arc<Self> {
+        Arc::new(Ledger { capacity_bytes, used_bytes: AtomicU64::new(0), all })
     }
 
     pub(super) fn capacity_bytes(&self) -> u64 {
@@ -21,19 +55,21 @@ impl Ledger {
     }
 
     pub(super) fn free_bytes(&self) -> u64 {
-        self.capacity_bytes.saturating_sub(self.used_bytes.load(Ordering::Relaxed))
+        self.capacity_bytes.saturating_sub(self.used_bytes.load(Ordering::Relaxed)).min(self.all.left())
     }
 
     fn take(&self, bytes: u64) -> Result<(), Error> {
-        let within = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.capacity_bytes);
-        match self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Error::Full),
+        take(&self.used_bytes, bytes, self.capacity_bytes)?;
+        let taken = self.all.take(bytes);
+        if taken.is_err() {
+            self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
+        taken
     }
 
     fn give_back(&self, bytes: u64) {
         self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.all.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -90,5 +126,24 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         self.ledger.give_back(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_ram_disks_together_hold_no_more_than_the_process_has_memory_for() {
+        static FEW: All = All { limit: AtomicU64::new(100), used: AtomicU64::new(0) };
+        let (one, other) = (Ledger::among(&FEW, 80), Ledger::among(&FEW, 80));
+        let mut held = Charge::new(&one, 80).unwrap();
+        assert!(Charge::new(&one, 1).is_err() && Charge::new(&other, 21).is_err());
+        assert_eq!((one.free_bytes(), other.free_bytes()), (0, 20));
+        held.shrink(30);
+        let rest = Charge::new(&other, 50).unwrap();
+        assert_eq!((one.free_bytes(), other.free_bytes()), (0, 0));
+        drop((held, rest));
+        assert_eq!((FEW.used.load(Ordering::Relaxed), other.free_bytes()), (0, 80));
     }
 }

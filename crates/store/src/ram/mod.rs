@@ -23,6 +23,8 @@ use ledger::Ledger;
 use names::Disk;
 use node::RamNode;
 
+pub use ledger::limit_ram_disks;
+
 /// A RAM disk.
 pub struct RamStore {
     disk: Arc<Disk>,

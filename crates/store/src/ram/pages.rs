@@ -229,15 +229,14 @@ impl Pages {
         }
         let needed = part.end.next_power_of_two().max(BLOCK_BYTES as usize);
         self.charge.grow(self.root.growth(part.page, needed as u64))?;
+        let mut has_memory = true;
         self.root.edit(part.page, |page| {
-            if page.bytes.is_empty() {
-                page.bytes = vec![0; needed];
-            } else {
-                page.bytes.reserve_exact(needed - page.bytes.len());
+            has_memory = page.bytes.try_reserve_exact(needed - page.bytes.len()).is_ok();
+            if has_memory {
                 page.bytes.resize(needed, 0);
             }
         });
-        Ok(())
+        if has_memory { Ok(()) } else { Err(Error::Full) }
     }
 }
 
