@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::address::AddressPrefix;
 use crate::budget::{Budget, Charge, Waiter};
 use crate::budgets::UserBudgets;
 use crate::buffers::{FRAME_BYTES_MAX, SMALL_BYTES};
@@ -48,6 +49,9 @@ const BEHIND_MAX: Duration = Duration::from_secs(8);
 /// Who keeps less than that from others keeps nothing.
 const YIELDED_BYTES_MIN: u64 = 16 << 10;
 
+/// What is held for a client counts for its network where it is at least so much.
+const NOTED_BYTES_MIN: u64 = 256 << 10;
+
 /// A connection's part of a budget.
 pub(crate) struct Allowance {
     payer: RefCell<Payer>,
@@ -55,6 +59,8 @@ pub(crate) struct Allowance {
     waiter: Arc<Waiter>,
     /// Since when it waits.
     waits_since: Cell<Option<Instant>>,
+    /// The same, later by what its network has had: who waits since before that goes first.
+    place: Cell<Option<Instant>>,
     /// What is held on top of what there is for a batch that there was nothing left for, and for what stayed of it.
     batch: RefCell<Option<Charge>>,
     /// Its client has not taken all it has.
@@ -76,6 +82,7 @@ impl Allowance {
             is_user: Cell::new(false),
             waiter: Arc::default(),
             waits_since: Cell::new(None),
+            place: Cell::new(None),
             batch: RefCell::new(None),
             has_untaken: Cell::new(false),
             tempo: RefCell::default(),
@@ -85,12 +92,12 @@ impl Allowance {
         }
     }
 
-    /// Somebody has signed in: the first one pays from now on.
-    pub(crate) fn sign_in(&self, user: &Arc<UserBudgets>) {
+    /// Somebody has signed in, from `network`: the first one pays from now on.
+    pub(crate) fn sign_in(&self, user: &Arc<UserBudgets>, network: AddressPrefix) {
         if self.is_user.replace(true) {
             return;
         }
-        let mut payer = Payer::of_user(user);
+        let mut payer = Payer::of_user(user, network);
         payer.small.set(self.payer.borrow().small.units());
         *self.payer.borrow_mut() = payer;
     }
@@ -105,12 +112,10 @@ impl Allowance {
         self.charge_leaving(bytes, 0).or_else(|| self.insist(bytes))
     }
 
-    /// The same for what arrives. What is slow leaves room for the rest of another that has begun.
-    pub(crate) fn charge_to_receive(&self, bytes: usize) -> Option<Charge> {
-        match self.pace() {
-            Pace::Quick => self.charge(bytes),
-            Pace::Slow => self.charge_leaving(bytes, FRAME_BYTES_MAX as u64),
-        }
+    /// The same for a part of a frame that has begun. It leaves room for the rest of another.
+    pub(crate) fn charge_to_begin(&self, bytes: usize) -> Option<Charge> {
+        let charge = self.charge_leaving(bytes, FRAME_BYTES_MAX as u64);
+        charge.or_else(|| if self.pace() == Pace::Quick { self.insist(bytes) } else { None })
     }
 
     /// How fast its client moves what it has begun.
@@ -129,16 +134,21 @@ impl Allowance {
         charge
     }
 
-    /// Holds `bytes` for a user's connection that has waited long, on top of what there is. Of the slow one at a time comes to its end with that.
+    /// Holds `bytes` for a user's connection that has waited long, on top of what there is, and leaves room there for the rest of a frame that has
+    /// begun. Of the slow one at a time comes to its end with that.
     fn insist(&self, bytes: usize) -> Option<Charge> {
+        self.insist_leaving(bytes, FRAME_BYTES_MAX.max(bytes) as u64)
+    }
+
+    fn insist_leaving(&self, bytes: usize, leaving: u64) -> Option<Charge> {
         if !self.has_waited() {
             return None;
         }
-        let (payer, bytes) = (self.payer.borrow(), bytes as u64);
+        let payer = self.payer.borrow();
         let budgets = &payer.user.as_ref()?.budgets;
         match self.pace() {
-            Pace::Quick => budgets.beyond.charge_leaving(bytes, bytes),
-            Pace::Slow => budgets.finishing.charge(bytes),
+            Pace::Quick => budgets.beyond.charge_leaving(bytes as u64, leaving),
+            Pace::Slow => budgets.finishing.charge(bytes as u64),
         }
     }
 
@@ -161,7 +171,7 @@ impl Allowance {
         ((bytes + held) as u64).saturating_add(payer.small_things() + lasting) > payer.whole.limit()
     }
 
-    /// Holds, as [`Allowance::charge_to_receive`], more of what has begun, or what is to be done with a large frame that is held: of those who all have
+    /// Holds, as [`Allowance::charge_to_begin`], more of what has begun, or what is to be done with a large frame that is held: of those who all have
     /// a part of what they need, one at a time gets the rest, whatever the others hold, so that they do not wait for each other.
     pub(crate) fn charge_rest(&self, bytes: usize) -> Option<Charge> {
         let of_reserve = || {
@@ -169,7 +179,7 @@ impl Allowance {
             let leaving = payer.small_things() / 2;
             payer.charge_leaving(self.pace(), bytes as u64, leaving)
         };
-        self.charge_leaving(bytes, 0).or_else(of_reserve).or_else(|| self.insist(bytes))
+        self.charge_leaving(bytes, 0).or_else(of_reserve).or_else(|| self.insist_leaving(bytes, 0))
     }
 
     /// Holds what answers a whole frame that has waited long, on top of what there is: of those who hold all of it, and wait for each other, one at a
@@ -242,7 +252,12 @@ impl Allowance {
     pub(crate) fn rest(&self, waiting: Waiting, moved: u64) {
         let mut tempo = self.tempo.borrow_mut();
         let before = tempo.pace();
-        tempo.rest(waiting, moved, |held| self.moves_all_in(held));
+        let (waited, held) = tempo.rest(waiting, moved, |held| self.moves_all_in(held));
+        if held >= NOTED_BYTES_MIN
+            && let Some(user) = &self.payer.borrow().user
+        {
+            user.budgets.usage.add(user.network, held, waited);
+        }
         match (waiting, before, tempo.pace()) {
             (Waiting::Idle, ..) => self.turned.set(0),
             (Waiting::ForClient { held }, Pace::Quick, Pace::Slow) => self.turned.set(held),
@@ -290,13 +305,17 @@ impl Allowance {
         self.waits_since.set(Some(since));
         self.has_waited();
         let payer = self.payer.borrow();
+        let handicap = || payer.user.as_ref().map_or(Duration::ZERO, |user| user.budgets.usage.handicap(user.network));
+        let place = self.place.get().unwrap_or_else(|| since + handicap());
+        self.place.set(Some(place));
         let lacking = payer.user.as_ref().filter(|_| self.pace() == Pace::Slow).map(|user| &user.budgets.slow);
-        lacking.unwrap_or(&payer.whole).wait(&self.waiter, since, waker);
+        lacking.unwrap_or(&payer.whole).wait(&self.waiter, place, waker);
     }
 
     /// What was waited for is there.
     pub(crate) fn went_on(&self) {
         self.waits_since.set(None);
+        self.place.set(None);
     }
 
     /// Notes how much of small things stays. False where strangers hold more than they may.
@@ -346,6 +365,10 @@ mod tests {
 
     const ANSWER: usize = 8 << 20;
 
+    fn network() -> AddressPrefix {
+        AddressPrefix::of("192.0.2.1:1")
+    }
+
     fn hold_all(allowance: &Allowance) -> Vec<Charge> {
         std::iter::from_fn(|| allowance.charge(ANSWER)).collect()
     }
@@ -356,7 +379,7 @@ mod tests {
         let user = budgets.of_user(&Sid::SYSTEM);
         let [first, second, third] = [(); 3].map(|()| {
             let allowance = Allowance::new(budgets.strangers());
-            allowance.sign_in(&user);
+            allowance.sign_in(&user, network());
             allowance
         });
         let held = hold_all(&first);
@@ -388,8 +411,8 @@ mod tests {
         let budgets = Budgets::new(Default::default());
         let user = budgets.of_user(&Sid::SYSTEM);
         let [slow, turned] = [(); 2].map(|()| Allowance::new(budgets.strangers()));
-        slow.sign_in(&user);
-        turned.sign_in(&user);
+        slow.sign_in(&user, network());
+        turned.sign_in(&user, network());
         let (mut by_slow, mut by_turned) = (0, 0);
         assert!(!moves_a_little(&slow, &mut by_slow, SMALL_BYTES as u64, 2).await);
         let _others = user.slow.overdraw(160 << 20);
@@ -404,7 +427,7 @@ mod tests {
         let budgets = Budgets::new(Default::default());
         let user = budgets.of_user(&Sid::SYSTEM);
         let many: Vec<_> = (0..1_000).map(|_| Allowance::new(budgets.strangers())).collect();
-        many.iter().for_each(|allowance| allowance.sign_in(&user));
+        many.iter().for_each(|allowance| allowance.sign_in(&user, network()));
         let held: Vec<_> = many.iter().flat_map(|allowance| allowance.charge(ANSWER)).collect();
         assert!(held.len() < 21, "{} answers", held.len());
         let mut settled = 0;
@@ -425,7 +448,7 @@ mod tests {
         let user = budgets.of_user(&Sid::SYSTEM);
         let [greedy, modest] = [(); 2].map(|()| {
             let allowance = Allowance::new(budgets.strangers());
-            allowance.sign_in(&user);
+            allowance.sign_in(&user, network());
             allowance
         });
         let mut held = Vec::new();
@@ -445,7 +468,7 @@ mod tests {
         assert_eq!(budgets.strangers().used(), 1_000);
         assert!(!allowance.settle(1 << 30), "no more than there is");
         let user = budgets.of_user(&Sid::SYSTEM);
-        allowance.sign_in(&user);
+        allowance.sign_in(&user, network());
         assert_eq!((budgets.strangers().used(), user.bytes.used()), (0, 1_000));
     }
 }

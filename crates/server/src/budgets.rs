@@ -10,6 +10,7 @@ use wire::status::Status;
 use crate::budget::{Budget, Charge};
 use crate::capacity::Capacity;
 use crate::hunger::Hunger;
+use crate::usage::Usage;
 
 /// Bytes that all who have not signed in make the server hold, their connections among them; at most a quarter of what all may.
 const STRANGERS_BYTES: u64 = 40 << 20;
@@ -105,6 +106,8 @@ pub(crate) struct UserBudgets {
     sessions: Arc<Budget>,
     connections: Arc<Budget>,
     watches: Arc<Budget>,
+    /// What each network of its clients has had of them lately.
+    pub(crate) usage: Usage,
     hunger: Hunger,
     hunger_of_all: Arc<Hunger>,
     users: Arc<Users>,
@@ -276,6 +279,7 @@ impl Budgets {
             sessions: Budget::new(self.capacity.sessions_of_user),
             connections: Budget::new(self.capacity.connections_of_user),
             watches: Budget::new(WATCHES_OF_USER_MAX),
+            usage: Usage::default(),
             hunger: Hunger::default(),
             hunger_of_all: Arc::clone(&self.hunger),
             users: Arc::clone(&self.users),

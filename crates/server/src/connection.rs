@@ -691,7 +691,7 @@ impl Connection {
     fn note_sign_in(&self, inbox: &mut Inbox) {
         if let Some(channel) = self.channels.borrow().values().next() {
             inbox.trust();
-            self.allowance.sign_in(&channel.session.budgets);
+            self.allowance.sign_in(&channel.session.budgets, self.address);
         }
     }
 

@@ -283,6 +283,31 @@ async fn slow_clients_are_not_ended_for_quick_ones_that_pause() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_has_had_little_does_not_stand_behind_hundreds_that_have_much_again_and_again() {
+    let test = async {
+        let server = server(Signing::Enabled);
+        for _ in 0..240 {
+            let server = Arc::clone(&server);
+            spawn_local(async move {
+                loop {
+                    let mut client = client_of(&server, OTHER_USER).await;
+                    let frame = framed(&write_through(&mut client, 8 * MIB));
+                    client.offer(&frame[..frame.len() - 1]).await;
+                    sleep(7 * SECOND + SECOND / 3).await;
+                    client.offer(&frame[frame.len() - 1..]).await;
+                    client.take(80).await;
+                }
+            });
+        }
+        sleep(12 * SECOND).await;
+        let terms = Terms { user: OTHER_USER, peer: "192.0.2.99:50000", ..Terms::default() };
+        let mut modest = Wired::of(Peer::sign_in_as(&server, terms).await, 32 << 20).await;
+        work(&mut modest, 8 * MIB, 2, 25 * SECOND).await;
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn with_little_memory_two_users_leave_some_to_a_third() {
     let test = async {
         let server = small_server(256 << 20);

@@ -178,7 +178,7 @@ impl Inbox {
         let (has, held) = (self.buffer.as_ref().map_or(0, |buffer| buffer.len()), self.filled - self.start);
         let is_likely = self.large > 0 && wanted > RECEIVE_BYTES && allowance.pace() == Pace::Quick;
         let likely = is_likely.then(|| Buffers::size(wanted));
-        if let Some(charge) = likely.and_then(|size| allowance.charge_to_receive(size)) {
+        if let Some(charge) = likely.and_then(|size| allowance.charge(size)) {
             self.move_to(buffers, buffers.lend(wanted), Some(charge));
             return true;
         }
@@ -198,7 +198,7 @@ impl Inbox {
         let size = if self.charge.is_some() { Buffers::size(wanted) } else { Buffers::size(held + 1) };
         let charge = match self.charge {
             Some(_) => allowance.charge_rest(size),
-            None if size > SMALL_BYTES => allowance.charge_to_receive(size),
+            None if size > SMALL_BYTES => allowance.charge_to_begin(size),
             None => None,
         };
         if size > SMALL_BYTES && charge.is_none() {
@@ -334,7 +334,7 @@ mod tests {
     fn allowance() -> (Allowance, Arc<crate::budgets::UserBudgets>) {
         let budgets = Budgets::new(Default::default());
         let (allowance, user) = (Allowance::new(budgets.strangers()), budgets.of_user(&Sid::SYSTEM));
-        allowance.sign_in(&user);
+        allowance.sign_in(&user, crate::address::AddressPrefix::of("192.0.2.1:1"));
         (allowance, user)
     }
 

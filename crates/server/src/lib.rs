@@ -126,6 +126,7 @@ mod turns_tests;
 #[cfg(test)]
 mod undone_tests;
 mod unsendable;
+mod usage;
 mod user;
 #[cfg(test)]
 mod virtual_time;

@@ -59,12 +59,17 @@ struct Span {
 
 impl Tempo {
     /// The connection rests. `moved` bytes have been received and sent in all. A client that moves what is held for it within what `earned_by_all`
-    /// gives for so many bytes is never in arrears.
-    pub(crate) fn rest(&mut self, waiting: Waiting, moved: u64, earned_by_all: impl FnOnce(u64) -> Duration) {
+    /// gives for so many bytes is never in arrears. Tells for how long how much was held for the client since it rested last.
+    pub(crate) fn rest(
+        &mut self,
+        waiting: Waiting,
+        moved: u64,
+        earned_by_all: impl FnOnce(u64) -> Duration,
+    ) -> (Duration, u64) {
         let before = self.rested.map_or(Waiting::Idle, |(_, before)| before);
         if before == Waiting::Idle && waiting == Waiting::Idle {
             (self.moved, self.arrears) = (moved, Duration::ZERO);
-            return;
+            return (Duration::ZERO, 0);
         }
         let now = Instant::now();
         let (waited, held) = match (before, self.rested) {
@@ -84,6 +89,7 @@ impl Tempo {
                 (self.arrears + waited).saturating_sub(earned).min(ARREARS_MAX)
             }
         };
+        (waited, held)
     }
 
     fn judge(&mut self, now: Instant, span: Span) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::address::AddressPrefix;
 use crate::budget::{Budget, Charge};
 use crate::budgets::UserBudgets;
 use crate::pace::Pace;
@@ -25,6 +26,8 @@ pub(crate) struct Payer {
 /// What there is for a connection on which somebody has signed in.
 pub(crate) struct OfUser {
     pub(crate) budgets: Arc<UserBudgets>,
+    /// Where its client is.
+    pub(crate) network: AddressPrefix,
     /// What it counts for among the slow.
     slow: Charge,
 }
@@ -35,9 +38,9 @@ impl Payer {
         Payer { whole: Arc::clone(whole), small: own.overdraw(0), user: None, own }
     }
 
-    pub(crate) fn of_user(budgets: &Arc<UserBudgets>) -> Self {
+    pub(crate) fn of_user(budgets: &Arc<UserBudgets>, network: AddressPrefix) -> Self {
         let own = budgets.bytes.below(u64::MAX);
-        let user = OfUser { budgets: Arc::clone(budgets), slow: budgets.slow.overdraw(0) };
+        let user = OfUser { budgets: Arc::clone(budgets), network, slow: budgets.slow.overdraw(0) };
         Payer { whole: Arc::clone(&budgets.bytes), small: own.overdraw(0), user: Some(user), own }
     }
 

@@ -557,7 +557,7 @@ impl Peer {
             pipeline::run(&self.connection, admitted, kept, claim);
         }
         if let Some(channel) = self.connection.channels.borrow().values().next() {
-            self.connection.allowance.sign_in(&channel.session.budgets);
+            self.connection.allowance.sign_in(&channel.session.budgets, self.connection.address);
         }
         Ok(())
     }
