@@ -112,10 +112,17 @@ impl Allowance {
         self.charge_leaving(bytes, 0).or_else(|| self.insist(bytes))
     }
 
-    /// The same for a part of a frame that has begun. It leaves room for the rest of another.
+    /// The same for a part of a frame that has begun. It leaves room for the rest of others: of four quick ones, or a slow one.
     pub(crate) fn charge_to_begin(&self, bytes: usize) -> Option<Charge> {
-        let charge = self.charge_leaving(bytes, FRAME_BYTES_MAX as u64);
-        charge.or_else(|| if self.pace() == Pace::Quick { self.insist(bytes) } else { None })
+        match self.pace() {
+            Pace::Quick => self.charge_leaving(bytes, self.begun_leave()).or_else(|| self.insist(bytes)),
+            Pace::Slow => self.charge_leaving(bytes, FRAME_BYTES_MAX as u64),
+        }
+    }
+
+    /// What the beginnings of quick frames leave. With little memory that is less than four of the largest.
+    fn begun_leave(&self) -> u64 {
+        (4 * FRAME_BYTES_MAX as u64).min(self.payer.borrow().whole.limit() / 4)
     }
 
     /// How fast its client moves what it has begun.
