@@ -52,15 +52,20 @@ const YIELDED_BYTES_MIN: u64 = 16 << 10;
 /// What is held for a client counts for its network where it is at least so much.
 const NOTED_BYTES_MIN: u64 = 256 << 10;
 
+/// A connection waits for memory.
+#[derive(Clone, Copy)]
+struct Wait {
+    since: Instant,
+    /// Later than that by what its network has had: who has a place before that goes first.
+    place: Instant,
+}
+
 /// A connection's part of a budget.
 pub(crate) struct Allowance {
     payer: RefCell<Payer>,
     is_user: Cell<bool>,
     waiter: Arc<Waiter>,
-    /// Since when it waits.
-    waits_since: Cell<Option<Instant>>,
-    /// The same, later by what its network has had: who waits since before that goes first.
-    place: Cell<Option<Instant>>,
+    waits: Cell<Option<Wait>>,
     /// What is held on top of what there is for a batch that there was nothing left for, and for what stayed of it.
     batch: RefCell<Option<Charge>>,
     /// Its client has not taken all it has.
@@ -81,8 +86,7 @@ impl Allowance {
             payer: RefCell::new(Payer::of_strangers(strangers)),
             is_user: Cell::new(false),
             waiter: Arc::default(),
-            waits_since: Cell::new(None),
-            place: Cell::new(None),
+            waits: Cell::new(None),
             batch: RefCell::new(None),
             has_untaken: Cell::new(false),
             tempo: RefCell::default(),
@@ -161,7 +165,7 @@ impl Allowance {
 
     /// True where it has waited long, and not for itself as one does that has not taken what it has. Then those who hold what it waits for know.
     fn has_waited(&self) -> bool {
-        let has_waited = self.waits_since.get().is_some_and(|since| since.elapsed() >= INSISTS_AFTER);
+        let has_waited = self.waits.get().is_some_and(|wait| wait.since.elapsed() >= INSISTS_AFTER);
         if self.has_untaken.get() || !has_waited {
             return false;
         }
@@ -308,21 +312,23 @@ impl Allowance {
 
     /// Wakes `waker` when somebody gave something back. It may have been given back just before: look again.
     pub(crate) fn wait(&self, waker: &Waker) {
-        let since = self.waits_since.get().unwrap_or_else(Instant::now);
-        self.waits_since.set(Some(since));
+        let wait = self.waits.get().unwrap_or_else(|| self.begin_to_wait());
+        self.waits.set(Some(wait));
         self.has_waited();
         let payer = self.payer.borrow();
-        let handicap = || payer.user.as_ref().map_or(Duration::ZERO, |user| user.budgets.usage.handicap(user.network));
-        let place = self.place.get().unwrap_or_else(|| since + handicap());
-        self.place.set(Some(place));
         let lacking = payer.user.as_ref().filter(|_| self.pace() == Pace::Slow).map(|user| &user.budgets.slow);
-        lacking.unwrap_or(&payer.whole).wait(&self.waiter, place, waker);
+        lacking.unwrap_or(&payer.whole).wait(&self.waiter, wait.place, waker);
+    }
+
+    fn begin_to_wait(&self) -> Wait {
+        let (payer, since) = (self.payer.borrow(), Instant::now());
+        let handicap = payer.user.as_ref().map_or(Duration::ZERO, |user| user.budgets.usage.handicap(user.network));
+        Wait { since, place: since + handicap }
     }
 
     /// What was waited for is there.
     pub(crate) fn went_on(&self) {
-        self.waits_since.set(None);
-        self.place.set(None);
+        self.waits.set(None);
     }
 
     /// Notes how much of small things stays. False where strangers hold more than they may.

@@ -55,6 +55,23 @@ async fn hold_by_frames(server: &Arc<Shared>, count: usize, user: &'static str) 
     holding
 }
 
+/// So many connections send the largest frame but for a byte, which comes just before its client is too far behind, and begin anew.
+fn pause_again_and_again(server: &Arc<Shared>, count: usize) {
+    for _ in 0..count {
+        let server = Arc::clone(server);
+        spawn_local(async move {
+            loop {
+                let mut client = client_of(&server, OTHER_USER).await;
+                let frame = framed(&write_through(&mut client, 8 * MIB));
+                client.offer(&frame[..frame.len() - 1]).await;
+                sleep(7 * SECOND + SECOND / 3).await;
+                client.offer(&frame[frame.len() - 1..]).await;
+                client.take(80).await;
+            }
+        });
+    }
+}
+
 /// Has a client write and read so many bytes in turn, each of which is to be answered in time.
 async fn work(client: &mut Wired, length: usize, rounds: usize, patience: Duration) {
     for round in 0..rounds {
@@ -256,19 +273,7 @@ async fn chains_that_ask_for_much_are_answered_though_their_frames_hold_all_ther
 async fn slow_clients_are_not_ended_for_quick_ones_that_pause() {
     let test = async {
         let server = server(Signing::Enabled);
-        for _ in 0..60 {
-            let server = Arc::clone(&server);
-            spawn_local(async move {
-                loop {
-                    let mut client = client_of(&server, OTHER_USER).await;
-                    let frame = framed(&write_through(&mut client, 8 * MIB));
-                    client.offer(&frame[..frame.len() - 1]).await;
-                    sleep(7 * SECOND + SECOND / 3).await;
-                    client.offer(&frame[frame.len() - 1..]).await;
-                    client.take(80).await;
-                }
-            });
-        }
+        pause_again_and_again(&server, 60);
         let mut honest = Vec::new();
         for _ in 0..3 {
             let mut client = client_behind(&server, OTHER_USER, 256 << 10).await;
@@ -286,19 +291,7 @@ async fn slow_clients_are_not_ended_for_quick_ones_that_pause() {
 async fn who_has_had_little_does_not_stand_behind_hundreds_that_have_much_again_and_again() {
     let test = async {
         let server = server(Signing::Enabled);
-        for _ in 0..240 {
-            let server = Arc::clone(&server);
-            spawn_local(async move {
-                loop {
-                    let mut client = client_of(&server, OTHER_USER).await;
-                    let frame = framed(&write_through(&mut client, 8 * MIB));
-                    client.offer(&frame[..frame.len() - 1]).await;
-                    sleep(7 * SECOND + SECOND / 3).await;
-                    client.offer(&frame[frame.len() - 1..]).await;
-                    client.take(80).await;
-                }
-            });
-        }
+        pause_again_and_again(&server, 240);
         sleep(12 * SECOND).await;
         let terms = Terms { user: OTHER_USER, peer: "192.0.2.99:50000", ..Terms::default() };
         let mut modest = Wired::of(Peer::sign_in_as(&server, terms).await, 32 << 20).await;

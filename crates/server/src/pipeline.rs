@@ -12,7 +12,7 @@ use wire::header::{self, HEADER_LENGTH, Header};
 use wire::smb1::SMB1_PROTOCOL_ID;
 use wire::transform::{TRANSFORM_HEADER_LENGTH, TRANSFORM_PROTOCOL_ID, TransformHeader};
 
-use crate::allowance::ANSWER_BYTES_SMALL;
+use crate::allowance::{ANSWER_BYTES_SMALL, Allowance};
 use crate::budget::Charge;
 use crate::buffers::Buffer;
 use crate::chain::{self, Admitted, Chain, Need};
@@ -125,19 +125,18 @@ fn messages(
 
 /// Charges what a frame needs until it is answered, before there is any of it. `None` where that has to wait.
 pub(crate) fn claim(connection: &Connection, need: Need) -> Option<Claim> {
-    claim_by(need, |bytes| connection.allowance.charge(bytes).or_else(|| connection.allowance.charge_to_answer(bytes)))
+    claim_by(connection, need, Allowance::charge)
 }
 
 /// The same for a large frame that keeps the buffer it is in, which is paid for.
 pub(crate) fn claim_for_paid(connection: &Connection, need: Need) -> Option<Claim> {
-    claim_by(need.of_paid(), |bytes| {
-        connection.allowance.charge_rest(bytes).or_else(|| connection.allowance.charge_to_answer(bytes))
-    })
+    claim_by(connection, need.of_paid(), Allowance::charge_rest)
 }
 
-fn claim_by(need: Need, charge: impl FnOnce(usize) -> Option<Charge>) -> Option<Claim> {
+fn claim_by(connection: &Connection, need: Need, charge: fn(&Allowance, usize) -> Option<Charge>) -> Option<Claim> {
+    let allowance = &connection.allowance;
     match need.bytes > ANSWER_BYTES_SMALL {
-        true => charge(need.bytes).map(Claim::Much),
+        true => charge(allowance, need.bytes).or_else(|| allowance.charge_to_answer(need.bytes)).map(Claim::Much),
         false => Some(Claim::Little(need.bytes)),
     }
 }

@@ -141,9 +141,9 @@ impl Shard {
     }
 
     async fn serve(self, mut receiver: mpsc::UnboundedReceiver<Arrival>) {
-        let (server, whole) = (Arc::clone(&self.server), Arc::clone(&self.server));
+        let server = Arc::clone(&self.server);
         let lull = Rc::new(Lull::thrifty().unless(move || server.pool.is_crowded() || server.long_work.is_crowded()));
-        let kept = whole.budgets.capacity().kept_buffers / self.doors.senders.len().max(1) as u64;
+        let kept = self.server.budgets.capacity().kept_buffers / self.doors.senders.len().max(1) as u64;
         let own = Own {
             buffers: Rc::new(Buffers::keeping(kept)),
             turns: Rc::default(),
