@@ -12,7 +12,7 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::folder::{Folder, identity, stat};
 use crate::directory::keep::{Place, Subject};
-use crate::directory::leftovers::Held;
+use crate::directory::leftovers::{self, Passing};
 use crate::directory::nameless::{about_to_go, open_name};
 use crate::directory::names::RESERVED;
 use crate::directory::side::Removable;
@@ -27,7 +27,7 @@ pub(super) struct Losing<'a> {
     /// The side files that it owns, where the name may be its last.
     sides: Option<Vec<Removable<'a>>>,
     /// Has its side files found until they are gone.
-    held: Option<Held>,
+    held: Option<Passing>,
     /// Says which names are left, and has its bytes count until it is gone.
     file: Option<Descriptor>,
 }
@@ -47,7 +47,8 @@ impl<'a> Losing<'a> {
         if named.kind == FileType::RegularFile && losing.has_something_outside() {
             losing.file = open(volume, folder, disk, named)?;
             let has_sides = losing.sides.as_ref().is_some_and(|sides| !sides.is_empty());
-            let held = losing.file.as_ref().filter(|_| has_sides).and_then(|file| Held::hold(volume, file.as_fd()));
+            let held =
+                losing.file.as_ref().filter(|_| has_sides).and_then(|file| leftovers::hold(volume, file.as_fd()));
             losing.held = held;
         } else {
             losing.file = about_to_go(volume, &folder.fd, disk);

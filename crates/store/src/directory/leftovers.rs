@@ -77,35 +77,40 @@ impl Draft {
     }
 }
 
-/// One more name of a file that is about to lose its last: where the server is killed before the file's side files are gone they are found by it.
-pub(super) struct Held {
-    folder: OwnedFd,
-    draft: Draft,
+/// A name in the reserved folder that goes when this is dropped, whether or not it is there yet.
+pub(super) struct Passing {
+    pub(super) folder: OwnedFd,
+    pub(super) name: UsedName,
     stays: bool,
 }
 
-impl Held {
-    /// `None` where the file system has no links, or the file lies on another.
-    pub(super) fn hold(volume: &Volume, file: BorrowedFd<'_>) -> Option<Self> {
-        let folder = side::folder(volume, false).ok()??;
-        // Where this fails it may have been made: then it goes again.
-        let held = Held { folder, draft: Draft::new().ok()?, stays: false };
-        volume.link(file, held.folder.as_fd(), held.draft.name().as_bytes()).ok()?;
-        Some(held)
+impl Passing {
+    pub(super) fn new(folder: OwnedFd, name: UsedName) -> Self {
+        Passing { folder, name, stays: false }
     }
 
-    /// The name stays until the folder is served again: then it is seen whether it is the last.
+    /// The name stays until the folder is served again: then it is seen what becomes of it.
     pub(super) fn leave(mut self) {
         self.stays = true;
     }
 }
 
-impl Drop for Held {
+impl Drop for Passing {
     fn drop(&mut self) {
         if !self.stays {
-            let _ = unlinkat(&self.folder, self.draft.name(), AtFlags::empty());
+            let _ = unlinkat(&self.folder, self.name.as_str(), AtFlags::empty());
         }
     }
+}
+
+/// Gives a file that is about to lose its last name one more: where the server is killed before the file's side files are gone they are found by
+/// it. `None` where the file system has no links, or the file lies on another.
+pub(super) fn hold(volume: &Volume, file: BorrowedFd<'_>) -> Option<Passing> {
+    let folder = side::folder(volume, false).ok()??;
+    // Where this fails it may have been made: then it goes again.
+    let held = Passing::new(folder, Draft::new().ok()?.name);
+    volume.link(file, held.folder.as_fd(), held.name.as_str().as_bytes()).ok()?;
+    Some(held)
 }
 
 /// Has a side file that nothing leads to, and that could not be removed, go when the folder is served again.

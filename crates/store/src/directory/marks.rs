@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, OFlags};
 use rustix::io::Errno;
 
@@ -22,7 +22,7 @@ use crate::directory::fence::Wait;
 use crate::directory::file::{Reach, born};
 use crate::directory::folder::{Folder, file_type, identity, stat, stat_at};
 use crate::directory::keep::{Place, Subject};
-use crate::directory::leftovers::UsedName;
+use crate::directory::leftovers::{Passing, UsedName};
 use crate::directory::names::RESERVED;
 use crate::directory::side::{self, SideName};
 use crate::directory::volume::Volume;
@@ -37,11 +37,7 @@ const REPLACED: &str = "replaced-";
 const BETWEEN: &[u8] = b"//";
 
 /// A change is under way, until this is dropped.
-pub(super) struct Mark {
-    folder: OwnedFd,
-    name: UsedName,
-    stays: bool,
-}
+pub(super) struct Mark(Passing);
 
 impl Mark {
     /// Of a side file that is about to be made for `subject`.
@@ -73,7 +69,7 @@ impl Mark {
             Err(error) => return Err(error),
         };
         // Where this fails it may have been made: then it goes again.
-        let mark = Mark { folder, name: UsedName::new(name), stays: false };
+        let mark = Mark(Passing::new(folder, UsedName::new(name)));
         match mark.link(&path) {
             Ok(()) => Ok(Some(mark)),
             Err(errno) if is_impossible(errno) => Ok(None),
@@ -82,11 +78,12 @@ impl Mark {
     }
 
     fn link(&self, path: &[u8]) -> Result<(), Errno> {
-        let make = || symlinkat(path, &self.folder, self.name.as_str());
+        let Passing { folder, name, .. } = &self.0;
+        let make = || symlinkat(path, folder, name.as_str());
         match make() {
             // What has the name was left when the server was killed, and may lead elsewhere.
             Err(Errno::EXIST | Errno::INTR) => {
-                unlinkat(&self.folder, self.name.as_str(), AtFlags::empty())?;
+                unlinkat(folder, name.as_str(), AtFlags::empty())?;
                 make()
             }
             answer => answer,
@@ -94,16 +91,8 @@ impl Mark {
     }
 
     /// How far the change came cannot be told: that is seen when the folder is served again.
-    pub(super) fn leave(mut self) {
-        self.stays = true;
-    }
-}
-
-impl Drop for Mark {
-    fn drop(&mut self) {
-        if !self.stays {
-            let _ = unlinkat(&self.folder, self.name.as_str(), AtFlags::empty());
-        }
+    pub(super) fn leave(self) {
+        self.0.leave();
     }
 }
 
