@@ -166,8 +166,29 @@ pub(crate) fn may_exclude_readers(
     granted: GrantedAccess,
     own: Read<'_>,
 ) -> Result<bool, Refusal> {
-    let may = granted.has_any(WRITE_DATA) || user.has_full_control();
-    Ok(may || own()?.grants(user, WRITE_DATA & share_max) != 0)
+    may_change(user, share_max, (granted, WRITE_DATA), own)
+}
+
+/// Whether an open of a directory that was `granted` something may keep others from making names in it: only who may change what is in it
+/// itself, or remove it, has a reason to.
+pub(crate) fn may_exclude_makers(
+    user: &User,
+    share_max: u32,
+    granted: GrantedAccess,
+    own: Read<'_>,
+) -> Result<bool, Refusal> {
+    may_change(user, share_max, (granted, CHANGES_DATA | DELETE), own)
+}
+
+/// Whether one of `rights` was granted, or could have been.
+fn may_change(
+    user: &User,
+    share_max: u32,
+    (granted, rights): (GrantedAccess, u32),
+    own: Read<'_>,
+) -> Result<bool, Refusal> {
+    let may = granted.has_any(rights) || user.has_full_control();
+    Ok(may || own()?.grants(user, rights & share_max) != 0)
 }
 
 /// What can be said before the file is looked for: nothing is granted that the share does not allow, and what goes with its open

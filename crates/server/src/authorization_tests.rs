@@ -30,7 +30,7 @@ use crate::Shared;
 use crate::admin::{Estate, Principal, PrincipalKind, Share, Signing};
 use crate::descriptors::Descriptor;
 use crate::durable::restore;
-use crate::testing::{Answer, Peer, Terms, USER, server_with};
+use crate::testing::{Answer, OTHER_USER, Peer, Terms, USER, server_with};
 
 /// The holder of the account's key; its password is that of the users.
 const KEEPER: &str = "keeper";
@@ -601,6 +601,36 @@ async fn who_may_not_write_keeps_nobody_from_reading() {
         };
         assert_eq!(peer.create_edited(path, &[], alone).await.status(), Status::SUCCESS);
         assert_eq!(open(&mut second, path, READ_DATA).await.err().unwrap_or_default(), expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn who_may_change_nothing_in_a_directory_keeps_nobody_from_making_names_in_it() {
+    let (server, store) = realm();
+    let everything = |mask| {
+        let aces = vec![Ace::allow(user(), mask, AceFlags::NONE), Ace::allow(other(), FILE_ALL, AceFlags::NONE)];
+        descriptor(Sid::SYSTEM, aces).encode().unwrap()
+    };
+    let rights = [
+        ("listed", FILE_GENERIC_READ, Status::SUCCESS),
+        ("mine", FILE_GENERIC_READ | WRITE_DATA, Status::SHARING_VIOLATION),
+        ("removed", FILE_GENERIC_READ | DELETE, Status::SHARING_VIOLATION),
+    ];
+    let (mut peer, mut second) = (sign_in(&server, USER).await, sign_in(&server, OTHER_USER).await);
+    for (path, mask, expected) in rights {
+        make(&*store, path, Kind::Directory, &everything(mask));
+        make(&*store, &format!("{path}\\file"), Kind::File, &allowing(other(), FILE_ALL));
+        let alone = |request: &mut CreateRequest<'_>| {
+            request.desired_access = READ_DATA.into();
+            request.disposition = CreateDisposition::OPEN;
+            request.share_access = wire::command::create::ShareAccess::NONE;
+        };
+        assert_eq!(peer.create_edited(path, &[], alone).await.status(), Status::SUCCESS);
+        assert_eq!(open(&mut second, path, WRITE_DATA).await.err().unwrap_or_default(), expected, "{path}");
+        let file = open(&mut second, &format!("{path}\\file"), FILE_ALL).await.unwrap();
+        let mut buffer = Vec::new();
+        Rename::encode(&format!("{path}\\renamed"), false, &mut buffer);
+        assert_eq!(second.set(file, FileClass::RENAME, &buffer).await, expected, "{path}");
     }
 }
 

@@ -37,18 +37,23 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
         return Err(Status::DELETE_PENDING.into());
     }
     // Requests of one open are answered in their order: it stands in the queue before it waits for anything.
-    let taken = watch.take(room);
+    let mut taken = watch.take(room);
     if let Err(refusal) = notify::listen(context, &watch, file).await {
         if taken.is_ok() {
             watch.lose();
         }
         return Err(refusal);
     }
-    let told = match taken {
-        Ok(told) => told,
-        Err(wait) => until_told(context, wait).await?,
-    };
-    reply(told)
+    loop {
+        let told = match taken {
+            Ok(told) => told,
+            Err(wait) => until_told(context, wait).await?,
+        };
+        if let Some(seen) = notify::seen(context, &watch, told).await? {
+            return reply(seen, room);
+        }
+        taken = watch.take(room);
+    }
 }
 
 /// Waits until there is something to tell, or the request is cancelled.
@@ -66,13 +71,11 @@ async fn until_told(context: &Context, mut wait: Wait) -> Result<Told, Refusal> 
     }
 }
 
-fn reply(told: Told) -> Outcome {
-    let (status, output) = match told {
-        Told::Changes(output) => (Status::SUCCESS, output),
-        Told::TooMany => (Status::NOTIFY_ENUM_DIR, Vec::new()),
-        Told::Ended(status) if status.is_success() => (status, Vec::new()),
-        Told::Ended(status) => return Err(status.into()),
-    };
+fn reply(told: Told, room: usize) -> Outcome {
+    let (status, output) = told.encode(room);
+    if !status.is_success() {
+        return Err(status.into());
+    }
     let mut body = Vec::new();
     ChangeNotifyResponse { output: &output }.encode(&mut body);
     Ok(Reply::with_status(status, body))

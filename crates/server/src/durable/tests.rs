@@ -477,6 +477,37 @@ fn an_application_that_fails_over_ends_what_it_had_open() {
 }
 
 #[test]
+fn an_application_ends_nothing_of_another_users_and_nothing_where_it_may_not_open_the_file() {
+    run(async {
+        let server = server(Signing::Enabled);
+        let app = Guid([5; 16]);
+        let mut one = Peer::sign_in(&server).await;
+        let contexts = bytes(&instance(v2(0, GUID), app, Some(5)));
+        let answer = one.create_edited("file", &contexts, |request| request.share_access = ShareAccess::NONE).await;
+        let id = file_id(&answer);
+        let terms = Terms { client: OTHER_CLIENT, ..Terms::default() };
+        let mut another_user = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..terms }).await;
+        for version in [Some(6), None] {
+            let answer = create(&mut another_user, "file", &instance(v2(0, GUID), app, version)).await;
+            assert_eq!(answer.status(), Status::SHARING_VIOLATION, "{version:?}");
+        }
+        let mut same_user = Peer::sign_in_as(&server, terms).await;
+        let contexts = instance(v2(0, GUID), app, Some(6));
+        let makes = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::CREATE;
+        let answer = create_as(&mut same_user, "file", &contexts, makes).await;
+        assert_eq!(answer.status(), Status::OBJECT_NAME_COLLISION);
+        let beyond = |request: &mut CreateRequest<'_>| {
+            request.desired_access = wire::security::access::ACCESS_SYSTEM_SECURITY.into();
+        };
+        let answer = create_as(&mut same_user, "file", &contexts, beyond).await;
+        assert_eq!(answer.status(), Status::PRIVILEGE_NOT_HELD);
+        assert!(works(&mut one, id).await);
+        file_id(&create(&mut same_user, "file", &contexts).await);
+        assert!(!works(&mut one, id).await);
+    });
+}
+
+#[test]
 fn opens_of_an_application_instance_are_found_by_their_name_whatever_else_is_open() {
     run(async {
         let (server, app) = (server(Signing::Enabled), Guid([5; 16]));

@@ -11,10 +11,9 @@ use store::{Guard, Identity, Reach};
 use tokio::sync::oneshot;
 use tokio::sync::watch::{Receiver, Sender, channel};
 use wire::command::change_notify::CompletionFilter;
-use wire::fscc::notify::ChangeWriter;
 use wire::status::Status;
 
-use super::log::{FILTER_BITS, KEPT_BYTES_MAX, Log, Noted, Unheard, Where, sorts, wished};
+use super::log::{FILTER_BITS, KEPT_BYTES_MAX, Log, Unheard, Where, sorts, wished};
 use super::name::SharedName;
 use super::watch::Told;
 use super::{Change, Wish};
@@ -118,15 +117,7 @@ struct Request {
 /// What a request is told once the directory is no longer locked.
 struct Telling {
     answer: oneshot::Sender<Told>,
-    news: News,
-    room: usize,
-}
-
-/// What there is to be told.
-enum News {
-    Changes(Vec<Arc<Noted>>),
-    TooMany,
-    Ended(Status),
+    told: Told,
 }
 
 /// What became of a request.
@@ -239,7 +230,7 @@ impl Directory {
         let mut state = self.state.lock();
         for (index, change) in changes.iter().enumerate() {
             if state.log.is_wanted(change.filter, place) {
-                state.log.add(change.filter, place, change.action, name(index));
+                state.log.add(change.filter, place, (change.action, name(index), change.gone));
                 sorts(change.filter, place).for_each(|sort| state.make_due(sort));
             }
         }
@@ -272,7 +263,7 @@ impl Directory {
         {
             state.move_on(open);
             drop(state);
-            return Asked::Told(news.told(room));
+            return Asked::Told(news);
         }
         let (answer, receiver) = oneshot::channel();
         Asked::Waits { ticket: state.wait(open, room, answer), answer: receiver }
@@ -390,7 +381,7 @@ impl State {
         for _ in 0..opens_max {
             let Some(open) = self.next_due() else { break };
             let Some(next) = self.tell_one(open) else { continue };
-            if let News::Changes(told) = &next.news {
+            if let Told::Changes(told) = &next.told {
                 changes += told.len();
             }
             telling.push(next);
@@ -415,7 +406,7 @@ impl State {
         let watch = self.watches.get(&open)?;
         let first = watch.requests.front()?;
         let end = self.end_of(watch);
-        let news = end.map(News::Ended).or_else(|| watch.news(&self.log, first.room.min(KEPT_BYTES_MAX)));
+        let news = end.map(Told::Ended).or_else(|| watch.news(&self.log, first.room.min(KEPT_BYTES_MAX)));
         if news.is_some() && end.is_none() {
             self.move_on(open);
         }
@@ -427,8 +418,8 @@ impl State {
                 None => self.stand_waiting(open),
             }
         }
-        let Request { answer, room, .. } = request?;
-        Some(Telling { answer, news: news?, room })
+        let Request { answer, .. } = request?;
+        Some(Telling { answer, told: news? })
     }
 
     /// A request waits; gives its ticket.
@@ -485,34 +476,19 @@ impl State {
 }
 
 impl Watching {
-    fn news(&self, log: &Log, room: usize) -> Option<News> {
+    fn news(&self, log: &Log, room: usize) -> Option<Told> {
         match log.unheard(self.place, self.filter, self.reach, room) {
-            _ if self.missed => Some(News::TooMany),
+            _ if self.missed => Some(Told::TooMany),
             Unheard::Nothing => None,
-            Unheard::TooMuch => Some(News::TooMany),
-            Unheard::Changes(changes) => Some(News::Changes(changes)),
+            Unheard::TooMuch => Some(Told::TooMany),
+            Unheard::Changes(changes) => Some(Told::Changes(changes)),
         }
-    }
-}
-
-impl News {
-    /// As a request hears it: everything where it fits, else nothing.
-    fn told(self, room: usize) -> Told {
-        let changes = match self {
-            News::TooMany => return Told::TooMany,
-            News::Ended(status) => return Told::Ended(status),
-            News::Changes(changes) => changes,
-        };
-        let mut bytes = Vec::new();
-        let mut writer = ChangeWriter::new(&mut bytes, room);
-        let fits = changes.iter().all(|change| writer.push(change.action, &change.name));
-        if fits { Told::Changes(bytes) } else { Told::TooMany }
     }
 }
 
 impl Telling {
     fn send(self) {
         // Who has given up meanwhile has said so, and has whoever asks next told that something was missed.
-        let _ = self.answer.send(self.news.told(self.room));
+        let _ = self.answer.send(self.told);
     }
 }

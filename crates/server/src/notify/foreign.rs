@@ -11,6 +11,7 @@ use wire::fscc::notify::Action;
 use wire::status::Status;
 
 use super::directory::{Asking, Directory, Ear, Listen};
+use super::gone::Gone;
 use super::log::Where;
 use super::name::SharedName;
 use super::own::{Deed, Own};
@@ -30,6 +31,7 @@ struct Listening {
     directory: Weak<Directory>,
     place: Where,
     own: Arc<Own>,
+    gone: Arc<Gone>,
     /// What is kept for it, which the user pays for whose request had the store asked.
     kept: Mutex<Charge>,
 }
@@ -51,11 +53,12 @@ pub(crate) async fn listen(context: &Context, watch: &Watch, file: &FileOpen) ->
 }
 
 async fn ask(context: &Context, asking: Asking, file: &FileOpen) -> Result<(), Refusal> {
-    let own = Arc::clone(&context.server().files.watches.own);
+    let watches = &context.server().files.watches;
+    let (own, gone) = (Arc::clone(&watches.own), Arc::clone(&watches.gone));
     let kept = context.session()?.budgets.lasting.charge(0).ok_or(Status::INSUFFICIENT_RESOURCES)?;
     own.begin();
     let (directory, kept) = (Arc::downgrade(&asking.directory), Mutex::new(kept));
-    let listener: Arc<dyn Listener> = Arc::new(Listening { directory, place: asking.place, own, kept });
+    let listener: Arc<dyn Listener> = Arc::new(Listening { directory, place: asking.place, own, gone, kept });
     let reach = match asking.place {
         Where::Here => Reach::Directory,
         Where::Below => Reach::Tree,
@@ -107,15 +110,22 @@ impl Listener for Listening {
         if !directory.is_wanted(filter, place) {
             return;
         }
-        let told = |action, name| Change { action, filter, name, stream: None };
+        let gone = self.gone.count();
+        let told = |action, name| Change { action, filter, name, stream: None, gone };
         let name = change.name;
         let told = match change.what {
             What::Came if own(name, &[Deed::Made]) => return,
             What::Came => vec![told(Action::ADDED, name)],
             What::Went if own(name, &[Deed::Removed]) => return,
-            What::Went => vec![told(Action::REMOVED, name)],
+            What::Went => {
+                self.goes(&change);
+                vec![told(Action::REMOVED, name)]
+            }
             What::Renamed { to } if own(name, &[Deed::Removed]) && own(to, &[Deed::Made]) => return,
-            What::Renamed { to } => vec![told(Action::RENAMED_OLD_NAME, name), told(Action::RENAMED_NEW_NAME, to)],
+            What::Renamed { to } => {
+                self.goes(&change);
+                vec![told(Action::RENAMED_OLD_NAME, name), told(Action::RENAMED_NEW_NAME, to)]
+            }
             What::Changed { file } if own(name, &[Deed::Made, Deed::Changed]) || self.own.has_touched(file) => return,
             What::Changed { .. } => vec![told(Action::MODIFIED, name)],
         };
@@ -146,6 +156,15 @@ fn changed_filter(kind: Kind) -> CompletionFilter {
     match kind {
         Kind::Directory => CompletionFilter::ATTRIBUTES,
         Kind::File | Kind::Stream => CHANGED_FILE,
+    }
+}
+
+impl Listening {
+    /// A directory has another name, or none.
+    fn goes(&self, change: &Foreign<'_>) {
+        if change.kind == Kind::Directory {
+            self.gone.goes(change.directory, change.name, None, 0);
+        }
     }
 }
 

@@ -69,9 +69,11 @@ struct Kept {
 }
 
 /// A change as it is told.
-pub(super) struct Noted {
+pub(crate) struct Noted {
     pub(super) action: Action,
     pub(super) name: SharedName,
+    /// How many names had gone when it was made ([`Gone`](super::gone::Gone)).
+    pub(super) gone: u64,
     /// As an entry that is sent.
     bytes: usize,
     _charge: Charge,
@@ -163,7 +165,12 @@ impl Log {
     }
 
     /// Adds a change. One of data or attributes that repeats the last one takes its place, so that who has heard of neither is told once.
-    pub(super) fn add(&mut self, filter: CompletionFilter, place: Where, action: Action, name: SharedName) {
+    pub(super) fn add(
+        &mut self,
+        filter: CompletionFilter,
+        place: Where,
+        (action, name, gone): (Action, SharedName, u64),
+    ) {
         let number = self.next;
         self.next += 1;
         let index = self.queue(filter, place);
@@ -185,7 +192,7 @@ impl Log {
             return;
         };
         queue.bytes += bytes.next_multiple_of(ENTRY_ALIGNMENT);
-        let change = Arc::new(Noted { action, name, bytes, _charge: charge });
+        let change = Arc::new(Noted { action, name, gone, bytes, _charge: charge });
         queue.changes.push_back(Kept { place: number, change });
         self.kept += 1;
         while queue.bytes > KEPT_BYTES_MAX && queue.lose() {

@@ -6,10 +6,12 @@
 
 mod directory;
 mod foreign;
+mod gone;
 mod log;
 mod name;
 mod own;
 mod report;
+mod sight;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -32,10 +34,12 @@ use crate::pool::Pool;
 
 use directory::Directory;
 pub(crate) use foreign::listen;
+use gone::Gone;
 use log::Where;
 use name::Names;
 use own::Own;
 pub(crate) use report::{Untold, data_changed, flushed, wrote};
+pub(crate) use sight::seen;
 pub(crate) use watch::{Told, Wait, Watch};
 
 /// What it takes to tell who watches one directory of a change, in names of a path followed.
@@ -52,6 +56,8 @@ pub(crate) struct Watches {
     table: Mutex<Table>,
     /// What was done through the server lately, where stores tell of it too.
     own: Arc<Own>,
+    /// By what is judged who may hear of changes where a name means something else by now.
+    gone: Arc<Gone>,
     started: Instant,
     /// Tells those who wait, where they are many.
     pub(crate) pool: Pool,
@@ -84,6 +90,8 @@ struct Change<'a> {
     name: &'a str,
     /// For a stream of it: which.
     stream: Option<&'a str>,
+    /// How many names had gone when it was made ([`Gone`]).
+    gone: u64,
 }
 
 impl Watches {
@@ -94,6 +102,7 @@ impl Watches {
             trees: AtomicUsize::new(0),
             table: Mutex::default(),
             own: Arc::default(),
+            gone: Arc::default(),
             started: Instant::now(),
             pool,
         }

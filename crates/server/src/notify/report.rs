@@ -12,6 +12,7 @@ use wire::ids::SessionId;
 
 use super::{Change, Watches, name_filter};
 use crate::Shared;
+use crate::descriptors::{Descriptor, decode};
 use crate::files::Removal;
 use crate::open::{FileOpen, Open};
 use crate::pool::Turn;
@@ -116,7 +117,8 @@ impl Watches {
     /// What was made was removed again before anybody had it open.
     pub(crate) fn unmade(&self, store: &dyn Store, path: &SharePath, made: &dyn Node) {
         self.own.forget(made.identity());
-        self.tell(store, path, Action::REMOVED, name_filter(made.kind()), None);
+        let gone = self.goes(store, path, made, false);
+        self.tell_since(gone, store, path, (Action::REMOVED, name_filter(made.kind()), None));
     }
 
     /// A named stream was made.
@@ -130,7 +132,8 @@ impl Watches {
             Removal::Nothing => {}
             Removal::File(_) => {
                 self.own.forget(last.base.identity());
-                self.tell(store, path, Action::REMOVED, name_filter(last.base.kind()), None);
+                let gone = self.goes(store, path, &*last.base, last.tree.lists_by_access());
+                self.tell_since(gone, store, path, (Action::REMOVED, name_filter(last.base.kind()), None));
             }
             Removal::Stream(folded) => {
                 let own = last.path.stream();
@@ -162,28 +165,27 @@ impl Watches {
         &self,
         store: &dyn Store,
         (from, to): (&SharePath, &SharePath),
-        file: &FileOpen,
+        open: &Open,
         replaced: Option<Identity>,
     ) {
-        if self.is_idle() {
-            return;
-        }
+        let (false, Ok(file)) = (self.is_idle(), open.file()) else { return };
+        let gone = self.goes(store, from, file.base().as_ref(), open.tree.lists_by_access());
         let filter = name_filter(file.kind);
         if file.kind == Kind::File {
             file.untold.add(RENAMED_FILE);
         }
         if let Some(replaced) = replaced {
             // The old name goes, and the new one means another file (MS-FSA 2.1.5.15.12).
-            self.tell(store, from, Action::REMOVED, filter, None);
+            self.tell_since(gone, store, from, (Action::REMOVED, filter, None));
             return self.replaced(store, to, replaced);
         }
         let (Some(old), Some(new), Some(parent)) = (from.name(), to.name(), from.parent()) else { return };
         if to.parent().is_some_and(|other| other.is_within(&parent) && parent.is_within(&other)) {
-            let change = |action, name| Change { action, filter, name, stream: None };
+            let change = |action, name| Change { action, filter, name, stream: None, gone };
             let pair = [change(Action::RENAMED_OLD_NAME, old), change(Action::RENAMED_NEW_NAME, new)];
             self.report(store, &parent, &pair);
         } else {
-            self.tell(store, from, Action::REMOVED, filter, None);
+            self.tell_since(gone, store, from, (Action::REMOVED, filter, None));
             self.tell(store, to, Action::ADDED, filter, None);
         }
     }
@@ -288,12 +290,43 @@ impl Watches {
         filter: CompletionFilter,
         stream: Option<&str>,
     ) {
+        self.tell_since(self.gone.count(), store, path, (action, filter, stream));
+    }
+
+    /// The same of a change that was made when so many names had `gone`.
+    fn tell_since(
+        &self,
+        gone: u64,
+        store: &dyn Store,
+        path: &SharePath,
+        (action, filter, stream): (Action, CompletionFilter, Option<&str>),
+    ) {
         if self.is_idle() {
             return;
         }
         // Of the root's own changes nobody is told: no directory of the share holds it.
         if let (Some(parent), Some(name)) = (path.parent(), path.name()) {
-            self.report(store, &parent, &[Change { action, filter, name, stream }]);
+            self.report(store, &parent, &[Change { action, filter, name, stream, gone }]);
         }
+    }
+
+    /// What stood at `path` has gone from there: remembers it where somebody may have to be judged by it. Gives how many had gone before.
+    fn goes(&self, store: &dyn Store, path: &SharePath, file: &dyn Node, by_access: bool) -> u64 {
+        let before = self.gone.count();
+        let is_way = file.kind() == Kind::Directory && self.has_trees(None);
+        if self.is_idle() || !is_way && !by_access {
+            return before;
+        }
+        let (Some(above), Some(name)) = (path.parent(), path.name()) else { return before };
+        if let Some(directory) = super::identity(store, &above) {
+            let (descriptor, bytes) = match file.security() {
+                Ok(None) => (Some(Descriptor::Missing(file.kind())), 0),
+                Ok(Some(bytes)) => (Some(decode(&bytes).map_or(Descriptor::Unusable, Descriptor::Stored)), bytes.len()),
+                Err(_) => (None, 0),
+            };
+            let former = descriptor.map(|descriptor| (file.identity(), descriptor));
+            self.gone.goes(directory, name, former, bytes);
+        }
+        before
     }
 }

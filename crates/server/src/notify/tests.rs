@@ -3,6 +3,7 @@
 mod deep;
 mod many;
 mod requests;
+mod sight;
 
 use std::sync::Arc;
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use store::Reach;
 use tokio::sync::oneshot;
+use wire::fscc::notify::ChangeWriter;
 use wire::status::Status;
 
 use super::directory::{Asked, Directory};
+use super::log::Noted;
 use crate::open::OpenId;
 
 /// The watch.
@@ -19,10 +21,9 @@ pub(crate) struct Watch {
 }
 
 /// What a request hears.
-#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// The changes, as FILE_NOTIFY_INFORMATION (MS-FSCC 2.7.1).
-    Changes(Vec<u8>),
+    /// These.
+    Changes(Vec<Arc<Noted>>),
     /// More than there is room for.
     TooMany,
     /// Nothing, and nothing will come.
@@ -35,6 +36,21 @@ pub(crate) struct Wait {
     ticket: u64,
     answer: oneshot::Receiver<Told>,
     heard: bool,
+}
+
+impl Told {
+    /// As a request with `room` bytes hears it: the changes as FILE_NOTIFY_INFORMATION (MS-FSCC 2.7.1) where all of them fit.
+    pub(crate) fn encode(self, room: usize) -> (Status, Vec<u8>) {
+        let changes = match self {
+            Told::TooMany => return (Status::NOTIFY_ENUM_DIR, Vec::new()),
+            Told::Ended(status) => return (status, Vec::new()),
+            Told::Changes(changes) => changes,
+        };
+        let mut bytes = Vec::new();
+        let mut writer = ChangeWriter::new(&mut bytes, room);
+        let fits = changes.iter().all(|change| writer.push(change.action, &change.name));
+        if fits { (Status::SUCCESS, bytes) } else { Told::TooMany.encode(room) }
+    }
 }
 
 impl Watch {

@@ -25,8 +25,11 @@ use crate::durable::{
 };
 use crate::files::NameChange;
 use crate::open::{FileOpen, Open, OpenId, Target};
+use crate::open_path::OpenPath;
 use crate::refusal::Refusal;
 use crate::replayed::Attempt;
+
+use super::plan::Plan;
 
 /// Bytes of SMB2_CREATE_DURABLE_HANDLE_REQUEST (2.2.13.2.3).
 const DURABLE_REQUEST_BYTES: usize = 16;
@@ -54,6 +57,14 @@ pub(super) struct Wish {
     first: bool,
     second: Option<DurableRequestV2>,
     reservation: Option<Reservation>,
+}
+
+/// What an application has open that fails over to another client.
+pub(super) struct Former {
+    instance: Guid,
+    /// Where it is now.
+    client: Guid,
+    version: Option<AppInstanceVersion>,
 }
 
 /// The contexts that this file is about, as the connection's dialect has them.
@@ -138,7 +149,6 @@ pub(super) async fn begin(context: &Context, request: &CreateRequest<'_>) -> Res
         }
         return Ok(Begun::Answered(reply));
     }
-    end_former_instance(context, request, &asked, client).await?;
     let making = Making {
         create: asked.second.map(|second| second.create_guid),
         instance: asked.instance.map(|instance| instance.id),
@@ -162,6 +172,12 @@ fn check_turn(context: &Context, create: Guid) -> Result<(), Refusal> {
 }
 
 impl Wish {
+    /// Which opens it takes the place of.
+    pub(super) fn former(&self) -> Option<Former> {
+        let (client, version) = (self.client, self.making.version);
+        self.making.instance.map(|instance| Former { instance, client, version })
+    }
+
     /// CreateOptions of the open. On a continuously available share everything is written through (3.3.5.9).
     pub(super) fn options(&self, context: &Context, asked: CreateOptions) -> u32 {
         if context.writes_through() { (asked | CreateOptions::WRITE_THROUGH).0 } else { asked.0 }
@@ -348,26 +364,26 @@ async fn meet_persistent(
     Ok(Some((open, reply)))
 }
 
-/// An application that failed over to another client takes the place of what it had open there (3.3.5.9.13).
-async fn end_former_instance(
-    context: &Context,
-    request: &CreateRequest<'_>,
-    asked: &Asked,
-    client: Guid,
-) -> Result<(), Refusal> {
-    let Some(instance) = &asked.instance else { return Ok(()) };
+/// An application that failed over to another client takes the place of what it had open there (3.3.5.9.13), once it is known that it may open
+/// the file. The documents have whoever may read the file end such opens. An id is no secret: here they have to be the same user's, but for the
+/// holder of an account's key.
+pub(super) async fn end_former(context: &Context, former: &Former, plan: &Plan) -> Result<(), Refusal> {
     let server = context.server();
     let (share, user) = (&context.tree()?.share, context.session()?.user.load());
-    let name = request.name.decode().unwrap_or_default();
+    let name = OpenPath::of_stream(plan.path.clone(), plan.stream.as_deref().unwrap_or_default()).name();
     let mut refused = None;
-    for (number, open) in server.durables.of_instance((instance.id, client), share, &name).enumerate() {
+    let opens = server.durables.of_instance((former.instance, former.client), share, &name);
+    for (number, open) in opens.enumerate() {
         if number % INSTANCE_OPENS_AT_ONCE == INSTANCE_OPENS_AT_ONCE - 1 {
             context.connection.turn.another().await;
         }
         context.in_flight.note_done_here(LOOK_COST as u64);
+        if !user.has_full_control() && !open.user.is_same(&user) {
+            continue;
+        }
         let file = open.file()?;
         if let Some(theirs) = file.durability.making().version
-            && asked.version.is_none_or(|ours| theirs >= ours)
+            && former.version.is_none_or(|ours| theirs >= ours)
         {
             return Err(Status::FILE_FORCED_CLOSED.into());
         }

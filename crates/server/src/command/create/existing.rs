@@ -11,11 +11,14 @@ use wire::security::access::{APPEND_DATA, DELETE, MAXIMUM_ALLOWED, WRITE_ATTRIBU
 use wire::status::Status;
 
 use super::contexts::Maximal;
+use super::durable::end_former;
 use super::new::BaseOf;
 use super::overwrite::{Refused, overwrite};
 use super::plan::{GUARDED, Plan};
 use super::{Attempt, Entered, Entrant, Opened, Step, check_kind, check_trailing_separator, renamed_meanwhile};
-use crate::authorization::{Existing, GrantedAccess, Read, Request, Way, authorize, may_cache, may_exclude_readers};
+use crate::authorization::{
+    Existing, GrantedAccess, Read, Request, Way, authorize, may_cache, may_exclude_makers, may_exclude_readers,
+};
 use crate::caching::Wanted;
 use crate::context::Context;
 use crate::descriptors::Descriptor;
@@ -94,13 +97,16 @@ async fn open_node<'a>(
         context.require_writable()?;
     }
     let granted = authorized(context, asked, found.base(), &path, &known).await?;
+    if let Some(former) = &plan.former {
+        Box::pin(end_former(context, former, plan)).await?;
+    }
     let maximal = maximal(context, plan, found.base(), &path, &known).await?;
     let stream = found.stream.as_ref().map_or("", |(_, name)| name.as_str());
     let takes_streams = stream.is_empty() && (granted.has(DELETE) || plan.overwrites());
     check_waits(context, &**found.base(), &path, stream, takes_streams)?;
     let access = granted.bits() | overwrite_access(plan);
     let wanted = may_have(context, plan.wanted, granted, found.base(), &path).await?;
-    let share = shared(context, plan.share_access, granted, found.base(), &path).await?;
+    let share = shared(context, plan.share_access, granted, (found.base(), kind == Kind::Directory), &path).await?;
     let link = link(context, &known, &path).await?;
     let entrant = Entrant {
         node: &*found.node,
@@ -346,15 +352,23 @@ async fn shared(
     context: &Context,
     asked: u32,
     granted: GrantedAccess,
-    base: &Arc<dyn Node>,
+    (base, is_directory): (&Arc<dyn Node>, bool),
     path: &SharePath,
 ) -> Result<u32, Refusal> {
-    if asked & ShareAccess::READ.0 != 0 {
-        return Ok(asked);
-    }
     let (user, share_max) = (context.session()?.user.load_full(), context.tree()?.access_max());
-    let may = judge(context, base, path, |own| may_exclude_readers(&user, share_max, granted, own)).await?;
-    Ok(if may { asked } else { asked | ShareAccess::READ.0 })
+    let mut shared = asked;
+    if asked & ShareAccess::READ.0 == 0
+        && !judge(context, base, path, |own| may_exclude_readers(&user, share_max, granted, own)).await?
+    {
+        shared |= ShareAccess::READ.0;
+    }
+    if is_directory
+        && asked & ShareAccess::WRITE.0 == 0
+        && !judge(context, base, path, |own| may_exclude_makers(&user, share_max, granted, own)).await?
+    {
+        shared |= ShareAccess::WRITE.0;
+    }
+    Ok(shared)
 }
 
 /// The descriptor of `node`, which the share has at `path`; waited for where it has to be.

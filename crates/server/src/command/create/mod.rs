@@ -81,7 +81,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
         durable::Begun::Goes(wish) => wish,
     };
     let client = Client::of(&context.connection, &context.session()?.user.load());
-    let plan = Arc::new(Plan::read(&request, &tree, &client)?);
+    let plan = Arc::new(Plan { former: durable.former(), ..Plan::read(&request, &tree, &client)? });
     let paid = hold_open(context, &plan)?;
     let (mut races, mut _standing, mut patience) = (0, None, Patience::default());
     while races < RACES_MAX {

@@ -22,6 +22,8 @@ use crate::refusal::Refusal;
 use crate::tree::Tree;
 use crate::user::{User, UserId};
 
+use super::durable::Former;
+
 /// Bits of DesiredAccess that mean something (MS-SMB2 2.2.13.1).
 const ACCESS_KNOWN: u32 = access::FILE_ALL
     | access::ACCESS_SYSTEM_SECURITY
@@ -109,6 +111,8 @@ pub(super) struct Plan {
     pub(super) wanted: Wanted,
     /// The lease of the directory, where the client named one.
     pub(super) parent_lease: Option<LeaseId>,
+    /// What it takes the place of.
+    pub(super) former: Option<Former>,
 }
 
 /// What one attribute of a new file counts as, in bytes of data: as many as SET_INFO leaves to the pool are too many for a shard here, too.
@@ -147,6 +151,7 @@ impl Plan {
             wants_disk_id: contexts.find(name::QUERY_ON_DISK_ID).is_some(),
             wanted,
             parent_lease,
+            former: None,
         })
     }
 

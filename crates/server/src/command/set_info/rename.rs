@@ -165,7 +165,7 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
         breaks::entry_changed(&job.server, &*job.store, path, file.parent_lease);
     }
     let replaced = place.taken().filter(|_| replace != Replace::No);
-    job.server.files.watches.renamed(&*job.store, (&from, &place.path), file, replaced);
+    job.server.files.watches.renamed(&*job.store, (&from, &place.path), &job.open, replaced);
     if file.kind == Kind::File {
         attributes::archive_changed(&*file.node);
     }

@@ -141,7 +141,7 @@ fn a_tree_that_is_watched_on_another_volume_costs_a_change_nothing() {
     assert_eq!(lineages(&[1], Some(1)), (1, 1), "what is mounted on the way is not known");
 }
 
-/// A server whose pool works by hand, who watches its tree for what is written, and who has files open so far down.
+/// A server whose pool works by hand, who has files open so far down, and who watches their directory for what is written.
 async fn writing(levels: usize, files: usize) -> (Arc<Shared>, (Peer, FileId), (Peer, Vec<FileId>)) {
     let mut server = server(Signing::Enabled);
     Arc::get_mut(&mut server).unwrap().work_by_hand();
@@ -153,8 +153,8 @@ async fn writing(levels: usize, files: usize) -> (Arc<Shared>, (Peer, FileId), (
     for file in 0..files {
         opens.push(writer.open(&format!("{}\\{file}", path(levels))).await);
     }
-    let root = to_watch(&mut watcher, "").await;
-    (server, (watcher, root), (writer, opens))
+    let directory = to_watch(&mut watcher, &path(levels)).await;
+    (server, (watcher, directory), (writer, opens))
 }
 
 const WRITES: Asked = Asked { filter: Filter::LAST_WRITE, ..TREE };
@@ -175,8 +175,8 @@ fn waiting(server: &Shared, writer: &Peer) -> (usize, usize) {
 #[tokio::test]
 async fn the_pool_is_asked_once_for_an_open_in_the_turn_of_who_wrote() {
     here(async {
-        let (server, (mut watcher, root), (mut writer, opens)) = writing(LEVELS, 3).await;
-        wait(&mut watcher, root, WRITES).await;
+        let (server, (mut watcher, directory), (mut writer, opens)) = writing(LEVELS, 3).await;
+        wait(&mut watcher, directory, WRITES).await;
         for _ in 0..10 {
             for open in &opens {
                 write_and_flush(&mut writer, *open).await;
@@ -189,9 +189,9 @@ async fn the_pool_is_asked_once_for_an_open_in_the_turn_of_who_wrote() {
             assert!(server.pool.work_once());
             let answer = watcher.receive().await;
             names.extend(told(&answer));
-            wait(&mut watcher, root, WRITES).await;
+            wait(&mut watcher, directory, WRITES).await;
         }
-        let expected = (0..3).map(|file| (Action::MODIFIED, format!("{}\\{file}", path(LEVELS))));
+        let expected = (0..3).map(|file| (Action::MODIFIED, file.to_string()));
         assert_eq!(names, expected.collect::<Vec<_>>());
         assert!(!server.pool.work_once());
         write_and_flush(&mut writer, opens[0]).await;
@@ -203,14 +203,14 @@ async fn the_pool_is_asked_once_for_an_open_in_the_turn_of_who_wrote() {
 #[tokio::test]
 async fn what_was_written_is_told_once_where_its_open_closes_before_the_pool_tells() {
     here(async {
-        let (server, (mut watcher, root), (mut writer, opens)) = writing(LEVELS, 1).await;
-        wait(&mut watcher, root, WRITES).await;
+        let (server, (mut watcher, directory), (mut writer, opens)) = writing(LEVELS, 1).await;
+        wait(&mut watcher, directory, WRITES).await;
         write_and_flush(&mut writer, opens[0]).await;
         let id = OpenId::from_file_id(opens[0]).unwrap();
         let open: Arc<Open> = writer.connection.channel(writer.session_id).unwrap().session.open(id).unwrap();
         open.close(&server);
-        assert_eq!(told(&watcher.receive().await), one(Action::MODIFIED, &format!("{}\\0", path(LEVELS))));
-        wait(&mut watcher, root, WRITES).await;
+        assert_eq!(told(&watcher.receive().await), one(Action::MODIFIED, "0"));
+        wait(&mut watcher, directory, WRITES).await;
         assert!(server.pool.work_once());
         assert!(answers(&mut watcher).await.is_empty());
     })
@@ -220,8 +220,8 @@ async fn what_was_written_is_told_once_where_its_open_closes_before_the_pool_tel
 #[tokio::test]
 async fn what_a_client_leaves_open_is_closed_in_its_users_turn() {
     here(async {
-        let (server, (mut watcher, root), (mut writer, opens)) = writing(LEVELS, 1).await;
-        wait(&mut watcher, root, WRITES).await;
+        let (server, (mut watcher, directory), (mut writer, opens)) = writing(LEVELS, 1).await;
+        wait(&mut watcher, directory, WRITES).await;
         write_and_flush(&mut writer, opens[0]).await;
         assert!(server.pool.work_once());
         let user = writer.connection.channel(writer.session_id).unwrap().session.user.load_full();
@@ -236,10 +236,10 @@ async fn what_a_client_leaves_open_is_closed_in_its_users_turn() {
 #[tokio::test]
 async fn what_is_written_close_to_the_root_of_a_ram_disk_is_told_at_once() {
     here(async {
-        let (server, (mut watcher, root), (mut writer, opens)) = writing(3, 1).await;
-        wait(&mut watcher, root, WRITES).await;
+        let (server, (mut watcher, directory), (mut writer, opens)) = writing(3, 1).await;
+        wait(&mut watcher, directory, WRITES).await;
         write(&mut writer, opens[0], b"data").await;
-        assert_eq!(told(&watcher.receive().await), one(Action::MODIFIED, &format!("{}\\0", path(3))));
+        assert_eq!(told(&watcher.receive().await), one(Action::MODIFIED, "0"));
         assert_eq!(waiting(&server, &writer), (0, 0));
     })
     .await;

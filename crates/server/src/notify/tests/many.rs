@@ -9,6 +9,7 @@ use super::*;
 use crate::budgets::{Budgets, UserBudgets, WATCHES_OF_USER_MAX};
 use crate::capacity::Capacity;
 use crate::notify::directory::{Asking, Ear, Listen, SLICE_MAX, TOLD_AT_ONCE_MAX};
+use crate::notify::log::KEPT_BYTES_MAX;
 use crate::notify::name::SharedName;
 use crate::notify::{Told, Wait};
 use crate::pool::Turn;
@@ -126,12 +127,13 @@ pub(super) fn wish(open: u64, filter: Filter) -> Wish {
 }
 
 fn add(watch: &Watch, filter: Filter, action: Action, name: &str) {
-    let change = Change { action, filter, name, stream: None };
+    let change = Change { action, filter, name, stream: None, gone: 0 };
     watch.directory.add(Where::Here, &[change], |_| SharedName::new(name));
 }
 
 fn heard(told: Result<Told, Wait>) -> Vec<(Action, String)> {
-    let Ok(Told::Changes(bytes)) = told else { panic!("nothing was told, or too much") };
+    let Ok(told @ Told::Changes(_)) = told else { panic!("nothing was told, or too much") };
+    let (_, bytes) = told.encode(KEPT_BYTES_MAX);
     changes(&bytes).map(|change| change.unwrap()).map(|one| (one.action, one.name.decode().unwrap())).collect()
 }
 

@@ -78,7 +78,8 @@ async fn no_more_than_64_kib_are_kept() {
         let directory = server.files.watches.table.lock().by_directory.values().next().unwrap().0.clone();
         for number in 0..10_000 {
             let name = format!("{number:0>100}");
-            let change = Change { action: Action::ADDED, filter: Filter::FILE_NAME, name: &name, stream: None };
+            let change =
+                Change { action: Action::ADDED, filter: Filter::FILE_NAME, name: &name, stream: None, gone: 0 };
             directory.add(Where::Here, &[change], |_| SharedName::new(&name));
         }
         assert_eq!(ask(&mut watcher, root, NAMES).await.status(), Status::NOTIFY_ENUM_DIR);

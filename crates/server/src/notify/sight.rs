@@ -1,0 +1,203 @@
+//! What of the changes that a watch hears its user may see. The names in a directory are told to who may list it. So a change below is told to
+//! who may list each directory on the way from the watched one, and on a share that lists by access to who may read them, and what changed.
+
+use std::collections::HashSet;
+use std::iter::repeat_with;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use store::{Error, Identity, Kind, Name, Node, SharePath, Use};
+use wire::fscc::notify::Action;
+use wire::security::access::{FILE_GENERIC_READ, READ_DATA};
+
+use super::gone::Former;
+use super::log::Noted;
+use super::watch::{Told, Watch};
+use crate::Shared;
+use crate::authorization::{Request, Way, authorize};
+use crate::context::Context;
+use crate::descriptors::Descriptor;
+use crate::open::Open;
+use crate::refusal::Refusal;
+use crate::turns::LONG_REQUEST_COST;
+
+/// How many names are looked at before others have their turn.
+const LOOKS_AT_ONCE: usize = 64;
+/// How many directories a name may have meant since a change before it cannot be said which of them was meant.
+const MEANINGS_MAX: usize = 16;
+
+/// Leaves of what a request was told what its user may see; `None` where that is nothing.
+pub(crate) async fn seen(context: &Context, watch: &Watch, told: Told) -> Result<Option<Told>, Refusal> {
+    let changes = match told {
+        Told::Changes(changes) => changes,
+        told @ (Told::TooMany | Told::Ended(_)) => return Ok(Some(told)),
+    };
+    let (open, file) = context.file()?;
+    let by_access = open.tree.lists_by_access();
+    let is_below = |change: &Arc<Noted>| !split(&change.name).0.is_empty();
+    if open.user.has_full_control() || !by_access && !changes.iter().any(is_below) {
+        return Ok(Some(Told::Changes(changes)));
+    }
+    let names = changes.iter().map(|change| change.name.split('\\').count()).sum::<usize>();
+    let is_here = context.store()?.facts().never_blocks && names <= LOOKS_AT_ONCE;
+    let (server, open) = (Arc::clone(context.server()), Arc::clone(open));
+    let (watched, path) = (Arc::clone(&file.node), SharePath::clone(&file.path.now()));
+    let mut sight = Sight {
+        server,
+        open,
+        watched,
+        path,
+        by_access,
+        changes: changes.into_iter(),
+        seen: Vec::new(),
+        listed: HashSet::new(),
+    };
+    let judged = if is_here {
+        context.in_flight.note_done_here(LONG_REQUEST_COST as u64);
+        repeat_with(|| sight.go_on()).find_map(ControlFlow::break_value).flatten()
+    } else {
+        context.work_in_steps(u64::MAX, move || sight.go_on()).await.inspect_err(|_| watch.lose())?
+    };
+    Ok(match judged {
+        Some(seen) if seen.is_empty() => None,
+        Some(seen) => Some(Told::Changes(seen)),
+        None => Some(Told::TooMany),
+    })
+}
+
+/// Judges the changes one after the other. May wait for the store.
+struct Sight {
+    server: Arc<Shared>,
+    open: Arc<Open>,
+    watched: Arc<dyn Node>,
+    path: SharePath,
+    by_access: bool,
+    changes: std::vec::IntoIter<Arc<Noted>>,
+    seen: Vec<Arc<Noted>>,
+    /// Ways below the watched directory on which all directories may be listed, and none was another one since.
+    listed: HashSet<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Seen,
+    Hidden,
+    /// What a name meant then is not known any more.
+    Unknown,
+}
+
+/// Where a way leads, and led.
+struct Place {
+    now: Option<Arc<dyn Node>>,
+    directories: Vec<Identity>,
+    path: SharePath,
+    /// Nothing on the way has gone since.
+    stays: bool,
+}
+
+impl Sight {
+    /// Judges some; breaks with what may be told, or `None` where that cannot be said: the directory is to be listed anew.
+    fn go_on(&mut self) -> ControlFlow<Option<Vec<Arc<Noted>>>> {
+        let mut looks = LOOKS_AT_ONCE;
+        while looks > 0 {
+            let Some(change) = self.changes.next() else {
+                return ControlFlow::Break(Some(std::mem::take(&mut self.seen)));
+            };
+            let by = self.decides(&change);
+            match self.judge(&by, &mut looks) {
+                Verdict::Seen => self.seen.push(change),
+                Verdict::Hidden => {}
+                Verdict::Unknown => return ControlFlow::Break(None),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// By what a change is judged: of a rename the new name, which what was renamed has now.
+    fn decides(&self, change: &Arc<Noted>) -> Arc<Noted> {
+        let next = self.changes.as_slice().first();
+        let is_renamed = |next: &&Arc<Noted>| {
+            change.action == Action::RENAMED_OLD_NAME
+                && next.action == Action::RENAMED_NEW_NAME
+                && split(&next.name).0 == split(&change.name).0
+        };
+        Arc::clone(next.filter(is_renamed).unwrap_or(change))
+    }
+
+    fn judge(&mut self, change: &Noted, looks: &mut usize) -> Verdict {
+        let (way, name) = split(&change.name);
+        if !self.by_access && (way.is_empty() || self.listed.contains(way)) {
+            return Verdict::Seen;
+        }
+        let root = (Arc::clone(&self.watched), self.watched.identity());
+        let mut place = Place { now: Some(root.0), directories: vec![root.1], path: self.path.clone(), stays: true };
+        for directory in way.split('\\').filter(|name| !name.is_empty()) {
+            *looks = looks.saturating_sub(1);
+            match self.enter(&mut place, directory, change.gone) {
+                Verdict::Seen => {}
+                verdict => return verdict,
+            }
+        }
+        if place.stays {
+            self.listed.insert(way.to_owned());
+        }
+        if self.by_access { self.enter(&mut place, name, change.gone) } else { Verdict::Seen }
+    }
+
+    /// Goes on to `name`, and judges what has it now, and what had it since the change that was made when so many `gone` had gone.
+    fn enter(&self, place: &mut Place, name: &str, gone: u64) -> Verdict {
+        let Ok(name) = Name::new(name) else { return Verdict::Unknown };
+        let found = match place.now.as_ref().map(|directory| directory.child(&name, Use::Metadata)) {
+            None | Some(Ok(None) | Err(Error::NotDirectory | Error::Gone | Error::NotFound)) => None,
+            Some(Ok(Some((_, node)))) => Some(node),
+            Some(Err(_)) => return Verdict::Unknown,
+        };
+        let Some(former) = self.server.files.watches.gone.after(gone, &place.directories, name.as_str()) else {
+            return Verdict::Unknown;
+        };
+        place.path = place.path.join(&name);
+        place.stays &= former.is_empty();
+        place.directories = former.iter().flatten().map(|(identity, _)| *identity).collect();
+        let judge = |former: &Former| former.as_ref().map(|(_, descriptor)| self.may_see(descriptor));
+        let mut judged: Vec<_> = former.iter().map(judge).collect();
+        place.now = None;
+        if let Some(node) = found {
+            match self.server.descriptors.read(&*node, &self.open.tree.share, &place.path) {
+                Ok(descriptor) => judged.push(Some(self.may_see(&descriptor))),
+                Err(_) => judged.push(None),
+            }
+            place.directories.push(node.identity());
+            place.now = (node.kind() == Kind::Directory).then_some(node);
+        }
+        if judged.len() > MEANINGS_MAX {
+            return Verdict::Unknown;
+        }
+        match judged.split_first() {
+            Some((Some(first), rest)) if rest.iter().all(|other| *other == Some(*first)) => {
+                if *first {
+                    Verdict::Seen
+                } else {
+                    Verdict::Hidden
+                }
+            }
+            Some(_) | None => Verdict::Unknown,
+        }
+    }
+
+    fn may_see(&self, descriptor: &Descriptor) -> bool {
+        let request = Request {
+            user: &self.open.user,
+            share_max: self.open.tree.access_max(),
+            desired: if self.by_access { FILE_GENERIC_READ } else { READ_DATA },
+            deletes_on_close: false,
+            way: Way::Look { own: &|| Ok(descriptor.clone()) },
+        };
+        authorize(&request).is_ok()
+    }
+}
+
+/// The way to the directory in which something changed, and what its name is there, without the name of a stream.
+fn split(name: &str) -> (&str, &str) {
+    let (way, last) = name.rsplit_once('\\').unwrap_or(("", name));
+    (way, last.split_once(':').map_or(last, |(file, _)| file))
+}
