@@ -539,7 +539,7 @@ impl Request {
             }
             () = tokio::time::sleep(INTERIM_AFTER) => {}
         }
-        self.send_interim(context, stitch, chain).await;
+        Box::pin(self.send_interim(context, stitch, chain)).await;
         let outcome = command.await;
         drop(waiting);
         outcome

@@ -2,10 +2,13 @@
 //! position, sockets or buffers.
 
 use std::ops::{Deref, Range};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{self, Poll};
 
 use store::{Error, Held, Node, SharePath, Store, Waits};
+use tokio::sync::oneshot;
 use wire::ids::{SessionId, TreeId};
 use wire::status::Status;
 
@@ -118,6 +121,40 @@ impl Asker {
     }
 }
 
+/// What comes of work: at once where it was done here, else when the pool has done it, which it is asked to before anybody waits for this.
+/// It is as small as what comes of it, whatever the work takes along.
+pub(crate) enum Answer<T> {
+    /// It is done, or refused. Nothing once it was told.
+    Here(Option<Result<T, Refusal>>),
+    /// The pool does it.
+    Waits(oneshot::Receiver<T>),
+}
+
+impl<T> Answer<T> {
+    fn here(done: T) -> Self {
+        Answer::Here(Some(Ok(done)))
+    }
+
+    fn refused(refusal: Refusal) -> Self {
+        Answer::Here(Some(Err(refusal)))
+    }
+}
+
+/// Nothing in it is pinned.
+impl<T> Unpin for Answer<T> {}
+
+impl<T> Future for Answer<T> {
+    type Output = Result<T, Refusal>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<Self::Output> {
+        let nothing = || Refusal::from(Status::INSUFFICIENT_RESOURCES);
+        match &mut *self {
+            Answer::Here(done) => Poll::Ready(done.take().unwrap_or_else(|| Err(nothing()))),
+            Answer::Waits(answer) => Pin::new(answer).poll(task).map_err(|_| nothing()),
+        }
+    }
+}
+
 /// What a handler gives.
 pub(crate) type Outcome = Result<Reply, Refusal>;
 
@@ -205,57 +242,59 @@ impl Context {
 
     /// Runs `work` on the open file, which may wait for its device: here where the file is memory and no change of it takes long, else on the
     /// pool.
-    pub(crate) async fn work<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
+    pub(crate) fn work<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
         if let Some(_held) = self.open_node().and_then(|node| hold_here(&**node)) {
-            return Ok(work());
+            return Answer::here(work());
         }
-        self.on_pool(work).await
+        self.on_pool(work)
     }
 
     /// The same for a READ of `bytes`. Many take long, even where they are in memory: that is done behind what others wait for.
-    pub(crate) async fn read_of<T: Send + 'static>(
+    pub(crate) fn read_of<T: Send + 'static>(
         &self,
         bytes: u64,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        if bytes > INLINE_BYTES_MAX { self.on_long_work(work).await } else { self.work(work).await }
+    ) -> Answer<T> {
+        if bytes > INLINE_BYTES_MAX { self.on_long_work(work) } else { self.work(work) }
     }
 
     /// The same for work on `node`, which need not be open yet, and that takes as long as `bytes` are many.
-    pub(crate) async fn work_at<T: Send + 'static>(
+    pub(crate) fn work_at<T: Send + 'static>(
         &self,
         node: &dyn Node,
         bytes: u64,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
+    ) -> Answer<T> {
         if bytes <= INLINE_BYTES_MAX
             && let Some(_held) = hold_here(node)
         {
             self.in_flight.note_done_here(bytes);
-            return Ok(work());
+            return Answer::here(work());
         }
-        self.on_pool_of(node.identity().volume, work).await
+        self.on_pool_of(node.identity().volume, work)
     }
 
     /// The same for work that goes by names: here where nothing of the share ever waits. In a folder that is memory a name may lead to
     /// a disk that is mounted there.
-    pub(crate) async fn work_by_name<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        if self.store()?.facts().never_blocks { Ok(work()) } else { self.on_pool(work).await }
+    pub(crate) fn work_by_name<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
+        match self.store() {
+            Ok(store) if store.facts().never_blocks => Answer::here(work()),
+            Ok(_) => self.on_pool(work),
+            Err(refusal) => Answer::refused(refusal),
+        }
     }
 
     /// The same for work that follows `path`, which may lead to what is mounted below the share.
-    pub(crate) async fn work_along<T: Send + 'static>(
+    pub(crate) fn work_along<T: Send + 'static>(
         &self,
         path: &SharePath,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        if self.store()?.facts().never_blocks { Ok(work()) } else { self.on_pool_along(path, work).await }
+    ) -> Answer<T> {
+        match self.store() {
+            Ok(store) if store.facts().never_blocks => Answer::here(work()),
+            Ok(_) => self.on_pool_along(path, work),
+            Err(refusal) => Answer::refused(refusal),
+        }
     }
 
     /// Asks what is known of `node`: here where that is in memory, or remembered, else on the pool.
@@ -334,74 +373,73 @@ impl Context {
     }
 
     /// Runs `work` on the pool, which may wait for the server's own folder.
-    pub(crate) async fn on_own_folder<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        self.on_pool_in(self.turn_at(Device::Own), work).await
+    pub(crate) fn on_own_folder<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
+        self.on_pool_in(self.turn_at(Device::Own), work)
     }
 
     /// Runs `work` on the pool, which may wait for the share's store.
-    pub(crate) async fn on_pool<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        self.on_pool_in(self.turn(), work).await
+    pub(crate) fn on_pool<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
+        self.on_pool_in(self.turn(), work)
     }
 
     /// The same, which follows `path`: that may lead to what is mounted below the share, which keeps nobody waiting who goes elsewhere.
-    pub(crate) async fn on_pool_along<T: Send + 'static>(
+    pub(crate) fn on_pool_along<T: Send + 'static>(
         &self,
         path: &SharePath,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        self.on_pool_in(self.turn_along(path)?, work).await
+    ) -> Answer<T> {
+        match self.turn_along(path) {
+            Ok(turn) => self.on_pool_in(turn, work),
+            Err(refusal) => Answer::refused(refusal),
+        }
     }
 
     /// The same, which waits for a volume.
-    pub(crate) async fn on_pool_of<T: Send + 'static>(
+    pub(crate) fn on_pool_of<T: Send + 'static>(
         &self,
         volume: u64,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        self.on_pool_in(self.turn_at(Device::Volume(volume)), work).await
+    ) -> Answer<T> {
+        self.on_pool_in(self.turn_at(Device::Volume(volume)), work)
     }
 
     /// The same in another turn than the request's own.
-    pub(crate) async fn on_pool_in<T: Send + 'static>(
+    pub(crate) fn on_pool_in<T: Send + 'static>(
         &self,
         turn: Turn,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        self.server().pool.run(turn, work).await.ok_or_else(|| Status::INSUFFICIENT_RESOURCES.into())
+    ) -> Answer<T> {
+        match self.server().pool.try_hand_over(turn, work) {
+            Some(answer) => Answer::Waits(answer),
+            None => Answer::refused(Status::INSUFFICIENT_RESOURCES.into()),
+        }
     }
 
     /// Runs what takes long, as what a request has left to do after its first piece of work: it may wait for the share's store. However much
     /// waits for the session's turn.
-    pub(crate) async fn on_long_work<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        self.on_long_work_in(self.turn(), work).await
+    pub(crate) fn on_long_work<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
+        self.on_long_work_in(self.turn(), work)
     }
 
     /// The same, which follows `path`.
-    pub(crate) async fn on_long_work_along<T: Send + 'static>(
+    pub(crate) fn on_long_work_along<T: Send + 'static>(
         &self,
         path: &SharePath,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        self.on_long_work_in(self.turn_along(path)?, work).await
+    ) -> Answer<T> {
+        match self.turn_along(path) {
+            Ok(turn) => self.on_long_work_in(turn, work),
+            Err(refusal) => Answer::refused(refusal),
+        }
     }
 
     /// The same in another turn than the request's own.
-    pub(crate) async fn on_long_work_in<T: Send + 'static>(
+    pub(crate) fn on_long_work_in<T: Send + 'static>(
         &self,
         turn: Turn,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let answer = self.server().long_work.hand_over(turn, work);
-        answer.await.map_err(|_| Status::INSUFFICIENT_RESOURCES.into())
+    ) -> Answer<T> {
+        Answer::Waits(self.server().long_work.hand_over(turn, work))
     }
 }
 

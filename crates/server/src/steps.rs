@@ -112,10 +112,7 @@ impl Context {
             let told = given_up.told();
             let next = move || (!told.load(Ordering::Relaxed)).then(|| (step(), step));
             // What is half done is gone on with however much the session has waiting.
-            let done = async move {
-                if is_begun { self.on_long_work_in(turn, next).await } else { self.on_pool_in(turn, next).await }
-            };
-            tokio::pin!(done);
+            let mut done = if is_begun { self.on_long_work_in(turn, next) } else { self.on_pool_in(turn, next) };
             let done = tokio::select! {
                 biased;
                 done = &mut done => done,

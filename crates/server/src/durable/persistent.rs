@@ -418,7 +418,7 @@ pub(crate) async fn note_caching(context: &Context, opens: &[Arc<Open>]) -> Resu
 /// kill than it had.
 pub(crate) async fn note_growth(context: &Context, file: &FileOpen) {
     for recorded in file.file.recorded_before_growth(file.actor) {
-        let _ = note_change(context, &recorded).await;
+        let _ = Box::pin(note_change(context, &recorded)).await;
     }
 }
 

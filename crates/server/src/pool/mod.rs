@@ -155,20 +155,30 @@ impl Pool {
         self.0.called.notified().await;
     }
 
-    /// Runs `work` on a thread of the pool when its turn comes and gives its answer, or `None` where it panicked, the pool has closed, or
-    /// too much waits for this turn.
+    /// Has `work` run on a thread of the pool when its turn comes, and gives what its answer comes from: nothing where it panics or the pool
+    /// has closed. `None` where too much waits for this turn.
+    pub(crate) fn try_hand_over<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<oneshot::Receiver<T>> {
+        if self.0.state.lock().queues.waiting(turn) >= QUEUED_MAX {
+            return None;
+        }
+        Some(self.hand_over(turn, work))
+    }
+
+    /// The same, waited for: `None` where it panicked, too.
+    #[cfg(test)]
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         turn: Turn,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        if self.0.state.lock().queues.waiting(turn) >= QUEUED_MAX {
-            return None;
-        }
-        self.hand_over(turn, work).await.ok()
+        self.try_hand_over(turn, work)?.await.ok()
     }
 
-    /// The same however much waits for this turn, and begun before the answer is waited for.
+    /// The same however much waits for this turn.
     pub(crate) fn hand_over<T: Send + 'static>(
         &self,
         turn: Turn,

@@ -123,7 +123,7 @@ pub(super) async fn begin(context: &Context, request: &CreateRequest<'_>) -> Res
     let asked = Asked::read(&request.contexts, context.session()?.dialect)?;
     let client = context.connection.negotiation.borrow().client_guid;
     if let Some(reconnect) = &asked.reconnect {
-        return reconnect.take_up(context, request, &asked, client).await.map(Begun::Answered);
+        return Box::pin(reconnect.take_up(context, request, &asked, client)).await.map(Begun::Answered);
     }
     let mut reservation = None;
     if let Some(second) = &asked.second {
@@ -137,13 +137,16 @@ pub(super) async fn begin(context: &Context, request: &CreateRequest<'_>) -> Res
             Claimed::UnderWay => return Err(Status::DUPLICATE_OBJECTID.into()),
             Claimed::Done(open) => match judge(context, &open)? {
                 Again::Replay => {
-                    return replay(context, request, &open, second, asked.lease.as_ref()).await.map(Begun::Answered);
+                    let replayed = replay(context, request, &open, second, asked.lease.as_ref());
+                    return Box::pin(replayed).await.map(Begun::Answered);
                 }
                 Again::Reconnect => {}
             },
         }
     }
-    if let Some((open, reply)) = meet_persistent(context, request, &asked, client).await? {
+    if !context.server().durables.are_persistent_ones_back()
+        && let Some((open, reply)) = Box::pin(meet_persistent(context, request, &asked, client)).await?
+    {
         if let Some(reservation) = reservation {
             reservation.done(&open);
         }
@@ -194,7 +197,7 @@ impl Wish {
 
     /// Grants what can be granted to the open that was made, and says so ("Successful Open Initialization" of 3.3.5.9.6 and
     /// 3.3.5.9.10).
-    pub(super) async fn grant(self, context: &Context, open: &Arc<Open>, answer: &mut CreateContextsBuilder) {
+    pub(super) async fn grant(&mut self, context: &Context, open: &Arc<Open>, answer: &mut CreateContextsBuilder) {
         let Target::File(file) = &open.target else { return };
         context.server().durables.note_instance(open);
         let keeps = file.kind != Kind::Directory && file.file.caching_of(open.id).keeps();
@@ -203,7 +206,7 @@ impl Wish {
                 file.durability.allow_replay();
             }
             let persistent = second.flags.contains(DurableFlags::PERSISTENT) && self.may_persist(context, file);
-            if persistent && make_persistent(context, open, timeout(second)).await || keeps {
+            if persistent && Box::pin(make_persistent(context, open, timeout(second))).await || keeps {
                 if !file.durability.keeping().is_persistent() {
                     file.durability.keep(Keeping::Durable(timeout(second)));
                 }
@@ -214,7 +217,7 @@ impl Wish {
             answer.add(name::DURABLE_HANDLE_REQUEST, &DURABLE_RESPONSE);
         }
         note_growth(context, file).await;
-        if let Some(reservation) = self.reservation {
+        if let Some(reservation) = self.reservation.take() {
             reservation.done(open);
         }
     }
@@ -335,7 +338,7 @@ async fn meet_persistent(
     client: Guid,
 ) -> Result<Option<(Arc<Open>, Reply)>, Refusal> {
     let durables = &context.server().durables;
-    if durables.are_persistent_ones_back() || context.session()?.dialect < Dialect::SMB_3_0 {
+    if context.session()?.dialect < Dialect::SMB_3_0 {
         return Ok(None);
     }
     let share = &context.tree()?.share;

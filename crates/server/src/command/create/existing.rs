@@ -47,7 +47,7 @@ pub(super) async fn open<'a>(
             let stream_of = Some((node, stored));
             open_node(context, plan, Found { node: stream, stream: stream_of, stream_changes, renames }, path).await
         }
-        None => super::new::make_stream(context, plan, node, path, BaseOf::Old(renames)).await,
+        None => Box::pin(super::new::make_stream(context, plan, node, path, BaseOf::Old(renames))).await,
     }
 }
 
@@ -123,7 +123,7 @@ async fn open_node<'a>(
         Attempt::Entered(entered) => entered,
         Attempt::Waits(wait) => {
             // What was found may be another file when the wait is over.
-            return Ok(Step::Waited(wait.end_for(context).await?));
+            return Ok(Step::Waited(Box::pin(wait.end_for(context)).await?));
         }
     };
     // What is in the table keeps its name from now on, or is told of a new one.
@@ -135,7 +135,7 @@ async fn open_node<'a>(
         return Ok(Step::Raced);
     }
     // A file with one name that has gone meanwhile says so itself (`create/mod.rs`).
-    if entered.is_named && !still_leads(context, &path, found.base().identity()).await? {
+    if entered.is_named && !Box::pin(still_leads(context, &path, found.base().identity())).await? {
         return Ok(Step::Raced);
     }
     let usage = super::usage(access);
@@ -155,7 +155,7 @@ async fn open_node<'a>(
         }
     }
     let action = if plan.overwrites() {
-        let overwritten = overwrite(context, plan, &found, &known, (&entered.file, &path)).await;
+        let overwritten = Box::pin(overwrite(context, plan, &found, &known, (&entered.file, &path))).await;
         // What failed may have been done in part.
         if !matches!(&overwritten, Err(Refused { left: Left::AsItWas, .. })) {
             entered.data_changed(stream, plan);
@@ -169,8 +169,15 @@ async fn open_node<'a>(
 
 /// Waits until the maker of what `path` leads to has it open; false where it had.
 async fn waited_for_maker(context: &Context, path: &SharePath) -> Result<bool, Refusal> {
+    match path.name().filter(|name| context.server().files.new_names.is_made(name)) {
+        None => Ok(false),
+        Some(name) => Box::pin(wait_for_maker(context, path, name)).await,
+    }
+}
+
+/// The same, where something of that name is being made somewhere.
+async fn wait_for_maker(context: &Context, path: &SharePath, name: &str) -> Result<bool, Refusal> {
     let new_names = &context.server().files.new_names;
-    let Some(name) = path.name().filter(|name| new_names.is_made(name)) else { return Ok(false) };
     let (store, above) = (Arc::clone(context.store()?), path.parent().unwrap_or_default());
     let found = context.work_along(path, move || store.resolve(&above, Use::Metadata)).await?;
     let Ok(Resolved::Found { node: directory, .. }) = found else { return Ok(false) };
@@ -187,7 +194,7 @@ pub(super) async fn link(context: &Context, known: &Metadata, path: &SharePath) 
     if known.links <= 1 || known.kind == Kind::Directory {
         return Ok(None);
     }
-    link_at(context, path).await.map(Some)
+    Box::pin(link_at(context, path)).await.map(Some)
 }
 
 /// The name that is opened.
@@ -281,52 +288,92 @@ pub(super) async fn authorized(
     path: &SharePath,
     known: &Metadata,
 ) -> Result<GrantedAccess, Refusal> {
-    let user = context.session()?.user.load_full();
+    if base.waits() != Waits::Always
+        && let Decided::Is(decided) = decide(context, asked, (base, path, known), Known::default())?
+    {
+        return decided;
+    }
+    Box::pin(authorized_by_read(context, asked, base, path, known)).await
+}
+
+/// The same by descriptors that have to be waited for.
+async fn authorized_by_read(
+    context: &Context,
+    asked: Asked,
+    base: &Arc<dyn Node>,
+    path: &SharePath,
+    known: &Metadata,
+) -> Result<GrantedAccess, Refusal> {
+    let (own, mut lender) = (descriptor(context, base, path).await?, None);
+    loop {
+        let read = Known { own: Some(&own), lender: lender.as_ref() };
+        match decide(context, asked, (base, path, known), read)? {
+            Decided::Is(decided) => return decided,
+            Decided::NeedsRead => lender = Some(directory_of(context, base.identity(), path).await?),
+        }
+    }
+}
+
+/// Descriptors that were read.
+#[derive(Clone, Copy, Default)]
+struct Known<'a> {
+    own: Option<&'a Descriptor>,
+    lender: Option<&'a Lender>,
+}
+
+/// What came of judging by what is known, or can be read here.
+enum Decided {
+    Is(Result<GrantedAccess, Refusal>),
+    /// What it takes has to be waited for.
+    NeedsRead,
+}
+
+fn decide(
+    context: &Context,
+    asked: Asked,
+    (base, path, known): (&Arc<dyn Node>, &SharePath, &Metadata),
+    read: Known<'_>,
+) -> Result<Decided, Refusal> {
+    let user = context.session()?.user.load();
     let is_read_only = known.attributes & FileAttributes::READONLY.0 != 0 && known.kind != Kind::Directory;
     let has_other_names = known.links > 1 && known.kind != Kind::Directory;
-    let mut read = read_ahead(context, base, path).await?;
-    let own_waits = Cell::new(false);
-    // The directory counts for few, and is looked for only then: here where it is in memory, else on the pool.
-    let (waits, has_moved, mut waited) = (Cell::new(false), Cell::new(false), None);
-    loop {
-        let found = || match &waited {
-            Some(lender) => Ok(Lender::clone(lender)),
-            None => try_directory(context, base.identity(), path)
-                .inspect_err(|refusal| waits.set(refusal.status == Status::RETRY)),
-        };
-        let directory = || {
-            Ok(match found()? {
-                Lender::Nobody => None,
-                Lender::Directory(descriptor) => Some(descriptor),
-                Lender::Moved => {
-                    has_moved.set(true);
-                    None
-                }
-            })
-        };
-        let own = || try_own(context, read.as_ref(), base, path, &own_waits);
-        let decided = authorize(&Request {
-            user: &user,
-            share_max: context.tree()?.access_max(),
-            desired: asked.desired,
-            deletes_on_close: asked.deletes_on_close,
-            way: Way::Existing(Existing {
-                own: &own,
-                directory: &directory,
-                implied: asked.implied,
-                is_read_only,
-                has_other_names,
-            }),
-        });
-        if own_waits.take() {
-            read = Some(descriptor(context, base, path).await?);
-        } else if waits.take() {
-            waited = Some(directory_of(context, base.identity(), path).await?);
-        } else if decided.is_err() && has_moved.get() {
-            return Err(Status::RETRY.into());
-        } else {
-            return decided;
-        }
+    let (waits, has_moved) = (Cell::new(false), Cell::new(false));
+    // The directory counts for few, and is looked for only then.
+    let found = || match read.lender {
+        Some(lender) => Ok(lender.clone()),
+        None => try_directory(context, base.identity(), path)
+            .inspect_err(|refusal| waits.set(refusal.status == Status::RETRY)),
+    };
+    let directory = || {
+        Ok(match found()? {
+            Lender::Nobody => None,
+            Lender::Directory(descriptor) => Some(descriptor),
+            Lender::Moved => {
+                has_moved.set(true);
+                None
+            }
+        })
+    };
+    let own = || try_own(context, read.own, base, path, &waits);
+    let decided = authorize(&Request {
+        user: &user,
+        share_max: context.tree()?.access_max(),
+        desired: asked.desired,
+        deletes_on_close: asked.deletes_on_close,
+        way: Way::Existing(Existing {
+            own: &own,
+            directory: &directory,
+            implied: asked.implied,
+            is_read_only,
+            has_other_names,
+        }),
+    });
+    if waits.get() {
+        Ok(Decided::NeedsRead)
+    } else if decided.is_err() && has_moved.get() {
+        Err(Status::RETRY.into())
+    } else {
+        Ok(Decided::Is(decided))
     }
 }
 
@@ -388,15 +435,15 @@ pub(super) async fn judge<T>(
     path: &SharePath,
     decide: impl Fn(Read<'_>) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let mut read = read_ahead(context, node, path).await?;
-    let waits = Cell::new(false);
-    loop {
-        let decided = decide(&|| try_own(context, read.as_ref(), node, path, &waits));
-        if !waits.take() {
+    let waits = Cell::new(node.waits() == Waits::Always);
+    if !waits.get() {
+        let decided = decide(&|| try_own(context, None, node, path, &waits));
+        if !waits.get() {
             return decided;
         }
-        read = Some(descriptor(context, node, path).await?);
     }
+    let read = Box::pin(descriptor(context, node, path)).await?;
+    decide(&|| Ok(read.clone()))
 }
 
 /// What was `read` of `node`, or what can be read here: else RETRY, and `waits` is set.
@@ -410,14 +457,6 @@ fn try_own(
     match read {
         Some(read) => Ok(read.clone()),
         None => context.descriptor(&**node, path).inspect_err(|refusal| waits.set(refusal.status == Status::RETRY)),
-    }
-}
-
-/// The descriptor of `node` where it has to be waited for; elsewhere it is read when it is asked for.
-async fn read_ahead(context: &Context, node: &Arc<dyn Node>, path: &SharePath) -> Result<Option<Descriptor>, Refusal> {
-    match node.waits() {
-        Waits::Never | Waits::ForData => Ok(None),
-        Waits::Always => descriptor(context, node, path).await.map(Some),
     }
 }
 
@@ -475,7 +514,7 @@ pub(super) async fn maximal(
     match plan.maximal {
         None => Ok(None),
         Some(Some(change)) if change == known.change => Ok(Some(Maximal::Known)),
-        Some(_) => match authorized(context, Asked::ALL, base, path, known).await {
+        Some(_) => match Box::pin(authorized(context, Asked::ALL, base, path, known)).await {
             Ok(granted) => Ok(Some(Maximal::Access(granted.bits()))),
             Err(refusal) if refusal.status == Status::ACCESS_DENIED => Ok(Some(Maximal::Access(0))),
             Err(refusal) => Err(refusal),

@@ -76,7 +76,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     if let Place::Pipes = tree.place {
         return open_pipe(context, &request);
     }
-    let durable = match durable::begin(context, &request).await? {
+    let mut durable = match durable::begin(context, &request).await? {
         durable::Begun::Answered(reply) => return Ok(reply),
         durable::Begun::Goes(wish) => wish,
     };
@@ -103,16 +103,20 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
                     Some(known) => Metadata::clone(known),
                     None => look(context, &opened).await?,
                 };
-                if known.links > 0 || leads_there(context, &opened).await? {
-                    return finish(context, &plan, opened, known, durable, paid).await;
+                if known.links > 0 || Box::pin(leads_there(context, &opened)).await? {
+                    let (open, mut answer) = make_open(context, &plan, opened, known, &durable, paid)?;
+                    durable.grant(context, &open, &mut answer.contexts).await;
+                    return Ok(reply(&open, &answer.known, answer.says, &answer.contexts));
                 }
                 // It was removed or replaced between being found and being open.
                 races += 1;
             }
             Step::Raced => races += 1,
             // Neither counts: however much somebody renames, nobody is kept out by it.
-            Step::Moves(mut done) => look_again_after(context, async move { drop(done.changed().await) }).await?,
-            Step::Renamed => look_again_after(context, tokio::task::yield_now()).await?,
+            Step::Moves(mut done) => {
+                Box::pin(look_again_after(context, async move { drop(done.changed().await) })).await?;
+            }
+            Step::Renamed => Box::pin(look_again_after(context, tokio::task::yield_now())).await?,
             Step::Waited(standing) => {
                 _standing = standing;
                 patience.waited(begun, &plan.path)?;
@@ -337,13 +341,20 @@ impl<'a> Entered<'a> {
 
     /// Enters, after others have given up what they cache if need be.
     async fn enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Self, Refusal> {
+        match Entered::try_enter_by(context, plan, found)? {
+            Some(Attempt::Entered(entered)) => Ok(entered),
+            Some(Attempt::Waits(_)) | None => Box::pin(Entered::enter_after_others(context, plan, found)).await,
+        }
+    }
+
+    async fn enter_after_others(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Self, Refusal> {
         let (mut _standing, mut patience) = (None, Patience::default());
         loop {
             let begun = Instant::now();
             match Entered::try_enter(context, plan, found).await? {
                 Attempt::Entered(entered) => return Ok(entered),
                 Attempt::Waits(wait) => {
-                    _standing = wait.end_for(context).await?;
+                    _standing = Box::pin(wait.end_for(context)).await?;
                     patience.waited(begun, found.path)?;
                 }
             }
@@ -402,10 +413,21 @@ async fn renamed_meanwhile(
     path: &SharePath,
     file: Identity,
 ) -> Result<Option<Step<'static>>, Refusal> {
-    let (renames, store) = (&context.server().files.renames, context.store()?);
-    if !renames.came_since(seen) {
-        return Ok(None);
+    if context.server().files.renames.came_since(seen) {
+        Box::pin(led_elsewhere(context, seen, path, file)).await
+    } else {
+        Ok(None)
     }
+}
+
+/// The same where some rename has begun since.
+async fn led_elsewhere(
+    context: &Context,
+    seen: RenamesSeen,
+    path: &SharePath,
+    file: Identity,
+) -> Result<Option<Step<'static>>, Refusal> {
+    let (renames, store) = (&context.server().files.renames, context.store()?);
     if let Some(done) = renames.above(store, path) {
         return Ok(Some(Step::Moves(done)));
     }
@@ -439,14 +461,21 @@ async fn leads_there(context: &Context, opened: &Opened<'_>) -> Result<bool, Ref
     existing::still_leads(context, &path, opened.node.identity()).await
 }
 
-async fn finish(
+/// What the response says of an open.
+struct Answer {
+    known: Metadata,
+    says: (OplockLevel, CreateAction),
+    contexts: CreateContextsBuilder,
+}
+
+fn make_open(
     context: &Context,
-    plan: &Arc<Plan>,
+    plan: &Plan,
     opened: Opened<'_>,
     known: Metadata,
-    durable: durable::Wish,
+    durable: &durable::Wish,
     paid: Paid,
-) -> Outcome {
+) -> Result<(Arc<Open>, Answer), Refusal> {
     let Opened { entered, node, stream, granted, maximal, action, known: _ } = opened;
     let Kept { id, file, path, line, caching } = entered.keep();
     let kind = node.kind();
@@ -475,9 +504,8 @@ async fn finish(
         held: Some(paid.open),
     }));
     let open = keep(context, id, target, line, granted, action)?;
-    let mut contexts = contexts::answer(plan, &known, maximal, caching);
-    durable.grant(context, &open, &mut contexts).await;
-    Ok(reply(&open, &known, (level(caching), action), &contexts))
+    let contexts = contexts::answer(plan, &known, maximal, caching);
+    Ok((open, Answer { known, says: (level(caching), action), contexts }))
 }
 
 /// Gives the open to the session. Where that has ended meanwhile, the open is closed again, and takes nothing along but what it has made.

@@ -21,7 +21,7 @@ use crate::refusal::Refusal;
 use crate::steps::INLINE_BYTES_MAX;
 use crate::write_through::keep_name;
 
-/// Makes what was missing.
+/// Makes what was missing, and opens it.
 pub(super) async fn make<'a>(
     context: &'a Context,
     plan: &Arc<Plan>,
@@ -29,6 +29,33 @@ pub(super) async fn make<'a>(
     path: SharePath,
     seen: RenamesSeen,
 ) -> Result<Step<'a>, Refusal> {
+    let (made, granted) = match make_node(context, plan, &parent, &path, seen).await? {
+        Ok(made) => made,
+        Err(step) => return Ok(step),
+    };
+    let Made { node, name, _new_name } = made;
+    let opened = open_made(context, plan, Arc::clone(&node), &path, granted).await;
+    if opened.is_err() {
+        Box::pin(take_back(context, parent, name, path, node)).await;
+    }
+    opened
+}
+
+/// What was made. Until its maker has it open, who finds it waits.
+struct Made {
+    node: Arc<dyn Node>,
+    name: Name,
+    _new_name: NewName,
+}
+
+/// Makes it, and says what its maker is granted; or what is to be done instead.
+async fn make_node(
+    context: &Context,
+    plan: &Arc<Plan>,
+    parent: &Arc<dyn Node>,
+    path: &SharePath,
+    seen: RenamesSeen,
+) -> Result<Result<(Made, GrantedAccess), Step<'static>>, Refusal> {
     if plan.needs_existing() {
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
@@ -51,7 +78,7 @@ pub(super) async fn make<'a>(
             way: Way::New { directory: &read, kind },
         })
     };
-    let granted = judge(context, &parent, &above, decide).await?;
+    let granted = judge(context, parent, &above, decide).await?;
     let judged = judged.into_inner();
     if let Some(asked) = &plan.security {
         descriptors::check_asked(&user, asked)?;
@@ -67,14 +94,14 @@ pub(super) async fn make<'a>(
     let server = Arc::clone(context.server());
     let directory_identity = parent.identity();
     let asker = context.asker()?;
-    let (held, through) = (Arc::clone(&parent), context.writes_through());
-    let (made_in, made_name, made_path) = (Arc::clone(&parent), name.clone(), path.clone());
+    let (held, through) = (Arc::clone(parent), context.writes_through());
+    let made_name = name.clone();
     // Until it is open: who finds it before that waits.
     context.in_flight.keep_others_waiting();
-    let _new_name = NewName::begin(context.server(), directory_identity, context.store()?, &path);
+    let new_name = NewName::begin(context.server(), directory_identity, context.store()?, path);
     // No directory above gets another name from now on.
     if let Some(step) = renamed_meanwhile(context, seen, &above, directory_identity).await? {
-        return Ok(step);
+        return Ok(Err(step));
     }
     let make = move |create: Create, judged: Option<Descriptor>| {
         asker.check_stays()?;
@@ -99,7 +126,7 @@ pub(super) async fn make<'a>(
         super::remember(&*node);
         Ok(node)
     };
-    let made = match try_here(context, plan, &*parent, |create| make(create, judged))? {
+    let made = match try_here(context, plan, &**parent, |create| make(create, judged))? {
         Some(made) => made,
         None => {
             context
@@ -108,16 +135,11 @@ pub(super) async fn make<'a>(
         }
     };
     let node = match made {
-        Err(refusal) if refusal.status == Status::OBJECT_NAME_COLLISION => return Ok(Step::Raced),
+        Err(refusal) if refusal.status == Status::OBJECT_NAME_COLLISION => return Ok(Err(Step::Raced)),
         made => made?,
     };
     breaks::entry_of_changed(context.server(), directory_identity, plan.parent_lease);
-    let made = Arc::clone(&node);
-    let opened = open_made(context, plan, node, path, granted).await;
-    if opened.is_err() {
-        take_back(context, made_in, made_name, made_path, made).await;
-    }
-    opened
+    Ok(Ok((Made { node, name: made_name, _new_name: new_name }, granted)))
 }
 
 /// Opens what this CREATE made.
@@ -125,11 +147,11 @@ async fn open_made<'a>(
     context: &'a Context,
     plan: &Arc<Plan>,
     node: Arc<dyn Node>,
-    path: SharePath,
+    path: &SharePath,
     granted: GrantedAccess,
 ) -> Result<Step<'a>, Refusal> {
     if plan.stream.is_some() {
-        return make_stream(context, plan, node, path, BaseOf::New(granted)).await;
+        return Box::pin(make_stream(context, plan, node, path.clone(), BaseOf::New(granted))).await;
     }
     let access = granted.bits();
     let entrant = Entrant {
@@ -139,7 +161,7 @@ async fn open_made<'a>(
         access,
         share: plan.share_access,
         empties: Empties::Nothing,
-        path: &path,
+        path,
         link: None,
         wanted: plan.wanted,
     };
@@ -148,7 +170,7 @@ async fn open_made<'a>(
         entered => entered?,
     };
     let known = context.look(&node, |node| node.metadata()).await?;
-    let maximal = maximal(context, plan, &node, &path, &known).await?;
+    let maximal = maximal(context, plan, &node, path, &known).await?;
     let (stream, known, action) = (None, Some(Box::new(known)), CreateAction::CREATED);
     Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, known, action }))
 }
@@ -181,15 +203,15 @@ async fn take_back(context: &Context, directory: Arc<dyn Node>, name: Name, path
 /// How a directory makes a name.
 type Create = fn(&dyn Node, &Name, NewNode<'_>) -> Result<Arc<dyn Node>, Error>;
 /// What comes of making it.
-type Made = Result<Arc<dyn Node>, Refusal>;
+type Outcome = Result<Arc<dyn Node>, Refusal>;
 
 /// Makes a name on the shard, where that never waits. `None` where it would: also in memory a directory may have to be read through.
 fn try_here(
     context: &Context,
     plan: &Plan,
     parent: &dyn Node,
-    make: impl FnOnce(Create) -> Made,
-) -> Result<Option<Made>, Refusal> {
+    make: impl FnOnce(Create) -> Outcome,
+) -> Result<Option<Outcome>, Refusal> {
     let bytes = plan.decoration_bytes();
     if parent.waits() != Waits::Never || bytes > INLINE_BYTES_MAX {
         return Ok(None);
