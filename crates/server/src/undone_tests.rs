@@ -342,11 +342,10 @@ async fn a_value_that_takes_a_larger_ones_place_needs_no_room_for_both() {
 #[tokio::test]
 async fn a_full_disk_is_told_from_a_file_that_takes_no_more_attributes() {
     run(async {
-        for (left_bytes, expected) in [(100_000, Status::EA_TOO_LARGE), (4_000, Status::DISK_FULL)] {
+        for (error, expected) in [(Error::TooLarge, Status::EA_TOO_LARGE), (Error::Full, Status::DISK_FULL)] {
             let mut scene = Scene::in_memory().await;
             let file = scene.peer.open("file").await;
-            scene.fill_to(left_bytes);
-            scene.fail(Call::SetExtended, 1, 2, Error::TooLarge);
+            scene.fail(Call::SetExtended, 1, 2, error);
             assert_eq!(scene.set(file, &[named("three", b"3")]).await, expected);
         }
     })

@@ -38,10 +38,10 @@ pub(super) fn opening(errno: Errno) -> Error {
     }
 }
 
-/// For extended attributes: a full disk cannot be told from a full inode, and the inode is what fills up first.
-pub(super) fn attribute(errno: Errno) -> Error {
+/// For extended attributes that are read: what is said to have no room is no attribute that is not there.
+pub(super) fn reading_attribute(errno: Errno) -> Error {
     match errno {
-        Errno::NOSPC | Errno::TOOBIG | Errno::RANGE => Error::TooLarge,
+        Errno::RANGE => Error::TooLarge,
         other => error(other),
     }
 }

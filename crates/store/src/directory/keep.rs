@@ -17,14 +17,14 @@
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, StatxFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr,
-    lgetxattr, listxattr, llistxattr, lremovexattr, lsetxattr, removexattr, setxattr, statvfs,
+    AtFlags, CWD, Mode, OFlags, StatVfs, StatxFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr,
+    getxattr, lgetxattr, listxattr, llistxattr, lremovexattr, lsetxattr, removexattr, setxattr, statvfs,
 };
 use rustix::io::Errno;
 
 use crate::directory::calls::{again, fstatvfs, fsync, mkdirat, openat, renameat, statx, unlinkat};
 use crate::directory::descriptor::Descriptor;
-use crate::directory::errno::{attribute, error};
+use crate::directory::errno::{error, reading_attribute};
 use crate::directory::file::born;
 use crate::directory::folder::{each_name, stat};
 use crate::directory::homes::Home;
@@ -50,6 +50,10 @@ pub(super) const USER: &str = "user.";
 pub(super) const KEY_BYTES_MAX: usize = 255;
 /// The longest value, and the longest list of keys (XATTR_SIZE_MAX, XATTR_LIST_MAX).
 const VALUE_BYTES_MAX: usize = 65536;
+/// What a file system keeps of an attribute besides its key and value: ext4 has 16 bytes for it and rounds up.
+const ATTRIBUTE_COST: usize = 24;
+/// With less than this left it is the file system that has no room for an attribute: XFS wants some blocks more than it needs.
+const SCARCE_BYTES: u64 = 128 << 10;
 /// What is tried on the stack before a list or value is asked for its length.
 const SMALL_BYTES: usize = 1024;
 
@@ -90,7 +94,7 @@ impl Subject<'_> {
             Err(Errno::NODATA) => Ok(None),
             // Not to know who may do what is no leave to do it.
             Err(Errno::ACCESS | Errno::PERM) if !matches!(key, SECURITY | SECURITY_SIDE) => Ok(None),
-            Err(errno) => Err(attribute(errno)),
+            Err(errno) => Err(reading_attribute(errno)),
         }
     }
 
@@ -120,7 +124,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Sets a value. [`Error::TooLarge`] where the file system has no room for it with this file.
+    /// Sets a value. [`Error::TooLarge`] where the file takes no more, [`Error::Full`] where the file system or the quota has no room.
     pub(super) fn save(&self, key: &str, value: &[u8]) -> Result<(), Error> {
         if key.len() > KEY_BYTES_MAX {
             return Err(Error::NameInvalid);
@@ -135,9 +139,31 @@ impl Subject<'_> {
             Place::Through(path) => setxattr(path.as_str(), key, value, none),
             Place::Named(path) => lsetxattr(path.as_slice(), key, value, none),
         });
-        let saved = answer.map_or_else(|| self.save_beside(key, value), |answer| answer.map_err(attribute));
+        let saved = match answer {
+            None => self.save_beside(key, value),
+            Some(Err(Errno::NOSPC)) => Err(self.lacking(key, value)),
+            Some(answer) => answer.map_err(reading_attribute),
+        };
         self.note_set();
         saved
+    }
+
+    /// What a value lacks that the file system says there is no room for: ext4 and btrfs say so of a full disk and of a file that takes no more.
+    fn lacking(&self, key: &str, value: &[u8]) -> Error {
+        let left = self.system().map(|system| (system.f_bavail.saturating_mul(system.f_frsize), system.f_bsize));
+        match (left, self.attribute_bytes(key, value)) {
+            (Ok((free, block)), Ok(bytes)) if free >= SCARCE_BYTES && bytes > block => Error::TooLarge,
+            _ => Error::Full,
+        }
+    }
+
+    /// Bytes of all attributes with this one, as a file system keeps them.
+    fn attribute_bytes(&self, key: &str, value: &[u8]) -> Result<u64, Error> {
+        let mut bytes = key.len() + value.len() + ATTRIBUTE_COST;
+        for other in self.keys()?.iter().filter(|other| *other != key) {
+            bytes += other.len() + self.load_all(other)?.map_or(0, |value| value.len()) + ATTRIBUTE_COST;
+        }
+        Ok(bytes as u64)
     }
 
     /// Sets a value that is to name a side file, which was made and marked for it. Where that fails the side file goes, unless the value is there all
@@ -177,7 +203,7 @@ impl Subject<'_> {
         match erased {
             Ok(()) => Ok(true),
             Err(Errno::NODATA | Errno::NOENT) => Ok(false),
-            Err(errno) => Err(attribute(errno)),
+            Err(errno) => Err(error(errno)),
         }
     }
 
@@ -194,7 +220,7 @@ impl Subject<'_> {
             None => return self.keys_beside(),
             Some((Ok(length), bytes)) => bytes.get(..length).unwrap_or_default(),
             Some((Err(Errno::ACCESS | Errno::PERM), _)) => &[],
-            Some((Err(errno), _)) => return Err(attribute(errno)),
+            Some((Err(errno), _)) => return Err(reading_attribute(errno)),
         };
         let keys = list.split(|byte| *byte == 0).filter_map(|key| std::str::from_utf8(key).ok());
         let mut keys: Vec<String> = keys.filter(|key| !key.is_empty()).map(str::to_owned).collect();
@@ -293,12 +319,16 @@ impl Subject<'_> {
 
     /// The number of its file system, whose device number may be another the next time.
     fn file_system(&self) -> Result<u64, Error> {
+        Ok(self.system()?.f_fsid.max(1))
+    }
+
+    fn system(&self) -> Result<StatVfs, Error> {
         let system = match &self.place {
             Place::Open(fd) => fstatvfs(fd),
             Place::Through(path) => again(|| statvfs(path.as_str())),
             Place::Named(path) => again(|| statvfs(path.as_slice())),
         };
-        Ok(system.map_err(error)?.f_fsid.max(1))
+        system.map_err(error)
     }
 
     fn birth(&self) -> Result<i128, Error> {

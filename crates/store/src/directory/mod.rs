@@ -17,6 +17,8 @@
 //!   and in any other case after at most some seconds ([`cache`]). Who asks is told of it ([`foreign`]).
 
 mod adopt;
+#[cfg(test)]
+mod attribute_faults;
 mod cache;
 mod calls;
 mod create;

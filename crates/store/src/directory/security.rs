@@ -119,7 +119,7 @@ fn load_side(fd: &OwnedFd) -> Result<Vec<u8>, Error> {
 /// Stores the descriptor of a new file.
 pub(super) fn save(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     match file.subject().save(SECURITY, descriptor) {
-        Err(Error::TooLarge) => save_in_side_file(file, descriptor),
+        Err(Error::TooLarge | Error::Full) => save_in_side_file(file, descriptor),
         answer => answer,
     }
 }

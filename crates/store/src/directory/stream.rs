@@ -261,7 +261,7 @@ impl StreamNode {
             new[..common].copy_from_slice(&old[..common]);
             edit(new);
             match streams::save(&subject, &key, &StreamValue { body: Body::Here(new), ..value }) {
-                Err(Error::TooLarge) => {}
+                Err(Error::TooLarge | Error::Full) => {}
                 answer => {
                     answer?;
                     self.touch();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use store::{Error, Store, fold};
+use store::{Error, fold};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::ea::{NEED_EA, full_eas, name_is_valid};
 use wire::security::access::WRITE_EA;
@@ -21,9 +21,6 @@ const TOTAL_BYTES_MAX: usize = (64 << 10) - 5;
 
 /// As many bytes of work take as long as one attribute that is set.
 const EA_COST: u64 = 8 << 10;
-
-/// With less than this left, what a file system lacks for attributes is room on the disk: it keeps those of a file in one block.
-const BLOCK_BYTES: u64 = 4 << 10;
 
 /// A longer list is read on the pool.
 const LIST_BYTES_HERE_MAX: usize = 16 << 10;
@@ -58,13 +55,12 @@ fn set_all(job: &Job, asked: Vec<Named>) -> Result<(), Refusal> {
         attributes::archive_changed(&**base);
         breaks::looks_different(&job.server, &job.open);
     }
-    set.map(|_| ()).map_err(|failed| refused(&*job.store, failed.error))
+    set.map(|_| ()).map_err(|failed| refused(failed.error))
 }
 
-/// What a client is told. A store does not tell a file that takes no more attributes from a disk that has no room for them.
-fn refused(store: &dyn Store, error: Error) -> Refusal {
+/// What a client is told.
+fn refused(error: Error) -> Refusal {
     match error {
-        Error::TooLarge if store.space().is_ok_and(|space| space.free_bytes < BLOCK_BYTES) => Error::Full.into(),
         Error::TooLarge => Status::EA_TOO_LARGE.into(),
         Error::NameInvalid => Status::INVALID_EA_NAME.into(),
         error => error.into(),
