@@ -86,14 +86,18 @@ impl Scene {
                 node.write_at(b"ab", 0)?;
                 Err(Error::Full)
             }
-            // Emptying a file has begun with its data by then.
             Call::Change => Err(Error::Full),
+            // What could be undone was not.
+            Call::Renew => {
+                node.set_length(0)?;
+                Err(Error::Full)
+            }
             Call::Sync => Err(Error::Io(5)),
             Call::Look | Call::TryToLook | Call::LookAtExtended | Call::LookAtSecurity | Call::Hold => Ok(()),
             Call::ChangeSecurity | Call::Made => Ok(()),
             Call::Facts | Call::Resolve | Call::FindDirectory | Call::LookForStream => Ok(()),
             Call::RenameStream | Call::RemoveStream => Ok(()),
-            Call::SetExtended | Call::RemoveExtended | Call::Reserve => Ok(()),
+            Call::SetExtended | Call::ChangeExtended | Call::Reserve => Ok(()),
         });
     }
 

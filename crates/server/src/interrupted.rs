@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use store::{
-    ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, Extents, Facts, Identity, Kind, Metadata, Name,
-    NamedNode, NewNode, Node, Replace, Resolved, SharePath, Space, Store, Take, TakeStream, Time, Use, Waits,
+    ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, ExtendedAttribute, Extents,
+    Facts, Failed, Identity, Kind, Metadata, Name, NamedNode, NewNode, Node, Renewal, Replace, Resolved, SharePath,
+    Space, Store, Take, TakeStream, Time, Use, Waits,
 };
 
 /// A call that something happens in.
@@ -44,10 +45,12 @@ pub(crate) enum Call {
     RenameStream,
     /// A stream is about to go.
     RemoveStream,
-    /// An extended attribute is about to be set.
+    /// An extended attribute is about to be set, or to go.
     SetExtended,
-    /// An extended attribute is about to go.
-    RemoveExtended,
+    /// Several extended attributes are about to be set.
+    ChangeExtended,
+    /// A file is about to be made as good as new.
+    Renew,
     /// Space is about to be reserved.
     Reserve,
 }
@@ -289,15 +292,20 @@ impl Node for File {
         self.node.change_security(change)
     }
 
-    fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    fn extended(&self) -> Result<Vec<ExtendedAttribute>, Error> {
         let stored = self.node.extended()?;
         self.call(Call::LookAtExtended)?;
         Ok(stored)
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
-        self.call(if value.is_empty() { Call::RemoveExtended } else { Call::SetExtended })?;
+        self.call(Call::SetExtended)?;
         self.node.set_extended(name, value)
+    }
+
+    fn change_extended(&self, change: ChangeExtended<'_>) -> Result<(), Failed> {
+        self.call(Call::ChangeExtended)?;
+        self.node.change_extended(change)
     }
 
     fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
@@ -324,9 +332,10 @@ impl Node for File {
         self.node.remove_stream(name)
     }
 
-    fn remove_streams(&self) -> Result<(), Error> {
-        happen_here(Call::RemoveStream);
-        self.node.remove_streams()
+    fn renew(&self, new: &Renewal<'_>) -> Result<(), Failed> {
+        // What fails here is half done.
+        self.call(Call::Renew)?;
+        self.node.renew(new)
     }
 
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {

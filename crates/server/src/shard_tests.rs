@@ -102,7 +102,7 @@ async fn no_command_changes_on_its_shard_what_somebody_changes_for_long() {
             counted.fetch_add(1, Ordering::Relaxed);
             Err(Error::WouldBlock)
         }
-        Call::Write | Call::Change | Call::ChangeSecurity => {
+        Call::Write | Call::Change | Call::ChangeSecurity | Call::ChangeExtended | Call::Renew => {
             assert!(waiting::is_allowed(), "{call:?} on the shard");
             Ok(())
         }

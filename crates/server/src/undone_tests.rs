@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use store::{DirectoryOptions, DirectoryStore, Error, Name, Node, RamStore, Resolved, SharePath, Store, Use, Waits};
+use store::{
+    DirectoryOptions, DirectoryStore, Error, ExtendedAttribute, Name, Node, RamStore, Resolved, SharePath, Store, Use,
+    Waits,
+};
 use tokio::task::LocalSet;
 use wire::command::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::command::create::{CreateDisposition, CreateOptions, CreateResponse};
@@ -15,7 +18,6 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
-use crate::extended::Named;
 use crate::interrupted::{Call, Interrupted, Meanwhile};
 use crate::testing::{Peer, server_with};
 
@@ -30,7 +32,7 @@ struct Kept {
     length: u64,
     data: Vec<u8>,
     attributes: u32,
-    extended: Vec<Named>,
+    extended: Vec<ExtendedAttribute>,
     streams: Vec<(String, u64)>,
 }
 
@@ -53,12 +55,12 @@ fn kept(store: &dyn Store) -> Kept {
     Kept { length: known.length, data, attributes: known.attributes, extended, streams }
 }
 
-fn named(name: &str, value: &[u8]) -> Named {
+fn named(name: &str, value: &[u8]) -> ExtendedAttribute {
     (name.to_owned(), value.to_vec())
 }
 
 /// A list of extended attributes, as a client sends it.
-fn list(all: &[Named]) -> Vec<u8> {
+fn list(all: &[ExtendedAttribute]) -> Vec<u8> {
     let mut list = Vec::new();
     let mut writer = FullEaWriter::new(&mut list, 60_000);
     for (name, value) in all {
@@ -96,7 +98,7 @@ impl Scene {
     }
 
     /// Empties the file, and asks for these extended attributes and so much space.
-    async fn empty(&mut self, how: CreateDisposition, extended: &[Named], space: Option<u64>) -> Status {
+    async fn empty(&mut self, how: CreateDisposition, extended: &[ExtendedAttribute], space: Option<u64>) -> Status {
         let mut contexts = CreateContextsBuilder::new();
         if !extended.is_empty() {
             contexts.add(name::EA_BUFFER, &list(extended));
@@ -116,7 +118,7 @@ impl Scene {
         answer.status()
     }
 
-    async fn set(&mut self, file: FileId, asked: &[Named]) -> Status {
+    async fn set(&mut self, file: FileId, asked: &[ExtendedAttribute]) -> Status {
         self.peer.set(file, FileClass::FULL_EA, &list(asked)).await
     }
 
@@ -133,16 +135,9 @@ impl Scene {
         }
     }
 
-    /// The calls numbered from this one on fail, as often as said.
-    fn fail(&self, wanted: Call, first: usize, count: usize, error: Error) {
-        let mut calls = 0;
-        self.meanwhile.set(move |call, _| {
-            if call != wanted {
-                return Ok(());
-            }
-            calls += 1;
-            if (first..first.saturating_add(count)).contains(&calls) { Err(error) } else { Ok(()) }
-        });
+    /// Such calls fail from now on.
+    fn fail(&self, wanted: Call, error: Error) {
+        self.meanwhile.set(move |call, _| if call == wanted { Err(error) } else { Ok(()) });
     }
 
     /// Begins to hear what changes in the share.
@@ -166,7 +161,7 @@ async fn run(test: impl Future<Output = ()>) {
     LocalSet::new().run_until(test).await;
 }
 
-fn three() -> Vec<Named> {
+fn three() -> Vec<ExtendedAttribute> {
     vec![named("ONE", b"new"), named("three", b"3"), named("four", b"4")]
 }
 
@@ -196,38 +191,11 @@ async fn an_overwrite_whose_extended_attributes_do_not_fit_leaves_the_file_as_it
             let mut scene = Scene::in_memory().await;
             scene.fill_to(8_000);
             let before = kept(&*scene.store);
-            let many: Vec<Named> = (0..20).map(|number| named(&format!("name{number}"), &[1; 1_000])).collect();
+            let many: Vec<ExtendedAttribute> =
+                (0..20).map(|number| named(&format!("name{number}"), &[1; 1_000])).collect();
             assert_eq!(scene.empty(how, &many, None).await, Status::DISK_FULL);
             assert_eq!(kept(&*scene.store), before, "{how:?}");
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn an_overwrite_that_fails_at_any_extended_attribute_or_the_other_ones_leaves_the_file_as_it_was() {
-    run(async {
-        for error in [Error::Full, Error::TooLarge, Error::Io(5)] {
-            for failing in 1..=3 {
-                let mut scene = Scene::in_memory().await;
-                let before = kept(&*scene.store);
-                // It is tried once more where there is no room: that fails, too.
-                let count = if error == Error::Io(5) { 1 } else { 2 };
-                scene.fail(Call::SetExtended, failing, count, error);
-                let status = scene.empty(CreateDisposition::OVERWRITE, &three(), None).await;
-                scene.meanwhile.clear();
-                if status != Status::SUCCESS {
-                    assert_eq!(kept(&*scene.store), before, "{error:?} {failing}");
-                }
-                assert!(error != Error::Io(5) || status != Status::SUCCESS);
-            }
-        }
-        let mut scene = Scene::in_memory().await;
-        let before = kept(&*scene.store);
-        scene.fail(Call::Change, 1, 1, Error::Full);
-        assert_eq!(scene.empty(CreateDisposition::OVERWRITE, &three(), None).await, Status::DISK_FULL);
-        scene.meanwhile.clear();
-        assert_eq!(kept(&*scene.store), before);
     })
     .await;
 }
@@ -252,22 +220,11 @@ async fn an_overwrite_that_has_room_leaves_what_was_asked_for_and_nothing_else()
 }
 
 #[tokio::test]
-async fn an_overwrite_whose_space_somebody_takes_meanwhile_is_done() {
-    run(async {
-        let mut scene = Scene::in_memory().await;
-        scene.fail(Call::Reserve, 2, 1, Error::Full);
-        assert_eq!(scene.empty(CreateDisposition::OVERWRITE, &[], Some(1 << 20)).await, Status::SUCCESS);
-        assert_eq!(kept(&*scene.store).length, 0);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn an_overwrite_that_cannot_be_undone_is_told() {
     run(async {
         let mut scene = Scene::on(RamStore::that_waits(DISK, Waits::ForData)).await;
         let watcher = scene.watch(CompletionFilter::SIZE).await;
-        scene.fail(Call::SetExtended, 2, usize::MAX, Error::Io(5));
+        scene.fail(Call::Renew, Error::Io(5));
         let status = scene.empty(CreateDisposition::OVERWRITE, &three(), None).await;
         assert_eq!(status, Status::UNEXPECTED_IO_ERROR);
         scene.meanwhile.clear();
@@ -301,24 +258,15 @@ async fn an_overwrite_in_a_folder_that_is_refused_leaves_the_file_as_it_was() {
 #[tokio::test]
 async fn a_list_of_extended_attributes_that_is_refused_has_set_none_of_them() {
     run(async {
-        let asked = [named("ONE", b"new"), named("three", b"3"), named("two", b"")];
-        for error in [Error::Full, Error::TooLarge, Error::Io(5)] {
-            let mut scene = Scene::in_memory().await;
-            let file = scene.peer.open("file").await;
-            let before = kept(&*scene.store);
-            let watcher = scene.watch(CompletionFilter::EA).await;
-            // The second fails, and so does the first of the second attempt.
-            scene.fail(Call::SetExtended, 2, if error == Error::Io(5) { 1 } else { 2 }, error);
-            let expected = match error {
-                Error::Full => Status::DISK_FULL,
-                Error::TooLarge => Status::EA_TOO_LARGE,
-                _ => Status::UNEXPECTED_IO_ERROR,
-            };
-            assert_eq!(scene.set(file, &asked).await, expected);
-            scene.meanwhile.clear();
-            assert_eq!(kept(&*scene.store), before, "{error:?}");
-            assert!(watcher.take_frame().is_none(), "nothing has changed");
-        }
+        let mut scene = Scene::in_memory().await;
+        let file = scene.peer.open("file").await;
+        scene.fill_to(8_000);
+        let before = kept(&*scene.store);
+        let watcher = scene.watch(CompletionFilter::EA).await;
+        let asked = [named("ONE", b"new"), named("three", &[3; 20_000]), named("two", b"")];
+        assert_eq!(scene.set(file, &asked).await, Status::DISK_FULL);
+        assert_eq!(kept(&*scene.store), before);
+        assert!(watcher.take_frame().is_none(), "nothing has changed");
     })
     .await;
 }
@@ -345,7 +293,7 @@ async fn a_full_disk_is_told_from_a_file_that_takes_no_more_attributes() {
         for (error, expected) in [(Error::TooLarge, Status::EA_TOO_LARGE), (Error::Full, Status::DISK_FULL)] {
             let mut scene = Scene::in_memory().await;
             let file = scene.peer.open("file").await;
-            scene.fail(Call::SetExtended, 1, 2, error);
+            scene.fail(Call::ChangeExtended, error);
             assert_eq!(scene.set(file, &[named("three", b"3")]).await, expected);
         }
     })
@@ -358,7 +306,7 @@ async fn extended_attributes_that_could_not_be_put_back_are_told_as_changed() {
         let mut scene = Scene::in_memory().await;
         let file = scene.peer.open("file").await;
         let watcher = scene.watch(CompletionFilter::EA).await;
-        scene.fail(Call::SetExtended, 2, usize::MAX, Error::Io(5));
+        scene.fail(Call::ChangeExtended, Error::Io(5));
         let asked = [named("ONE", b"new"), named("three", b"3")];
         assert_eq!(scene.set(file, &asked).await, Status::UNEXPECTED_IO_ERROR);
         assert_eq!(watcher.receive().await.header.command, Command::CHANGE_NOTIFY);

@@ -84,3 +84,35 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// What a file is like where a change of several things failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Left {
+    /// As it was before.
+    AsItWas,
+    /// Something may have changed.
+    Changed,
+}
+
+/// A change of several things that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// Why.
+    pub error: Error,
+    /// What the file is like now.
+    pub left: Left,
+}
+
+impl Failed {
+    /// Before anything was done.
+    pub fn untouched(error: Error) -> Self {
+        Failed { error, left: Left::AsItWas }
+    }
+}
+
+/// Where nothing says otherwise, something has changed.
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Failed { error, left: Left::Changed }
+    }
+}

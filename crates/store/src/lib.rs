@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use directory::{DirectoryOptions, DirectoryStore, Look, limit_names};
-pub use error::Error;
+pub use error::{Error, Failed, Left};
 pub use held::Held;
 pub use path::{Name, SharePath, fold};
 pub use ram::{RamStore, limit_ram_disks};
@@ -300,6 +300,23 @@ pub type ChooseOffset<'a> = &'a mut dyn FnMut(u64) -> Result<u64, Error>;
 /// Makes a new security descriptor of the one there is ([`Node::change_security`]).
 pub type ChangeSecurity<'a> = &'a mut dyn FnMut(Result<Option<Vec<u8>>, Error>) -> Option<Vec<u8>>;
 
+/// An extended attribute, name and value. An empty value is one that is to go.
+pub type ExtendedAttribute = (String, Vec<u8>);
+
+/// Says which extended attributes are to be set, told which there are ([`Node::change_extended`]).
+pub type ChangeExtended<'a> = &'a mut dyn FnMut(&[ExtendedAttribute]) -> Option<Vec<ExtendedAttribute>>;
+
+/// What a file is to be like that is made as good as new ([`Node::renew`]).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Renewal<'a> {
+    /// Its extended attributes, and no others. Of those with one name, in any case, the last counts.
+    pub extended: &'a [ExtendedAttribute],
+    /// Which of the stored attribute bits change.
+    pub attributes: AttributeChange,
+    /// Bytes of space to reserve for the data; 0 for none.
+    pub reserved: u64,
+}
+
 /// A stream and its stored name.
 pub type NamedNode = (String, Arc<dyn Node>);
 
@@ -538,10 +555,15 @@ pub trait Node: Send + Sync + 'static {
     }
 
     /// All extended attributes, name and value, in the order they were set or by name.
-    fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error>;
+    fn extended(&self) -> Result<Vec<ExtendedAttribute>, Error>;
 
     /// Sets an extended attribute; an empty value removes it. Names compare without case.
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error>;
+
+    /// Sets extended attributes as `change` says, all of them or none, in one step: nobody else sets one in between, through whatever name
+    /// or share. `change` is given what [`Node::extended`] would have given, asks nothing of the store, names each once, and gives `None` to
+    /// leave them as they are.
+    fn change_extended(&self, change: ChangeExtended<'_>) -> Result<(), Failed>;
 
     /// Shows the named streams until `take` wants no more. Like the next two it is [`Error::WouldBlock`] for who must not wait where there are
     /// many of them, in memory, too: nothing was shown or made. What comes and goes meanwhile may be shown or not.
@@ -569,8 +591,9 @@ pub trait Node: Send + Sync + 'static {
     /// Removes a named stream. Nodes of it that are open keep working, or give [`Error::Gone`].
     fn remove_stream(&self, name: &str) -> Result<(), Error>;
 
-    /// Removes all named streams, those that cannot be shown among them.
-    fn remove_streams(&self) -> Result<(), Error>;
+    /// Makes a file as good as new: it is empty, its attributes are those asked for, and all named streams are gone, those that cannot be shown
+    /// among them. All of that is done or nothing. [`Error::Invalid`] for what is no file.
+    fn renew(&self, new: &Renewal<'_>) -> Result<(), Failed>;
 
     /// Shows `take` the names in this directory from the cursor on, `.` and `..` not among them, in no order: at most some thousand of
     /// them, and none after one that it does not take. The cursor then stands behind the last one taken. False where there are no more.

@@ -7,7 +7,7 @@ use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, ftruncate
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, pwritev2};
 
 use crate::copy::Span;
-use crate::directory::calls::{fstat, fstatvfs, seek};
+use crate::directory::calls::{again, fstat, fstatvfs, seek};
 use crate::{Extent, Extents};
 
 /// The kernel's offsets are signed.
@@ -124,12 +124,9 @@ pub(super) fn set_length<Fd: AsFd>(fd: Fd, length: u64) -> Result<(), Errno> {
     if length > OFFSET_MAX {
         return Err(Errno::FBIG);
     }
-    loop {
-        match ftruncate(&fd, length) {
-            Err(Errno::INTR) => {}
-            Err(Errno::INVAL) => return Err(Errno::FBIG),
-            answer => return answer,
-        }
+    match again(|| ftruncate(&fd, length)) {
+        Err(Errno::INVAL) => Err(Errno::FBIG),
+        answer => answer,
     }
 }
 
@@ -220,12 +217,7 @@ fn write_zeros<Fd: AsFd>(fd: Fd, offset: u64, end: u64) -> Result<(), Errno> {
 }
 
 fn allocate<Fd: AsFd>(fd: Fd, flags: FallocateFlags, offset: u64, count: u64) -> Result<(), Errno> {
-    loop {
-        match fallocate(&fd, flags, offset, count) {
-            Err(Errno::INTR) => {}
-            answer => return answer,
-        }
-    }
+    again(|| fallocate(&fd, flags, offset, count))
 }
 
 /// The first ranges that hold data; all of the file where the file system cannot tell.

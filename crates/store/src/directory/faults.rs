@@ -622,28 +622,6 @@ fn a_stream_whose_file_cannot_be_opened_is_not_left_out_of_a_list() {
 }
 
 #[test]
-fn streams_that_are_all_removed_go_or_are_whole() {
-    for beside in [false, true] {
-        let prepare = |disk: &Disk| {
-            disk.create("file", Kind::File).unwrap();
-            for name in ["one", "two", &"l".repeat(250)] {
-                disk.stream("file", name, 1, LARGE);
-            }
-        };
-        let change = |disk: &Disk| disk.open("file")?.remove_streams();
-        at_each_call(beside, prepare, change, |disk, answer, is_kill| {
-            let left = disk.streams("file");
-            assert!(left.iter().all(|(_, length, byte)| (*length, *byte) == (LARGE, 1)), "{beside} {left:?}");
-            assert!(answer.is_err() || left.is_empty(), "{beside} {left:?}");
-            disk.node("file").remove_streams().unwrap();
-            assert_eq!(disk.streams("file"), []);
-            sweep(&Arc::downgrade(&disk.store.volume()));
-            assert!(is_kill || disk.sides() == 0, "{beside} {answer:?}");
-        });
-    }
-}
-
-#[test]
 fn a_stream_that_another_share_made_is_not_lost_whatever_fails_as_it_is_looked_for() {
     for is_served in [true, false] {
         let prepare = |disk: &Disk| {

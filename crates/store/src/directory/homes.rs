@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 
 use crate::directory::calls::{open, openat, readlinkat};
 use crate::directory::errno::opening;
-use crate::directory::folder::stat;
+use crate::directory::folder::{identity, stat};
 use crate::directory::keep::{Place, Subject};
 use crate::directory::names::RESERVED;
 use crate::directory::roots::{outwards, served};
@@ -31,6 +31,14 @@ pub(super) struct Home {
     pub(super) folder: OwnedFd,
     /// The root's file system.
     pub(super) volume: u64,
+}
+
+impl Home {
+    /// True where both are one.
+    pub(super) fn is(&self, other: &Home) -> bool {
+        let [own, others] = [self, other].map(|home| stat(&home.folder).map(|stat| identity(&stat)));
+        self.volume == other.volume && own.is_ok() && own == others
+    }
 }
 
 /// Asks where a side file of `subject` may lie until that is found; `None` where it is lost. [`Error::WouldBlock`] where that has to be waited for.
@@ -197,7 +205,7 @@ mod tests {
 
     use crate::directory::{DirectoryOptions, DirectoryStore};
     use crate::waiting::{Forbidden, forbid};
-    use crate::{Error, Kind, NewNode, Node, Resolved, SharePath, Store, Use};
+    use crate::{Error, Kind, NewNode, Node, Renewal, Resolved, SharePath, Store, Use};
 
     /// Does what a thread does that must not wait.
     fn without_waiting<T: Send>(work: impl FnOnce() -> T + Send) -> T {
@@ -227,7 +235,7 @@ mod tests {
         assert_eq!(without_waiting(|| read(&*made)), Ok(1));
         let changes: [&(dyn Fn() -> Result<(), Error> + Sync); 4] =
             [&|| read(&*seen).map(drop), &|| seen.create_stream("s").map(drop), &|| seen.remove_stream("s"), &|| {
-                seen.remove_streams()
+                seen.renew(&Renewal::default()).map_err(|failed| failed.error)
             }];
         for change in changes {
             let change = || {

@@ -115,10 +115,15 @@ pub(super) fn hold(volume: &Volume, file: BorrowedFd<'_>) -> Option<Passing> {
 
 /// Has a side file that nothing leads to, and that could not be removed, go when the folder is served again.
 pub(super) fn leave(folder: BorrowedFd<'_>, side: &str) {
-    let _ = make_mark(folder, &format!("{NAMELESS}{side}"));
+    let _ = make_mark(folder, &nameless(side));
 }
 
-/// Makes the mark of a side file of nothing that has a name.
+/// The mark of a side file of nothing that has a name.
+pub(super) fn nameless(side: &str) -> String {
+    format!("{NAMELESS}{side}")
+}
+
+/// Makes that mark.
 fn make_mark(folder: BorrowedFd<'_>, mark: &str) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(folder, mark, flags, Mode::RUSR | Mode::WUSR).map(drop)
@@ -135,7 +140,7 @@ impl Nameless {
     /// Marks a side file, which need not be there yet.
     pub(super) fn mark(volume: &Arc<Volume>, side: SideName) -> Result<Self, Error> {
         let folder = side::folder(volume, true)?.ok_or(Error::NotFound)?;
-        let mark = UsedName::new(format!("{NAMELESS}{}", side.on_disk()));
+        let mark = UsedName::new(nameless(&side.on_disk()));
         make_mark(folder.as_fd(), &mark.0).map_err(error)?;
         Ok(Nameless { volume: Arc::clone(volume), side, mark: Some(mark) })
     }

@@ -4,6 +4,7 @@
 //! | name in `.multilane` | what is under way | what becomes of it |
 //! |---|---|---|
 //! | `naming-SIDE` | the side file SIDE is made for the file at the path | it goes, unless the file names it |
+//! | `leaving-VOLUME-FILE-BORN` | the file at the path, whose side files end so, gives some of them up | those go that the file does not name |
 //! | `replaced-FILE-BORN` | a directory takes the place of a file and changes places with it first: the path is that which the directory had, `//`, and the file's | where the two have changed places the file goes |
 //!
 //! Where another program has moved the file meanwhile nothing is done, and the mark of a side file stays. There is none where the file system has no
@@ -20,17 +21,19 @@ use crate::directory::calls::{readlinkat, symlinkat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::{Reach, born};
-use crate::directory::folder::{Folder, file_type, identity, stat, stat_at};
+use crate::directory::folder::{Folder, Listed, each_name, file_type, identity, stat, stat_at};
 use crate::directory::keep::{Place, Subject};
 use crate::directory::leftovers::{Passing, UsedName};
 use crate::directory::names::RESERVED;
-use crate::directory::side::{self, SideName};
+use crate::directory::side::{self, ID_BYTES, SideName};
 use crate::directory::volume::Volume;
 use crate::directory::walk::Named;
-use crate::directory::{homes, remove, streams};
+use crate::directory::{homes, leftovers, remove, streams};
 
 /// Begins the name of the mark of a side file that no file names yet; that of the side file follows.
 const NAMING: &str = "naming-";
+/// Begins the name of the mark of a file that gives side files up; their owner follows.
+const LEAVING: &str = "leaving";
 /// Begins the name of the mark of a file that a directory replaces; its number and birth follow.
 const REPLACED: &str = "replaced-";
 /// Between two paths. No path has it.
@@ -42,11 +45,12 @@ pub(super) struct Mark(Passing);
 impl Mark {
     /// Of a side file that is about to be made for `subject`.
     pub(super) fn naming(subject: &Subject<'_>, side: &SideName) -> Result<Option<Self>, Error> {
-        let volume = subject.volume;
-        let path = homes::path(subject).and_then(|place| volume.below_root(&place));
-        // The root may have streams, too.
-        let path = path.map(|path| if path.is_empty() { b".".to_vec() } else { path });
-        Mark::make(volume, format!("{NAMING}{}", side.on_disk()), path)
+        Mark::make(subject.volume, format!("{NAMING}{}", side.on_disk()), path_of(subject))
+    }
+
+    /// Of `subject`, which is about to name some of its side files no more.
+    pub(super) fn leaving(subject: &Subject<'_>) -> Result<Option<Self>, Error> {
+        Mark::make(subject.volume, format!("{LEAVING}{}", subject.owner()?.on_disk()), path_of(subject))
     }
 
     /// Of a file at the path `at`, which changes places with a directory at `from` before it goes.
@@ -96,6 +100,13 @@ impl Mark {
     }
 }
 
+/// The path of a file from the share's root.
+fn path_of(subject: &Subject<'_>) -> Option<Vec<u8>> {
+    let path = homes::path(subject).and_then(|place| subject.volume.below_root(&place))?;
+    // The root may have streams, too.
+    Some(if path.is_empty() { b".".to_vec() } else { path })
+}
+
 /// True for what a file system without symbolic links says, and one that has no room for one.
 fn is_impossible(errno: Errno) -> bool {
     let has_none = matches!(errno, Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP | Errno::NOSYS | Errno::ROFS);
@@ -103,7 +114,7 @@ fn is_impossible(errno: Errno) -> bool {
 }
 
 pub(super) fn is_mark(name: &str) -> bool {
-    name.starts_with(NAMING) || name.starts_with(REPLACED)
+    [NAMING, LEAVING, REPLACED].iter().any(|begins| name.starts_with(begins))
 }
 
 fn number_and_birth(file: &Named) -> String {
@@ -112,14 +123,14 @@ fn number_and_birth(file: &Named) -> String {
 
 /// Finishes what was under way when the server was killed. Where that cannot be done the mark stays.
 pub(super) fn finish(volume: &Arc<Volume>, folder: BorrowedFd<'_>, mark: &str) {
-    let Some(side) = mark.strip_prefix(NAMING) else {
+    if mark.starts_with(REPLACED) {
         if let Err(error) = finish_replacing(volume, folder, mark) {
             tracing::warn!(%error, "{RESERVED}/{mark} leads to a file that a directory has replaced: it cannot be removed yet");
         }
         return;
-    };
-    if let Err(error) = finish_naming(volume, folder, (mark, side)) {
-        tracing::warn!(%error, "{RESERVED}/{side} may belong to nothing and keep its room: its file is not where it was, or cannot be looked at");
+    }
+    if let Err(error) = finish_naming(volume, folder, mark) {
+        tracing::warn!(%error, "what {RESERVED}/{mark} is about may belong to nothing and keep its room: its file is not where it was, or cannot be looked at");
     }
 }
 
@@ -127,9 +138,10 @@ fn end(folder: BorrowedFd<'_>, mark: &str) -> Result<(), Error> {
     unlinkat(folder, mark, AtFlags::empty()).map_err(error)
 }
 
-/// Removes a side file that its file does not name. [`Error::Gone`] where the file is somewhere else.
-fn finish_naming(volume: &Volume, folder: BorrowedFd<'_>, (mark, side): (&str, &str)) -> Result<(), Error> {
-    if matches!(stat_at(folder, side.as_bytes()), Err(Errno::NOENT)) {
+/// Removes the side files that a mark is about and that its file does not name. [`Error::Gone`] where the file is somewhere else.
+fn finish_naming(volume: &Volume, folder: BorrowedFd<'_>, mark: &str) -> Result<(), Error> {
+    let sides = sides_of(folder, mark)?;
+    if sides.is_empty() {
         return end(folder, mark);
     }
     let path = readlinkat(folder, mark, Vec::new()).map_err(error)?;
@@ -142,13 +154,45 @@ fn finish_naming(volume: &Volume, folder: BorrowedFd<'_>, (mark, side): (&str, &
     if UsedName::is_used(mark) {
         return Ok(());
     }
-    if !streams::names(&subject, side)? {
-        if !subject.owner()?.is_in(side) {
+    let (owner, named) = (subject.owner()?, streams::named(&subject)?);
+    for side in sides.iter().filter(|side| !named.contains(side)) {
+        if !owner.is_in(side) {
             return Err(Error::Gone);
         }
         side::unlink_named(volume, folder, side).map_err(error)?;
     }
     end(folder, mark)
+}
+
+/// The side files that a mark is about, as far as they are there and are not those of a file without a name, which go by another mark.
+fn sides_of(folder: BorrowedFd<'_>, mark: &str) -> Result<Vec<String>, Error> {
+    let mut sides = Vec::new();
+    match mark.strip_prefix(NAMING) {
+        Some(side) if is_there(folder, side)? => sides.push(side.to_owned()),
+        Some(_) => {}
+        None => {
+            let owner = mark.strip_prefix(LEAVING).unwrap_or_default();
+            let note = |entry: Listed<'_>| {
+                let name = std::str::from_utf8(entry.name).ok();
+                sides.extend(name.filter(|name| name.get(2 * ID_BYTES..) == Some(owner)).map(str::to_owned));
+            };
+            each_name(folder, note).map_err(error)?;
+        }
+    }
+    let mut left = Vec::new();
+    for side in sides {
+        if !is_there(folder, &leftovers::nameless(&side))? {
+            left.push(side);
+        }
+    }
+    Ok(left)
+}
+
+fn is_there(folder: BorrowedFd<'_>, name: &str) -> Result<bool, Error> {
+    match stat_at(folder, name.as_bytes()) {
+        Err(Errno::NOENT) => Ok(false),
+        answer => answer.map(|_| true).map_err(error),
+    }
 }
 
 /// Removes a file that has changed places with the directory which replaces it.

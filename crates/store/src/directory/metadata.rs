@@ -16,7 +16,8 @@ use crate::directory::file::{OpenFile, birth, kind};
 use crate::directory::folder::identity;
 use crate::directory::keep::{RECORD, Subject};
 use crate::directory::record::{ChangeTime, RECORD_BYTES, Record};
-use crate::{Attributes, Changes, Error, Kind, Metadata, Time};
+use crate::directory::undo::Undo;
+use crate::{AttributeChange, Attributes, Changes, Error, Kind, Metadata, Time};
 
 const READONLY: Attributes = 0x1;
 const HIDDEN: Attributes = 0x2;
@@ -61,9 +62,13 @@ pub(super) fn record(subject: &Subject<'_>) -> Result<Record, Error> {
     }
 }
 
-/// A record is so small that one for which there is no room tells of a full disk.
 fn keep(subject: &Subject<'_>, record: &Record) -> Result<(), Error> {
-    subject.save(RECORD, &record.encode()).map_err(|error| if error == Error::TooLarge { Error::Full } else { error })
+    subject.save(RECORD, &record.encode()).map_err(lacks_room)
+}
+
+/// A record is so small that one for which there is no room tells of a full disk.
+fn lacks_room(error: Error) -> Error {
+    if error == Error::TooLarge { Error::Full } else { error }
 }
 
 /// Metadata of an open file.
@@ -122,11 +127,7 @@ pub(super) fn change(file: &OpenFile, changes: &Changes) -> Result<(), Error> {
     let subject = file.subject();
     let mut record = record(&subject)?;
     if !changes.attributes.is_nothing() {
-        let before = match record.attributes {
-            Some(kept) => kept,
-            None => unkept(file.kind, file.stat()?.stx_mode, file.dotted),
-        };
-        record.attributes = Some(changes.attributes.apply(before) & !DERIVED);
+        record.attributes = Some(changes.attributes.apply(attributes(file, &record)?) & !DERIVED);
     }
     record.creation = creation.or(record.creation);
     for _ in 0..TRIES_MAX {
@@ -138,6 +139,29 @@ pub(super) fn change(file: &OpenFile, changes: &Changes) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Changes attribute bits, as a part of a change that may have to be undone. What is kept with the file is locked.
+pub(super) fn change_attributes(
+    file: &OpenFile,
+    subject: &Subject<'_>,
+    change: AttributeChange,
+    undo: &mut Undo,
+) -> Result<(), Error> {
+    let mut record = record(subject)?;
+    let before = attributes(file, &record)?;
+    let after = change.apply(before) & !DERIVED;
+    record.attributes = Some(after);
+    record.change = None;
+    undo.change_record(subject, &record, (before, after)).map_err(lacks_room)
+}
+
+/// The attributes of a file of which that is kept.
+fn attributes(file: &OpenFile, record: &Record) -> Result<Attributes, Error> {
+    match record.attributes {
+        Some(kept) => Ok(kept),
+        None => Ok(unkept(file.kind, file.stat()?.stx_mode, file.dotted)),
+    }
 }
 
 /// Sets the times that the file system keeps.

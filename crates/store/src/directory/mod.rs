@@ -40,6 +40,7 @@ mod foreign_walk;
 mod homes;
 mod keep;
 mod last_name;
+mod leaving;
 #[cfg(test)]
 mod leftover_faults;
 mod leftovers;
@@ -62,6 +63,9 @@ mod recount;
 mod remembered;
 mod remove;
 mod rename;
+mod renew;
+#[cfg(test)]
+mod renew_faults;
 mod roots;
 mod security;
 mod side;
@@ -70,6 +74,7 @@ mod stream;
 mod stream_value;
 mod streams;
 mod synced;
+mod undo;
 mod volume;
 mod walk;
 

@@ -15,10 +15,13 @@ use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::quota::{Growth, account};
-use crate::directory::{create, data, entries, extended, metadata, remove, rename, security, space, streams, walk};
+use crate::directory::{
+    create, data, entries, extended, metadata, remove, rename, renew, security, space, streams, walk,
+};
 use crate::{
-    ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, Extents, Held, Identity, Kind, Metadata, Name,
-    NamedNode, NewNode, Node, Replace, Take, TakeStream, Use, Waits, waiting,
+    ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, ExtendedAttribute, Extents,
+    Failed, Held, Identity, Kind, Metadata, Name, NamedNode, NewNode, Node, Renewal, Replace, Take, TakeStream, Use,
+    Waits, waiting,
 };
 
 /// A byte in so many is looked for to tell whether a range is in memory: files are read ahead, and leave memory, in pieces about as
@@ -286,7 +289,7 @@ impl Node for FileNode {
         security::change(&self.file, change)
     }
 
-    fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    fn extended(&self) -> Result<Vec<ExtendedAttribute>, Error> {
         self.file.may_wait_to_look("extended");
         extended::all(&self.file)
     }
@@ -294,6 +297,11 @@ impl Node for FileNode {
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
         let _turn = self.file.begin("set_extended")?;
         extended::set(&self.file, name, value)
+    }
+
+    fn change_extended(&self, change: ChangeExtended<'_>) -> Result<(), Failed> {
+        let _turn = self.file.begin("change_extended").map_err(Failed::untouched)?;
+        extended::change(&self.file, change)
     }
 
     fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
@@ -321,9 +329,8 @@ impl Node for FileNode {
         streams::remove(&self.file, name)
     }
 
-    fn remove_streams(&self) -> Result<(), Error> {
-        let _turn = self.file.begin("remove_streams")?;
-        streams::remove_all(&self.file)
+    fn renew(&self, new: &Renewal<'_>) -> Result<(), Failed> {
+        renew::renew(&self.file, new)
     }
 
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {

@@ -8,9 +8,10 @@ use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::stat;
 use crate::directory::keep::{SECURITY, SECURITY_SIDE, Subject};
+use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
 use crate::directory::quota::{Growth, account};
-use crate::directory::side::{NAME_BYTES_MAX, Removable, SideName, Whose};
+use crate::directory::side::{NAME_BYTES_MAX, SideName, Whose};
 use crate::directory::{create, data, side};
 use crate::{ChangeSecurity, Error, Use, Waits, waiting};
 
@@ -133,11 +134,12 @@ pub(super) fn change(file: &OpenFile, change: ChangeSecurity<'_>) -> Result<(), 
     let subject = file.subject();
     let Some(old) = side_name(&subject)? else { return save(file, &descriptor) };
     let data = side::removable(&subject, &old)?;
+    let leaving = Leaving::begin(&subject, data.into_iter().collect())?;
     save(file, &descriptor)?;
     if side_name(&subject)? == Some(old) {
-        subject.erase(SECURITY_SIDE)?;
+        return leaving.remove_with(&subject, SECURITY_SIDE);
     }
-    data.iter().for_each(Removable::remove);
+    leaving.remove();
     Ok(())
 }
 

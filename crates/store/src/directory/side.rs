@@ -11,6 +11,8 @@
 //! never written or removed, until its data are copied ([`super::adopt`]). Nobody but the server names side files, so
 //! that no program which writes attributes makes another file's its own.
 
+use std::sync::Arc;
+
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -29,7 +31,9 @@ use crate::directory::volume::Volume;
 use crate::{Error, Use};
 
 /// What a stream is known by, and a side file besides its owner.
-pub(super) type Id = [u8; 16];
+pub(super) type Id = [u8; ID_BYTES];
+/// Bytes of an id; in a name each is two digits.
+pub(super) const ID_BYTES: usize = 16;
 
 /// The file that a side file was made for.
 ///
@@ -71,10 +75,15 @@ impl Owner {
         })
     }
 
+    /// How a side file's name on disk ends.
+    pub(super) fn on_disk(&self) -> String {
+        let Owner { volume, file, born } = self;
+        format!("-{volume:x}-{file:x}-{born:x}")
+    }
+
     /// True where a side file's name on disk has this owner.
     pub(super) fn is_in(&self, side: &str) -> bool {
-        let own = SideName { id: [0; 16], owner: Some(*self) }.on_disk();
-        side.get(2 * 16..) == own.get(2 * 16..)
+        side.get(2 * ID_BYTES..) == Some(&*self.on_disk())
     }
 
     /// True where both are one file if they are on one file system. A later kernel may know times of birth that an earlier one did not.
@@ -115,11 +124,8 @@ impl SideName {
     }
 
     pub(super) fn on_disk(&self) -> String {
-        let id = name(self.id);
-        match self.owner {
-            None => id,
-            Some(Owner { volume, file, born }) => format!("{id}-{volume:x}-{file:x}-{born:x}"),
-        }
+        let owner = self.owner.map(|owner| owner.on_disk()).unwrap_or_default();
+        format!("{}{owner}", name(self.id))
     }
 }
 
@@ -189,7 +195,8 @@ pub(super) struct Opened {
 /// A side file that may be removed: it is the file's own.
 pub(super) struct Removable<'a> {
     volume: &'a Volume,
-    home: Home,
+    /// Several that lie there share it: there may be more of them than descriptors.
+    home: Arc<Home>,
     name: String,
 }
 
@@ -218,7 +225,9 @@ pub(super) fn removable<'a>(subject: &Subject<'a>, side: &SideName) -> Result<Op
     let name = side.on_disk();
     let is_own = |home: &Home| stat_at(&home.folder, name.as_bytes()).map(|_| subject.owns(side, home));
     match homes::find(subject, is_own) {
-        Ok(Some((home, is_own))) => Ok(is_own?.then_some(Removable { volume: subject.volume, home, name })),
+        Ok(Some((home, is_own))) => {
+            Ok(is_own?.then(|| Removable { volume: subject.volume, home: Arc::new(home), name }))
+        }
         Ok(None) => Ok(None),
         Err(error @ Error::Denied) => {
             tracing::warn!(%error, "{RESERVED}/{name} may belong to nothing soon and keep its room: nobody may look at it");
@@ -226,6 +235,24 @@ pub(super) fn removable<'a>(subject: &Subject<'a>, side: &SideName) -> Result<Op
         }
         Err(error) => Err(error),
     }
+}
+
+/// The same of many side files.
+pub(super) fn all_removable<'a>(
+    subject: &Subject<'a>,
+    sides: impl IntoIterator<Item = SideName>,
+) -> Result<Vec<Removable<'a>>, Error> {
+    let mut found: Vec<Removable<'a>> = Vec::new();
+    for side in sides {
+        let Some(mut removable) = removable(subject, &side)? else { continue };
+        if let Some(before) = found.last()
+            && before.home.is(&removable.home)
+        {
+            removable.home = Arc::clone(&before.home);
+        }
+        found.push(removable);
+    }
+    Ok(found)
 }
 
 /// Opens a side file, another's to read. [`Error::Gone`] where it is not there, [`Error::WouldBlock`] where that has to be waited for.

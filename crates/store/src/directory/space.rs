@@ -2,12 +2,14 @@
 //! comes or goes. So whoever makes such a change holds the file's turn alone, and what nobody sees in parts goes in steps, between which others
 //! have their turn.
 
+use parking_lot::MutexGuard;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
 use crate::directory::data;
 use crate::directory::errno::error;
 use crate::directory::file::{LONG_BYTES, OpenFile};
+use crate::directory::neighbours::Turn;
 use crate::directory::quota::{Growth, account, note_reserved};
 use crate::{Error, Waits, waiting};
 
@@ -16,10 +18,40 @@ const STEP_BYTES: u64 = 16 << 20;
 
 /// Cuts or grows the data.
 pub(super) fn set_length(file: &OpenFile, fd: BorrowedFd<'_>, length: u64) -> Result<(), Error> {
-    free_behind(file, fd, length)?;
-    let _turn = file.begin_of("set_length", freed(fd, length)?)?;
-    let _end = file.volume.lock_end(file.identity);
-    change(file, fd, Growth::None, || data::set_length(fd, length))
+    Cut::begin(file, fd, length)?.make()
+}
+
+/// The data are about to be cut, or to grow: nobody appends to them meanwhile, and the file's turn is had.
+pub(super) struct Cut<'a> {
+    file: &'a OpenFile,
+    fd: BorrowedFd<'a>,
+    length_before: u64,
+    length: u64,
+    // In this order they end.
+    _end: MutexGuard<'a, ()>,
+    _turn: Option<Turn>,
+}
+
+impl<'a> Cut<'a> {
+    pub(super) fn begin(file: &'a OpenFile, fd: BorrowedFd<'a>, length: u64) -> Result<Self, Error> {
+        free_behind(file, fd, length)?;
+        let turn = file.begin_of("set_length", freed(fd, length)?)?;
+        let end = file.volume.lock_end(file.identity);
+        let length_before = data::length(fd).map_err(error)?;
+        Ok(Cut { file, fd, length_before, length, _end: end, _turn: turn })
+    }
+
+    pub(super) fn make(&self) -> Result<(), Error> {
+        change(self.file, self.fd, Growth::None, || match data::set_length(self.fd, self.length) {
+            Err(_) if self.is_made() => Ok(()),
+            answer => answer,
+        })
+    }
+
+    /// NFS and FUSE may have done what they say has failed.
+    fn is_made(&self) -> bool {
+        self.length_before != self.length && data::length(self.fd) == Ok(self.length)
+    }
 }
 
 /// Has so much space for the data, and cuts data that is longer.

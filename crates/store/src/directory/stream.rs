@@ -26,8 +26,8 @@ use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, Stays, StreamValue,
 use crate::directory::streams::{self, Held, Kept};
 use crate::directory::{adopt, data, extended, folder, metadata, node, security, side, space};
 use crate::{
-    ChangeSecurity, Changes, ChooseOffset, Cursor, Error, Extent, Extents, Identity, Kind, Metadata, Name, NamedNode,
-    Node, Replace, Take, TakeStream, Use, Waits, waiting,
+    ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Error, ExtendedAttribute, Extent, Extents, Failed,
+    Identity, Kind, Metadata, Name, NamedNode, Node, Renewal, Replace, Take, TakeStream, Use, Waits, waiting,
 };
 use std::sync::Arc;
 
@@ -548,7 +548,7 @@ impl Node for StreamNode {
         security::change(&self.file, change)
     }
 
-    fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    fn extended(&self) -> Result<Vec<ExtendedAttribute>, Error> {
         self.file.may_wait_to_look("extended");
         extended::all(&self.file)
     }
@@ -556,6 +556,11 @@ impl Node for StreamNode {
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
         let _turn = self.file.begin("set_extended")?;
         extended::set(&self.file, name, value)
+    }
+
+    fn change_extended(&self, change: ChangeExtended<'_>) -> Result<(), Failed> {
+        let _turn = self.file.begin("change_extended").map_err(Failed::untouched)?;
+        extended::change(&self.file, change)
     }
 
     fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
@@ -583,9 +588,8 @@ impl Node for StreamNode {
         streams::remove(&self.file, name)
     }
 
-    fn remove_streams(&self) -> Result<(), Error> {
-        let _turn = self.file.begin("remove_streams")?;
-        streams::remove_all(&self.file)
+    fn renew(&self, _new: &Renewal<'_>) -> Result<(), Failed> {
+        Err(Failed::untouched(Error::Invalid))
     }
 
     fn list(&self, _cursor: &mut Cursor, _take: Take<'_>) -> Result<bool, Error> {

@@ -1,5 +1,6 @@
 //! The named streams of a file or directory.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::copy::check_stream_name;
@@ -8,11 +9,13 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::keep::{LONG_STREAM, SECURITY_SIDE, STREAM, Subject};
+use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
 use crate::directory::quota::{Growth, account};
 use crate::directory::side::{Removable, SideName, Whose};
 use crate::directory::stream::StreamNode;
 use crate::directory::stream_value::{Body, Stays, StreamValue, VALUE_BYTES_MAX, key};
+use crate::directory::undo::Undo;
 use crate::directory::{data, folder, security, side};
 use crate::{Error, NamedNode, Node, Replace, StreamEntry, TakeStream, Use, fold, waiting};
 
@@ -23,6 +26,16 @@ pub(super) struct Kept {
     pub(super) id: side::Id,
     pub(super) held: Held,
     stays: Stays,
+}
+
+impl Kept {
+    /// Its side file, by its name on the disk.
+    fn side(&self) -> Option<(String, SideName)> {
+        match self.held {
+            Held::Here(_) => None,
+            Held::Side(side) => Some((side.on_disk(), side)),
+        }
+    }
 }
 
 /// Where a stream's data are.
@@ -101,10 +114,12 @@ pub(super) fn rename(file: &OpenFile, from: &str, to: &str, replace: Replace) ->
     let (new_key, long_name) = key(to, kept.id);
     let Some(taken) = taken else { return move_to(&subject, &kept.key, &new_key, long_name) };
     // What has the name loses it in one step: it is written over at its own key.
-    let (data, shared) = (data_of(&subject, &taken)?, settle(&subject, &taken)?);
+    let data = data_of(&subject, &taken)?;
+    let data = if settle(&subject, &taken)? == Shared::No { data } else { None };
+    let leaving = Leaving::begin(&subject, data.into_iter().collect())?;
     let in_value = if taken.key.starts_with(LONG_STREAM) { to } else { "" };
     move_to(&subject, &kept.key, &taken.key, in_value)?;
-    data.iter().filter(|_| shared == Shared::No).for_each(Removable::remove);
+    leaving.remove();
     // In its old spelling it is found as well.
     let _ = move_to(&subject, &taken.key, &new_key, long_name);
     Ok(())
@@ -161,40 +176,52 @@ pub(super) fn remove(file: &OpenFile, name: &str) -> Result<(), Error> {
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
     let kept = look_for(&subject, name)?.ok_or(Error::NotFound)?;
-    let (data, shared) = (data_of(&subject, &kept)?, settle(&subject, &kept)?);
-    subject.erase(&kept.key)?;
-    data.iter().filter(|_| shared == Shared::No).for_each(Removable::remove);
-    Ok(())
+    let data = data_of(&subject, &kept)?;
+    let sides = if settle(&subject, &kept)? == Shared::No { data } else { None };
+    Leaving::begin(&subject, sides.into_iter().collect())?.remove_with(&subject, &kept.key)
 }
 
-/// Removes all, also those whose side files cannot be opened or are lost.
-pub(super) fn remove_all(file: &OpenFile) -> Result<(), Error> {
-    file.volume.check_writable()?;
-    let _held = file.volume.lock_file(file.identity);
-    let subject = file.subject();
-    let mut left = every(&subject)?;
-    // The keys that streams have left go before their own: they would be it again.
-    left.sort_by_key(|kept| kept.stays == Stays::Moves);
-    while let Some(kept) = left.pop() {
-        let data = data_of(&subject, &kept)?;
-        subject.erase(&kept.key)?;
-        data.iter().filter(|_| left.iter().all(|other| other.id != kept.id)).for_each(Removable::remove);
+/// All streams of a file, which are about to go, also those whose side files cannot be opened or are lost.
+pub(super) struct Going<'a> {
+    keys: Vec<String>,
+    sides: Leaving<'a>,
+}
+
+impl<'a> Going<'a> {
+    /// Looks for all that has to go. What is kept with the file is locked until it has gone.
+    pub(super) fn all(subject: &Subject<'a>) -> Result<Self, Error> {
+        let mut all = every(subject)?;
+        // The keys that streams have left go before their own: they would be it again.
+        all.sort_by_key(|kept| kept.stays == Stays::Here);
+        let sides: BTreeMap<String, SideName> = all.iter().filter_map(Kept::side).collect();
+        let sides = Leaving::begin(subject, side::all_removable(subject, sides.into_values())?)?;
+        Ok(Going { keys: all.into_iter().map(|kept| kept.key).collect(), sides })
     }
-    Ok(())
+
+    /// Has nothing lead to them any more.
+    pub(super) fn erase(&self, subject: &Subject<'_>, undo: &mut Undo) -> Result<(), Error> {
+        self.keys.iter().try_for_each(|key| undo.change(subject, key, None))
+    }
+
+    /// Removes their data.
+    pub(super) fn remove(self) {
+        self.sides.remove();
+    }
+
+    /// Whether something leads to them cannot be told.
+    pub(super) fn leave(self) {
+        self.sides.leave();
+    }
 }
 
 /// All side files that a file owns, to be removed with it.
 pub(super) fn sides<'a>(subject: &Subject<'a>) -> Result<Vec<Removable<'a>>, Error> {
-    let mut found = Vec::new();
-    for side in named_sides(subject)? {
-        found.extend(side::removable(subject, &side)?);
-    }
-    Ok(found)
+    side::all_removable(subject, named_sides(subject)?)
 }
 
-/// True where a file names a side file.
-pub(super) fn names(subject: &Subject<'_>, side: &str) -> Result<bool, Error> {
-    Ok(named_sides(subject)?.iter().any(|named| named.on_disk() == side))
+/// The names on the disk of the side files that a file names.
+pub(super) fn named(subject: &Subject<'_>) -> Result<Vec<String>, Error> {
+    Ok(named_sides(subject)?.iter().map(SideName::on_disk).collect())
 }
 
 fn named_sides(subject: &Subject<'_>) -> Result<Vec<SideName>, Error> {

@@ -10,7 +10,7 @@ use crate::ram::ledger::{Charge, Ledger};
 use crate::ram::names::Disk;
 use crate::ram::pages::Pages;
 use crate::ram::{entry_bytes, heap_bytes, shared_bytes};
-use crate::{Changes, Error, Identity, Kind, Metadata, Name, NewNode, Time, Waits, fold};
+use crate::{Changes, Error, ExtendedAttribute, Identity, Kind, Metadata, Name, NewNode, Time, Waits, fold};
 
 /// What a node costs besides its data and its names.
 const NODE_BYTES: u64 = shared_bytes(size_of::<Inode>()) + DATA_BYTES;
@@ -102,14 +102,63 @@ pub(super) struct Extras {
 pub(super) struct Attribute {
     pub(super) name: Box<str>,
     pub(super) value: Vec<u8>,
-    _charge: Charge,
+    charge: Charge,
 }
 
 impl Attribute {
-    /// [`Error::Full`] where the disk has no room for it.
-    pub(super) fn new(ledger: &Arc<Ledger>, folded: &str, name: &str, value: &[u8]) -> Result<Self, Error> {
-        let charge = Charge::new(ledger, cost_of_name::<Self>(folded, name) + heap_bytes(value.len()))?;
-        Ok(Attribute { name: name.into(), value: value.to_vec(), _charge: charge })
+    fn cost(folded: &str, name: &str, value: &[u8]) -> u64 {
+        cost_of_name::<Self>(folded, name) + heap_bytes(value.len())
+    }
+}
+
+/// How a name is spelled that there is already, in whatever case.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spelling {
+    AsThere,
+    AsAsked,
+}
+
+impl Extras {
+    pub(super) fn all_extended(&self) -> Vec<ExtendedAttribute> {
+        self.extended.values().map(|held| (held.name.to_string(), held.value.clone())).collect()
+    }
+
+    /// Sets all of these, or none. What goes makes room for what comes.
+    pub(super) fn set_all_extended(&mut self, asked: &[ExtendedAttribute], spelling: Spelling) -> Result<(), Error> {
+        let last: BTreeMap<String, &ExtendedAttribute> = asked.iter().map(|asked| (fold(&asked.0), asked)).collect();
+        let name = |folded: &str, asked: &str| match self.extended.get(folded) {
+            Some(held) if spelling == Spelling::AsThere => held.name.clone(),
+            _ => asked.into(),
+        };
+        let (mut come, mut needed_bytes, mut there_bytes) = (Vec::new(), 0, 0);
+        for (folded, (asked, value)) in &last {
+            there_bytes += self.extended.get(folded.as_str()).map_or(0, |held| held.charge.bytes());
+            if value.is_empty() {
+                continue;
+            }
+            if asked.is_empty() {
+                return Err(Error::NameInvalid);
+            }
+            let name: Box<str> = name(folded, asked);
+            let bytes = Attribute::cost(folded, &name, value);
+            needed_bytes += bytes;
+            come.push((folded.clone().into_boxed_str(), name, value, bytes));
+        }
+        let mut charge = Charge::new(self.charge.ledger(), needed_bytes.saturating_sub(there_bytes))?;
+        let gone = last.keys().filter_map(|folded| self.extended.remove(folded.as_str()));
+        gone.for_each(|gone| charge.absorb(gone.charge));
+        for (folded, name, value, bytes) in come {
+            let new = Attribute { name, value: value.clone(), charge: charge.split(bytes) };
+            self.extended.insert(folded, new);
+        }
+        Ok(())
+    }
+
+    /// The same where no others stay.
+    pub(super) fn replace_extended(&mut self, asked: &[ExtendedAttribute]) -> Result<(), Error> {
+        let gone = self.extended.values().map(|held| (held.name.to_string(), Vec::new()));
+        let asked: Vec<ExtendedAttribute> = gone.chain(asked.iter().cloned()).collect();
+        self.set_all_extended(&asked, Spelling::AsAsked)
     }
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use parking_lot::{RwLock, RwLockWriteGuard};
 
-use crate::ram::inode::{Attribute, Inode, Stream};
+use crate::ram::inode::{Inode, Spelling, Stream};
 use crate::ram::pages::Pages;
 use crate::ram::{heap_bytes, names};
 use crate::{
-    ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extents, Identity, Kind, Metadata, Name,
-    NamedNode, NewNode, Node, Replace, StreamEntry, Take, TakeStream, Use, Waits, copy, fold, waiting,
+    ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Entry, Error, ExtendedAttribute,
+    Extents, Failed, Identity, Kind, Metadata, Name, NamedNode, NewNode, Node, Renewal, Replace, StreamEntry, Take,
+    TakeStream, Use, Waits, copy, fold, waiting,
 };
 
 /// The most names that are shown in one go.
@@ -261,25 +262,24 @@ impl Node for RamNode {
         Ok(())
     }
 
-    fn extended(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    fn extended(&self) -> Result<Vec<ExtendedAttribute>, Error> {
         self.may_wait_to_look("extended");
-        let extras = self.inode.extras.read();
-        Ok(extras.extended.values().map(|held| (held.name.to_string(), held.value.clone())).collect())
+        Ok(self.inode.extras.read().all_extended())
     }
 
     fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
         self.may_wait("set_extended");
+        let asked = [(name.to_owned(), value.to_vec())];
+        self.inode.extras.write().set_all_extended(&asked, Spelling::AsThere)?;
+        self.inode.changed();
+        Ok(())
+    }
+
+    fn change_extended(&self, change: ChangeExtended<'_>) -> Result<(), Failed> {
+        self.may_wait("change_extended");
         let mut extras = self.inode.extras.write();
-        let folded = fold(name);
-        if value.is_empty() {
-            extras.extended.remove(folded.as_str());
-        } else if name.is_empty() {
-            return Err(Error::NameInvalid);
-        } else {
-            let stored = extras.extended.get(folded.as_str()).map_or(name, |held| &held.name);
-            let new = Attribute::new(extras.charge.ledger(), &folded, stored, value)?;
-            extras.extended.insert(folded.into_boxed_str(), new);
-        }
+        let Some(asked) = change(&extras.all_extended()) else { return Ok(()) };
+        extras.set_all_extended(&asked, Spelling::AsThere).map_err(Failed::untouched)?;
         self.inode.changed();
         Ok(())
     }
@@ -359,13 +359,26 @@ impl Node for RamNode {
         Ok(())
     }
 
-    fn remove_streams(&self) -> Result<(), Error> {
-        self.may_wait("remove_streams");
-        // They are freed once the lock is let go of.
-        let gone = std::mem::take(&mut self.inode.extras.write().streams);
-        if !gone.is_empty() {
-            self.inode.changed();
+    fn renew(&self, new: &Renewal<'_>) -> Result<(), Failed> {
+        self.may_wait("renew");
+        if self.kind != Kind::File {
+            return Err(Failed::untouched(Error::Invalid));
         }
+        let mut extras = self.inode.extras.write();
+        let mut pages = self.data.write();
+        let reserved = pages.reserved();
+        pages.reserve(new.reserved).map_err(Failed::untouched)?;
+        if let Err(error) = extras.replace_extended(new.extended) {
+            pages.set_reserved(reserved);
+            return Err(Failed::untouched(error));
+        }
+        // What goes is freed once the locks are let go of.
+        let streams = std::mem::take(&mut extras.streams);
+        let data = pages.empty(new.reserved);
+        self.inode.change(&Changes { attributes: new.attributes, ..Changes::default() });
+        self.inode.written();
+        drop((pages, extras));
+        drop((streams, data));
         Ok(())
     }
 

@@ -126,6 +126,22 @@ impl Pages {
         self.reserve(bytes)
     }
 
+    /// Cuts all off, and notes that so many bytes are to be had, as far as there are; gives what is cut off.
+    pub(super) fn empty(&mut self, reserved: u64) -> Gone {
+        self.length = 0;
+        let gone = self.take(0..LENGTH_MAX / PAGE_BYTES);
+        self.set_reserved(reserved);
+        gone
+    }
+
+    pub(super) fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    pub(super) fn set_reserved(&mut self, bytes: u64) {
+        self.reserved = bytes.next_multiple_of(BLOCK_BYTES);
+    }
+
     /// Notes that `length` bytes are to be had, without holding them.
     pub(super) fn reserve(&mut self, length: u64) -> Result<(), Error> {
         let more = length.saturating_sub(self.allocated());

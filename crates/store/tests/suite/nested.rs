@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use store::{DirectoryOptions, DirectoryStore, Error, Kind, Node, Replace, Resolved, Store, Use};
+use store::{DirectoryOptions, DirectoryStore, Error, Kind, Node, Renewal, Replace, Resolved, Store, Use};
 use tempfile::TempDir;
 
 use crate::common::{Mounted, new, path, read_all};
@@ -169,7 +169,7 @@ fn long_streams_go_with_their_file_whichever_share_it_is_removed_through() {
         }
         folders.remove(other, "removed");
         assert_eq!(folders.sides(), 4);
-        folders.find(other, "emptied").remove_streams().unwrap();
+        folders.find(other, "emptied").renew(&Renewal::default()).unwrap();
         assert_eq!(folders.sides(), 3);
         let file = folders.make(other, "file").identity();
         let [from, to] = ["file", "replaced"].map(|name| path(&spelled(other, name)));

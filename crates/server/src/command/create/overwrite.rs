@@ -1,12 +1,11 @@
 //! Empties a file or stream that a CREATE overwrites or supersedes (MS-FSA 2.1.5.1.2).
 //!
-//! What may lack room comes first, and is undone where it fails. What destroys comes last: who is told that nothing was done has its
-//! file as it was.
+//! The store does all of it or nothing: who is told that nothing was done has its file as it was.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use store::{AttributeChange, Changes, Error, Kind, Metadata, Node, SharePath, Waits};
+use store::{AttributeChange, Error, Failed, Left, Metadata, Node, Renewal, SharePath, Waits};
 use wire::command::create::{CreateAction, CreateDisposition};
 use wire::fscc::FileAttributes;
 
@@ -14,7 +13,6 @@ use super::existing::Found;
 use super::plan::Plan;
 use crate::breaks;
 use crate::context::Context;
-use crate::extended::{self, Failed, Left, Named, Undo};
 use crate::files::{Emptying, FileEntry};
 use crate::refusal::Refusal;
 
@@ -94,85 +92,11 @@ fn has_many_extras(node: &dyn Node) -> Result<bool, Error> {
     Ok(listed.is_err() || streams > INLINE_MAX || node.extended()?.len() > INLINE_MAX)
 }
 
-/// Makes a file as good as new: it is empty, its attributes are those asked for, and what was kept beside it has gone.
+/// Makes a file as good as new: it is empty, its attributes are those asked for and none of the others that a client may set, and what was kept
+/// beside it has gone.
 fn renew(node: &dyn Node, plan: &Plan) -> Result<(), Failed> {
-    let prepared = Prepared::of(node, plan)?;
-    if let Err(error) = node.set_length(0) {
-        prepared.undo(node);
-        return Err(error.into());
-    }
-    if plan.extended.is_empty() {
-        for (name, _) in node.extended()? {
-            node.set_extended(&name, &[])?;
-        }
-    }
-    node.remove_streams()?;
-    if plan.extended.is_empty() {
-        // With nothing else kept beside the file there is room for them.
-        change_attributes(node, new_attributes(plan))?;
-    }
-    if let Some(bytes) = reserved(node, plan)
-        && let Err(error) = node.reserve(bytes)
-    {
-        // It was there a moment ago: who took it meanwhile leaves this file empty, as was asked for, and without it.
-        tracing::debug!(%error, "the space that a file had reserved was not there any more once it was empty");
-    }
-    Ok(())
-}
-
-/// What is given to a file before it is emptied, since it may not fit.
-struct Prepared {
-    extended: Option<(Undo, u32)>,
-}
-
-impl Prepared {
-    /// Reserves space on top of the data, and replaces the extended attributes. Where nothing of that is asked for, nothing is done.
-    fn of(node: &dyn Node, plan: &Plan) -> Result<Self, Failed> {
-        let extended = if plan.extended.is_empty() { None } else { Some(replace_extended(node, plan)?) };
-        let prepared = Prepared { extended };
-        // What is reserved cannot be given back while others may write there: so it comes last.
-        if let Some(bytes) = reserved(node, plan)
-            && let Err(error) = node.reserve(bytes)
-        {
-            return Err(Failed { error, left: prepared.undo(node) });
-        }
-        Ok(prepared)
-    }
-
-    fn undo(&self, node: &dyn Node) -> Left {
-        let Some((undo, attributes)) = &self.extended else { return Left::AsItWas };
-        let put_back = change_attributes(node, *attributes).map_or(Left::Changed, |()| Left::AsItWas);
-        put_back.max(undo.put_back(node))
-    }
-}
-
-/// Gives a file the extended attributes that are asked for, and no others, and then the other attributes, which are kept beside them.
-/// Gives what undoes that.
-fn replace_extended(node: &dyn Node, plan: &Plan) -> Result<(Undo, u32), Failed> {
-    let attributes = node.metadata().map_err(Failed::untouched)?.attributes;
-    let before = node.extended().map_err(Failed::untouched)?;
-    let gone = before.iter().map(|(name, _)| (name.clone(), Vec::new()));
-    let asked: Vec<Named> = gone.chain(plan.extended.iter().cloned()).collect();
-    let undo = extended::set_all(node, before, &asked)?;
-    match change_attributes(node, new_attributes(plan)) {
-        Ok(()) => Ok((undo, attributes)),
-        Err(error) => Err(Failed { error, left: undo.put_back(node) }),
-    }
-}
-
-/// The space to reserve, where there is any.
-fn reserved(node: &dyn Node, plan: &Plan) -> Option<u64> {
-    plan.allocation.filter(|bytes| node.kind() == Kind::File && *bytes > 0)
-}
-
-/// The attributes of a file that is overwritten.
-fn new_attributes(plan: &Plan) -> u32 {
-    plan.attributes | FileAttributes::ARCHIVE.0
-}
-
-/// Has the file these attributes and none of the others that a client may set.
-fn change_attributes(node: &dyn Node, set: u32) -> Result<(), Error> {
     let all = crate::attributes::SETTABLE | FileAttributes::SPARSE_FILE.0;
-    let attributes = AttributeChange { clear: all, set: set & all };
-    node.change(&Changes { attributes, ..Changes::default() })
+    let asked = plan.attributes | FileAttributes::ARCHIVE.0;
+    let attributes = AttributeChange { clear: all, set: asked & all };
+    node.renew(&Renewal { extended: &plan.extended, attributes, reserved: plan.allocation.unwrap_or(0) })
 }

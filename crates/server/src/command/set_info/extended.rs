@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use store::{Error, fold};
+use store::{Error, ExtendedAttribute, Failed, Left, fold};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::ea::{NEED_EA, full_eas, name_is_valid};
 use wire::security::access::WRITE_EA;
@@ -13,7 +13,6 @@ use crate::attributes::{self, EA_LIST_BYTES_MAX};
 use crate::breaks;
 use crate::command::query_info::packed_bytes;
 use crate::context::Context;
-use crate::extended::{self, Failed, Left, Named};
 use crate::refusal::Refusal;
 
 /// The most bytes of all attributes of a file.
@@ -41,21 +40,24 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     change_much(context, asked.len() as u64 * EA_COST, move |job| set_all(job, asked)).await
 }
 
-fn set_all(job: &Job, asked: Vec<Named>) -> Result<(), Refusal> {
+fn set_all(job: &Job, asked: Vec<ExtendedAttribute>) -> Result<(), Refusal> {
     let base = job.file()?.base();
-    let before = base.extended()?;
-    let (total, asked) = after(&before, asked);
+    let (mut asked, mut total) = (Some(asked), 0);
+    let set = base.change_extended(&mut |before| {
+        let (bytes, asked) = after(before, asked.take().unwrap_or_default());
+        total = bytes;
+        (total <= TOTAL_BYTES_MAX).then_some(asked)
+    });
     if total > TOTAL_BYTES_MAX {
         return Err(Status::EA_TOO_LARGE.into());
     }
-    let set = extended::set_all(&**base, before, &asked);
     // What could not be undone has changed the file all the same.
     if !matches!(set, Err(Failed { left: Left::AsItWas, .. })) {
         job.server.files.watches.changed(&job.open, CompletionFilter::EA | CompletionFilter::ATTRIBUTES);
         attributes::archive_changed(&**base);
         breaks::looks_different(&job.server, &job.open);
     }
-    set.map(|_| ()).map_err(|failed| refused(failed.error))
+    set.map_err(|failed| refused(failed.error))
 }
 
 /// What a client is told.
@@ -67,7 +69,7 @@ fn refused(error: Error) -> Refusal {
     }
 }
 
-fn read(buffer: &[u8]) -> Result<Vec<Named>, Status> {
+fn read(buffer: &[u8]) -> Result<Vec<ExtendedAttribute>, Status> {
     let mut asked = Vec::new();
     for ea in full_eas(buffer) {
         let ea = ea.map_err(|_| Status::EA_LIST_INCONSISTENT)?;
@@ -79,8 +81,8 @@ fn read(buffer: &[u8]) -> Result<Vec<Named>, Status> {
 }
 
 /// Bytes of all attributes there would be, and what is to be set for that: the last of each name, and no removal of what is not there.
-fn after(all: &[Named], asked: Vec<Named>) -> (usize, Vec<Named>) {
-    let mut last: BTreeMap<String, Named> = asked.into_iter().map(|ea| (fold(&ea.0), ea)).collect();
+fn after(all: &[ExtendedAttribute], asked: Vec<ExtendedAttribute>) -> (usize, Vec<ExtendedAttribute>) {
+    let mut last: BTreeMap<String, ExtendedAttribute> = asked.into_iter().map(|ea| (fold(&ea.0), ea)).collect();
     let mut total = 0;
     let mut there = HashSet::new();
     for stored in all {
@@ -91,7 +93,7 @@ fn after(all: &[Named], asked: Vec<Named>) -> (usize, Vec<Named>) {
         there.insert(folded);
     }
     last.retain(|folded, (_, value)| !value.is_empty() || there.contains(folded));
-    let to_set: Vec<Named> = last.into_values().collect();
+    let to_set: Vec<ExtendedAttribute> = last.into_values().collect();
     total += to_set
         .iter()
         .filter(|(_, value)| !value.is_empty())
@@ -136,7 +138,7 @@ mod tests {
 
     #[test]
     fn each_of_many_names_is_judged_once() {
-        let asked: Vec<Named> = (0..100_000).map(|number| (format!("name{number}"), vec![1])).collect();
+        let asked: Vec<ExtendedAttribute> = (0..100_000).map(|number| (format!("name{number}"), vec![1])).collect();
         let (total, to_set) = after(&[], asked.clone());
         assert_eq!((total, to_set.len()), (packed_bytes(&asked), asked.len()));
     }

@@ -1,0 +1,94 @@
+//! Makes a file as good as new (MS-FSA 2.1.5.1.2): it is empty, and nothing of what was kept with it is left. What may fail comes first, and what was
+//! done is undone where it does; the cut, which cannot be undone, comes last. Behind it the side files go, which nothing leads to any more by then.
+
+use rustix::fd::BorrowedFd;
+
+use crate::directory::extended;
+use crate::directory::file::OpenFile;
+use crate::directory::keep::Subject;
+use crate::directory::streams::Going;
+use crate::directory::undo::Undo;
+use crate::directory::{metadata, space};
+use crate::{AttributeChange, Error, Failed, Kind, Left, Renewal};
+
+pub(super) fn renew(file: &OpenFile, new: &Renewal<'_>) -> Result<(), Failed> {
+    if file.kind != Kind::File {
+        return Err(Failed::untouched(Error::Invalid));
+    }
+    let fd = file.writable().map_err(Failed::untouched)?;
+    let undo = if new.extended.is_empty() { Undo::default() } else { give(file, new)? };
+    // What is reserved cannot be given back while others may write there: so it comes behind what can be undone.
+    if new.reserved > 0
+        && let Err(error) = space::reserve(file, fd, new.reserved)
+    {
+        return Err(put_back(file, undo, error));
+    }
+    empty(file, fd, new, undo)?;
+    if new.reserved > 0
+        && let Err(error) = space::reserve(file, fd, new.reserved)
+    {
+        // It was there a moment ago: who took it meanwhile leaves this file empty, as was asked for, and without it.
+        tracing::debug!(%error, "the space that a file had reserved was not there any more once it was empty");
+    }
+    Ok(())
+}
+
+/// Gives a file the extended attributes that are asked for, and no others, and then the other attributes, which are kept beside them. That may not
+/// fit, and needs not wait for the data to go.
+fn give(file: &OpenFile, new: &Renewal<'_>) -> Result<Undo, Failed> {
+    let _turn = file.begin("renew").map_err(Failed::untouched)?;
+    let _held = file.volume.lock_file(file.identity);
+    let subject = file.subject();
+    let mut undo = extended::replace(&subject, new.extended)?;
+    match metadata::change_attributes(file, &subject, new.attributes, &mut undo) {
+        Ok(()) => Ok(undo),
+        Err(error) => Err(Failed { error, left: undo.put_back(&subject) }),
+    }
+}
+
+fn put_back(file: &OpenFile, undo: Undo, error: Error) -> Failed {
+    let _held = file.volume.lock_file(file.identity);
+    Failed { error, left: undo.put_back(&file.subject()) }
+}
+
+/// Takes away the streams, the extended attributes and other attributes where no other ones were given, and the data.
+fn empty(file: &OpenFile, fd: BorrowedFd<'_>, new: &Renewal<'_>, mut undo: Undo) -> Result<(), Failed> {
+    let cut = match space::Cut::begin(file, fd, 0) {
+        Ok(cut) => cut,
+        Err(error) => return Err(put_back(file, undo, error)),
+    };
+    let _held = file.volume.lock_file(file.identity);
+    let subject = file.subject();
+    let going = match Going::all(&subject) {
+        Ok(going) => going,
+        Err(error) => return Err(Failed { error, left: undo.put_back(&subject) }),
+    };
+    let bare = new.extended.is_empty().then_some(new.attributes);
+    let emptied = take_away(file, &subject, (&going, bare), &mut undo).and_then(|()| cut.make());
+    match emptied {
+        Ok(()) => {
+            going.remove();
+            Ok(())
+        }
+        Err(error) => {
+            let left = undo.put_back(&subject);
+            if left == Left::Changed {
+                going.leave();
+            }
+            Err(Failed { error, left })
+        }
+    }
+}
+
+/// Of a file that is to be `bare` extended attributes go, too, and others change, for which there is room then.
+fn take_away(
+    file: &OpenFile,
+    subject: &Subject<'_>,
+    (going, bare): (&Going<'_>, Option<AttributeChange>),
+    undo: &mut Undo,
+) -> Result<(), Error> {
+    going.erase(subject, undo)?;
+    let Some(attributes) = bare else { return Ok(()) };
+    extended::remove_all(subject, undo)?;
+    metadata::change_attributes(file, subject, attributes, undo)
+}
