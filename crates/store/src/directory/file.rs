@@ -11,7 +11,7 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::{Folder, file_type, identity, mount, stat};
 use crate::directory::keep::{Place, Subject};
-use crate::directory::leftovers::Nameless;
+use crate::directory::leftovers::{HeldFile, Nameless};
 use crate::directory::neighbours::Turn;
 use crate::directory::record::Record;
 use crate::directory::remembered::Remembered;
@@ -219,7 +219,7 @@ impl OpenFile {
 
     /// True where it has lost its last name.
     pub(super) fn is_nameless(&self) -> bool {
-        self.stat().is_ok_and(|stat| stat.stx_nlink == 0)
+        self.stat().is_ok_and(|stat| stat.stx_nlink <= HeldFile::names_of(self.identity))
     }
 
     /// Has a side file, which need not be there yet, go with the last who has the file open, where the file has no name.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use rustix::fd::{AsFd, AsRawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -12,8 +12,8 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::folder::{Folder, identity, stat};
 use crate::directory::keep::{Place, Subject};
-use crate::directory::leftovers::{self, Passing};
-use crate::directory::nameless::{about_to_go, open_name};
+use crate::directory::leftovers::{self, HeldFile};
+use crate::directory::nameless::open_name;
 use crate::directory::names::RESERVED;
 use crate::directory::side::Removable;
 use crate::directory::volume::Volume;
@@ -27,8 +27,8 @@ pub(super) struct Losing<'a> {
     /// The side files that it owns, where the name may be its last.
     sides: Option<Vec<Removable<'a>>>,
     /// Has its side files found until they are gone.
-    held: Option<Passing>,
-    /// Says which names are left, and has its bytes count until it is gone.
+    held: Option<HeldFile>,
+    /// Says which names are left and what was made for it meanwhile, and has its bytes count until it is gone.
     file: Option<Descriptor>,
 }
 
@@ -44,14 +44,13 @@ impl<'a> Losing<'a> {
         let subject = subject(volume, folder, disk, named);
         let sides = if is_last(named) { Some(sides(&subject)?) } else { None };
         let mut losing = Losing { subject, kind: named.kind, sides, held: None, file: None };
-        if named.kind == FileType::RegularFile && losing.has_something_outside() {
-            losing.file = open(volume, folder, disk, named)?;
-            let has_sides = losing.sides.as_ref().is_some_and(|sides| !sides.is_empty());
-            let held =
-                losing.file.as_ref().filter(|_| has_sides).and_then(|file| leftovers::hold(volume, file.as_fd()));
-            losing.held = held;
-        } else {
-            losing.file = about_to_go(volume, &folder.fd, disk);
+        losing.file = match open(volume, folder, disk, named) {
+            Ok(file) => file,
+            Err(error) if losing.has_something_outside() => return Err(error),
+            Err(_) => None,
+        };
+        if losing.sides.as_ref().is_some_and(|sides| !sides.is_empty()) && named.kind == FileType::RegularFile {
+            losing.held = losing.file.as_ref().and_then(|file| leftovers::hold(volume, named.own, file.as_fd()));
         }
         Ok(losing)
     }
@@ -61,18 +60,42 @@ impl<'a> Losing<'a> {
     }
 
     /// The name has gone, and so does what is kept outside the file where no other is left. Where that cannot be told it stays until the folder is
-    /// served again: what nothing leads to costs less than what is missing.
-    pub(super) fn gone(mut self) {
-        let Some(sides) = self.sides.as_ref().filter(|_| self.has_something_outside()) else { return };
-        match (self.has_no_name(), self.held.take()) {
-            (Some(true), _held) => self.subject.bury(sides),
-            (Some(false), _) => {}
-            (None, Some(held)) => held.leave(),
-            (None, None) => {
-                let file = homes::path(&self.subject).unwrap_or_default();
-                let file = String::from_utf8_lossy(&file);
-                tracing::warn!(%file, "what was kept in {RESERVED} for a file stays there: it cannot be told whether the file has another name");
+    /// served again: what nothing leads to costs less than what is missing. What is kept with the file was `locked` before.
+    pub(super) fn gone<L>(mut self, locked: L) {
+        let has_no_name = self.has_no_name();
+        if has_no_name == Some(true) {
+            return self.bury(locked);
+        }
+        drop(locked);
+        if has_no_name.is_none() && self.has_something_outside() {
+            self.leave("it cannot be told whether the file has another name");
+        }
+    }
+
+    fn leave(&mut self, cause: &str) {
+        if let Some(held) = self.held.take() {
+            return held.leave();
+        }
+        let file = homes::path(&self.subject).unwrap_or_default();
+        let file = String::from_utf8_lossy(&file);
+        tracing::warn!(%file, cause, "what was kept in {RESERVED} for a file stays there");
+    }
+
+    /// Who has it open may have made more since it was looked at. Who does so from now on sees that it has no name.
+    fn bury<L>(&mut self, locked: L) {
+        let sides = self.sides.take().unwrap_or_default();
+        let Subject { volume, identity, born, .. } = self.subject;
+        let more = match &self.file {
+            Some(file) if matches!(self.kind, FileType::RegularFile | FileType::Directory) => {
+                sides_made(&Subject { volume, place: through(file.as_fd()), identity, born }, &sides)
             }
+            Some(_) | None => Ok(Vec::new()),
+        };
+        drop(locked);
+        self.subject.bury(&sides);
+        match more {
+            Ok(more) => more.iter().for_each(Removable::remove),
+            Err(_) => self.leave("the file cannot be looked at any more"),
         }
     }
 
@@ -91,6 +114,20 @@ impl<'a> Losing<'a> {
             Err(_) => None,
         }
     }
+}
+
+/// The side files of a file that has no name any more, but for those that are known.
+pub(super) fn sides_made<'a>(subject: &Subject<'a>, known: &[Removable<'_>]) -> Result<Vec<Removable<'a>>, Error> {
+    match streams::sides_but(subject, known) {
+        // So NFS and FUSE say that there is no such file any more.
+        Err(Error::NotFound | Error::Gone) => Ok(Vec::new()),
+        more => more,
+    }
+}
+
+/// The way to an open file that has no name.
+pub(super) fn through(file: BorrowedFd<'_>) -> Place<'static> {
+    Place::Through(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// The side files of a file that is to lose its last name. Were they not known they would be left behind, so that the name stays.

@@ -19,16 +19,19 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::Error;
 use crate::directory::calls::{openat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::file::born;
-use crate::directory::folder::{each_name, file_type, identity, stat_at};
-use crate::directory::keep::{Place, Subject};
+use crate::directory::folder::{self, each_name, file_type, identity};
+use crate::directory::keep::Subject;
+use crate::directory::last_name::{sides_made, through};
+use crate::directory::nameless::open_name;
 use crate::directory::names::{DRAFT, is_draft};
-use crate::directory::side::{self, SideName};
+use crate::directory::neighbours::Locks;
+use crate::directory::side::{self, Removable, SideName};
 use crate::directory::volume::Volume;
 use crate::directory::{marks, streams};
+use crate::{Error, Identity};
 
 /// Begins the name of what marks a side file; that of the side file follows.
 const NAMELESS: &str = "nameless-";
@@ -77,6 +80,38 @@ impl Draft {
     }
 }
 
+/// Files that have one more name for a moment, which counts for nothing. It comes and goes with what is kept with the file locked.
+static HELD: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
+
+/// A file that is about to lose its last name has one more, until this is dropped.
+pub(super) struct HeldFile {
+    passing: Option<Passing>,
+    file: Identity,
+    locks: &'static Locks,
+}
+
+impl HeldFile {
+    /// How many names of a file count for nothing.
+    pub(super) fn names_of(file: Identity) -> u32 {
+        u32::from(HELD.lock().contains(&file))
+    }
+
+    /// The name stays until the folder is served again: then it is seen what becomes of it.
+    pub(super) fn leave(mut self) {
+        if let Some(passing) = self.passing.take() {
+            passing.leave();
+        }
+    }
+}
+
+impl Drop for HeldFile {
+    fn drop(&mut self) {
+        let _locked = self.locks.beside(self.file);
+        drop(self.passing.take());
+        HELD.lock().remove(&self.file);
+    }
+}
+
 /// A name in the reserved folder that goes when this is dropped, whether or not it is there yet.
 pub(super) struct Passing {
     pub(super) folder: OwnedFd,
@@ -105,12 +140,14 @@ impl Drop for Passing {
 
 /// Gives a file that is about to lose its last name one more: where the server is killed before the file's side files are gone they are found by
 /// it. `None` where the file system has no links, or the file lies on another.
-pub(super) fn hold(volume: &Volume, file: BorrowedFd<'_>) -> Option<Passing> {
+pub(super) fn hold(volume: &Volume, file: Identity, fd: BorrowedFd<'_>) -> Option<HeldFile> {
     let folder = side::folder(volume, false).ok()??;
+    let locks = volume.locks_of(file);
+    let _locked = locks.beside(file);
     // Where this fails it may have been made: then it goes again.
-    let held = Passing::new(folder, Draft::new().ok()?.name);
-    volume.link(file, held.folder.as_fd(), held.name.as_str().as_bytes()).ok()?;
-    Some(held)
+    let passing = Passing::new(folder, Draft::new().ok()?.name);
+    volume.link(fd, passing.folder.as_fd(), passing.name.as_str().as_bytes()).ok()?;
+    HELD.lock().insert(file).then(|| HeldFile { passing: Some(passing), file, locks })
 }
 
 /// Has a side file that nothing leads to, and that could not be removed, go when the folder is served again.
@@ -163,18 +200,28 @@ impl Drop for Nameless {
     }
 }
 
-/// Removes what was left in a folder that this process alone serves, on a thread of its own: there may be many names to look through.
-pub(super) fn sweep_soon(volume: &Arc<Volume>) {
-    if volume.is_locked() {
-        let volume = Arc::downgrade(volume);
-        // Where there is no thread it stays until the next time.
-        let _ = std::thread::Builder::new().name("multilane-sweep".to_owned()).spawn(move || sweep(&volume));
+/// Removes what was left in a folder that this process alone serves. What leads to files is finished before any client can move or remove them; side
+/// files of files without a name, of which there may be many, go on a thread of their own.
+pub(super) fn sweep_first(volume: &Arc<Volume>) {
+    if !volume.is_locked() {
+        return;
     }
+    let weak = Arc::downgrade(volume);
+    sweep_all(&weak, |name| !is_nameless(name));
+    // Where there is no thread it stays until the next time.
+    let sweep_rest = move || sweep_all(&weak, is_nameless);
+    let _ = std::thread::Builder::new().name("multilane-sweep".to_owned()).spawn(sweep_rest);
 }
 
-/// The same here.
+/// The same all at once.
+#[cfg(test)]
 pub(super) fn sweep(volume: &Weak<Volume>) {
-    let Some(found) = volume.upgrade().and_then(|volume| leftovers(&volume).ok()) else { return };
+    sweep_all(volume, |name| !is_nameless(name));
+    sweep_all(volume, is_nameless);
+}
+
+fn sweep_all(volume: &Weak<Volume>, is_meant: impl Fn(&str) -> bool) {
+    let Some(found) = volume.upgrade().and_then(|volume| leftovers(&volume, is_meant).ok()) else { return };
     for slice in found.chunks(SLICE) {
         // The share may have gone meanwhile, and its folder may be served by another process then.
         let Some(volume) = volume.upgrade() else { return };
@@ -185,22 +232,26 @@ pub(super) fn sweep(volume: &Weak<Volume>) {
     }
 }
 
-fn leftovers(volume: &Volume) -> Result<Vec<String>, Error> {
+fn leftovers(volume: &Volume, is_meant: impl Fn(&str) -> bool) -> Result<Vec<String>, Error> {
     let mut found = Vec::new();
     if let Some(folder) = side::folder(volume, false)? {
         let note = |entry: crate::directory::folder::Listed<'_>| {
             let name = std::str::from_utf8(entry.name).ok();
-            found.extend(name.filter(|name| is_leftover(name)).map(str::to_owned));
+            found.extend(name.filter(|name| is_leftover(name) && is_meant(name)).map(str::to_owned));
         };
         each_name(&folder, note).map_err(error)?;
     }
-    // What a file had without a name goes before it is looked for by a mark.
+    // What goes with a file's last name goes before it is looked for by a mark.
     found.sort_by_key(|name| marks::is_mark(name));
     Ok(found)
 }
 
+fn is_nameless(name: &str) -> bool {
+    name.starts_with(NAMELESS)
+}
+
 fn is_leftover(name: &str) -> bool {
-    name.starts_with(NAMELESS) || is_draft(name) || marks::is_mark(name)
+    is_nameless(name) || is_draft(name) || marks::is_mark(name)
 }
 
 fn remove(volume: &Arc<Volume>, folder: &OwnedFd, name: &str) {
@@ -222,14 +273,22 @@ fn remove_marked(volume: &Volume, folder: BorrowedFd<'_>, side: &str, mark: &str
 }
 
 fn remove_link(volume: &Arc<Volume>, folder: BorrowedFd<'_>, name: &str) -> Result<(), Error> {
-    let stat = stat_at(folder, name.as_bytes()).map_err(error)?;
+    let file = open_name(volume, folder, name.as_bytes()).map_err(error)?;
+    let stat = folder::stat(&file).map_err(error)?;
     if file_type(&stat) != FileType::RegularFile {
         return Ok(());
     }
-    let place = Place::Named(side::path_in(folder, name));
-    let subject = Subject { volume, place, identity: identity(&stat), born: born(&stat) };
+    let subject = Subject { volume, place: through(file.as_fd()), identity: identity(&stat), born: born(&stat) };
+    let sides = if stat.stx_nlink == 1 { streams::sides(&subject)? } else { Vec::new() };
     if stat.stx_nlink == 1 {
-        subject.bury(&streams::sides(&subject)?);
+        subject.bury(&sides);
     }
-    side::unlink_named(volume, folder, name).map_err(error)
+    let locked = volume.lock_file(subject.identity);
+    side::unlink_named(volume, folder, name).map_err(error)?;
+    // Its last name but this one may have gone just now.
+    let is_nameless = folder::stat(&file).is_ok_and(|stat| stat.stx_nlink == 0);
+    let more = if is_nameless { sides_made(&subject, &sides)? } else { Vec::new() };
+    drop(locked);
+    more.iter().for_each(Removable::remove);
+    Ok(())
 }

@@ -40,6 +40,8 @@ mod foreign_walk;
 mod homes;
 mod keep;
 mod last_name;
+#[cfg(test)]
+mod last_name_races;
 mod leaving;
 #[cfg(test)]
 mod leftover_faults;
@@ -138,7 +140,7 @@ impl DirectoryStore {
         let quota = options.quota_bytes.map(|bytes| Arc::new(AtomicU64::new(bytes)));
         let volume = Arc::new(Volume::new(folder, &options, quota.as_ref())?);
         volume.root.serve(None)?;
-        leftovers::sweep_soon(&volume);
+        leftovers::sweep_first(&volume);
         volume.have_recounted();
         Ok(DirectoryStore { volume: ArcSwap::new(volume), options, quota })
     }
@@ -174,7 +176,7 @@ impl DirectoryStore {
     pub fn follow(&self, folder: &Path) -> Result<(), Error> {
         let volume = Arc::new(Volume::new(folder, &self.options, self.quota.as_ref())?);
         volume.root.serve(Some(&self.volume().root))?;
-        leftovers::sweep_soon(&volume);
+        leftovers::sweep_first(&volume);
         volume.have_recounted();
         self.volume.store(volume);
         Ok(())

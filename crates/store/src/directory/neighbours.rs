@@ -104,6 +104,17 @@ impl Locks {
         self.beside[slot(file)].lock()
     }
 
+    /// The same of two files.
+    pub(super) fn beside_both(
+        &self,
+        one: Identity,
+        other: Identity,
+    ) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
+        let (low, high) = (slot(one).min(slot(other)), slot(one).max(slot(other)));
+        let first = self.beside[low].lock();
+        (first, (low != high).then(|| self.beside[high].lock()))
+    }
+
     /// Keeps others from appending to a file or a stream of it. Taken before [`Locks::beside`].
     pub(super) fn end(&self, file: Identity) -> MutexGuard<'_, ()> {
         self.ends[slot(file)].lock()

@@ -148,6 +148,7 @@ impl Moving<'_> {
         if self.from.identity == to.identity && self.disk == wanted.disk {
             return Ok(());
         }
+        let _locked = self.place.volume.lock_file(self.named.own);
         outcome::rename_to_free_name(self.named.own, self.at(), to.at(&wanted.disk)).map_err(moving)
     }
 
@@ -158,18 +159,20 @@ impl Moving<'_> {
         let is_own = target.own == self.named.own;
         check_replaceable(&target, if is_own { Replace::Yes } else { replace })?;
         if is_own && self.named.links > 1 {
+            let _locked = self.place.volume.lock_file(self.named.own);
             // Both are names of one file: the one that is left has to be spelled as asked.
             self.place.spell(self.named.own, taken)?;
             outcome::unlink(self.at(), AtFlags::empty()).map_err(error)?;
             return Ok(Spelled::AsAsked);
         }
         let losing = Losing::look(self.place.volume, to, taken, &target)?;
+        let locked = self.place.volume.lock_files(self.named.own, target.own);
         if self.named.kind == FileType::Directory {
             self.directory_over_file(taken, &target)?;
         } else {
             outcome::rename(self.named.own, self.at(), to.at(taken), RenameFlags::empty()).map_err(moving)?;
         }
-        self.place.replaced(self.named.own, taken, losing)
+        self.place.replaced(self.named.own, taken, (losing, locked))
     }
 
     /// A directory takes no file's place in one step: they change places, and then the file goes, if need be when the folder is served again.
@@ -211,6 +214,7 @@ impl Linking<'_> {
             return self.place.spell(self.file.identity, taken).map(|()| Spelled::AsAsked);
         }
         let losing = Losing::look(volume, to, taken, &target)?;
+        let locked = volume.lock_file(target.own);
         let is_beside = to.identity.volume == volume.identity.volume;
         let side = if is_beside { side::folder(volume, true).ok().flatten() } else { None };
         // Beside the share's files a link that a crash leaves behind is in nobody's way.
@@ -219,7 +223,7 @@ impl Linking<'_> {
             Some(Err(Error::CrossVolume)) | None => self.link_through(to.fd.as_fd(), taken)?,
             Some(answer) => answer?,
         }
-        self.place.replaced(self.file.identity, taken, losing)
+        self.place.replaced(self.file.identity, taken, (losing, locked))
     }
 
     /// Links to a name in `folder` and renames that.
@@ -244,8 +248,8 @@ impl Linking<'_> {
 impl Place<'_> {
     /// Another than `file` had the name `taken`. It is spelled as it was asked for, where that can be: in
     /// its old spelling it is found as well.
-    fn replaced(&self, file: Identity, taken: &[u8], losing: Losing<'_>) -> Result<Spelled, Error> {
-        losing.gone();
+    fn replaced<L>(&self, file: Identity, taken: &[u8], (losing, locked): (Losing<'_>, L)) -> Result<Spelled, Error> {
+        losing.gone(locked);
         match self.spell(file, taken) {
             Ok(()) => Ok(Spelled::AsAsked),
             Err(_) if self.to.at(taken).is(file) => Ok(Spelled::AsBefore),

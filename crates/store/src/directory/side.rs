@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -201,6 +201,10 @@ pub(super) struct Removable<'a> {
 }
 
 impl Removable<'_> {
+    pub(super) fn is(&self, side: &SideName) -> bool {
+        self.name == side.on_disk()
+    }
+
     pub(super) fn remove(&self) {
         remove_named(self.volume, self.home.folder.as_fd(), &self.name);
     }
@@ -322,11 +326,6 @@ pub(super) fn unlink_named(volume: &Volume, folder: BorrowedFd<'_>, name: &str) 
 
 pub(super) fn tell_it_stays(name: &str, cause: &dyn std::fmt::Display) {
     tracing::warn!(%cause, "{RESERVED}/{name} belongs to nothing any more and keeps its room: it cannot be removed");
-}
-
-/// The path of a file in the reserved folder, as long as that is open.
-pub(super) fn path_in(folder: BorrowedFd<'_>, name: &str) -> Vec<u8> {
-    format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()).into_bytes()
 }
 
 /// An id as a name.

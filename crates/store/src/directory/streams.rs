@@ -219,6 +219,12 @@ pub(super) fn sides<'a>(subject: &Subject<'a>) -> Result<Vec<Removable<'a>>, Err
     side::all_removable(subject, named_sides(subject)?)
 }
 
+/// The same but for those that were removed.
+pub(super) fn sides_but<'a>(subject: &Subject<'a>, gone: &[Removable<'_>]) -> Result<Vec<Removable<'a>>, Error> {
+    let is_gone = |side: &SideName| gone.iter().any(|gone| gone.is(side));
+    side::all_removable(subject, named_sides(subject)?.into_iter().filter(|side| !is_gone(side)))
+}
+
 /// The names on the disk of the side files that a file names.
 pub(super) fn named(subject: &Subject<'_>) -> Result<Vec<String>, Error> {
     Ok(named_sides(subject)?.iter().map(SideName::on_disk).collect())

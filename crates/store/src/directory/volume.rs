@@ -144,6 +144,15 @@ impl Volume {
         self.locks_of(file).beside(file)
     }
 
+    /// The same of two files of one file system.
+    pub(super) fn lock_files(
+        &self,
+        one: Identity,
+        other: Identity,
+    ) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
+        self.locks_of(one).beside_both(one, other)
+    }
+
     /// Keeps others from appending to a file.
     pub(super) fn lock_end(&self, file: Identity) -> MutexGuard<'_, ()> {
         self.locks_of(file).end(file)

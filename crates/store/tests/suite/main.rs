@@ -16,4 +16,5 @@ mod quota;
 mod ram;
 mod replace;
 mod served;
+mod stress;
 mod watch;

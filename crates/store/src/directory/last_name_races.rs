@@ -1,0 +1,114 @@
+//! What others do in the middle of a removal of a file's last name, and what comes of it: nothing stays in the reserved folder.
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use crate::directory::calls::failing::meanwhile;
+use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, LAST_NAME_GOES};
+use crate::directory::leftovers::sweep;
+use crate::{Kind, Name, Node};
+
+/// Does `work` before each call of `change` in turn, on another thread, which may have to wait for that of the change.
+fn at_each_call(
+    prepare: impl Fn(&Disk),
+    change: Change,
+    work: impl Fn(&Disk) -> Box<dyn FnOnce() + Send>,
+    check: impl Fn(&Disk),
+) {
+    for at in 0..CALLS_MAX {
+        let disk = Disk::new(false);
+        prepare(&disk);
+        let work = work(&disk);
+        let (done, is_done) = mpsc::channel();
+        let happens = move || {
+            let (begun, is_begun) = mpsc::channel();
+            let thread = std::thread::spawn(move || {
+                work();
+                let _ = begun.send(());
+            });
+            let _ = is_begun.recv_timeout(Duration::from_millis(20));
+            done.send(thread).unwrap();
+        };
+        let (_, happened) = meanwhile(at, happens, || change(&disk));
+        if !happened {
+            return;
+        }
+        is_done.recv().unwrap().join().unwrap();
+        check(&disk);
+    }
+    panic!("no end of calls");
+}
+
+fn file(disk: &Disk) {
+    disk.create("file", Kind::File).unwrap();
+    disk.create("other", Kind::File).unwrap();
+}
+
+fn file_with_stream(disk: &Disk) {
+    file(disk);
+    disk.stream("file", "stream", 1, LARGE);
+}
+
+/// Writes so much to a stream that it gets a side file, and closes all.
+fn write(node: &Arc<dyn Node>, stream: &str) -> Box<dyn FnOnce() + Send> {
+    let (node, stream) = (Arc::clone(node), node.create_stream(stream).unwrap());
+    Box::new(move || {
+        stream.write_at(&[2; LARGE], 0).unwrap();
+        drop((stream, node));
+    })
+}
+
+/// Gives the file a descriptor that is so long that it gets a side file.
+fn describe(node: &Arc<dyn Node>, _: &str) -> Box<dyn FnOnce() + Send> {
+    let node = Arc::clone(node);
+    Box::new(move || {
+        node.set_security(&[2; 70_000]).unwrap();
+        drop(node);
+    })
+}
+
+#[test]
+fn what_is_made_for_a_file_just_as_its_last_name_goes_goes_with_it() {
+    for prepare in [file, file_with_stream] {
+        for change in LAST_NAME_GOES {
+            for make in [write, describe] {
+                let work = |disk: &Disk| make(&disk.node("file"), "more");
+                at_each_call(prepare, change, work, |disk| assert_eq!(disk.sides(), 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_belongs_to_a_file_goes_where_both_its_names_go_at_a_time() {
+    let prepare = |disk: &Disk| {
+        file_with_stream(disk);
+        disk.create("folder", Kind::Directory).unwrap();
+        std::fs::hard_link(disk.path().join("file"), disk.path().join("folder/second")).unwrap();
+    };
+    let work = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
+        let (folder, file) = (disk.node("folder"), disk.node("file").identity());
+        Box::new(move || folder.remove(&Name::new("second").unwrap(), file).unwrap())
+    };
+    for change in LAST_NAME_GOES {
+        at_each_call(prepare, change, work, |disk| assert_eq!(disk.sides(), 0));
+    }
+}
+
+#[test]
+fn a_file_whose_last_name_goes_while_what_was_left_is_removed_leaves_nothing() {
+    let prepare = |disk: &Disk| {
+        file_with_stream(disk);
+        let draft = disk.path().join(format!(".multilane/.multilane.{}", "a".repeat(32)));
+        std::fs::hard_link(disk.path().join("file"), draft).unwrap();
+    };
+    let change: Change = |disk| {
+        sweep(&Arc::downgrade(&disk.store.volume()));
+        Ok(())
+    };
+    let work = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
+        let (root, file) = (disk.node(""), disk.node("file").identity());
+        Box::new(move || root.remove(&Name::new("file").unwrap(), file).unwrap())
+    };
+    at_each_call(prepare, change, work, |disk| assert_eq!(disk.sides(), 0));
+}
