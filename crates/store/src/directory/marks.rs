@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `naming-SIDE` | the side file SIDE is made for the file at the path | it goes, unless the file names it |
 //! | `leaving-VOLUME-FILE-BORN` | the file at the path, whose side files end so, gives some of them up | those go that the file does not name |
-//! | `replaced-FILE-BORN` | a directory takes the place of a file and changes places with it first: the path is that which the directory had, `//`, and the file's | where the two have changed places the file goes |
+//! | `replaced-FILE-BORN` | a directory takes the place of a file and changes places with it first: the path is that which the directory had, `//`, and the file's | where the two have changed places they change back |
 //!
 //! Where another program has moved the file meanwhile nothing is done, and the mark of a side file stays. There is none where the file system has no
 //! such links or no room for one: what that costs is told in `docs/SEMANTICS.md`.
@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use rustix::fd::{AsRawFd, BorrowedFd};
-use rustix::fs::{AtFlags, FileType, OFlags};
+use rustix::fs::{AtFlags, FileType, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::Error;
@@ -28,7 +28,7 @@ use crate::directory::names::RESERVED;
 use crate::directory::side::{self, ID_BYTES, SideName};
 use crate::directory::volume::Volume;
 use crate::directory::walk::Named;
-use crate::directory::{homes, leftovers, remove, streams};
+use crate::directory::{homes, leftovers, outcome, streams};
 
 /// Begins the name of the mark of a side file that no file names yet; that of the side file follows.
 const NAMING: &str = "naming-";
@@ -125,7 +125,7 @@ fn number_and_birth(file: &Named) -> String {
 pub(super) fn finish(volume: &Arc<Volume>, folder: BorrowedFd<'_>, mark: &str) {
     if mark.starts_with(REPLACED) {
         if let Err(error) = finish_replacing(volume, folder, mark) {
-            tracing::warn!(%error, "{RESERVED}/{mark} leads to a file that a directory has replaced: it cannot be removed yet");
+            tracing::warn!(%error, "{RESERVED}/{mark} leads to a file and a directory in each other's place: they cannot be put back yet");
         }
         return;
     }
@@ -195,7 +195,7 @@ fn is_there(folder: BorrowedFd<'_>, name: &str) -> Result<bool, Error> {
     }
 }
 
-/// Removes a file that has changed places with the directory which replaces it.
+/// Puts a file that has changed places with a directory back, and the directory: nobody was told that it has replaced the file.
 fn finish_replacing(volume: &Arc<Volume>, folder: BorrowedFd<'_>, mark: &str) -> Result<(), Error> {
     let path = readlinkat(folder, mark, Vec::new()).map_err(error)?;
     let path = path.as_bytes();
@@ -212,7 +212,8 @@ fn finish_replacing(volume: &Arc<Volume>, folder: BorrowedFd<'_>, mark: &str) ->
         let replaced = named(&file, name)?.filter(|found| is_directory && is_of(found, mark));
         if let Some(replaced) = replaced {
             held.forget(file.identity);
-            remove::unlink(volume, &file, name, &replaced)?;
+            held.forget(place.identity);
+            outcome::rename(replaced.own, file.at(name), place.at(taken), RenameFlags::EXCHANGE).map_err(error)?;
         }
     }
     end(folder, mark)

@@ -175,22 +175,28 @@ impl Moving<'_> {
         self.place.replaced(self.named.own, taken, (losing, locked))
     }
 
-    /// A directory takes no file's place in one step: they change places, and then the file goes, if need be when the folder is served again.
-    /// [`Error::Unsupported`] where the file system cannot exchange names.
+    /// A directory takes no file's place in one step: they change places, and then the file goes. Where that fails, or the server is killed in between,
+    /// they change back, if need be when the folder is served again. [`Error::Unsupported`] where the file system cannot exchange names.
     fn directory_over_file(&self, taken: &[u8], file: &Named) -> Result<(), Error> {
         let Place { volume, to, .. } = self.place;
         let at = |folder, name| walk::path_in(volume, folder, name);
-        let _mark = Mark::replaced(volume, at(self.from, self.disk), at(to, taken), file)?;
+        let mark = Mark::replaced(volume, at(self.from, self.disk), at(to, taken), file)?;
         let to = to.at(taken);
-        match outcome::rename(self.named.own, self.at(), to, RenameFlags::EXCHANGE) {
+        let exchanged = match outcome::rename(self.named.own, self.at(), to, RenameFlags::EXCHANGE) {
             // The file would have to stand aside, and stay there where the server is killed.
             Err(Errno::INVAL) if !self.is_into_itself() => return Err(Error::Unsupported),
-            answer => answer.map_err(moving)?,
+            answer => answer.map_err(moving),
+        };
+        let done = exchanged.and_then(|()| {
+            outcome::unlink(self.at(), AtFlags::empty()).map_err(|errno| {
+                let _ = outcome::rename(self.named.own, to, self.at(), RenameFlags::EXCHANGE);
+                error(errno)
+            })
+        });
+        if done.is_err() && !self.at().is(self.named.own) {
+            mark.into_iter().for_each(Mark::leave);
         }
-        outcome::unlink(self.at(), AtFlags::empty()).map_err(|errno| {
-            let _ = outcome::rename(self.named.own, to, self.at(), RenameFlags::EXCHANGE);
-            error(errno)
-        })
+        done
     }
 
     /// The name that it has.
