@@ -1,10 +1,11 @@
 //! What a call that fails, or a kill, leaves of several changes that are made all or none: the file is as it was, or as it was to be.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::directory::calls::failing::{Fail, during};
+use crate::directory::calls::failing::{Fail, during, meanwhile};
 use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, at_each_call};
 use crate::directory::leftovers::sweep;
 use crate::{AttributeChange, ExtendedAttribute, Failed, Kind, Left, Name, Renewal};
@@ -142,6 +143,40 @@ fn extended_attributes_are_set_all_or_none_whatever_fails() {
             assert!(calls.count() < CALLS_MAX);
         }
     }
+}
+
+#[test]
+fn what_others_change_meanwhile_is_not_undone() {
+    const SYSTEM: u32 = 0x4;
+    for at in 0..CALLS_MAX {
+        let disk = Disk::new(false);
+        prepare(&disk);
+        let mut expected = State::of(&disk);
+        expected.attributes |= SYSTEM;
+        expected.extended.insert(1, named("another's", b"value"));
+        expected.extended.sort();
+        let (node, (done, is_done)) = (disk.node("file"), mpsc::channel());
+        let others = std::thread::spawn(move || {
+            if is_done.recv().is_ok() {
+                let attributes = AttributeChange::setting(SYSTEM);
+                node.change(&crate::Changes { attributes, ..crate::Changes::default() }).unwrap();
+                node.set_extended("another's", b"value").unwrap();
+            }
+        });
+        // It waits for nobody: who holds the file goes on first.
+        let happens = move || {
+            done.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let (answer, happened) = meanwhile(at, happens, || renew(&disk, &(asked(), 1 << 50)));
+        assert_eq!(answer, Err(Failed::untouched(crate::Error::Full)), "{at}");
+        others.join().unwrap();
+        if !happened {
+            return;
+        }
+        assert_eq!(State::of(&disk), expected, "{at}");
+    }
+    panic!("no end of calls");
 }
 
 /// What has a side file go while its file stays.
