@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use store::{Error, Identity, Kind, Metadata, Name, Node, Resolved, SharePath, Use, Waits};
+use store::{Error, Identity, Kind, Left, Metadata, Name, Node, Resolved, SharePath, Use, Waits};
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, ShareAccess};
 use wire::fscc::FileAttributes;
 use wire::ids::Dialect;
@@ -22,7 +22,6 @@ use crate::authorization::{
 use crate::caching::Wanted;
 use crate::context::Context;
 use crate::descriptors::Descriptor;
-use crate::extended::Left;
 use crate::files::{Link, RenamesSeen};
 use crate::refusal::Refusal;
 
