@@ -37,6 +37,14 @@ pub(crate) enum Descriptor {
 }
 
 impl Descriptor {
+    /// What counts of something of that kind for which these bytes are stored, or nothing.
+    pub(crate) fn of_stored(stored: Option<&[u8]>, kind: Kind) -> Self {
+        match stored {
+            None => Descriptor::Missing(kind),
+            Some(bytes) => decode(bytes).map_or(Descriptor::Unusable, Descriptor::Stored),
+        }
+    }
+
     /// Those rights of `searched` that `user` has by it. Only the holder of an account's key, whom no descriptor binds, comes at a
     /// file whose descriptor cannot be used.
     pub(crate) fn grants(&self, user: &User, searched: u32) -> u32 {

@@ -163,7 +163,7 @@ impl Listening {
     /// A directory has another name, or none.
     fn goes(&self, change: &Foreign<'_>) {
         if change.kind == Kind::Directory {
-            self.gone.goes(change.directory, change.name, None, 0);
+            self.gone.goes(change.directory, change.name, None);
         }
     }
 }

@@ -10,9 +10,9 @@ use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
 use wire::ids::SessionId;
 
+use super::gone::Former;
 use super::{Change, Watches, name_filter};
 use crate::Shared;
-use crate::descriptors::{Descriptor, decode};
 use crate::files::Removal;
 use crate::open::{FileOpen, Open};
 use crate::pool::Turn;
@@ -319,13 +319,12 @@ impl Watches {
         }
         let (Some(above), Some(name)) = (path.parent(), path.name()) else { return before };
         if let Some(directory) = super::identity(store, &above) {
-            let (descriptor, bytes) = match file.security() {
-                Ok(None) => (Some(Descriptor::Missing(file.kind())), 0),
-                Ok(Some(bytes)) => (Some(decode(&bytes).map_or(Descriptor::Unusable, Descriptor::Stored)), bytes.len()),
-                Err(_) => (None, 0),
-            };
-            let former = descriptor.map(|descriptor| (file.identity(), descriptor));
-            self.gone.goes(directory, name, former, bytes);
+            let former = file.security().ok().map(|stored| Former {
+                identity: file.identity(),
+                kind: file.kind(),
+                descriptor: stored.map(Into::into),
+            });
+            self.gone.goes(directory, name, former);
         }
         before
     }

@@ -2,7 +2,6 @@
 //! who may list each directory on the way from the watched one, and on a share that lists by access to who may read them, and what changed.
 
 use std::collections::HashSet;
-use std::iter::repeat_with;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use store::{Error, Identity, Kind, Name, Node, SharePath, Use};
 use wire::fscc::notify::Action;
 use wire::security::access::{FILE_GENERIC_READ, READ_DATA};
 
-use super::gone::Former;
+use super::gone::Before;
 use super::log::Noted;
 use super::watch::{Told, Watch};
 use crate::Shared;
@@ -19,12 +18,9 @@ use crate::context::Context;
 use crate::descriptors::Descriptor;
 use crate::open::Open;
 use crate::refusal::Refusal;
-use crate::turns::LONG_REQUEST_COST;
 
 /// How many names are looked at before others have their turn.
 const LOOKS_AT_ONCE: usize = 64;
-/// How many directories a name may have meant since a change before it cannot be said which of them was meant.
-const MEANINGS_MAX: usize = 16;
 
 /// Leaves of what a request was told what its user may see; `None` where that is nothing.
 pub(crate) async fn seen(context: &Context, watch: &Watch, told: Told) -> Result<Option<Told>, Refusal> {
@@ -38,25 +34,23 @@ pub(crate) async fn seen(context: &Context, watch: &Watch, told: Told) -> Result
     if open.user.has_full_control() || !by_access && !changes.iter().any(is_below) {
         return Ok(Some(Told::Changes(changes)));
     }
-    let names = changes.iter().map(|change| change.name.split('\\').count()).sum::<usize>();
-    let is_here = context.store()?.facts().never_blocks && names <= LOOKS_AT_ONCE;
-    let (server, open) = (Arc::clone(context.server()), Arc::clone(open));
-    let (watched, path) = (Arc::clone(&file.node), SharePath::clone(&file.path.now()));
     let mut sight = Sight {
-        server,
-        open,
-        watched,
-        path,
+        server: Arc::clone(context.server()),
+        open: Arc::clone(open),
+        watched: Arc::clone(&file.node),
+        path: SharePath::clone(&file.path.now()),
         by_access,
         changes: changes.into_iter(),
         seen: Vec::new(),
         listed: HashSet::new(),
     };
-    let judged = if is_here {
-        context.in_flight.note_done_here(LONG_REQUEST_COST as u64);
-        repeat_with(|| sight.go_on()).find_map(ControlFlow::break_value).flatten()
-    } else {
-        context.work_in_steps(u64::MAX, move || sight.go_on()).await.inspect_err(|_| watch.lose())?
+    // Many may watch, and descriptors be long: it comes behind what others wait for.
+    let judged = loop {
+        let step = context.on_long_work(move || (sight.go_on(), sight)).await;
+        match step.inspect_err(|_| watch.lose())? {
+            (ControlFlow::Break(judged), _) => break judged,
+            (ControlFlow::Continue(()), rest) => sight = rest,
+        }
     };
     Ok(match judged {
         Some(seen) if seen.is_empty() => None,
@@ -86,10 +80,11 @@ enum Verdict {
     Unknown,
 }
 
-/// Where a way leads, and led.
+/// Where a way led when the change was made.
 struct Place {
+    directory: Identity,
+    /// It is there yet.
     now: Option<Arc<dyn Node>>,
-    directories: Vec<Identity>,
     path: SharePath,
     /// Nothing on the way has gone since.
     stays: bool,
@@ -129,8 +124,8 @@ impl Sight {
         if !self.by_access && (way.is_empty() || self.listed.contains(way)) {
             return Verdict::Seen;
         }
-        let root = (Arc::clone(&self.watched), self.watched.identity());
-        let mut place = Place { now: Some(root.0), directories: vec![root.1], path: self.path.clone(), stays: true };
+        let (directory, now) = (self.watched.identity(), Some(Arc::clone(&self.watched)));
+        let mut place = Place { directory, now, path: self.path.clone(), stays: true };
         for directory in way.split('\\').filter(|name| !name.is_empty()) {
             *looks = looks.saturating_sub(1);
             match self.enter(&mut place, directory, change.gone) {
@@ -144,43 +139,35 @@ impl Sight {
         if self.by_access { self.enter(&mut place, name, change.gone) } else { Verdict::Seen }
     }
 
-    /// Goes on to `name`, and judges what has it now, and what had it since the change that was made when so many `gone` had gone.
+    /// Goes on to `name`, and judges what had it when a change was made: what has it now, where nothing has `gone` from there since. Where that is
+    /// not the one that had it then, or may be another one, it is not known.
     fn enter(&self, place: &mut Place, name: &str, gone: u64) -> Verdict {
         let Ok(name) = Name::new(name) else { return Verdict::Unknown };
-        let found = match place.now.as_ref().map(|directory| directory.child(&name, Use::Metadata)) {
+        let now = match place.now.as_ref().map(|directory| directory.child(&name, Use::Metadata)) {
             None | Some(Ok(None) | Err(Error::NotDirectory | Error::Gone | Error::NotFound)) => None,
             Some(Ok(Some((_, node)))) => Some(node),
             Some(Err(_)) => return Verdict::Unknown,
         };
-        let Some(former) = self.server.files.watches.gone.after(gone, &place.directories, name.as_str()) else {
-            return Verdict::Unknown;
-        };
         place.path = place.path.join(&name);
-        place.stays &= former.is_empty();
-        place.directories = former.iter().flatten().map(|(identity, _)| *identity).collect();
-        let judge = |former: &Former| former.as_ref().map(|(_, descriptor)| self.may_see(descriptor));
-        let mut judged: Vec<_> = former.iter().map(judge).collect();
-        place.now = None;
-        if let Some(node) = found {
-            match self.server.descriptors.read(&*node, &self.open.tree.share, &place.path) {
-                Ok(descriptor) => judged.push(Some(self.may_see(&descriptor))),
-                Err(_) => judged.push(None),
+        let before = self.server.files.watches.gone.after(gone, place.directory, name.as_str());
+        let descriptor = match (before, &now) {
+            (Before::Nothing, Some(node)) => {
+                place.directory = node.identity();
+                self.server.descriptors.read(&**node, &self.open.tree.share, &place.path).ok()
             }
-            place.directories.push(node.identity());
-            place.now = (node.kind() == Kind::Directory).then_some(node);
-        }
-        if judged.len() > MEANINGS_MAX {
-            return Verdict::Unknown;
-        }
-        match judged.split_first() {
-            Some((Some(first), rest)) if rest.iter().all(|other| *other == Some(*first)) => {
-                if *first {
-                    Verdict::Seen
-                } else {
-                    Verdict::Hidden
-                }
+            (Before::One(former), None) => {
+                place.directory = former.identity;
+                place.stays = false;
+                Some(Descriptor::of_stored(former.descriptor.as_deref(), former.kind))
             }
-            Some(_) | None => Verdict::Unknown,
+            // It is there, and another one was: which is meant cannot be told.
+            (Before::One(_), Some(_)) | (Before::Nothing, None) | (Before::Unknown, _) => None,
+        };
+        place.now = now.filter(|node| node.kind() == Kind::Directory);
+        match descriptor {
+            Some(descriptor) if self.may_see(&descriptor) => Verdict::Seen,
+            Some(_) => Verdict::Hidden,
+            None => Verdict::Unknown,
         }
     }
 

@@ -165,6 +165,25 @@ async fn directories_that_have_gone_are_judged_by_what_they_were() {
 }
 
 #[tokio::test]
+async fn what_changed_below_a_directory_that_was_renamed_is_not_judged_by_one_that_took_its_name() {
+    here(async {
+        let ((mut watcher, root), mut actor) = two(false).await;
+        make_directory(&mut actor, "d").await;
+        make_private(&mut actor, "d\\secret").await;
+        wait(&mut watcher, root, TREE).await;
+        make(&mut actor, "first").await;
+        assert_eq!(told(&watcher.receive().await), one(Action::ADDED, "first"));
+        make(&mut actor, "d\\secret\\merger").await;
+        assert_eq!(rename(&mut actor, "d", "old", false).await, Status::SUCCESS);
+        make_directory(&mut actor, "d").await;
+        make_directory(&mut actor, "d\\secret").await;
+        make(&mut actor, "last").await;
+        assert_eq!(names_until(&mut watcher, root, "last").await, None, "it is to be listed anew");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn on_a_share_that_lists_by_access_what_may_not_be_read_is_not_told() {
     here(async {
         let ((mut watcher, root), mut actor) = two(true).await;
