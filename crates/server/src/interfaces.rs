@@ -2,10 +2,12 @@
 //! interfaces that a client could reach, and what the operator says about them.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
 use links::{LocalInterface, SPEED_UNKNOWN};
-use parking_lot::Mutex;
 use wire::fscc::ioctl::{Interface, InterfaceCapability};
 
 use crate::admin::{Advertise, OwnAddresses};
@@ -19,18 +21,59 @@ const INDEX_FIRST: u32 = 0x1000_0000;
 /// The machine's interfaces, read anew when what is known is old.
 #[derive(Default)]
 pub(crate) struct Interfaces {
-    known: Mutex<Option<(Instant, Vec<LocalInterface>)>>,
+    known: ArcSwapOption<Known>,
+    /// Somebody reads them: the kernel may take seconds for that, while a driver starts anew.
+    is_read: AtomicBool,
+}
+
+/// Who reads them for all who ask meanwhile, until it is dropped.
+pub(crate) struct Reading(Arc<Interfaces>);
+
+/// What was read, and when.
+struct Known {
+    read: Instant,
+    own: Vec<LocalInterface>,
 }
 
 impl Interfaces {
-    /// What to tell a client of a server that listens on `listening`.
+    /// What to tell a client of a server that listens on `listening`, by what is known; or what reads it anew. One reads, however many ask: the
+    /// others are told what was known before.
+    pub(crate) fn known(
+        self: &Arc<Self>,
+        advertise: &Advertise,
+        listening: &[SocketAddr],
+    ) -> Result<Vec<Interface>, Reading> {
+        let known = self.known.load();
+        match known.as_ref() {
+            Some(known) if known.read.elapsed() < KEPT || self.is_read.swap(true, Ordering::Relaxed) => {
+                Ok(choose(&known.own, advertise, listening))
+            }
+            Some(_) | None => Err(Reading(Arc::clone(self))),
+        }
+    }
+
+    /// The same, read anew. Waits for the kernel.
     pub(crate) fn to_tell(&self, advertise: &Advertise, listening: &[SocketAddr]) -> Vec<Interface> {
-        let mut known = self.known.lock();
-        let own = match &*known {
-            Some((read, own)) if read.elapsed() < KEPT => own,
-            Some(_) | None => &known.insert((Instant::now(), read())).1,
-        };
-        choose(own, advertise, listening)
+        self.to_tell_of(read(), advertise, listening)
+    }
+
+    fn to_tell_of(&self, own: Vec<LocalInterface>, advertise: &Advertise, listening: &[SocketAddr]) -> Vec<Interface> {
+        let told = choose(&own, advertise, listening);
+        self.known.store(Some(Arc::new(Known { read: Instant::now(), own })));
+        told
+    }
+}
+
+impl Reading {
+    /// Waits for the kernel.
+    pub(crate) fn read(self, advertise: &Advertise, listening: &[SocketAddr]) -> Vec<Interface> {
+        self.0.to_tell(advertise, listening)
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.is_read.store(false, Ordering::Relaxed);
     }
 }
 
@@ -157,6 +200,25 @@ mod tests {
         assert_eq!(told(&machine(), &advertise, &["0.0.0.0:445"]), more);
         advertise.own = OwnAddresses::LeftOut;
         assert_eq!(told(&machine(), &advertise, &["0.0.0.0:445"]), wanted);
+    }
+
+    #[test]
+    fn what_is_known_is_told_by_all_but_one_who_reads_it_anew() {
+        let (all, listening) = (Advertise::default(), ["192.0.2.1:445".parse().unwrap()]);
+        let interfaces = Arc::new(Interfaces::default());
+        let known = || interfaces.known(&all, &listening).ok();
+        assert!(known().is_none(), "nothing is known");
+        let told = interfaces.to_tell_of(machine(), &all, &listening);
+        assert_eq!((told.len(), known()), (1, Some(told.clone())));
+        let old = Known { read: Instant::now().checked_sub(2 * KEPT).unwrap(), own: machine() };
+        interfaces.known.store(Some(Arc::new(old)));
+        let Err(reading) = interfaces.known(&all, &listening) else { panic!("it is old") };
+        assert_eq!(known(), Some(told), "somebody reads it");
+        // Who was to read it does not get to it.
+        drop(reading);
+        assert!(known().is_none());
+        interfaces.to_tell_of(Vec::new(), &all, &listening);
+        assert_eq!(known(), Some(Vec::new()));
     }
 
     #[test]

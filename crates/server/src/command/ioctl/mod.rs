@@ -61,7 +61,7 @@ pub(crate) async fn handle(context: &Context, request: IoctlRequest<'_>) -> Outc
         if context.open.is_some() {
             return Err(Status::INVALID_PARAMETER.into());
         }
-        of_server(context, &request)?
+        of_server(context, &request).await?
     } else {
         context.open()?;
         let answer = of_open(context, &request).await?;
@@ -93,10 +93,10 @@ fn is_for_the_server(code: CtlCode) -> bool {
     )
 }
 
-fn of_server(context: &Context, request: &IoctlRequest<'_>) -> Answered {
+async fn of_server(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     match request.ctl_code {
         CtlCode::VALIDATE_NEGOTIATE_INFO => validate::validate(context, request),
-        CtlCode::QUERY_NETWORK_INTERFACE_INFO => interfaces::query(context, request),
+        CtlCode::QUERY_NETWORK_INTERFACE_INFO => interfaces::query(context, request).await,
         CtlCode::PIPE_WAIT => pipe::wait(context, request),
         CtlCode::DFS_GET_REFERRALS | CtlCode::DFS_GET_REFERRALS_EX => Err(Status::FS_DRIVER_REQUIRED.into()),
         _ => Err(Status::NOT_SUPPORTED.into()),
