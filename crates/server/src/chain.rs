@@ -368,10 +368,12 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
                     Err(status) => Err(status.into()),
                     Ok(_) if last > 0 && answers > ANSWERS_BYTES_MAX => Err(Status::INSUFFICIENT_RESOURCES.into()),
                     Ok(_counted) if position == last || request.may_wait_in_the_middle() => {
-                        in_flight.counting(pin!(request.run_waiting(&context, message, &mut stitch, &chain))).await
+                        let work = request.run_waiting(&context, message, &mut stitch, &chain);
+                        in_flight.counting(&connection.turn, pin!(work)).await
                     }
                     Ok(_counted) => {
-                        in_flight.counting(pin!(command::dispatch(&context, request.header.command, message))).await
+                        let work = command::dispatch(&context, request.header.command, message);
+                        in_flight.counting(&connection.turn, pin!(work)).await
                     }
                 }
             }
@@ -386,9 +388,10 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
         returned.extend(outcome.as_mut().ok().and_then(|reply| reply.returned.take()));
         request.push_response(&connection, outcome, &mut stitch, &chain, &in_flight);
         // What comes in and goes out, and the first request, the connection has counted or will.
-        let unseen = in_flight.done_here() + if position > 0 { LONG_REQUEST_COST } else { 0 };
-        connection.turn.spend(unseen);
-        spent += unseen + request.range.len() + stitch.length().saturating_sub(answered);
+        let own = if position > 0 { LONG_REQUEST_COST } else { 0 };
+        in_flight.spend(&connection.turn);
+        connection.turn.spend(own);
+        spent += in_flight.done_here() + own + request.range.len() + stitch.length().saturating_sub(answered);
     }
     let charge = chain.charge.take();
     chain.queue(&connection, stitch, charge, |response| chain.requests[last].after(&connection, response)).await;

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 use store::effort;
 use tokio::sync::Notify;
 use wire::ids::{AsyncId, MessageId, SessionId};
 use wire::status::Status;
 
-use crate::turns::STEP_COST;
+use crate::turns::{STEP_COST, TURN_BYTES, Turn};
+
+/// Who has done so much on its shard stands in line before it goes on.
+const IN_LINE_AFTER: usize = TURN_BYTES as usize / 8;
 
 /// One request that has not been answered.
 pub(crate) struct InFlight {
@@ -28,6 +32,8 @@ pub(crate) struct InFlight {
     /// Others wait for what it does.
     is_awaited: Cell<bool>,
     done_here: Cell<usize>,
+    /// Of that what has counted for the connection's turn.
+    spent: Cell<usize>,
     /// It goes on when its connection is lost: its client asks again on another channel.
     outlives_connection: Cell<bool>,
     /// Bytes that are held for it while it waits for others, where they are many.
@@ -50,6 +56,7 @@ impl InFlight {
             waits_for_others: Cell::new(false),
             is_awaited: Cell::new(false),
             done_here: Cell::new(0),
+            spent: Cell::new(0),
             outlives_connection: Cell::new(false),
             held: Cell::new(0),
             cancel: Notify::new(),
@@ -98,17 +105,45 @@ impl InFlight {
         self.done_here.set(self.done_here.get() + bytes as usize);
     }
 
-    /// Runs its work, and counts the steps that its shard does for it. The work stays where it is: it is large.
-    pub(crate) async fn counting<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> T {
-        poll_fn(|task| {
-            let (polled, steps) = effort::of(|| work.as_mut().poll(task));
-            self.note_done_here((steps * STEP_COST) as u64);
-            polled
-        })
-        .await
+    /// Runs its work, and counts the steps that its shard does for it. What is done before it waits counts for the connection's `turn` then: many
+    /// requests may begin in one. Where it has done much it stands in line before it goes on. The work stays where it is: it is large.
+    pub(crate) async fn counting<T>(&self, turn: &Turn, mut work: Pin<&mut impl Future<Output = T>>) -> T {
+        let mut since_line = 0;
+        loop {
+            let mut was_polled = false;
+            let done = poll_fn(|task| {
+                if std::mem::replace(&mut was_polled, true) {
+                    return Poll::Ready(None);
+                }
+                let (polled, steps) = effort::of(|| work.as_mut().poll(task));
+                self.note_done_here((steps * STEP_COST) as u64);
+                match polled {
+                    Poll::Ready(done) => Poll::Ready(Some(done)),
+                    Poll::Pending => {
+                        since_line += self.spend(turn);
+                        Poll::Pending
+                    }
+                }
+            });
+            if let Some(done) = done.await {
+                return done;
+            }
+            if since_line >= IN_LINE_AFTER {
+                turn.another().await;
+                since_line = 0;
+            }
+        }
     }
 
-    /// How many bytes its shard has worked on, beside what has come in and goes out.
+    /// Has what its shard has worked on, beside what has come in and goes out, count for the connection's turn; gives how many bytes it is more
+    /// than before.
+    pub(crate) fn spend(&self, turn: &Turn) -> usize {
+        let more = self.done_here.get() - self.spent.replace(self.done_here.get());
+        turn.spend(more);
+        more
+    }
+
+    /// How many bytes that is in all.
     pub(crate) fn done_here(&self) -> usize {
         self.done_here.get()
     }

@@ -11,21 +11,23 @@ use std::time::Duration;
 use secure::Role;
 use store::{Kind, NewNode, Node, RamStore, SharePath, Store};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
+use tokio::sync::Notify;
 use tokio::task::{JoinHandle, LocalSet, spawn_local, yield_now};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::fscc::FileClass;
 use wire::header::Header;
-use wire::ids::{Command, FileId, MessageId};
+use wire::ids::{Command, FileId, MessageId, SessionId};
 use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::Signing;
 use crate::connection::{Connection, Ending};
+use crate::in_flight::InFlight;
 use crate::pool::Pool;
 use crate::testing::{Peer, Terms, chained, framed, headers, next_message, server, server_with};
 use crate::transport::Transport;
-use crate::turns::{TURN_BYTES, Turns};
+use crate::turns::{TURN_BYTES, Turn, Turns};
 
 const KIB: u64 = 1 << 10;
 const TURN: u64 = TURN_BYTES as u64;
@@ -416,4 +418,45 @@ async fn asking_for_parts(server: &Arc<Shared>, turns: &Rc<Turns>) -> Peer {
     let mut chain = chained(chain, |_, message| peer.sign(message));
     peer.process(&mut chain).unwrap();
     peer
+}
+
+#[tokio::test]
+async fn what_a_request_has_done_before_it_waits_counts_then_and_it_stands_in_line_before_it_goes_on() {
+    LocalSet::new()
+        .run_until(async {
+            let turns = Rc::new(Turns::default());
+            let turn = Rc::new(Turn::new(&turns));
+            let in_flight = InFlight::new(MessageId(1), SessionId(1));
+            let (waits, done) = (Rc::new(Notify::new()), Rc::new(Cell::new(0)));
+            let request = {
+                let (turn, in_flight, waits, done) =
+                    (Rc::clone(&turn), Rc::clone(&in_flight), Rc::clone(&waits), Rc::clone(&done));
+                spawn_local(async move {
+                    let work = async {
+                        for _ in 0..2 {
+                            in_flight.note_done_here(TURN);
+                            done.set(done.get() + 1);
+                            waits.notified().await;
+                        }
+                    };
+                    in_flight.counting(&turn, std::pin::pin!(work)).await;
+                })
+            };
+            yield_now().await;
+            assert_eq!((turn.left(), done.get()), (-TURN_BYTES, 1), "it counts though it is not answered");
+            // Another one has its turn before.
+            let other = Turn::new(&turns);
+            let had = other.another();
+            waits.notify_one();
+            had.await;
+            assert_eq!(done.get(), 1);
+            while done.get() < 2 {
+                yield_now().await;
+            }
+            waits.notify_one();
+            request.await.unwrap();
+            in_flight.spend(&turn);
+            assert_eq!(turn.left(), -2 * TURN_BYTES, "each part counts once");
+        })
+        .await;
 }

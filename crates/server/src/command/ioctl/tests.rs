@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateRequest, CreateResponse};
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
@@ -89,7 +90,8 @@ async fn interfaces_are_told_where_the_account_has_multichannel() {
     let server = server(Signing::Enabled);
     let mut peer = Peer::sign_in(&server).await;
     let code = CtlCode::QUERY_NETWORK_INTERFACE_INFO;
-    let answer = ioctl(&mut peer, code, FileId::ANY, b"", 65_536).await;
+    // They are read on the pool, and the request goes on as a task of the shard.
+    let answer = LocalSet::new().run_until(ioctl(&mut peer, code, FileId::ANY, b"", 65_536)).await;
     assert_eq!(answer.status(), Status::SUCCESS);
     let told: Vec<_> = interfaces(output(&answer)).map(Result::unwrap).collect();
     assert_eq!(told.len(), 1, "the server listens on loopback alone");

@@ -154,6 +154,10 @@ impl Query {
     /// True where the store never waits and there is little to do: the listing goes on with a few entries, or looks for one name.
     fn is_short(&self, place: &Option<Enumeration>) -> bool {
         let Some(scan) = place else { return false };
+        if self.is_by_access() {
+            // Each name takes a look at a descriptor, which may be long.
+            return false;
+        }
         let is_few = self.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY)
             || self.room_bytes / self.least_bytes <= SHORT_SLICE;
         self.store.facts().never_blocks && (!has_wildcards(scan.pattern()) || (is_few && scan.is_under_way()))
@@ -232,10 +236,15 @@ impl Query {
         DirectoryWriter::new(self.class, body, room_bytes).ok_or(Status::INVALID_INFO_CLASS)
     }
 
+    /// True where it leaves out what its reader may not read.
+    fn is_by_access(&self) -> bool {
+        self.open.tree.lists_by_access() && !self.open.user.has_full_control()
+    }
+
     /// False for what access-based enumeration leaves out: what the reader was not granted GENERIC_READ to.
     fn may_be_seen(&self, file: &FileOpen, listed: &Listed, slice: &mut Slice) -> bool {
         let Listed::Name(name) = listed else { return true };
-        if !self.open.tree.lists_by_access() || self.open.user.has_full_control() {
+        if !self.is_by_access() {
             return true;
         }
         slice.lookups = slice.lookups.saturating_sub(ACCESS_LOOKUPS);
