@@ -16,6 +16,7 @@ use tokio::time::sleep;
 
 use super::arguments::{Copy, Get, How, Put};
 use super::files::make_with_parents;
+use super::part::Part;
 use super::place::{Either, Place};
 use super::progress::Progress;
 use super::tree::{self, Item, Listing, joined, unreadable, unwritable};
@@ -306,13 +307,12 @@ impl Job {
             self.progress.pass_over(item.bytes);
             return Ok(Became::PassedOver);
         }
-        let part = part_of(&path);
-        let into = fs::File::create(&part).map_err(|cause| unwritable(&part, &cause))?;
+        let part = Part::of(&path)?;
         let durable = item.bytes >= DURABLE_BYTES_MIN;
         let options = OpenOptions { directory: Some(false), durable, ..OpenOptions::default() };
         let from = self.tree.open(&self.remote(&item.path), options).await?;
         let take = |at: u64, data: &Data| {
-            into.write_all_at(data, at).map_err(|cause| unwritable(&part, &cause))?;
+            part.file.write_all_at(data, at).map_err(|cause| unwritable(&part.path, &cause))?;
             self.progress.add(data.len() as u64);
             Ok::<_, Stopped>(())
         };
@@ -324,8 +324,8 @@ impl Job {
         closed?;
         let (seconds, nanoseconds) = item.written.to_unix();
         let written = SystemTime::UNIX_EPOCH + Duration::new(u64::try_from(seconds).unwrap_or(0), nanoseconds);
-        into.set_modified(written).map_err(|cause| unwritable(&part, &cause))?;
-        fs::rename(&part, &path).map_err(|cause| unwritable(&path, &cause))?;
+        part.file.set_modified(written).map_err(|cause| unwritable(&part.path, &cause))?;
+        part.rename(&path)?;
         Ok(Became::Copied)
     }
 
@@ -469,12 +469,7 @@ fn is_same(item: &Item, bytes: u64, written: FileTime) -> bool {
     item.bytes == bytes && item.written.0.abs_diff(written.0) < SAME_TIME
 }
 
-/// The name that a file has until it is whole.
-fn part_of(path: &Path) -> PathBuf {
-    let name = path.file_name().map_or_else(Default::default, |name| name.to_string_lossy());
-    path.with_file_name(format!(".{name}.multilane-part"))
-}
-
+/// The name that a file has on the server until it is whole.
 fn remote_part_of(path: &str) -> String {
     match path.rsplit_once('/') {
         Some((above, name)) => format!("{above}/.{name}.multilane-part"),

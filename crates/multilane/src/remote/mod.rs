@@ -7,6 +7,7 @@ mod copy;
 pub(crate) mod diskspd;
 pub(crate) mod doctor;
 mod files;
+mod part;
 pub(crate) mod place;
 mod progress;
 mod tree;
