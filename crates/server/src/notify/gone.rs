@@ -21,7 +21,7 @@ pub(super) struct Gone {
 
 #[derive(Default)]
 struct Memory {
-    by_name: HashMap<(Identity, String), Vec<(u64, Option<Former>)>>,
+    by_name: HashMap<(Identity, String), Vec<Numbered>>,
     /// The oldest first, each with its bytes.
     order: VecDeque<(u64, (Identity, String), usize)>,
     bytes: usize,
@@ -37,6 +37,9 @@ pub(super) struct Former {
     /// Its descriptor, where it had one, as it was stored.
     pub(super) descriptor: Option<Arc<[u8]>>,
 }
+
+/// A name that has gone, by its number.
+type Numbered = (u64, Option<Former>);
 
 /// What had a name since.
 #[derive(Clone, Debug, PartialEq, Eq)]

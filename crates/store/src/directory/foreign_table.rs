@@ -5,7 +5,8 @@
 //! connected part of the tree, and the way up from it ends at the root of a wish.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use rustix::fs::inotify;
 
@@ -14,6 +15,13 @@ use crate::{Identity, Listener, Reach, SharePath};
 
 /// The most directories that one store watches, each as often as watches reach it: some 50 MiB of kernel memory.
 const WATCHED_MAX: usize = 1 << 16;
+/// How many directories a user of the machine may watch, of which all stores together take half: other programs of that user need some, too.
+const OF_USER: &str = "/proc/sys/fs/inotify/max_user_watches";
+/// As many as the kernel allows at least where it does not say.
+const OF_USER_LEAST: usize = 8_192;
+/// How many all stores watch.
+static WATCHED: AtomicUsize = AtomicUsize::new(0);
+static WATCHED_IN_ALL_MAX: LazyLock<usize> = LazyLock::new(|| in_all(std::fs::read_to_string(OF_USER).ok().as_deref()));
 /// Bytes that a directory is taken to cost each watch that reaches it: its places in tables and the longest name. It is charged
 /// whatever the name is, so that a directory can be renamed at no cost.
 const DIRECTORY_BYTES: u64 = 1 << 10;
@@ -65,6 +73,17 @@ pub(super) struct Entered {
     pub(super) refused: Vec<u64>,
     /// It is watched.
     pub(super) is_watched: bool,
+}
+
+/// What all stores may watch where the kernel says this.
+fn in_all(of_user: Option<&str>) -> usize {
+    of_user.and_then(|text| text.trim().parse().ok()).unwrap_or(OF_USER_LEAST) / 2
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        WATCHED.fetch_sub(self.watched, Ordering::Relaxed);
+    }
 }
 
 impl Table {
@@ -250,11 +269,13 @@ impl Table {
             return true;
         };
         let Err(index) = directory.wishes.binary_search(&id) else { return true };
-        if self.watched >= WATCHED_MAX || !wish.listener.hold(DIRECTORY_BYTES) {
+        let is_full = self.watched >= WATCHED_MAX || WATCHED.load(Ordering::Relaxed) >= *WATCHED_IN_ALL_MAX;
+        if is_full || !wish.listener.hold(DIRECTORY_BYTES) {
             return false;
         }
         directory.wishes.insert(index, id);
         self.watched += 1;
+        WATCHED.fetch_add(1, Ordering::Relaxed);
         true
     }
 
@@ -263,6 +284,7 @@ impl Table {
         let Ok(index) = directory.wishes.binary_search(&id) else { return };
         directory.wishes.remove(index);
         self.watched -= 1;
+        WATCHED.fetch_sub(1, Ordering::Relaxed);
         if let Some(wish) = self.wishes.get(&id) {
             wish.listener.let_go(DIRECTORY_BYTES);
         }
@@ -361,5 +383,16 @@ impl Place {
         let mut path = self.path.clone();
         path.push(name);
         path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_what_the_machines_user_may_watch_is_left_to_other_programs() {
+        assert_eq!(in_all(Some("1000\n")), 500);
+        assert_eq!([in_all(None), in_all(Some("many"))], [OF_USER_LEAST / 2; 2]);
     }
 }
