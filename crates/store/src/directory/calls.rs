@@ -29,6 +29,15 @@ pub(super) fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, 
     })
 }
 
+/// To be called before an attribute is set.
+pub(super) fn set_attribute() -> Result<(), Errno> {
+    #[cfg(test)]
+    if failing::lacks_room() {
+        return Err(Errno::NOSPC);
+    }
+    Ok(())
+}
+
 /// Makes a call.
 fn once<T>(call: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     #[cfg(test)]
@@ -218,6 +227,8 @@ pub(super) mod failing {
         Links,
         /// To say how many names a file has.
         LinkCounts,
+        /// Room for an attribute.
+        Room,
     }
 
     /// A call that changes names.
@@ -272,6 +283,11 @@ pub(super) mod failing {
     /// True where the file system says of each file that it has no name.
     pub(super) fn lacks_counts() -> bool {
         LACKS.get() == Lacks::LinkCounts
+    }
+
+    /// True where no attribute can be set.
+    pub(super) fn lacks_room() -> bool {
+        LACKS.get() == Lacks::Room
     }
 
     /// To be called before each.

@@ -107,12 +107,12 @@ fn instead_of(before: Vec<ExtendedAttribute>, asked: &[ExtendedAttribute]) -> Re
     Ok(sets)
 }
 
-/// Makes all of these changes, or none. What takes room comes first: where there is none, nothing has to be put back that needs some. Where that
-/// fails what gives room comes first.
+/// Makes all of these changes, or none. What takes room comes first: where the disk has none, nothing has to be put back that needs some. Where the
+/// file takes no more what gives room comes first.
 fn set_all(subject: &Subject<'_>, sets: Vec<Set>) -> Result<Undo, Failed> {
     let (grow, rest): (Vec<Set>, Vec<Set>) = sets.into_iter().partition(|set| set.grows);
     match set_each(subject, grow.iter().chain(&rest)) {
-        Err(Failed { error: Error::Full | Error::TooLarge, left: Left::AsItWas }) if !rest.is_empty() => {
+        Err(Failed { error: Error::TooLarge, left: Left::AsItWas }) if !rest.is_empty() => {
             set_each(subject, rest.iter().chain(&grow))
         }
         answer => answer,

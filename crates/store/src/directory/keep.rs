@@ -22,7 +22,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::directory::calls::{again, fstatvfs, fsync, mkdirat, openat, renameat, statx, unlinkat};
+use crate::directory::calls::{again, fstatvfs, fsync, mkdirat, openat, renameat, set_attribute, statx, unlinkat};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, reading_attribute};
 use crate::directory::file::born;
@@ -134,10 +134,13 @@ impl Subject<'_> {
         }
         self.check_room(key, value)?;
         let none = XattrFlags::empty();
-        let answer = self.set(|place| match place {
-            Place::Open(fd) => fsetxattr(fd, key, value, none),
-            Place::Through(path) => setxattr(path.as_str(), key, value, none),
-            Place::Named(path) => lsetxattr(path.as_slice(), key, value, none),
+        let answer = self.set(|place| {
+            set_attribute()?;
+            match place {
+                Place::Open(fd) => fsetxattr(fd, key, value, none),
+                Place::Through(path) => setxattr(path.as_str(), key, value, none),
+                Place::Named(path) => lsetxattr(path.as_slice(), key, value, none),
+            }
         });
         let saved = match answer {
             None => self.save_beside(key, value),

@@ -67,7 +67,7 @@ fn keep(subject: &Subject<'_>, record: &Record) -> Result<(), Error> {
 }
 
 /// A record is so small that one for which there is no room tells of a full disk.
-fn lacks_room(error: Error) -> Error {
+pub(super) fn lacks_room(error: Error) -> Error {
     if error == Error::TooLarge { Error::Full } else { error }
 }
 
@@ -153,7 +153,7 @@ pub(super) fn change_attributes(
     let after = change.apply(before) & !DERIVED;
     record.attributes = Some(after);
     record.change = None;
-    undo.change_record(subject, &record, (before, after)).map_err(lacks_room)
+    undo.change_record(subject, &record, (before, after))
 }
 
 /// The attributes of a file of which that is kept.

@@ -42,7 +42,7 @@ fn give(file: &OpenFile, new: &Renewal<'_>) -> Result<Undo, Failed> {
     let mut undo = extended::replace(&subject, new.extended)?;
     match metadata::change_attributes(file, &subject, new.attributes, &mut undo) {
         Ok(()) => Ok(undo),
-        Err(error) => Err(Failed { error, left: undo.put_back(&subject) }),
+        Err(error) => Err(Failed { error: metadata::lacks_room(error), left: undo.put_back(&subject) }),
     }
 }
 
@@ -80,15 +80,24 @@ fn empty(file: &OpenFile, fd: BorrowedFd<'_>, new: &Renewal<'_>, mut undo: Undo)
     }
 }
 
-/// Of a file that is to be `bare` extended attributes go, too, and others change, for which there is room then.
+/// Of a file that is to be `bare` extended attributes go, too, and others change. These come first: they may take room, and where there is none
+/// nothing has to be put back that needs some. Only where the file itself has no more room for them does what goes make some.
 fn take_away(
     file: &OpenFile,
     subject: &Subject<'_>,
     (going, bare): (&Going<'_>, Option<AttributeChange>),
     undo: &mut Undo,
 ) -> Result<(), Error> {
+    let Some(attributes) = bare else { return going.erase(subject, undo) };
+    let changed = metadata::change_attributes(file, subject, attributes, undo);
+    match changed {
+        Ok(()) | Err(Error::TooLarge) => {}
+        Err(error) => return Err(error),
+    }
     going.erase(subject, undo)?;
-    let Some(attributes) = bare else { return Ok(()) };
     extended::remove_all(subject, undo)?;
-    metadata::change_attributes(file, subject, attributes, undo)
+    match changed {
+        Ok(()) => Ok(()),
+        Err(_) => metadata::change_attributes(file, subject, attributes, undo).map_err(metadata::lacks_room),
+    }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::directory::calls::failing::{Fail, during, meanwhile};
+use crate::directory::calls::failing::{Fail, Lacks, during, lacking, meanwhile};
 use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, at_each_call};
 use crate::directory::leftovers::sweep;
-use crate::{AttributeChange, ExtendedAttribute, Failed, Kind, Left, Name, Renewal};
+use crate::{AttributeChange, Error, ExtendedAttribute, Failed, Kind, Left, Name, Renewal};
 
 const ARCHIVE: u32 = 0x20;
 const HIDDEN: u32 = 0x2;
@@ -98,6 +98,18 @@ fn a_file_that_could_not_be_made_as_good_as_new_is_as_it_was() {
                 assert!(calls.count() < CALLS_MAX);
             }
         }
+    }
+}
+
+#[test]
+fn where_there_is_no_room_for_attributes_at_all_nothing_has_to_be_put_back() {
+    for renewal in renewals() {
+        let disk = Disk::new(false);
+        prepare(&disk);
+        let before = State::of(&disk);
+        let failed = lacking(Lacks::Room, || renew(&disk, &renewal)).unwrap_err();
+        assert_eq!((failed.error, failed.left), (Error::Full, Left::AsItWas));
+        assert_eq!(State::of(&disk), before);
     }
 }
 
