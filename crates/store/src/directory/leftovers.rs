@@ -25,6 +25,7 @@ use crate::directory::file::born;
 use crate::directory::folder::{self, each_name, file_type, identity};
 use crate::directory::keep::Subject;
 use crate::directory::last_name::{sides_made, through};
+use crate::directory::marks::SidesOf;
 use crate::directory::nameless::open_name;
 use crate::directory::names::{DRAFT, is_draft};
 use crate::directory::neighbours::Locks;
@@ -221,29 +222,34 @@ pub(super) fn sweep(volume: &Weak<Volume>) {
 }
 
 fn sweep_all(volume: &Weak<Volume>, is_meant: impl Fn(&str) -> bool) {
-    let Some(found) = volume.upgrade().and_then(|volume| leftovers(&volume, is_meant).ok()) else { return };
+    let Some((found, sides)) = volume.upgrade().and_then(|volume| leftovers(&volume, is_meant).ok()) else { return };
     for slice in found.chunks(SLICE) {
         // The share may have gone meanwhile, and its folder may be served by another process then.
         let Some(volume) = volume.upgrade() else { return };
         let Ok(Some(folder)) = side::folder(&volume, false) else { return };
         for name in slice.iter().filter(|name| !UsedName::is_used(name)) {
-            remove(&volume, &folder, name);
+            remove(&volume, &folder, (name, &sides));
         }
     }
 }
 
-fn leftovers(volume: &Volume, is_meant: impl Fn(&str) -> bool) -> Result<Vec<String>, Error> {
-    let mut found = Vec::new();
+fn leftovers(volume: &Volume, is_meant: impl Fn(&str) -> bool) -> Result<(Vec<String>, SidesOf), Error> {
+    let (mut found, mut sides) = (Vec::new(), SidesOf::default());
     if let Some(folder) = side::folder(volume, false)? {
         let note = |entry: crate::directory::folder::Listed<'_>| {
             let name = std::str::from_utf8(entry.name).ok();
             found.extend(name.filter(|name| is_leftover(name) && is_meant(name)).map(str::to_owned));
         };
         each_name(&folder, note).map_err(error)?;
+        // There may be many marks and many side files: these are looked through once for all of them.
+        sides = SidesOf::those_that_leave(&found);
+        if !sides.is_empty() {
+            each_name(&folder, |entry| sides.note(entry.name)).map_err(error)?;
+        }
     }
     // What goes with a file's last name goes before it is looked for by a mark.
     found.sort_by_key(|name| marks::is_mark(name));
-    Ok(found)
+    Ok((found, sides))
 }
 
 fn is_nameless(name: &str) -> bool {
@@ -254,10 +260,10 @@ fn is_leftover(name: &str) -> bool {
     is_nameless(name) || is_draft(name) || marks::is_mark(name)
 }
 
-fn remove(volume: &Arc<Volume>, folder: &OwnedFd, name: &str) {
+fn remove(volume: &Arc<Volume>, folder: &OwnedFd, (name, sides): (&str, &SidesOf)) {
     match name.strip_prefix(NAMELESS) {
         Some(side) => remove_marked(volume, folder.as_fd(), side, name),
-        None if marks::is_mark(name) => marks::finish(volume, folder.as_fd(), name),
+        None if marks::is_mark(name) => marks::finish(volume, folder.as_fd(), (name, sides)),
         None => {
             let _ = remove_link(volume, folder.as_fd(), name);
         }

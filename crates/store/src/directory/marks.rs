@@ -10,6 +10,7 @@
 //! Where another program has moved the file meanwhile nothing is done, and the mark of a side file stays. There is none where the file system has no
 //! such links or no room for one: what that costs is told in `docs/SEMANTICS.md`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rustix::fd::{AsRawFd, BorrowedFd};
@@ -21,7 +22,7 @@ use crate::directory::calls::{readlinkat, symlinkat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::{Reach, born};
-use crate::directory::folder::{Folder, Listed, each_name, file_type, identity, stat, stat_at};
+use crate::directory::folder::{Folder, file_type, identity, stat, stat_at};
 use crate::directory::keep::{Place, Subject};
 use crate::directory::leftovers::{Passing, UsedName};
 use crate::directory::names::RESERVED;
@@ -121,15 +122,43 @@ fn number_and_birth(file: &Named) -> String {
     format!("{:x}-{:x}", file.own.file, file.born)
 }
 
+/// The side files of those that have a mark because they give some up, by owner.
+#[derive(Default)]
+pub(super) struct SidesOf(HashMap<String, Vec<String>>);
+
+impl SidesOf {
+    /// Those of all whose mark is among `names`; none are known yet.
+    pub(super) fn those_that_leave(names: &[String]) -> Self {
+        let owners = names.iter().filter_map(|name| name.strip_prefix(LEAVING));
+        SidesOf(owners.map(|owner| (owner.to_owned(), Vec::new())).collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A name in the reserved folder.
+    pub(super) fn note(&mut self, name: &[u8]) {
+        let Ok(name) = std::str::from_utf8(name) else { return };
+        if let Some(sides) = name.get(2 * ID_BYTES..).and_then(|owner| self.0.get_mut(owner)) {
+            sides.push(name.to_owned());
+        }
+    }
+
+    fn of(&self, owner: &str) -> &[String] {
+        self.0.get(owner).map_or(&[], Vec::as_slice)
+    }
+}
+
 /// Finishes what was under way when the server was killed. Where that cannot be done the mark stays.
-pub(super) fn finish(volume: &Arc<Volume>, folder: BorrowedFd<'_>, mark: &str) {
+pub(super) fn finish(volume: &Arc<Volume>, folder: BorrowedFd<'_>, (mark, sides): (&str, &SidesOf)) {
     if mark.starts_with(REPLACED) {
         if let Err(error) = finish_replacing(volume, folder, mark) {
             tracing::warn!(%error, "{RESERVED}/{mark} leads to a file and a directory in each other's place: they cannot be put back yet");
         }
         return;
     }
-    if let Err(error) = finish_naming(volume, folder, mark) {
+    if let Err(error) = finish_naming(volume, folder, (mark, sides)) {
         tracing::warn!(%error, "what {RESERVED}/{mark} is about may belong to nothing and keep its room: its file is not where it was, or cannot be looked at");
     }
 }
@@ -139,8 +168,8 @@ fn end(folder: BorrowedFd<'_>, mark: &str) -> Result<(), Error> {
 }
 
 /// Removes the side files that a mark is about and that its file does not name. [`Error::Gone`] where the file is somewhere else.
-fn finish_naming(volume: &Volume, folder: BorrowedFd<'_>, mark: &str) -> Result<(), Error> {
-    let sides = sides_of(folder, mark)?;
+fn finish_naming(volume: &Volume, folder: BorrowedFd<'_>, (mark, sides): (&str, &SidesOf)) -> Result<(), Error> {
+    let sides = sides_of(folder, (mark, sides))?;
     if sides.is_empty() {
         return end(folder, mark);
     }
@@ -165,23 +194,14 @@ fn finish_naming(volume: &Volume, folder: BorrowedFd<'_>, mark: &str) -> Result<
 }
 
 /// The side files that a mark is about, as far as they are there and are not those of a file without a name, which go by another mark.
-fn sides_of(folder: BorrowedFd<'_>, mark: &str) -> Result<Vec<String>, Error> {
-    let mut sides = Vec::new();
-    match mark.strip_prefix(NAMING) {
-        Some(side) if is_there(folder, side)? => sides.push(side.to_owned()),
-        Some(_) => {}
-        None => {
-            let owner = mark.strip_prefix(LEAVING).unwrap_or_default();
-            let note = |entry: Listed<'_>| {
-                let name = std::str::from_utf8(entry.name).ok();
-                sides.extend(name.filter(|name| name.get(2 * ID_BYTES..) == Some(owner)).map(str::to_owned));
-            };
-            each_name(folder, note).map_err(error)?;
-        }
-    }
+fn sides_of(folder: BorrowedFd<'_>, (mark, sides): (&str, &SidesOf)) -> Result<Vec<String>, Error> {
+    let about = match mark.strip_prefix(NAMING) {
+        Some(side) => vec![side.to_owned()],
+        None => sides.of(mark.strip_prefix(LEAVING).unwrap_or_default()).to_vec(),
+    };
     let mut left = Vec::new();
-    for side in sides {
-        if !is_there(folder, &leftovers::nameless(&side))? {
+    for side in about {
+        if is_there(folder, &side)? && !is_there(folder, &leftovers::nameless(&side))? {
             left.push(side);
         }
     }
