@@ -2,6 +2,7 @@
 
 mod bench;
 mod model;
+mod passed_on;
 mod told;
 
 use std::sync::Arc;
@@ -54,7 +55,12 @@ fn of_machine(relative: u32) -> Sid {
 /// A server with one RAM disk under three shares, two users and the holder of the account's key.
 fn realm() -> (Arc<Shared>, Arc<dyn Store>) {
     let store: Arc<dyn Store> = Arc::new(RamStore::new(64 << 20));
-    let server = server_with(Signing::Enabled, Arc::clone(&store));
+    (realm_over(&store), store)
+}
+
+/// The same over another store.
+fn realm_over(store: &Arc<dyn Store>) -> Arc<Shared> {
+    let server = server_with(Signing::Enabled, Arc::clone(store));
     let estate = server.estate.load();
     let user = &estate.principals[0];
     let keeper = Principal { name: KEEPER.into(), kind: PrincipalKind::Account, relative_id: 500, ..user.clone() };
@@ -64,7 +70,7 @@ fn realm() -> (Arc<Shared>, Arc<dyn Store>) {
     let principals = estate.principals.iter().cloned().chain([keeper]).collect();
     let shares = estate.shares.iter().cloned().chain([still, listed]).collect();
     server.estate.store(Arc::new(Estate { principals, shares, ..Estate::clone(&estate) }));
-    (server, store)
+    server
 }
 
 async fn sign_in(server: &Arc<Shared>, user: &'static str) -> Peer {
@@ -403,7 +409,7 @@ fn a_descriptor_that_cannot_be_used_is_told_of_once_a_file() {
                 make(&*store, file, Kind::File, b"damaged");
             }
             let node = node(&*store, file);
-            assert_eq!(server.descriptors.read(&*node, "ram", &path), Ok(Descriptor::Unusable));
+            assert_eq!(server.descriptors.read(&*store, &*node, "ram", &path), Ok(Descriptor::Unusable));
         }
     });
     assert_eq!(lines.0.load(std::sync::atomic::Ordering::Relaxed), 2);

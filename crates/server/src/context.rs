@@ -237,7 +237,24 @@ impl Context {
 
     /// The descriptor of `node`, which the share has at `path`.
     pub(crate) fn descriptor(&self, node: &dyn Node, path: &SharePath) -> Result<Descriptor, Refusal> {
-        Ok(self.server().descriptors.read(node, &self.tree()?.share, path)?)
+        Ok(self.server().descriptors.read(&**self.store()?, node, &self.tree()?.share, path)?)
+    }
+
+    /// The same, waited for where it has to be.
+    pub(crate) async fn read_descriptor(&self, node: &Arc<dyn Node>, path: &SharePath) -> Result<Descriptor, Refusal> {
+        self.read_descriptor_in(self.tree()?, node, path).await
+    }
+
+    /// The same of a node that another tree connect's share has at `path`.
+    pub(crate) async fn read_descriptor_in(
+        &self,
+        tree: &Tree,
+        node: &Arc<dyn Node>,
+        path: &SharePath,
+    ) -> Result<Descriptor, Refusal> {
+        let store = Arc::clone(tree.store().ok_or(Status::INVALID_DEVICE_REQUEST)?);
+        let (server, share, path) = (Arc::clone(self.server()), Arc::clone(&tree.share), path.clone());
+        self.look(node, move |node| server.descriptors.read(&*store, node, &share, &path)).await
     }
 
     /// Runs `work` on the open file, which may wait for its device: here where the file is memory and no change of it takes long, else on the

@@ -1,10 +1,11 @@
-//! The security descriptors of files: as they are read, what stands in for one that there is not or that cannot be used, and what
-//! new files get (MS-DTYP 2.5.3).
+//! The security descriptors of files: as they are read, what stands in for one that there is not (`passed_on.rs`) or that cannot be used,
+//! and what new files get (MS-DTYP 2.5.3).
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use store::{Error, Identity, Kind, Node, SharePath, effort};
+use store::{Error, Identity, Kind, Node, SharePath, Store, effort};
 use wire::codec::Malformed;
 use wire::security::access::{FILE_ALL, GenericMapping, MAXIMUM_ALLOWED};
 use wire::security::evaluate::{self, Privileges, Token};
@@ -12,6 +13,7 @@ use wire::security::inherit::{self, Creator, ObjectKind};
 use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, SecurityInformation, Sid};
 use wire::status::Status;
 
+use crate::passed_on::{Inheritance, PassedOn};
 use crate::system_list;
 use crate::user::User;
 
@@ -30,9 +32,11 @@ const BYTES_OF_STEP: usize = 8;
 pub(crate) enum Descriptor {
     /// It has this one.
     Stored(SecurityDescriptor),
-    /// It was never given one.
+    /// It was never given one, and has what the directory passes on that it lies in.
+    PassedOn(Arc<SecurityDescriptor>),
+    /// It was never given one, and no directory that it lies in was: the default counts.
     Missing(Kind),
-    /// It has one that is damaged or cannot be read.
+    /// It has one that is damaged or cannot be read, or was never given one and the directory that it would have it from has such a one.
     Unusable,
 }
 
@@ -55,6 +59,7 @@ impl Descriptor {
         };
         match self {
             Descriptor::Stored(descriptor) => granted(descriptor),
+            Descriptor::PassedOn(descriptor) => granted(descriptor),
             Descriptor::Missing(kind) => granted(&default_descriptor(*kind)),
             Descriptor::Unusable => 0,
         }
@@ -64,6 +69,7 @@ impl Descriptor {
     pub(crate) fn into_effective(self) -> SecurityDescriptor {
         match self {
             Descriptor::Stored(descriptor) => descriptor,
+            Descriptor::PassedOn(descriptor) => Arc::unwrap_or_clone(descriptor),
             Descriptor::Missing(kind) => default_descriptor(kind),
             Descriptor::Unusable => SecurityDescriptor {
                 control: Control::DACL_PRESENT | Control::DACL_PROTECTED,
@@ -80,34 +86,82 @@ impl Descriptor {
 #[derive(Default)]
 pub(crate) struct Descriptors {
     told: Mutex<HashSet<Identity>>,
+    /// What directories pass on to what was never given one.
+    pub(crate) inheritance: Inheritance,
 }
 
 impl Descriptors {
-    /// The descriptor of `node`, which `share` has at `path`. May wait for the store. Fails only where the file has gone or where the
-    /// answer would have to be waited for and may not.
-    pub(crate) fn read(&self, node: &dyn Node, share: &str, path: &SharePath) -> Result<Descriptor, Error> {
-        self.understand(node.security(), node, share, path)
+    /// The descriptor of `node`, which `share` has at `path` in `store`. May wait for the store. Fails only where the file has gone or where
+    /// the answer would have to be waited for and may not.
+    pub(crate) fn read(
+        &self,
+        store: &dyn Store,
+        node: &dyn Node,
+        share: &str,
+        path: &SharePath,
+    ) -> Result<Descriptor, Error> {
+        match self.understand(node.security(), node, share, path)? {
+            Some(own) => Ok(own),
+            None => self.passed_on(store, node, path),
+        }
     }
 
-    /// The same where it was read already.
+    /// The descriptor of `node` where it was read already; `None` where it was never given one.
     pub(crate) fn understand(
         &self,
         stored: Result<Option<Vec<u8>>, Error>,
         node: &dyn Node,
         share: &str,
         path: &SharePath,
-    ) -> Result<Descriptor, Error> {
+    ) -> Result<Option<Descriptor>, Error> {
         let why = match stored {
-            Ok(None) => return Ok(Descriptor::Missing(node.kind())),
+            Ok(None) => return Ok(None),
             Ok(Some(bytes)) => match decode(&bytes) {
-                Ok(descriptor) => return Ok(Descriptor::Stored(descriptor)),
+                Ok(descriptor) => return Ok(Some(Descriptor::Stored(descriptor))),
                 Err(malformed) => malformed.to_string(),
             },
             Err(error @ (Error::WouldBlock | Error::Gone)) => return Err(error),
             Err(error) => error.to_string(),
         };
         self.tell(node.identity(), share, path, &why);
-        Ok(Descriptor::Unusable)
+        Ok(Some(Descriptor::Unusable))
+    }
+
+    /// What `node`, which was never given a descriptor and which the store has at `path`, has instead.
+    pub(crate) fn passed_on(&self, store: &dyn Store, node: &dyn Node, path: &SharePath) -> Result<Descriptor, Error> {
+        let kind = node.kind();
+        Ok(match self.inheritance.above(store, node, path)? {
+            PassedOn::Nothing => Descriptor::Missing(kind),
+            PassedOn::These { to_directory, .. } if kind == Kind::Directory => Descriptor::PassedOn(to_directory),
+            PassedOn::These { to_file, .. } => Descriptor::PassedOn(to_file),
+            PassedOn::Unusable => Descriptor::Unusable,
+        })
+    }
+
+    /// The descriptor that counts for `node`, which the store has at `path`, as it would be stored; `None` where that is the default.
+    pub(crate) fn counting(
+        &self,
+        store: &dyn Store,
+        node: &dyn Node,
+        path: &SharePath,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        if let Some(own) = node.security()? {
+            return Ok(Some(own));
+        }
+        match self.passed_on(store, node, path)? {
+            Descriptor::Missing(_) => Ok(None),
+            counts => counts.into_effective().encode().map(Some).ok_or(Error::TooLarge),
+        }
+    }
+
+    /// Gives `node`, which the store has at `path`, for good what it has from the directory that it lies in, before it comes to lie in
+    /// another one as well or instead: what counts for a file stays with it when a client moves it.
+    pub(crate) fn settle(&self, store: &dyn Store, node: &dyn Node, path: &SharePath) -> Result<(), Error> {
+        if !matches!(node.security(), Ok(None)) {
+            return Ok(());
+        }
+        let Some(counts) = self.counting(store, node, path)? else { return Ok(()) };
+        node.change_security(&mut |stored| if stored == Ok(None) { Some(counts.clone()) } else { None })
     }
 
     fn tell(&self, file: Identity, share: &str, path: &SharePath, why: &str) {

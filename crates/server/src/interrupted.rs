@@ -131,6 +131,10 @@ impl Interrupted {
 }
 
 impl Store for Interrupted {
+    fn root(&self) -> Identity {
+        self.store.root()
+    }
+
     fn facts(&self) -> Facts {
         let known = self.store.facts();
         happen_here(Call::Facts);
@@ -275,6 +279,14 @@ impl Node for File {
     fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
         self.call(Call::Write)?;
         Node::clone_from(&*self.node, source, source_offset, offset, length)
+    }
+
+    fn is_behind_link(&self) -> bool {
+        self.node.is_behind_link()
+    }
+
+    fn above(&self) -> Result<Option<Arc<dyn Node>>, Error> {
+        Ok(self.node.above()?.map(|above| self.wrap(above)))
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

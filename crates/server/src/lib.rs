@@ -88,6 +88,7 @@ mod opening_tests;
 mod outbox;
 mod overview;
 mod pace;
+mod passed_on;
 mod patience;
 mod payer;
 mod pipe;
@@ -198,7 +199,7 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     pub(crate) clients: Clients,
     pub(crate) files: FileTable,
-    pub(crate) descriptors: Descriptors,
+    pub(crate) descriptors: Arc<Descriptors>,
     pub(crate) durables: Arc<Durables>,
     pub(crate) pool: Pool,
     /// For what a request has left to do after its first piece of work.
@@ -290,12 +291,13 @@ impl Shared {
         // Without chance the numbers are still unique while the server runs.
         let _ = secure::random(&mut chance);
         let (budgets, pool) = (Budgets::new(capacity), Pool::of_threads(capacity.threads as usize));
+        let descriptors = Arc::<Descriptors>::default();
         Shared {
             estate: ArcSwap::from_pointee(estate),
             sessions: Sessions::new(),
             clients: Clients::default(),
-            files: FileTable::new(pool.clone()),
-            descriptors: Descriptors::default(),
+            files: FileTable::new(pool.clone(), Arc::clone(&descriptors)),
+            descriptors,
             durables: Arc::default(),
             pool,
             long_work: Pool::for_long_work(std::thread::available_parallelism().map_or(1, usize::from)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Error, Node, Resolved, SharePath, Store, Use};
+use store::{Error, Kind, Node, Resolved, SharePath, Store, Use};
 
 use crate::Shared;
 use crate::breaks;
@@ -53,6 +53,9 @@ impl LastOpen {
             Removal::Stream(name) => self.remove_stream(server, store, path, name),
         };
         let removed = removed.map(|(store, path)| {
+            if self.base.kind() == Kind::Directory {
+                server.descriptors.inheritance.directory_changed();
+            }
             server.files.watches.removed(&*store, &path, self, removal);
             breaks::entry_changed(server, &*store, &path, self.parent_lease);
             (store, path)

@@ -358,6 +358,11 @@ pub trait Store: Send + Sync + 'static {
         paths.into_iter().rev().map_while(identity).collect()
     }
 
+    /// A number for the root directory, which no other store's root has at the same time. Never waits.
+    fn root(&self) -> Identity {
+        Identity { volume: self.facts().volume, file: 0 }
+    }
+
     /// Which directories the root lies in: the root itself first, then outwards. Tells whether two stores have files in common. Asks no
     /// device: of one that hangs others want to know it, too.
     fn above(&self) -> Vec<Identity> {
@@ -536,6 +541,17 @@ pub trait Node: Send + Sync + 'static {
     /// answer leads nowhere, or to something else.
     fn place(&self) -> Option<PathBuf> {
         None
+    }
+
+    /// True where a symbolic link was followed to it: what it lies in is not what the path says that led there, but what [`Node::place`] does.
+    fn is_behind_link(&self) -> bool {
+        false
+    }
+
+    /// The directory that this directory lies in now; `None` for the root of the store. [`Error::WouldBlock`] for who must not wait where it
+    /// would, and [`Error::Gone`] where the directory lies in the store no more.
+    fn above(&self) -> Result<Option<Arc<dyn Node>>, Error> {
+        Err(Error::NotDirectory)
     }
 
     /// For `copy_from` and `clone_from` between nodes of one store.

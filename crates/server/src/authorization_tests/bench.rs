@@ -16,6 +16,7 @@ const FRESH: u64 = 2_000;
 
 /// The server with the users' connections, and its files from behind.
 struct Bench {
+    server: Arc<Shared>,
     store: Arc<dyn Store>,
     peers: Vec<(Peer, [TreeId; 3])>,
 }
@@ -30,7 +31,7 @@ impl Bench {
             let trees = [usual, connect(&mut peer, READ_ONLY).await, connect(&mut peer, BY_ACCESS).await];
             peers.push((peer, trees));
         }
-        Bench { store, peers }
+        Bench { server, store, peers }
     }
 
     fn make(&self, path: &str, kind: Kind, stored: &Stored) {
@@ -69,6 +70,8 @@ impl Bench {
 
     async fn outcome(&mut self, case: &Case) -> Outcome {
         let kind = if case.is_directory { Kind::Directory } else { Kind::File };
+        // The directories are others than in the case before.
+        self.server.descriptors.inheritance.directory_changed();
         self.make("d", Kind::Directory, &case.folder);
         self.make("t", Kind::Directory, if case.way == Way::List { &Stored::Nothing } else { &case.target });
         if case.way == Way::List {

@@ -44,7 +44,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         Scene {
-            table: FileTable::new(crate::pool::Pool::by_hand()),
+            table: FileTable::new(crate::pool::Pool::by_hand(), Arc::default()),
             store: Arc::new(RamStore::new(0)),
             names: OpenPath::new(SharePath::parse("a").unwrap()),
             line: Line::down(),

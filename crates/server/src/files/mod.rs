@@ -52,6 +52,7 @@ use wire::status::Status;
 use crate::breaks::Wait;
 use crate::by_id::ById;
 use crate::caching::{Granted, LeaseId, Notices, Wanted};
+use crate::descriptors::Descriptors;
 use crate::line::Line;
 use crate::notify::Watches;
 use crate::open::OpenId;
@@ -145,7 +146,9 @@ pub(crate) enum Removal {
 
 impl FileTable {
     /// No files yet. `pool` does what would take a shard long.
-    pub(crate) fn new(pool: Pool) -> Self {
+    pub(crate) fn new(pool: Pool, descriptors: Arc<Descriptors>) -> Self {
+        let mut watches = Watches::new(pool);
+        watches.descriptors = descriptors;
         FileTable {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             leases: (0..PARTS).map(|_| Mutex::default()).collect(),
@@ -154,7 +157,7 @@ impl FileTable {
             standing: Places::new(),
             new_names: NewNames::default(),
             renames: Renames::default(),
-            watches: Watches::new(pool),
+            watches,
         }
     }
 

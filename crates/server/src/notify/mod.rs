@@ -29,6 +29,7 @@ use wire::fscc::notify::Action;
 use wire::status::Status;
 
 use crate::budgets::UserBudgets;
+use crate::descriptors::Descriptors;
 use crate::open::OpenId;
 use crate::pool::Pool;
 
@@ -59,6 +60,8 @@ pub(crate) struct Watches {
     /// By what is judged who may hear of changes where a name means something else by now.
     gone: Arc<Gone>,
     started: Instant,
+    /// What had no descriptor of its own when it went has the one that its directory passed on.
+    pub(crate) descriptors: Arc<Descriptors>,
     /// Tells those who wait, where they are many.
     pub(crate) pool: Pool,
 }
@@ -104,6 +107,7 @@ impl Watches {
             own: Arc::default(),
             gone: Arc::default(),
             started: Instant::now(),
+            descriptors: Arc::default(),
             pool,
         }
     }

@@ -319,10 +319,11 @@ impl Watches {
         }
         let (Some(above), Some(name)) = (path.parent(), path.name()) else { return before };
         if let Some(directory) = super::identity(store, &above) {
-            let former = file.security().ok().map(|stored| Former {
+            let counts = self.descriptors.counting(store, file, path);
+            let former = counts.ok().map(|counts| Former {
                 identity: file.identity(),
                 kind: file.kind(),
-                descriptor: stored.map(Into::into),
+                descriptor: counts.map(Into::into),
             });
             self.gone.goes(directory, name, former);
         }

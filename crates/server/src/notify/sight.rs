@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use store::{Error, Identity, Kind, Name, Node, SharePath, Use};
+use store::{Error, Identity, Kind, Name, Node, SharePath, Store, Use};
 use wire::fscc::notify::Action;
 use wire::security::access::{FILE_GENERIC_READ, READ_DATA};
 
@@ -153,7 +153,11 @@ impl Sight {
         let descriptor = match (before, &now) {
             (Before::Nothing, Some(node)) => {
                 place.directory = node.identity();
-                self.server.descriptors.read(&**node, &self.open.tree.share, &place.path).ok()
+                let store = self.open.tree.store();
+                let read = |store: &Arc<dyn Store>| {
+                    self.server.descriptors.read(&**store, &**node, &self.open.tree.share, &place.path).ok()
+                };
+                store.and_then(read)
             }
             (Before::One(former), None) => {
                 place.directory = former.identity;

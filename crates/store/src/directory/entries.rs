@@ -139,8 +139,8 @@ fn target(volume: &Volume, directory: &[u8], disk: &[u8]) -> Option<u64> {
 fn of_link(volume: &Arc<Volume>, directory: BorrowedFd<'_>, disk: &[u8]) -> Result<Metadata, Error> {
     let path = volume.path_of(directory).ok_or(Error::NotFound)?;
     let opened = walk::open(volume, &joined(&path, disk), Use::Metadata, Wait::May);
-    let (fd, reach) = opened.map_err(|_| Error::NotFound)?;
-    metadata::of(&OpenFile::new(volume, fd, reach, disk.starts_with(b"."))?)
+    let opened = opened.map_err(|_| Error::NotFound)?;
+    metadata::of(&OpenFile::new(volume, opened.fd, opened.reach, disk.starts_with(b"."))?)
 }
 
 fn joined(directory: &[u8], disk: &[u8]) -> Vec<u8> {

@@ -65,6 +65,18 @@ impl Fence {
         self.open_from(directory, name, flags, ResolveFlags::NO_SYMLINKS, wait)
     }
 
+    /// Opens the directory that a directory lies in: the one way that leads up, for who stops at the root.
+    pub(super) fn open_above(&self, directory: BorrowedFd<'_>, flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
+        let mut resolve = ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+        if wait != Wait::May {
+            resolve |= ResolveFlags::NO_XDEV;
+        }
+        match again(|| openat2(directory, "..", flags | OFlags::CLOEXEC, Mode::empty(), resolve)) {
+            Err(Errno::XDEV) if wait != Wait::May => Err(Errno::AGAIN),
+            answer => answer,
+        }
+    }
+
     fn open_from(
         &self,
         from: BorrowedFd<'_>,

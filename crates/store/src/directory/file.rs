@@ -45,6 +45,8 @@ pub(super) struct OpenFile {
     pub(super) born: i128,
     /// It was opened by a name that begins with a dot.
     pub(super) dotted: bool,
+    /// It was opened through a symbolic link.
+    pub(super) behind_link: bool,
     /// Before the one that counts for a quota, which is closed last.
     for_read: OnceLock<Descriptor>,
     for_write: OnceLock<Descriptor>,
@@ -80,6 +82,7 @@ impl OpenFile {
             waits,
             born: born(&stat),
             dotted,
+            behind_link: false,
             fd: fd.counted(volume.nameless()),
             reach,
             for_read: OnceLock::new(),
@@ -107,6 +110,7 @@ impl OpenFile {
             waits,
             born: folder.born,
             dotted,
+            behind_link: false,
             fd: Descriptor::of_directory(folder.fd.into_own()?, (waits, folder.identity.volume)),
             reach: folder.reach,
             for_read: OnceLock::new(),
@@ -195,6 +199,7 @@ impl OpenFile {
             waits: self.waits,
             born: self.born,
             dotted: self.dotted,
+            behind_link: self.behind_link,
             fd: self.hold(fcntl_dupfd_cloexec(fd, 0).map_err(error)?).counted(self.volume.nameless()),
             reach,
             for_read: OnceLock::new(),

@@ -11,6 +11,8 @@ use crate::directory::calls::{openat, seek, statx};
 use crate::directory::errno::error;
 use crate::directory::file::{OpenFile, Reach, born};
 use crate::directory::outcome::At;
+use crate::directory::volume::Way;
+use crate::directory::walk::Opened;
 use crate::{Error, Identity, Kind, SharePath, waiting};
 
 /// What one `getdents` fills.
@@ -45,6 +47,8 @@ pub(super) struct Reached {
     pub(super) disk: Vec<u8>,
     /// The path as clients see it.
     pub(super) path: SharePath,
+    /// How the path led there.
+    pub(super) way: Way,
 }
 
 /// A directory's times of change.
@@ -112,6 +116,15 @@ impl<'a> Folder<'a> {
 }
 
 impl Reached {
+    /// Goes on to a directory that was opened below this one.
+    pub(super) fn take(&mut self, opened: Opened) -> Result<(), Error> {
+        if opened.way == Way::ThroughLinks {
+            self.way = Way::ThroughLinks;
+        }
+        self.folder = opened.into_folder()?;
+        Ok(())
+    }
+
     /// Its path goes on with a name.
     pub(super) fn enter(&mut self, disk: &[u8], shown: &str) {
         if !self.disk.is_empty() {

@@ -235,6 +235,10 @@ impl Store for DirectoryStore {
         walk::lineage(&volume, path)
     }
 
+    fn root(&self) -> Identity {
+        self.volume.load().identity
+    }
+
     fn above(&self) -> Vec<Identity> {
         self.volume().above()
     }

@@ -275,6 +275,18 @@ impl Node for FileNode {
         self.file.volume.place_of(self.file.fd()).map(|place| PathBuf::from(OsString::from_vec(place)))
     }
 
+    fn is_behind_link(&self) -> bool {
+        self.file.behind_link
+    }
+
+    fn above(&self) -> Result<Option<Arc<dyn Node>>, Error> {
+        match (waiting::is_allowed(), self.file.waits) {
+            (true, _) => walk::above(&self.file, Wait::May),
+            (false, Waits::Never) => walk::above(&self.file, Wait::OnRoot),
+            (false, Waits::ForData | Waits::Always) => Err(Error::WouldBlock),
+        }
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

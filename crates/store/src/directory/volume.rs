@@ -54,6 +54,15 @@ const UNIT_BYTES_MAX: u32 = 1 << 20;
 /// How coarse the times of change are on local file systems: more than a tick of a 100-Hz kernel.
 pub(super) const LOCAL_TICK: Duration = Duration::from_millis(20);
 
+/// How a path led to what was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By its names alone.
+    Straight,
+    /// Through a symbolic link: what was opened lies elsewhere.
+    ThroughLinks,
+}
+
 /// A folder that is served.
 pub(super) struct Volume {
     pub(super) fence: Arc<Fence>,
@@ -181,11 +190,11 @@ impl Volume {
 
     /// Opens so that reading does not move the time of last access, which the kernel writes to its journal and waits for. Only the file's
     /// owner may, and who may do everything.
-    pub(super) fn open_unmarked(
+    pub(super) fn open_unmarked<Fd>(
         &self,
         flags: OFlags,
-        open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
-    ) -> Result<OwnedFd, Errno> {
+        open: impl Fn(OFlags) -> Result<Fd, Errno>,
+    ) -> Result<Fd, Errno> {
         if flags.contains(OFlags::PATH) {
             return open(flags);
         }
@@ -216,13 +225,22 @@ impl Volume {
     /// Opens a path of stored names, separated with `/`; empty for the root. Symbolic links are followed as far as they stay inside, and
     /// lead nowhere that is kept back from clients: EACCES.
     pub(super) fn open(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
+        self.open_by(path, flags, wait).map(|(fd, _)| fd)
+    }
+
+    /// The same, and how the path led there.
+    pub(super) fn open_by(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<(OwnedFd, Way), Errno> {
         match self.fence.open(path, flags, wait) {
             Err(Errno::LOOP) => {}
-            answer => return answer,
+            answer => return answer.map(|fd| (fd, Way::Straight)),
         }
         let fd = self.fence.open_through_links(path, flags, wait)?;
         let place = self.path_of(fd.as_fd()).ok_or(Errno::ACCESS)?;
-        if place.split(|byte| *byte == b'/').any(is_reserved_on_disk) { Err(Errno::ACCESS) } else { Ok(fd) }
+        if place.split(|byte| *byte == b'/').any(is_reserved_on_disk) {
+            Err(Errno::ACCESS)
+        } else {
+            Ok((fd, Way::ThroughLinks))
+        }
     }
 
     /// Where an open directory is now, as a path from the root; `None` where it is not below the root any more.

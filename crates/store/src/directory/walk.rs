@@ -17,8 +17,8 @@ use crate::directory::folder::{Folder, Reached, file_type, identity, stat, stat_
 use crate::directory::names::{Wanted, append_disk, has_stand_ins, is_reserved, to_shown};
 use crate::directory::node::FileNode;
 use crate::directory::security;
-use crate::directory::volume::Volume;
-use crate::{Error, Identity, Name, NamedNode, Resolved, SharePath, Use, effort};
+use crate::directory::volume::{Volume, Way};
+use crate::{Error, Identity, Kind, Name, NamedNode, Node, Resolved, SharePath, Use, effort};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 /// A directory that is only passed through.
@@ -47,7 +47,7 @@ pub(super) fn resolve(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: 
         return Err(Error::WouldBlock);
     }
     match open(volume, &disk_path(path), usage, wait) {
-        Ok((fd, reach)) => found(volume, (fd, reach), canonical(path), wait),
+        Ok(opened) => found(volume, opened, canonical(path), wait),
         Err(Errno::NOENT) => by_names(volume, path, usage, wait),
         Err(errno) => Err(opening(errno)),
     }
@@ -119,8 +119,8 @@ pub(super) fn child(directory: &OpenFile, name: &Name, usage: Use) -> Result<Opt
         answer => answer.map(|opened| (wanted.disk, opened)),
     };
     match found {
-        Ok((disk, (fd, reach))) => {
-            let file = whole(OpenFile::new(volume, fd, reach, disk.starts_with(b"."))?, Wait::May)?;
+        Ok((disk, opened)) => {
+            let file = whole(file(volume, opened, disk.starts_with(b"."))?, Wait::May)?;
             Ok(Some((to_shown(&disk), FileNode::open(file))))
         }
         Err(Errno::NOENT) => Ok(None),
@@ -153,27 +153,27 @@ pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use) -> Result
     let volume = &directory.volume;
     let wanted = Wanted::new(name.as_str());
     let opened =
-        first_of(usage, volume, |flags| volume.fence.open_in(directory.fd(), &wanted.disk, flags, Wait::OnRoot));
+        first_in(usage, volume, |flags| volume.fence.open_in(directory.fd(), &wanted.disk, flags, Wait::OnRoot));
     match opened {
         // Under another case, perhaps, or behind a symbolic link.
         Err(Errno::NOENT | Errno::AGAIN | Errno::LOOP) => Err(Error::WouldBlock),
         Err(errno) => Err(opening(errno)),
-        Ok((fd, reach)) => {
-            let file = whole(OpenFile::new(volume, fd, reach, wanted.disk.starts_with(b"."))?, Wait::OnRoot)?;
+        Ok(opened) => {
+            let file = whole(file(volume, opened, wanted.disk.starts_with(b"."))?, Wait::OnRoot)?;
             Ok(Some((wanted.shown, FileNode::open(file))))
         }
     }
 }
 
 /// Opens a stored name in an open directory. A symbolic link is followed as far as the share goes.
-fn open_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8], usage: Use) -> Result<(OwnedFd, Reach), Errno> {
+fn open_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8], usage: Use) -> Result<Opened, Errno> {
     if file_type(&stat_at(&folder.fd, disk)?) == FileType::Symlink {
         let path = path_in(volume, folder, disk).ok_or(Errno::LOOP)?;
         // One that leads nowhere has its name all the same.
         return open(volume, &path, usage, Wait::May)
             .map_err(|errno| if errno == Errno::NOENT { Errno::LOOP } else { errno });
     }
-    first_of(usage, volume, |flags| volume.fence.open_in(folder.fd.as_fd(), disk, flags, Wait::May))
+    first_in(usage, volume, |flags| volume.fence.open_in(folder.fd.as_fd(), disk, flags, Wait::May))
 }
 
 /// Where a name in an open directory is now, as a path from the root.
@@ -211,9 +211,7 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
     let stored = volume.cache.hold_for(folder.identity, wait)?.find(&folder, &wanted, wait)?;
     if let Some(disk) = stored {
         match open(volume, &folder.disk_path(&disk), usage, wait) {
-            Ok((fd, reach)) => {
-                return found(volume, (fd, reach), folder.shown_path(&to_shown(&disk)), wait);
-            }
+            Ok(opened) => return found(volume, opened, folder.shown_path(&to_shown(&disk)), wait),
             Err(Errno::NOENT) if wait != Wait::May => return Err(Error::WouldBlock),
             Err(Errno::NOENT) if is_link(&folder, &disk) => return Err(Error::Denied),
             Err(Errno::NOENT) => volume.cache.hold(folder.identity).forget(folder.identity),
@@ -222,7 +220,9 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
     }
     let path = folder.shown_path(&wanted.shown);
     let dotted = above.name().is_some_and(|name| name.starts_with('.'));
-    let parent = OpenFile::of_folder(volume, folder.folder, dotted).map_err(error)?;
+    let behind_link = folder.way == Way::ThroughLinks;
+    let mut parent = OpenFile::of_folder(volume, folder.folder, dotted).map_err(error)?;
+    parent.behind_link = behind_link;
     Ok(Resolved::Missing { parent: FileNode::open(parent), path })
 }
 
@@ -231,10 +231,36 @@ fn is_link(folder: &Folder<'_>, disk: &[u8]) -> bool {
     stat_at(&folder.fd, disk).is_ok_and(|stat| file_type(&stat) == FileType::Symlink)
 }
 
-fn found(volume: &Arc<Volume>, opened: (OwnedFd, Reach), path: SharePath, wait: Wait) -> Result<Resolved, Error> {
+fn found(volume: &Arc<Volume>, opened: Opened, path: SharePath, wait: Wait) -> Result<Resolved, Error> {
     let dotted = path.name().is_some_and(|name| name.starts_with('.'));
-    let file = whole(OpenFile::new(volume, opened.0, opened.1, dotted)?, wait)?;
+    let file = whole(file(volume, opened, dotted)?, wait)?;
     Ok(Resolved::Found { node: FileNode::open(file), path })
+}
+
+/// Takes what was opened.
+fn file(volume: &Arc<Volume>, opened: Opened, dotted: bool) -> Result<OpenFile, Error> {
+    let mut file = OpenFile::new(volume, opened.fd, opened.reach, dotted)?;
+    file.behind_link = opened.way == Way::ThroughLinks;
+    Ok(file)
+}
+
+/// The directory that an open directory lies in, wherever that is by now; `None` for the root.
+pub(super) fn above(directory: &OpenFile, wait: Wait) -> Result<Option<Arc<dyn Node>>, Error> {
+    let volume = &directory.volume;
+    if directory.kind != Kind::Directory {
+        return Err(Error::NotDirectory);
+    }
+    if directory.identity == volume.identity {
+        return Ok(None);
+    }
+    effort::note(1);
+    let open = |flags| Ok((volume.fence.open_above(directory.fd(), flags, wait)?, Way::Straight));
+    let above = file(volume, open_folder_with(open).map_err(opening)?, false)?;
+    // Of all directories the machine's root alone lies in itself; and one that was removed lies nowhere.
+    if above.identity == directory.identity || stat(directory.fd()).map_err(error)?.stx_nlink == 0 {
+        return Err(Error::Gone);
+    }
+    Ok(Some(FileNode::open(whole(above, wait)?)))
 }
 
 /// What was found, once it is whole. A file without a descriptor may be one that is just being made, and whoever had that would be judged
@@ -251,20 +277,39 @@ fn whole(file: OpenFile, wait: Wait) -> Result<OpenFile, Error> {
     Ok(file)
 }
 
-pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
-    first_of(usage, volume, |flags| volume.open(disk, flags, wait))
+/// What was opened, for what, and how its path led there.
+pub(super) struct Opened {
+    pub(super) fd: OwnedFd,
+    pub(super) reach: Reach,
+    pub(super) way: Way,
+}
+
+impl Opened {
+    /// The directory that was opened.
+    pub(super) fn into_folder(self) -> Result<Folder<'static>, Error> {
+        Folder::new((self.fd, self.reach)).map_err(error)
+    }
+}
+
+pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Result<Opened, Errno> {
+    first_of(usage, volume, |flags| volume.open_by(disk, flags, wait))
+}
+
+/// The same by a name that is no symbolic link.
+fn first_in(usage: Use, volume: &Volume, open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<Opened, Errno> {
+    first_of(usage, volume, |flags| open(flags).map(|fd| (fd, Way::Straight)))
 }
 
 /// Opens for a use, or for as much of it as there is.
 fn first_of(
     usage: Use,
     volume: &Volume,
-    open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
-) -> Result<(OwnedFd, Reach), Errno> {
+    open: impl Fn(OFlags) -> Result<(OwnedFd, Way), Errno>,
+) -> Result<Opened, Errno> {
     let mut last = Errno::ACCESS;
     for (flags, reach) in attempts(usage, volume.read_only) {
         match volume.open_unmarked(*flags, &open) {
-            Ok(fd) => return Ok((fd, *reach)),
+            Ok((fd, way)) => return Ok(Opened { fd, reach: *reach, way }),
             Err(errno) if is_worth_another(errno) => last = errno,
             Err(errno) => return Err(errno),
         }
@@ -276,7 +321,10 @@ fn first_of(
 pub(super) fn folder(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reached, Error> {
     let disk = disk_path(path);
     match open_folder(volume, &disk, wait) {
-        Ok(opened) => Ok(Reached { folder: Folder::new(opened).map_err(error)?, disk, path: canonical(path) }),
+        Ok(opened) => {
+            let way = opened.way;
+            Ok(Reached { folder: opened.into_folder()?, disk, path: canonical(path), way })
+        }
         Err(Errno::NOENT) => folder_by_names(volume, path, wait),
         Err(errno) => Err(opening(errno)),
     }
@@ -288,12 +336,12 @@ fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reac
     if wait != Wait::May && path.names().nth(NAMES_AT_ONCE_MAX).is_some() {
         return Err(Error::WouldBlock);
     }
-    let root = Folder::new(open_folder(volume, b"", wait).map_err(opening)?).map_err(error)?;
+    let root = open_folder(volume, b"", wait).map_err(opening)?.into_folder()?;
     if !root.exists {
         return Err(Error::Gone);
     }
     let names: Vec<&str> = path.names().collect();
-    let mut reached = Reached { folder: root, disk: Vec::new(), path: SharePath::root() };
+    let mut reached = Reached { folder: root, disk: Vec::new(), path: SharePath::root(), way: Way::Straight };
     let (mut done, mut run_max) = (0, 1);
     while let Some(left) = names.get(done..).filter(|left| !left.is_empty()) {
         let run = left.get(..run_max).unwrap_or(left);
@@ -301,7 +349,7 @@ fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reac
             Ok(opened) => {
                 let wanted = run.iter().map(|name| Wanted::new(name));
                 wanted.for_each(|wanted| reached.enter(&wanted.disk, &wanted.shown));
-                reached.folder = Folder::new(opened).map_err(error)?;
+                reached.take(opened)?;
                 (done, run_max) = (done + run.len(), run.len() * 2);
             }
             // One of them is not there, or is a symbolic link.
@@ -325,29 +373,31 @@ fn enter_by_name(volume: &Volume, reached: &mut Reached, wanted: &Wanted, wait: 
         other => opening(other),
     })?;
     reached.enter(&disk, &to_shown(&disk));
-    reached.folder = Folder::new(opened).map_err(error)?;
+    reached.take(opened)?;
     Ok(())
 }
 
 /// Opens what lies below a directory: from there, which cannot leave, or, where a single name is a symbolic link, from the root. ELOOP for a
 /// link among several names.
-fn step(volume: &Volume, from: &Reached, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
-    match open_folder_with(|flags| volume.fence.open_in(from.fd.as_fd(), disk, flags, wait)) {
+fn step(volume: &Volume, from: &Reached, disk: &[u8], wait: Wait) -> Result<Opened, Errno> {
+    let open = |flags| Ok((volume.fence.open_in(from.fd.as_fd(), disk, flags, wait)?, Way::Straight));
+    match open_folder_with(open) {
         Err(Errno::LOOP) if !disk.contains(&b'/') => open_folder(volume, &from.disk_path(disk), wait),
         answer => answer,
     }
 }
 
 /// Opens a directory by its path from the root.
-fn open_folder(volume: &Volume, disk: &[u8], wait: Wait) -> Result<(OwnedFd, Reach), Errno> {
-    open_folder_with(|flags| volume.open(disk, flags, wait))
+fn open_folder(volume: &Volume, disk: &[u8], wait: Wait) -> Result<Opened, Errno> {
+    open_folder_with(|flags| volume.open_by(disk, flags, wait))
 }
 
 /// Opens a directory to read it, or, where we may not, to pass through it.
-fn open_folder_with(open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<(OwnedFd, Reach), Errno> {
+fn open_folder_with(open: impl Fn(OFlags) -> Result<(OwnedFd, Way), Errno>) -> Result<Opened, Errno> {
+    let opened = |((fd, way), reach)| Opened { fd, reach, way };
     match open(FOLDER) {
-        Err(Errno::ACCESS) => open(FOLDER | OFlags::PATH).map(|fd| (fd, Reach::Path)),
-        answer => answer.map(|fd| (fd, Reach::Read)),
+        Err(Errno::ACCESS) => open(FOLDER | OFlags::PATH).map(|found| opened((found, Reach::Path))),
+        answer => answer.map(|found| opened((found, Reach::Read))),
     }
 }
 
@@ -387,9 +437,9 @@ fn canonical(path: &SharePath) -> SharePath {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NewNode;
     use crate::directory::calls::mkdirat;
     use crate::directory::create;
-    use crate::{Kind, NewNode};
 
     /// A volume with directories in each other: `a` in `a` in `a`.
     fn chain(levels: usize) -> (tempfile::TempDir, Arc<Volume>) {
@@ -457,7 +507,7 @@ mod tests {
     #[test]
     fn who_must_not_wait_waits_for_nobody_who_holds_a_directory() {
         let (_place, volume) = chain(1);
-        let folder = || Folder::new(open_folder(&volume, b"a", Wait::May).unwrap()).unwrap();
+        let folder = || open_folder(&volume, b"a", Wait::May).unwrap().into_folder().unwrap();
         let directory = OpenFile::of_folder(&volume, folder(), false).unwrap();
         let make = || {
             let new = NewNode { kind: Kind::File, attributes: 0, security: None };

@@ -175,6 +175,10 @@ impl Store for RamStore {
         }
     }
 
+    fn root(&self) -> Identity {
+        self.root.identity
+    }
+
     fn space(&self) -> Result<Space, Error> {
         Ok(Space { total_bytes: self.disk.ledger.capacity_bytes(), free_bytes: self.disk.ledger.free_bytes() })
     }

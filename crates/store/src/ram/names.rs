@@ -46,6 +46,8 @@ pub(super) fn create(directory: &Arc<Inode>, name: &Name, new: NewNode<'_>, wait
     check_directory(directory)?;
     let disk = &directory.disk;
     let inode = Inode::new(disk, disk.new_identity(), waits, new)?;
+    // Who finds it finds what it lies in.
+    inode.names.write().above = Arc::downgrade(directory);
     let child = Child::new(name, &inode)?;
     let _changing = disk.structure.lock();
     // Nothing goes for it.

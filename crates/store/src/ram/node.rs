@@ -8,11 +8,11 @@ use parking_lot::{RwLock, RwLockWriteGuard};
 
 use crate::ram::inode::{Inode, Spelling, Stream};
 use crate::ram::pages::Pages;
-use crate::ram::{heap_bytes, names};
+use crate::ram::{ROOT_FILE, heap_bytes, names};
 use crate::{
     ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Entry, Error, ExtendedAttribute,
     Extents, Failed, Identity, Kind, Metadata, Name, NamedNode, NewNode, Node, Renewal, Replace, StreamEntry, Take,
-    TakeStream, Use, Waits, copy, fold, waiting,
+    TakeStream, Use, Waits, copy, effort, fold, waiting,
 };
 
 /// The most names that are shown in one go.
@@ -239,6 +239,23 @@ impl Node for RamNode {
                 Ok(done)
             }
         }
+    }
+
+    fn above(&self) -> Result<Option<Arc<dyn Node>>, Error> {
+        if self.kind != Kind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        effort::note(1);
+        if self.inode.identity.file == ROOT_FILE {
+            return Ok(None);
+        }
+        let names = self.inode.names.read();
+        let above = names.above.upgrade().filter(|_| !names.removed).ok_or(Error::Gone)?;
+        drop(names);
+        if !waiting::is_allowed() && (self.inode.waits, above.waits) != (Waits::Never, Waits::Never) {
+            return Err(Error::WouldBlock);
+        }
+        Ok(Some(RamNode::open(&above)))
     }
 
     fn as_any(&self) -> &dyn Any {

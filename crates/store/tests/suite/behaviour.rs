@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use crate::common::*;
-use store::{AttributeChange, Changes, Cursor, Error, Extent, Extents, Kind, NewNode, Replace, Resolved, Time, Use};
+use store::{
+    AttributeChange, Changes, Cursor, Error, Extent, Extents, Kind, NewNode, Node, Replace, Resolved, Time, Use,
+};
 
 behaviours! {
     a_new_file_is_found_in_any_case
@@ -38,6 +40,7 @@ behaviours! {
     a_rename_over_another_case_takes_the_new_case
     a_directory_does_not_move_below_itself
     a_directory_moves_with_all_below
+    a_directory_tells_in_which_it_lies
     a_link_is_the_same_file
     a_link_replaces_only_when_asked
     removal_checks_what_is_removed
@@ -509,6 +512,22 @@ fn a_directory_moves_with_all_below(disk: &Disk) {
     assert_eq!(disk.find("a\\b\\file").err(), Some(Error::PathNotFound));
     disk.directory("a");
     assert!(disk.names("a").is_empty());
+}
+
+fn a_directory_tells_in_which_it_lies(disk: &Disk) {
+    let (root, outer) = (disk.node(""), disk.directory("outer"));
+    let (inner, file) = (disk.directory("outer\\inner"), disk.file("outer\\file", b""));
+    let above = |node: &dyn Node| node.above().map(|above| above.map(|above| above.identity()));
+    assert_eq!(above(&*root), Ok(None));
+    assert_eq!(above(&*outer), Ok(Some(root.identity())));
+    assert_eq!(above(&*inner), Ok(Some(outer.identity())));
+    assert_eq!(above(&*disk.node("outer\\INNER")), Ok(Some(outer.identity())));
+    assert_eq!(above(&*file), Err(Error::NotDirectory));
+    disk.rename("outer\\inner", "inner", Replace::No).unwrap();
+    assert_eq!(above(&*inner), Ok(Some(root.identity())));
+    disk.remove("inner").unwrap();
+    assert_eq!(above(&*inner), Err(Error::Gone));
+    assert!(!file.is_behind_link());
 }
 
 fn a_link_is_the_same_file(disk: &Disk) {

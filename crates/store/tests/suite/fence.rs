@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use store::{DirectoryOptions, DirectoryStore, Error, Kind, Name, Replace, Use};
+use store::{DirectoryOptions, DirectoryStore, Error, Kind, Name, Replace, Resolved, Use};
 
 fn make_fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
@@ -42,6 +42,44 @@ fn links_that_lead_outside_are_denied() {
     assert_eq!(disk.store.create(&path("dangling"), new(Kind::File)).err(), Some(Error::Exists));
     assert!(disk.names("").is_empty());
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_is_behind_a_link_says_so() {
+    for disk in [directory(), memory_directory()] {
+        disk.directory("folder");
+        disk.file("folder\\file", b"");
+        symlink("folder", disk.folder().join("way")).unwrap();
+        symlink("folder/file", disk.folder().join("link")).unwrap();
+        for straight in ["", "folder", "folder\\file", "FOLDER\\File"] {
+            assert!(!disk.node(straight).is_behind_link(), "{straight}");
+        }
+        for behind in ["way", "WAY", "way\\file", "Way\\FILE", "link", "LINK"] {
+            assert!(disk.node(behind).is_behind_link(), "{behind}");
+        }
+        for (missing, is_behind) in [("folder\\new", false), ("way\\new", true), ("WAY\\new", true)] {
+            let found = disk.store.resolve(&path(missing), Use::Metadata).unwrap();
+            assert!(matches!(found, Resolved::Missing { parent, .. } if parent.is_behind_link() == is_behind));
+        }
+        let child = |name: &str| disk.node("").child(&Name::new(name).unwrap(), Use::Metadata).unwrap().unwrap().1;
+        assert!(child("link").is_behind_link() && !child("folder").is_behind_link());
+    }
+}
+
+#[test]
+fn a_directory_that_was_moved_out_lies_nowhere() {
+    let disk = directory();
+    let (outer, inner) = (disk.directory("outer"), disk.directory("outer\\inner"));
+    let outside = tempfile::tempdir().unwrap();
+    fs::rename(disk.folder().join("outer"), outside.path().join("outer")).unwrap();
+    let mut ways = vec![inner.above().unwrap().unwrap()];
+    let end = loop {
+        match ways.last().unwrap().above() {
+            Ok(Some(above)) => ways.push(above),
+            end => break end.map(|_| ()),
+        }
+    };
+    assert_eq!((end, ways[0].identity()), (Err(Error::Gone), outer.identity()));
 }
 
 #[test]

@@ -86,6 +86,34 @@ impl Stored {
         }
     }
 
+    /// The same in a directory: what was never given a descriptor has what an administrator's file there would get (MS-DTYP 2.5.3.4).
+    pub(crate) fn in_directory(&self, directory: &Stored, is_directory: bool) -> Stored {
+        let above = match (self, directory) {
+            (Stored::Nothing, Stored::Whole(above)) => above,
+            (Stored::Nothing, other) => return other.clone(),
+            (own, _) => return own.clone(),
+        };
+        let mut list = Vec::new();
+        for entry in above.list.iter().flatten() {
+            let (to_files, to_directories, goes_on) =
+                (entry.flags & 1 != 0, entry.flags & 2 != 0, entry.flags & 4 == 0);
+            let is_for_types = matches!(entry.kind, ALLOW_OBJECT | DENY_OBJECT);
+            let counts = if is_directory { to_directories } else { to_files } && !is_for_types;
+            let is_plain = matches!(entry.kind, ALLOW | DENY);
+            let who = if entry.who == OWNER_CREATOR && is_plain { ADMINISTRATORS } else { entry.who };
+            if counts {
+                list.push(Entry { flags: 0, who, ..entry.clone() });
+            } else if is_directory && (to_files || to_directories) && goes_on {
+                list.push(Entry { flags: entry.flags | 8, ..entry.clone() });
+            }
+        }
+        if list.is_empty() {
+            let all = |who| Entry { kind: ALLOW, flags: 0, mask: ALL, who };
+            list = vec![all(ADMINISTRATORS), all(LOCAL_SYSTEM)];
+        }
+        Stored::Whole(Descriptor { owner: Some(ADMINISTRATORS), list: Some(list), says_there_is_a_list: true })
+    }
+
     /// What is nearest to it and can be set by a client: it is whole, belongs to a user, and has no entry that a server may refuse.
     pub(crate) fn that_can_be_set(&self, seed: u64) -> Descriptor {
         let everything = Entry { kind: ALLOW, flags: 0, mask: ALL, who: SIGNED_IN };

@@ -26,7 +26,13 @@ impl Case {
     }
 
     pub(crate) fn judged_by(&self, rules: Rules<'_>) -> Outcome {
-        Judge { case: self, rules }.outcome()
+        let above = if self.way == Way::List { &Stored::Nothing } else { &self.folder };
+        let case = Case {
+            own: self.own.in_directory(above, self.is_directory),
+            taken: self.taken.as_ref().map(|taken| taken.in_directory(&self.target, false)),
+            ..self.clone()
+        };
+        Judge { case: &case, rules }.outcome()
     }
 
     pub(crate) fn old_owner(&self) -> Option<Who> {

@@ -394,7 +394,7 @@ pub(super) async fn end_former(context: &Context, former: &Former, plan: &Plan) 
             continue;
         }
         let path = file.path.now();
-        let descriptor = super::existing::descriptor(context, file.base(), &path).await?;
+        let descriptor = context.read_descriptor_in(&open.tree, file.base(), &path).await?;
         let way = Way::Look { own: &|| Ok(descriptor.clone()) };
         let share_max = context.tree()?.access_max();
         let look = Request { user: &user, share_max, desired: FILE_GENERIC_READ, deletes_on_close: false, way };

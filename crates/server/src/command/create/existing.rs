@@ -303,7 +303,7 @@ async fn authorized_by_read(
     path: &SharePath,
     known: &Metadata,
 ) -> Result<GrantedAccess, Refusal> {
-    let (own, mut lender) = (descriptor(context, base, path).await?, None);
+    let (own, mut lender) = (context.read_descriptor(base, path).await?, None);
     loop {
         let read = Known { own: Some(&own), lender: lender.as_ref() };
         match decide(context, asked, (base, path, known), read)? {
@@ -417,16 +417,6 @@ async fn shared(
     Ok(shared)
 }
 
-/// The descriptor of `node`, which the share has at `path`; waited for where it has to be.
-pub(super) async fn descriptor(
-    context: &Context,
-    node: &Arc<dyn Node>,
-    path: &SharePath,
-) -> Result<Descriptor, Refusal> {
-    let (server, share, path) = (Arc::clone(context.server()), Arc::clone(&context.tree()?.share), path.clone());
-    context.look(node, move |node| server.descriptors.read(node, &share, &path)).await
-}
-
 /// Decides by the descriptor of `node`, which the share has at `path`. Where it is in memory it is read if it is asked for.
 pub(super) async fn judge<T>(
     context: &Context,
@@ -441,7 +431,7 @@ pub(super) async fn judge<T>(
             return decided;
         }
     }
-    let read = Box::pin(descriptor(context, node, path)).await?;
+    let read = Box::pin(context.read_descriptor(node, path)).await?;
     decide(&|| Ok(read.clone()))
 }
 
@@ -494,7 +484,7 @@ async fn directory_of(context: &Context, file: Identity, path: &SharePath) -> Re
         match directory.has(&name, file)? {
             true => {
                 let above = followed.parent().unwrap_or_default();
-                server.descriptors.read(&*directory, &share, &above).map(Lender::Directory)
+                server.descriptors.read(&*store, &*directory, &share, &above).map(Lender::Directory)
             }
             false => Ok(Lender::Moved),
         }

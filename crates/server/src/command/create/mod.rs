@@ -190,11 +190,17 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusa
     let resolved = match store.try_resolve(&plan.path, plan.usage) {
         Err(Error::WouldBlock) => {
             let of_work = Arc::clone(plan);
+            let (server, user) = (Arc::clone(context.server()), context.session()?.user.load_full());
             let work = move || {
                 let resolved = store.resolve(&of_work.path, of_work.usage)?;
+                let inherits = |node: &Arc<dyn Node>, path: &SharePath| {
+                    if remember(&**node) == Security::Missing && !user.has_full_control() {
+                        let _ = server.descriptors.passed_on(&*store, &**node, path);
+                    }
+                };
                 match &resolved {
-                    Resolved::Found { node, .. } => remember(&**node),
-                    Resolved::Missing { parent, .. } => remember(&**parent),
+                    Resolved::Found { node, path } => inherits(node, path),
+                    Resolved::Missing { parent, path } => inherits(parent, &path.parent().unwrap_or_default()),
                 }
                 Ok(resolved)
             };
@@ -210,11 +216,23 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusa
 
 /// Asks, on the pool, for what the rest of a CREATE will look at on its shard: of what lies on a local disk the node remembers it. What
 /// cannot be had will be told then.
-fn remember(node: &dyn Node) {
-    if node.waits() == Waits::ForData {
-        let _ = node.metadata();
-        let _ = node.security();
+fn remember(node: &dyn Node) -> Security {
+    if node.waits() != Waits::ForData {
+        return Security::Unknown;
     }
+    let _ = node.metadata();
+    match node.security() {
+        Ok(None) => Security::Missing,
+        Ok(Some(_)) | Err(_) => Security::Unknown,
+    }
+}
+
+/// What is known of a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Security {
+    /// There is none: what stands in for it counts.
+    Missing,
+    Unknown,
 }
 
 /// A lease is of one file, or of one stream of it, whatever comes of the CREATE otherwise (MS-SMB2 3.3.5.9.8).

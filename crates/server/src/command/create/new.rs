@@ -107,7 +107,7 @@ async fn make_node(
         asker.check_stays()?;
         let passed_on = match judged {
             Some(judged) => judged,
-            None => server.descriptors.read(&*held, &share, &above)?,
+            None => server.descriptors.read(&*store, &*held, &share, &above)?,
         };
         let security = descriptors::of_new(&maker, passed_on, work_plan.security.as_ref(), kind)?;
         let archive = if directory { 0 } else { FileAttributes::ARCHIVE.0 };
@@ -121,6 +121,9 @@ async fn make_node(
         if let Err(error) = kept {
             let _ = held.remove(&name, node.identity());
             return Err(Refusal::from(error));
+        }
+        if kind == Kind::Directory {
+            server.descriptors.inheritance.directory_changed();
         }
         server.files.watches.made(&*store, &work_path, kind);
         super::remember(&*node);
@@ -189,6 +192,9 @@ async fn take_back(context: &Context, directory: Arc<dyn Node>, name: Name, path
         };
         if is_empty && server.files.find(identity).is_none() {
             directory.remove(&name, identity)?;
+            if made.kind() == Kind::Directory {
+                server.descriptors.inheritance.directory_changed();
+            }
             if let Ok(store) = store {
                 server.files.watches.unmade(&*store, &path, &*made);
             }

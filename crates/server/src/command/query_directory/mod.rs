@@ -251,7 +251,7 @@ impl Query {
         let path = file.path.now().join(name);
         match self.store.resolve(&path, Use::Metadata) {
             Ok(Resolved::Found { node, path }) => {
-                let own = || Ok(self.server.descriptors.read(&*node, &self.open.tree.share, &path)?);
+                let own = || Ok(self.server.descriptors.read(&*self.store, &*node, &self.open.tree.share, &path)?);
                 let request = Request {
                     user: &self.open.user,
                     share_max: self.open.tree.access_max(),

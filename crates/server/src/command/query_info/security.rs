@@ -1,7 +1,5 @@
 //! The security descriptor (MS-SMB2 3.3.5.20.3, MS-FSA 2.1.5.14).
 
-use std::sync::Arc;
-
 use wire::command::query_info::QueryInfoRequest;
 use wire::security::access::{ACCESS_SYSTEM_SECURITY, READ_CONTROL};
 use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
@@ -19,16 +17,9 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
     let which = SecurityInformation(request.additional_information);
     open.require(needed_access(which))?;
     let descriptor = match &open.target {
-        Target::File(_) => {
-            let held = Arc::clone(open);
-            let server = Arc::clone(context.server());
-            let read = move || {
-                let file = held.file()?;
-                let path = file.path.now();
-                let descriptor = server.descriptors.read(&**file.base(), &held.tree.share, &path)?;
-                Ok::<_, Refusal>(descriptor.into_effective())
-            };
-            context.work(read).await??
+        Target::File(file) => {
+            let path = file.path.now();
+            context.read_descriptor(file.base(), &path).await?.into_effective()
         }
         Target::Pipe(_) => descriptors::default_descriptor(store::Kind::File),
     };

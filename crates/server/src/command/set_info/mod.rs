@@ -208,16 +208,16 @@ impl Job {
 
     /// The descriptor of `node`, which the share has at `path`.
     fn descriptor(&self, node: &dyn Node, path: &SharePath) -> Result<Descriptor, Refusal> {
-        Ok(self.server.descriptors.read(node, &self.open.tree.share, path)?)
+        Ok(self.server.descriptors.read(&*self.store, node, &self.open.tree.share, path)?)
     }
 
-    /// What the descriptor of `node` is that its store gave as `stored`.
+    /// What the descriptor of `node` is that its store gave as `stored`; `None` where it was never given one.
     fn understand(
         &self,
         stored: Result<Option<Vec<u8>>, Error>,
         node: &dyn Node,
         path: &SharePath,
-    ) -> Result<Descriptor, Refusal> {
+    ) -> Result<Option<Descriptor>, Refusal> {
         Ok(self.server.descriptors.understand(stored, node, &self.open.tree.share, path)?)
     }
 

@@ -18,10 +18,10 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
     let open = context.open()?;
     let which = SecurityInformation(request.additional_information);
     open.require(needed_access(which))?;
-    match &open.target {
-        Target::File(_) => {}
+    let (base, path) = match &open.target {
+        Target::File(file) => (file.base(), file.path.now()),
         Target::Pipe(_) => return Err(Status::ACCESS_DENIED.into()),
-    }
+    };
     let asked = descriptors::decode(request.buffer).map_err(|_| Status::INVALID_SECURITY_DESCR)?;
     if needed_access(which) == 0 {
         // No part is meant, and nothing was asked of the open.
@@ -29,6 +29,8 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
     }
     context.require_writable()?;
     breaks::before_change_of_name(context).await?;
+    // What it has from its directory is asked for before the file is held.
+    let before = context.read_descriptor(base, &path).await?;
     change(context, move |job| {
         let file = job.file()?;
         let base = file.base();
@@ -37,7 +39,7 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
         // Others may change other parts at the same moment: none of them is to be undone.
         base.change_security(&mut |stored| {
             let new = job.understand(stored, &**base, &path).and_then(|old| {
-                let old = old.into_effective();
+                let old = old.unwrap_or_else(|| before.clone()).into_effective();
                 check_owner(&job.user, &old, &asked, which)?;
                 Ok(combined(&old, &asked, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?)
             });
@@ -48,6 +50,9 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
             outcome = done;
             new
         })?;
+        if base.kind() == Kind::Directory {
+            job.server.descriptors.inheritance.directory_changed();
+        }
         outcome?;
         job.server.files.watches.changed(&job.open, CompletionFilter::SECURITY);
         if base.kind() != Kind::Directory {
