@@ -1,5 +1,7 @@
 //! What was never given a descriptor, as what programs on the machine make: it has what the directory passes on that it lies in.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use store::{DirectoryOptions, DirectoryStore};
 use tokio::task::LocalSet;
 use wire::command::query_directory::QueryDirectoryRequest;
@@ -7,6 +9,7 @@ use wire::command::query_info::QueryInfoRequest;
 use wire::security::access::{FILE_GENERIC_EXECUTE, GENERIC_ALL};
 
 use super::*;
+use crate::interrupted::{Call, Interrupted};
 
 const OI: AceFlags = AceFlags::OBJECT_INHERIT;
 const CI: AceFlags = AceFlags::CONTAINER_INHERIT;
@@ -359,4 +362,31 @@ async fn a_link_shows_what_it_leads_to_as_that_is_where_it_lies() {
         assert_eq!(most(&mut peer, "closed\\sub\\new").await, 0);
     };
     LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn an_open_asks_no_directory_of_which_it_is_known_what_it_passes_on() {
+    let (store, meanwhile) = Interrupted::around(RamStore::new(64 << 20));
+    let server = realm_over(&store);
+    for path in ["a", "a\\b", "a\\b\\c"] {
+        leave(&*store, path, Kind::Directory);
+    }
+    leave(&*store, "a\\b\\c\\file", Kind::File);
+    let (mut peer, mut keeper) = (sign_in(&server, USER).await, sign_in(&server, KEEPER).await);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    meanwhile.set(move |call, _| {
+        count.fetch_add(usize::from(call == Call::LookAtSecurity), Ordering::Relaxed);
+        Ok(())
+    });
+    let looks = async |peer: &mut Peer| {
+        let before = asked.load(Ordering::Relaxed);
+        let file = open(peer, "a\\b\\c\\file", READ_DATA | WRITE_DATA).await.unwrap();
+        peer.close(file).await;
+        asked.load(Ordering::Relaxed) - before
+    };
+    let of_keeper = looks(&mut keeper).await;
+    let (first, second) = (looks(&mut peer).await, looks(&mut peer).await);
+    // The file itself; first also the three directories and the root.
+    assert_eq!((of_keeper, first, second), (0, second + 4, 1));
 }
