@@ -160,7 +160,9 @@ impl Descriptors {
         if !matches!(node.security(), Ok(None)) {
             return Ok(());
         }
-        let Some(counts) = self.counting(store, node, path)? else { return Ok(()) };
+        // Another program may have moved it since it was opened.
+        let now = node.place().and_then(|place| store.path_at(&place));
+        let Some(counts) = self.counting(store, node, now.as_ref().unwrap_or(path))? else { return Ok(()) };
         node.change_security(&mut |stored| if stored == Ok(None) { Some(counts.clone()) } else { None })
     }
 

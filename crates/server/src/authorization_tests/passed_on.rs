@@ -365,6 +365,27 @@ async fn a_link_shows_what_it_leads_to_as_that_is_where_it_lies() {
 }
 
 #[tokio::test]
+async fn what_a_program_closed_in_stays_closed_when_who_had_it_open_moves_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let test = async {
+        let server = realm_over(&store);
+        make(&*store, "closed", Kind::Directory, &closed());
+        leave(&*store, "file", Kind::File);
+        let mut peer = sign_in(&server, USER).await;
+        let file = open(&mut peer, "file", DELETE | SYNCHRONIZE).await.unwrap();
+        std::fs::rename(folder.path().join("file"), folder.path().join("closed/file")).unwrap();
+        let mut name = Vec::new();
+        Rename::encode("mine", false, &mut name);
+        assert_eq!(peer.set(file, FileClass::RENAME, &name).await, Status::SUCCESS);
+        peer.close(file).await;
+        assert_eq!(open(&mut peer, "mine", READ_DATA).await, Err(Status::ACCESS_DENIED));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
 async fn an_open_asks_no_directory_of_which_it_is_known_what_it_passes_on() {
     let (store, meanwhile) = Interrupted::around(RamStore::new(64 << 20));
     let server = realm_over(&store);

@@ -188,6 +188,9 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
 fn moved(job: &Job, file: &FileOpen, place: &Place, replace: Replace) -> Option<Result<Left, Error>> {
     let identity = file.node.identity();
     for (store, from) in file.whereabouts(&job.server, &job.store) {
+        if let Err(error) = job.server.descriptors.settle(&*store, &*file.node, &from) {
+            return Some(Err(error));
+        }
         let renamed = store.directory_of(&from).and_then(|(directory, name)| {
             let old = Link::new(directory.identity(), name.as_str());
             if Arc::ptr_eq(&store, &job.store) {

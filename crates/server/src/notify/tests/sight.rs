@@ -117,6 +117,30 @@ async fn who_may_list_a_directory_below_one_that_may_not_be_listed_is_told_nothi
 }
 
 #[tokio::test]
+async fn what_changes_in_a_directory_without_a_descriptor_is_told_to_whom_the_one_above_lets_list_it() {
+    here(async {
+        let store: Arc<dyn Store> = Arc::new(store::RamStore::new(64 << 20));
+        let server = crate::testing::server_with(Signing::Enabled, Arc::clone(&store));
+        let mut watcher = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..Terms::default() }).await;
+        let root = to_watch(&mut watcher, "").await;
+        let mut actor = Peer::sign_in(&server).await;
+        make_private(&mut actor, "priv").await;
+        // Another program makes them.
+        for name in ["priv\\below", "open"] {
+            let new = store::NewNode { kind: Kind::Directory, attributes: 0, security: None };
+            store.create(&SharePath::parse(name).unwrap(), new).unwrap();
+        }
+        wait(&mut watcher, root, TREE).await;
+        make(&mut actor, "priv\\below\\secret").await;
+        remove(&mut actor, "priv\\below\\secret").await;
+        remove(&mut actor, "priv\\below").await;
+        make(&mut actor, "open\\file").await;
+        assert_eq!(told(&watcher.receive().await), one(Action::ADDED, "open\\file"));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn directories_that_have_gone_are_judged_by_what_they_were() {
     here(async {
         let ((mut watcher, root), mut actor) = two(false).await;
