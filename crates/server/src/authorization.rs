@@ -151,6 +151,11 @@ pub(crate) fn authorize(request: &Request<'_>) -> Result<GrantedAccess, Refusal>
     Ok(GrantedAccess(granted))
 }
 
+/// Whether what has this descriptor grants all of `desired` to who looks at it, in a share that allows at most `share_max`.
+pub(crate) fn may_look(user: &User, share_max: u32, desired: u32, own: Read<'_>) -> bool {
+    authorize(&Request { user, share_max, desired, deletes_on_close: false, way: Way::Look { own } }).is_ok()
+}
+
 /// Whether an open that was `granted` something may hold an oplock or lease. Others wait for whoever does, so that it takes a right to the
 /// data. Where the open asked for none of these (it looks at attributes alone, MS-FSA 2.1.4.12), it counts that the user has one.
 pub(crate) fn may_cache(user: &User, share_max: u32, granted: GrantedAccess, own: Read<'_>) -> Result<bool, Refusal> {

@@ -13,7 +13,7 @@ use super::gone::Before;
 use super::log::Noted;
 use super::watch::{Told, Watch};
 use crate::Shared;
-use crate::authorization::{Request, Way, authorize};
+use crate::authorization::may_look;
 use crate::context::Context;
 use crate::descriptors::Descriptor;
 use crate::open::Open;
@@ -176,14 +176,8 @@ impl Sight {
     }
 
     fn may_see(&self, descriptor: &Descriptor) -> bool {
-        let request = Request {
-            user: &self.open.user,
-            share_max: self.open.tree.access_max(),
-            desired: if self.by_access { FILE_GENERIC_READ } else { READ_DATA },
-            deletes_on_close: false,
-            way: Way::Look { own: &|| Ok(descriptor.clone()) },
-        };
-        authorize(&request).is_ok()
+        let desired = if self.by_access { FILE_GENERIC_READ } else { READ_DATA };
+        may_look(&self.open.user, self.open.tree.access_max(), desired, &|| Ok(descriptor.clone()))
     }
 }
 

@@ -18,7 +18,7 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::attributes;
-use crate::authorization::{Request, Way, authorize};
+use crate::authorization::may_look;
 use crate::budgets::UserBudgets;
 use crate::context::{Context, Outcome, Reply};
 use crate::enumeration::{Enumeration, Listed, Slice, Stop};
@@ -252,14 +252,7 @@ impl Query {
         match self.store.resolve(&path, Use::Metadata) {
             Ok(Resolved::Found { node, path }) => {
                 let own = || Ok(self.server.descriptors.read(&*self.store, &*node, &self.open.tree.share, &path)?);
-                let request = Request {
-                    user: &self.open.user,
-                    share_max: self.open.tree.access_max(),
-                    desired: access::FILE_GENERIC_READ,
-                    deletes_on_close: false,
-                    way: Way::Look { own: &own },
-                };
-                authorize(&request).is_ok()
+                may_look(&self.open.user, self.open.tree.access_max(), access::FILE_GENERIC_READ, &own)
             }
             Ok(Resolved::Missing { .. }) | Err(_) => false,
         }
