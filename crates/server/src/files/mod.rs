@@ -147,8 +147,6 @@ pub(crate) enum Removal {
 impl FileTable {
     /// No files yet. `pool` does what would take a shard long.
     pub(crate) fn new(pool: Pool, descriptors: Arc<Descriptors>) -> Self {
-        let mut watches = Watches::new(pool);
-        watches.descriptors = descriptors;
         FileTable {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             leases: (0..PARTS).map(|_| Mutex::default()).collect(),
@@ -157,7 +155,7 @@ impl FileTable {
             standing: Places::new(),
             new_names: NewNames::default(),
             renames: Renames::default(),
-            watches,
+            watches: Watches::new(pool, descriptors),
         }
     }
 

@@ -61,7 +61,7 @@ pub(crate) struct Watches {
     gone: Arc<Gone>,
     started: Instant,
     /// What had no descriptor of its own when it went has the one that its directory passed on.
-    pub(crate) descriptors: Arc<Descriptors>,
+    descriptors: Arc<Descriptors>,
     /// Tells those who wait, where they are many.
     pub(crate) pool: Pool,
 }
@@ -99,7 +99,7 @@ struct Change<'a> {
 
 impl Watches {
     /// No watches yet. Where many wait, `pool` tells them.
-    pub(crate) fn new(pool: Pool) -> Self {
+    pub(crate) fn new(pool: Pool, descriptors: Arc<Descriptors>) -> Self {
         Watches {
             count: AtomicUsize::new(0),
             trees: AtomicUsize::new(0),
@@ -107,7 +107,7 @@ impl Watches {
             own: Arc::default(),
             gone: Arc::default(),
             started: Instant::now(),
-            descriptors: Arc::default(),
+            descriptors,
             pool,
         }
     }

@@ -55,10 +55,7 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     // From now on it counts by which name the file is open: who opened it while it had but one learns which that is.
     file.file.learn_links();
     let (replace, _replacing) = place.clear(job, &*file.node, flags)?;
-    let from = file.path.now();
-    if from.parent() != place.path.parent() || file.node.is_behind_link() {
-        job.server.descriptors.settle(&*job.store, &*file.node, &from)?;
-    }
+    place.settle(job, &*file.node, &file.path.now())?;
     file.node.link(place.destination(), replace)?;
     breaks::entry_changed(&job.server, &*job.store, &place.path, file.parent_lease);
     job.server.files.watches.linked(&*job.store, &place.path, place.taken());

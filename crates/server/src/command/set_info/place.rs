@@ -68,6 +68,14 @@ impl Place {
         self.directory.identity()
     }
 
+    /// Gives `own`, which stands at `from`, for good what it has from its directory, where it comes to stand in another one.
+    pub(super) fn settle(&self, job: &Job, own: &dyn Node, from: &SharePath) -> Result<(), Error> {
+        if from.parent() == self.path.parent() && !own.is_behind_link() {
+            return Ok(());
+        }
+        job.server.descriptors.settle(&*job.store, own, from)
+    }
+
     /// Has the disk keep the name that was made, where the share answers for that.
     pub(super) fn keep(&self, job: &Job) -> Result<(), Error> {
         if job.through { self.directory.sync() } else { Ok(()) }

@@ -150,9 +150,7 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     let renamer = job.server.budgets.of_user(job.user.sid());
     let to = HeldPath::charged(place.path.clone(), &renamer).ok_or(Status::INSUFFICIENT_RESOURCES)?;
     let (replace, _replacing) = place.clear(job, &*file.node, flags)?;
-    if from.parent() != place.path.parent() || file.node.is_behind_link() {
-        job.server.descriptors.settle(&*job.store, &*file.node, &from)?;
-    }
+    place.settle(job, &*file.node, &from)?;
     let renamed = job.store.directory_of(&from).and_then(|(directory, name)| {
         directory.rename(&name, file.node.identity(), place.destination(), replace)?;
         Ok((Link::new(directory.identity(), name.as_str()), directory))

@@ -120,7 +120,7 @@ impl Store for Counting {
 #[test]
 fn a_tree_that_is_watched_on_another_volume_costs_a_change_nothing() {
     let lineages = |watched: &[u64], root_volume| {
-        let (watches, user) = (Watches::new(Pool::by_hand()), user(&Sid::SYSTEM));
+        let (watches, user) = (Watches::new(Pool::by_hand(), Arc::default()), user(&Sid::SYSTEM));
         let store = Counting { disk: RamStore::new(1 << 20), root_volume, lineages: AtomicUsize::new(0) };
         let volume = store.disk.facts().volume;
         for (open, above) in (0..).zip(watched) {

@@ -139,7 +139,8 @@ fn heard(told: Result<Told, Wait>) -> Vec<(Action, String)> {
 
 #[test]
 fn a_user_watches_a_bounded_number_of_directories_whatever_its_sessions() {
-    let (watches, alice, bob) = (Watches::new(Pool::by_hand()), user(&Sid::SYSTEM), user(&Sid::NETWORK));
+    let (watches, alice, bob) =
+        (Watches::new(Pool::by_hand(), Arc::default()), user(&Sid::SYSTEM), user(&Sid::NETWORK));
     let wish = |number| Wish { directory: Identity { volume: 1, file: number / 3 }, ..wish(number, ALL) };
     for number in 0..WATCHES_OF_USER_MAX {
         assert!(watches.watch(wish(number), &alice).is_ok());
@@ -158,7 +159,7 @@ fn a_user_watches_a_bounded_number_of_directories_whatever_its_sessions() {
 #[test]
 fn a_change_is_kept_once_however_many_watch() {
     let cost = |count: u64| {
-        let (watches, alice) = (Watches::new(Pool::by_hand()), user(&Sid::SYSTEM));
+        let (watches, alice) = (Watches::new(Pool::by_hand(), Arc::default()), user(&Sid::SYSTEM));
         let all: Vec<_> = (0..count).map(|open| watches.watch(wish(open, ALL), &alice).unwrap()).collect();
         let before = alice.bytes.used();
         add(&all[0], Filter::FILE_NAME, Action::ADDED, "file");
@@ -174,7 +175,7 @@ fn a_change_is_kept_once_however_many_watch() {
 
 #[test]
 fn who_waits_for_other_changes_is_no_work() {
-    let (watches, alice) = (Watches::new(Pool::by_hand()), user(&Sid::SYSTEM));
+    let (watches, alice) = (Watches::new(Pool::by_hand(), Arc::default()), user(&Sid::SYSTEM));
     let all: Vec<_> = (0..100).map(|open| watches.watch(wish(open, Filter::SECURITY), &alice).unwrap()).collect();
     let watch = watches.watch(wish(100, Filter::FILE_NAME), &alice).unwrap();
     let waits: Vec<_> = all.iter().map(|watch| watch.take(100)).collect();
@@ -187,7 +188,7 @@ fn who_waits_for_other_changes_is_no_work() {
 
 #[test]
 fn changes_of_one_sort_do_not_crowd_out_those_of_another() {
-    let (watches, alice) = (Watches::new(Pool::by_hand()), user(&Sid::SYSTEM));
+    let (watches, alice) = (Watches::new(Pool::by_hand(), Arc::default()), user(&Sid::SYSTEM));
     let names = watches.watch(wish(1, Filter::FILE_NAME), &alice).unwrap();
     let all = watches.watch(wish(2, ALL), &alice).unwrap();
     let before = alice.bytes.used();
@@ -207,7 +208,7 @@ fn changes_of_one_sort_do_not_crowd_out_those_of_another() {
 
 #[test]
 fn what_is_kept_is_charged_and_what_cannot_be_is_told_to_be_read_anew() {
-    let (watches, alice) = (Watches::new(Pool::by_hand()), user(&Sid::SYSTEM));
+    let (watches, alice) = (Watches::new(Pool::by_hand(), Arc::default()), user(&Sid::SYSTEM));
     let watch = watches.watch(wish(1, ALL), &alice).unwrap();
     let rest = alice.bytes.limit() - alice.bytes.used();
     let all = alice.bytes.charge(rest).unwrap();
@@ -221,7 +222,7 @@ fn what_is_kept_is_charged_and_what_cannot_be_is_told_to_be_read_anew() {
 
 #[test]
 fn who_has_nothing_left_costs_others_no_change() {
-    let watches = Watches::new(Pool::by_hand());
+    let watches = Watches::new(Pool::by_hand(), Arc::default());
     let (alice, bob) = (user(&Sid::SYSTEM), user(&Sid::NETWORK));
     let first = watches.watch(wish(1, ALL), &alice).unwrap();
     let second = watches.watch(wish(2, ALL), &bob).unwrap();
@@ -235,7 +236,7 @@ fn who_has_nothing_left_costs_others_no_change() {
 
 #[test]
 fn data_that_changes_again_and_again_is_told_once_to_who_has_not_heard_of_it() {
-    let (watches, alice) = (Watches::new(Pool::by_hand()), user(&Sid::SYSTEM));
+    let (watches, alice) = (Watches::new(Pool::by_hand(), Arc::default()), user(&Sid::SYSTEM));
     let slow = watches.watch(wish(1, ALL), &alice).unwrap();
     let quick = watches.watch(wish(2, ALL), &alice).unwrap();
     for _ in 0..10_000 {
@@ -248,7 +249,7 @@ fn data_that_changes_again_and_again_is_told_once_to_who_has_not_heard_of_it() {
 
 #[test]
 fn who_watches_while_the_store_is_being_asked_waits_for_nobody_and_is_told_to_read_anew() {
-    let (watches, alice) = (Watches::new(Pool::by_hand()), user(&Sid::SYSTEM));
+    let (watches, alice) = (Watches::new(Pool::by_hand(), Arc::default()), user(&Sid::SYSTEM));
     let first = watches.watch(wish(1, ALL), &alice).unwrap();
     let second = watches.watch(wish(2, ALL), &alice).unwrap();
     let asking = asks(&first, Where::Here, true).unwrap();

@@ -215,6 +215,8 @@ async fn on_a_share_that_lists_by_access_what_may_not_be_read_is_not_told() {
         grant(&mut actor, "shut", 0).await;
         make(&mut actor, "open").await;
         wait(&mut watcher, root, NAMES).await;
+        make(&mut actor, "first").await;
+        assert_eq!(told(&watcher.receive().await), one(Action::ADDED, "first"));
         assert_eq!(rename(&mut actor, "shut", "shut2", false).await, Status::SUCCESS);
         assert_eq!(rename(&mut actor, "open", "open2", false).await, Status::SUCCESS);
         remove(&mut actor, "shut2").await;
