@@ -11,7 +11,7 @@ use wire::security::access::{
 };
 use wire::status::Status;
 
-use crate::descriptors::Descriptor;
+use crate::descriptors::Rights;
 use crate::refusal::Refusal;
 use crate::user::User;
 
@@ -61,8 +61,8 @@ impl GrantedAccess {
     }
 }
 
-/// Reads a descriptor. It is called only where the descriptor counts: it does not bind the holder of an account's key.
-pub(crate) type Read<'a> = &'a dyn Fn() -> Result<Descriptor, Refusal>;
+/// Asks a descriptor what it grants. It is called only where the descriptor counts: it does not bind the holder of an account's key.
+pub(crate) type Read<'a> = &'a dyn Fn() -> Result<Rights, Refusal>;
 
 /// Who wants what.
 pub(crate) struct Request<'a> {
@@ -98,7 +98,7 @@ pub(crate) struct Existing<'a> {
     /// The descriptor of the file or directory; of a stream, that of the file which has it.
     pub(crate) own: Read<'a>,
     /// The descriptor of the directory that has the name; `None` for a share's root.
-    pub(crate) directory: &'a dyn Fn() -> Result<Option<Descriptor>, Refusal>,
+    pub(crate) directory: &'a dyn Fn() -> Result<Option<Rights>, Refusal>,
     /// Rights that the disposition needs and the open does not get for that.
     pub(crate) implied: u32,
     /// The file has the attribute READONLY.
@@ -160,7 +160,7 @@ pub(crate) fn may_look(user: &User, share_max: u32, desired: u32, own: Read<'_>)
 /// data. Where the open asked for none of these (it looks at attributes alone, MS-FSA 2.1.4.12), it counts that the user has one.
 pub(crate) fn may_cache(user: &User, share_max: u32, granted: GrantedAccess, own: Read<'_>) -> Result<bool, Refusal> {
     let may = granted.has_any(USES_DATA) || user.has_full_control();
-    Ok(may || own()?.grants(user, USES_DATA & share_max) != 0)
+    Ok(may || own()?.among(USES_DATA & share_max) != 0)
 }
 
 /// Whether an open that was `granted` something may keep others from reading: only who may write what they read has a reason to
@@ -193,7 +193,7 @@ fn may_change(
     own: Read<'_>,
 ) -> Result<bool, Refusal> {
     let may = granted.has_any(rights) || user.has_full_control();
-    Ok(may || own()?.grants(user, rights & share_max) != 0)
+    Ok(may || own()?.among(rights & share_max) != 0)
 }
 
 /// What can be said before the file is looked for: nothing is granted that the share does not allow, and what goes with its open
@@ -212,8 +212,8 @@ fn of_existing(request: &Request<'_>, existing: &Existing<'_>) -> Result<u32, Re
         wanted
     } else {
         // SYNCHRONIZE, too, is granted by the descriptor alone (MS-SMB2 notes 49 and 52).
-        let own = (existing.own)()?.grants(request.user, wanted);
-        own | lent(request.user, existing, wanted & !own)?
+        let own = (existing.own)()?.among(wanted);
+        own | lent(existing, wanted & !own)?
     };
     if needed & !granted != 0 {
         return Err(Status::ACCESS_DENIED.into());
@@ -226,20 +226,20 @@ fn of_existing(request: &Request<'_>, existing: &Existing<'_>) -> Result<u32, Re
 /// What the directory lends of what is missing: who may delete in it may delete what is in it, and who may list it may see the
 /// attributes of that. Of a file that has other names it lends no DELETE: anybody may link a file into a directory of its own,
 /// and what is deleted with an open counts for the file under all its names, its streams among it.
-fn lent(user: &User, existing: &Existing<'_>, missing: u32) -> Result<u32, Refusal> {
+fn lent(existing: &Existing<'_>, missing: u32) -> Result<u32, Refusal> {
     let missing = if existing.has_other_names { missing & !DELETE } else { missing };
     if missing & (DELETE | READ_ATTRIBUTES) == 0 {
         return Ok(0);
     }
     let Some(directory) = (existing.directory)()? else { return Ok(0) };
     let by = [(DELETE, DELETE_CHILD), (READ_ATTRIBUTES, READ_DATA)];
-    let lent = by.into_iter().filter(|(_, by)| directory.grants(user, *by) != 0);
+    let lent = by.into_iter().filter(|(_, by)| directory.among(*by) != 0);
     Ok(missing & lent.fold(0, |lent, (right, _)| lent | right))
 }
 
 /// Refuses where not all of `access` is granted by a descriptor.
 fn require(user: &User, descriptor: &Read<'_>, access: u32) -> Result<u32, Refusal> {
-    if user.has_full_control() || descriptor()?.grants(user, access) == access {
+    if user.has_full_control() || descriptor()?.among(access) == access {
         Ok(access)
     } else {
         Err(Status::ACCESS_DENIED.into())

@@ -8,6 +8,7 @@ mod told;
 use std::sync::Arc;
 
 use store::{Kind, NewNode, Node, RamStore, Replace, Resolved, SharePath, Store, Use};
+use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
@@ -29,8 +30,9 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::admin::{Estate, Principal, PrincipalKind, Share, Signing};
-use crate::descriptors::Descriptor;
+use crate::descriptors::{At, Descriptor, Reading};
 use crate::durable::restore;
+use crate::interrupted::{Call, Interrupted};
 use crate::testing::{Answer, OTHER_USER, Peer, Terms, USER, server_with};
 
 /// The holder of the account's key; its password is that of the users.
@@ -339,37 +341,41 @@ async fn a_share_that_became_read_only_grants_nothing_else() {
 
 #[tokio::test]
 async fn a_descriptor_that_is_damaged_grants_nothing_to_users() {
-    let (server, store) = realm();
-    let whole = allowing(user(), FILE_ALL);
-    let cut = whole[..whole.len() - 3].to_vec();
-    let damaged: [Vec<u8>; 5] = [cut, vec![0; whole.len()], Vec::new(), vec![1], vec![0xFF; 64]];
-    for (index, bytes) in damaged.iter().enumerate() {
-        make(&*store, &format!("file{index}"), Kind::File, bytes);
-        make(&*store, &format!("folder{index}"), Kind::Directory, bytes);
-    }
-    set_descriptor(&*store, "", &allowing(user(), WRITE_DATA));
-    let mut peer = sign_in(&server, USER).await;
-    let mut keeper = sign_in(&server, KEEPER).await;
-    for index in 0..damaged.len() {
-        for path in [format!("file{index}"), format!("folder{index}"), format!("file{index}:s")] {
-            for desired in [READ_DATA, MAXIMUM_ALLOWED, READ_CONTROL, WRITE_DAC] {
-                let opened = open_as(&mut peer, &path, desired, CreateDisposition::OPEN_IF, CreateOptions::NONE).await;
-                assert_eq!(opened, Err(Status::ACCESS_DENIED), "{path} {desired:x}");
-            }
+    let test = async {
+        let (server, store) = realm();
+        let whole = allowing(user(), FILE_ALL);
+        let cut = whole[..whole.len() - 3].to_vec();
+        let damaged: [Vec<u8>; 5] = [cut, vec![0; whole.len()], Vec::new(), vec![1], vec![0xFF; 64]];
+        for (index, bytes) in damaged.iter().enumerate() {
+            make(&*store, &format!("file{index}"), Kind::File, bytes);
+            make(&*store, &format!("folder{index}"), Kind::Directory, bytes);
         }
-        let inside = format!("folder{index}\\new");
-        let made = open_as(&mut peer, &inside, READ_DATA, CreateDisposition::CREATE, CreateOptions::NONE).await;
-        assert_eq!(made, Err(Status::ACCESS_DENIED));
-        // The holder of the key makes it whole again.
-        let file = open(&mut keeper, &format!("file{index}"), FILE_ALL).await.unwrap();
-        let whole = SecurityDescriptor::decode(&whole).unwrap();
-        assert_eq!(set_security(&mut keeper, file, SecurityInformation::DACL, &whole).await, Status::SUCCESS);
-        let made = open_as(&mut keeper, &inside, READ_DATA, CreateDisposition::CREATE, CreateOptions::NONE).await;
-        made.unwrap();
-        let opened = open(&mut peer, &inside, READ_DATA).await;
-        assert_eq!(opened, Err(Status::ACCESS_DENIED), "nothing open to all is passed on");
-        open(&mut peer, &format!("file{index}"), READ_DATA).await.unwrap();
-    }
+        set_descriptor(&*store, "", &allowing(user(), WRITE_DATA));
+        let mut peer = sign_in(&server, USER).await;
+        let mut keeper = sign_in(&server, KEEPER).await;
+        for index in 0..damaged.len() {
+            for path in [format!("file{index}"), format!("folder{index}"), format!("file{index}:s")] {
+                for desired in [READ_DATA, MAXIMUM_ALLOWED, READ_CONTROL, WRITE_DAC] {
+                    let opened =
+                        open_as(&mut peer, &path, desired, CreateDisposition::OPEN_IF, CreateOptions::NONE).await;
+                    assert_eq!(opened, Err(Status::ACCESS_DENIED), "{path} {desired:x}");
+                }
+            }
+            let inside = format!("folder{index}\\new");
+            let made = open_as(&mut peer, &inside, READ_DATA, CreateDisposition::CREATE, CreateOptions::NONE).await;
+            assert_eq!(made, Err(Status::ACCESS_DENIED));
+            // The holder of the key makes it whole again.
+            let file = open(&mut keeper, &format!("file{index}"), FILE_ALL).await.unwrap();
+            let whole = SecurityDescriptor::decode(&whole).unwrap();
+            assert_eq!(set_security(&mut keeper, file, SecurityInformation::DACL, &whole).await, Status::SUCCESS);
+            let made = open_as(&mut keeper, &inside, READ_DATA, CreateDisposition::CREATE, CreateOptions::NONE).await;
+            made.unwrap();
+            let opened = open(&mut peer, &inside, READ_DATA).await;
+            assert_eq!(opened, Err(Status::ACCESS_DENIED), "nothing open to all is passed on");
+            open(&mut peer, &format!("file{index}"), READ_DATA).await.unwrap();
+        }
+    };
+    LocalSet::new().run_until(test).await;
 }
 
 /// Counts what is said in the log.
@@ -409,10 +415,40 @@ fn a_descriptor_that_cannot_be_used_is_told_of_once_a_file() {
                 make(&*store, file, Kind::File, b"damaged");
             }
             let node = node(&*store, file);
-            assert_eq!(server.descriptors.read(&*store, &*node, "ram", &path), Ok(Descriptor::Unusable));
+            assert_eq!(
+                server.descriptors.read(At { store: &*store, node: &*node, path: &path }, "ram", Reading::Whole),
+                Ok(Descriptor::Unusable)
+            );
         }
     });
     assert_eq!(lines.0.load(std::sync::atomic::Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_part_of_a_descriptor_is_not_set_while_the_rest_cannot_be_read() {
+    let test = async {
+        let (store, meanwhile) = Interrupted::around(RamStore::new(64 << 20));
+        let server = realm_over(&store);
+        make(&*store, "file", Kind::File, &allowing(user(), FILE_ALL));
+        let before = stored(&*store, "file");
+        for name in [USER, KEEPER] {
+            let mut peer = sign_in(&server, name).await;
+            let file = open(&mut peer, "file", WRITE_OWNER | WRITE_DAC).await.unwrap();
+            meanwhile.set(|call, _| if call == Call::LookAtSecurity { Err(store::Error::Io(5)) } else { Ok(()) });
+            let request = SetInfoRequest {
+                info_type: InfoType::SECURITY,
+                file_id: file,
+                additional_information: SecurityInformation::OWNER.0,
+                buffer: &descriptor(user(), vec![]).encode().unwrap(),
+                ..SetInfoRequest::default()
+            };
+            let status = peer.ask(Command::SET_INFO, |body| request.encode(body)).await.status();
+            meanwhile.set(|_, _| Ok(()));
+            assert_eq!(status, Status::UNEXPECTED_IO_ERROR);
+            assert_eq!(stored(&*store, "file"), before, "{name}");
+        }
+    };
+    LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test]
@@ -469,28 +505,31 @@ async fn no_user_evades_what_a_directory_has_audited() {
 
 #[tokio::test]
 async fn users_make_themselves_and_their_groups_owners_and_nobody_else() {
-    let (server, store) = realm();
-    make(&*store, "file", Kind::File, &allowing(user(), FILE_ALL));
-    let mut peer = sign_in(&server, USER).await;
-    for owner in [Sid::SYSTEM, Sid::BUILTIN_ADMINISTRATORS, other(), Sid::CREATOR_OWNER] {
-        let foreign = descriptor(owner, vec![Ace::allow(user(), FILE_ALL, AceFlags::NONE)]);
-        assert_eq!(make_with(&mut peer, "new", &foreign).await, Err(Status::INVALID_OWNER), "{owner:?}");
-        assert!(!exists(&*store, "new"));
-        if owner == Sid::SYSTEM {
-            continue; // It owns the file already.
+    let test = async {
+        let (server, store) = realm();
+        make(&*store, "file", Kind::File, &allowing(user(), FILE_ALL));
+        let mut peer = sign_in(&server, USER).await;
+        for owner in [Sid::SYSTEM, Sid::BUILTIN_ADMINISTRATORS, other(), Sid::CREATOR_OWNER] {
+            let foreign = descriptor(owner, vec![Ace::allow(user(), FILE_ALL, AceFlags::NONE)]);
+            assert_eq!(make_with(&mut peer, "new", &foreign).await, Err(Status::INVALID_OWNER), "{owner:?}");
+            assert!(!exists(&*store, "new"));
+            if owner == Sid::SYSTEM {
+                continue; // It owns the file already.
+            }
+            let file = open(&mut peer, "file", WRITE_OWNER).await.unwrap();
+            let set = set_security(&mut peer, file, SecurityInformation::OWNER, &foreign).await;
+            assert_eq!(set, Status::INVALID_OWNER, "{owner:?}");
         }
+        let own = descriptor(user(), vec![]);
+        make_with(&mut peer, "own", &own).await.unwrap();
         let file = open(&mut peer, "file", WRITE_OWNER).await.unwrap();
-        let set = set_security(&mut peer, file, SecurityInformation::OWNER, &foreign).await;
-        assert_eq!(set, Status::INVALID_OWNER, "{owner:?}");
-    }
-    let own = descriptor(user(), vec![]);
-    make_with(&mut peer, "own", &own).await.unwrap();
-    let file = open(&mut peer, "file", WRITE_OWNER).await.unwrap();
-    assert_eq!(set_security(&mut peer, file, SecurityInformation::OWNER, &own).await, Status::SUCCESS);
-    assert_eq!(stored(&*store, "file").owner, Some(user()));
-    let mut keeper = sign_in(&server, KEEPER).await;
-    make_with(&mut keeper, "given", &descriptor(other(), vec![])).await.unwrap();
-    assert_eq!(stored(&*store, "given").owner, Some(other()));
+        assert_eq!(set_security(&mut peer, file, SecurityInformation::OWNER, &own).await, Status::SUCCESS);
+        assert_eq!(stored(&*store, "file").owner, Some(user()));
+        let mut keeper = sign_in(&server, KEEPER).await;
+        make_with(&mut keeper, "given", &descriptor(other(), vec![])).await.unwrap();
+        assert_eq!(stored(&*store, "given").owner, Some(other()));
+    };
+    LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use crate::usage::Usage;
 /// Bytes that all who have not signed in make the server hold, their connections among them; at most a quarter of what all may.
 const STRANGERS_BYTES: u64 = 40 << 20;
 /// Bytes that one user makes the server hold, whatever sessions and connections it has; at most half of what all may.
-const USER_BYTES: u64 = 192 << 20;
+const USER_BYTES: u64 = 144 << 20;
 /// Bytes of that which are there for each user, whatever the others hold: enough to go on with small requests and to give back.
 const USER_BYTES_PREPAID: u64 = 1 << 20;
 /// The part of one user's bytes for what may last for as long as a client wants (opens, locks, watches, sessions), and of all users': the

@@ -16,7 +16,7 @@ use crate::Shared;
 use crate::breaks::Returned;
 use crate::buffers::{Buffer, Buffers};
 use crate::connection::Connection;
-use crate::descriptors::Descriptor;
+use crate::descriptors::{At, Descriptor, Reading, Rights};
 use crate::in_flight::InFlight;
 use crate::open::{FileOpen, Open, OpenId};
 use crate::pipeline::RESPONSE_ROOM;
@@ -235,26 +235,51 @@ impl Context {
         if read_only { Err(Status::MEDIA_WRITE_PROTECTED.into()) } else { Ok(()) }
     }
 
-    /// The descriptor of `node`, which the share has at `path`.
-    pub(crate) fn descriptor(&self, node: &dyn Node, path: &SharePath) -> Result<Descriptor, Refusal> {
-        Ok(self.server().descriptors.read(&**self.store()?, node, &self.tree()?.share, path)?)
+    /// What the request's user may do with `node`, which the share has at `path`.
+    pub(crate) fn rights(&self, node: &dyn Node, path: &SharePath) -> Result<Rights, Refusal> {
+        let (server, user) = (self.server(), self.session()?.user.load());
+        let at = At { store: &**self.store()?, node, path };
+        Ok(server.descriptors.rights(at, &self.tree()?.share, &user, Reading::here())?)
     }
 
-    /// The same, waited for where it has to be.
-    pub(crate) async fn read_descriptor(&self, node: &Arc<dyn Node>, path: &SharePath) -> Result<Descriptor, Refusal> {
-        self.read_descriptor_in(self.tree()?, node, path).await
+    /// The same, waited for where it has to be. What takes long comes behind what others wait for.
+    pub(crate) async fn read_rights(&self, node: &Arc<dyn Node>, path: &SharePath) -> Result<Rights, Refusal> {
+        self.read_rights_in(self.tree()?, node, path).await
     }
 
     /// The same of a node that another tree connect's share has at `path`.
-    pub(crate) async fn read_descriptor_in(
+    pub(crate) async fn read_rights_in(
         &self,
         tree: &Tree,
         node: &Arc<dyn Node>,
         path: &SharePath,
-    ) -> Result<Descriptor, Refusal> {
+    ) -> Result<Rights, Refusal> {
+        let user = self.session()?.user.load_full();
+        self.ask_descriptor(tree, node, path, move |descriptor| descriptor.rights(&user)).await
+    }
+
+    /// Asks something of the descriptor of `node`, which the share of a tree connect has at `path`, waited for where it has to be.
+    pub(crate) async fn ask_descriptor<T: Send + 'static>(
+        &self,
+        tree: &Tree,
+        node: &Arc<dyn Node>,
+        path: &SharePath,
+        ask: impl Fn(&Descriptor) -> T + Clone + Send + 'static,
+    ) -> Result<T, Refusal> {
         let store = Arc::clone(tree.store().ok_or(Status::INVALID_DEVICE_REQUEST)?);
         let (server, share, path) = (Arc::clone(self.server()), Arc::clone(&tree.share), path.clone());
-        self.look(node, move |node| server.descriptors.read(&*store, node, &share, &path)).await
+        let read = move |node: &dyn Node, reading| {
+            let at = At { store: &*store, node, path: &path };
+            server.descriptors.read(at, &share, reading).map(|descriptor| ask(&descriptor))
+        };
+        let quick = read.clone();
+        match self.look(node, move |node| quick(node, Reading::Quick)).await {
+            Err(refusal) if refusal.status == Status::RETRY => {
+                let held = Arc::clone(node);
+                Ok(self.on_long_work(move || read(&*held, Reading::Whole)).await??)
+            }
+            known => known,
+        }
     }
 
     /// Runs `work` on the open file, which may wait for its device: here where the file is memory and no change of it takes long, else on the

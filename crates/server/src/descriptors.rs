@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use store::{Error, Identity, Kind, Node, SharePath, Store, effort};
+use store::{Error, Identity, Kind, Node, SharePath, Store, effort, waiting};
 use wire::codec::Malformed;
 use wire::security::access::{FILE_ALL, GenericMapping, MAXIMUM_ALLOWED};
 use wire::security::evaluate::{self, Privileges, Token};
@@ -24,6 +24,8 @@ const FREE_OF_PRIVILEGE: SecurityInformation = SecurityInformation::LABEL.union(
 
 /// Descriptors that are no longer cost as much as the rest of a request at most.
 const ORDINARY_BYTES: usize = 1 << 10;
+/// Those that are longer take long, of hundreds of entries as they may be.
+const QUICK_BYTES_MAX: usize = 4 << 10;
 /// What takes as long as following a name: two of the shortest entries.
 const BYTES_OF_STEP: usize = 8;
 
@@ -31,13 +33,15 @@ const BYTES_OF_STEP: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Descriptor {
     /// It has this one.
-    Stored(SecurityDescriptor),
+    Stored(Arc<SecurityDescriptor>),
     /// It was never given one, and has what the directory passes on that it lies in.
     PassedOn(Arc<SecurityDescriptor>),
     /// It was never given one, and no directory that it lies in was: the default counts.
     Missing(Kind),
-    /// It has one that is damaged or cannot be read, or was never given one and the directory that it would have it from has such a one.
+    /// It has one that is damaged, or was never given one and the directory that it would have it from has none that can be used.
     Unusable,
+    /// It may have one, which cannot be read.
+    Unreadable(Error),
 }
 
 impl Descriptor {
@@ -45,41 +49,99 @@ impl Descriptor {
     pub(crate) fn of_stored(stored: Option<&[u8]>, kind: Kind) -> Self {
         match stored {
             None => Descriptor::Missing(kind),
-            Some(bytes) => decode(bytes).map_or(Descriptor::Unusable, Descriptor::Stored),
+            Some(bytes) => {
+                decode(bytes).map_or(Descriptor::Unusable, |descriptor| Descriptor::Stored(Arc::new(descriptor)))
+            }
         }
     }
 
-    /// Those rights of `searched` that `user` has by it. Only the holder of an account's key, whom no descriptor binds, comes at a
-    /// file whose descriptor cannot be used.
-    pub(crate) fn grants(&self, user: &User, searched: u32) -> u32 {
+    /// What `user` may do by it. Only the holder of an account's key, whom no descriptor binds, comes at a file whose descriptor cannot be used.
+    pub(crate) fn rights(&self, user: &User) -> Rights {
         let token = Token { sids: &user.sids, privileges: Privileges::NONE };
         let granted = |descriptor| {
             // Each right is asked for by itself (MS-FSA 2.1.5.1.2.1), which is what MAXIMUM_ALLOWED does.
-            evaluate::check(descriptor, &token, MAXIMUM_ALLOWED, &GenericMapping::FILE).unwrap_or(0) & searched
+            Rights(evaluate::check(descriptor, &token, MAXIMUM_ALLOWED, &GenericMapping::FILE).unwrap_or(0))
         };
         match self {
-            Descriptor::Stored(descriptor) => granted(descriptor),
-            Descriptor::PassedOn(descriptor) => granted(descriptor),
+            Descriptor::Stored(descriptor) | Descriptor::PassedOn(descriptor) => granted(descriptor),
             Descriptor::Missing(kind) => granted(&default_descriptor(*kind)),
-            Descriptor::Unusable => 0,
+            Descriptor::Unusable | Descriptor::Unreadable(_) => Rights::NONE,
+        }
+    }
+
+    /// It, where it was read: a part of what could not be read now is not to be replaced as if there were nothing else.
+    pub(crate) fn readable(self) -> Result<Self, Error> {
+        match self {
+            Descriptor::Unreadable(error) => Err(error),
+            read => Ok(read),
+        }
+    }
+
+    /// As it would be stored; `None` where it is the default.
+    fn stored(self) -> Result<Option<Vec<u8>>, Error> {
+        match self.readable()? {
+            Descriptor::Missing(_) => Ok(None),
+            counts => counts.into_effective().encode().map(Some).ok_or(Error::TooLarge),
         }
     }
 
     /// The descriptor that counts. In the place of one that cannot be used stands one that grants nothing, so that another can be set.
-    pub(crate) fn into_effective(self) -> SecurityDescriptor {
+    pub(crate) fn into_effective(self) -> Arc<SecurityDescriptor> {
         match self {
-            Descriptor::Stored(descriptor) => descriptor,
-            Descriptor::PassedOn(descriptor) => Arc::unwrap_or_clone(descriptor),
-            Descriptor::Missing(kind) => default_descriptor(kind),
-            Descriptor::Unusable => SecurityDescriptor {
+            Descriptor::Stored(descriptor) | Descriptor::PassedOn(descriptor) => descriptor,
+            Descriptor::Missing(kind) => Arc::new(default_descriptor(kind)),
+            Descriptor::Unusable | Descriptor::Unreadable(_) => Arc::new(SecurityDescriptor {
                 control: Control::DACL_PRESENT | Control::DACL_PROTECTED,
                 owner: Some(Sid::BUILTIN_ADMINISTRATORS),
                 group: Some(Sid::BUILTIN_USERS),
                 sacl: None,
                 dacl: Some(Acl::default()),
-            },
+            }),
         }
     }
+}
+
+/// All rights that a user has by a descriptor. A request that waits keeps this and not the descriptor, which takes up to a megabyte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rights(u32);
+
+impl Rights {
+    /// None.
+    pub(crate) const NONE: Rights = Rights(0);
+
+    /// Those of `searched`.
+    pub(crate) fn among(self, searched: u32) -> u32 {
+        self.0 & searched
+    }
+}
+
+/// Which descriptors are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// All of them.
+    Whole,
+    /// Those that take no long time to decode and to evaluate: [`Error::WouldBlock`] for others.
+    Quick,
+}
+
+impl Reading {
+    /// Those that this thread may read: who serves many reads the quick ones.
+    pub(crate) fn here() -> Self {
+        if waiting::is_allowed() { Reading::Whole } else { Reading::Quick }
+    }
+
+    /// False for a descriptor that takes long: what it is made of may be thousands of entries.
+    pub(crate) fn takes(self, bytes: &[u8]) -> bool {
+        self == Reading::Whole || bytes.len() <= QUICK_BYTES_MAX
+    }
+}
+
+/// Something that the store has at a path.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) node: &'a dyn Node,
+    pub(crate) path: &'a SharePath,
 }
 
 /// Reads descriptors, and remembers which of those that cannot be used the log has told of.
@@ -91,79 +153,68 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// The descriptor of `node`, which `share` has at `path` in `store`. May wait for the store. Fails only where the file has gone or where
-    /// the answer would have to be waited for and may not.
-    pub(crate) fn read(
-        &self,
-        store: &dyn Store,
-        node: &dyn Node,
-        share: &str,
-        path: &SharePath,
-    ) -> Result<Descriptor, Error> {
-        match self.understand(node.security(), node, share, path)? {
+    /// The descriptor of what `share` has there. May wait for the store. Fails only where the file has gone, or where the answer would have to be
+    /// waited for and may not, or takes longer than `reading` allows.
+    pub(crate) fn read(&self, at: At<'_>, share: &str, reading: Reading) -> Result<Descriptor, Error> {
+        match self.understand(at.node.security(), at, share, reading)? {
             Some(own) => Ok(own),
-            None => self.passed_on(store, node, path),
+            None => self.passed_on(at, reading),
         }
     }
 
-    /// The descriptor of `node` where it was read already; `None` where it was never given one.
+    /// What `user` may do with what `share` has there.
+    pub(crate) fn rights(&self, at: At<'_>, share: &str, user: &User, reading: Reading) -> Result<Rights, Error> {
+        Ok(self.read(at, share, reading)?.rights(user))
+    }
+
+    /// The descriptor where what is `stored` was read already; `None` where it was never given one.
     pub(crate) fn understand(
         &self,
         stored: Result<Option<Vec<u8>>, Error>,
-        node: &dyn Node,
+        at: At<'_>,
         share: &str,
-        path: &SharePath,
+        reading: Reading,
     ) -> Result<Option<Descriptor>, Error> {
-        let why = match stored {
+        let (why, descriptor) = match stored {
             Ok(None) => return Ok(None),
+            Ok(Some(bytes)) if !reading.takes(&bytes) => return Err(Error::WouldBlock),
             Ok(Some(bytes)) => match decode(&bytes) {
-                Ok(descriptor) => return Ok(Some(Descriptor::Stored(descriptor))),
-                Err(malformed) => malformed.to_string(),
+                Ok(descriptor) => return Ok(Some(Descriptor::Stored(Arc::new(descriptor)))),
+                Err(malformed) => (malformed.to_string(), Descriptor::Unusable),
             },
             Err(error @ (Error::WouldBlock | Error::Gone)) => return Err(error),
-            Err(error) => error.to_string(),
+            Err(error) => (error.to_string(), Descriptor::Unreadable(error)),
         };
-        self.tell(node.identity(), share, path, &why);
-        Ok(Some(Descriptor::Unusable))
+        self.tell(at.node.identity(), share, at.path, &why);
+        Ok(Some(descriptor))
     }
 
-    /// What `node`, which was never given a descriptor and which the store has at `path`, has instead.
-    pub(crate) fn passed_on(&self, store: &dyn Store, node: &dyn Node, path: &SharePath) -> Result<Descriptor, Error> {
-        let kind = node.kind();
-        Ok(match self.inheritance.above(store, node, path)? {
-            PassedOn::Nothing => Descriptor::Missing(kind),
-            PassedOn::These { to_directory, .. } if kind == Kind::Directory => Descriptor::PassedOn(to_directory),
-            PassedOn::These { to_file, .. } => Descriptor::PassedOn(to_file),
-            PassedOn::Unusable => Descriptor::Unusable,
-        })
+    /// What something that was never given a descriptor has instead.
+    pub(crate) fn passed_on(&self, at: At<'_>, reading: Reading) -> Result<Descriptor, Error> {
+        instead(self.inheritance.above(at, reading), at.node.kind())
     }
 
-    /// The descriptor that counts for `node`, which the store has at `path`, as it would be stored; `None` where that is the default.
-    pub(crate) fn counting(
+    /// The descriptor that counted for `node` in the `directory` at a path that it has gone from, as it would be stored; `None` where that is
+    /// the default.
+    pub(crate) fn counted(
         &self,
-        store: &dyn Store,
-        node: &dyn Node,
-        path: &SharePath,
+        (store, node): (&dyn Store, &dyn Node),
+        (directory, above): (Arc<dyn Node>, &SharePath),
     ) -> Result<Option<Vec<u8>>, Error> {
-        if let Some(own) = node.security()? {
-            return Ok(Some(own));
-        }
-        match self.passed_on(store, node, path)? {
-            Descriptor::Missing(_) => Ok(None),
-            counts => counts.into_effective().encode().map(Some).ok_or(Error::TooLarge),
+        match node.security()? {
+            Some(own) => Ok(Some(own)),
+            None => instead(self.inheritance.of(store, directory, above, Reading::Whole), node.kind())?.stored(),
         }
     }
 
-    /// Gives `node`, which the store has at `path`, for good what it has from the directory that it lies in, before it comes to lie in
+    /// Gives what stands there for good what it has from the directory that it lies in, before it comes to lie in
     /// another one as well or instead: what counts for a file stays with it when a client moves it.
-    pub(crate) fn settle(&self, store: &dyn Store, node: &dyn Node, path: &SharePath) -> Result<(), Error> {
-        if !matches!(node.security(), Ok(None)) {
+    pub(crate) fn settle(&self, at: At<'_>) -> Result<(), Error> {
+        if !matches!(at.node.security(), Ok(None)) {
             return Ok(());
         }
-        // Another program may have moved it since it was opened.
-        let now = node.place().and_then(|place| store.path_at(&place));
-        let Some(counts) = self.counting(store, node, now.as_ref().unwrap_or(path))? else { return Ok(()) };
-        node.change_security(&mut |stored| if stored == Ok(None) { Some(counts.clone()) } else { None })
+        let Some(counts) = self.passed_on(at, Reading::Whole)?.stored()? else { return Ok(()) };
+        at.node.change_security(&mut |stored| if stored == Ok(None) { Some(counts.clone()) } else { None })
     }
 
     fn tell(&self, file: Identity, share: &str, path: &SharePath, why: &str) {
@@ -178,6 +229,18 @@ impl Descriptors {
             tracing::warn!("files with such descriptors are not told of any more: there are too many");
         }
     }
+}
+
+/// What stands in for the descriptor that something of that kind was never given, by what came of asking its directory.
+fn instead(passed_on: Result<PassedOn, Error>, kind: Kind) -> Result<Descriptor, Error> {
+    Ok(match passed_on {
+        Ok(PassedOn::Nothing) => Descriptor::Missing(kind),
+        Ok(PassedOn::These { to_directory, .. }) if kind == Kind::Directory => Descriptor::PassedOn(to_directory),
+        Ok(PassedOn::These { to_file, .. }) => Descriptor::PassedOn(to_file),
+        Ok(PassedOn::Unusable) => Descriptor::Unusable,
+        Err(error @ (Error::WouldBlock | Error::Gone)) => return Err(error),
+        Err(error) => Descriptor::Unreadable(error),
+    })
 }
 
 /// Decodes a descriptor. What a long one costs besides an ordinary one counts for the turn of who asks, with what is done with it after that.

@@ -418,7 +418,7 @@ mod tests {
                 at += taken;
             }
         }
-        assert!(user.bytes.used() <= 192 << 20);
+        assert!(user.bytes.used() <= 144 << 20);
         let done: Vec<_> = inboxes.iter_mut().filter_map(|inbox| inbox.next_frame().unwrap()).collect();
         assert!(done.is_empty() && inboxes.iter().any(|inbox| inbox.filled > 1 << 20));
         drop(inboxes);

@@ -1,6 +1,7 @@
 //! A store where something else happens in the middle of a call, or the call fails there: for tests of what comes between two calls.
 
 use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -114,8 +115,13 @@ pub(crate) struct Interrupted {
 
 impl Interrupted {
     pub(crate) fn around(store: impl Store) -> (Arc<dyn Store>, Meanwhile) {
+        Interrupted::around_any(Arc::new(store))
+    }
+
+    /// The same of a store that others have, too: what they do is not interrupted.
+    pub(crate) fn around_any(store: Arc<dyn Store>) -> (Arc<dyn Store>, Meanwhile) {
         let meanwhile = Meanwhile::default();
-        (Arc::new(Interrupted { store: Arc::new(store), meanwhile: meanwhile.clone() }), meanwhile)
+        (Arc::new(Interrupted { store, meanwhile: meanwhile.clone() }), meanwhile)
     }
 
     fn file(&self, node: Arc<dyn Node>) -> Arc<dyn Node> {
@@ -133,6 +139,14 @@ impl Interrupted {
 impl Store for Interrupted {
     fn root(&self) -> Identity {
         self.store.root()
+    }
+
+    fn place_of(&self, path: &SharePath) -> Option<PathBuf> {
+        self.store.place_of(path)
+    }
+
+    fn path_at(&self, place: &Path) -> Option<SharePath> {
+        self.store.path_at(place)
     }
 
     fn facts(&self) -> Facts {
@@ -279,6 +293,10 @@ impl Node for File {
     fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
         self.call(Call::Write)?;
         Node::clone_from(&*self.node, source, source_offset, offset, length)
+    }
+
+    fn place(&self) -> Option<PathBuf> {
+        self.node.place()
     }
 
     fn is_behind_link(&self) -> bool {

@@ -3,6 +3,10 @@
 //! directory may have been given none either, and has it from the one above; up to the share's root. Where that has none, too, nothing
 //! is passed on.
 //!
+//! The directory that counts is the one that has the file, which is asked of the open file and never concluded from the path that led to it: by
+//! the time that it is judged that path may lead elsewhere. Of a directory the system says in which one it lies; of a file it is asked
+//! whether the directory found by its path has it.
+//!
 //! To ask each directory on the way for each open would take several calls of the system a level. So what a directory passes on is remembered
 //! until the server changes the descriptor, name or being of any directory, and for two seconds at most: other programs change them, too.
 
@@ -12,12 +16,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
-use store::{Error, Identity, Kind, Node, Resolved, SharePath, Store, Use, waiting};
+use store::{Error, Identity, Kind, Name, Node, Resolved, SharePath, Store, Use, waiting};
 use wire::security::access::{FILE_ALL, GenericMapping};
 use wire::security::inherit::{self, Creator, ObjectKind};
 use wire::security::{Ace, AceBody, AceFlags, Acl, SecurityDescriptor, Sid};
 
-use crate::descriptors::decode;
+use crate::descriptors::{At, Reading, decode};
 
 /// How long it may take until a change that another program makes is seen.
 const BELIEVED_FOR: Duration = Duration::from_secs(2);
@@ -100,13 +104,14 @@ pub(crate) struct Inheritance {
 #[derive(Default)]
 struct Known {
     changes: u64,
-    /// By the root of the share and the directory's path.
-    by_root: HashMap<Identity, HashMap<Box<str>, Entry>>,
-    count: usize,
+    /// By the root of the share and the directory.
+    directories: HashMap<(Identity, Identity), Entry>,
     bytes: usize,
 }
 
 struct Entry {
+    /// Where it was. Another program may have moved it since.
+    path: Box<str>,
     passed_on: PassedOn,
     found: Instant,
 }
@@ -117,69 +122,68 @@ impl Inheritance {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// What the directory passes on in which `node` lies, which `store` has at `path`. [`Error::WouldBlock`] for who must not wait where it
-    /// would.
-    pub(crate) fn above(&self, store: &dyn Store, node: &dyn Node, path: &SharePath) -> Result<PassedOn, Error> {
-        if !node.is_behind_link() {
-            let Some(above) = ways_up(path).nth(1) else { return Ok(PassedOn::Nothing) };
-            if let Some((known, _)) = self.known(store.root(), above) {
-                return Ok(known);
-            }
-            match self.of_directory(store, &path.parent().unwrap_or_default()) {
-                Err(Error::Gone) => {}
-                found => return found,
-            }
+    /// What the directory passes on in which that lies. [`Error::WouldBlock`] for who must not wait where it would, and [`Error::Gone`] where it lies in the store no more, or is just being moved.
+    pub(crate) fn above(&self, at: At<'_>, reading: Reading) -> Result<PassedOn, Error> {
+        let At { store, node, path } = at;
+        let above = path.parent().unwrap_or_default();
+        if node.kind() == Kind::Directory {
+            return node.above()?.map_or(Ok(PassedOn::Nothing), |directory| self.of(store, directory, &above, reading));
         }
-        // The path led there through a symbolic link, or does so no longer. Where the file lies tells the system.
-        if !waiting::is_allowed() && !store.facts().never_blocks {
-            return Err(Error::WouldBlock);
-        }
-        let Some(place) = node.place().and_then(|place| store.path_at(&place)) else { return Ok(PassedOn::Unusable) };
-        match place.parent().map(|above| self.of_directory(store, &above)) {
-            None => Ok(PassedOn::Nothing),
-            Some(Err(Error::Gone)) => Ok(PassedOn::Unusable),
-            Some(found) => found,
+        match which_has(store, node.identity(), path)? {
+            Some(directory) if !node.is_behind_link() => self.of(store, directory, &above, reading),
+            _ => where_it_lies(store, node).and_then(|(directory, above)| self.of(store, directory, &above, reading)),
         }
     }
 
-    /// What the directory passes on that `path` leads to. [`Error::Gone`] where it leads to none.
-    fn of_directory(&self, store: &dyn Store, path: &SharePath) -> Result<PassedOn, Error> {
+    /// What a directory passes on that `store` has at `path`. [`Error::WouldBlock`] for who must not wait where it would.
+    pub(crate) fn of(
+        &self,
+        store: &dyn Store,
+        directory: Arc<dyn Node>,
+        path: &SharePath,
+        reading: Reading,
+    ) -> Result<PassedOn, Error> {
         let root = store.root();
-        if let Some((known, _)) = self.known(root, path.as_str()) {
-            return Ok(known);
-        }
+        let mut paths = ways_up(path);
         let (changes, mut found) = (self.changes.load(Ordering::SeqCst), Instant::now());
-        let mut directory = resolve(store, path)?;
-        let is_straight = !directory.is_behind_link();
-        let ways: Vec<&str> = ways_up(path).take(if is_straight { REMEMBERED_OF_WAY_MAX } else { 1 }).collect();
-        let mut levels = 0;
-        let (mut passed_on, is_known) = loop {
-            if let Some(passed_on) = by_own(&*directory)? {
-                break (passed_on, false);
-            }
-            let Some(above) = directory.above()? else { break (PassedOn::Nothing, false) };
-            (directory, levels) = (above, levels + 1);
-            if let Some((known, found_then)) = ways.get(levels).and_then(|way| self.known(root, way)) {
+        let (mut directory, mut way) = (directory, Vec::new());
+        let mut passed_on = loop {
+            let path = paths.next().unwrap_or_default();
+            if let Some((known, found_then)) = self.known(root, directory.identity(), path) {
+                if way.is_empty() {
+                    return Ok(known);
+                }
                 found = found.min(found_then);
-                break (known, true);
+                break known;
             }
-            if levels == LEVELS_MAX {
+            way.push((directory.identity(), path));
+            if let Some(passed_on) = by_own(&*directory, reading)? {
+                break passed_on;
+            }
+            let above = match directory.above() {
+                Err(Error::Gone) => return Ok(PassedOn::Unusable),
+                above => above?,
+            };
+            let Some(above) = above else { break PassedOn::Nothing };
+            directory = above;
+            if way.len() == LEVELS_MAX {
                 return Ok(PassedOn::Unusable);
             }
-            if levels == LEVELS_AT_ONCE_MAX && !waiting::is_allowed() && !store.facts().never_blocks {
+            if way.len() == LEVELS_AT_ONCE_MAX && !waiting::is_allowed() && !store.facts().never_blocks {
                 return Err(Error::WouldBlock);
             }
         };
-        let mut is_settled = false;
-        let mut of_way = Vec::with_capacity(ways.len());
-        for level in (0..=levels).rev() {
-            if level < levels && !is_settled {
+        // Who is the last of the way said it, or is where the way was known from.
+        let said_it = way.last().is_some_and(|(last, _)| *last == directory.identity());
+        let (mut is_settled, mut of_way) = (false, Vec::with_capacity(way.len().min(REMEMBERED_OF_WAY_MAX)));
+        for (level, directory) in way.iter().enumerate().rev() {
+            if !is_settled && (level + 1 < way.len() || !said_it) {
                 let below = passed_on.below();
                 is_settled = below == passed_on;
                 passed_on = below;
             }
-            if let Some(way) = ways.get(level).filter(|_| level < levels || !is_known) {
-                of_way.push((*way, passed_on.clone()));
+            if level < REMEMBERED_OF_WAY_MAX {
+                of_way.push((*directory, passed_on.clone()));
             }
         }
         self.remember(root, changes, found, of_way);
@@ -187,17 +191,17 @@ impl Inheritance {
     }
 
     /// What is known of a directory, and since when.
-    fn known(&self, root: Identity, path: &str) -> Option<(PassedOn, Instant)> {
+    fn known(&self, root: Identity, directory: Identity, path: &str) -> Option<(PassedOn, Instant)> {
         let known = self.known.read();
         if known.changes != self.changes.load(Ordering::SeqCst) {
             return None;
         }
-        let entry = known.by_root.get(&root)?.get(path)?;
+        let entry = known.directories.get(&(root, directory)).filter(|entry| *entry.path == *path)?;
         (entry.found.elapsed() < BELIEVED_FOR).then(|| (entry.passed_on.clone(), entry.found))
     }
 
     /// Remembers what directories pass on that were asked after so many `changes`, at that time.
-    fn remember(&self, root: Identity, changes: u64, found: Instant, of_way: Vec<(&str, PassedOn)>) {
+    fn remember(&self, root: Identity, changes: u64, found: Instant, of_way: Vec<((Identity, &str), PassedOn)>) {
         let mut known = self.known.write();
         if changes != self.changes.load(Ordering::SeqCst) {
             return;
@@ -205,19 +209,56 @@ impl Inheritance {
         if known.changes != changes {
             *known = Known { changes, ..Known::default() };
         }
-        for (path, passed_on) in of_way {
-            let bytes = size_of::<(Box<str>, Entry)>() + path.len() + passed_on.bytes();
+        for ((directory, path), passed_on) in of_way {
+            let bytes = size_of::<((Identity, Identity), Entry)>() + path.len() + passed_on.bytes();
             if bytes > BYTES_OF_ONE_MAX {
                 continue;
             }
-            if known.count >= DIRECTORIES_MAX || known.bytes + bytes > BYTES_MAX {
+            if known.directories.len() >= DIRECTORIES_MAX || known.bytes + bytes > BYTES_MAX {
                 *known = Known { changes, ..Known::default() };
             }
             // What was there is counted on: all are forgotten a little sooner.
-            known.count += 1;
             known.bytes += bytes;
-            known.by_root.entry(root).or_default().insert(path.into(), Entry { passed_on, found });
+            known.directories.insert((root, directory), Entry { path: path.into(), passed_on, found });
         }
+    }
+}
+
+/// The directory that has the `file` whose path this is; `None` where that has something else by now.
+fn which_has(store: &dyn Store, file: Identity, path: &SharePath) -> Result<Option<Arc<dyn Node>>, Error> {
+    let (Some(above), Some(name)) = (path.parent(), path.name()) else { return Ok(None) };
+    let Ok(name) = Name::new(name) else { return Ok(None) };
+    let directory = match resolve(store, &above) {
+        Err(Error::Gone) => return Ok(None),
+        directory => directory?,
+    };
+    let has = match waiting::is_allowed() {
+        true => directory.has(&name, file)?,
+        false => directory.try_child(&name, Use::Metadata)?.is_some_and(|(_, child)| child.identity() == file),
+    };
+    Ok(has.then_some(directory))
+}
+
+/// The directory that a file lies in to which its path did not lead, or does so no longer, and its path: the system is asked where that is.
+/// [`Error::Gone`] where it lies in the store no more.
+fn where_it_lies(store: &dyn Store, node: &dyn Node) -> Result<(Arc<dyn Node>, SharePath), Error> {
+    if !waiting::is_allowed() && !store.facts().never_blocks {
+        return Err(Error::WouldBlock);
+    }
+    let place = node.place().and_then(|place| store.path_at(&place)).ok_or(Error::Gone)?;
+    let directory = which_has(store, node.identity(), &place)?.ok_or(Error::Gone)?;
+    Ok((directory, place.parent().unwrap_or_default()))
+}
+
+/// A path, that of the directory above, and so on up to the root's.
+fn ways_up(path: &SharePath) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path.as_str()), |way: &&str| way_above(way))
+}
+
+fn way_above(way: &str) -> Option<&str> {
+    match way.rsplit_once('\\') {
+        Some((above, _)) => Some(above),
+        None => Some("").filter(|_| !way.is_empty()),
     }
 }
 
@@ -235,24 +276,12 @@ fn resolve(store: &dyn Store, path: &SharePath) -> Result<Arc<dyn Node>, Error> 
 }
 
 /// What a directory passes on by its own descriptor; `None` where it was given none.
-fn by_own(directory: &dyn Node) -> Result<Option<PassedOn>, Error> {
+fn by_own(directory: &dyn Node, reading: Reading) -> Result<Option<PassedOn>, Error> {
     match directory.security() {
         Ok(None) => Ok(None),
+        Ok(Some(bytes)) if !reading.takes(&bytes) => Err(Error::WouldBlock),
         Ok(Some(bytes)) => Ok(Some(decode(&bytes).map_or(PassedOn::Unusable, |own| PassedOn::by(&own)))),
-        Err(error @ (Error::WouldBlock | Error::Gone)) => Err(error),
-        Err(_) => Ok(Some(PassedOn::Unusable)),
-    }
-}
-
-/// A path, that of the directory above, and so on up to the root's.
-fn ways_up(path: &SharePath) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path.as_str()), |way: &&str| way_above(way))
-}
-
-fn way_above(way: &str) -> Option<&str> {
-    match way.rsplit_once('\\') {
-        Some((above, _)) => Some(above),
-        None => Some("").filter(|_| !way.is_empty()),
+        Err(error) => Err(error),
     }
 }
 
@@ -275,6 +304,10 @@ mod tests {
         (store, ways.last().unwrap().clone())
     }
 
+    fn of(inheritance: &Inheritance, store: &dyn Store, directory: &SharePath) -> Result<PassedOn, Error> {
+        inheritance.of(store, resolve(store, directory)?, directory, Reading::Whole)
+    }
+
     fn closed() -> SecurityDescriptor {
         let mut closed = default_descriptor(Kind::Directory);
         closed.dacl.as_mut().unwrap().aces.truncate(1);
@@ -282,16 +315,14 @@ mod tests {
     }
 
     fn age(inheritance: &Inheritance, by: Duration) {
-        for entries in inheritance.known.write().by_root.values_mut() {
-            entries.values_mut().for_each(|entry| entry.found -= by);
-        }
+        inheritance.known.write().directories.values_mut().for_each(|entry| entry.found -= by);
     }
 
     #[test]
     fn what_another_program_changes_is_seen_after_two_seconds() {
         let (store, lowest) = chain(3);
         let inheritance = Inheritance::default();
-        let look = || inheritance.of_directory(&store, &lowest).unwrap();
+        let look = || of(&inheritance, &store, &lowest).unwrap();
         assert_eq!(look(), PassedOn::Nothing);
         let top = resolve(&store, &path("d")).unwrap();
         top.set_security(&closed().encode().unwrap()).unwrap();
@@ -300,42 +331,51 @@ mod tests {
         age(&inheritance, BELIEVED_FOR / 2);
         let new = NewNode { kind: Kind::Directory, attributes: 0, security: None };
         store.create(&path("d\\d\\d\\e"), new).unwrap();
-        assert_eq!(inheritance.of_directory(&store, &path("d\\d\\d\\e")), Ok(PassedOn::Nothing));
+        assert_eq!(of(&inheritance, &store, &path("d\\d\\d\\e")), Ok(PassedOn::Nothing));
         age(&inheritance, BELIEVED_FOR / 2);
         assert_eq!(look(), PassedOn::by(&closed()).below().below());
-        assert_eq!(inheritance.of_directory(&store, &path("d\\d\\d\\e")), Ok(look().below()));
+        assert_eq!(of(&inheritance, &store, &path("d\\d\\d\\e")), Ok(look().below()));
     }
 
     #[test]
     fn what_the_server_changes_is_seen_at_once_and_not_undone_by_who_looked_before() {
         let (store, lowest) = chain(1);
         let inheritance = Inheritance::default();
-        assert_eq!(inheritance.of_directory(&store, &lowest), Ok(PassedOn::Nothing));
+        assert_eq!(of(&inheritance, &store, &lowest), Ok(PassedOn::Nothing));
         let before = inheritance.changes.load(Ordering::SeqCst);
-        resolve(&store, &lowest).unwrap().set_security(&closed().encode().unwrap()).unwrap();
+        let directory = resolve(&store, &lowest).unwrap();
+        directory.set_security(&closed().encode().unwrap()).unwrap();
         inheritance.directory_changed();
-        inheritance.remember(store.root(), before, Instant::now(), vec![("d", PassedOn::Nothing)]);
-        assert_eq!(inheritance.of_directory(&store, &lowest), Ok(PassedOn::by(&closed())));
+        inheritance.remember(
+            store.root(),
+            before,
+            Instant::now(),
+            vec![((directory.identity(), "d"), PassedOn::Nothing)],
+        );
+        assert_eq!(of(&inheritance, &store, &lowest), Ok(PassedOn::by(&closed())));
     }
 
     #[test]
     fn no_more_is_remembered_than_there_is_room_for() {
-        let root = Identity { volume: 1, file: 1 };
+        let directory = |file| Identity { volume: 1, file };
         let inheritance = Inheritance::default();
-        let remember = |path: &str, passed_on| inheritance.remember(root, 0, Instant::now(), vec![(path, passed_on)]);
-        for number in 0..=DIRECTORIES_MAX {
-            remember(&number.to_string(), PassedOn::Nothing);
+        let remember = |file, passed_on| {
+            inheritance.remember(directory(0), 0, Instant::now(), vec![((directory(file), ""), passed_on)]);
+        };
+        for number in 0..=DIRECTORIES_MAX as u64 {
+            remember(number, PassedOn::Nothing);
         }
-        assert_eq!(inheritance.known.read().count, 1);
-        let long = "d".repeat(4_000);
+        assert_eq!(inheritance.known.read().directories.len(), 1);
+        let with = |entries| {
+            let ace = Ace::allow(Sid::EVERYONE, FILE_ALL, AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT);
+            PassedOn::by(&SecurityDescriptor { dacl: Some(Acl { aces: vec![ace; entries] }), ..closed() })
+        };
         for number in 0..2_000 {
-            remember(&format!("{long}{number}"), PassedOn::Nothing);
+            remember(number, with(50));
             assert!(inheritance.known.read().bytes <= BYTES_MAX);
         }
-        let ace = Ace::allow(Sid::EVERYONE, FILE_ALL, AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT);
-        let huge = SecurityDescriptor { dacl: Some(Acl { aces: vec![ace; 3_000] }), ..closed() };
-        remember("huge", PassedOn::by(&huge));
-        assert_eq!(inheritance.known(root, "huge"), None);
+        remember(1, with(3_000));
+        assert_ne!(inheritance.known(directory(0), directory(1), "").map(|(known, _)| known), Some(with(3_000)));
     }
 
     #[test]
@@ -344,12 +384,15 @@ mod tests {
         let (store, lowest) = chain(LEVELS);
         let inheritance = Inheritance::default();
         resolve(&store, &path("d")).unwrap().set_security(&closed().encode().unwrap()).unwrap();
-        let (found, steps) = effort::of(|| inheritance.of_directory(&store, &lowest).unwrap());
+        let look = |path: &SharePath| {
+            let directory = resolve(&store, path).unwrap();
+            effort::of(|| inheritance.of(&store, directory, path, Reading::Whole).unwrap())
+        };
+        let (found, steps) = look(&lowest);
         assert_eq!(found, PassedOn::by(&closed()));
         assert!(steps <= 3 * LEVELS, "{steps}");
-        let (again, steps) = effort::of(|| inheritance.of_directory(&store, &lowest).unwrap());
-        assert_eq!((again, steps), (found.clone(), 0));
-        let (beside, steps) = effort::of(|| inheritance.of_directory(&store, &lowest.parent().unwrap()).unwrap());
+        assert_eq!(look(&lowest), (found.clone(), 0));
+        let (beside, steps) = look(&lowest.parent().unwrap());
         assert_eq!((beside, steps), (found, 0));
     }
 }

@@ -9,7 +9,6 @@ use wire::command::query_info::QueryInfoRequest;
 use wire::security::access::{FILE_GENERIC_EXECUTE, GENERIC_ALL};
 
 use super::*;
-use crate::interrupted::{Call, Interrupted};
 
 const OI: AceFlags = AceFlags::OBJECT_INHERIT;
 const CI: AceFlags = AceFlags::CONTAINER_INHERIT;
@@ -365,24 +364,82 @@ async fn a_link_shows_what_it_leads_to_as_that_is_where_it_lies() {
 }
 
 #[tokio::test]
-async fn what_a_program_closed_in_stays_closed_when_who_had_it_open_moves_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
-    let store: Arc<dyn Store> = Arc::new(store);
-    let test = async {
-        let server = realm_over(&store);
-        make(&*store, "closed", Kind::Directory, &closed());
-        leave(&*store, "file", Kind::File);
+async fn what_a_program_closed_in_stays_closed_when_who_had_it_open_moves_or_links_it() {
+    for class in [FileClass::RENAME, FileClass::LINK] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let test = async {
+            let server = realm_over(&store);
+            make(&*store, "closed", Kind::Directory, &closed());
+            leave(&*store, "file", Kind::File);
+            let mut peer = sign_in(&server, USER).await;
+            let file = open(&mut peer, "file", DELETE | SYNCHRONIZE).await.unwrap();
+            std::fs::rename(folder.path().join("file"), folder.path().join("closed/file")).unwrap();
+            let mut name = Vec::new();
+            Rename::encode("mine", false, &mut name);
+            assert_eq!(peer.set(file, class, &name).await, Status::SUCCESS);
+            peer.close(file).await;
+            assert_eq!(open(&mut peer, "mine", READ_DATA).await, Err(Status::ACCESS_DENIED), "{class:?}");
+        };
+        LocalSet::new().run_until(test).await;
+    }
+}
+
+#[tokio::test]
+async fn what_gets_another_name_in_its_directory_goes_on_having_what_that_passes_on() {
+    on_each(async |server, store| {
+        make(&*store, "d", Kind::Directory, &passing(Sid::EVERYONE, FILE_ALL, OI | CI));
+        leave(&*store, "d\\file", Kind::File);
         let mut peer = sign_in(&server, USER).await;
-        let file = open(&mut peer, "file", DELETE | SYNCHRONIZE).await.unwrap();
-        std::fs::rename(folder.path().join("file"), folder.path().join("closed/file")).unwrap();
-        let mut name = Vec::new();
-        Rename::encode("mine", false, &mut name);
-        assert_eq!(peer.set(file, FileClass::RENAME, &name).await, Status::SUCCESS);
-        peer.close(file).await;
-        assert_eq!(open(&mut peer, "mine", READ_DATA).await, Err(Status::ACCESS_DENIED));
-    };
-    LocalSet::new().run_until(test).await;
+        assert_eq!(rename(&mut peer, "d\\file", "d\\other").await, Status::SUCCESS);
+        assert_eq!(node(&*store, "d\\other").security(), Ok(None));
+        node(&*store, "d").set_security(&closed()).unwrap();
+        server.descriptors.inheritance.directory_changed();
+        assert_eq!(open(&mut peer, "d\\other", READ_DATA).await, Err(Status::ACCESS_DENIED));
+    })
+    .await;
+}
+
+/// In the middle of an open of `path` another directory takes the place of one on the way to it.
+async fn opened_while_directories_change_places(kind: Kind, path: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let in_folder: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap());
+    for store in [Arc::new(RamStore::new(64 << 20)) as Arc<dyn Store>, in_folder] {
+        let (inner, (store, meanwhile)) = (Arc::clone(&store), Interrupted::around_any(store));
+        let test = async {
+            let server = realm_over(&store);
+            for name in ["mine", "open"] {
+                make(&*store, name, Kind::Directory, &passing(user(), FILE_ALL, OI | CI));
+            }
+            make(&*store, "mine\\d", Kind::Directory, &closed());
+            make(&*store, "open\\d", Kind::Directory, &passing(user(), FILE_ALL, OI | CI));
+            leave(&*store, &format!("mine\\{path}"), kind);
+            let mut peer = sign_in(&server, USER).await;
+            assert_eq!(open(&mut peer, &format!("mine\\{path}"), READ_DATA).await, Err(Status::ACCESS_DENIED));
+            let swapped = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&swapped);
+            meanwhile.set(move |call, _| {
+                if call == Call::LookAtSecurity && count.fetch_add(1, Ordering::Relaxed) == 0 {
+                    store::waiting::allow(|| {
+                        moved(&*inner, "mine", "closed");
+                        moved(&*inner, "open", "mine");
+                    });
+                }
+                Ok(())
+            });
+            let status = open(&mut peer, &format!("mine\\{path}"), READ_DATA).await;
+            assert!(swapped.load(Ordering::Relaxed) > 0);
+            assert!(matches!(status, Err(Status::ACCESS_DENIED | Status::OBJECT_NAME_NOT_FOUND)), "{status:?}");
+        };
+        LocalSet::new().run_until(test).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_closed_directory_passes_on_counts_wherever_its_path_leads_meanwhile() {
+    opened_while_directories_change_places(Kind::File, "d\\file").await;
+    opened_while_directories_change_places(Kind::Directory, "d\\below").await;
 }
 
 #[tokio::test]

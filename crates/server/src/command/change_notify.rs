@@ -7,7 +7,7 @@ use wire::security::access::READ_DATA;
 use wire::status::Status;
 
 use crate::context::{Context, Outcome, Reply};
-use crate::notify::{self, Told, Wait, Wish};
+use crate::notify::{self, News, Told, Wait, Wish};
 use crate::proof::Sealing;
 use crate::refusal::Refusal;
 
@@ -27,7 +27,8 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
     };
     let (directory, room) = (file.node.identity(), request.output_buffer_length as usize);
     let session = context.session()?;
-    let wish = Wish { open: open.id, directory, filter: request.completion_filter, reach, room };
+    let is_judged = notify::is_judged(open, reach);
+    let wish = Wish { open: open.id, directory, filter: request.completion_filter, reach, room, is_judged };
     let watch = watches.watch(wish, &session.budgets)?;
     if open.is_closed() {
         watches.close(open.id);
@@ -36,7 +37,8 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
     if file.options & CreateOptions::DELETE_ON_CLOSE.0 != 0 || file.file.is_delete_pending(open.id, "") {
         return Err(Status::DELETE_PENDING.into());
     }
-    // Requests of one open are answered in their order: it stands in the queue before it waits for anything.
+    // Requests of one open are answered in their order: it stands in the queue before it waits for anything, and where it is told something no
+    // later one overtakes it until it is answered.
     let mut taken = watch.take(room);
     if let Err(refusal) = notify::listen(context, &watch, file).await {
         if taken.is_ok() {
@@ -45,27 +47,27 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
         return Err(refusal);
     }
     loop {
-        let told = match taken {
-            Ok(told) => told,
+        let (told, answering) = match taken {
+            Ok(news) => news,
             Err(wait) => until_told(context, wait).await?,
         };
         if let Some(seen) = notify::seen(context, &watch, told).await? {
             return reply(seen, room);
         }
-        taken = watch.take(room);
+        taken = watch.take_more(answering, room);
     }
 }
 
 /// Waits until there is something to tell, or the request is cancelled.
-async fn until_told(context: &Context, mut wait: Wait) -> Result<Told, Refusal> {
+async fn until_told(context: &Context, mut wait: Wait) -> Result<News, Refusal> {
     context.in_flight.announce_wait()?;
     tokio::select! {
         biased;
-        told = wait.end() => {
+        news = wait.end() => {
             // The share may have become one that is sealed: what was asked in plain is not told any more.
             let sealing = Sealing::required_where(context.tree.as_ref().is_some_and(|tree| tree.requires_sealing()));
             context.proof.check(context.session()?, sealing)?;
-            Ok(told)
+            Ok(news)
         }
         () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
     }

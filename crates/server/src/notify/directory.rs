@@ -103,6 +103,10 @@ struct Watching {
     missed: bool,
     requests: VecDeque<Request>,
     next_ticket: u64,
+    /// What it is told is judged: what comes next may be for the same request.
+    is_judged: bool,
+    /// How many requests were told something and have yet to be answered.
+    answering: usize,
     asked: bool,
     bytes: Arc<Budget>,
     _held: Held,
@@ -111,19 +115,32 @@ struct Watching {
 struct Request {
     ticket: u64,
     room: usize,
-    answer: oneshot::Sender<Told>,
+    answer: oneshot::Sender<News>,
 }
 
 /// What a request is told once the directory is no longer locked.
 struct Telling {
-    answer: oneshot::Sender<Told>,
+    answer: oneshot::Sender<News>,
     told: Told,
+    open: OpenId,
+    ticket: u64,
+}
+
+/// What a request hears, and where more may come that it is being answered.
+pub(crate) type News = (Told, Option<Answering>);
+
+/// That a request was told something and is being answered: until this goes no later one overtakes it. Where what it was told is judged, none is
+/// told anything.
+pub(crate) struct Answering {
+    directory: Arc<Directory>,
+    open: OpenId,
+    ticket: u64,
 }
 
 /// What became of a request.
 pub(super) enum Asked {
-    Told(Told),
-    Waits { ticket: u64, answer: oneshot::Receiver<Told> },
+    Told(News),
+    Waits { ticket: u64, answer: oneshot::Receiver<News> },
 }
 
 impl Directory {
@@ -159,6 +176,8 @@ impl Directory {
             missed: false,
             requests: VecDeque::new(),
             next_ticket: 0,
+            is_judged: wish.is_judged,
+            answering: 0,
             asked: false,
             bytes: Arc::clone(bytes),
             _held: held,
@@ -180,7 +199,7 @@ impl Directory {
         drop(state);
         for request in watch.requests {
             // Who does not listen any more is not told.
-            let _ = request.answer.send(Told::Ended(status));
+            let _ = request.answer.send((Told::Ended(status), None));
         }
     }
 
@@ -251,22 +270,41 @@ impl Directory {
         self.tell(state);
     }
 
-    /// What there is to tell a watch with `room` bytes, or a place to wait at.
-    pub(super) fn ask(&self, open: OpenId, room: usize) -> Asked {
+    /// What there is to tell a request with `room` bytes, or a place to wait at: behind the others, or where it was told something `before`
+    /// that it may not hear, before them.
+    pub(super) fn ask(self: &Arc<Self>, open: OpenId, room: usize, before: Option<Answering>) -> Asked {
         let mut state = self.state.lock();
-        let Some(watch) = state.watches.get(&open) else { return Asked::Told(Told::Ended(Status::NOTIFY_CLEANUP)) };
+        let Some(watch) = state.watches.get(&open) else {
+            return Asked::Told((Told::Ended(Status::NOTIFY_CLEANUP), None));
+        };
         if let Some(status) = state.end_of(watch) {
-            return Asked::Told(Told::Ended(status));
+            return Asked::Told((Told::Ended(status), None));
         }
-        if watch.requests.is_empty()
-            && let Some(news) = watch.news(&state.log, room.min(watch.bytes_max))
-        {
-            state.move_on(open);
+        let is_next = before.is_some() || watch.requests.is_empty() && watch.answering == 0;
+        let news = is_next.then(|| watch.news(&state.log, room.min(watch.bytes_max))).flatten();
+        let ticket = before.as_ref().map_or_else(|| state.ticket(open), |before| before.ticket);
+        if let Some(told) = news {
+            state.tells(open);
             drop(state);
-            return Asked::Told(news);
+            return Asked::Told((told, Some(Answering { directory: Arc::clone(self), open, ticket })));
         }
         let (answer, receiver) = oneshot::channel();
-        Asked::Waits { ticket: state.wait(open, room, answer), answer: receiver }
+        state.wait(open, Request { ticket, room, answer });
+        drop(state);
+        // It waits again, before the others: what came meanwhile is told it.
+        drop(before);
+        Asked::Waits { ticket, answer: receiver }
+    }
+
+    /// A request of a watch is answered: the next one may be told something.
+    fn answered(self: &Arc<Self>, open: OpenId) {
+        let mut state = self.state.lock();
+        let Some(watch) = state.watches.get_mut(&open) else { return };
+        watch.answering = watch.answering.saturating_sub(1);
+        if watch.answering == 0 && !watch.requests.is_empty() {
+            state.due.push_back(BTreeSet::from([open]));
+            self.tell(state);
+        }
     }
 
     /// A request does not wait any more. What it was told unheard is missed by who asks next.
@@ -312,7 +350,7 @@ impl Directory {
         if more {
             self.go_on();
         }
-        telling.into_iter().for_each(Telling::send);
+        telling.into_iter().for_each(|telling| telling.send(self));
     }
 
     fn go_on(self: &Arc<Self>) {
@@ -327,7 +365,7 @@ impl Directory {
         let more = !state.due.is_empty();
         state.telling = more;
         drop(state);
-        telling.into_iter().for_each(Telling::send);
+        telling.into_iter().for_each(|telling| telling.send(&self));
         if more {
             self.go_on();
         }
@@ -401,14 +439,14 @@ impl State {
         open
     }
 
-    /// Takes the first request of a watch, where there is something to tell it.
+    /// Takes the first request of a watch, where there is something to tell it, and it is not to wait for an earlier one.
     fn tell_one(&mut self, open: OpenId) -> Option<Telling> {
-        let watch = self.watches.get(&open)?;
+        let watch = self.watches.get(&open).filter(|watch| !watch.is_judged || watch.answering == 0)?;
         let first = watch.requests.front()?;
         let end = self.end_of(watch);
         let news = end.map(Told::Ended).or_else(|| watch.news(&self.log, first.room.min(KEPT_BYTES_MAX)));
         if news.is_some() && end.is_none() {
-            self.move_on(open);
+            self.tells(open);
         }
         let watch = self.watches.get_mut(&open)?;
         let request = news.is_some().then(|| watch.requests.pop_front()).flatten();
@@ -418,20 +456,33 @@ impl State {
                 None => self.stand_waiting(open),
             }
         }
-        let Request { answer, .. } = request?;
-        Some(Telling { answer, told: news? })
+        let Request { answer, ticket, .. } = request?;
+        Some(Telling { answer, told: news?, open, ticket })
     }
 
-    /// A request waits; gives its ticket.
-    fn wait(&mut self, open: OpenId, room: usize, answer: oneshot::Sender<Told>) -> u64 {
-        let Some(watch) = self.watches.get_mut(&open) else { return 0 };
-        let ticket = watch.next_ticket;
-        watch.next_ticket += 1;
-        watch.requests.push_back(Request { ticket, room, answer });
+    /// A request waits, in the order of the tickets.
+    fn wait(&mut self, open: OpenId, request: Request) {
+        let Some(watch) = self.watches.get_mut(&open) else { return };
+        let place = watch.requests.partition_point(|other| other.ticket < request.ticket);
+        watch.requests.insert(place, request);
         if watch.requests.len() == 1 {
             self.stand_waiting(open);
         }
-        ticket
+    }
+
+    /// A request's place among those of its watch.
+    fn ticket(&mut self, open: OpenId) -> u64 {
+        let Some(watch) = self.watches.get_mut(&open) else { return 0 };
+        watch.next_ticket += 1;
+        watch.next_ticket
+    }
+
+    /// A request is told all that its watch has not heard of.
+    fn tells(&mut self, open: OpenId) {
+        self.move_on(open);
+        if let Some(watch) = self.watches.get_mut(&open) {
+            watch.answering += 1;
+        }
     }
 
     fn stand_waiting(&mut self, open: OpenId) {
@@ -487,8 +538,17 @@ impl Watching {
 }
 
 impl Telling {
-    fn send(self) {
+    fn send(self, directory: &Arc<Directory>) {
+        let Telling { answer, told, open, ticket } = self;
+        let is_more_to_come = !matches!(told, Told::Ended(_));
+        let answering = is_more_to_come.then(|| Answering { directory: Arc::clone(directory), open, ticket });
         // Who has given up meanwhile has said so, and has whoever asks next told that something was missed.
-        let _ = self.answer.send(self.told);
+        let _ = answer.send((told, answering));
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.directory.answered(self.open);
     }
 }

@@ -34,13 +34,14 @@ use crate::open::OpenId;
 use crate::pool::Pool;
 
 use directory::Directory;
+pub(crate) use directory::News;
 pub(crate) use foreign::listen;
 use gone::Gone;
 use log::Where;
 use name::Names;
 use own::Own;
 pub(crate) use report::{Untold, data_changed, flushed, wrote};
-pub(crate) use sight::seen;
+pub(crate) use sight::{is_judged, seen};
 pub(crate) use watch::{Told, Wait, Watch};
 
 /// What it takes to tell who watches one directory of a change, in names of a path followed.
@@ -84,6 +85,8 @@ pub(crate) struct Wish {
     pub(crate) reach: Reach,
     /// OutputBufferLength.
     pub(crate) room: usize,
+    /// What it is told is judged first ([`is_judged`]).
+    pub(crate) is_judged: bool,
 }
 
 /// A change of one name in a directory.

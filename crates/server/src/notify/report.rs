@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use store::{Identity, Kind, Node, SharePath, Store, Waits, fold};
+use store::{Identity, Kind, Node, Resolved, SharePath, Store, Use, Waits, fold};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
 use wire::ids::SessionId;
@@ -318,14 +318,15 @@ impl Watches {
             return before;
         }
         let (Some(above), Some(name)) = (path.parent(), path.name()) else { return before };
-        if let Some(directory) = super::identity(store, &above) {
-            let counts = self.descriptors.counting(store, file, path);
+        if let Ok(Resolved::Found { node: directory, .. }) = store.resolve(&above, Use::Metadata) {
+            let identity = directory.identity();
+            let counts = self.descriptors.counted((store, file), (directory, &above));
             let former = counts.ok().map(|counts| Former {
                 identity: file.identity(),
                 kind: file.kind(),
                 descriptor: counts.map(Into::into),
             });
-            self.gone.goes(directory, name, former);
+            self.gone.goes(identity, name, former);
         }
         before
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use store::{Error, Identity, Kind, Name, Node, SharePath, Store, Use};
+use store::{Error, Identity, Kind, Name, Node, Reach, SharePath, Store, Use};
 use wire::fscc::notify::Action;
 use wire::security::access::{FILE_GENERIC_READ, READ_DATA};
 
@@ -15,12 +15,17 @@ use super::watch::{Told, Watch};
 use crate::Shared;
 use crate::authorization::may_look;
 use crate::context::Context;
-use crate::descriptors::Descriptor;
+use crate::descriptors::{At, Descriptor, Reading, Rights};
 use crate::open::Open;
 use crate::refusal::Refusal;
 
 /// How many names are looked at before others have their turn.
 const LOOKS_AT_ONCE: usize = 64;
+
+/// True where not all that changes in what is open, so far below it, may be told to who has it open.
+pub(crate) fn is_judged(open: &Open, reach: Reach) -> bool {
+    !open.user.has_full_control() && (reach == Reach::Tree || open.tree.lists_by_access())
+}
 
 /// Leaves of what a request was told what its user may see; `None` where that is nothing.
 pub(crate) async fn seen(context: &Context, watch: &Watch, told: Told) -> Result<Option<Told>, Refusal> {
@@ -150,34 +155,36 @@ impl Sight {
         };
         place.path = place.path.join(&name);
         let before = self.server.files.watches.gone.after(gone, place.directory, name.as_str());
-        let descriptor = match (before, &now) {
+        let rights = match (before, &now) {
             (Before::Nothing, Some(node)) => {
                 place.directory = node.identity();
                 let store = self.open.tree.store();
                 let read = |store: &Arc<dyn Store>| {
-                    self.server.descriptors.read(&**store, &**node, &self.open.tree.share, &place.path).ok()
+                    let at = At { store: &**store, node: &**node, path: &place.path };
+                    let (descriptors, share) = (&self.server.descriptors, &self.open.tree.share);
+                    descriptors.rights(at, share, &self.open.user, Reading::Whole).ok()
                 };
                 store.and_then(read)
             }
             (Before::One(former), None) => {
                 place.directory = former.identity;
                 place.stays = false;
-                Some(Descriptor::of_stored(former.descriptor.as_deref(), former.kind))
+                Some(Descriptor::of_stored(former.descriptor.as_deref(), former.kind).rights(&self.open.user))
             }
             // It is there, and another one was: which is meant cannot be told.
             (Before::One(_), Some(_)) | (Before::Nothing, None) | (Before::Unknown, _) => None,
         };
         place.now = now.filter(|node| node.kind() == Kind::Directory);
-        match descriptor {
-            Some(descriptor) if self.may_see(&descriptor) => Verdict::Seen,
+        match rights {
+            Some(rights) if self.may_see(rights) => Verdict::Seen,
             Some(_) => Verdict::Hidden,
             None => Verdict::Unknown,
         }
     }
 
-    fn may_see(&self, descriptor: &Descriptor) -> bool {
+    fn may_see(&self, rights: Rights) -> bool {
         let desired = if self.by_access { FILE_GENERIC_READ } else { READ_DATA };
-        may_look(&self.open.user, self.open.tree.access_max(), desired, &|| Ok(descriptor.clone()))
+        may_look(&self.open.user, self.open.tree.access_max(), desired, &|| Ok(rights))
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use wire::fscc::notify::ChangeWriter;
 use wire::status::Status;
 
-use super::directory::{Asked, Directory};
+use super::directory::{Answering, Asked, Directory, News};
 use super::log::Noted;
 use crate::open::OpenId;
 
@@ -34,7 +34,7 @@ pub(crate) enum Told {
 pub(crate) struct Wait {
     watch: Watch,
     ticket: u64,
-    answer: oneshot::Receiver<Told>,
+    answer: oneshot::Receiver<News>,
     heard: bool,
 }
 
@@ -55,9 +55,14 @@ impl Told {
 
 impl Watch {
     /// What there is to tell with `room` bytes, or a place to wait at.
-    pub(crate) fn take(&self, room: usize) -> Result<Told, Wait> {
-        match self.directory.ask(self.open, room) {
-            Asked::Told(told) => Ok(told),
+    pub(crate) fn take(&self, room: usize) -> Result<News, Wait> {
+        self.take_more(None, room)
+    }
+
+    /// The same for a request that was told nothing `before` that it may hear: it keeps its place before the later ones.
+    pub(crate) fn take_more(&self, before: Option<Answering>, room: usize) -> Result<News, Wait> {
+        match self.directory.ask(self.open, room, before) {
+            Asked::Told(news) => Ok(news),
             Asked::Waits { ticket, answer } => Err(Wait { watch: self.clone(), ticket, answer, heard: false }),
         }
     }
@@ -70,10 +75,10 @@ impl Watch {
 
 impl Wait {
     /// Ends when there is something to tell. Safe to drop and call again.
-    pub(crate) async fn end(&mut self) -> Told {
-        let told = (&mut self.answer).await;
+    pub(crate) async fn end(&mut self) -> News {
+        let news = (&mut self.answer).await;
         self.heard = true;
-        told.unwrap_or(Told::Ended(Status::NOTIFY_CLEANUP))
+        news.unwrap_or((Told::Ended(Status::NOTIFY_CLEANUP), None))
     }
 }
 

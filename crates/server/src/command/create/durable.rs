@@ -20,6 +20,7 @@ use crate::authorization::{GrantedAccess, Request, Way, authorize, may_look};
 use crate::breaks::Returned;
 use crate::caching::{Granted, Held, LOOK_COST};
 use crate::context::{Context, Outcome, Reply};
+use crate::descriptors::Rights;
 use crate::durable::{
     Claimed, Durability, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX, note_change, note_growth,
 };
@@ -394,8 +395,12 @@ pub(super) async fn end_former(context: &Context, former: &Former, plan: &Plan) 
             continue;
         }
         let path = file.path.now();
-        let descriptor = context.read_descriptor_in(&open.tree, file.base(), &path).await?;
-        if may_look(&user, context.tree()?.access_max(), FILE_GENERIC_READ, &|| Ok(descriptor.clone())) {
+        let rights = match context.read_rights_in(&open.tree, file.base(), &path).await {
+            // A program has moved it out of the share.
+            Err(refusal) if refusal.status == Status::FILE_INVALID => Rights::NONE,
+            read => read?,
+        };
+        if may_look(&user, context.tree()?.access_max(), FILE_GENERIC_READ, &|| Ok(rights)) {
             close(context, &open).await?;
         } else {
             // As it will be for the others of the file.

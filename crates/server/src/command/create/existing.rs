@@ -1,6 +1,6 @@
 //! CREATE of a name that exists (MS-FSA 2.1.5.1.2).
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use store::{Error, Identity, Kind, Left, Metadata, Name, Node, Resolved, SharePath, Use, Waits};
@@ -21,7 +21,7 @@ use crate::authorization::{
 };
 use crate::caching::Wanted;
 use crate::context::Context;
-use crate::descriptors::Descriptor;
+use crate::descriptors::{At, Reading, Rights};
 use crate::files::{Link, RenamesSeen};
 use crate::refusal::Refusal;
 
@@ -34,25 +34,30 @@ pub(super) async fn open<'a>(
     plan: &Arc<Plan>,
     node: Arc<dyn Node>,
     path: SharePath,
+    own: Option<Rights>,
     renames: RenamesSeen,
 ) -> Result<Step<'a>, Refusal> {
     let Some(name) = &plan.stream else {
-        return open_node(context, plan, Found { node, stream: None, stream_changes: None, renames }, path).await;
+        let found = Found { node, stream: None, own, stream_changes: None, renames };
+        return open_node(context, plan, found, path).await;
     };
     let stream_changes = Some(context.server().files.stream_changes(node.identity()));
     let wanted = name.clone();
     match context.look(&node, move |node| node.stream(&wanted)).await? {
         Some((stored, stream)) => {
             let stream_of = Some((node, stored));
-            open_node(context, plan, Found { node: stream, stream: stream_of, stream_changes, renames }, path).await
+            let found = Found { node: stream, stream: stream_of, own, stream_changes, renames };
+            open_node(context, plan, found, path).await
         }
-        None => Box::pin(super::new::make_stream(context, plan, node, path, BaseOf::Old(renames))).await,
+        None => Box::pin(super::new::make_stream(context, plan, node, path, BaseOf::Old(own, renames))).await,
     }
 }
 
 pub(super) struct Found {
     pub(super) node: Arc<dyn Node>,
     pub(super) stream: Option<(Arc<dyn Node>, String)>,
+    /// What the file's descriptor grants, where it was read when that was found.
+    own: Option<Rights>,
     /// [`FileTable::stream_changes`](crate::files::FileTable::stream_changes) before the stream was looked up.
     stream_changes: Option<u64>,
     /// Before the path was looked up.
@@ -69,9 +74,11 @@ impl Found {
 async fn open_node<'a>(
     context: &'a Context,
     plan: &Arc<Plan>,
-    found: Found,
+    mut found: Found,
     path: SharePath,
 ) -> Result<Step<'a>, Refusal> {
+    let own = found.own.take();
+    let judged = Judged::new(found.base(), &path, own);
     let kind = found.node.kind();
     if plan.disposition == CreateDisposition::CREATE {
         return Err(Status::OBJECT_NAME_COLLISION.into());
@@ -95,17 +102,17 @@ async fn open_node<'a>(
     if plan.overwrites() {
         context.require_writable()?;
     }
-    let granted = authorized(context, asked, found.base(), &path, &known).await?;
+    let granted = authorized(context, asked, &judged, &known).await?;
     if let Some(former) = &plan.former {
         Box::pin(end_former(context, former, plan)).await?;
     }
-    let maximal = maximal(context, plan, found.base(), &path, &known).await?;
+    let maximal = maximal(context, plan, &judged, &known).await?;
     let stream = found.stream.as_ref().map_or("", |(_, name)| name.as_str());
     let takes_streams = stream.is_empty() && (granted.has(DELETE) || plan.overwrites());
     check_waits(context, &**found.base(), &path, stream, takes_streams)?;
     let access = granted.bits() | overwrite_access(plan);
-    let wanted = may_have(context, plan.wanted, granted, found.base(), &path).await?;
-    let share = shared(context, plan.share_access, granted, (found.base(), kind == Kind::Directory), &path).await?;
+    let wanted = may_have(context, plan.wanted, granted, &judged).await?;
+    let share = shared(context, plan.share_access, granted, &judged).await?;
     let link = link(context, &known, &path).await?;
     let entrant = Entrant {
         node: &*found.node,
@@ -279,45 +286,73 @@ fn implied(plan: &Plan, is_stream: bool) -> u32 {
     }
 }
 
-/// What the open is granted of `base`, which stands at `path`: for a stream the file that has it.
+/// What is judged: a file, or for a stream the one that has it, where the share has it, and what its descriptor grants, which is read once for all
+/// that is decided by it.
+pub(super) struct Judged<'a> {
+    node: &'a Arc<dyn Node>,
+    path: &'a SharePath,
+    own: OnceCell<Rights>,
+}
+
+impl<'a> Judged<'a> {
+    /// `own` is what its descriptor grants, where that was read already.
+    pub(super) fn new(node: &'a Arc<dyn Node>, path: &'a SharePath, own: Option<Rights>) -> Self {
+        Judged { node, path, own: own.map(OnceCell::from).unwrap_or_default() }
+    }
+
+    /// What its descriptor grants, where that is known or can be read here: else RETRY, and `waits` is set.
+    fn try_own(&self, context: &Context, waits: &Cell<bool>) -> Result<Rights, Refusal> {
+        if let Some(own) = self.own.get() {
+            return Ok(*own);
+        }
+        let read = match self.node.waits() {
+            Waits::Always => Err(Status::RETRY.into()),
+            Waits::Never | Waits::ForData => context.rights(&**self.node, self.path).map_err(found_again),
+        };
+        let read = read.inspect_err(|refusal| waits.set(refusal.status == Status::RETRY))?;
+        Ok(*self.own.get_or_init(|| read))
+    }
+
+    /// Reads it, on the pool where it has to be waited for.
+    async fn read(&self, context: &Context) -> Result<Rights, Refusal> {
+        let read = context.read_rights(self.node, self.path).await.map_err(found_again)?;
+        Ok(*self.own.get_or_init(|| read))
+    }
+}
+
+/// What has gone from where it was found is looked for again.
+fn found_again(refusal: Refusal) -> Refusal {
+    if refusal.status == Status::FILE_INVALID { Status::RETRY.into() } else { refusal }
+}
+
+/// What the open is granted of what is judged.
 pub(super) async fn authorized(
     context: &Context,
     asked: Asked,
-    base: &Arc<dyn Node>,
-    path: &SharePath,
+    judged: &Judged<'_>,
     known: &Metadata,
 ) -> Result<GrantedAccess, Refusal> {
-    if base.waits() != Waits::Always
-        && let Decided::Is(decided) = decide(context, asked, (base, path, known), Known::default())?
-    {
-        return decided;
+    match decide(context, asked, judged, known, None)? {
+        Decided::Is(decided) => decided,
+        Decided::NeedsRead => Box::pin(authorized_by_read(context, asked, judged, known)).await,
     }
-    Box::pin(authorized_by_read(context, asked, base, path, known)).await
 }
 
 /// The same by descriptors that have to be waited for.
 async fn authorized_by_read(
     context: &Context,
     asked: Asked,
-    base: &Arc<dyn Node>,
-    path: &SharePath,
+    judged: &Judged<'_>,
     known: &Metadata,
 ) -> Result<GrantedAccess, Refusal> {
-    let (own, mut lender) = (context.read_descriptor(base, path).await?, None);
+    let mut lender = None;
+    judged.read(context).await?;
     loop {
-        let read = Known { own: Some(&own), lender: lender.as_ref() };
-        match decide(context, asked, (base, path, known), read)? {
+        match decide(context, asked, judged, known, lender.as_ref())? {
             Decided::Is(decided) => return decided,
-            Decided::NeedsRead => lender = Some(directory_of(context, base.identity(), path).await?),
+            Decided::NeedsRead => lender = Some(directory_of(context, judged.node.identity(), judged.path).await?),
         }
     }
-}
-
-/// Descriptors that were read.
-#[derive(Clone, Copy, Default)]
-struct Known<'a> {
-    own: Option<&'a Descriptor>,
-    lender: Option<&'a Lender>,
 }
 
 /// What came of judging by what is known, or can be read here.
@@ -330,30 +365,31 @@ enum Decided {
 fn decide(
     context: &Context,
     asked: Asked,
-    (base, path, known): (&Arc<dyn Node>, &SharePath, &Metadata),
-    read: Known<'_>,
+    judged: &Judged<'_>,
+    known: &Metadata,
+    lender: Option<&Lender>,
 ) -> Result<Decided, Refusal> {
     let user = context.session()?.user.load();
     let is_read_only = known.attributes & FileAttributes::READONLY.0 != 0 && known.kind != Kind::Directory;
     let has_other_names = known.links > 1 && known.kind != Kind::Directory;
     let (waits, has_moved) = (Cell::new(false), Cell::new(false));
     // The directory counts for few, and is looked for only then.
-    let found = || match read.lender {
-        Some(lender) => Ok(lender.clone()),
-        None => try_directory(context, base.identity(), path)
+    let found = || match lender {
+        Some(lender) => Ok(*lender),
+        None => try_directory(context, judged.node.identity(), judged.path)
             .inspect_err(|refusal| waits.set(refusal.status == Status::RETRY)),
     };
     let directory = || {
         Ok(match found()? {
             Lender::Nobody => None,
-            Lender::Directory(descriptor) => Some(descriptor),
+            Lender::Directory(rights) => Some(rights),
             Lender::Moved => {
                 has_moved.set(true);
                 None
             }
         })
     };
-    let own = || try_own(context, read.own, base, path, &waits);
+    let own = || judged.try_own(context, &waits);
     let decided = authorize(&Request {
         user: &user,
         share_max: context.tree()?.access_max(),
@@ -376,84 +412,60 @@ fn decide(
     }
 }
 
-/// What an open of `base`, which stands at `path` and was `granted` something, may have of the caching that it `wanted`.
+/// What an open of what is `judged`, and was `granted` something, may have of the caching that it `wanted`.
 async fn may_have(
     context: &Context,
     wanted: Wanted,
     granted: GrantedAccess,
-    base: &Arc<dyn Node>,
-    path: &SharePath,
+    judged: &Judged<'_>,
 ) -> Result<Wanted, Refusal> {
     if wanted == Wanted::Nothing {
         return Ok(wanted);
     }
     let (user, share_max) = (context.session()?.user.load_full(), context.tree()?.access_max());
-    let may = judge(context, base, path, |own| may_cache(&user, share_max, granted, own)).await?;
+    let may = judge(context, judged, |own| may_cache(&user, share_max, granted, own)).await?;
     Ok(if may { wanted } else { Wanted::Nothing })
 }
 
-/// What an open of `base`, which stands at `path` and was `granted` something, shares with others where it wants to share what
-/// `asked` says (MS-SMB2 2.2.13).
-async fn shared(
-    context: &Context,
-    asked: u32,
-    granted: GrantedAccess,
-    (base, is_directory): (&Arc<dyn Node>, bool),
-    path: &SharePath,
-) -> Result<u32, Refusal> {
+/// What an open of what is `judged`, and was `granted` something, shares with others where it wants to share what `asked` says
+/// (MS-SMB2 2.2.13).
+async fn shared(context: &Context, asked: u32, granted: GrantedAccess, judged: &Judged<'_>) -> Result<u32, Refusal> {
     let (user, share_max) = (context.session()?.user.load_full(), context.tree()?.access_max());
     let mut shared = asked;
     if asked & ShareAccess::READ.0 == 0
-        && !judge(context, base, path, |own| may_exclude_readers(&user, share_max, granted, own)).await?
+        && !judge(context, judged, |own| may_exclude_readers(&user, share_max, granted, own)).await?
     {
         shared |= ShareAccess::READ.0;
     }
-    if is_directory
+    if judged.node.kind() == Kind::Directory
         && asked & ShareAccess::WRITE.0 == 0
-        && !judge(context, base, path, |own| may_exclude_makers(&user, share_max, granted, own)).await?
+        && !judge(context, judged, |own| may_exclude_makers(&user, share_max, granted, own)).await?
     {
         shared |= ShareAccess::WRITE.0;
     }
     Ok(shared)
 }
 
-/// Decides by the descriptor of `node`, which the share has at `path`. Where it is in memory it is read if it is asked for.
+/// Decides by the descriptor of what is `judged`. Where it is in memory it is read if it is asked for.
 pub(super) async fn judge<T>(
     context: &Context,
-    node: &Arc<dyn Node>,
-    path: &SharePath,
+    judged: &Judged<'_>,
     decide: impl Fn(Read<'_>) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let waits = Cell::new(node.waits() == Waits::Always);
+    let waits = Cell::new(false);
+    let decided = decide(&|| judged.try_own(context, &waits));
     if !waits.get() {
-        let decided = decide(&|| try_own(context, None, node, path, &waits));
-        if !waits.get() {
-            return decided;
-        }
+        return decided;
     }
-    let read = Box::pin(context.read_descriptor(node, path)).await?;
-    decide(&|| Ok(read.clone()))
-}
-
-/// What was `read` of `node`, or what can be read here: else RETRY, and `waits` is set.
-fn try_own(
-    context: &Context,
-    read: Option<&Descriptor>,
-    node: &Arc<dyn Node>,
-    path: &SharePath,
-    waits: &Cell<bool>,
-) -> Result<Descriptor, Refusal> {
-    match read {
-        Some(read) => Ok(read.clone()),
-        None => context.descriptor(&**node, path).inspect_err(|refusal| waits.set(refusal.status == Status::RETRY)),
-    }
+    let read = Box::pin(judged.read(context)).await?;
+    decide(&|| Ok(read))
 }
 
 /// Who may lend rights to a file: the directory that has it.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 enum Lender {
-    /// Its descriptor.
-    Directory(Descriptor),
+    /// What its descriptor grants.
+    Directory(Rights),
     /// The share's root lies in none.
     Nobody,
     /// Where the file was found it is no more, and what stands there now has no say. To be looked for again.
@@ -467,16 +479,17 @@ fn try_directory(context: &Context, file: Identity, path: &SharePath) -> Result<
         return Ok(Lender::Moved);
     };
     match node.try_child(&Name::new(name)?, Use::Metadata)? {
-        Some((_, child)) if child.identity() == file => context.descriptor(&*node, &above).map(Lender::Directory),
+        Some((_, child)) if child.identity() == file => context.rights(&*node, &above).map(Lender::Directory),
         Some(_) | None => Ok(Lender::Moved),
     }
 }
 
-/// The same, waited for.
+/// The same, waited for. What takes long comes behind what others wait for.
 async fn directory_of(context: &Context, file: Identity, path: &SharePath) -> Result<Lender, Refusal> {
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
     let (share, followed) = (Arc::clone(&context.tree()?.share), path.clone());
-    let read = move || {
+    let user = context.session()?.user.load_full();
+    let read = move |reading| {
         let (directory, name) = match store.directory_of(&followed) {
             Err(Error::PathNotFound | Error::NotDirectory) => return Ok(Lender::Moved),
             found => found?,
@@ -484,26 +497,30 @@ async fn directory_of(context: &Context, file: Identity, path: &SharePath) -> Re
         match directory.has(&name, file)? {
             true => {
                 let above = followed.parent().unwrap_or_default();
-                server.descriptors.read(&*store, &*directory, &share, &above).map(Lender::Directory)
+                let at = At { store: &*store, node: &*directory, path: &above };
+                server.descriptors.rights(at, &share, &user, reading).map(Lender::Directory)
             }
             false => Ok(Lender::Moved),
         }
     };
-    Ok(context.on_pool_along(path, read).await??)
+    let quick = read.clone();
+    match context.on_pool_along(path, move || quick(Reading::Quick)).await? {
+        Err(Error::WouldBlock) => Ok(context.on_long_work_along(path, move || read(Reading::Whole)).await??),
+        found => Ok(found?),
+    }
 }
 
 /// MxAc, where it was asked for (MS-SMB2 3.3.5.9.5). Who knows the file as it is gets nothing told.
 pub(super) async fn maximal(
     context: &Context,
     plan: &Plan,
-    base: &Arc<dyn Node>,
-    path: &SharePath,
+    judged: &Judged<'_>,
     known: &Metadata,
 ) -> Result<Option<Maximal>, Refusal> {
     match plan.maximal {
         None => Ok(None),
         Some(Some(change)) if change == known.change => Ok(Some(Maximal::Known)),
-        Some(_) => match Box::pin(authorized(context, Asked::ALL, base, path, known)).await {
+        Some(_) => match Box::pin(authorized(context, Asked::ALL, judged, known)).await {
             Ok(granted) => Ok(Some(Maximal::Access(granted.bits()))),
             Err(refusal) if refusal.status == Status::ACCESS_DENIED => Ok(Some(Maximal::Access(0))),
             Err(refusal) => Err(refusal),

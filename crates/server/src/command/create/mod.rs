@@ -27,6 +27,7 @@ use crate::budgets::{self, Held};
 use crate::caching::{ACKNOWLEDGE_WITHIN, Granted, LeaseId, Operation, Wanted};
 use crate::channel_sequence::ChannelSequence;
 use crate::context::{Context, Outcome, Reply};
+use crate::descriptors::{At, Reading, Rights};
 use crate::enumeration::Listing;
 use crate::files::{Empties, Entering, Entry, FileEntry, Link, Removal, RenamesSeen};
 use crate::frozen_times::HeldTimes;
@@ -81,17 +82,17 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
         durable::Begun::Goes(wish) => wish,
     };
     let client = Client::of(&context.connection, &context.session()?.user.load());
-    let plan = Arc::new(Plan { former: durable.former(), ..Plan::read(&request, &tree, &client)? });
+    let plan = Arc::new(Plan::read(&request, &context.message, (&tree, &client), durable.former())?);
     let paid = hold_open(context, &plan)?;
     let (mut races, mut _standing, mut patience) = (0, None, Patience::default());
     while races < RACES_MAX {
         let begun = Instant::now();
         let seen = context.server().files.renames.seen();
-        let resolved = resolve(context, &plan).await?;
+        let (resolved, own) = resolve(context, &plan).await?;
         check_lease(context, &plan, &resolved)?;
         let attempt = match resolved {
-            Resolved::Found { node, path } => existing::open(context, &plan, node, path, seen).await,
-            Resolved::Missing { parent, path } => new::make(context, &plan, parent, path, seen).await,
+            Resolved::Found { node, path } => existing::open(context, &plan, node, path, own, seen).await,
+            Resolved::Missing { parent, path } => new::make(context, &plan, parent, own, path, seen).await,
         };
         let step = match attempt {
             Err(refusal) if refusal.status == Status::RETRY => Step::Raced,
@@ -185,28 +186,33 @@ fn hold_open(context: &Context, plan: &Plan) -> Result<Paid, Refusal> {
     })
 }
 
-async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusal> {
+/// Looks the path up. Where that takes the pool the descriptor by which the rest is judged is asked there, too, unless that takes long: that of
+/// what was found, or of the directory in which it is missing.
+async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<(Resolved, Option<Rights>), Refusal> {
     let store = Arc::clone(context.store()?);
     let resolved = match store.try_resolve(&plan.path, plan.usage) {
         Err(Error::WouldBlock) => {
-            let of_work = Arc::clone(plan);
+            let (of_work, share) = (Arc::clone(plan), Arc::clone(&context.tree()?.share));
             let (server, user) = (Arc::clone(context.server()), context.session()?.user.load_full());
             let work = move || {
                 let resolved = store.resolve(&of_work.path, of_work.usage)?;
-                let inherits = |node: &Arc<dyn Node>, path: &SharePath| {
-                    if remember(&**node) == Security::Missing && !user.has_full_control() {
-                        let _ = server.descriptors.passed_on(&*store, &**node, path);
-                    }
+                let own = |node: &Arc<dyn Node>, path: &SharePath| {
+                    remember(&**node);
+                    // Who holds the account's key is judged by none.
+                    let is_judged = !user.has_full_control();
+                    let at = At { store: &*store, node: &**node, path };
+                    let own = is_judged.then(|| server.descriptors.rights(at, &share, &user, Reading::Quick));
+                    own.and_then(Result::ok)
                 };
-                match &resolved {
-                    Resolved::Found { node, path } => inherits(node, path),
-                    Resolved::Missing { parent, path } => inherits(parent, &path.parent().unwrap_or_default()),
-                }
-                Ok(resolved)
+                let own = match &resolved {
+                    Resolved::Found { node, path } => own(node, path),
+                    Resolved::Missing { parent, path } => own(parent, &path.parent().unwrap_or_default()),
+                };
+                Ok((resolved, own))
             };
             context.on_pool_along(&plan.path, work).await?
         }
-        resolved => resolved,
+        resolved => resolved.map(|resolved| (resolved, None)),
     };
     resolved.map_err(|error| match error {
         Error::NotDirectory => Status::OBJECT_PATH_NOT_FOUND.into(),
@@ -216,23 +222,11 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Resolved, Refusa
 
 /// Asks, on the pool, for what the rest of a CREATE will look at on its shard: of what lies on a local disk the node remembers it. What
 /// cannot be had will be told then.
-fn remember(node: &dyn Node) -> Security {
-    if node.waits() != Waits::ForData {
-        return Security::Unknown;
+fn remember(node: &dyn Node) {
+    if node.waits() == Waits::ForData {
+        let _ = node.metadata();
+        let _ = node.security();
     }
-    let _ = node.metadata();
-    match node.security() {
-        Ok(None) => Security::Missing,
-        Ok(Some(_)) | Err(_) => Security::Unknown,
-    }
-}
-
-/// What is known of a descriptor.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Security {
-    /// There is none: what stands in for it counts.
-    Missing,
-    Unknown,
 }
 
 /// A lease is of one file, or of one stream of it, whatever comes of the CREATE otherwise (MS-SMB2 3.3.5.9.8).

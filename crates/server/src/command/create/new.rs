@@ -1,6 +1,5 @@
 //! CREATE of a name that does not exist (MS-FSA 2.1.5.1.1).
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use store::{Error, Kind, Metadata, Name, NewNode, Node, SharePath, Waits};
@@ -9,13 +8,13 @@ use wire::fscc::FileAttributes;
 use wire::security::access::{APPEND_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use super::existing::{Asked, authorized, judge, link, maximal, still_leads};
+use super::existing::{Asked, Judged, authorized, judge, link, maximal, still_leads};
 use super::plan::Plan;
 use super::{Attempt, Entered, Entrant, Opened, Step, check_trailing_separator, renamed_meanwhile};
 use crate::authorization::{GrantedAccess, Read, Request, Way, authorize};
 use crate::breaks;
 use crate::context::{Context, hold_here};
-use crate::descriptors::{self, Descriptor};
+use crate::descriptors::{self, At, Reading, Rights};
 use crate::files::{Empties, NewName, RenamesSeen};
 use crate::refusal::Refusal;
 use crate::steps::INLINE_BYTES_MAX;
@@ -26,10 +25,11 @@ pub(super) async fn make<'a>(
     context: &'a Context,
     plan: &Arc<Plan>,
     parent: Arc<dyn Node>,
+    of_parent: Option<Rights>,
     path: SharePath,
     seen: RenamesSeen,
 ) -> Result<Step<'a>, Refusal> {
-    let (made, granted) = match make_node(context, plan, &parent, &path, seen).await? {
+    let (made, granted) = match make_node(context, plan, (&parent, of_parent), &path, seen).await? {
         Ok(made) => made,
         Err(step) => return Ok(step),
     };
@@ -52,7 +52,7 @@ struct Made {
 async fn make_node(
     context: &Context,
     plan: &Arc<Plan>,
-    parent: &Arc<dyn Node>,
+    (parent, of_parent): (&Arc<dyn Node>, Option<Rights>),
     path: &SharePath,
     seen: RenamesSeen,
 ) -> Result<Result<(Made, GrantedAccess), Step<'static>>, Refusal> {
@@ -66,23 +66,17 @@ async fn make_node(
     context.require_writable()?;
     let above = path.parent().unwrap_or_default();
     let share_max = context.tree()?.access_max();
-    // What is made at once passes on what was judged; what has to wait for a thread looks again.
-    let judged = Cell::new(None);
-    let decide = |of_parent: Read<'_>| {
-        let read = || of_parent().inspect(|read| judged.set(Some(read.clone())));
+    let decide = |directory: Read<'_>| {
         authorize(&Request {
             user: &user,
             share_max,
             desired: plan.desired,
             deletes_on_close: plan.options.contains(CreateOptions::DELETE_ON_CLOSE),
-            way: Way::New { directory: &read, kind },
+            way: Way::New { directory, kind },
         })
     };
-    let granted = judge(context, parent, &above, decide).await?;
-    let judged = judged.into_inner();
-    if let Some(asked) = &plan.security {
-        descriptors::check_asked(&user, asked)?;
-    }
+    let judged = Judged::new(parent, &above, of_parent);
+    let granted = judge(context, &judged, decide).await?;
     let read_only = plan.attributes & FileAttributes::READONLY.0 != 0;
     if read_only && plan.options.contains(CreateOptions::DELETE_ON_CLOSE) {
         return Err(Status::CANNOT_DELETE.into());
@@ -103,13 +97,13 @@ async fn make_node(
     if let Some(step) = renamed_meanwhile(context, seen, &above, directory_identity).await? {
         return Ok(Err(step));
     }
-    let make = move |create: Create, judged: Option<Descriptor>| {
+    let make = move |create: Create| {
         asker.check_stays()?;
-        let passed_on = match judged {
-            Some(judged) => judged,
-            None => server.descriptors.read(&*store, &*held, &share, &above)?,
-        };
-        let security = descriptors::of_new(&maker, passed_on, work_plan.security.as_ref(), kind)?;
+        let at = At { store: &*store, node: &*held, path: &above };
+        let passed_on = server.descriptors.read(at, &share, Reading::here())?;
+        let asked = work_plan.security(Reading::here())?;
+        asked.as_ref().map_or(Ok(()), |asked| descriptors::check_asked(&maker, asked))?;
+        let security = descriptors::of_new(&maker, passed_on, asked.as_ref(), kind)?;
         let archive = if directory { 0 } else { FileAttributes::ARCHIVE.0 };
         let attributes = work_plan.attributes | archive;
         let new = NewNode { kind, attributes, security: security.as_deref() };
@@ -129,11 +123,11 @@ async fn make_node(
         super::remember(&*node);
         Ok(node)
     };
-    let made = match try_here(context, plan, &**parent, |create| make(create, judged))? {
+    let made = match try_here(context, plan, &**parent, &make)? {
         Some(made) => made,
         None => {
             context
-                .on_pool_of(parent.identity().volume, move || make(|parent, name, new| parent.create(name, new), None))
+                .on_pool_of(parent.identity().volume, move || make(|parent, name, new| parent.create(name, new)))
                 .await?
         }
     };
@@ -173,7 +167,7 @@ async fn open_made<'a>(
         entered => entered?,
     };
     let known = context.look(&node, |node| node.metadata()).await?;
-    let maximal = maximal(context, plan, &node, path, &known).await?;
+    let maximal = maximal(context, plan, &Judged::new(&node, path, None), &known).await?;
     let (stream, known, action) = (None, Some(Box::new(known)), CreateAction::CREATED);
     Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, known, action }))
 }
@@ -238,8 +232,8 @@ fn try_here(
 pub(super) enum BaseOf {
     /// This CREATE made it, and was granted this.
     New(GrantedAccess),
-    /// There was one, which was found when these renames had ended.
-    Old(RenamesSeen),
+    /// There was one, which was found when these renames had ended, with its descriptor where that was read.
+    Old(Option<Rights>, RenamesSeen),
 }
 
 /// Makes the named stream of a file. One that there was grants what its descriptor grants, and has to grant WRITE_DATA
@@ -256,16 +250,21 @@ pub(super) async fn make_stream<'a>(
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
     let known = context.look(&base, |base| base.metadata()).await?;
-    let (granted, seen) = match of {
-        BaseOf::New(granted) => (granted, None),
-        BaseOf::Old(seen) => {
+    let (new, own, seen) = match of {
+        BaseOf::New(granted) => (Some(granted), None, None),
+        BaseOf::Old(own, seen) => (None, own, Some(seen)),
+    };
+    let judged = Judged::new(&base, &path, own);
+    let granted = match new {
+        Some(granted) => granted,
+        None => {
             check_attributes(plan, &known)?;
             let asked = Asked { implied: WRITE_DATA, ..Asked::by(plan) };
-            (authorized(context, asked, &base, &path, &known).await?, Some(seen))
+            authorized(context, asked, &judged, &known).await?
         }
     };
     context.require_writable()?;
-    let maximal = maximal(context, plan, &base, &path, &known).await?;
+    let maximal = maximal(context, plan, &judged, &known).await?;
     let access = granted.bits();
     let link = link(context, &known, &path).await?;
     let entrant = Entrant {

@@ -15,10 +15,11 @@ use crate::attributes::{self, EA_LIST_BYTES_MAX};
 use crate::authorization::check_share;
 use crate::caching::{Actor, LeaseId, Wanted};
 use crate::connection::Connection;
-use crate::descriptors;
+use crate::descriptors::{self, Reading};
 use crate::files::Empties;
 use crate::open::OpenId;
 use crate::refusal::Refusal;
+use crate::slice::Slice;
 use crate::tree::Tree;
 use crate::user::{User, UserId};
 
@@ -102,7 +103,8 @@ pub(super) struct Plan {
     /// Attributes for what is made or overwritten.
     pub(super) attributes: u32,
     pub(super) usage: Use,
-    pub(super) security: Option<SecurityDescriptor>,
+    /// The descriptor for what is made, as it came.
+    security: Option<Slice>,
     pub(super) extended: Vec<(String, Vec<u8>)>,
     pub(super) allocation: Option<u64>,
     /// MxAc: what was asked for, with the change time of the file that the client knows.
@@ -124,7 +126,22 @@ impl Plan {
         self.allocation.unwrap_or(0).saturating_add(ATTRIBUTE_BYTES * self.extended.len() as u64)
     }
 
-    pub(super) fn read(request: &CreateRequest<'_>, tree: &Tree, client: &Client) -> Result<Self, Refusal> {
+    /// The descriptor for what is made, where one was asked for. RETRY where that takes longer than `reading` allows.
+    pub(super) fn security(&self, reading: Reading) -> Result<Option<SecurityDescriptor>, Refusal> {
+        match self.security.as_deref() {
+            None => Ok(None),
+            Some(asked) if reading.takes(asked) => Ok(Some(descriptors::decode(asked)?)),
+            Some(_) => Err(Status::RETRY.into()),
+        }
+    }
+
+    /// What a `request` says, which `message` holds.
+    pub(super) fn read(
+        request: &CreateRequest<'_>,
+        message: &Slice,
+        (tree, client): (&Tree, &Client),
+        former: Option<Former>,
+    ) -> Result<Self, Refusal> {
         // A reconnect says nothing but which open it means: it comes before what else a request must say.
         check_contexts(&request.contexts)?;
         check_fields(request)?;
@@ -144,14 +161,14 @@ impl Plan {
             share_access: request.share_access.0,
             attributes: request.file_attributes & attributes::SETTABLE,
             usage: wanted_usage(request.disposition, desired),
-            security: security(contexts)?,
+            security: security(contexts, message)?,
             extended: extended(contexts)?,
             allocation: allocation(contexts)?,
             maximal: contexts.find(name::QUERY_MAXIMAL_ACCESS).map(timestamp),
             wants_disk_id: contexts.find(name::QUERY_ON_DISK_ID).is_some(),
             wanted,
             parent_lease,
-            former: None,
+            former,
         })
     }
 
@@ -336,11 +353,13 @@ fn wanted_usage(disposition: CreateDisposition, desired: u32) -> Use {
     if overwrites || desired & MAXIMUM_ALLOWED != 0 { Use::ReadWrite } else { super::usage(desired) }
 }
 
-fn security(contexts: &CreateContexts<'_>) -> Result<Option<SecurityDescriptor>, Refusal> {
-    Ok(match contexts.find(name::SD_BUFFER) {
-        Some(data) => Some(descriptors::decode(data)?),
-        None => None,
-    })
+/// What it is made of takes many times as much as it does: it is decoded where something is made, and not kept while the request waits.
+fn security(contexts: &CreateContexts<'_>, message: &Slice) -> Result<Option<Slice>, Refusal> {
+    let Some(data) = contexts.find(name::SD_BUFFER) else { return Ok(None) };
+    if Reading::Quick.takes(data) {
+        descriptors::decode(data)?;
+    }
+    Ok(Some(message.holding(data)))
 }
 
 fn extended(contexts: &CreateContexts<'_>) -> Result<Vec<(String, Vec<u8>)>, Refusal> {

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::{Kind, Metadata, Resolved, Store, Use, Waits};
+use store::{Kind, Metadata, Store, Use, Waits};
 use wire::command::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::fscc::directory::{DirectoryWriter, Entry, fixed_length};
 use wire::fscc::pattern::{WILDCARDS, has_wildcards};
@@ -21,6 +21,7 @@ use crate::attributes;
 use crate::authorization::may_look;
 use crate::budgets::UserBudgets;
 use crate::context::{Context, Outcome, Reply};
+use crate::descriptors::{At, Reading};
 use crate::enumeration::{Enumeration, Listed, Slice, Stop};
 use crate::open::{FileOpen, Open};
 use crate::refusal::Refusal;
@@ -248,13 +249,15 @@ impl Query {
             return true;
         }
         slice.lookups = slice.lookups.saturating_sub(ACCESS_LOOKUPS);
-        let path = file.path.now().join(name);
-        match self.store.resolve(&path, Use::Metadata) {
-            Ok(Resolved::Found { node, path }) => {
-                let own = || Ok(self.server.descriptors.read(&*self.store, &*node, &self.open.tree.share, &path)?);
+        match file.node.child(name, Use::Metadata) {
+            Ok(Some((_, node))) => {
+                let path = file.path.now().join(name);
+                let (descriptors, share) = (&self.server.descriptors, &self.open.tree.share);
+                let at = At { store: &*self.store, node: &*node, path: &path };
+                let own = || Ok(descriptors.rights(at, share, &self.open.user, Reading::Whole)?);
                 may_look(&self.open.user, self.open.tree.access_max(), access::FILE_GENERIC_READ, &own)
             }
-            Ok(Resolved::Missing { .. }) | Err(_) => false,
+            Ok(None) | Err(_) => false,
         }
     }
 

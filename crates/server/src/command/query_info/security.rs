@@ -7,7 +7,7 @@ use wire::status::Status;
 
 use super::Room;
 use crate::context::{Context, Outcome};
-use crate::descriptors;
+use crate::descriptors::Descriptor;
 use crate::open::Target;
 use crate::refusal::Refusal;
 use crate::system_list;
@@ -16,14 +16,19 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
     let open = context.open()?;
     let which = SecurityInformation(request.additional_information);
     open.require(needed_access(which))?;
-    let descriptor = match &open.target {
+    // Decoded it takes many times as much as what is told of it.
+    let told = move |descriptor: Descriptor| -> Result<_, Refusal> {
+        let effective = descriptor.readable()?.into_effective();
+        Ok(selected(&effective, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?)
+    };
+    let bytes = match &open.target {
         Target::File(file) => {
             let path = file.path.now();
-            context.read_descriptor(file.base(), &path).await?.into_effective()
+            let ask = move |descriptor: &Descriptor| told(descriptor.clone());
+            context.ask_descriptor(context.tree()?, file.base(), &path, ask).await?
         }
-        Target::Pipe(_) => descriptors::default_descriptor(store::Kind::File),
-    };
-    let bytes = selected(&descriptor, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?;
+        Target::Pipe(_) => told(Descriptor::Missing(store::Kind::File)),
+    }?;
     let room = Room::of(request);
     if room.0 < bytes.len() {
         return Err(Refusal::too_small(bytes.len() as u32));

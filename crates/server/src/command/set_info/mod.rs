@@ -19,7 +19,7 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 
-use store::{Error, Node, SharePath, Store};
+use store::{Node, SharePath, Store};
 use wire::command::set_info::{InfoType, SetInfoRequest, SetInfoResponse};
 use wire::fscc::file::{Mode, ModeFlags, Position};
 use wire::fscc::{FileClass, FileSystemClass};
@@ -28,7 +28,7 @@ use wire::status::Status;
 use crate::Shared;
 use crate::authorization::{GrantedAccess, Request, Way, authorize};
 use crate::context::{Context, Outcome, Reply};
-use crate::descriptors::Descriptor;
+use crate::descriptors::{At, Reading, Rights};
 use crate::files::{Change, NameChange};
 use crate::open::{FileOpen, Open, Target};
 use crate::refusal::Refusal;
@@ -206,19 +206,10 @@ impl Job {
         self.open.file()
     }
 
-    /// The descriptor of `node`, which the share has at `path`.
-    fn descriptor(&self, node: &dyn Node, path: &SharePath) -> Result<Descriptor, Refusal> {
-        Ok(self.server.descriptors.read(&*self.store, node, &self.open.tree.share, path)?)
-    }
-
-    /// What the descriptor of `node` is that its store gave as `stored`; `None` where it was never given one.
-    fn understand(
-        &self,
-        stored: Result<Option<Vec<u8>>, Error>,
-        node: &dyn Node,
-        path: &SharePath,
-    ) -> Result<Option<Descriptor>, Refusal> {
-        Ok(self.server.descriptors.understand(stored, node, &self.open.tree.share, path)?)
+    /// What the user may do with `node`, which the share has at `path`.
+    fn rights(&self, node: &dyn Node, path: &SharePath) -> Result<Rights, Refusal> {
+        let at = At { store: &*self.store, node, path };
+        Ok(self.server.descriptors.rights(at, &self.open.tree.share, &self.user, Reading::Whole)?)
     }
 
     /// Refuses where the user may not come that way.
@@ -266,6 +257,15 @@ async fn change(
 ) -> Result<(), Refusal> {
     let job = Job::of(context, 0..0)?;
     context.work(move || job.run(change)).await?
+}
+
+/// The same where it takes long also in memory.
+async fn change_slowly(
+    context: &Context,
+    change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
+) -> Result<(), Refusal> {
+    let job = Job::of(context, 0..0)?;
+    context.on_pool(move || job.run(change)).await?
 }
 
 /// The same where it takes as long as `bytes` are many.

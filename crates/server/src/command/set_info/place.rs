@@ -11,6 +11,7 @@ use wire::status::Status;
 use super::Job;
 use crate::authorization::Way;
 use crate::context::Context;
+use crate::descriptors::At;
 use crate::files::{FileEntry, Link, Replacing};
 use crate::refusal::Refusal;
 
@@ -47,7 +48,7 @@ impl Place {
             return Err(Status::SHARING_VIOLATION.into());
         }
         let above = &path;
-        job.authorize(Way::Name { directory: &|| job.descriptor(&*directory, above), kind })?;
+        job.authorize(Way::Name { directory: &|| job.rights(&*directory, above), kind })?;
         let name = Name::new(last)?;
         let taken = directory.child(&name, Use::Metadata)?.map(|(_, node)| node);
         Ok(Place { path: path.join(&name), directory, name, taken })
@@ -68,12 +69,16 @@ impl Place {
         self.directory.identity()
     }
 
-    /// Gives `own`, which stands at `from`, for good what it has from its directory, where it comes to stand in another one.
+    /// Gives `own`, which stands at `from`, for good what it has from its directory, where it comes to stand in another one. Another program
+    /// may have moved it since it was opened.
     pub(super) fn settle(&self, job: &Job, own: &dyn Node, from: &SharePath) -> Result<(), Error> {
-        if from.parent() == self.path.parent() && !own.is_behind_link() {
+        if from.parent() == self.path.parent()
+            && let Some(name) = from.name()
+            && self.directory.has(&Name::new(name)?, own.identity())?
+        {
             return Ok(());
         }
-        job.server.descriptors.settle(&*job.store, own, from)
+        job.server.descriptors.settle(At { store: &*job.store, node: own, path: from })
     }
 
     /// Has the disk keep the name that was made, where the share answers for that.
@@ -105,8 +110,8 @@ impl Place {
         }
         let above = self.path.parent().unwrap_or_default();
         job.authorize(Way::Replace {
-            taken: &|| job.descriptor(&**taken, &self.path),
-            directory: &|| job.descriptor(&*self.directory, &above),
+            taken: &|| job.rights(&**taken, &self.path),
+            directory: &|| job.rights(&*self.directory, &above),
             overrides_read_only: read_only,
         })?;
         Ok(Some(taken))

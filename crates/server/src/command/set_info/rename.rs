@@ -12,6 +12,7 @@ use super::place::{Place, again_where_raced, may_have};
 use super::{Job, begin_name_change, change_along, change_among_opens, check_one_volume, require_length, stream};
 use crate::caching::Operation;
 use crate::context::Context;
+use crate::descriptors::At;
 use crate::files::{FileEntry, Link, Renaming};
 use crate::open::FileOpen;
 use crate::open_path::HeldPath;
@@ -150,7 +151,11 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     let renamer = job.server.budgets.of_user(job.user.sid());
     let to = HeldPath::charged(place.path.clone(), &renamer).ok_or(Status::INSUFFICIENT_RESOURCES)?;
     let (replace, _replacing) = place.clear(job, &*file.node, flags)?;
-    place.settle(job, &*file.node, &from)?;
+    match place.settle(job, &*file.node, &from) {
+        // It may lie in another share.
+        Ok(()) | Err(Error::Gone) => {}
+        Err(error) => return Err(error.into()),
+    }
     let renamed = job.store.directory_of(&from).and_then(|(directory, name)| {
         directory.rename(&name, file.node.identity(), place.destination(), replace)?;
         Ok((Link::new(directory.identity(), name.as_str()), directory))
@@ -186,8 +191,10 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
 fn moved(job: &Job, file: &FileOpen, place: &Place, replace: Replace) -> Option<Result<Left, Error>> {
     let identity = file.node.identity();
     for (store, from) in file.whereabouts(&job.server, &job.store) {
-        if let Err(error) = job.server.descriptors.settle(&*store, &*file.node, &from) {
-            return Some(Err(error));
+        match job.server.descriptors.settle(At { store: &*store, node: &*file.node, path: &from }) {
+            Ok(()) => {}
+            Err(Error::Gone) => continue,
+            Err(error) => return Some(Err(error)),
         }
         let renamed = store.directory_of(&from).and_then(|(directory, name)| {
             let old = Link::new(directory.identity(), name.as_str());

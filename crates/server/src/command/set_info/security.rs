@@ -7,8 +7,9 @@ use wire::security::access::{ACCESS_SYSTEM_SECURITY, GenericMapping, WRITE_DAC, 
 use wire::security::{Ace, AceBody, AceFlags, Control, SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
-use super::change;
+use super::change_slowly;
 use crate::context::Context;
+use crate::descriptors::{At, Reading};
 use crate::open::Target;
 use crate::refusal::Refusal;
 use crate::user::User;
@@ -18,31 +19,37 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
     let open = context.open()?;
     let which = SecurityInformation(request.additional_information);
     open.require(needed_access(which))?;
-    let (base, path) = match &open.target {
-        Target::File(file) => (file.base(), file.path.now()),
-        Target::Pipe(_) => return Err(Status::ACCESS_DENIED.into()),
-    };
-    let asked = descriptors::decode(request.buffer).map_err(|_| Status::INVALID_SECURITY_DESCR)?;
+    if matches!(open.target, Target::Pipe(_)) {
+        return Err(Status::ACCESS_DENIED.into());
+    }
+    // What it is made of takes many times as much as it does, and is not kept while the request waits.
+    if Reading::Quick.takes(request.buffer) {
+        decoded(request.buffer)?;
+    }
+    let asked = context.message.holding(request.buffer);
     if needed_access(which) == 0 {
         // No part is meant, and nothing was asked of the open.
         return Ok(());
     }
     context.require_writable()?;
     breaks::before_change_of_name(context).await?;
-    // What it has from its directory is asked for before the file is held.
-    let before = context.read_descriptor(base, &path).await?;
-    change(context, move |job| {
-        let file = job.file()?;
+    change_slowly(context, move |job| {
+        let (file, asked) = (job.file()?, decoded(&asked)?);
         let base = file.base();
         let path = file.path.now();
+        let at = At { store: &*job.store, node: &**base, path: &path };
+        let (descriptors, share) = (&job.server.descriptors, &job.open.tree.share);
+        // What it has from its directory is asked for before the file is held.
+        let before = descriptors.read(at, share, Reading::Whole)?.readable()?;
         let mut outcome = Err(Status::INVALID_SECURITY_DESCR.into());
         // Others may change other parts at the same moment: none of them is to be undone.
         base.change_security(&mut |stored| {
-            let new = job.understand(stored, &**base, &path).and_then(|old| {
-                let old = old.unwrap_or_else(|| before.clone()).into_effective();
-                check_owner(&job.user, &old, &asked, which)?;
-                Ok(combined(&old, &asked, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?)
-            });
+            let new =
+                descriptors.understand(stored, at, share, Reading::Whole).map_err(Refusal::from).and_then(|old| {
+                    let old = old.unwrap_or_else(|| before.clone()).readable()?.into_effective();
+                    check_owner(&job.user, &old, &asked, which)?;
+                    Ok(combined(&old, &asked, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?)
+                });
             let (new, done) = match new {
                 Ok(new) => (Some(new), Ok(())),
                 Err(refusal) => (None, Err(refusal)),
@@ -51,7 +58,7 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
             new
         })?;
         if base.kind() == Kind::Directory {
-            job.server.descriptors.inheritance.directory_changed();
+            descriptors.inheritance.directory_changed();
         }
         outcome?;
         job.server.files.watches.changed(&job.open, CompletionFilter::SECURITY);
@@ -61,6 +68,10 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
         Ok(())
     })
     .await
+}
+
+fn decoded(bytes: &[u8]) -> Result<SecurityDescriptor, Status> {
+    descriptors::decode(bytes).map_err(|_| Status::INVALID_SECURITY_DESCR)
 }
 
 fn needed_access(which: SecurityInformation) -> u32 {

@@ -391,30 +391,33 @@ async fn lengths_are_for_those_who_may_write_and_for_files() {
 
 #[tokio::test]
 async fn an_empty_list_shuts_out_everybody_but_the_owner() {
-    let mut peer = peer().await;
-    let file = peer.open("file").await;
-    let descriptor = SecurityDescriptor { dacl: Some(Acl::default()), ..SecurityDescriptor::default() };
-    let buffer = descriptor.encode().unwrap();
-    let request = SetInfoRequest {
-        info_type: InfoType::SECURITY,
-        additional_information: SecurityInformation::DACL.0,
-        file_id: file,
-        buffer: &buffer,
-        ..SetInfoRequest::default()
+    let test = async {
+        let mut peer = peer().await;
+        let file = peer.open("file").await;
+        let descriptor = SecurityDescriptor { dacl: Some(Acl::default()), ..SecurityDescriptor::default() };
+        let buffer = descriptor.encode().unwrap();
+        let request = SetInfoRequest {
+            info_type: InfoType::SECURITY,
+            additional_information: SecurityInformation::DACL.0,
+            file_id: file,
+            buffer: &buffer,
+            ..SetInfoRequest::default()
+        };
+        assert_eq!(peer.ask(Command::SET_INFO, |body| request.encode(body)).await.status(), Status::SUCCESS);
+        let opened = |access: u32| {
+            move |request: &mut wire::command::create::CreateRequest<'_>| {
+                request.desired_access = access.into();
+            }
+        };
+        assert_eq!(peer.create("file", opened(READ_DATA)).await.status(), Status::ACCESS_DENIED);
+        assert_eq!(peer.create("file", opened(FILE_ALL)).await.status(), Status::ACCESS_DENIED);
+        let owner = peer.create("file", opened(WRITE_DAC)).await;
+        assert_eq!(owner.status(), Status::SUCCESS);
+        let broken = SetInfoRequest { file_id: file_id(&owner), buffer: &buffer[..19], ..request };
+        let answer = peer.ask(Command::SET_INFO, |body| broken.encode(body)).await;
+        assert_eq!(answer.status(), Status::INVALID_SECURITY_DESCR);
     };
-    assert_eq!(peer.ask(Command::SET_INFO, |body| request.encode(body)).await.status(), Status::SUCCESS);
-    let opened = |access: u32| {
-        move |request: &mut wire::command::create::CreateRequest<'_>| {
-            request.desired_access = access.into();
-        }
-    };
-    assert_eq!(peer.create("file", opened(READ_DATA)).await.status(), Status::ACCESS_DENIED);
-    assert_eq!(peer.create("file", opened(FILE_ALL)).await.status(), Status::ACCESS_DENIED);
-    let owner = peer.create("file", opened(WRITE_DAC)).await;
-    assert_eq!(owner.status(), Status::SUCCESS);
-    let broken = SetInfoRequest { file_id: file_id(&owner), buffer: &buffer[..19], ..request };
-    let answer = peer.ask(Command::SET_INFO, |body| broken.encode(body)).await;
-    assert_eq!(answer.status(), Status::INVALID_SECURITY_DESCR);
+    LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test]

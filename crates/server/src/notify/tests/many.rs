@@ -1,6 +1,8 @@
 //! Many who watch one directory.
 
+use std::pin::pin;
 use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll, Waker};
 
 use wire::command::close::CloseRequest;
 use wire::security::Sid;
@@ -11,7 +13,7 @@ use crate::capacity::Capacity;
 use crate::notify::directory::{Asking, Ear, Listen, SLICE_MAX, TOLD_AT_ONCE_MAX};
 use crate::notify::log::KEPT_BYTES_MAX;
 use crate::notify::name::SharedName;
-use crate::notify::{Told, Wait};
+use crate::notify::{News, Told, Wait};
 use crate::pool::Turn;
 
 const DIRECTORY: Identity = Identity { volume: 1, file: 1 };
@@ -123,7 +125,7 @@ pub(super) fn user(sid: &Sid) -> Arc<UserBudgets> {
 }
 
 pub(super) fn wish(open: u64, filter: Filter) -> Wish {
-    Wish { open: OpenId(open), directory: DIRECTORY, filter, reach: Reach::Directory, room: 65_536 }
+    Wish { open: OpenId(open), directory: DIRECTORY, filter, reach: Reach::Directory, room: 65_536, is_judged: false }
 }
 
 fn add(watch: &Watch, filter: Filter, action: Action, name: &str) {
@@ -131,10 +133,19 @@ fn add(watch: &Watch, filter: Filter, action: Action, name: &str) {
     watch.directory.add(Where::Here, &[change], |_| SharedName::new(name));
 }
 
-fn heard(told: Result<Told, Wait>) -> Vec<(Action, String)> {
-    let Ok(told @ Told::Changes(_)) = told else { panic!("nothing was told, or too much") };
+fn heard(told: Result<News, Wait>) -> Vec<(Action, String)> {
+    let Ok((told @ Told::Changes(_), _answering)) = told else { panic!("nothing was told, or too much") };
     let (_, bytes) = told.encode(KEPT_BYTES_MAX);
     changes(&bytes).map(|change| change.unwrap()).map(|one| (one.action, one.name.decode().unwrap())).collect()
+}
+
+/// What a request that waits is told by now.
+fn now(wait: &mut Result<News, Wait>) -> Option<News> {
+    let mut end = pin!(wait.as_mut().err()?.end());
+    match end.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(news) => Some(news),
+        Poll::Pending => None,
+    }
 }
 
 #[test]
@@ -187,6 +198,52 @@ fn who_waits_for_other_changes_is_no_work() {
 }
 
 #[test]
+fn while_what_a_request_is_told_is_judged_the_later_ones_are_told_nothing() {
+    let (watches, alice) = (Watches::new(Pool::by_hand(), Arc::default()), user(&Sid::SYSTEM));
+    let watch = watches.watch(Wish { is_judged: true, ..wish(1, ALL) }, &alice).unwrap();
+    let change = |name| add(&watch, Filter::FILE_NAME, Action::ADDED, name);
+    change("one");
+    let Ok((Told::Changes(_), first)) = watch.take(100) else { panic!("nothing was told") };
+    let mut second = watch.take(100);
+    change("two");
+    assert!(now(&mut second).is_none(), "the first has yet to be answered");
+    // It may hear nothing of what it was told: what comes next is told it, not the second.
+    assert_eq!(heard(watch.take_more(first, 100)), one(Action::ADDED, "two"));
+    change("three");
+    let (told, first) = now(&mut second).expect("the first has been answered");
+    let mut third = watch.take(100);
+    assert!(matches!(told, Told::Changes(changes) if changes.len() == 1));
+    let mut second = watch.take_more(first, 100);
+    change("four");
+    assert!(now(&mut third).is_none());
+    assert_eq!(heard(Ok(now(&mut second).expect("it waited before the third"))), one(Action::ADDED, "four"));
+    change("five");
+    assert_eq!(heard(Ok(now(&mut third).unwrap())), one(Action::ADDED, "five"));
+    // Who gives up lets the next one go on.
+    change("six");
+    let first = watch.take(100);
+    let mut second = watch.take(100);
+    change("seven");
+    drop(first);
+    assert_eq!(heard(Ok(now(&mut second).unwrap())), one(Action::ADDED, "seven"));
+}
+
+#[test]
+fn a_request_that_comes_while_another_one_is_answered_does_not_overtake_it() {
+    let (watches, alice) = (Watches::new(Pool::by_hand(), Arc::default()), user(&Sid::SYSTEM));
+    let watch = watches.watch(wish(1, ALL), &alice).unwrap();
+    let (mut first, mut second) = (watch.take(100), watch.take(100));
+    for name in ["one", "two", "three"] {
+        add(&watch, Filter::FILE_NAME, Action::ADDED, name);
+    }
+    let mut third = watch.take(100);
+    assert_eq!(heard(Ok(now(&mut first).unwrap())), one(Action::ADDED, "one"), "each waiting one is told what comes");
+    assert!(now(&mut third).is_none(), "the second has yet to be answered");
+    assert_eq!(heard(Ok(now(&mut second).unwrap())), one(Action::ADDED, "two"));
+    assert_eq!(heard(Ok(now(&mut third).unwrap())), one(Action::ADDED, "three"));
+}
+
+#[test]
 fn changes_of_one_sort_do_not_crowd_out_those_of_another() {
     let (watches, alice) = (Watches::new(Pool::by_hand(), Arc::default()), user(&Sid::SYSTEM));
     let names = watches.watch(wish(1, Filter::FILE_NAME), &alice).unwrap();
@@ -199,7 +256,7 @@ fn changes_of_one_sort_do_not_crowd_out_those_of_another() {
     }
     add(&names, Filter::FILE_NAME, Action::REMOVED, "file");
     assert!(alice.bytes.used() - before < 2 << 20);
-    assert!(matches!(all.take(65_536), Ok(Told::TooMany)));
+    assert!(matches!(all.take(65_536), Ok((Told::TooMany, _))));
     let expected = [(Action::ADDED, "file".to_owned()), (Action::REMOVED, "file".to_owned())];
     assert_eq!(heard(names.take(65_536)), expected);
     add(&names, Filter::SIZE, Action::MODIFIED, "file");
@@ -213,7 +270,7 @@ fn what_is_kept_is_charged_and_what_cannot_be_is_told_to_be_read_anew() {
     let rest = alice.bytes.limit() - alice.bytes.used();
     let all = alice.bytes.charge(rest).unwrap();
     add(&watch, Filter::FILE_NAME, Action::ADDED, "one");
-    assert!(matches!(watch.take(65_536), Ok(Told::TooMany)));
+    assert!(matches!(watch.take(65_536), Ok((Told::TooMany, _))));
     assert!(watch.take(65_536).is_err(), "it is told once");
     drop(all);
     add(&watch, Filter::FILE_NAME, Action::ADDED, "two");
@@ -255,12 +312,12 @@ fn who_watches_while_the_store_is_being_asked_waits_for_nobody_and_is_told_to_re
     let asking = asks(&first, Where::Here, true).unwrap();
     assert!(asks(&second, Where::Here, true).is_none());
     drop(asking);
-    assert!(matches!(second.take(100), Ok(Told::TooMany)), "it was not even tried");
+    assert!(matches!(second.take(100), Ok((Told::TooMany, _))), "it was not even tried");
     let asking = asks(&second, Where::Here, false).unwrap();
     assert!(asks(&first, Where::Here, false).is_none());
     asking.answer(Ear::Listens(None));
-    assert!(matches!(first.take(100), Ok(Told::TooMany)));
-    assert!(matches!(second.take(100), Ok(Told::TooMany)));
+    assert!(matches!(first.take(100), Ok((Told::TooMany, _))));
+    assert!(matches!(second.take(100), Ok((Told::TooMany, _))));
     assert!(asks(&first, Where::Here, true).is_none());
     assert!(first.take(100).is_err());
 

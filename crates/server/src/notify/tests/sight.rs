@@ -229,3 +229,29 @@ async fn on_a_share_that_lists_by_access_what_may_not_be_read_is_not_told() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn requests_are_answered_in_their_order_while_what_they_are_told_is_judged() {
+    here(async {
+        let ((mut watcher, root), mut actor) = two(true).await;
+        make(&mut actor, "shut").await;
+        grant(&mut actor, "shut", 0).await;
+        for round in 0..50 {
+            for _ in 0..2 {
+                wait(&mut watcher, root, NAMES).await;
+            }
+            let (first, second) = (format!("first{round}"), format!("second{round}"));
+            // The watcher may see nothing of it.
+            let (from, to) = if round % 2 == 0 { ("shut", "closed") } else { ("closed", "shut") };
+            assert_eq!(rename(&mut actor, from, to, false).await, Status::SUCCESS);
+            make(&mut actor, &first).await;
+            make(&mut actor, &second).await;
+            let mut names = Vec::new();
+            while names.len() < 2 {
+                names.extend(told(&watcher.receive().await).into_iter().map(|(_, name)| name));
+            }
+            assert_eq!(names, [first, second], "round {round}");
+        }
+    })
+    .await;
+}
