@@ -9,8 +9,8 @@ from conformance.bench.bounds import ntlm
 from conformance.bench.bounds.attacker import MIB, Pushing, framed
 from conformance.bench.bounds.case import FROZEN, USER, USER_MIB, case
 from conformance.hostile.client import (
-    CREATE, FLUSH, IOCTL, LOCK, READ, SESSION_SETUP, SUCCESS, WRITE, Closed, Raw, create_body, ioctl_body, lock_body, read_body, setup_body,
-    wrapped, write_body,
+    CREATE, FLUSH, IOCTL, LOCK, READ, SESSION_SETUP, SET_INFO, SUCCESS, WRITE, Closed, Raw, create_body, create_context, ioctl_body, lock_body,
+    read_body, set_info_body, setup_body, wrapped, write_body,
 )
 from conformance.loop_disk import LoopDisk
 
@@ -24,6 +24,7 @@ COPIES, CHUNKS = 80, 16
 LOCKS, LOCKS_AT_ONCE, WAITERS, UNLOCKS = 20_000, 32, 500, 20
 EXCLUSIVE, UNLOCK, AT_ONCE = 0x02, 0x04, 0x10
 STUCK_CONNECTIONS, STUCK_EACH = 4, 25
+DESCRIPTOR_CONNECTIONS, DESCRIPTOR_CREATES, DESCRIPTOR_CHANGES, DESCRIPTOR_ENTRIES = 20, 400, 150, 8_000
 REQUEST_RESUME_KEY, COPYCHUNK = 0x00140078, 0x001440F2
 
 
@@ -134,6 +135,58 @@ def _(attacker):
         pushing.add(user, framed(request + bytes(HALF_BYTES), len(request) + FRAME_BYTES))
     pushing.run(40)
     attacker.say(f"{pushing.sent / MIB:,.0f} MiB taken, {pushing.ended} connections ended by the server")
+
+
+def long_descriptor():
+    """A self-relative descriptor (MS-DTYP 2.4.6) of 64 KiB: entries of a type that nobody knows, as short as there are, and one that lets everybody
+    do everything, all passed on."""
+    unknown = struct.pack("<BBHI", 21, 3, 8, 0) * DESCRIPTOR_ENTRIES
+    everybody = struct.pack("<BBHI", 0, 3, 20, 0x1F01FF) + bytes([1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0])
+    entries = unknown + everybody
+    dacl = struct.pack("<BBHHH", 2, 0, 8 + len(entries), DESCRIPTOR_ENTRIES + 1, 0) + entries
+    return struct.pack("<BBHIIII", 1, 0, 0x9004, 0, 0, 0, 20) + dacl
+
+
+def dacl_body(file, descriptor):
+    """SET_INFO of the list alone."""
+    body = bytearray(set_info_body(file, 0, descriptor, kind=3))
+    struct.pack_into("<I", body, 12, 4)
+    return bytes(body)
+
+
+def push(attacker, each, seconds, body):
+    pushing = Pushing()
+    for number in range(DESCRIPTOR_CONNECTIONS):
+        user = attacker.user(each)
+        pushing.add(user, b"".join(framed(user.message(*body(user, number * each + place), credits=1)) for place in range(each)))
+    pushing.run(seconds)
+    attacker.say(f"{pushing.sent / MIB:.1f} MiB of requests taken, {pushing.ended} connections ended by the server")
+
+
+@case("descriptors-asked", f"{DESCRIPTOR_CREATES} CREATEs on each of {DESCRIPTOR_CONNECTIONS} connections, by a descriptor of {DESCRIPTOR_ENTRIES:,} entries",
+      USER, USER_MIB)
+def _(attacker):
+    user = attacker.user()
+    attacker.expect(user.call(SET_INFO, dacl_body(user.open("described", access=0x1F01FF), long_descriptor())).status == SUCCESS, "the descriptor is set")
+    maximal = create_body("described", access=0x80, disposition=1, contexts=create_context(b"MxAc", b""), oplock=9)
+    push(attacker, DESCRIPTOR_CREATES, 20, lambda _user, _number: (CREATE, maximal))
+
+
+@case("descriptors-made", f"{DESCRIPTOR_CHANGES} CREATEs on each of {DESCRIPTOR_CONNECTIONS} connections, of files with such a descriptor", USER, USER_MIB)
+def _(attacker):
+    described = create_context(b"SecD", long_descriptor())
+    push(attacker, DESCRIPTOR_CHANGES, 20, lambda _user, number: (CREATE, create_body(f"made-{number}", contexts=described)))
+
+
+@case("descriptors-set", f"{DESCRIPTOR_CHANGES} such descriptors set on each of {DESCRIPTOR_CONNECTIONS} connections", USER, USER_MIB)
+def _(attacker):
+    descriptor, files = long_descriptor(), {}
+
+    def body(user, _number):
+        file = files.get(user) or files.setdefault(user, user.open("described", access=0x1F01FF))
+        return SET_INFO, dacl_body(file, descriptor)
+
+    push(attacker, DESCRIPTOR_CHANGES, 20, body)
 
 
 @case("copies", f"{COPIES} copies of 16 MiB that the server makes", USER, USER_MIB, held_seconds=0)

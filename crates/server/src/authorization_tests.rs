@@ -453,33 +453,36 @@ async fn a_part_of_a_descriptor_is_not_set_while_the_rest_cannot_be_read() {
 
 #[tokio::test]
 async fn what_is_audited_is_the_business_of_the_accounts_key() {
-    let (server, store) = realm();
-    make(&*store, "file", Kind::File, &allowing(user(), FILE_ALL));
-    let audit = Ace {
-        kind: AceKind::SYSTEM_AUDIT,
-        flags: AceFlags::SUCCESSFUL_ACCESS,
-        body: AceBody::Plain { mask: FILE_ALL, sid: Sid::EVERYONE },
+    let test = async {
+        let (server, store) = realm();
+        make(&*store, "file", Kind::File, &allowing(user(), FILE_ALL));
+        let audit = Ace {
+            kind: AceKind::SYSTEM_AUDIT,
+            flags: AceFlags::SUCCESSFUL_ACCESS,
+            body: AceBody::Plain { mask: FILE_ALL, sid: Sid::EVERYONE },
+        };
+        let audited = SecurityDescriptor { sacl: Some(Acl { aces: vec![audit] }), ..SecurityDescriptor::default() };
+        let (create, none) = (CreateDisposition::CREATE, CreateOptions::NONE);
+        let mut peer = sign_in(&server, USER).await;
+        for desired in
+            [ACCESS_SYSTEM_SECURITY, ACCESS_SYSTEM_SECURITY | READ_DATA, ACCESS_SYSTEM_SECURITY | MAXIMUM_ALLOWED]
+        {
+            assert_eq!(open(&mut peer, "file", desired).await, Err(Status::PRIVILEGE_NOT_HELD));
+            assert_eq!(open_as(&mut peer, "new", desired, create, none).await, Err(Status::PRIVILEGE_NOT_HELD));
+            assert_eq!(open_as(&mut peer, "file:s", desired, create, none).await, Err(Status::PRIVILEGE_NOT_HELD));
+        }
+        assert_eq!(make_with(&mut peer, "new", &audited).await, Err(Status::PRIVILEGE_NOT_HELD));
+        assert!(!exists(&*store, "new"));
+        let file = open(&mut peer, "file", MAXIMUM_ALLOWED).await.unwrap();
+        let set = set_security(&mut peer, file, SecurityInformation::SACL, &audited).await;
+        assert_eq!(set, Status::ACCESS_DENIED);
+        let mut keeper = sign_in(&server, KEEPER).await;
+        let file = open(&mut keeper, "file", ACCESS_SYSTEM_SECURITY).await.unwrap();
+        assert_eq!(set_security(&mut keeper, file, SecurityInformation::SACL, &audited).await, Status::SUCCESS);
+        make_with(&mut keeper, "audited", &audited).await.unwrap();
+        assert_eq!(stored(&*store, "audited").sacl, audited.sacl);
     };
-    let audited = SecurityDescriptor { sacl: Some(Acl { aces: vec![audit] }), ..SecurityDescriptor::default() };
-    let (create, none) = (CreateDisposition::CREATE, CreateOptions::NONE);
-    let mut peer = sign_in(&server, USER).await;
-    for desired in
-        [ACCESS_SYSTEM_SECURITY, ACCESS_SYSTEM_SECURITY | READ_DATA, ACCESS_SYSTEM_SECURITY | MAXIMUM_ALLOWED]
-    {
-        assert_eq!(open(&mut peer, "file", desired).await, Err(Status::PRIVILEGE_NOT_HELD));
-        assert_eq!(open_as(&mut peer, "new", desired, create, none).await, Err(Status::PRIVILEGE_NOT_HELD));
-        assert_eq!(open_as(&mut peer, "file:s", desired, create, none).await, Err(Status::PRIVILEGE_NOT_HELD));
-    }
-    assert_eq!(make_with(&mut peer, "new", &audited).await, Err(Status::PRIVILEGE_NOT_HELD));
-    assert!(!exists(&*store, "new"));
-    let file = open(&mut peer, "file", MAXIMUM_ALLOWED).await.unwrap();
-    let set = set_security(&mut peer, file, SecurityInformation::SACL, &audited).await;
-    assert_eq!(set, Status::ACCESS_DENIED);
-    let mut keeper = sign_in(&server, KEEPER).await;
-    let file = open(&mut keeper, "file", ACCESS_SYSTEM_SECURITY).await.unwrap();
-    assert_eq!(set_security(&mut keeper, file, SecurityInformation::SACL, &audited).await, Status::SUCCESS);
-    make_with(&mut keeper, "audited", &audited).await.unwrap();
-    assert_eq!(stored(&*store, "audited").sacl, audited.sacl);
+    LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test]

@@ -235,14 +235,22 @@ impl Context {
         if read_only { Err(Status::MEDIA_WRITE_PROTECTED.into()) } else { Ok(()) }
     }
 
-    /// What the request's user may do with `node`, which the share has at `path`.
-    pub(crate) fn rights(&self, node: &dyn Node, path: &SharePath) -> Result<Rights, Refusal> {
-        let (server, user) = (self.server(), self.session()?.user.load());
+    /// The descriptor of `node`, which the share has at `path`: RETRY where that takes long, or has to be waited for.
+    pub(crate) fn descriptor(&self, node: &dyn Node, path: &SharePath) -> Result<Descriptor, Refusal> {
+        if node.waits() == Waits::Always {
+            return Err(Status::RETRY.into());
+        }
         let at = At { store: &**self.store()?, node, path };
-        Ok(server.descriptors.rights(at, &self.tree()?.share, &user, Reading::here())?)
+        Ok(self.server().descriptors.read(at, &self.tree()?.share, Reading::here())?)
     }
 
-    /// The same, waited for where it has to be. What takes long comes behind what others wait for.
+    /// What the request's user may do with `node`, in the same way.
+    pub(crate) fn rights(&self, node: &dyn Node, path: &SharePath) -> Result<Rights, Refusal> {
+        let user = self.session()?.user.load();
+        Ok(self.descriptor(node, path)?.rights(&user))
+    }
+
+    /// The same for a node of which that cannot be said here: it is waited for. What takes long comes behind what others wait for.
     pub(crate) async fn read_rights(&self, node: &Arc<dyn Node>, path: &SharePath) -> Result<Rights, Refusal> {
         self.read_rights_in(self.tree()?, node, path).await
     }
@@ -258,7 +266,7 @@ impl Context {
         self.ask_descriptor(tree, node, path, move |descriptor| descriptor.rights(&user)).await
     }
 
-    /// Asks something of the descriptor of `node`, which the share of a tree connect has at `path`, waited for where it has to be.
+    /// Asks something of the descriptor of `node`, which the share of a tree connect has at `path`, on the pool.
     pub(crate) async fn ask_descriptor<T: Send + 'static>(
         &self,
         tree: &Tree,
@@ -268,18 +276,21 @@ impl Context {
     ) -> Result<T, Refusal> {
         let store = Arc::clone(tree.store().ok_or(Status::INVALID_DEVICE_REQUEST)?);
         let (server, share, path) = (Arc::clone(self.server()), Arc::clone(&tree.share), path.clone());
-        let read = move |node: &dyn Node, reading| {
-            let at = At { store: &*store, node, path: &path };
+        let (held, volume) = (Arc::clone(node), node.identity().volume);
+        let read = move |reading| {
+            let at = At { store: &*store, node: &*held, path: &path };
             server.descriptors.read(at, &share, reading).map(|descriptor| ask(&descriptor))
         };
-        let quick = read.clone();
-        match self.look(node, move |node| quick(node, Reading::Quick)).await {
-            Err(refusal) if refusal.status == Status::RETRY => {
-                let held = Arc::clone(node);
-                Ok(self.on_long_work(move || read(&*held, Reading::Whole)).await??)
+        // In memory it is only what takes long that waits.
+        if node.waits() != Waits::Never {
+            let quick = read.clone();
+            match self.on_pool_of(volume, move || quick(Reading::Quick)).await? {
+                Err(Error::WouldBlock) => {}
+                known => return Ok(known?),
             }
-            known => known,
         }
+        let turn = self.turn_at(Device::Volume(volume));
+        Ok(self.on_long_work_in(turn, move || read(Reading::Whole)).await??)
     }
 
     /// Runs `work` on the open file, which may wait for its device: here where the file is memory and no change of it takes long, else on the

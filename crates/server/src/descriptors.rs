@@ -24,6 +24,8 @@ const FREE_OF_PRIVILEGE: SecurityInformation = SecurityInformation::LABEL.union(
 
 /// Descriptors that are no longer cost as much as the rest of a request at most.
 const ORDINARY_BYTES: usize = 1 << 10;
+/// And so many of a long one that is only read, and looked at elsewhere.
+const BYTES_READ_OF_STEP: usize = 128;
 /// Those that are longer take long, of hundreds of entries as they may be.
 const QUICK_BYTES_MAX: usize = 4 << 10;
 /// What takes as long as following a name: two of the shortest entries.
@@ -130,9 +132,13 @@ impl Reading {
         if waiting::is_allowed() { Reading::Whole } else { Reading::Quick }
     }
 
-    /// False for a descriptor that takes long: what it is made of may be thousands of entries.
+    /// False for a descriptor that takes long: what it is made of may be thousands of entries. To have it read counts for the turn, too.
     pub(crate) fn takes(self, bytes: &[u8]) -> bool {
-        self == Reading::Whole || bytes.len() <= QUICK_BYTES_MAX
+        let takes = self == Reading::Whole || bytes.len() <= QUICK_BYTES_MAX;
+        if !takes {
+            effort::note(bytes.len() / BYTES_READ_OF_STEP);
+        }
+        takes
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-use store::{Error, Identity, Kind, Left, Metadata, Name, Node, Resolved, SharePath, Use, Waits};
+use store::{Error, Identity, Kind, Left, Metadata, Name, Node, Resolved, SharePath, Use};
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, ShareAccess};
 use wire::fscc::FileAttributes;
 use wire::ids::Dialect;
@@ -305,10 +305,7 @@ impl<'a> Judged<'a> {
         if let Some(own) = self.own.get() {
             return Ok(*own);
         }
-        let read = match self.node.waits() {
-            Waits::Always => Err(Status::RETRY.into()),
-            Waits::Never | Waits::ForData => context.rights(&**self.node, self.path).map_err(found_again),
-        };
+        let read = context.rights(&**self.node, self.path).map_err(found_again);
         let read = read.inspect_err(|refusal| waits.set(refusal.status == Status::RETRY))?;
         Ok(*self.own.get_or_init(|| read))
     }

@@ -16,6 +16,7 @@ use crate::breaks;
 use crate::context::{Context, hold_here};
 use crate::descriptors::{self, At, Reading, Rights};
 use crate::files::{Empties, NewName, RenamesSeen};
+use crate::pool::Device;
 use crate::refusal::Refusal;
 use crate::steps::INLINE_BYTES_MAX;
 use crate::write_through::keep_name;
@@ -126,9 +127,12 @@ async fn make_node(
     let made = match try_here(context, plan, &**parent, &make)? {
         Some(made) => made,
         None => {
-            context
-                .on_pool_of(parent.identity().volume, move || make(|parent, name, new| parent.create(name, new)))
-                .await?
+            let make = move || make(|parent, name, new| parent.create(name, new));
+            let turn = context.turn_at(Device::Volume(parent.identity().volume));
+            match plan.is_long_work() {
+                true => context.on_long_work_in(turn, make).await?,
+                false => context.on_pool_in(turn, make).await?,
+            }
         }
     };
     let node = match made {

@@ -135,6 +135,11 @@ impl Plan {
         }
     }
 
+    /// True where it takes long to make something, in memory too: few do so at once.
+    pub(super) fn is_long_work(&self) -> bool {
+        self.security.as_deref().is_some_and(|asked| !Reading::Quick.takes(asked))
+    }
+
     /// What a `request` says, which `message` holds.
     pub(super) fn read(
         request: &CreateRequest<'_>,

@@ -24,8 +24,13 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
     let bytes = match &open.target {
         Target::File(file) => {
             let path = file.path.now();
-            let ask = move |descriptor: &Descriptor| told(descriptor.clone());
-            context.ask_descriptor(context.tree()?, file.base(), &path, ask).await?
+            match context.descriptor(&**file.base(), &path) {
+                Err(refusal) if refusal.status == Status::RETRY => {
+                    let ask = move |descriptor: &Descriptor| told(descriptor.clone());
+                    context.ask_descriptor(context.tree()?, file.base(), &path, ask).await?
+                }
+                known => told(known?),
+            }
         }
         Target::Pipe(_) => told(Descriptor::Missing(store::Kind::File)),
     }?;

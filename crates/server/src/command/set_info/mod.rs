@@ -259,13 +259,13 @@ async fn change(
     context.work(move || job.run(change)).await?
 }
 
-/// The same where it takes long also in memory.
+/// The same where it takes long also in memory, behind what others wait for: few do such things at once.
 async fn change_slowly(
     context: &Context,
     change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
 ) -> Result<(), Refusal> {
     let job = Job::of(context, 0..0)?;
-    context.on_pool(move || job.run(change)).await?
+    context.on_long_work(move || job.run(change)).await?
 }
 
 /// The same where it takes as long as `bytes` are many.

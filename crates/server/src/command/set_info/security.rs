@@ -40,16 +40,19 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
         let at = At { store: &*job.store, node: &**base, path: &path };
         let (descriptors, share) = (&job.server.descriptors, &job.open.tree.share);
         // What it has from its directory is asked for before the file is held.
-        let before = descriptors.read(at, share, Reading::Whole)?.readable()?;
+        let before = match base.security()? {
+            None => Some(descriptors.passed_on(at, Reading::Whole)?.readable()?),
+            Some(_) => None,
+        };
         let mut outcome = Err(Status::INVALID_SECURITY_DESCR.into());
         // Others may change other parts at the same moment: none of them is to be undone.
         base.change_security(&mut |stored| {
-            let new =
-                descriptors.understand(stored, at, share, Reading::Whole).map_err(Refusal::from).and_then(|old| {
-                    let old = old.unwrap_or_else(|| before.clone()).readable()?.into_effective();
-                    check_owner(&job.user, &old, &asked, which)?;
-                    Ok(combined(&old, &asked, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?)
-                });
+            let old = descriptors.understand(stored, at, share, Reading::Whole).map_err(Refusal::from);
+            let new = old.and_then(|old| {
+                let old = old.or_else(|| before.clone()).ok_or(Status::FILE_INVALID)?.readable()?.into_effective();
+                check_owner(&job.user, &old, &asked, which)?;
+                Ok(combined(&old, &asked, which).encode().ok_or(Status::INVALID_SECURITY_DESCR)?)
+            });
             let (new, done) = match new {
                 Ok(new) => (Some(new), Ok(())),
                 Err(refusal) => (None, Err(refusal)),
