@@ -19,6 +19,7 @@ def run(kind, report, options):
     if kind.kind == "multilane":
         hangs(with_disk(kind, FROZEN, DiskOnDevice), "conformance.frozen_device_checks", report, python)
         start_and_end(kind, report, python)
+        data_hangs(kind, report, python)
 
 
 def hangs(kind, checks, report, python):
@@ -44,6 +45,34 @@ def start_and_end(kind, report, python):
                            SERVER_COMMAND=json.dumps(server.command()), SERVER_DATA=server._data(), SERVER_LOG=str(server.log))
         try:
             report.absorb(NAME, [python, "-m", "conformance.frozen_start_checks"], SECONDS, env=environment, cwd=packages.ROOT)
+        finally:
+            server.unmount()
+
+
+def data_hangs(kind, report, python):
+    """The disk of the data folder hangs, and that of no share. The server is ended by the checks, and so are those after it."""
+    class OnDisk(kind):
+        disk = None
+
+        def prepare(self):
+            self.disk = LoopDisk(self.folder / "data-disk", self.folder / "disk").mount()
+            super().prepare()
+
+        def _data(self):
+            return str(self.folder / "data-disk" / "data")
+
+        def strays(self):
+            return [*super().strays(), *processes_with(self._data())]
+
+        def unmount(self):
+            if self.disk:
+                self.disk.unmount()
+
+    with serving(OnDisk, Wanted(shares=(SHARE, FROZEN), continuous=True)) as server:
+        environment = dict(server.environment(), FROZEN_FOLDER=str(server.disk.folder), SERVER_PID=str(server.pid), SERVER_DATA=server._data(),
+                           OTHER_DATA=str(server.folder / "other-data"), SERVER_COMMAND=json.dumps(server.command()), SERVER_LOG=str(server.log))
+        try:
+            report.absorb(NAME, [python, "-m", "conformance.frozen_data_checks"], SECONDS, env=environment, cwd=packages.ROOT)
         finally:
             server.unmount()
 

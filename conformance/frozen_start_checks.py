@@ -81,15 +81,15 @@ def main():
             expect(started[1].wait(ENDS_SECONDS) == 0, "its exit code")
 
 
-def start(again_for=0):
-    """A server that answers. One that ends at once is started again for so many seconds: the data folder may not be free yet."""
+def start(again_for=0, words=None):
+    """A server that answers, of this command. One that ends at once is started again for so many seconds: the data folder may not be free yet."""
     until = time.monotonic() + STARTS_SECONDS
     tried_until = time.monotonic() + again_for
-    server = launched()
+    server = launched(words)
     while not is_answered():
         if server.poll() is not None:
             expect(time.monotonic() < tried_until, "the server ended")
-            server = launched()
+            server = launched(words)
         if time.monotonic() > until:
             kill([server.pid])
             raise AssertionError("the server does not answer")
@@ -97,9 +97,9 @@ def start(again_for=0):
     return server
 
 
-def launched():
+def launched(words=None):
     with open(os.environ["SERVER_LOG"], "ab") as log:
-        return subprocess.Popen(json.loads(os.environ["SERVER_COMMAND"]), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return subprocess.Popen(words or json.loads(os.environ["SERVER_COMMAND"]), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 def is_answered():
@@ -120,9 +120,9 @@ def connected(user=None):
     return raw
 
 
-def tree_status():
+def tree_status(share=FROZEN):
     with connected() as raw:
-        return raw.tree_connect(FROZEN).status
+        return raw.tree_connect(share).status
 
 
 def works(client):

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use server::admin::{
     Account, Advertise, Anonymous, Estate, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash,
 };
@@ -14,7 +15,7 @@ use crate::catalog::{
     self, AccountKind, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings,
 };
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
-use crate::stores::{Looks, Stores};
+use crate::stores::{Folders, Looks, Stores};
 use crate::{AccountName, DataFolder, Error, Problem, ShareName};
 
 /// The account and the share that a first start makes.
@@ -49,7 +50,8 @@ pub struct Control {
     /// `None` where what is at its path could not be opened.
     catalog: Option<Catalog>,
     overrides: Overrides,
-    stores: Stores,
+    /// Nobody waits with these locked.
+    stores: Arc<Mutex<Stores>>,
     problems: Vec<Problem>,
     /// What was read last. It counts until the catalog can be read again, whatever has become of that.
     known: Option<Arc<Snapshot>>,
@@ -79,7 +81,7 @@ impl Control {
             folder: folder.clone(),
             catalog: Some(catalog),
             overrides,
-            stores,
+            stores: Arc::new(Mutex::new(stores)),
             problems: Vec::new(),
             known: None,
             is_replaced: false,
@@ -103,7 +105,7 @@ impl Control {
     }
 
     fn estate_of(&mut self, snapshot: &Snapshot) -> Estate {
-        self.stores.keep_only(&snapshot.shares);
+        self.stores.lock().keep_only(&snapshot.shares);
         let before = std::mem::take(&mut self.problems);
         let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share)).collect();
         self.tell_problems(&before);
@@ -131,7 +133,7 @@ impl Control {
             && let Some(before) = &self.known
         {
             info!("the catalog was replaced and is open anew: what it says now takes effect");
-            self.stores.drop_disks_of_others(&before.shares, &snapshot.shares);
+            self.stores.lock().drop_disks_of_others(&before.shares, &snapshot.shares);
         }
         Ok((version, Arc::clone(self.known.insert(Arc::new(snapshot)))))
     }
@@ -152,17 +154,17 @@ impl Control {
     /// Reads the catalog and has all folders looked at.
     pub(crate) fn look(&mut self) -> Result<Looks, Error> {
         let (_, snapshot) = self.read()?;
-        self.stores.keep_only(&snapshot.shares);
+        self.stores.lock().keep_only(&snapshot.shares);
         for share in &snapshot.shares {
             // Why one cannot be opened is told with the estate.
-            let _ = self.stores.keep(share);
+            let _ = self.stores.lock().keep(share);
         }
-        Ok(self.stores.look())
+        Ok(self.stores.lock().look())
     }
 
     /// Who hears of folders that are served now, and something that makes itself heard there. `None` where somebody listens already.
     pub(crate) fn changes(&mut self) -> Option<(Receiver<()>, SyncSender<()>)> {
-        self.changes.take().map(|changes| (changes, self.stores.teller()))
+        self.changes.take().map(|changes| (changes, self.stores.lock().teller()))
     }
 
     /// True where the catalog has changed since the last estate, or was replaced. Where it cannot be asked just now it can be the next time.
@@ -175,7 +177,7 @@ impl Control {
 
     /// True where a folder is served by now that the last estate left out, or the other way round.
     pub(crate) fn is_behind(&self) -> bool {
-        self.stores.are_behind()
+        self.stores.lock().are_behind()
     }
 
     /// The shares that the last estate left out, and those whose folder is not as it should be.
@@ -183,8 +185,13 @@ impl Control {
         &self.problems
     }
 
+    /// The folders of the shares.
+    pub fn folders(&self) -> Folders {
+        Folders(Arc::clone(&self.stores))
+    }
+
     fn share(&mut self, share: &ShareRecord) -> Option<Share> {
-        let known = self.stores.of(share);
+        let known = self.stores.lock().of(share);
         if let Some(problem) = known.problem {
             self.problems.push(Problem { share: share.name.clone(), problem, served: known.store.is_some() });
         }

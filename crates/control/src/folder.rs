@@ -13,6 +13,8 @@ use crate::Error;
 const OTHERS: u32 = 0o077;
 /// Bytes of a lock file that are read to name its holder.
 const HOLDER_BYTES_MAX: u64 = 20;
+/// How long a server that is ending may take to give back the lock: where the folder's disk hung until now, it ends in this moment.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(1);
 /// How often it is looked whether a lock is free.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -104,7 +106,7 @@ impl DataFolder {
     pub fn lock(&self) -> Result<Lock, Error> {
         let path = self.path.join("lock");
         let mut file = private_file(&path).map_err(|e| Error::system("open the lock file", &path, &e))?;
-        match file.try_lock() {
+        match lock_within(&file, GIVEN_BACK_WITHIN) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
@@ -145,20 +147,27 @@ impl DataFolder {
         let path = self.path.join("catalog.lock");
         let failed = |e: io::Error| Error::system("lock", &path, &e);
         let file = private_file(&path).map_err(failed)?;
-        let until = Instant::now() + patience;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Lock { _file: file }),
-                Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOOK_AGAIN),
-                Err(TryLockError::WouldBlock) => return Err(held(&path)),
-                Err(TryLockError::Error(e)) => return Err(failed(e)),
-            }
+        match lock_within(&file, patience) {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(held(&path)),
+            Err(TryLockError::Error(e)) => Err(failed(e)),
         }
     }
 
     /// True where a server has kept something here before.
     pub(crate) fn was_served(&self) -> bool {
         [self.opens(), self.first_share()].iter().any(|path| path.symlink_metadata().is_ok())
+    }
+}
+
+/// Locks a file, for which others may have so long to let go of it.
+fn lock_within(file: &File, patience: Duration) -> Result<(), TryLockError> {
+    let until = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOOK_AGAIN),
+            locked => return locked,
+        }
     }
 }
 
@@ -288,5 +297,18 @@ mod tests {
         assert!(refused.what().contains(&std::process::id().to_string()), "{refused}");
         drop(first);
         folder.lock().unwrap();
+    }
+
+    #[test]
+    fn who_comes_while_a_server_ends_has_the_lock_a_moment_later() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = DataFolder::create(place.path()).unwrap();
+        let first = folder.lock().unwrap();
+        thread::scope(|scope| {
+            let next = scope.spawn(|| folder.lock());
+            thread::sleep(LOOK_AGAIN);
+            drop(first);
+            next.join().unwrap().unwrap();
+        });
     }
 }

@@ -30,4 +30,5 @@ pub use name::{AccountName, ShareName, UserName};
 pub use reload::{Reloader, reload};
 pub use size::parse_size;
 pub use socket::{AdminSocket, Facts, Request, ask, ask_for_all};
+pub use stores::Folders;
 pub use views::{Channel, Interface, OpenFile, Problem, Session, Status};

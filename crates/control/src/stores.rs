@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use store::{RamStore, Store};
 
 use crate::DataFolder;
@@ -20,6 +21,18 @@ const ABANDONED_MAX: usize = 256;
 pub(crate) struct Stores {
     surroundings: Surroundings,
     kept: HashMap<i64, Kept>,
+    ended: bool,
+}
+
+/// The folders of a server's shares. Who has this lets go of them whatever the control waits for, whose catalog may lie on a disk that hangs.
+#[derive(Clone)]
+pub struct Folders(pub(crate) Arc<Mutex<Stores>>);
+
+impl Folders {
+    /// Lets go of all folders, for good.
+    pub fn let_go(&self) {
+        self.0.lock().end();
+    }
 }
 
 enum Kept {
@@ -53,7 +66,7 @@ impl Stores {
     pub(crate) fn new(data: DataFolder, before_touch: BeforeTouch) -> (Self, Receiver<()>) {
         let (changed, told) = sync_channel(1);
         let surroundings = Surroundings { data, changed, before_touch, threads: Arc::new(AtomicUsize::new(0)) };
-        (Stores { surroundings, kept: HashMap::new() }, told)
+        (Stores { surroundings, kept: HashMap::new(), ended: false }, told)
     }
 
     /// What is known of the store of `share`, which is served from now on where it is there: the one it has had as long as it means the
@@ -78,6 +91,9 @@ impl Stores {
 
     /// Begins to open the store of `share`, unless that was done. The sentence says why it cannot be.
     pub(crate) fn keep(&mut self, share: &ShareRecord) -> Result<(), String> {
+        if self.ended {
+            return Err("the server ends".to_owned());
+        }
         let (path, quota_gib) = match &share.source {
             Source::Folder { path, quota_gib } => (path.clone(), *quota_gib),
             Source::Ram { bytes } => {
@@ -157,6 +173,11 @@ impl Stores {
         store
     }
 
+    fn end(&mut self) {
+        self.ended = true;
+        self.kept.drain().for_each(|(_, kept)| kept.end());
+    }
+
     /// Makes the RAM disk of a share. It stays, whatever else about the share changes.
     fn keep_ram(&mut self, id: i64, bytes: u64) {
         if matches!(self.kept.get(&id), Some(Kept::Ram(_))) {
@@ -170,7 +191,7 @@ impl Stores {
 
 impl Drop for Stores {
     fn drop(&mut self) {
-        self.kept.values().for_each(Kept::end);
+        self.end();
     }
 }
 
@@ -198,7 +219,7 @@ mod tests {
     use std::num::NonZeroU32;
     use std::path::{Path, PathBuf};
 
-    use parking_lot::{Condvar, Mutex};
+    use parking_lot::Condvar;
 
     use super::*;
     use crate::catalog::Modes;

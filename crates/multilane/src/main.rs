@@ -4,6 +4,7 @@ mod account;
 mod arguments;
 mod compare;
 mod data;
+mod departure;
 mod hints;
 mod live;
 mod log;

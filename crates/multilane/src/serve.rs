@@ -16,6 +16,7 @@ use tracing::{error, info, warn};
 
 use crate::arguments::{Nobody, Serve, When};
 use crate::data;
+use crate::departure::Departure;
 use crate::hints::{self, Hints};
 use crate::log;
 use crate::output::{self, Output};
@@ -41,7 +42,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let _log = log::to_standard_error()?;
     prevent_core_dumps();
     let folder = DataFolder::create(path)?;
-    let _lock = folder.lock()?;
+    let lock = folder.lock()?;
     let mut catalog = Catalog::open(&folder)?;
     first_start(&mut catalog, &folder)?;
 
@@ -50,12 +51,15 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let estate = control.first_estate()?;
     let started = Instant::now();
     let server = start(&folder, &control.listen()?, arguments.threads, &estate)?;
+    let folders = control.folders();
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
     let facts = Facts { started, listen: listen.clone(), version: env!("CARGO_PKG_VERSION") };
     let socket = AdminSocket::open(&folder, Arc::clone(&control), server.admin(), facts)?;
     let reloader =
         Reloader::start(&control, server.admin()).map_err(|cause| unable("start a thread for reloads", &cause))?;
+
+    let departure = Departure::of(lock).map_err(|cause| unable("start a thread for the end", &cause))?;
 
     // What the command line changed before the socket was there to say so.
     if let Err(cause) = reload(&control, &*server.admin()) {
@@ -71,8 +75,11 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
         reloader.reload();
     }
     info!("ending");
-    drop((socket, reloader, control));
+    drop(reloader);
+    let departing = departure.begin(socket, control);
     server.stop(PATIENCE);
+    folders.let_go();
+    departing.end();
     info!("ended");
     Ok(())
 }

@@ -692,6 +692,26 @@ fn a_folder_that_another_server_has_taken_over_says_so_until_it_is_free_again() 
     assert!(lock.try_lock().is_err());
 }
 
+#[test]
+fn folders_are_let_go_of_whatever_the_control_waits_for() {
+    let mut running = running();
+    let (files, _catalog) = running.share_files();
+    assert_eq!(running.reload(), []);
+    let control = running.control.take().unwrap();
+    let folders = control.lock().folders();
+    let waiting = control.lock();
+    // The server lets go of what it was given.
+    running.admin.estates.lock().clear();
+    folders.let_go();
+    let began = Instant::now();
+    while fs::File::open(files.join(".multilane/lock")).unwrap().try_lock().is_err() {
+        assert!(began.elapsed() < AN_AGE, "the folder stays locked");
+    }
+    drop(waiting);
+    let served = control.lock().estate().unwrap().shares;
+    assert!(served.is_empty(), "a folder is served again");
+}
+
 /// A file system without extended attributes, mounted somewhere.
 struct Mounted(PathBuf);
 
