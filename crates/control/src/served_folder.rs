@@ -151,9 +151,8 @@ impl ServedFolder {
     pub(crate) fn known(&self) -> Known {
         let state = self.state.lock();
         let store = state.store.clone().map(|store| store as Arc<dyn Store>);
-        let silent = || format!("the folder {} does not answer", self.terms.path.display());
         let problem = if state.hangs() || (store.is_none() && state.problem.is_none()) {
-            Some(silent())
+            Some(silent(&self.terms.path))
         } else {
             state.problem.clone()
         };
@@ -325,6 +324,11 @@ enum Unfit {
     Gone(String),
     /// It holds the data folder.
     Forbidden(String),
+}
+
+/// What is wrong with a folder that hangs.
+pub(crate) fn silent(path: &Path) -> String {
+    format!("the folder {} does not answer", path.display())
 }
 
 /// Why a folder cannot be served from `data`, as far as can be seen without opening it. May wait for its device.

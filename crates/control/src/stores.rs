@@ -2,6 +2,8 @@
 //! Nothing here waits for a folder's device.
 
 use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -10,9 +12,10 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use store::{RamStore, Store};
 
-use crate::DataFolder;
 use crate::catalog::{ShareRecord, Source};
-use crate::served_folder::{self, BeforeTouch, Known, ServedFolder, Surroundings, Terms};
+use crate::look::Look;
+use crate::served_folder::{self, BeforeTouch, HANGS_AFTER, Known, ServedFolder, Surroundings, Terms};
+use crate::{DataFolder, Problem};
 
 /// Threads that hang in folders which no share is on any more. Beyond that no share on a new folder is served until one of them ends.
 const ABANDONED_MAX: usize = 256;
@@ -204,20 +207,32 @@ impl Kept {
     }
 }
 
-impl Source {
-    /// Why the source cannot be served from `data`, as far as can be seen without opening it. May wait for a folder's device.
-    pub fn problem(&self, data: &DataFolder) -> Option<String> {
-        match self {
-            Source::Folder { path, .. } => served_folder::problem(path, data),
-            Source::Ram { .. } => None,
+/// Why these shares cannot be served from `data`, as far as can be seen without opening their folders. All are looked at side by side, for two seconds
+/// at most.
+pub fn look_for_problems(shares: &[ShareRecord], data: &DataFolder) -> Vec<Problem> {
+    let until = Instant::now() + HANGS_AFTER;
+    let begin = |share: &ShareRecord| match &share.source {
+        Source::Folder { path, .. } => {
+            let (asked, data) = (path.clone(), data.clone());
+            Some((share.name.clone(), path.clone(), Look::begin(move || served_folder::problem(&asked, &data))))
         }
-    }
+        Source::Ram { .. } => None,
+    };
+    let looks: Vec<_> = shares.iter().filter_map(begin).collect();
+    let seen = |(share, path, look): (String, PathBuf, io::Result<Look<Option<String>>>)| {
+        let problem = match look {
+            Ok(look) => look.wait(until).unwrap_or_else(|| Some(served_folder::silent(&path))),
+            Err(cause) => Some(format!("there is no thread to look at its folder: {cause}")),
+        };
+        Some(Problem { share, problem: problem?, served: false })
+    };
+    looks.into_iter().filter_map(seen).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     use parking_lot::Condvar;
 

@@ -2,8 +2,12 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
+use std::slice;
 
-use control::{DataFolder, Error, Modes, NewShare, Problem, Request, ShareChanges, ShareRecord, Source, Status, ask};
+use control::{
+    DataFolder, Error, Modes, NewShare, Problem, Request, ShareChanges, ShareRecord, Source, Status, ask,
+    look_for_problems,
+};
 use serde::Serialize;
 
 use crate::arguments::{Quota, ShareCommand, ShareCreate, ShareUpdate};
@@ -43,13 +47,15 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
             changed(&folder, made, "made", output)
         }
         ShareCommand::List => {
-            let problems = problems(&folder)?;
-            let shares = catalog.shares()?.into_iter().map(|share| shown(&folder, share, problems.as_deref()));
+            let shares = catalog.shares()?;
+            let problems = problems(&folder, &shares)?;
+            let shares = shares.into_iter().map(|share| shown(share, &problems));
             output.print(&shares.collect::<Vec<_>>(), |shares| table(shares))
         }
         ShareCommand::Show { name } => {
-            let share = shown(&folder, catalog.share(name)?, problems(&folder)?.as_deref());
-            output.print(&share, description)
+            let share = catalog.share(name)?;
+            let problems = problems(&folder, slice::from_ref(&share))?;
+            output.print(&shown(share, &problems), description)
         }
         ShareCommand::Update(update) => {
             let share = catalog.update_share(&update.name, &changes(update))?;
@@ -96,7 +102,13 @@ fn changes(update: &ShareUpdate) -> ShareChanges {
 /// Has the server take up a share that was made or changed, and prints it.
 fn changed(folder: &DataFolder, share: ShareRecord, how: &str, output: Output) -> Result<(), Error> {
     let told = data::reload(folder);
-    let share = shown(folder, share, told.as_ref().ok().and_then(Option::as_deref));
+    let share = match &told {
+        Ok(Some(problems)) => shown(share, problems),
+        Ok(None) | Err(_) => {
+            let problems = look_for_problems(slice::from_ref(&share), folder);
+            shown(share, &problems)
+        }
+    };
     output.print(&share, |share| format!("{how} share {}\n", share.name))?;
     match &share.problem {
         Some(problem) if share.served => eprintln!("warning: {problem}; what is served of it stays as it was"),
@@ -111,21 +123,16 @@ fn changed(folder: &DataFolder, share: ShareRecord, how: &str, output: Output) -
     told.map(drop)
 }
 
-/// What the running server does not serve; `None` where none runs.
-fn problems(folder: &DataFolder) -> Result<Option<Vec<Problem>>, Error> {
-    Ok(ask::<Status>(folder, &Request::Status)?.map(|status| status.problems))
+/// What the running server does not serve of `shares`, or what can be seen to be wrong with them where none runs. Where one runs it knows.
+fn problems(folder: &DataFolder, shares: &[ShareRecord]) -> Result<Vec<Problem>, Error> {
+    let told = ask::<Status>(folder, &Request::Status)?.map(|status| status.problems);
+    Ok(told.unwrap_or_else(|| look_for_problems(shares, folder)))
 }
 
-/// The share with what the server says of it, or what can be seen where no server runs.
-fn shown(folder: &DataFolder, share: ShareRecord, problems: Option<&[Problem]>) -> Shown {
-    // Where a server runs it knows; this process might wait for a folder that hangs.
-    let (problem, served) = match problems {
-        Some(all) => match all.iter().find(|one| one.share == share.name) {
-            Some(told) => (Some(told.problem.clone()), told.served),
-            None => (None, true),
-        },
-        None => (share.source.problem(folder), false),
-    };
+/// The share with what is wrong with it.
+fn shown(share: ShareRecord, problems: &[Problem]) -> Shown {
+    let told = problems.iter().find(|one| one.share == share.name);
+    let (problem, served) = (told.map(|told| told.problem.clone()), told.is_none_or(|told| told.served));
     let (kind, path, ram_bytes, quota_gib) = match share.source {
         Source::Folder { path, quota_gib } => ("folder", Some(path), None, quota_gib),
         Source::Ram { bytes } => ("ram", None, Some(bytes), None),

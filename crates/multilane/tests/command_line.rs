@@ -1,14 +1,19 @@
 //! The built program as an operator and a script see it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+/// Longer than anything takes that a test waits for.
+const AN_AGE: Duration = Duration::from_secs(60);
 
 /// A data folder of its own for one test, and the program with it.
 struct Place {
@@ -322,6 +327,57 @@ fn shares_live_and_die_without_a_server() {
     assert!(place.done(&["share", "show", "TEAM"]).contains("is gone"));
     place.done(&["share", "delete", "tEAM"]);
     place.refused(&["share", "show", "team"], 1);
+}
+
+/// A folder that hangs: nobody answers for the FUSE program that is mounted there.
+struct HangingFolder(PathBuf);
+
+impl HangingFolder {
+    /// Has `folder` hang for as long as a test may take. `None` where we may not mount.
+    fn at(folder: &Path) -> Option<Self> {
+        let program = File::options().read(true).write(true).open("/dev/fuse").ok()?;
+        let mut mount = Command::new("mount");
+        mount.args(["-i", "-t", "fuse", "-o", "fd=0,rootmode=40000,user_id=0,group_id=0", "hangs"]);
+        mount.arg(folder).stdin(program.try_clone().unwrap()).stderr(Stdio::null());
+        let is_mounted = mount.status().is_ok_and(|status| status.success());
+        thread::spawn(move || {
+            thread::sleep(AN_AGE);
+            // Whoever waits has an error.
+            drop(program);
+        });
+        is_mounted.then(|| HangingFolder(folder.to_owned()))
+    }
+}
+
+impl Drop for HangingFolder {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn commands_wait_two_seconds_for_folders_that_hang() {
+    let place = Place::with_account();
+    let (here, well) = (place.place.path().join("here"), place.place.path().join("well"));
+    let (first, second) = (here.join("first"), here.join("second"));
+    for (name, folder) in [("first", &first), ("second", &second), ("well", &well)] {
+        fs::create_dir_all(folder).unwrap();
+        place.done(&["share", "create", name, "--path", folder.to_str().unwrap()]);
+    }
+    let Some(_hanging) = HangingFolder::at(&here) else { return };
+    let began = Instant::now();
+    let complaint = place.refused(&["share", "create", "third", "--path", first.to_str().unwrap()], 1);
+    assert!(complaint.contains("does not answer") && complaint.contains("try again"), "{complaint}");
+    let shares = place.json(&["share", "list"]);
+    let problem = |index: usize| shares[index]["problem"].as_str();
+    assert!(
+        problem(0).unwrap().contains("does not answer") && problem(1).unwrap().contains("does not answer"),
+        "{shares}"
+    );
+    assert_eq!((problem(2), &shares[2]["name"]), (None, &json!("well")));
+    assert!(place.done(&["share", "show", "second"]).contains("does not answer"));
+    place.done(&["share", "delete", "first"]);
+    assert!(began.elapsed() < AN_AGE, "who waited had an error");
 }
 
 #[test]

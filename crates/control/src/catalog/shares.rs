@@ -3,10 +3,13 @@
 use std::fs;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::{Catalog, account_or_first, room_for_one};
+use crate::look::Look;
+use crate::served_folder::{self, HANGS_AFTER};
 use crate::{AccountName, Error, ShareName};
 
 /// Shares on one server: each has a store that stays open.
@@ -106,7 +109,7 @@ pub struct ShareChanges {
 }
 
 impl Catalog {
-    /// Makes a share. A folder must exist, and must not hold the data folder, which would give away every key.
+    /// Makes a share. A folder must exist, and answer within two seconds, and must not hold the data folder, which would give away every key.
     pub fn create_share(&mut self, new: &NewShare) -> Result<ShareRecord, Error> {
         check_comment(&new.comment)?;
         let source = checked_source(&new.source, &self.folder)?;
@@ -276,10 +279,17 @@ fn checked_source(source: &Source, data: &Path) -> Result<Source, Error> {
     let Source::Folder { path, quota_gib } = source else {
         return Ok(source.clone());
     };
+    let asked = path.clone();
+    let look = Look::begin(move || fs::canonicalize(asked).map(|whole| (whole.is_dir(), whole)))
+        .map_err(|cause| Error::machine(format!("there is no thread to look at the folder: {cause}"), "try again"))?;
+    let found = look.wait(Instant::now() + HANGS_AFTER).ok_or_else(|| {
+        let remedy = "see what hangs there: a disk, a server, or the program of a FUSE file system; then try again";
+        Error::machine(served_folder::silent(path), remedy)
+    })?;
     let remedy = "make it with `mkdir`, or name another";
-    let whole = fs::canonicalize(path)
+    let (is_folder, whole) = found
         .map_err(|cause| Error::argument(format!("the folder {} cannot be shared: {cause}", path.display()), remedy))?;
-    if !whole.is_dir() {
+    if !is_folder {
         return Err(Error::argument(format!("{} is not a folder", path.display()), "name a folder"));
     }
     if data.starts_with(&whole) {
