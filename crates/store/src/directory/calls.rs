@@ -29,6 +29,15 @@ pub(super) fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, 
     })
 }
 
+/// To be called before an attribute is read.
+pub(super) fn read_attribute() -> Result<(), Errno> {
+    #[cfg(test)]
+    if failing::lacks_leave() {
+        return Err(Errno::ACCESS);
+    }
+    Ok(())
+}
+
 /// To be called before an attribute is set.
 pub(super) fn set_attribute() -> Result<(), Errno> {
     #[cfg(test)]
@@ -229,6 +238,8 @@ pub(super) mod failing {
         LinkCounts,
         /// Room for an attribute.
         Room,
+        /// Leave to read attributes of files: they may be listed and set.
+        Leave,
     }
 
     /// A call that changes names.
@@ -288,6 +299,11 @@ pub(super) mod failing {
     /// True where no attribute can be set.
     pub(super) fn lacks_room() -> bool {
         LACKS.get() == Lacks::Room
+    }
+
+    /// True where no attribute may be read.
+    pub(super) fn lacks_leave() -> bool {
+        LACKS.get() == Lacks::Leave
     }
 
     /// To be called before each.

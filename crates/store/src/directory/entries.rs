@@ -114,7 +114,7 @@ pub(super) fn metadata(file: &OpenFile, name: &Name) -> Result<Metadata, Error> 
     path.extend_from_slice(&disk);
     let subject =
         Subject { volume: &file.volume, place: Place::Named(path), identity: identity(&stat), born: born(&stat) };
-    let record = match metadata::record(&subject) {
+    let record = match metadata::record_to_show(&subject) {
         Err(Error::NotFound) => return Err(Error::NotFound),
         answer => answer?,
     };

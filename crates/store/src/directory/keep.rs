@@ -22,7 +22,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::directory::calls::{again, fstatvfs, fsync, mkdirat, openat, renameat, set_attribute, statx, unlinkat};
+use crate::directory::calls::{
+    again, fstatvfs, fsync, mkdirat, openat, read_attribute, renameat, set_attribute, statx, unlinkat,
+};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, reading_attribute};
 use crate::directory::file::born;
@@ -87,22 +89,23 @@ pub(super) enum Place<'a> {
 
 impl Subject<'_> {
     /// Reads a value into `buffer`; gives its length, `None` where there is none, [`Error::TooLarge`] where it is
-    /// longer.
+    /// longer. What may not be read is not known to be missing: [`Error::Denied`].
     pub(super) fn load(&self, key: &str, buffer: &mut [u8]) -> Result<Option<usize>, Error> {
         match self.read(key, buffer) {
             Ok(length) => Ok(Some(length)),
             Err(Errno::NODATA) => Ok(None),
-            // Not to know who may do what is no leave to do it.
-            Err(Errno::ACCESS | Errno::PERM) if !matches!(key, SECURITY | SECURITY_SIDE) => Ok(None),
             Err(errno) => Err(reading_attribute(errno)),
         }
     }
 
     fn read(&self, key: &str, buffer: &mut [u8]) -> Result<usize, Errno> {
-        let answer = self.look(|place| match place {
-            Place::Open(fd) => fgetxattr(fd, key, &mut *buffer),
-            Place::Through(path) => getxattr(path.as_str(), key, &mut *buffer),
-            Place::Named(path) => lgetxattr(path.as_slice(), key, &mut *buffer),
+        let answer = self.look(|place| {
+            read_attribute()?;
+            match place {
+                Place::Open(fd) => fgetxattr(fd, key, &mut *buffer),
+                Place::Through(path) => getxattr(path.as_str(), key, &mut *buffer),
+                Place::Named(path) => lgetxattr(path.as_slice(), key, &mut *buffer),
+            }
         });
         answer.unwrap_or_else(|| self.load_beside(key, buffer))
     }
@@ -222,7 +225,6 @@ impl Subject<'_> {
         let list = match answer {
             None => return self.keys_beside(),
             Some((Ok(length), bytes)) => bytes.get(..length).unwrap_or_default(),
-            Some((Err(Errno::ACCESS | Errno::PERM), _)) => &[],
             Some((Err(errno), _)) => return Err(reading_attribute(errno)),
         };
         let keys = list.split(|byte| *byte == 0).filter_map(|key| std::str::from_utf8(key).ok());
@@ -476,7 +478,7 @@ impl Subject<'_> {
     }
 }
 
-/// What keeps us out of the reserved folder. Only what nobody may enter has nothing in it.
+/// What keeps us out of the reserved folder.
 fn unreachable(error: Error) -> Errno {
     match error {
         Error::Io(number) => Errno::from_raw_os_error(number),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::directory::calls::failing::{Fail, during};
+use crate::directory::calls::failing::{Fail, Lacks, during, lacking};
 use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, LAST_NAME_GOES, at_each_call, entry};
 use crate::directory::leftovers::sweep;
 use crate::{Destination, Kind, Name, Replace};
@@ -108,6 +108,68 @@ fn a_side_file_that_nothing_names_yet_stays_for_a_file_that_was_moved_and_goes_w
     assert_eq!(disk.sides(), 1);
     assert_eq!(disk.streams("other"), [entry("small", 500, 1)]);
     assert_eq!(disk.streams("file"), [entry("stream", LARGE, 1)]);
+}
+
+/// Two long streams of a file, of which one is being removed by a server that is killed when nothing but its mark says so.
+fn killed_while_a_stream_goes(beside: bool) -> Disk {
+    let killed = |at| {
+        let disk = Disk::new(beside);
+        disk.create("file", Kind::File).unwrap();
+        disk.stream("file", "goes", 1, LARGE);
+        disk.stream("file", "stays", 2, LARGE);
+        let remove = || disk.open("file")?.remove_stream("goes");
+        let (answer, has_failed) = during(Fail::AllAfter(at), Errno::IO, remove);
+        assert!(has_failed, "{answer:?}");
+        disk
+    };
+    (0..CALLS_MAX).map(killed).find(|disk| disk.sides() == 3).unwrap()
+}
+
+#[test]
+fn what_a_file_names_is_not_swept_where_it_cannot_be_asked() {
+    for errno in [Errno::ACCESS, Errno::PERM, Errno::IO] {
+        for beside in [false, true] {
+            let calls = (0..CALLS_MAX).take_while(|at| {
+                let disk = killed_while_a_stream_goes(beside);
+                let ((), has_failed) = during(Fail::One(*at), errno, || serve_again(&disk));
+                assert!(disk.streams("file").contains(&entry("stays", LARGE, 2)), "{errno:?} {beside} {at}");
+                serve_again(&disk);
+                assert_eq!(disk.sides(), disk.streams("file").len(), "{errno:?} {beside} {at}");
+                has_failed
+            });
+            assert!(calls.count() < CALLS_MAX);
+        }
+    }
+}
+
+#[test]
+fn what_a_file_names_is_swept_when_the_file_may_be_read_again() {
+    let disk = killed_while_a_stream_goes(false);
+    for _ in 0..2 {
+        lacking(Lacks::Leave, || serve_again(&disk));
+        assert_eq!(disk.sides(), 3, "the mark stays, too");
+    }
+    serve_again(&disk);
+    assert_eq!(disk.sides(), disk.streams("file").len());
+    assert!(disk.streams("file").contains(&entry("stays", LARGE, 2)));
+}
+
+#[test]
+fn a_second_name_of_a_file_that_may_not_be_read_stays_with_its_streams() {
+    let killed = |at| {
+        let disk = Disk::new(false);
+        disk.create("file", Kind::File).unwrap();
+        disk.stream("file", "stream", 1, LARGE);
+        let remove = || LAST_NAME_GOES[0](&disk);
+        assert!(during(Fail::AllAfter(at), Errno::IO, remove).1);
+        disk
+    };
+    let disk = (0..CALLS_MAX).map(killed).find(|disk| !disk.path().join("file").exists()).unwrap();
+    assert_eq!(disk.sides(), 2);
+    lacking(Lacks::Leave, || serve_again(&disk));
+    assert_eq!(disk.sides(), 2);
+    serve_again(&disk);
+    assert_eq!(disk.sides(), 0);
 }
 
 #[test]

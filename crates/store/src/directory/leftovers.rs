@@ -27,7 +27,7 @@ use crate::directory::keep::Subject;
 use crate::directory::last_name::{sides_made, through};
 use crate::directory::marks::SidesOf;
 use crate::directory::nameless::open_name;
-use crate::directory::names::{DRAFT, is_draft};
+use crate::directory::names::{DRAFT, RESERVED, is_draft};
 use crate::directory::neighbours::Locks;
 use crate::directory::side::{self, Removable, SideName};
 use crate::directory::volume::Volume;
@@ -265,7 +265,9 @@ fn remove(volume: &Arc<Volume>, folder: &OwnedFd, (name, sides): (&str, &SidesOf
         Some(side) => remove_marked(volume, folder.as_fd(), side, name),
         None if marks::is_mark(name) => marks::finish(volume, folder.as_fd(), (name, sides)),
         None => {
-            let _ = remove_link(volume, folder.as_fd(), name);
+            if let Err(error) = remove_link(volume, folder.as_fd(), name) {
+                tracing::warn!(%error, "{RESERVED}/{name} may be a file's last name, and keep its room: it cannot be looked at or removed yet");
+            }
         }
     }
 }

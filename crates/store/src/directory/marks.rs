@@ -7,8 +7,8 @@
 //! | `leaving-VOLUME-FILE-BORN` | the file at the path, whose side files end so, gives some of them up | those go that the file does not name |
 //! | `replaced-FILE-BORN` | a directory takes the place of a file and changes places with it first: the path is that which the directory had, `//`, and the file's | where the two have changed places they change back |
 //!
-//! Where another program has moved the file meanwhile nothing is done, and the mark of a side file stays. There is none where the file system has no
-//! such links or no room for one: what that costs is told in `docs/SEMANTICS.md`.
+//! Where another program has moved the file meanwhile, or what it names cannot be read, nothing is done, and the mark of a side file stays. There is
+//! none where the file system has no such links or no room for one: what that costs is told in `docs/SEMANTICS.md`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -62,6 +62,14 @@ pub(super) fn record(subject: &Subject<'_>) -> Result<Record, Error> {
     }
 }
 
+/// The same to be shown: a file that the server may not read shows what it is, as if nothing were kept.
+pub(super) fn record_to_show(subject: &Subject<'_>) -> Result<Record, Error> {
+    match record(subject) {
+        Err(Error::Denied) => Ok(Record::default()),
+        answer => answer,
+    }
+}
+
 fn keep(subject: &Subject<'_>, record: &Record) -> Result<(), Error> {
     subject.save(RECORD, &record.encode()).map_err(lacks_room)
 }
@@ -86,7 +94,7 @@ pub(super) fn as_opened(file: &OpenFile) -> Result<Metadata, Error> {
 }
 
 fn with(file: &OpenFile, stat: &Statx) -> Result<Metadata, Error> {
-    let record = file.record.ask(file, stat, || record(&file.subject()), |_| true)?;
+    let record = file.record.ask(file, stat, || record_to_show(&file.subject()), |_| true)?;
     assemble(stat, file.dotted, &record)
 }
 
@@ -116,12 +124,10 @@ pub(super) fn change(file: &OpenFile, changes: &Changes) -> Result<(), Error> {
     file.volume.check_writable()?;
     let known = |time: Option<Time>| time.filter(|time| *time != Time(0));
     let (access, write) = (known(changes.access), known(changes.write));
-    if access.is_some() || write.is_some() {
-        set_times(file, access, write)?;
-    }
+    let set_kernels = || if access.is_some() || write.is_some() { set_times(file, access, write) } else { Ok(()) };
     let (creation, changed) = (known(changes.creation), known(changes.change));
     if changes.attributes.is_nothing() && creation.is_none() && changed.is_none() {
-        return Ok(());
+        return set_kernels();
     }
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
@@ -130,6 +136,7 @@ pub(super) fn change(file: &OpenFile, changes: &Changes) -> Result<(), Error> {
         record.attributes = Some(changes.attributes.apply(attributes(file, &record)?) & !DERIVED);
     }
     record.creation = creation.or(record.creation);
+    set_kernels()?;
     for _ in 0..TRIES_MAX {
         let until = Time(Time::now().0 + CLOCK_DISTANCE);
         record.change = changed.map(|time| ChangeTime { time, until });

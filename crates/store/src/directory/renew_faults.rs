@@ -67,7 +67,7 @@ fn renew(disk: &Disk, (extended, reserved): &(Vec<ExtendedAttribute>, u64)) -> R
 
 #[test]
 fn a_file_that_could_not_be_made_as_good_as_new_is_as_it_was() {
-    for errno in [Errno::IO, Errno::MFILE, Errno::NOMEM, Errno::NOSPC] {
+    for errno in [Errno::IO, Errno::MFILE, Errno::NOMEM, Errno::NOSPC, Errno::ACCESS] {
         for (beside, renewal) in
             [false, true].into_iter().flat_map(|beside| renewals().map(|renewal| (beside, renewal)))
         {
@@ -92,7 +92,8 @@ fn a_file_that_could_not_be_made_as_good_as_new_is_as_it_was() {
                     }
                     sweep(&Arc::downgrade(&disk.store.volume()));
                     let sides = after.streams.iter().filter(|(_, length, _)| *length == LARGE).count();
-                    assert_eq!(disk.sides(), sides, "{hint}");
+                    // What lies where the server may not look stays.
+                    assert!(disk.sides() == sides || errno == Errno::ACCESS && disk.sides() > sides, "{hint}");
                     has_failed
                 });
                 assert!(calls.count() < CALLS_MAX);
@@ -132,14 +133,14 @@ fn a_server_that_is_killed_while_a_file_is_made_as_good_as_new_leaves_no_side_fi
 
 #[test]
 fn extended_attributes_are_set_all_or_none_whatever_fails() {
-    for beside in [false, true] {
+    for (beside, errno) in [(false, Errno::IO), (false, Errno::ACCESS), (true, Errno::IO), (true, Errno::ACCESS)] {
         for kind in [Fail::One, Fail::Done] {
             let calls = (0..CALLS_MAX).take_while(|at| {
                 let disk = Disk::new(beside);
                 prepare(&disk);
                 let before = State::of(&disk);
                 let asked = vec![named("ONE", b"1"), named("three", b"3"), named("two", b"")];
-                let (answer, has_failed) = during(kind(*at), Errno::IO, || {
+                let (answer, has_failed) = during(kind(*at), errno, || {
                     let node = disk.open("file").map_err(Failed::untouched)?;
                     node.change_extended(&mut |_| Some(asked.clone()))
                 });
@@ -147,7 +148,7 @@ fn extended_attributes_are_set_all_or_none_whatever_fails() {
                 match answer {
                     Ok(()) => assert_eq!(after.extended, [named("One", b"1"), named("three", b"3")]),
                     Err(failed) => {
-                        assert_eq!((failed.left, after), (Left::AsItWas, before), "{beside} {:?}", kind(*at))
+                        assert_eq!((failed.left, after), (Left::AsItWas, before), "{beside} {errno:?} {:?}", kind(*at))
                     }
                 }
                 has_failed
