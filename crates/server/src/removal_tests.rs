@@ -50,9 +50,11 @@ fn emptying(peer: &mut Peer, name: &str, bytes: u64) -> Vec<u8> {
 
 #[tokio::test]
 async fn what_was_deleted_goes_where_the_last_to_have_it_open_is_a_create_that_fails() {
-    for (name, bytes, look_fails) in
-        [("file", 2 * DISK, false), ("file", ALLOCATION, true), ("file:stream", ALLOCATION, true)]
-    {
+    for (name, bytes, fails) in [
+        ("file", 2 * DISK, None),
+        ("file", ALLOCATION, Some(Call::Renew)),
+        ("file:stream", ALLOCATION, Some(Call::Write)),
+    ] {
         let test = async {
             let (store, meanwhile) = Interrupted::around(RamStore::new(DISK));
             let mut server = server_with(Signing::Enabled, Arc::clone(&store));
@@ -67,10 +69,7 @@ async fn what_was_deleted_goes_where_the_last_to_have_it_open_is_a_create_that_f
             assert_eq!(one.set(deleted, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
             one.close(deleted).await;
             assert!(exists(&store, name));
-            if look_fails {
-                let fails = |call, _: &dyn store::Node| if call == Call::Look { Err(Error::Io(5)) } else { Ok(()) };
-                meanwhile.set(fails);
-            }
+            meanwhile.set(move |call, _| if Some(call) == fails { Err(Error::Io(5)) } else { Ok(()) });
             assert!(server.pool.work_once());
             assert_ne!(other.receive().await.status(), Status::SUCCESS, "{name}");
             meanwhile.clear();

@@ -9,7 +9,7 @@ use store::{
 };
 use tokio::task::LocalSet;
 use wire::command::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
-use wire::command::create::{CreateDisposition, CreateOptions, CreateResponse};
+use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, CreateResponse};
 use wire::context::create::{CreateContextsBuilder, name};
 use wire::fscc::ea::{FullEa, FullEaWriter};
 use wire::fscc::{FileAttributes, FileClass};
@@ -230,6 +230,53 @@ async fn an_overwrite_that_cannot_be_undone_is_told() {
         scene.meanwhile.clear();
         assert_eq!(kept(&*scene.store).length, DATA.len() as u64);
         assert_eq!(watcher.receive().await.header.command, Command::CHANGE_NOTIFY);
+    })
+    .await;
+}
+
+/// Has what looks at a file's metadata fail once it was emptied.
+fn fail_to_look_once_emptied(scene: &Scene, by: Call) {
+    let mut is_emptied = false;
+    scene.meanwhile.set(move |call, _| {
+        is_emptied |= call == by;
+        if is_emptied && matches!(call, Call::Look | Call::TryToLook) { Err(Error::Io(5)) } else { Ok(()) }
+    });
+}
+
+#[tokio::test]
+async fn an_overwrite_that_was_made_is_answered_as_done_where_the_file_cannot_be_looked_at_after_it() {
+    run(async {
+        for waits in [Waits::Never, Waits::ForData, Waits::Always] {
+            for (how, path, by) in
+                EMPTIES.into_iter().flat_map(|how| [(how, "file", Call::Renew), (how, "file:stream", Call::Write)])
+            {
+                let mut scene = Scene::on(RamStore::that_waits(DISK, waits)).await;
+                let before = found(&*scene.store).metadata().unwrap();
+                fail_to_look_once_emptied(&scene, by);
+                let edit = |request: &mut wire::command::create::CreateRequest<'_>| {
+                    request.disposition = how;
+                    request.file_attributes = FileAttributes::TEMPORARY.0;
+                };
+                let answer = scene.peer.create_edited(path, &[], edit).await;
+                assert_eq!(answer.status(), Status::SUCCESS, "{how:?} {path} {waits:?}");
+                let answer = CreateResponse::decode(&answer.message).unwrap();
+                scene.meanwhile.clear();
+                let replaces = how == CreateDisposition::SUPERSEDE;
+                let action = if replaces { CreateAction::SUPERSEDED } else { CreateAction::OVERWRITTEN };
+                assert_eq!(answer.create_action, action);
+                assert_eq!((answer.end_of_file, answer.allocation_size), (0, 0));
+                assert_eq!(answer.creation_time.0, before.creation.0);
+                let known = found(&*scene.store).metadata().unwrap();
+                assert_eq!(answer.file_attributes, known.attributes, "{how:?} {path}");
+                assert!(answer.last_write_time.0 >= before.write.0);
+                scene.peer.close(answer.file_id).await;
+                let whole = kept(&*scene.store);
+                match path {
+                    "file" => assert_eq!((whole.length, whole.streams), (0, vec![])),
+                    _ => assert_eq!((whole.length, whole.streams), (60_000, vec![("stream".to_owned(), 0)])),
+                }
+            }
+        }
     })
     .await;
 }

@@ -103,6 +103,28 @@ fn a_file_that_could_not_be_made_as_good_as_new_is_as_it_was() {
 }
 
 #[test]
+fn a_stream_that_could_not_be_emptied_is_as_it_was() {
+    for (beside, name) in [false, true].into_iter().flat_map(|beside| ["small", "large"].map(|name| (beside, name))) {
+        for kind in [Fail::One, Fail::Done] {
+            let calls = (0..CALLS_MAX).take_while(|at| {
+                let disk = Disk::new(beside);
+                prepare(&disk);
+                let before = State::of(&disk);
+                let stream = disk.node("file").stream(name).unwrap().unwrap().1;
+                let (answer, has_failed) = during(kind(*at), Errno::IO, || stream.set_length(0));
+                let hint = format!("{beside} {name} {:?} {answer:?}", kind(*at));
+                match answer {
+                    Ok(()) => assert_eq!(stream.metadata().unwrap().length, 0, "{hint}"),
+                    Err(_) => assert_eq!(State::of(&disk), before, "{hint}"),
+                }
+                has_failed
+            });
+            assert!(calls.count() < CALLS_MAX);
+        }
+    }
+}
+
+#[test]
 fn where_there_is_no_room_for_attributes_at_all_nothing_has_to_be_put_back() {
     for renewal in renewals() {
         let disk = Disk::new(false);

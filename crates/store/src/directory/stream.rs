@@ -260,7 +260,7 @@ impl StreamNode {
             let common = old.len().min(new.len());
             new[..common].copy_from_slice(&old[..common]);
             edit(new);
-            match streams::save(&subject, &key, &StreamValue { body: Body::Here(new), ..value }) {
+            match streams::replace(&subject, &key, &value, &StreamValue { body: Body::Here(new), ..value }) {
                 Err(Error::TooLarge | Error::Full) => {}
                 answer => {
                     answer?;

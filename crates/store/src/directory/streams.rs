@@ -273,6 +273,21 @@ pub(super) fn save(subject: &Subject<'_>, key: &str, value: &StreamValue<'_>) ->
     subject.save(key, &bytes[..length])
 }
 
+/// The same in the place of another value, which is there again where that fails: what says that it failed may have been done.
+pub(super) fn replace(
+    subject: &Subject<'_>,
+    key: &str,
+    before: &StreamValue<'_>,
+    after: &StreamValue<'_>,
+) -> Result<(), Error> {
+    save(subject, key, after).inspect_err(|_| {
+        let mut there = [0; VALUE_BYTES_MAX];
+        if load(subject, key, &mut there).is_ok_and(|there| there == Some(*after)) {
+            let _ = save(subject, key, before);
+        }
+    })
+}
+
 /// Writes a value that is to name the side file that was made for the stream's data; see [`Subject::save_naming`].
 pub(super) fn save_naming(
     subject: &Subject<'_>,

@@ -13,7 +13,7 @@ use wire::status::Status;
 use super::contexts::Maximal;
 use super::durable::end_former;
 use super::new::BaseOf;
-use super::overwrite::{Refused, overwrite};
+use super::overwrite::{Refused, emptied, overwrite};
 use super::plan::{GUARDED, Plan};
 use super::{Attempt, Entered, Entrant, Opened, Step, check_kind, check_trailing_separator, renamed_meanwhile};
 use crate::authorization::{
@@ -170,7 +170,9 @@ async fn open_node<'a>(
     } else {
         CreateAction::OPENED
     };
-    Ok(Step::Opened(Opened { entered, node: found.node, stream: found.stream, granted, maximal, known: None, action }))
+    let emptied = plan.overwrites().then(|| Box::new(emptied(plan, &known, found.stream.is_none())));
+    let (node, stream) = (found.node, found.stream);
+    Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, known: None, emptied, action }))
 }
 
 /// Waits until the maker of what `path` leads to has it open; false where it had.

@@ -62,6 +62,8 @@ struct Opened<'a> {
     maximal: Option<contexts::Maximal>,
     /// What the response says of it, where that was asked for since it was entered in the table of files.
     known: Option<Box<Metadata>>,
+    /// What it is now that it was emptied, as far as that follows from what it was.
+    emptied: Option<Box<Metadata>>,
     action: CreateAction,
 }
 
@@ -461,10 +463,19 @@ async fn led_elsewhere(
     })
 }
 
-/// What the response says of what was opened.
+/// What the response says of what was opened. What was emptied cannot be filled again: that is answered as done, whether or not it can be looked at.
 async fn look(context: &Context, opened: &Opened<'_>) -> Result<Metadata, Refusal> {
     let base = Arc::clone(opened.base());
-    context.look(&opened.node, move |node| attributes::of_node(node, &*base)).await
+    let looked = context.look(&opened.node, move |node| attributes::of_node(node, &*base)).await;
+    match (&opened.emptied, looked) {
+        (Some(emptied), Err(refusal)) => {
+            let (share, now) = (&context.tree()?.share, opened.entered.path.now());
+            let path: &SharePath = &now;
+            tracing::warn!(%share, ?path, status = %refusal.status, "a file that a CREATE has emptied cannot be looked at");
+            Ok(Metadata::clone(emptied))
+        }
+        (_, looked) => looked,
+    }
 }
 
 /// True where the name that was opened leads to the file yet. Some file systems count no names.
@@ -488,7 +499,7 @@ fn make_open(
     durable: &durable::Wish,
     paid: Paid,
 ) -> Result<(Arc<Open>, Answer), Refusal> {
-    let Opened { entered, node, stream, granted, maximal, action, known: _ } = opened;
+    let Opened { entered, node, stream, granted, maximal, action, known: _, emptied: _ } = opened;
     let Kept { id, file, path, line, caching } = entered.keep();
     let kind = node.kind();
     let options = durable.options(context, plan.options);

@@ -173,7 +173,7 @@ async fn open_made<'a>(
     let known = context.look(&node, |node| node.metadata()).await?;
     let maximal = maximal(context, plan, &Judged::new(&node, path, None), &known).await?;
     let (stream, known, action) = (None, Some(Box::new(known)), CreateAction::CREATED);
-    Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, known, action }))
+    Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, known, emptied: None, action }))
 }
 
 /// Removes what was made and could not be opened, as long as its name is still being made: nobody finds it. What another program has put
@@ -325,7 +325,8 @@ pub(super) async fn make_stream<'a>(
         made => made?,
     };
     let stream = Some((base, name.to_owned()));
-    Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, known: None, action: CreateAction::CREATED }))
+    let action = CreateAction::CREATED;
+    Ok(Step::Opened(Opened { entered, node, stream, granted, maximal, known: None, emptied: None, action }))
 }
 
 /// What READONLY says to one more stream (MS-FSA 2.1.5.1.2.1).

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use store::{AttributeChange, Error, Failed, Left, Metadata, Node, Renewal, SharePath, Waits};
+use store::{AttributeChange, Error, Failed, Kind, Left, Metadata, Node, Renewal, SharePath, Time, Waits};
 use wire::command::create::{CreateAction, CreateDisposition};
 use wire::fscc::FileAttributes;
 
@@ -50,7 +50,8 @@ pub(super) async fn overwrite(
     context.in_flight.keep_others_waiting();
     let emptying = whole_file.then(|| Emptying::begin(&server, file)).transpose().map_err(Refused::untouched)?;
     // What is there is freed. Of a stream it is not known how much that is, nor of what is kept beside a file where that is much.
-    let freed = if whole_file && !has_many_extras(&*node)? { known.allocated.max(known.length) } else { u64::MAX };
+    let few_extras = whole_file && !has_many_extras(&*node).map_err(Refused::untouched)?;
+    let freed = if few_extras { known.allocated.max(known.length) } else { u64::MAX };
     let (asker, through) = (context.asker()?, context.writes_through());
     context
         .work_at(&*found.node, freed.saturating_add(plan.decoration_bytes()), move || {
@@ -95,8 +96,25 @@ fn has_many_extras(node: &dyn Node) -> Result<bool, Error> {
 /// Makes a file as good as new: it is empty, its attributes are those asked for and none of the others that a client may set, and what was kept
 /// beside it has gone.
 fn renew(node: &dyn Node, plan: &Plan) -> Result<(), Failed> {
+    let reserved = plan.allocation.unwrap_or(0);
+    node.renew(&Renewal { extended: &plan.extended, attributes: asked_attributes(plan), reserved })
+}
+
+/// What becomes of a file's attributes.
+fn asked_attributes(plan: &Plan) -> AttributeChange {
     let all = crate::attributes::SETTABLE | FileAttributes::SPARSE_FILE.0;
     let asked = plan.attributes | FileAttributes::ARCHIVE.0;
-    let attributes = AttributeChange { clear: all, set: asked & all };
-    node.renew(&Renewal { extended: &plan.extended, attributes, reserved: plan.allocation.unwrap_or(0) })
+    AttributeChange { clear: all, set: asked & all }
+}
+
+/// What a file or stream is after it was emptied, by what was `known` of the file before: for the response, where nobody can look any more.
+pub(super) fn emptied(plan: &Plan, known: &Metadata, whole_file: bool) -> Metadata {
+    let now = Time::now();
+    let emptied = Metadata { length: 0, allocated: 0, write: now, change: now, ..*known };
+    if whole_file {
+        let (attributes, allocated) = (asked_attributes(plan).apply(known.attributes), plan.allocation.unwrap_or(0));
+        Metadata { attributes, allocated, ..emptied }
+    } else {
+        Metadata { kind: Kind::Stream, ..emptied }
+    }
 }
