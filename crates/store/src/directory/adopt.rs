@@ -73,9 +73,10 @@ impl Copy<'_> {
     ) -> Result<Descriptor, Error> {
         let own = SideName { id: value.id, owner: self.name.owner };
         let mark = Mark::naming(subject, &own)?;
-        side::rename(self.volume, &self.name, &own)?;
-        self.name = own;
-        side::sync(self.volume)?;
+        if let Err(error) = side::rename(self.volume, &self.name, &own).and_then(|()| side::sync(self.volume)) {
+            side::take_back(self.volume, &own, mark);
+            return Err(error);
+        }
         let fd = self.fd.take().ok_or(Error::Gone)?;
         streams::save_naming(subject, (&own, mark), key, value)?;
         Ok(fd)

@@ -75,13 +75,18 @@ fn change_again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errn
 }
 
 pub(super) fn open<P: Arg + Clone>(path: P, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    #[cfg(test)]
+    failing::open();
     again(|| fs::open(path.clone(), flags, mode))
 }
 
 pub(super) fn openat<P: Arg + Clone>(folder: impl AsFd, path: P, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     #[cfg(test)]
-    if flags.contains(OFlags::CREATE) {
-        failing::change(failing::Change::Other)?;
+    {
+        failing::open();
+        if flags.contains(OFlags::CREATE) {
+            failing::change(failing::Change::Other)?;
+        }
     }
     let open = || fs::openat(folder.as_fd(), path.clone(), flags, mode);
     if flags.contains(OFlags::CREATE) { change_again(open) } else { again(open) }
@@ -224,6 +229,8 @@ pub(super) mod failing {
         DoneAndLater(usize, usize),
         /// All after so many: what is done then is what a server that was killed there had done.
         AllAfter(usize),
+        /// All after so many that open a file, as where there are no descriptors left.
+        OpensAfter(usize),
     }
 
     /// What a file system cannot do.
@@ -262,8 +269,10 @@ pub(super) mod failing {
         static HAPPENS: RefCell<Option<Happens>> = const { RefCell::new(None) };
         static MADE: Cell<usize> = const { Cell::new(0) };
         static CHANGES: Cell<usize> = const { Cell::new(0) };
+        static OPENS: Cell<usize> = const { Cell::new(0) };
         /// The next call is one.
         static IS_CHANGE: Cell<bool> = const { Cell::new(false) };
+        static IS_OPEN: Cell<bool> = const { Cell::new(false) };
         /// Which one was done that said it failed.
         static DONE: Cell<Option<usize>> = const { Cell::new(None) };
     }
@@ -272,12 +281,14 @@ pub(super) mod failing {
     pub(crate) fn during<T>(fail: Fail, errno: Errno, work: impl FnOnce() -> T) -> (T, bool) {
         MADE.set(0);
         CHANGES.set(0);
+        OPENS.set(0);
         DONE.set(None);
         PLAN.set(Some((fail, errno)));
         let answer = work();
         PLAN.set(None);
         let has_failed = match fail {
             Fail::One(at) | Fail::AllAfter(at) => MADE.get() > at,
+            Fail::OpensAfter(at) => OPENS.get() > at,
             Fail::Done(_) | Fail::DoneAndLater(..) => DONE.get().is_some(),
         };
         (answer, has_failed)
@@ -306,6 +317,11 @@ pub(super) mod failing {
         LACKS.get() == Lacks::Leave
     }
 
+    /// To be called before a call that opens a file.
+    pub(super) fn open() {
+        IS_OPEN.set(true);
+    }
+
     /// To be called before each.
     pub(super) fn change(change: Change) -> Result<(), Errno> {
         match (LACKS.get(), change) {
@@ -332,6 +348,8 @@ pub(super) mod failing {
         MADE.set(made + 1);
         let is_change = IS_CHANGE.take();
         let changes = CHANGES.replace(CHANGES.get() + usize::from(is_change));
+        let is_open = IS_OPEN.take();
+        let opens = OPENS.replace(OPENS.get() + usize::from(is_open));
         let happens = HAPPENS.with_borrow_mut(|happens| happens.take_if(|(at, _)| *at == made));
         if let Some((_, happens)) = happens {
             happens();
@@ -345,6 +363,7 @@ pub(super) mod failing {
             }
             Fail::DoneAndLater(_, later) if DONE.get().is_some_and(|done| made == done + later) => false,
             Fail::AllAfter(at) if made >= at => false,
+            Fail::OpensAfter(at) if is_open && opens >= at => false,
             _ => return None,
         };
         Some(Failure { errno, is_done })

@@ -182,7 +182,7 @@ impl Subject<'_> {
     ) -> Result<(), Error> {
         self.save(key, value).inspect_err(|_| match self.has(key, value) {
             Some(true) => {}
-            Some(false) => side::remove(self.volume, side),
+            Some(false) => side::take_back(self.volume, side, mark),
             None => drop(mark.map(Mark::leave)),
         })
     }
@@ -364,7 +364,7 @@ impl Subject<'_> {
 
     /// Removes what is kept outside the file, after its last name went: `sides` are the side files that it owns.
     pub(super) fn bury(&self, sides: &[Removable<'_>]) {
-        sides.iter().for_each(Removable::remove);
+        side::remove_all(sides);
         if self.is_beside() {
             let _ = self.bury_folder();
         }

@@ -18,7 +18,7 @@ use crate::directory::names::RESERVED;
 use crate::directory::side::Removable;
 use crate::directory::volume::Volume;
 use crate::directory::walk::Named;
-use crate::directory::{homes, streams};
+use crate::directory::{homes, side, streams};
 
 /// A file or directory, or link, that is about to lose a name.
 pub(super) struct Losing<'a> {
@@ -94,7 +94,7 @@ impl<'a> Losing<'a> {
         drop(locked);
         self.subject.bury(&sides);
         match more {
-            Ok(more) => more.iter().for_each(Removable::remove),
+            Ok(more) => drop(side::remove_all(&more)),
             Err(_) => self.leave("the file cannot be looked at any more"),
         }
     }

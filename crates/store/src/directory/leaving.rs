@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::directory::keep::Subject;
 use crate::directory::marks::Mark;
-use crate::directory::side::Removable;
+use crate::directory::side::{self, Removable};
 
 /// What is to go.
 pub(super) struct Leaving<'a> {
@@ -21,7 +21,9 @@ impl<'a> Leaving<'a> {
 
     /// Nothing leads to them any more.
     pub(super) fn remove(self) {
-        self.sides.iter().for_each(Removable::remove);
+        if !side::remove_all(&self.sides) {
+            self.leave();
+        }
     }
 
     /// Whether something leads to them cannot be told: that is seen when the folder is served again.

@@ -87,6 +87,34 @@ fn a_side_file_that_nothing_names_yet_goes_where_the_server_is_killed() {
 }
 
 #[test]
+fn a_side_file_that_could_be_neither_named_nor_removed_goes_when_the_folder_is_served_again() {
+    for errno in [Errno::MFILE, Errno::IO] {
+        for (beside, change) in
+            [false, true].into_iter().flat_map(|beside| SIDE_FILE_IS_MADE.map(|made| (beside, made)))
+        {
+            let (file, change) = change;
+            let calls = (0..CALLS_MAX).take_while(|at| {
+                let disk = Disk::new(beside);
+                prepare(&disk);
+                disk.stream("file", "small", 1, 500);
+                disk.create("copy", Kind::File).unwrap();
+                disk.copy_value(beside, "user.multilane.stream.stream", ("file", "copy"));
+                let (answer, has_failed) = during(Fail::OpensAfter(*at), errno, || change(&disk));
+                serve_again(&disk);
+                let hint = format!("{errno:?} {beside} {file} {at} {answer:?}");
+                assert!(disk.streams(file).contains(&entry("stream", LARGE, 1)), "{hint}");
+                for name in ["copy", "file"] {
+                    disk.open("").unwrap().remove(&Name::new(name).unwrap(), disk.node(name).identity()).unwrap();
+                }
+                assert_eq!(disk.sides(), 0, "{hint}");
+                has_failed
+            });
+            assert!(calls.count() < CALLS_MAX);
+        }
+    }
+}
+
+#[test]
 fn a_side_file_that_nothing_names_yet_stays_for_a_file_that_was_moved_and_goes_when_that_is_back() {
     let killed = |at| {
         let disk = Disk::new(false);

@@ -29,7 +29,7 @@ use crate::directory::marks::SidesOf;
 use crate::directory::nameless::open_name;
 use crate::directory::names::{DRAFT, RESERVED, is_draft};
 use crate::directory::neighbours::Locks;
-use crate::directory::side::{self, Removable, SideName};
+use crate::directory::side::{self, SideName};
 use crate::directory::volume::Volume;
 use crate::directory::{marks, streams};
 use crate::{Error, Identity};
@@ -151,9 +151,9 @@ pub(super) fn hold(volume: &Volume, file: Identity, fd: BorrowedFd<'_>) -> Optio
     HELD.lock().insert(file).then(|| HeldFile { passing: Some(passing), file, locks })
 }
 
-/// Has a side file that nothing leads to, and that could not be removed, go when the folder is served again.
-pub(super) fn leave(folder: BorrowedFd<'_>, side: &str) {
-    let _ = make_mark(folder, &nameless(side));
+/// Has a side file that nothing leads to, and that could not be removed, go when the folder is served again; false where that cannot be.
+pub(super) fn leave(folder: BorrowedFd<'_>, side: &str) -> bool {
+    make_mark(folder, &nameless(side)).is_ok()
 }
 
 /// The mark of a side file of nothing that has a name.
@@ -191,7 +191,10 @@ impl Nameless {
 
 impl Drop for Nameless {
     fn drop(&mut self) {
-        let Some(mark) = &self.mark else { return side::remove(&self.volume, &self.side) };
+        let Some(mark) = &self.mark else {
+            side::remove(&self.volume, &self.side);
+            return;
+        };
         let name = self.side.on_disk();
         match side::folder(&self.volume, false) {
             Ok(Some(folder)) => remove_marked(&self.volume, folder.as_fd(), &name, &mark.0),
@@ -297,6 +300,6 @@ fn remove_link(volume: &Arc<Volume>, folder: BorrowedFd<'_>, name: &str) -> Resu
     let is_nameless = folder::stat(&file).is_ok_and(|stat| stat.stx_nlink == 0);
     let more = if is_nameless { sides_made(&subject, &sides)? } else { Vec::new() };
     drop(locked);
-    more.iter().for_each(Removable::remove);
+    side::remove_all(&more);
     Ok(())
 }

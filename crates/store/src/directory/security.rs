@@ -151,12 +151,18 @@ fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     let side = SideName::new(subject.owner()?)?;
     file.keep_while_open(side)?;
     let mark = Mark::naming(&subject, &side)?;
-    let fd = side::create(&file.volume, &side)?;
     // The disk has the descriptor before anything leads to it.
-    let growth = Growth::Write { offset: 0, length: descriptor.len() as u64 };
-    let written =
-        account(&file.volume, file.identity, &fd, growth, || data::write(&fd, descriptor, 0).and_then(|()| fsync(&fd)));
-    written.and_then(|()| side::sync(&file.volume)).inspect_err(|_| side::remove(&file.volume, &side))?;
+    let make = || {
+        let fd = side::create(&file.volume, &side)?;
+        let growth = Growth::Write { offset: 0, length: descriptor.len() as u64 };
+        let write = || data::write(&fd, descriptor, 0).and_then(|()| fsync(&fd));
+        account(&file.volume, file.identity, &fd, growth, write)?;
+        side::sync(&file.volume)
+    };
+    if let Err(error) = make() {
+        side::take_back(&file.volume, &side, mark);
+        return Err(error);
+    }
     subject.save_naming((&side, mark), SECURITY_SIDE, &side.encode())?;
     subject.erase(SECURITY).map(drop)
 }

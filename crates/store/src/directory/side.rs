@@ -25,6 +25,7 @@ use crate::directory::folder::stat_at;
 use crate::directory::homes::{self, Home};
 use crate::directory::keep::Subject;
 use crate::directory::leftovers;
+use crate::directory::marks::Mark;
 use crate::directory::nameless::about_to_go;
 use crate::directory::names::RESERVED;
 use crate::directory::volume::Volume;
@@ -157,7 +158,7 @@ pub(super) fn folder(volume: &Volume, make: bool) -> Result<Option<OwnedFd>, Err
 }
 
 /// Makes an empty side file. Only its owner, whose attributes do not hold the name, may make it: what has it is what was left when
-/// the server was killed.
+/// the server was killed. Where this fails it may have been made, and is to be taken back.
 pub(super) fn create(volume: &Volume, side: &SideName) -> Result<Descriptor, Error> {
     let folder = folder(volume, true)?.ok_or(Error::NotFound)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -170,8 +171,7 @@ pub(super) fn create(volume: &Volume, side: &SideName) -> Result<Descriptor, Err
         }
         answer => answer,
     };
-    // What says that it failed may have been done.
-    let made = made.inspect_err(|_| remove(volume, side)).map_err(error)?;
+    let made = made.map_err(error)?;
     volume.unmark(made.as_fd());
     Ok(Descriptor::new(made, (volume.waits, volume.identity.volume)).made(volume.nameless()))
 }
@@ -205,9 +205,15 @@ impl Removable<'_> {
         self.name == side.on_disk()
     }
 
-    pub(super) fn remove(&self) {
-        remove_named(self.volume, self.home.folder.as_fd(), &self.name);
+    /// As [`remove`].
+    fn remove(&self) -> bool {
+        remove_named(self.volume, self.home.folder.as_fd(), &self.name)
     }
+}
+
+/// Removes several; false where one of them stays for which there is no mark.
+pub(super) fn remove_all(sides: &[Removable<'_>]) -> bool {
+    sides.iter().filter(|side| !side.remove()).count() == 0
 }
 
 /// Whose a side file is; `None` where it is known that there is no such. [`Error::WouldBlock`] as [`open`].
@@ -287,29 +293,45 @@ pub(super) fn sync(volume: &Volume) -> Result<(), Error> {
     }
 }
 
-/// Gives a side file another name, which nothing that is used has.
+/// Gives a side file another name, which nothing that is used has. Where this fails it may have it, and is to be taken back.
 pub(super) fn rename(volume: &Volume, from: &SideName, to: &SideName) -> Result<(), Error> {
     remove(volume, to);
     let folder = folder(volume, false)?.ok_or(Error::Gone)?;
-    // What says that it failed may have been done.
-    renameat(&folder, from.on_disk(), &folder, to.on_disk()).inspect_err(|_| remove(volume, to)).map_err(error)
+    renameat(&folder, from.on_disk(), &folder, to.on_disk()).map_err(error)
 }
 
-/// Removes a side file that was made here, if it is there.
-pub(super) fn remove(volume: &Volume, side: &SideName) {
-    let name = side.on_disk();
-    match folder(volume, false) {
-        Ok(Some(folder)) => remove_named(volume, folder.as_fd(), &name),
-        Ok(None) => {}
-        Err(error) => tell_it_stays(&name, &error),
+/// Removes a side file that was made here, or may have been, and that nothing names. Where it stays so does its mark, and it goes when the folder is
+/// served again.
+pub(super) fn take_back(volume: &Volume, side: &SideName, mark: Option<Mark>) {
+    if !remove(volume, side)
+        && let Some(mark) = mark
+    {
+        mark.leave();
     }
 }
 
-/// Removes a side file, which nothing leads to any more. Where it stays that is told in the log, and it goes when the folder is served again.
-pub(super) fn remove_named(volume: &Volume, folder: BorrowedFd<'_>, name: &str) {
-    if let Err(cause) = unlink_named(volume, folder, name) {
-        tell_it_stays(name, &cause);
-        leftovers::leave(folder, name);
+/// Removes a side file that was made here, if it is there. Where it stays that is told in the log, and it is marked to go when the folder is served
+/// again; false where it cannot be marked either.
+pub(super) fn remove(volume: &Volume, side: &SideName) -> bool {
+    let name = side.on_disk();
+    match folder(volume, false) {
+        Ok(Some(folder)) => remove_named(volume, folder.as_fd(), &name),
+        Ok(None) => true,
+        Err(error) => {
+            tell_it_stays(&name, &error);
+            false
+        }
+    }
+}
+
+/// The same of any that nothing leads to any more.
+fn remove_named(volume: &Volume, folder: BorrowedFd<'_>, name: &str) -> bool {
+    match unlink_named(volume, folder, name) {
+        Ok(()) => true,
+        Err(cause) => {
+            tell_it_stays(name, &cause);
+            leftovers::leave(folder, name)
+        }
     }
 }
 

@@ -334,8 +334,8 @@ pub(super) fn move_out(
     let owner = Some(subject.owner()?);
     let side = SideName { id: value.id, owner };
     let mark = Mark::naming(subject, &side)?;
-    let fd = side::create(subject.volume, &side)?;
-    let move_data = || {
+    let make = || {
+        let fd = side::create(subject.volume, &side)?;
         let growth = Growth::Write { offset: 0, length: inline.len() as u64 };
         account(subject.volume, subject.identity, &fd, growth, || data::write(&fd, inline, 0))?;
         if !inline.is_empty() {
@@ -343,9 +343,15 @@ pub(super) fn move_out(
             fsync(&fd).map_err(error)?;
             side::sync(subject.volume)?;
         }
-        Ok(())
+        Ok(fd)
     };
-    move_data().inspect_err(|_| side::remove(subject.volume, &side))?;
+    let fd = match make() {
+        Ok(fd) => fd,
+        Err(error) => {
+            side::take_back(subject.volume, &side, mark);
+            return Err(error);
+        }
+    };
     save_naming(subject, (&side, mark), key, value)?;
     Ok(fd)
 }
