@@ -24,8 +24,6 @@ const FREE_OF_PRIVILEGE: SecurityInformation = SecurityInformation::LABEL.union(
 
 /// Descriptors that are no longer cost as much as the rest of a request at most.
 const ORDINARY_BYTES: usize = 1 << 10;
-/// And so many of a long one that is only read, and looked at elsewhere.
-const BYTES_READ_OF_STEP: usize = 128;
 /// Those that are longer take long, of hundreds of entries as they may be.
 const QUICK_BYTES_MAX: usize = 4 << 10;
 /// What takes as long as following a name: two of the shortest entries.
@@ -132,13 +130,17 @@ impl Reading {
         if waiting::is_allowed() { Reading::Whole } else { Reading::Quick }
     }
 
-    /// False for a descriptor that takes long: what it is made of may be thousands of entries. To have it read counts for the turn, too.
+    /// False for a descriptor that takes long: what it is made of may be thousands of entries.
     pub(crate) fn takes(self, bytes: &[u8]) -> bool {
-        let takes = self == Reading::Whole || bytes.len() <= QUICK_BYTES_MAX;
-        if !takes {
-            effort::note(bytes.len() / BYTES_READ_OF_STEP);
+        self == Reading::Whole || bytes.len() <= QUICK_BYTES_MAX
+    }
+
+    /// What is stored for `node`: [`Error::WouldBlock`] where that takes long.
+    pub(crate) fn of(self, node: &dyn Node) -> Result<Option<Vec<u8>>, Error> {
+        match self {
+            Reading::Whole => node.security(),
+            Reading::Quick => node.security_within(QUICK_BYTES_MAX),
         }
-        takes
     }
 }
 
@@ -162,7 +164,7 @@ impl Descriptors {
     /// The descriptor of what `share` has there. May wait for the store. Fails only where the file has gone, or where the answer would have to be
     /// waited for and may not, or takes longer than `reading` allows.
     pub(crate) fn read(&self, at: At<'_>, share: &str, reading: Reading) -> Result<Descriptor, Error> {
-        match self.understand(at.node.security(), at, share, reading)? {
+        match self.understand(reading.of(at.node), at, share)? {
             Some(own) => Ok(own),
             None => self.passed_on(at, reading),
         }
@@ -179,11 +181,9 @@ impl Descriptors {
         stored: Result<Option<Vec<u8>>, Error>,
         at: At<'_>,
         share: &str,
-        reading: Reading,
     ) -> Result<Option<Descriptor>, Error> {
         let (why, descriptor) = match stored {
             Ok(None) => return Ok(None),
-            Ok(Some(bytes)) if !reading.takes(&bytes) => return Err(Error::WouldBlock),
             Ok(Some(bytes)) => match decode(&bytes) {
                 Ok(descriptor) => return Ok(Some(Descriptor::Stored(Arc::new(descriptor)))),
                 Err(malformed) => (malformed.to_string(), Descriptor::Unusable),

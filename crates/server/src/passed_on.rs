@@ -277,9 +277,8 @@ fn resolve(store: &dyn Store, path: &SharePath) -> Result<Arc<dyn Node>, Error> 
 
 /// What a directory passes on by its own descriptor; `None` where it was given none.
 fn by_own(directory: &dyn Node, reading: Reading) -> Result<Option<PassedOn>, Error> {
-    match directory.security() {
+    match reading.of(directory) {
         Ok(None) => Ok(None),
-        Ok(Some(bytes)) if !reading.takes(&bytes) => Err(Error::WouldBlock),
         Ok(Some(bytes)) => Ok(Some(decode(&bytes).map_or(PassedOn::Unusable, |own| PassedOn::by(&own)))),
         Err(error) => Err(error),
     }

@@ -560,6 +560,12 @@ pub trait Node: Send + Sync + 'static {
     /// The stored security descriptor, as it was set.
     fn security(&self) -> Result<Option<Vec<u8>>, Error>;
 
+    /// The same where it has `bytes_max` at the most: [`Error::WouldBlock`] where it is longer, which is found out without reading it.
+    fn security_within(&self, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
+        let stored = self.security()?;
+        if stored.as_ref().is_some_and(|stored| stored.len() > bytes_max) { Err(Error::WouldBlock) } else { Ok(stored) }
+    }
+
     /// Replaces the stored security descriptor by what `change` makes of it, in one step: nobody else changes it in between, through
     /// whatever name or share. `change` is given what [`Node::security`] would have given, asks nothing of the store, and
     /// gives `None` to leave the descriptor as it is.

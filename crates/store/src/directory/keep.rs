@@ -112,11 +112,16 @@ impl Subject<'_> {
 
     /// Reads a whole value.
     pub(super) fn load_all(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.load_within(key, VALUE_BYTES_MAX)
+    }
+
+    /// The same where it has `bytes_max` at the most: [`Error::TooLarge`] where it is longer.
+    pub(super) fn load_within(&self, key: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
         let mut small = [0; SMALL_BYTES];
         match self.load(key, &mut small) {
             Ok(length) => Ok(length.and_then(|length| small.get(..length)).map(<[u8]>::to_vec)),
             Err(Error::TooLarge) => {
-                let mut value = vec![0; VALUE_BYTES_MAX];
+                let mut value = vec![0; bytes_max.min(VALUE_BYTES_MAX)];
                 let length = self.load(key, &mut value)?;
                 Ok(length.map(|length| {
                     value.truncate(length);

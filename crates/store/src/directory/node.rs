@@ -296,6 +296,11 @@ impl Node for FileNode {
         security::load(&self.file)
     }
 
+    fn security_within(&self, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
+        self.file.may_wait_to_look("security");
+        security::load_within(&self.file, bytes_max)
+    }
+
     fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
         let _turn = self.file.begin("change_security")?;
         security::change(&self.file, change)

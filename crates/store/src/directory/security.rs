@@ -16,7 +16,7 @@ use crate::directory::{create, data, side};
 use crate::{ChangeSecurity, Error, Use, Waits, waiting};
 
 /// The longest security descriptor. An ACL has at most 64 KiB (MS-DTYP 2.4.5), and a descriptor two of them.
-const DESCRIPTOR_BYTES_MAX: u64 = 256 * 1024;
+const DESCRIPTOR_BYTES_MAX: usize = 256 * 1024;
 
 /// The longest descriptor that a node remembers: an open is charged for no more.
 const REMEMBERED_BYTES_MAX: usize = 512;
@@ -27,16 +27,29 @@ const LOOKS_MAX: usize = 8;
 /// The stored descriptor; `None` where there never was one. One that there is and that cannot be had is an error, and so is one that the
 /// file did not come to have: the server was killed while it made it.
 pub(super) fn load(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
-    if file.waits != Waits::ForData {
-        return load_with(file, adopt);
-    }
-    let is_small = |found: &Option<Vec<u8>>| found.as_ref().is_none_or(|found| found.len() <= REMEMBERED_BYTES_MAX);
-    file.security.ask(file, &file.stat()?, || load_with(file, adopt), is_small)
+    load_within(file, DESCRIPTOR_BYTES_MAX)
+}
+
+/// The same where it has `bytes_max` at the most: [`Error::WouldBlock`] where it is longer.
+pub(super) fn load_within(file: &OpenFile, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
+    let has_at_most = |found: &Option<Vec<u8>>, bytes| found.as_ref().is_none_or(|found| found.len() <= bytes);
+    let look = || load_with(file, bytes_max, adopt);
+    let found = match file.waits {
+        Waits::ForData => {
+            file.security.ask(file, &file.stat()?, look, |found| has_at_most(found, REMEMBERED_BYTES_MAX))?
+        }
+        Waits::Never | Waits::Always => look()?,
+    };
+    if has_at_most(&found, bytes_max) { Ok(found) } else { Err(Error::WouldBlock) }
 }
 
 /// The same with what becomes of a descriptor in a side file.
-fn load_with(file: &OpenFile, adopt: impl Fn(&OpenFile, &SideName, &[u8])) -> Result<Option<Vec<u8>>, Error> {
-    let found = find(file, adopt)?;
+fn load_with(
+    file: &OpenFile,
+    bytes_max: usize,
+    adopt: impl Fn(&OpenFile, &SideName, &[u8]),
+) -> Result<Option<Vec<u8>>, Error> {
+    let found = find(file, bytes_max, adopt)?;
     if found.is_none() && is_unfinished(file)? {
         return Err(Error::Io(Errno::IO.raw_os_error()));
     }
@@ -48,16 +61,24 @@ pub(super) fn is_unfinished(file: &OpenFile) -> Result<bool, Error> {
     Ok(create::is_unfinished(&stat(file.fd()).map_err(error)?))
 }
 
-fn find(file: &OpenFile, adopt: impl Fn(&OpenFile, &SideName, &[u8])) -> Result<Option<Vec<u8>>, Error> {
+fn find(
+    file: &OpenFile,
+    bytes_max: usize,
+    adopt: impl Fn(&OpenFile, &SideName, &[u8]),
+) -> Result<Option<Vec<u8>>, Error> {
     let subject = file.subject();
+    let in_attribute = || match subject.load_within(SECURITY, bytes_max) {
+        Err(Error::TooLarge) if bytes_max < DESCRIPTOR_BYTES_MAX => Err(Error::WouldBlock),
+        found => found,
+    };
     for _ in 0..LOOKS_MAX {
-        if let Some(descriptor) = subject.load_all(SECURITY)? {
+        if let Some(descriptor) = in_attribute()? {
             return Ok(Some(descriptor));
         }
         let mut bytes = [0; NAME_BYTES_MAX];
         let length = match subject.load(SECURITY_SIDE, &mut bytes) {
             // Between the two looks it may have moved from a side file into the attribute.
-            Ok(None) => return subject.load_all(SECURITY),
+            Ok(None) => return in_attribute(),
             Ok(Some(length)) => length,
             Err(Error::TooLarge) => break,
             Err(error) => return Err(error),
@@ -68,6 +89,9 @@ fn find(file: &OpenFile, adopt: impl Fn(&OpenFile, &SideName, &[u8])) -> Result<
             Err(Error::Gone) => {}
             opened => {
                 let opened = opened?;
+                if bytes_max < DESCRIPTOR_BYTES_MAX && data::length(&opened.fd).map_err(error)? > bytes_max as u64 {
+                    return Err(Error::WouldBlock);
+                }
                 let descriptor = load_side(&opened.fd)?;
                 if opened.whose == Whose::Anothers {
                     adopt(file, &side, &descriptor);
@@ -110,7 +134,7 @@ pub(super) fn is_there(file: &OpenFile) -> Result<bool, Error> {
 }
 
 fn load_side(fd: &OwnedFd) -> Result<Vec<u8>, Error> {
-    let length = data::length(fd).map_err(error)?.min(DESCRIPTOR_BYTES_MAX);
+    let length = data::length(fd).map_err(error)?.min(DESCRIPTOR_BYTES_MAX as u64);
     let mut descriptor = vec![0; usize::try_from(length).unwrap_or(0)];
     let count = data::read(fd, &mut descriptor, 0).map_err(error)?;
     descriptor.truncate(count);
@@ -130,7 +154,7 @@ pub(super) fn change(file: &OpenFile, change: ChangeSecurity<'_>) -> Result<(), 
     file.volume.check_writable()?;
     let _held = file.volume.lock_file(file.identity);
     // The file gets one of its own now.
-    let Some(descriptor) = change(load_with(file, |_, _, _| ())) else { return Ok(()) };
+    let Some(descriptor) = change(load_with(file, DESCRIPTOR_BYTES_MAX, |_, _, _| ())) else { return Ok(()) };
     let subject = file.subject();
     let Some(old) = side_name(&subject)? else { return save(file, &descriptor) };
     let data = side::removable(&subject, &old)?;
@@ -144,7 +168,7 @@ pub(super) fn change(file: &OpenFile, change: ChangeSecurity<'_>) -> Result<(), 
 }
 
 fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
-    if descriptor.len() as u64 > DESCRIPTOR_BYTES_MAX {
+    if descriptor.len() > DESCRIPTOR_BYTES_MAX {
         return Err(Error::TooLarge);
     }
     let subject = file.subject();

@@ -267,6 +267,13 @@ impl Node for RamNode {
         Ok(self.inode.extras.read().security.clone())
     }
 
+    fn security_within(&self, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
+        self.may_wait_to_look("security");
+        let extras = self.inode.extras.read();
+        let is_long = extras.security.as_ref().is_some_and(|stored| stored.len() > bytes_max);
+        if is_long { Err(Error::WouldBlock) } else { Ok(extras.security.clone()) }
+    }
+
     fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
         self.may_wait("change_security");
         let mut extras = self.inode.extras.write();

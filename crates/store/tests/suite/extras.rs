@@ -1,6 +1,7 @@
 //! What every store keeps with a file besides its data: streams, extended attributes, security descriptors.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::common::*;
 use store::{AttributeChange, Changes, Error, Kind, NewNode, Replace};
@@ -151,9 +152,15 @@ fn a_security_descriptor_comes_back(disk: &Disk) {
     for length in [100, 60_000, 20, 70_000, 65_000, 1] {
         node.set_security(&vec![2; length]).unwrap();
         assert_eq!(disk.node("FILE").security().unwrap().unwrap(), vec![2; length]);
+        // Nor does a node say so that has just told the whole.
+        for node in [disk.node("file"), Arc::clone(&node)] {
+            assert_eq!(node.security_within(length), Ok(Some(vec![2; length])));
+            assert_eq!(node.security_within(length.saturating_sub(1).min(4_096)), Err(Error::WouldBlock), "{length}");
+        }
     }
     let bare = disk.directory("folder");
     assert_eq!(bare.security().unwrap(), None);
+    assert_eq!(bare.security_within(4_096), Ok(None));
     bare.set_security(&[3; 40]).unwrap();
     assert_eq!(bare.security().unwrap().unwrap(), [3; 40]);
     let large = NewNode { kind: Kind::Directory, attributes: 0, security: Some(&[4; 30_000]) };

@@ -47,7 +47,7 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
         let mut outcome = Err(Status::INVALID_SECURITY_DESCR.into());
         // Others may change other parts at the same moment: none of them is to be undone.
         base.change_security(&mut |stored| {
-            let old = descriptors.understand(stored, at, share, Reading::Whole).map_err(Refusal::from);
+            let old = descriptors.understand(stored, at, share).map_err(Refusal::from);
             let new = old.and_then(|old| {
                 let old = old.or_else(|| before.clone()).ok_or(Status::FILE_INVALID)?.readable()?.into_effective();
                 check_owner(&job.user, &old, &asked, which)?;
