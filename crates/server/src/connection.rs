@@ -692,6 +692,7 @@ impl Connection {
         if let Some(channel) = self.channels.borrow().values().next() {
             inbox.trust();
             self.allowance.sign_in(&channel.session.budgets, self.address);
+            self.turn.sign_in(|| *channel.session.user.load().sid());
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use secure::Role;
@@ -18,6 +18,7 @@ use wire::command::read::{ReadRequest, ReadResponse};
 use wire::fscc::FileClass;
 use wire::header::Header;
 use wire::ids::{Command, FileId, MessageId, SessionId};
+use wire::security::Sid;
 use wire::status::Status;
 
 use crate::Shared;
@@ -459,4 +460,64 @@ async fn what_a_request_has_done_before_it_waits_counts_then_and_it_stands_in_li
             assert_eq!(turn.left(), -2 * TURN_BYTES, "each part counts once");
         })
         .await;
+}
+
+/// A connection of a user that has little to do.
+fn modest(turns: &Rc<Turns>, user: &Sid) -> Turn {
+    let turn = Turn::new(turns);
+    turn.sign_in(|| *user);
+    turn
+}
+
+/// True where it begins, and does a quarter of a turn.
+fn does_a_little(turn: &Turn) -> bool {
+    let begins = turn.begin(Waker::noop());
+    if begins {
+        turn.spend(TURN_BYTES as usize / 4);
+        turn.end();
+    }
+    begins
+}
+
+#[tokio::test]
+async fn hundreds_who_have_a_little_to_do_each_have_a_turn_together_where_they_are_one_user() {
+    let test = async {
+        let turns = Rc::<Turns>::default();
+        let many: Vec<_> = (0..100).map(|_| modest(&turns, &Sid::SYSTEM)).collect();
+        let begun = many.iter().filter(|turn| does_a_little(turn)).count();
+        assert_eq!(begun, 8, "the others stand in line");
+        assert!(does_a_little(&modest(&turns, &Sid::NETWORK)), "another user does not wait for them");
+        // A few of them have their turns between two looks at what has come in, all of them in the end.
+        let (mut served, mut looks) = (begun, 0);
+        while served < many.len() {
+            yield_now().await;
+            let now = many.iter().filter(|turn| turn.is_called() && does_a_little(turn)).count();
+            assert!(now <= 16, "{now} at once");
+            served += now;
+            looks += 1;
+            assert!(looks < 100, "{served} were served");
+            assert!(does_a_little(&modest(&turns, &Sid::NETWORK)), "another user does not wait for them");
+        }
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        assert!(does_a_little(&many[0]), "nobody stands in line any more");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn who_have_done_a_turn_together_go_on_after_the_next_look() {
+    let test = async {
+        let turns = Rc::<Turns>::default();
+        let many: Vec<_> = (0..8).map(|_| modest(&turns, &Sid::SYSTEM)).collect();
+        for _ in 0..20 {
+            assert!(many.iter().all(does_a_little));
+            // The runtime looks at what has come in.
+            for _ in 0..3 {
+                yield_now().await;
+            }
+        }
+    };
+    LocalSet::new().run_until(test).await;
 }

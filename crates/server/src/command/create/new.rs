@@ -221,7 +221,7 @@ fn try_here(
         return Ok(None);
     }
     // What is made may have to be removed again, which goes by its name.
-    let may_fail = bytes > 0 || !plan.extended.is_empty() || context.writes_through();
+    let may_fail = bytes > 0 || plan.extended_count() > 0 || context.writes_through();
     if may_fail && !context.store()?.facts().never_blocks {
         return Ok(None);
     }
@@ -343,8 +343,8 @@ fn check_attributes(plan: &Plan, known: &Metadata) -> Result<(), Status> {
 
 /// Gives a new or emptied file its extended attributes and its reserved space.
 pub(super) fn decorate(node: &dyn Node, plan: &Plan) -> Result<(), Error> {
-    for (name, value) in &plan.extended {
-        node.set_extended(name, value)?;
+    for (name, value) in plan.extended() {
+        node.set_extended(&name, &value)?;
     }
     match plan.allocation {
         Some(bytes) if node.kind() == Kind::File && bytes > 0 => node.reserve(bytes),

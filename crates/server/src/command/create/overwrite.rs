@@ -97,7 +97,7 @@ fn has_many_extras(node: &dyn Node) -> Result<bool, Error> {
 /// beside it has gone.
 fn renew(node: &dyn Node, plan: &Plan) -> Result<(), Failed> {
     let reserved = plan.allocation.unwrap_or(0);
-    node.renew(&Renewal { extended: &plan.extended, attributes: asked_attributes(plan), reserved })
+    node.renew(&Renewal { extended: &plan.extended(), attributes: asked_attributes(plan), reserved })
 }
 
 /// What becomes of a file's attributes.

@@ -1,7 +1,7 @@
 //! What a CREATE asks for, checked as far as it can be without looking at the store (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1, first
 //! checks).
 
-use store::{SharePath, Time, Use};
+use store::{ExtendedAttribute, SharePath, Time, Use};
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, OplockLevel};
 use wire::context::create::{CreateContexts, DurableRequestV2, name};
 use wire::context::lease::{Lease, LeaseFlags};
@@ -105,7 +105,8 @@ pub(super) struct Plan {
     pub(super) usage: Use,
     /// The descriptor for what is made, as it came.
     security: Option<Slice>,
-    pub(super) extended: Vec<(String, Vec<u8>)>,
+    /// The extended attributes of what is made or overwritten, as they came, and how many.
+    extended: Option<(Slice, usize)>,
     pub(super) allocation: Option<u64>,
     /// MxAc: what was asked for, with the change time of the file that the client knows.
     pub(super) maximal: Option<Option<Time>>,
@@ -123,7 +124,7 @@ const ATTRIBUTE_BYTES: u64 = 8 << 10;
 impl Plan {
     /// How much it is to give a file its space and its extended attributes, as if it were so many bytes of data.
     pub(super) fn decoration_bytes(&self) -> u64 {
-        self.allocation.unwrap_or(0).saturating_add(ATTRIBUTE_BYTES * self.extended.len() as u64)
+        self.allocation.unwrap_or(0).saturating_add(ATTRIBUTE_BYTES * self.extended_count() as u64)
     }
 
     /// The descriptor for what is made, where one was asked for. RETRY where that takes longer than `reading` allows.
@@ -133,6 +134,18 @@ impl Plan {
             Some(asked) if reading.takes(asked) => Ok(Some(descriptors::decode(asked)?)),
             Some(_) => Err(Status::RETRY.into()),
         }
+    }
+
+    /// How many extended attributes were asked for.
+    pub(super) fn extended_count(&self) -> usize {
+        self.extended.as_ref().map_or(0, |(_, count)| *count)
+    }
+
+    /// The extended attributes that were asked for.
+    pub(super) fn extended(&self) -> Vec<ExtendedAttribute> {
+        let data = self.extended.as_ref().map_or(&[][..], |(data, _)| data);
+        // That they are well formed was seen before.
+        attributes_in(data).flatten().map(|(name, value)| (name.to_owned(), value.to_vec())).collect()
     }
 
     /// True where it takes long to make something, in memory too: few do so at once.
@@ -167,7 +180,7 @@ impl Plan {
             attributes: request.file_attributes & attributes::SETTABLE,
             usage: wanted_usage(request.disposition, desired),
             security: security(contexts, message)?,
-            extended: extended(contexts)?,
+            extended: extended(contexts, message)?,
             allocation: allocation(contexts)?,
             maximal: contexts.find(name::QUERY_MAXIMAL_ACCESS).map(timestamp),
             wants_disk_id: contexts.find(name::QUERY_ON_DISK_ID).is_some(),
@@ -367,19 +380,27 @@ fn security(contexts: &CreateContexts<'_>, message: &Slice) -> Result<Option<Sli
     Ok(Some(message.holding(data)))
 }
 
-fn extended(contexts: &CreateContexts<'_>) -> Result<Vec<(String, Vec<u8>)>, Refusal> {
-    let Some(data) = contexts.find(name::EA_BUFFER) else { return Ok(Vec::new()) };
+/// As with [`security`] the list is kept as it came.
+fn extended(contexts: &CreateContexts<'_>, message: &Slice) -> Result<Option<(Slice, usize)>, Refusal> {
+    let Some(data) = contexts.find(name::EA_BUFFER) else { return Ok(None) };
     if data.len() > EA_LIST_BYTES_MAX {
         return Err(Status::EA_TOO_LARGE.into());
     }
-    let mut list = Vec::new();
-    for ea in wire::fscc::ea::full_eas(data) {
+    let mut count = 0;
+    for ea in attributes_in(data) {
+        ea?;
+        count += 1;
+    }
+    Ok(Some((message.holding(data), count)).filter(|_| count > 0))
+}
+
+/// Names and values of a list of extended attributes.
+fn attributes_in(data: &[u8]) -> impl Iterator<Item = Result<(&str, &[u8]), Refusal>> {
+    wire::fscc::ea::full_eas(data).map(|ea| {
         let ea = ea?;
         let name = std::str::from_utf8(ea.name).ok().filter(|_| wire::fscc::ea::name_is_valid(ea.name));
-        let name = name.ok_or(Status::INVALID_EA_NAME)?;
-        list.push((name.to_owned(), ea.value.to_vec()));
-    }
-    Ok(list)
+        Ok((name.ok_or(Status::INVALID_EA_NAME)?, ea.value))
+    })
 }
 
 /// The timestamp of an MxAc context, where it has one (MS-SMB2 2.2.13.2.5).
