@@ -343,8 +343,10 @@ fn check_attributes(plan: &Plan, known: &Metadata) -> Result<(), Status> {
 
 /// Gives a new or emptied file its extended attributes and its reserved space.
 pub(super) fn decorate(node: &dyn Node, plan: &Plan) -> Result<(), Error> {
-    for (name, value) in plan.extended() {
-        node.set_extended(&name, &value)?;
+    if plan.extended_count() > 0 {
+        // An empty value removes what there is: nothing.
+        let mut list = Some(plan.extended().into_iter().filter(|(_, value)| !value.is_empty()).collect());
+        node.change_extended(&mut |_| list.take()).map_err(|failed| failed.error)?;
     }
     match plan.allocation {
         Some(bytes) if node.kind() == Kind::File && bytes > 0 => node.reserve(bytes),

@@ -1,7 +1,9 @@
 //! What a CREATE asks for, checked as far as it can be without looking at the store (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1, first
 //! checks).
 
-use store::{ExtendedAttribute, SharePath, Time, Use};
+use std::collections::HashMap;
+
+use store::{ExtendedAttribute, SharePath, Time, Use, fold};
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, OplockLevel};
 use wire::context::create::{CreateContexts, DurableRequestV2, name};
 use wire::context::lease::{Lease, LeaseFlags};
@@ -120,6 +122,8 @@ pub(super) struct Plan {
 
 /// What one attribute of a new file counts as, in bytes of data: as many as SET_INFO leaves to the pool are too many for a shard here, too.
 const ATTRIBUTE_BYTES: u64 = 8 << 10;
+/// More than so many take long.
+const ATTRIBUTES_AT_ONCE_MAX: usize = 64;
 
 impl Plan {
     /// How much it is to give a file its space and its extended attributes, as if it were so many bytes of data.
@@ -141,16 +145,25 @@ impl Plan {
         self.extended.as_ref().map_or(0, |(_, count)| *count)
     }
 
-    /// The extended attributes that were asked for.
+    /// The extended attributes that were asked for, each once: of several of one name the last counts.
     pub(super) fn extended(&self) -> Vec<ExtendedAttribute> {
         let data = self.extended.as_ref().map_or(&[][..], |(data, _)| data);
+        let (mut places, mut list) = (HashMap::new(), Vec::<ExtendedAttribute>::new());
         // That they are well formed was seen before.
-        attributes_in(data).flatten().map(|(name, value)| (name.to_owned(), value.to_vec())).collect()
+        for (name, value) in attributes_in(data).flatten() {
+            let place = *places.entry(fold(name)).or_insert(list.len());
+            match list.get_mut(place) {
+                Some((_, former)) => *former = value.to_vec(),
+                None => list.push((name.to_owned(), value.to_vec())),
+            }
+        }
+        list
     }
 
     /// True where it takes long to make something, in memory too: few do so at once.
     pub(super) fn is_long_work(&self) -> bool {
-        self.security.as_deref().is_some_and(|asked| !Reading::Quick.takes(asked))
+        let is_long = |asked: &Slice| !Reading::Quick.takes(asked);
+        self.security.as_ref().is_some_and(is_long) || self.extended_count() > ATTRIBUTES_AT_ONCE_MAX
     }
 
     /// What a `request` says, which `message` holds.
