@@ -206,6 +206,10 @@ impl ServedFolder {
     fn found(&self, begun: &Begun) -> Found {
         let path = &self.terms.path;
         (self.surroundings.before_touch)(path);
+        if let Some(store) = &begun.store {
+            // Whatever has its name now: what it lay in may be served, or be gone and have left its number to another.
+            store.look_above();
+        }
         let place = match place(path, &self.surroundings.data) {
             Ok(place) => place,
             Err(Unfit::Gone(problem)) => return Found::Wrong(problem),

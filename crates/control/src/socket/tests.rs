@@ -153,6 +153,9 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.hanging.answer();
+        // Before the folder goes with the socket, whose thread would stay and keep all of this.
+        drop((self.socket.take(), self.reloader.take(), self.control.take()));
+        self.admin.estates.lock().clear();
     }
 }
 
@@ -210,7 +213,10 @@ impl Running {
     fn wait_for(&self, wanted: impl Fn(&Estate) -> bool) {
         let mut estates = self.admin.estates.lock();
         let waited = self.admin.given.wait_while_for(&mut estates, |all| !all.iter().any(&wanted), AN_AGE);
-        assert!(!waited.timed_out());
+        let served = |estate: &Estate| estate.shares.iter().map(|share| share.name.clone()).collect::<Vec<_>>();
+        let given: Vec<_> = estates.iter().map(served).collect();
+        drop(estates);
+        assert!(!waited.timed_out(), "{given:?} {:?}", self.reload());
     }
 
     /// The names of the shares that the server was last given.
@@ -749,6 +755,27 @@ fn a_folder_without_attributes_in_another_that_is_served_says_which_that_is_unti
     running.admin.estates.lock().clear();
     running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "inner"));
     assert_eq!(running.reload(), []);
+}
+
+#[test]
+fn a_folder_without_attributes_that_is_mounted_nowhere_any_more_lies_in_no_other() {
+    let running = running();
+    let files = running.place.path().join("files");
+    let inner = files.join("inner");
+    fs::create_dir(&files).unwrap();
+    let Some(mounted) = Mounted::new(&inner) else { return };
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    let mut share = |name: &str, path: &Path| {
+        let source = Source::Folder { path: path.to_owned(), quota_gib: None };
+        catalog.create_share(&NewShare { source, ..ram(name) }).unwrap();
+    };
+    share("inner", &inner);
+    assert_eq!(running.reload(), []);
+    drop(mounted);
+    fs::remove_dir(&inner).unwrap();
+    share("files", &files);
+    running.reload();
+    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "files"));
 }
 
 #[test]

@@ -166,6 +166,11 @@ impl DirectoryStore {
         volume.root.check().map(|()| look)
     }
 
+    /// Looks where the folder is that is served, though another has its name by now, or none: it lies no longer in what it lay in. May wait for its device.
+    pub fn look_above(&self) {
+        self.volume().look_above();
+    }
+
     /// The folder that keeps `folder` from being served: [`Error::Nested`].
     pub fn nested_with(folder: &Path) -> Option<PathBuf> {
         roots::nested_with(folder)
