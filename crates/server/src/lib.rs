@@ -25,6 +25,7 @@ mod channel_sequence;
 #[cfg(test)]
 mod channel_tests;
 mod clients;
+mod closing;
 #[cfg(test)]
 mod coherence_tests;
 mod command;

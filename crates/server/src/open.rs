@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use store::{Error, Kind, Node, SharePath, Store, Waits};
+use store::{Kind, Node, SharePath, Store};
 use wire::command::write::WriteFlags;
 use wire::fscc::file::ModeFlags;
 use wire::ids::FileId;
@@ -13,20 +13,18 @@ use wire::status::Status;
 
 use crate::Shared;
 use crate::authorization::GrantedAccess;
-use crate::breaks;
 use crate::budgets::Held;
 use crate::caching::{Actor, LeaseId};
 use crate::channel_sequence::ChannelSequence;
 use crate::durable::Durability;
 use crate::enumeration::Listing;
-use crate::files::{Change, ChangeAtOnce, FileEntry, Removal, Then};
+use crate::files::{Change, ChangeAtOnce, FileEntry, Then};
 use crate::frozen_times::{FrozenTimes, HeldTimes};
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
 use crate::notify::Untold;
 use crate::open_path::OpenPath;
 use crate::pipe::Pipe;
-use crate::removal::LastOpen;
 use crate::tree::Tree;
 use crate::user::User;
 
@@ -112,23 +110,6 @@ pub(crate) struct StreamOf {
     pub(crate) base: Arc<dyn Node>,
 }
 
-/// What is left to be done of an open that has left its file.
-#[must_use]
-pub(crate) struct Left {
-    /// Whether it stands in the records that the file goes, where this one asked for that.
-    recorded: Result<(), Error>,
-    removal: Removal,
-    /// Its own record is there until the removal was tried: and whether it says that the file goes.
-    forgets: Option<bool>,
-}
-
-impl Left {
-    /// True where the store is waited for yet.
-    pub(crate) fn removes(&self) -> bool {
-        self.removal != Removal::Nothing
-    }
-}
-
 impl Open {
     pub(crate) fn new(
         id: OpenId,
@@ -211,83 +192,9 @@ impl Open {
         }
     }
 
-    /// Ends the open where nobody is there to be told what became of it: the log is.
-    pub(crate) fn close(&self, server: &Arc<Shared>) {
-        let _ = self.close_for_client(server);
-    }
-
-    /// Ends the open: leaves the file's table entry and removes what was to go with its last open. May wait for the store. Only the first
-    /// call does anything. Fails where that is still there, which is then in the log.
-    pub(crate) fn close_for_client(&self, server: &Arc<Shared>) -> Result<(), Error> {
-        self.remove(server, self.leave(server))
-    }
-
-    /// The first half of that, which waits for the store only where [`Open::close_may_wait`] says so. What it gives must be handed to
-    /// [`Open::remove`].
-    pub(crate) fn leave(&self, server: &Arc<Shared>) -> Left {
-        let nothing = Left { recorded: Ok(()), removal: Removal::Nothing, forgets: None };
-        if self.closed.swap(true, Ordering::SeqCst) {
-            return nothing;
-        }
-        match &self.target {
-            Target::File(file) => {
-                let files = &server.files;
-                let deletes = file.delete_on_close.load(Ordering::Relaxed);
-                let file_goes = deletes || file.file.is_delete_pending(self.id, &file.stream_name());
-                // What was to go goes though the server is killed meanwhile, so its record is there until then. Where files have no births
-                // one that is left behind could mean another file.
-                let is_recorded_to_the_end = file_goes && file.base().birth().is_some();
-                file.durability.closed(self.id);
-                if !is_recorded_to_the_end {
-                    file.durability.forget_record(self.id, file_goes);
-                }
-                if file.has_written.load(Ordering::Relaxed) {
-                    breaks::looks_different(server, self);
-                }
-                files.watches.closed(self, file);
-                if deletes {
-                    file.learn_links();
-                }
-                let removal = files.leave(&file.file, self.id, deletes);
-                let recorded = match deletes {
-                    // What is not recorded as going stays where the server is killed before the last one closes.
-                    true => server.durables.record_deletion(&file.file).map_err(|halfway| halfway.error),
-                    false => Ok(()),
-                };
-                Left { recorded, removal, forgets: is_recorded_to_the_end.then_some(file_goes) }
-            }
-            Target::Pipe(pipe) => {
-                pipe.close();
-                nothing
-            }
-        }
-    }
-
-    /// The second half: removes what was to go with its last open. May wait for the store.
-    pub(crate) fn remove(&self, server: &Arc<Shared>, left: Left) -> Result<(), Error> {
-        let Target::File(file) = &self.target else { return left.recorded };
-        let forget = || {
-            if let Some(file_goes) = left.forgets {
-                file.durability.forget_record(self.id, file_goes);
-            }
-        };
-        match left.removal {
-            Removal::Nothing => {
-                forget();
-                left.recorded
-            }
-            // What has gone need not be recorded as going.
-            removal => self.as_last(file).carry_out(server, &file.file, removal, forget),
-        }
-    }
-
-    fn as_last(&self, file: &FileOpen) -> LastOpen {
-        LastOpen {
-            base: Arc::clone(file.base()),
-            path: Arc::clone(&file.path),
-            tree: Arc::clone(&self.tree),
-            parent_lease: file.parent_lease,
-        }
+    /// True for the first who closes it.
+    pub(crate) fn begin_closing(&self) -> bool {
+        !self.closed.swap(true, Ordering::SeqCst)
     }
 
     /// Notes that its client used it.
@@ -297,37 +204,9 @@ impl Open {
         }
     }
 
-    /// True once [`Open::close`] was called.
+    /// True once it began to close.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
-    }
-
-    /// True where removing what goes with the open may have to wait for a device.
-    pub(crate) fn removal_may_wait(&self) -> bool {
-        match &self.target {
-            Target::File(file) => {
-                // In a folder that is memory names are looked for among many, and may lead to a disk that is mounted there.
-                let names_are_here = self.tree.store().is_some_and(|store| store.facts().never_blocks);
-                !names_are_here || file.node.waits() != Waits::Never
-            }
-            Target::Pipe(_) => false,
-        }
-    }
-
-    /// True where leaving the file may have to wait for its device.
-    pub(crate) fn close_may_wait(&self, server: &Shared) -> bool {
-        match &self.target {
-            Target::File(file) => {
-                // The record of a persistent open is in the server's own folder.
-                file.durability.keeping().is_persistent()
-                    || (file.delete_on_close.load(Ordering::Relaxed) && file.file.is_recorded())
-                    || (self.removal_may_wait()
-                        && ((file.has_written.load(Ordering::Relaxed) && server.files.has_directory_leases())
-                            || file.delete_on_close.load(Ordering::Relaxed)
-                            || file.file.is_delete_pending(self.id, &file.stream_name())))
-            }
-            Target::Pipe(_) => false,
-        }
     }
 }
 
@@ -389,7 +268,7 @@ impl FileOpen {
     }
 
     /// Where the file has several names, or had, has its opens know theirs before one of them goes. May wait for the store.
-    fn learn_links(&self) {
+    pub(crate) fn learn_links(&self) {
         let base = self.base();
         // Of a file about which nothing can be learned its opens stay as good as of one name.
         let is_linked = || self.file.tells_names() || base.metadata().is_ok_and(|known| known.links > 1);

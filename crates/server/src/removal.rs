@@ -25,26 +25,20 @@ pub(crate) struct LastOpen {
 }
 
 impl LastOpen {
-    /// Removes what the departure of the open from `file` removes, and what is due after that. `tried` is called when the first was tried,
-    /// before anybody can have its name. May wait for the store. Fails where something is still there, which is then in the log.
-    pub(crate) fn carry_out(
-        &self,
-        server: &Arc<Shared>,
-        file: &Arc<FileEntry>,
-        first: Removal,
-        tried: impl FnOnce(),
-    ) -> Result<(), Error> {
-        let mut outcome = self.remove(server, &first);
-        tried();
-        let mut next = server.files.removed(file, &first);
+    /// Removes what the departure of the open from `file` removes, and what is due after that. May wait for the store. What is still there then
+    /// is in the log.
+    pub(crate) fn carry_out(&self, server: &Arc<Shared>, file: &Arc<FileEntry>, first: Removal) {
+        let mut next = first;
         while next != Removal::Nothing {
-            outcome = outcome.and(self.remove(server, &next));
+            // A failure is in the log.
+            let _ = self.remove(server, &next);
             next = server.files.removed(file, &next);
         }
-        outcome
     }
 
-    fn remove(&self, server: &Arc<Shared>, removal: &Removal) -> Result<(), Error> {
+    /// Removes one of these. Nobody else has the name until [`FileTable::removed`](crate::files::FileTable::removed) was told. May wait for the store.
+    /// Fails where it is still there, which is then in the log.
+    pub(crate) fn remove(&self, server: &Arc<Shared>, removal: &Removal) -> Result<(), Error> {
         let Some(store) = self.tree.store() else { return Ok(()) };
         let path = SharePath::clone(&self.path.now());
         let removed = match removal {

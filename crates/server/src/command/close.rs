@@ -1,15 +1,16 @@
 //! CLOSE (MS-SMB2 3.3.5.10).
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
-use store::Metadata;
+use store::{Error, Metadata};
 use tokio::sync::oneshot;
 use wire::command::close::{CloseFlags, CloseRequest, CloseResponse};
 use wire::ids::FileTime;
 use wire::status::Status;
 
 use crate::attributes;
+use crate::closing::Closing;
 use crate::context::{Context, Outcome, Reply};
 use crate::open::{Open, Target};
 
@@ -23,31 +24,37 @@ pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome 
         context.in_flight.note_done_here(file.file.cost_of_all());
     }
     let wants_attributes = request.flags.contains(CloseFlags::POSTQUERY_ATTRIB);
-    let (turn, pool) = (context.turn(), server.pool.clone());
-    let then = pool.clone();
+    let turn = context.turn();
     let (closed, answer) = oneshot::channel();
     let held = Arc::clone(&open);
     let close = move || {
-        let tells = server.files.watches.closing_tells(&held);
-        // The record of a persistent open may have to be waited for, whatever the share lies on.
-        let waits = held.close_may_wait(&server) || tells;
+        let waits = held.leaving_may_wait(&server) || server.files.watches.closing_tells(&held);
         let known = match (wants_attributes, waits) {
             (false, _) => Some(CloseResponse::default()),
             (true, true) => None,
             (true, false) => try_attributes(&held),
         };
-        let waits = waits || known.is_none();
-        let close = move || {
-            let response = known.unwrap_or_else(|| with_attributes(&held));
-            let left = held.leave(&server);
-            // It may be the last one only now, of what somebody else has marked to go.
-            let is_to_wait = !waits && left.removes() && held.removal_may_wait();
-            let remove = move || {
-                let _ = closed.send(held.remove(&server, left).map(|()| response));
-            };
-            if is_to_wait { then.submit(turn, Box::new(remove)) } else { remove() }
+        let closing = match known {
+            Some(response) => {
+                let tell = move |outcome: Result<(), Error>| {
+                    let _ = closed.send(outcome.map(|()| response));
+                };
+                Closing::new(held, Box::new(tell))
+            }
+            None => {
+                let (known, asked) = (Arc::new(OnceLock::new()), Arc::clone(&held));
+                let told = Arc::clone(&known);
+                let tell = move |outcome: Result<(), Error>| {
+                    let _ = closed.send(outcome.map(|()| told.get().cloned().unwrap_or_default()));
+                };
+                let ask = move || {
+                    known.get_or_init(|| with_attributes(&asked));
+                };
+                Closing::new(held, Box::new(tell)).behind(Box::new(ask))
+            }
         };
-        if waits { pool.submit(turn, Box::new(close)) } else { close() }
+        let closing = if waits { closing.in_turn() } else { closing };
+        server.close_in_turns(turn, vec![closing]);
     };
     // What was begun through it comes first. It is closed also where nobody waits for the answer any more.
     open.end_with(Box::new(close));

@@ -18,9 +18,10 @@ use super::expected::Expected;
 use super::record::Record;
 use super::{Durables, Keeping};
 use crate::Shared;
+use crate::closing::Closing;
 use crate::files::Then;
 use crate::open::{FileOpen, Open, OpenId};
-use crate::pool::Turn;
+use crate::pool::{Device, Turn};
 use crate::session::{OPENS_MAX, Session};
 
 /// Opens that wait for their clients at a time; past it a lost open closes. As many as one client may have.
@@ -385,18 +386,21 @@ impl Shared {
         let closing = self.begin_closing(opens);
         let all = async {
             for closed in closing {
-                // An error: the pool has closed.
+                // It is dropped.
                 let _ = closed.await;
             }
         };
         let _ = tokio::time::timeout(CLOSED_WITHIN, all).await;
     }
 
-    /// Closes opens on a thread for each volume, and waits for that for so long at most: one that hangs keeps no other's from closing.
+    /// Closes opens on threads for each volume, and waits for that for so long at most: one that hangs keeps no other's from closing, nor does the
+    /// server's own folder those that are not recorded.
     pub(crate) fn close_within(self: &Arc<Self>, opens: Vec<Arc<Open>>, patience: Duration) {
         let until = std::time::Instant::now() + patience;
         let (done, closed) = std::sync::mpsc::channel();
-        for opens in by_turn(opens).into_values() {
+        let is_recorded = |open: &Arc<Open>| open.file().is_ok_and(|file| file.file.is_recorded());
+        let (recorded, others) = opens.into_iter().partition(is_recorded);
+        for opens in [recorded, others].into_iter().flat_map(|opens| by_turn(opens).into_values()) {
             let (server, done) = (Arc::clone(self), done.clone());
             let close = move || {
                 opens.iter().for_each(|open| open.close(&server));
@@ -432,13 +436,15 @@ impl Shared {
     /// Has the pool close opens when all that was begun through them is made.
     fn close_in_turn(self: &Arc<Self>, turn: Turn, opens: &[Arc<Open>]) -> oneshot::Receiver<()> {
         let (closed, receiver) = oneshot::channel();
-        let (server, held) = (Arc::clone(self), opens.to_vec());
-        let close = move || {
-            held.iter().for_each(|open| open.close(&server));
-            let _ = closed.send(());
+        // Dropped with the last of them.
+        let closed = Arc::new(closed);
+        let closing = |open: &Arc<Open>| {
+            let closed = Arc::clone(&closed);
+            Closing::new(Arc::clone(open), Box::new(move |_| drop(closed))).in_turn()
         };
-        let pool = self.pool.clone();
-        let close: Then = Box::new(move || pool.submit(turn, Box::new(close)));
+        let closing: Vec<_> = opens.iter().map(closing).collect();
+        let server = Arc::clone(self);
+        let close: Then = Box::new(move || server.close_in_turns(turn, closing));
         let after = |then: Then, open: &Arc<Open>| -> Then {
             let open = Arc::clone(open);
             Box::new(move || open.end_with(then))
@@ -452,7 +458,8 @@ impl Shared {
 fn by_turn(opens: Vec<Arc<Open>>) -> BTreeMap<Turn, Vec<Arc<Open>>> {
     let mut sorted: BTreeMap<Turn, Vec<Arc<Open>>> = BTreeMap::new();
     for open in opens {
-        let turn = open.file().map_or(Turn::OWN, |file| Turn::of_user(file.node.identity().volume, &open.user));
+        let device = open.file().map_or(Device::Processor, |file| Device::Volume(file.node.identity().volume));
+        let turn = Turn { device, user: open.user.number, session: 0 };
         sorted.entry(turn).or_default().push(open);
     }
     sorted

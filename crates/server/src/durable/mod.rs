@@ -12,6 +12,8 @@ mod expected;
 #[cfg(test)]
 mod identity_tests;
 mod made;
+#[cfg(test)]
+mod own_folder_tests;
 mod persistent;
 #[cfg(test)]
 mod persistent_tests;

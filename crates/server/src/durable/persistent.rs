@@ -557,7 +557,7 @@ pub(super) fn restore_one(server: &Arc<Shared>, estate: &Estate, record: &Record
         file.file.note_recorded(&open);
     }
     if !server.durables.insert(&open, keeping, Instant::now() + keeping.timeout()) {
-        open.close(server);
+        server.close_on_pool(vec![open]);
         return Err(lost("too many opens wait for their clients"));
     }
     Ok(())

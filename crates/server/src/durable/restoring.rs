@@ -19,6 +19,7 @@ use super::record::Record;
 use crate::Shared;
 use crate::admin::Estate;
 use crate::open::OpenId;
+use crate::pool::Turn;
 
 /// How long the start waits for opens, so that shares that are well are served from the first moment on.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
@@ -121,11 +122,13 @@ impl Shared {
         }
     }
 
+    /// What keeps the disk from forgetting it keeps no share from being served.
     fn lose(&self, record: &Record, why: &str) {
         let Record { open, share, path, .. } = record;
         tracing::error!(open, share, path, why, "a persistent open is lost");
         self.durables.expect_no_longer(record);
-        self.durables.remove_record(OpenId(*open), false);
+        let (durables, open) = (Arc::clone(&self.durables), OpenId(*open));
+        self.pool.submit(Turn::OWN, Box::new(move || durables.remove_record(open, false)));
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Limits {
 pub(crate) enum Device {
     /// The server's own folder: records of opens.
     Own,
+    /// The drivers of the machine's network interfaces.
+    Interfaces,
     /// None: it only computes.
     Processor,
     /// The volume of a share (`store::Facts::volume`), or what is mounted below one.
@@ -128,7 +130,7 @@ impl Limits {
     /// How many threads wait for a device: a quarter for two volumes, of which there are many pairs.
     fn at(self, device: Device) -> Self {
         match device {
-            Device::Own | Device::Processor | Device::Volume(_) => self,
+            Device::Own | Device::Interfaces | Device::Processor | Device::Volume(_) => self,
             Device::Volumes(..) => {
                 let [device, user, session] =
                     [self.device, self.user, self.session].map(|threads| (threads / 4).max(1));

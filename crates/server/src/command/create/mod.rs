@@ -411,11 +411,8 @@ impl Drop for Entered<'_> {
         };
         let (file, pool) = (Arc::clone(&self.file), server.pool.clone());
         let turn = self.context.turn_at(Device::Volume(last.base.identity().volume));
-        // A failure is in the log: who deleted it was answered.
-        let remove = move || {
-            let _ = last.carry_out(&server, &file, removal, || {});
-        };
-        pool.submit(turn, Box::new(remove));
+        // Who deleted it was answered.
+        pool.submit(turn, Box::new(move || last.carry_out(&server, &file, removal)));
     }
 }
 

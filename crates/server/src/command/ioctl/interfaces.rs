@@ -9,6 +9,7 @@ use wire::status::Status;
 use super::{Answer, Answered};
 use crate::context::Context;
 use crate::multichannel;
+use crate::pool::Device;
 
 /// Of sessions whose account has multichannel off it is NOT_SUPPORTED, and on connections that were not offered it.
 pub(super) async fn query(context: &Context, request: &IoctlRequest<'_>) -> Answered {
@@ -23,7 +24,7 @@ pub(super) async fn query(context: &Context, request: &IoctlRequest<'_>) -> Answ
         // The kernel may have to ask the drivers.
         Err(reading) => {
             let read = move || reading.read(&estate.settings.advertise, &server.listening);
-            context.on_own_folder(read).await?
+            context.on_pool_in(context.turn_at(Device::Interfaces), read).await?
         }
     };
     let mut output = Vec::new();
