@@ -24,7 +24,7 @@ COPIES, CHUNKS = 80, 16
 LOCKS, LOCKS_AT_ONCE, WAITERS, UNLOCKS = 20_000, 32, 500, 20
 EXCLUSIVE, UNLOCK, AT_ONCE = 0x02, 0x04, 0x10
 STUCK_CONNECTIONS, STUCK_EACH = 4, 25
-DESCRIPTOR_CONNECTIONS, DESCRIPTOR_CREATES, DESCRIPTOR_CHANGES, DESCRIPTOR_ENTRIES = 20, 400, 150, 8_000
+DESCRIPTOR_CONNECTIONS, DESCRIPTOR_CREATES, DESCRIPTOR_CHANGES, DESCRIPTOR_ENTRIES, ATTRIBUTES = 20, 400, 150, 8_000, 5_400
 REQUEST_RESUME_KEY, COPYCHUNK = 0x00140078, 0x001440F2
 
 
@@ -187,6 +187,15 @@ def _(attacker):
         return SET_INFO, dacl_body(file, descriptor)
 
     push(attacker, DESCRIPTOR_CHANGES, 20, body)
+
+
+@case("attributes-made", f"{DESCRIPTOR_CHANGES} CREATEs on each of {DESCRIPTOR_CONNECTIONS} connections, each with {ATTRIBUTES:,} extended attributes", USER,
+      USER_MIB)
+def _(attacker):
+    # FILE_FULL_EA_INFORMATION (MS-FSCC 2.4.15) with names of one letter, most of them again and again.
+    entries = [struct.pack("<IBBH", 12 if number + 1 < ATTRIBUTES else 0, 0, 1, 1) + bytes([65 + number % 26, 0, 49, 0]) for number in range(ATTRIBUTES)]
+    listed = create_context(b"ExtA", b"".join(entries))
+    push(attacker, DESCRIPTOR_CHANGES, 20, lambda _user, number: (CREATE, create_body(f"listed-{number}", contexts=listed)))
 
 
 @case("copies", f"{COPIES} copies of 16 MiB that the server makes", USER, USER_MIB, held_seconds=0)

@@ -7,7 +7,7 @@ use wire::security::access::READ_DATA;
 use wire::status::Status;
 
 use crate::context::{Context, Outcome, Reply};
-use crate::notify::{self, News, Told, Wait, Wish};
+use crate::notify::{self, News, Told, Wait, Watch, Wish};
 use crate::proof::Sealing;
 use crate::refusal::Refusal;
 
@@ -49,7 +49,7 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
     loop {
         let (told, answering) = match taken {
             Ok(news) => news,
-            Err(wait) => until_told(context, wait).await?,
+            Err(wait) => until_told(context, &watch, wait).await?,
         };
         if let Some(seen) = notify::seen(context, &watch, told).await? {
             return reply(seen, room);
@@ -59,14 +59,14 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
 }
 
 /// Waits until there is something to tell, or the request is cancelled.
-async fn until_told(context: &Context, mut wait: Wait) -> Result<News, Refusal> {
+async fn until_told(context: &Context, watch: &Watch, mut wait: Wait) -> Result<News, Refusal> {
     context.in_flight.announce_wait()?;
     tokio::select! {
         biased;
         news = wait.end() => {
             // The share may have become one that is sealed: what was asked in plain is not told any more.
             let sealing = Sealing::required_where(context.tree.as_ref().is_some_and(|tree| tree.requires_sealing()));
-            context.proof.check(context.session()?, sealing)?;
+            context.proof.check(context.session()?, sealing).inspect_err(|_| watch.lose())?;
             Ok(news)
         }
         () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),

@@ -30,14 +30,12 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     if buffer.len() > EA_LIST_BYTES_MAX {
         return Err(Status::EA_TOO_LARGE.into());
     }
-    if buffer.len() > LIST_BYTES_HERE_MAX {
-        context.require_writable()?;
-        let list = context.message.holding(buffer);
-        return change_much(context, u64::MAX, move |job| set_all(job, read(&list)?)).await;
-    }
-    let asked = read(buffer)?;
+    // What it is made of takes many times as much as it does: it is decoded where it is set.
+    let is_long = buffer.len() > LIST_BYTES_HERE_MAX;
+    let cost = if is_long { u64::MAX } else { read(buffer)?.len() as u64 * EA_COST };
     context.require_writable()?;
-    change_much(context, asked.len() as u64 * EA_COST, move |job| set_all(job, asked)).await
+    let list = context.message.holding(buffer);
+    change_much(context, cost, move |job| set_all(job, read(&list)?)).await
 }
 
 fn set_all(job: &Job, asked: Vec<ExtendedAttribute>) -> Result<(), Refusal> {
