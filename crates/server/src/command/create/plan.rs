@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use store::{ExtendedAttribute, SharePath, Time, Use, fold};
+use store::{ExtendedAttribute, SharePath, Time, Use, effort, fold};
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, OplockLevel};
 use wire::context::create::{CreateContexts, DurableRequestV2, name};
 use wire::context::lease::{Lease, LeaseFlags};
@@ -122,6 +122,8 @@ pub(super) struct Plan {
 
 /// What one attribute of a new file counts as, in bytes of data: as many as SET_INFO leaves to the pool are too many for a shard here, too.
 const ATTRIBUTE_BYTES: u64 = 8 << 10;
+/// So many are looked at while a name of a path is followed.
+const ATTRIBUTES_OF_STEP: usize = 2;
 /// More than so many take long.
 const ATTRIBUTES_AT_ONCE_MAX: usize = 64;
 
@@ -404,6 +406,7 @@ fn extended(contexts: &CreateContexts<'_>, message: &Slice) -> Result<Option<(Sl
         ea?;
         count += 1;
     }
+    effort::note(count / ATTRIBUTES_OF_STEP);
     Ok(Some((message.holding(data), count)).filter(|_| count > 0))
 }
 
