@@ -34,6 +34,8 @@ const FILES: usize = 2;
 const SEEDS: u64 = 700;
 /// Runs that copy files, and nothing else.
 const COPY_SEEDS: u64 = 700;
+/// Runs that make and change names, and nothing else.
+const NAME_SEEDS: u64 = 100;
 const THREADS: u64 = 2;
 /// No run takes longer, in its own time.
 const RUN_MAX: Duration = Duration::from_secs(900);
@@ -49,6 +51,8 @@ enum Mode {
     AllMayGo,
     /// One link is never cut, and files are copied, and nothing else happens.
     Copies,
+    /// One link is never cut, and names are made and changed, many of them, and nothing else happens.
+    Names,
 }
 
 /// What came of a run.
@@ -77,6 +81,10 @@ async fn run(seed: u64, mode: Mode) -> Outcome {
     if mode == Mode::Copies {
         return copy(&links, &session, &tree, &store, &chance, kept).await;
     }
+    if mode == Mode::Names {
+        change_names(&links, &tree, &chance, kept).await;
+        return Outcome { digest: links.witness.digest(), counts: links.witness.counts() };
+    }
     let mut watched = Vec::new();
     for number in 0..FILES {
         watched.push(Watched::make(&tree, &store, &format!("file{number}"), is_durable).await);
@@ -100,7 +108,7 @@ async fn run(seed: u64, mode: Mode) -> Outcome {
         file.check_all(&share).await;
     }
     copies::check(&store);
-    let left = copies::LEFT + if is_durable { names::KEPT } else { names::LEFT + rival::LEFT };
+    let left = copies::LEFT + if is_durable { names::KEPT } else { names::left(names::ROUNDS) + rival::LEFT };
     assert_eq!(share.entries("").await.unwrap().len(), FILES + 1 + left, "each name is there once");
     judge(&links, &session, mode).await;
     join_all(watched.into_iter().map(Watched::close)).await;
@@ -135,14 +143,28 @@ async fn copy(
     Outcome { digest: links.witness.digest(), counts: links.witness.counts() }
 }
 
+/// Makes and changes many names while links are cut, and waits for what comes late.
+async fn change_names(links: &Links, tree: &Tree, chance: &Chance, kept: Option<usize>) {
+    const ROUNDS: usize = 80;
+    let (of_names, of_cuts) = (chance.branch(), chance.branch());
+    tokio::select! {
+        biased;
+        () = names::names(tree, &of_names, ROUNDS) => {}
+        () = cuts::cut(links, &of_cuts, kept) => {}
+    }
+    cuts::end(links);
+    sleep(KEEPALIVE).await;
+    assert_eq!(tree.entries("").await.unwrap().len(), names::left(ROUNDS), "each name is there once");
+}
+
 async fn with_names(tree: &Tree, share: &Tree, chance: &Chance, mode: Mode) {
     match mode {
         Mode::OneLives | Mode::OneLivesSealed => {
             let contended = chance.branch();
-            tokio::join!(names::names(tree, chance), rival::contend(tree, share, &contended));
+            tokio::join!(names::names(tree, chance, names::ROUNDS), rival::contend(tree, share, &contended));
         }
         // A name that was being made without a durable open while every channel went cannot be told from one that was there.
-        Mode::Copies => {}
+        Mode::Copies | Mode::Names => {}
         Mode::AllMayGo => names::names_kept(tree, chance).await,
     }
 }
@@ -223,6 +245,12 @@ fn nothing_is_lost_while_one_channel_lives() {
 }
 
 #[test]
+fn each_name_is_made_once_while_one_channel_lives() {
+    let sum = run_all(Mode::Names, NAME_SEEDS);
+    assert!(are_chosen() || sum.replays > 0, "{sum:?}");
+}
+
+#[test]
 fn nothing_is_lost_while_one_sealed_channel_lives() {
     let sum = run_all(Mode::OneLivesSealed, SEEDS);
     assert!(are_chosen() || sum.sealed > 0, "{sum:?}");
@@ -255,7 +283,7 @@ fn seeds_until_caught(lapse: Lapse, mode: Mode, most: u64) -> Option<u64> {
 
 #[test]
 fn a_server_that_does_late_creates_is_caught() {
-    assert!(seeds_until_caught(Lapse::CreatesOutOfTurn, Mode::OneLives, 200).is_some());
+    assert!(seeds_until_caught(Lapse::CreatesOutOfTurn, Mode::Names, 200).is_some());
 }
 
 /// A server that has no memory for it makes an empty file under the name that a copy had first, and that is all.
@@ -269,7 +297,7 @@ fn copies_are_whole_on_a_server_that_does_late_creates() {
 
 #[test]
 fn a_server_that_applies_late_writes_is_caught() {
-    assert!(seeds_until_caught(Lapse::ChangesOutOfTurn, Mode::OneLives, 200).is_some());
+    assert!(seeds_until_caught(Lapse::ChangesOutOfTurn, Mode::OneLives, 600).is_some());
 }
 
 #[test]

@@ -8,12 +8,16 @@ use tokio::time::sleep;
 use super::files::options;
 use crate::chance::Chance;
 
-const ROUNDS: usize = 8;
-/// Names that are there in the end.
-pub(super) const LEFT: usize = ROUNDS / 2;
+/// Of a run that does other things beside.
+pub(super) const ROUNDS: usize = 8;
 
-pub(super) async fn names(tree: &Tree, chance: &Chance) {
-    for round in 0..ROUNDS {
+/// Names that are there after so many rounds.
+pub(super) const fn left(rounds: usize) -> usize {
+    rounds / 2
+}
+
+pub(super) async fn names(tree: &Tree, chance: &Chance, rounds: usize) {
+    for round in 0..rounds {
         let (first, second) = (format!("name{round}"), format!("other{round}"));
         let made = tree.open(&first, options(Access::Write, Disposition::Create, false)).await.unwrap();
         made.write(0, first.clone()).await.unwrap();
