@@ -6,7 +6,6 @@ import random
 import socket
 import struct
 import threading
-import time
 
 from conformance.report import Skip
 
@@ -61,16 +60,12 @@ class Cutter:
     and with what is on its way."""
 
     RESET = struct.pack("ii", 1, 0)  # close() sends a reset
-    QUIET_SECONDS, QUIET_WITHIN_SECONDS = 1.5, 30
 
     def __init__(self, server, seed):
         self.server = server
         self.random = random.Random(seed)
         self.chance = 0.0
         self.cuts = 0
-        self._holds = False
-        self._released = threading.Event()
-        self._heard = 0.0
         self._pairs = []
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -87,18 +82,6 @@ class Cutter:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._end([*self._pairs])
-
-    def hold(self):
-        """Clients whose server goes away hear nothing of it, as with a machine that has died, until `release`."""
-        self._holds = True
-
-    def release(self):
-        """Cuts those clients off, once they have sent all that they can send without an answer."""
-        until = time.monotonic() + self.QUIET_WITHIN_SECONDS
-        while time.monotonic() < min(until, self._heard + self.QUIET_SECONDS):
-            time.sleep(0.1)
-        self._holds = False
-        self._released.set()
 
     def _accept(self):
         with contextlib.suppress(OSError):
@@ -117,14 +100,7 @@ class Cutter:
     def _pump(self, source, sink, pair):
         with contextlib.suppress(OSError):
             while data := source.recv(CHUNK_BYTES):
-                self._heard = time.monotonic()
-                try:
-                    sink.sendall(data)
-                except OSError:
-                    if not self._holds:
-                        break
-        if self._holds and source is pair[1]:
-            self._released.wait()
+                sink.sendall(data)
         self._end([pair])
 
     def _cut(self):

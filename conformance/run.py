@@ -17,8 +17,8 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # Module of each suite, in the order they run: quick ones first, so that a broken server is known early. smbtorture's
 # tests mostly wait for timers, so they run beside all others but those that measure, or make the machine busy, which want it to themselves.
 ALONE = ("soak", "channels", "cores", "compare")
-SUITES = ("py_smbprotocol", "hostile", "access", "pacing", "go_smb2", "rust_smb", "smbclient", "coherence", "frozen", "power", "restart", "kernel",
-          "kernel_fsx", "kernel_channels", "failover", "torture", *ALONE)
+SUITES = ("py_smbprotocol", "hostile", "access", "pacing", "go_smb2", "rust_smb", "smbclient", "coherence", "frozen", "power", "kernel", "kernel_fsx",
+          "kernel_channels", "failover", "torture", *ALONE)
 
 
 def main():

@@ -3,7 +3,8 @@
 
 mkdir -p /mnt
 options="port=$port,username=$user,password=$password,vers=3.1.1,hard,nosharesock"
-# Uncached: Linux 6.1 loses pages that it could not send in the background, and then breaks down in umount.
+# Uncached: Linux 6.1 loses pages that it could not send in the background (now and then, with EBADF, where many
+# writes are under way), and then breaks down in umount.
 if ! mount.cifs "//$server/$share" /mnt -o "$options,cache=none,wsize=65536"; then
   echo "not ok mount - $(dmesg | tail -n 4 | tr '\n' '|')"
   exit 1
@@ -22,3 +23,4 @@ umount /mnt && mount.cifs "//$server/$share" /mnt -o "$options"
 if cmp /tmp/source /mnt/copy; then echo "ok the bytes are right"; else echo "not ok the bytes are right - $(ls -l /mnt/copy)"; fi
 umount /mnt
 dmesg | grep -i cifs | tail -n 30
+echo "sum $(sha256sum < /tmp/source | cut -d ' ' -f 1)"
