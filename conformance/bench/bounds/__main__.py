@@ -21,7 +21,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 from conformance import multilane, packages, samba  # noqa: E402
-from conformance.bench.bounds.behind import come_behind  # noqa: E402
+from conformance.bench.bounds.behind import come_behind, come_first  # noqa: E402
 from conformance.bench.bounds.case import FROZEN, all_cases  # noqa: E402
 from conformance.bench.bounds.memory import Watch  # noqa: E402
 from conformance.bench.run import line, machine  # noqa: E402
@@ -126,7 +126,7 @@ def measured(case, kind, arguments):
     with serving(placed(kind, case), wanted) as server, contextlib.ExitStack() as stack:
         if case.prepare:
             case.prepare(server.share_path())
-        bystander = stack.enter_context(child("bystander", environment(server, second_user=True), preexec_fn=None))
+        bystander = stack.enter_context(child("bystander", environment(server, second_user=True), preexec_fn=come_first))
         expect_line(bystander, "ready", 60)
         note_shards(server, seen)
         time.sleep(ALONE_SECONDS)
@@ -185,7 +185,7 @@ def newcomers(case, server, seen):
 
 def newcomer(case, server, seen):
     began = time.monotonic()
-    with child("newcomer", environment(server, second_user=True)) as process:
+    with child("newcomer", environment(server, second_user=True), preexec_fn=come_first) as process:
         said = next_line(process, NEWCOMER_SECONDS) or f"nothing for {NEWCOMER_SECONDS} s"
     if not said.startswith("done "):
         seen.trouble.append(f"somebody else could not work: {said}, after {time.monotonic() - began:.1f} s")
@@ -269,8 +269,9 @@ def document(rows, arguments):
                            "as it should" if fast else "too slow", seen.newcomer]))
     return "\n\n".join(["# Bounds", __doc__.split("\n\n", 1)[1].strip(),
                         f"The bystander's times are alone -> during the attack, those of its slowest connection; they are as they should be where "
-                        f"the 99th percentile is at most {TIMES_ALONE} times that alone plus {MORE_MS} ms. The attacker has the same cores, where it "
-                        "comes behind the server and the bystander: a real one has a machine of its own.",
+                        f"the 99th percentile is at most {TIMES_ALONE} times that alone plus {MORE_MS} ms. Attacker and bystander have the same "
+                        "cores as the server, where the attacker comes behind it and the bystander, with little to do, before it: real ones have "
+                        "machines of their own.",
                         f"Machine: {machine()}. Made by `python3 -m conformance.bench.bounds --out docs/BOUNDS.md`, which ends with 1 where "
                         "more memory is taken than the bound, or somebody else cannot work.", "\n".join(table)]) + "\n"
 
