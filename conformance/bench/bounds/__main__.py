@@ -185,7 +185,7 @@ def newcomers(case, server, seen):
 
 def newcomer(case, server, seen):
     began = time.monotonic()
-    with child("newcomer", environment(server, second_user=True), preexec_fn=come_first) as process:
+    with child("newcomer", environment(server, second_user=True)) as process:
         said = next_line(process, NEWCOMER_SECONDS) or f"nothing for {NEWCOMER_SECONDS} s"
     if not said.startswith("done "):
         seen.trouble.append(f"somebody else could not work: {said}, after {time.monotonic() - began:.1f} s")
