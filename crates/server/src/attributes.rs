@@ -5,9 +5,6 @@ use wire::fscc::FileAttributes;
 
 use crate::open::FileOpen;
 
-/// The longest list of extended attributes, or of names of them, that is read: no file has more, and what is read takes many times as much.
-pub(crate) const EA_LIST_BYTES_MAX: usize = 64 << 10;
-
 /// The attributes that a client may set and that are stored.
 pub(crate) const SETTABLE: u32 = FileAttributes::READONLY.0
     | FileAttributes::HIDDEN.0

@@ -41,6 +41,7 @@ mod durable;
 #[cfg(test)]
 mod ended_tests;
 mod enumeration;
+mod extended;
 #[cfg(test)]
 mod failed_change_tests;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Error;
+use crate::{Error, effort};
 
 /// One name in a directory, as clients see it: not empty, at most 255 UTF-16 units, none of `" * / : < > ? \ |` and
 /// no control characters, not `.` or `..`.
@@ -16,6 +16,8 @@ pub struct Name(String);
 const NAME_UNITS_MAX: usize = 255;
 /// The most UTF-16 units in a whole path: what fits a 16-bit length on the wire.
 const PATH_UNITS_MAX: usize = 32_760;
+/// So many names are checked while one of a path is followed.
+const CHECKED_IN_STEP: usize = 8;
 
 impl Name {
     /// Checks `text`.
@@ -59,10 +61,13 @@ impl SharePath {
             return Err(Error::NameInvalid);
         }
         let mut path = SharePath::with_room(text.len());
+        let mut names = 0;
         for name in text.split('\\').filter(|name| !name.is_empty()) {
             Name::check(name)?;
             path.push(name);
+            names += 1;
         }
+        effort::note(names / CHECKED_IN_STEP);
         Ok(path)
     }
 
@@ -175,6 +180,12 @@ mod tests {
         }
         assert!(Name::new(&"x".repeat(255)).is_ok());
         assert!(Name::new(&"x".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn a_path_of_many_names_costs_who_asks_for_it_more() {
+        let steps = |names: usize| effort::of(|| SharePath::parse(&vec!["a"; names].join("\\")).unwrap()).1;
+        assert_eq!((steps(3), steps(16_000)), (0, 2_000));
     }
 
     #[test]

@@ -284,7 +284,8 @@ fn a_long_way_in_another_case_is_left_to_who_may_wait() {
             disk.directory(way("a", levels).as_str());
         }
         let found = soon(|| {
-            let (found, steps) = effort::of(|| disk.store.try_resolve(&way("a", 100), Use::Metadata));
+            let asked = way("a", 100);
+            let (found, steps) = effort::of(|| disk.store.try_resolve(&asked, Use::Metadata));
             Ok((found?, steps))
         });
         assert!(matches!(found, Ok((Resolved::Found { .. }, 100))), "each name counts");
@@ -299,7 +300,8 @@ fn the_directories_on_a_way_are_each_opened_once() {
     for disk in [directory(), memory_directory()] {
         let way = |levels: usize| path(&["a"; 300][..levels].join("\\"));
         (1..=300).for_each(|level| drop(disk.directory(way(level).as_str())));
-        let (lineage, steps) = effort::of(|| disk.store.lineage(&way(300)));
+        let asked = way(300);
+        let (lineage, steps) = effort::of(|| disk.store.lineage(&asked));
         let expected: Vec<_> = (0..=300).map(|level| disk.node(way(level).as_str()).identity()).collect();
         assert_eq!((lineage, steps), (expected, 300));
     }

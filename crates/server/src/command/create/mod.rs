@@ -212,7 +212,10 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<(Resolved, Optio
                 };
                 Ok((resolved, own))
             };
-            context.on_pool_along(&plan.path, work).await?
+            match plan.is_deep() {
+                true => context.on_long_work_along(&plan.path, work).await?,
+                false => context.on_pool_along(&plan.path, work).await?,
+            }
         }
         resolved => resolved.map(|resolved| (resolved, None)),
     };

@@ -1,9 +1,7 @@
 //! What a CREATE asks for, checked as far as it can be without looking at the store (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1, first
 //! checks).
 
-use std::collections::HashMap;
-
-use store::{ExtendedAttribute, SharePath, Time, Use, effort, fold};
+use store::{ExtendedAttribute, SharePath, Time, Use};
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, OplockLevel};
 use wire::context::create::{CreateContexts, DurableRequestV2, name};
 use wire::context::lease::{Lease, LeaseFlags};
@@ -13,11 +11,12 @@ use wire::security::SecurityDescriptor;
 use wire::security::access::{self, GenericMapping, MAXIMUM_ALLOWED};
 use wire::status::Status;
 
-use crate::attributes::{self, EA_LIST_BYTES_MAX};
+use crate::attributes;
 use crate::authorization::check_share;
 use crate::caching::{Actor, LeaseId, Wanted};
 use crate::connection::Connection;
 use crate::descriptors::{self, Reading};
+use crate::extended;
 use crate::files::Empties;
 use crate::open::OpenId;
 use crate::refusal::Refusal;
@@ -122,8 +121,8 @@ pub(super) struct Plan {
 
 /// What one attribute of a new file counts as, in bytes of data: as many as SET_INFO leaves to the pool are too many for a shard here, too.
 const ATTRIBUTE_BYTES: u64 = 8 << 10;
-/// So many are looked at while a name of a path is followed.
-const ATTRIBUTES_OF_STEP: usize = 2;
+/// It takes long to follow what is longer than any path of Linux: it may have sixteen thousand names.
+const PATH_BYTES_MAX: usize = 4 << 10;
 /// More than so many take long.
 const ATTRIBUTES_AT_ONCE_MAX: usize = 64;
 
@@ -147,25 +146,20 @@ impl Plan {
         self.extended.as_ref().map_or(0, |(_, count)| *count)
     }
 
-    /// The extended attributes that were asked for, each once: of several of one name the last counts.
+    /// The extended attributes that were asked for.
     pub(super) fn extended(&self) -> Vec<ExtendedAttribute> {
-        let data = self.extended.as_ref().map_or(&[][..], |(data, _)| data);
-        let (mut places, mut list) = (HashMap::new(), Vec::<ExtendedAttribute>::new());
-        // That they are well formed was seen before.
-        for (name, value) in attributes_in(data).flatten() {
-            let place = *places.entry(fold(name)).or_insert(list.len());
-            match list.get_mut(place) {
-                Some((_, former)) => *former = value.to_vec(),
-                None => list.push((name.to_owned(), value.to_vec())),
-            }
-        }
-        list
+        self.extended.as_ref().map(|(list, _)| extended::read(list).into_values().collect()).unwrap_or_default()
     }
 
     /// True where it takes long to make something, in memory too: few do so at once.
     pub(super) fn is_long_work(&self) -> bool {
         let is_long = |asked: &Slice| !Reading::Quick.takes(asked);
         self.security.as_ref().is_some_and(is_long) || self.extended_count() > ATTRIBUTES_AT_ONCE_MAX
+    }
+
+    /// True where it takes long to follow the path.
+    pub(super) fn is_deep(&self) -> bool {
+        self.path.as_str().len() > PATH_BYTES_MAX
     }
 
     /// What a `request` says, which `message` holds.
@@ -195,7 +189,7 @@ impl Plan {
             attributes: request.file_attributes & attributes::SETTABLE,
             usage: wanted_usage(request.disposition, desired),
             security: security(contexts, message)?,
-            extended: extended(contexts, message)?,
+            extended: extended_attributes(contexts, message)?,
             allocation: allocation(contexts)?,
             maximal: contexts.find(name::QUERY_MAXIMAL_ACCESS).map(timestamp),
             wants_disk_id: contexts.find(name::QUERY_ON_DISK_ID).is_some(),
@@ -396,27 +390,13 @@ fn security(contexts: &CreateContexts<'_>, message: &Slice) -> Result<Option<Sli
 }
 
 /// As with [`security`] the list is kept as it came.
-fn extended(contexts: &CreateContexts<'_>, message: &Slice) -> Result<Option<(Slice, usize)>, Refusal> {
+fn extended_attributes(contexts: &CreateContexts<'_>, message: &Slice) -> Result<Option<(Slice, usize)>, Refusal> {
     let Some(data) = contexts.find(name::EA_BUFFER) else { return Ok(None) };
-    if data.len() > EA_LIST_BYTES_MAX {
+    if data.len() > extended::LIST_BYTES_MAX {
         return Err(Status::EA_TOO_LARGE.into());
     }
-    let mut count = 0;
-    for ea in attributes_in(data) {
-        ea?;
-        count += 1;
-    }
-    effort::note(count / ATTRIBUTES_OF_STEP);
+    let count = extended::count(data, Status::INVALID_PARAMETER)?;
     Ok(Some((message.holding(data), count)).filter(|_| count > 0))
-}
-
-/// Names and values of a list of extended attributes.
-fn attributes_in(data: &[u8]) -> impl Iterator<Item = Result<(&str, &[u8]), Refusal>> {
-    wire::fscc::ea::full_eas(data).map(|ea| {
-        let ea = ea?;
-        let name = std::str::from_utf8(ea.name).ok().filter(|_| wire::fscc::ea::name_is_valid(ea.name));
-        Ok((name.ok_or(Status::INVALID_EA_NAME)?, ea.value))
-    })
 }
 
 /// The timestamp of an MxAc context, where it has one (MS-SMB2 2.2.13.2.5).

@@ -11,8 +11,8 @@ use wire::security::access::READ_EA;
 use wire::status::Status;
 
 use super::{BODY_BYTES, Room, finish};
-use crate::attributes::EA_LIST_BYTES_MAX;
 use crate::context::{Context, Outcome};
+use crate::extended;
 use crate::refusal::Refusal;
 
 /// What a list of attributes costs beside them.
@@ -49,7 +49,7 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
     open.require(READ_EA)?;
     let room = Room::of(request);
     let held = Arc::clone(open);
-    if request.input.len() > EA_LIST_BYTES_MAX {
+    if request.input.len() > extended::LIST_BYTES_MAX {
         return Err(Status::EA_LIST_INCONSISTENT.into());
     }
     if !request.input.is_empty() {
