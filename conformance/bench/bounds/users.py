@@ -147,6 +147,11 @@ def long_descriptor():
     return struct.pack("<BBHIIII", 1, 0, 0x9004, 0, 0, 0, 20) + dacl
 
 
+def long_attributes():
+    """FILE_FULL_EA_INFORMATION (MS-FSCC 2.4.16) of 64 KiB with names of one letter, most of them again and again."""
+    return b"".join(struct.pack("<IBBH", 12 if number + 1 < ATTRIBUTES else 0, 0, 1, 1) + bytes([65 + number % 26, 0, 49, 0]) for number in range(ATTRIBUTES))
+
+
 def dacl_body(file, descriptor):
     """SET_INFO of the list alone."""
     body = bytearray(set_info_body(file, 0, descriptor, kind=3))
@@ -192,9 +197,7 @@ def _(attacker):
 @case("attributes-made", f"{DESCRIPTOR_CHANGES} CREATEs on each of {DESCRIPTOR_CONNECTIONS} connections, each with {ATTRIBUTES:,} extended attributes", USER,
       USER_MIB)
 def _(attacker):
-    # FILE_FULL_EA_INFORMATION (MS-FSCC 2.4.15) with names of one letter, most of them again and again.
-    entries = [struct.pack("<IBBH", 12 if number + 1 < ATTRIBUTES else 0, 0, 1, 1) + bytes([65 + number % 26, 0, 49, 0]) for number in range(ATTRIBUTES)]
-    listed = create_context(b"ExtA", b"".join(entries))
+    listed = create_context(b"ExtA", long_attributes())
     push(attacker, DESCRIPTOR_CHANGES, 20, lambda _user, number: (CREATE, create_body(f"listed-{number}", contexts=listed)))
 
 

@@ -60,6 +60,13 @@ struct Wait {
     place: Instant,
 }
 
+/// What is held for a batch on top of what there is.
+struct OnTop {
+    charge: Charge,
+    /// It is for little, of a connection that holds nothing much.
+    is_little: bool,
+}
+
 /// A connection's part of a budget.
 pub(crate) struct Allowance {
     payer: RefCell<Payer>,
@@ -67,7 +74,7 @@ pub(crate) struct Allowance {
     waiter: Arc<Waiter>,
     waits: Cell<Option<Wait>>,
     /// What is held on top of what there is for a batch that there was nothing left for, and for what stayed of it.
-    batch: RefCell<Option<Charge>>,
+    batch: RefCell<Option<OnTop>>,
     /// Its client has not taken all it has.
     has_untaken: Cell<bool>,
     tempo: RefCell<Tempo>,
@@ -207,14 +214,35 @@ impl Allowance {
         self.payer.borrow().own.overdraw(bytes as u64)
     }
 
+    /// Holds `bytes` of a small request that is there already and waits. Where its batch is held on top of what there is they are a part of that:
+    /// otherwise each batch that somebody has waited for would leave its requests behind, however many there are.
+    pub(crate) fn keep(&self, bytes: usize) -> Charge {
+        let mut batch = self.batch.borrow_mut();
+        let of_batch =
+            batch.as_mut().filter(|batch| !batch.is_little).and_then(|batch| batch.charge.split(bytes as u64));
+        of_batch.unwrap_or_else(|| self.overdraw(bytes))
+    }
+
+    /// True where a small request may be executed that takes `bytes` where it waits.
+    pub(crate) fn may_keep(&self, bytes: usize) -> bool {
+        let is_little = self.batch.borrow().as_ref().map(|batch| batch.is_little);
+        let bytes = bytes as u64;
+        match is_little {
+            None => true,
+            _ if self.has_batch_left() => true,
+            Some(true) => self.payer.borrow().own.used() + bytes <= LITTLE_BATCH_BYTES,
+            Some(false) => self.holds_on_top(bytes, false, || self.insist(BATCH_BYTES as usize)),
+        }
+    }
+
     /// True where another batch may be executed.
     pub(crate) fn has_left(&self) -> bool {
-        self.has_left_to_grow() || self.holds_on_top(LITTLE_BATCH_BYTES, || self.charge_for_little())
+        self.has_left_to_grow() || self.holds_on_top(LITTLE_BATCH_BYTES, true, || self.charge_for_little())
     }
 
     /// True where that may be one of more than [`LITTLE_BYTES`].
     pub(crate) fn has_left_to_grow(&self) -> bool {
-        self.has_batch_left() || self.holds_on_top(BATCH_BYTES, || self.insist(BATCH_BYTES as usize))
+        self.has_batch_left() || self.holds_on_top(BATCH_BYTES, false, || self.insist(BATCH_BYTES as usize))
     }
 
     fn has_batch_left(&self) -> bool {
@@ -228,12 +256,12 @@ impl Allowance {
     }
 
     /// True where so much is held on top for a batch, now that `charge` was asked for it.
-    fn holds_on_top(&self, bytes: u64, charge: impl FnOnce() -> Option<Charge>) -> bool {
+    fn holds_on_top(&self, bytes: u64, is_little: bool, charge: impl FnOnce() -> Option<Charge>) -> bool {
         let mut batch = self.batch.borrow_mut();
-        if batch.as_ref().is_some_and(|batch| batch.units() >= bytes) {
+        if batch.as_ref().is_some_and(|batch| batch.charge.units() >= bytes) {
             return true;
         }
-        let more = charge();
+        let more = charge().map(|charge| OnTop { charge, is_little });
         let holds = more.is_some();
         *batch = more.or(batch.take());
         holds
@@ -357,8 +385,8 @@ impl Allowance {
             return 0;
         }
         self.batch.borrow_mut().as_mut().map_or(0, |batch| {
-            batch.shrink_to(bytes);
-            batch.units()
+            batch.charge.shrink_to(bytes);
+            batch.charge.units()
         })
     }
 
@@ -453,6 +481,40 @@ mod tests {
         drop(held);
         drop(many);
         assert_eq!(user.bytes.used(), 0);
+    }
+
+    /// Executes small requests that wait, one batch after the other, for as long as somebody asks.
+    async fn keep_all(allowance: &Allowance, kept: &mut Vec<Charge>, bytes: usize, seconds: u64) {
+        for _ in 0..10 * seconds {
+            while allowance.has_left() && allowance.may_keep(bytes) {
+                allowance.went_on();
+                kept.push(allowance.keep(bytes));
+            }
+            assert!(allowance.settle(0));
+            allowance.wait(Waker::noop());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn small_requests_that_wait_have_an_end() {
+        let budgets = Budgets::new(Default::default());
+        let user = budgets.of_user(&Sid::SYSTEM);
+        let mut kept = Vec::new();
+        let many: Vec<_> = (0..20).map(|_| Allowance::new(budgets.strangers())).collect();
+        for allowance in &many {
+            allowance.sign_in(&user, network());
+        }
+        for _ in 0..10 {
+            for allowance in &many {
+                keep_all(allowance, &mut kept, 60 << 10, 3).await;
+            }
+        }
+        let most = user.bytes.limit() + user.beyond.limit() + (20 * LITTLE_BATCH_BYTES);
+        assert!(kept.len() as u64 * (60 << 10) <= most, "{} of {} KiB", kept.len(), most >> 10);
+        drop(kept);
+        drop(many);
+        assert_eq!((user.bytes.used(), user.beyond.used()), (0, 0));
     }
 
     #[test]

@@ -137,7 +137,7 @@ fn claim_by(connection: &Connection, need: Need, charge: fn(&Allowance, usize) -
     let allowance = &connection.allowance;
     match need.bytes > ANSWER_BYTES_SMALL {
         true => charge(allowance, need.bytes).or_else(|| allowance.charge_to_answer(need.bytes)).map(Claim::Much),
-        false => Some(Claim::Little(need.bytes)),
+        false => allowance.may_keep(need.bytes + TASK_BYTES).then_some(Claim::Little(need.bytes)),
     }
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn run(connection: &Rc<Connection>, admitted: Admitted, kept: Kept, c
     let mut task: Pin<Box<dyn Future<Output = ()>>> = Box::into_pin(task);
     match task.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
         Poll::Ready(()) => {}
-        Poll::Pending => connection.spawn(task, connection.allowance.overdraw(little + TASK_BYTES)),
+        Poll::Pending => connection.spawn(task, connection.allowance.keep(little + TASK_BYTES)),
     }
 }
 
