@@ -18,7 +18,7 @@ from conformance.report import expect
 from conformance.server import Wanted, serving
 
 NAME = "kernel_fsx"
-MINUTES = 3
+MINUTES = 2
 CHANNELS = 4
 # The kinds of mounts and the tree; each gets its part of the time.
 PARTS = 6

@@ -1,6 +1,7 @@
 //! The whole test: its parts, their order, and the last line that sums them up.
 
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 use crate::edges;
 use crate::run::{self, Tally, root};
@@ -82,8 +83,9 @@ pub(crate) fn run(parts: &[Part]) -> ExitCode {
     let mut broken = Vec::new();
     for part in parts {
         println!("== {}", part.name());
+        let began = Instant::now();
         let tally = part.tally();
-        println!("   {} passed, {} failed", tally.passed, tally.failed);
+        println!("   {} passed, {} failed, in {} s", tally.passed, tally.failed, began.elapsed().as_secs());
         if tally.failed > 0 {
             broken.push(part.name());
         }
