@@ -47,6 +47,12 @@ pub(super) fn set_attribute() -> Result<(), Errno> {
     Ok(())
 }
 
+/// To be called when an attribute was removed.
+pub(super) fn removed_attribute() {
+    #[cfg(test)]
+    failing::fill_room();
+}
+
 /// Makes a call.
 fn once<T>(call: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     #[cfg(test)]
@@ -245,6 +251,8 @@ pub(super) mod failing {
         LinkCounts,
         /// Room for an attribute.
         Room,
+        /// The same once one was removed: somebody else has what became free.
+        RoomThatWasFree,
         /// Leave to read attributes of files: they may be listed and set.
         Leave,
     }
@@ -310,6 +318,13 @@ pub(super) mod failing {
     /// True where no attribute can be set.
     pub(super) fn lacks_room() -> bool {
         LACKS.get() == Lacks::Room
+    }
+
+    /// What became free is used.
+    pub(super) fn fill_room() {
+        if LACKS.get() == Lacks::RoomThatWasFree {
+            LACKS.set(Lacks::Room);
+        }
     }
 
     /// True where no attribute may be read.

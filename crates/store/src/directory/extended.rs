@@ -50,13 +50,24 @@ pub(super) fn change(file: &OpenFile, change: ChangeExtended<'_>) -> Result<(), 
     let before = all_of(&subject).map_err(Failed::untouched)?;
     let Some(asked) = change(&before) else { return Ok(()) };
     let sets = in_their_case(&before, asked).map_err(Failed::untouched)?;
-    set_all(&subject, sets).map(drop)
+    set_all(&subject, sets)
 }
 
-/// Gives a file these attributes and no others; gives what undoes that. What is kept with the file is locked.
-pub(super) fn replace(subject: &Subject<'_>, asked: &[ExtendedAttribute]) -> Result<Undo, Failed> {
+/// Begins to give a file these attributes and no others: sets those that take room. Gives what undoes that, and what is left to do. What is kept
+/// with the file is locked, as for [`Rest::make`].
+pub(super) fn begin_to_replace(subject: &Subject<'_>, asked: &[ExtendedAttribute]) -> Result<(Undo, Rest), Failed> {
     let before = all_of(subject).map_err(Failed::untouched)?;
-    set_all(subject, instead_of(before, asked).map_err(Failed::untouched)?)
+    set_growing(subject, instead_of(before, asked).map_err(Failed::untouched)?)
+}
+
+/// What is left of several changes: what gives room.
+#[derive(Default)]
+pub(super) struct Rest(Vec<Set>);
+
+impl Rest {
+    pub(super) fn make(&self, subject: &Subject<'_>, undo: &mut Undo) -> Result<(), Error> {
+        self.0.iter().try_for_each(|set| undo.change(subject, &set.key, set.value.as_deref()))
+    }
 }
 
 /// Removes all of them.
@@ -107,15 +118,21 @@ fn instead_of(before: Vec<ExtendedAttribute>, asked: &[ExtendedAttribute]) -> Re
     Ok(sets)
 }
 
-/// Makes all of these changes, or none. What takes room comes first: where the disk has none, nothing has to be put back that needs some. Where the
-/// file takes no more what gives room comes first.
-fn set_all(subject: &Subject<'_>, sets: Vec<Set>) -> Result<Undo, Failed> {
+/// Makes all of these changes, or none.
+fn set_all(subject: &Subject<'_>, sets: Vec<Set>) -> Result<(), Failed> {
+    let (mut undo, rest) = set_growing(subject, sets)?;
+    rest.make(subject, &mut undo).map_err(|error| Failed { error, left: undo.put_back(subject) })
+}
+
+/// Makes those of these changes that take room, or none. They come first: where the disk has none, nothing has to be put back that needs some. Where
+/// the file takes no more, what gives room comes before them, and nothing is left.
+fn set_growing(subject: &Subject<'_>, sets: Vec<Set>) -> Result<(Undo, Rest), Failed> {
     let (grow, rest): (Vec<Set>, Vec<Set>) = sets.into_iter().partition(|set| set.grows);
-    match set_each(subject, grow.iter().chain(&rest)) {
+    match set_each(subject, grow.iter()) {
         Err(Failed { error: Error::TooLarge, left: Left::AsItWas }) if !rest.is_empty() => {
-            set_each(subject, rest.iter().chain(&grow))
+            set_each(subject, rest.iter().chain(&grow)).map(|undo| (undo, Rest::default()))
         }
-        answer => answer,
+        answer => answer.map(|undo| (undo, Rest(rest))),
     }
 }
 

@@ -23,7 +23,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::directory::calls::{
-    again, fstatvfs, fsync, mkdirat, openat, read_attribute, renameat, set_attribute, statx, unlinkat,
+    again, fstatvfs, fsync, mkdirat, openat, read_attribute, removed_attribute, renameat, set_attribute, statx,
+    unlinkat,
 };
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, reading_attribute};
@@ -212,7 +213,10 @@ impl Subject<'_> {
         let erased = answer.unwrap_or_else(|| self.erase_beside(key));
         self.note_set();
         match erased {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                removed_attribute();
+                Ok(true)
+            }
             Err(Errno::NODATA | Errno::NOENT) => Ok(false),
             Err(errno) => Err(error(errno)),
         }

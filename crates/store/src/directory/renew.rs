@@ -3,7 +3,7 @@
 
 use rustix::fd::BorrowedFd;
 
-use crate::directory::extended;
+use crate::directory::extended::{self, Rest};
 use crate::directory::file::OpenFile;
 use crate::directory::keep::Subject;
 use crate::directory::streams::Going;
@@ -16,14 +16,14 @@ pub(super) fn renew(file: &OpenFile, new: &Renewal<'_>) -> Result<(), Failed> {
         return Err(Failed::untouched(Error::Invalid));
     }
     let fd = file.writable().map_err(Failed::untouched)?;
-    let undo = if new.extended.is_empty() { Undo::default() } else { give(file, new)? };
+    let (undo, rest) = if new.extended.is_empty() { Default::default() } else { give(file, new)? };
     // What is reserved cannot be given back while others may write there: so it comes behind what can be undone.
     if new.reserved > 0
         && let Err(error) = space::reserve(file, fd, new.reserved)
     {
         return Err(put_back(file, undo, error));
     }
-    empty(file, fd, new, undo)?;
+    empty(file, fd, new, (undo, rest))?;
     if new.reserved > 0
         && let Err(error) = space::reserve(file, fd, new.reserved)
     {
@@ -33,15 +33,15 @@ pub(super) fn renew(file: &OpenFile, new: &Renewal<'_>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Gives a file the extended attributes that are asked for, and no others, and then the other attributes, which are kept beside them. That may not
-/// fit, and needs not wait for the data to go.
-fn give(file: &OpenFile, new: &Renewal<'_>) -> Result<Undo, Failed> {
+/// Gives a file what takes room of the extended attributes that are asked for, and then the other attributes, which are kept beside them. That may
+/// not fit, and needs not wait for the data to go. What is left makes room, and comes once nothing more takes some.
+fn give(file: &OpenFile, new: &Renewal<'_>) -> Result<(Undo, Rest), Failed> {
     let _turn = file.begin("renew").map_err(Failed::untouched)?;
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
-    let mut undo = extended::replace(&subject, new.extended)?;
+    let (mut undo, rest) = extended::begin_to_replace(&subject, new.extended)?;
     match metadata::change_attributes(file, &subject, new.attributes, &mut undo) {
-        Ok(()) => Ok(undo),
+        Ok(()) => Ok((undo, rest)),
         Err(error) => Err(Failed { error: metadata::lacks_room(error), left: undo.put_back(&subject) }),
     }
 }
@@ -51,8 +51,8 @@ fn put_back(file: &OpenFile, undo: Undo, error: Error) -> Failed {
     Failed { error, left: undo.put_back(&file.subject()) }
 }
 
-/// Takes away the streams, the extended attributes and other attributes where no other ones were given, and the data.
-fn empty(file: &OpenFile, fd: BorrowedFd<'_>, new: &Renewal<'_>, mut undo: Undo) -> Result<(), Failed> {
+/// Takes away the streams, the extended attributes that are not asked for, other attributes where no other ones were given, and the data.
+fn empty(file: &OpenFile, fd: BorrowedFd<'_>, new: &Renewal<'_>, (mut undo, rest): (Undo, Rest)) -> Result<(), Failed> {
     let cut = match space::Cut::begin(file, fd, 0) {
         Ok(cut) => cut,
         Err(error) => return Err(put_back(file, undo, error)),
@@ -64,7 +64,8 @@ fn empty(file: &OpenFile, fd: BorrowedFd<'_>, new: &Renewal<'_>, mut undo: Undo)
         Err(error) => return Err(Failed { error, left: undo.put_back(&subject) }),
     };
     let bare = new.extended.is_empty().then_some(new.attributes);
-    let emptied = take_away(file, &subject, (&going, bare), &mut undo).and_then(|()| cut.make());
+    let emptied = rest.make(&subject, &mut undo).and_then(|()| take_away(file, &subject, (&going, bare), &mut undo));
+    let emptied = emptied.and_then(|()| cut.make());
     match emptied {
         Ok(()) => {
             going.remove();

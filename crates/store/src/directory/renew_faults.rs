@@ -137,6 +137,17 @@ fn where_there_is_no_room_for_attributes_at_all_nothing_has_to_be_put_back() {
 }
 
 #[test]
+fn where_no_space_can_be_reserved_nothing_has_to_be_put_back() {
+    let disk = Disk::new(false);
+    prepare(&disk);
+    let before = State::of(&disk);
+    let renewal = (vec![named("three", b"3")], 1 << 60);
+    let failed = lacking(Lacks::RoomThatWasFree, || renew(&disk, &renewal)).unwrap_err();
+    assert_eq!((failed.error, failed.left), (Error::Full, Left::AsItWas));
+    assert_eq!(State::of(&disk), before);
+}
+
+#[test]
 fn a_server_that_is_killed_while_a_file_is_made_as_good_as_new_leaves_no_side_files() {
     for (beside, renewal) in [false, true].into_iter().flat_map(|beside| renewals().map(|renewal| (beside, renewal))) {
         let change = |disk: &Disk| renew(disk, &renewal).map_err(|failed| failed.error);
