@@ -733,6 +733,11 @@ impl Connection {
             }
         }
         while self.takes_requests() {
+            if self.writes.are_many() {
+                Writes::hand_over(self, inbox, Along::Stays);
+                self.writes.begin(inbox.buffer());
+                continue;
+            }
             if self.may(task, || self.allowance.has_left().then_some(())).is_none() {
                 return Ok(Batch::Stalled);
             }

@@ -27,21 +27,26 @@ use crate::in_flight::{InFlight, Waiting};
 use crate::inbox::Inbox;
 use crate::notify;
 use crate::open::Open;
-use crate::pipeline;
+use crate::pipeline::{self, TASK_BYTES};
 use crate::pool::Turn;
 use crate::refusal::Refusal;
 use crate::session::Channel;
 use crate::stitch::Stitch;
+use crate::turns::REQUEST_COST;
 
 /// Bytes of one connection that wait to be written; past it no more requests are read until some are. Four of the largest writes, or
 /// thirty of a megabyte.
 const HELD_BYTES_MAX: usize = 33 << 20;
+/// So many go to the pool together at the most: more of them, each of a byte, would be much before any of it is counted.
+const TOGETHER_MAX: usize = 64;
+/// What a write takes beside its data until it is answered, with its interim answer.
+const WRITE_BYTES: usize = 768;
 
 /// The writes of one connection that are on their way to a file.
 #[derive(Default)]
 pub(crate) struct Writes {
     gathered: RefCell<Gathered>,
-    /// Bytes of the buffers that batches under way hold.
+    /// Bytes that batches under way hold: their buffers, and what the writes take beside their data.
     held_bytes: Cell<usize>,
     /// The user's budget was too small for one of them.
     is_over_budget: Cell<bool>,
@@ -129,6 +134,11 @@ impl Writes {
         held < HELD_BYTES_MAX && (held == 0 || !self.is_over_budget.get())
     }
 
+    /// True where those that were gathered are to go before another is looked at.
+    pub(crate) fn are_many(&self) -> bool {
+        self.gathered.borrow().writes.len() >= TOGETHER_MAX
+    }
+
     /// Requests that lie in `buffer` are looked at from now on.
     pub(crate) fn begin(&self, buffer: &[u8]) {
         self.gathered.borrow_mut().buffer_address = Some(buffer.as_ptr() as usize);
@@ -156,7 +166,7 @@ impl Writes {
         let Some(turn) = gathered.turn else { return };
         let mut writes = gathered.writes;
         let Some((bytes, charge)) = take_bytes(connection, inbox, &mut writes, along) else { return };
-        let held_bytes = bytes.all().len();
+        let held_bytes = bytes.all().len() + TASK_BYTES + writes.len() * WRITE_BYTES;
         let charge = charge.or_else(|| connection.allowance.charge(held_bytes));
         let this = &connection.writes;
         this.held_bytes.set(this.held_bytes.get() + held_bytes);
@@ -167,7 +177,7 @@ impl Writes {
             (made, bytes)
         });
         let batch = Batch { asked: gathered.asked, held_bytes };
-        let charge = charge.unwrap_or_else(|| connection.allowance.overdraw(held_bytes));
+        let charge = charge.unwrap_or_else(|| connection.allowance.keep(held_bytes));
         connection.spawn(Box::pin(batch.answer(Rc::clone(connection), made)), charge);
     }
 }
@@ -221,14 +231,20 @@ impl Batch {
     /// Answers when all are made, with an interim answer where that takes long.
     async fn answer(self, connection: Rc<Connection>, mut made: tokio::sync::oneshot::Receiver<(Vec<Made>, Bytes)>) {
         let mut interim = Vec::new();
+        // Many may have waited as long, and each stands in line with what it has to say.
+        let in_line = async {
+            tokio::time::sleep(INTERIM_AFTER).await;
+            connection.turn.another().await;
+        };
         let soon = tokio::select! {
             biased;
             made = &mut made => Some(made),
-            () = tokio::time::sleep(INTERIM_AFTER) => None,
+            () = in_line => None,
         };
         let made = match soon {
             Some(made) => made,
             None => {
+                connection.turn.spend(self.asked.len() * REQUEST_COST);
                 interim = self.asked.iter().map(|asked| asked.send_interim(&connection)).collect();
                 connection.wake();
                 made.await

@@ -68,6 +68,14 @@ impl Served {
         framed(&self.peer.message(Command::ECHO, |body| EchoRequest.encode(body)))
     }
 
+    async fn earn_credits(&mut self) {
+        for _ in 0..40 {
+            let echo = self.echo();
+            self.send(&[echo]).await;
+            self.answer().await;
+        }
+    }
+
     fn close(&mut self) -> Vec<u8> {
         let request = CloseRequest { file_id: self.file, ..CloseRequest::default() };
         framed(&self.peer.message(Command::CLOSE, |body| request.encode(body)))
@@ -181,15 +189,48 @@ fn a_write_that_hangs_gets_an_interim_answer_before_its_client_gives_up() {
 }
 
 #[test]
+fn writes_of_a_byte_that_wait_count_as_what_they_take() {
+    run(async {
+        let mut served = served(Signing::Enabled).await;
+        served.earn_credits().await;
+        let used = served.peer.connection.allowance.used();
+        let together: Vec<_> = (0..500).map(|at| served.write(at, b"x")).collect();
+        served.send(&together).await;
+        let more = served.peer.connection.allowance.used() - used;
+        assert!(more >= 500 * 600, "500 writes count as {more} bytes");
+        let one_by_one: Vec<_> = (0..100).flat_map(|at| [served.write(at, b"x"), served.echo()]).collect();
+        served.send(&one_by_one).await;
+        let more = served.peer.connection.allowance.used() - used - more;
+        assert!(more >= 100 * 4096, "100 writes by themselves count as {more} bytes");
+        while served.server.pool.work_once() {}
+        for _ in 0..700 {
+            assert_eq!(served.answer().await.0.status, Status::SUCCESS);
+        }
+        assert_eq!(served.peer.connection.allowance.used(), used);
+    });
+}
+
+#[test]
+fn writes_of_a_byte_that_wait_have_an_end() {
+    run(async {
+        let mut served = served(Signing::Enabled).await;
+        served.earn_credits().await;
+        let limit = served.peer.connection.allowance.budget().limit();
+        let _others = served.peer.connection.allowance.overdraw(limit as usize);
+        let frames: Vec<_> = (0..2_000).map(|at| served.write(at, b"x")).collect();
+        let used = served.peer.connection.allowance.used();
+        served.send(&frames).await;
+        sleep(Duration::from_secs(60)).await;
+        let more = served.peer.connection.allowance.used() - used;
+        assert!(more <= 96 << 10, "{more} bytes more than there is");
+    });
+}
+
+#[test]
 fn a_client_whose_writes_hang_is_not_read_for_ever() {
     run(async {
         let mut served = served(Signing::Enabled).await;
-        for _ in 0..40 {
-            // Each gives credits.
-            let echo = served.echo();
-            served.send(&[echo]).await;
-            served.answer().await;
-        }
+        served.earn_credits().await;
         let data = vec![5; 60_000];
         let count = 2 * HELD_BYTES_MAX / data.len();
         let frames: Vec<_> = (0..count).map(|block| served.write(block % 8, &data)).collect();
