@@ -19,14 +19,22 @@ pub(crate) struct Budget {
     used: AtomicU64,
     /// Units that are held above as long as this budget is there, whether or not they are used.
     prepaid: u64,
-    /// Who takes much here leaves above as much as is used here.
-    shares: bool,
+    sharing: Sharing,
     above: Option<Arc<Budget>>,
     /// One that has no part in `above` and is charged as well.
     beside: Option<Arc<Budget>>,
     waiting: AtomicUsize,
     /// Since when they wait, and by what they differ who wait since then.
     waiters: Mutex<BTreeMap<(Instant, usize), Weak<Waiter>>>,
+}
+
+/// When who takes much here leaves above as much as is used here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Never,
+    /// Where it is asked to leave something.
+    WhereAsked,
+    Always,
 }
 
 /// Somebody who may wait for a budget. It stands in one queue at a time.
@@ -58,9 +66,15 @@ impl Budget {
     /// here. `prepaid` units are held above from the start, whatever the limit there: they never lack.
     pub(crate) fn share(self: &Arc<Self>, limit: u64, prepaid: u64) -> Arc<Self> {
         self.take_anyway(prepaid);
-        let above = Some(Arc::clone(self));
-        let mut made = Budget::made(limit, prepaid, above, None);
-        made.shares = true;
+        let mut made = Budget::made(limit, prepaid, Some(Arc::clone(self)), None);
+        made.sharing = Sharing::WhereAsked;
+        Arc::new(made)
+    }
+
+    /// The same where that much is always left to others, and nothing is prepaid.
+    pub(crate) fn even_share(self: &Arc<Self>, limit: u64) -> Arc<Self> {
+        let mut made = Budget::made(limit, 0, Some(Arc::clone(self)), None);
+        made.sharing = Sharing::Always;
         Arc::new(made)
     }
 
@@ -71,7 +85,7 @@ impl Budget {
 
     fn made(limit: u64, prepaid: u64, above: Option<Arc<Budget>>, beside: Option<Arc<Budget>>) -> Self {
         let (waiting, waiters) = (AtomicUsize::new(0), Mutex::default());
-        Budget { limit, used: AtomicU64::new(0), prepaid, shares: false, above, beside, waiting, waiters }
+        Budget { limit, used: AtomicU64::new(0), prepaid, sharing: Sharing::Never, above, beside, waiting, waiters }
     }
 
     /// Holds `units`; `None` where this budget or one above it has not so many left.
@@ -108,7 +122,11 @@ impl Budget {
 
     /// What is to be left above where that much is to be left here.
     fn leaving_above(&self, used: u64, leaving: u64) -> u64 {
-        if self.shares && leaving > 0 { leaving.max(used) } else { leaving }
+        match self.sharing {
+            Sharing::Never => leaving,
+            Sharing::WhereAsked if leaving == 0 => 0,
+            Sharing::WhereAsked | Sharing::Always => leaving.max(used),
+        }
     }
 
     /// Wakes `waker`, which waits `since` then, when something was given back here. What is waited for may have been given back just before: look

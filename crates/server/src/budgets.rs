@@ -16,7 +16,8 @@ use crate::usage::Usage;
 const STRANGERS_BYTES: u64 = 40 << 20;
 /// Bytes that one user makes the server hold, whatever sessions and connections it has; at most half of what all may.
 const USER_BYTES: u64 = 144 << 20;
-/// Bytes of that which are there for each user, whatever the others hold: enough to go on with small requests and to give back.
+/// Bytes of that which are there for each user, whatever the others hold, also for what lasts: enough to sign in, to open some files, to go on with
+/// small requests and to give back.
 const USER_BYTES_PREPAID: u64 = 1 << 20;
 /// The part of one user's bytes for what may last for as long as a client wants (opens, locks, watches, sessions), and of all users': the
 /// rest is for what comes and goes.
@@ -266,7 +267,7 @@ impl Budgets {
         let bytes = self.server.share(limit, USER_BYTES_PREPAID);
         let made = Arc::new(UserBudgets {
             listings: bytes.below(part(limit, LISTINGS_PART)),
-            lasting: bytes.below_both(&self.lasting, part(limit, LASTING_PART)),
+            lasting: bytes.below_both(&self.lasting.share(limit, USER_BYTES_PREPAID), part(limit, LASTING_PART)),
             beyond: self.beyond.share(part(limit, BEYOND_PART).min(BEYOND_BYTES_MAX), 0),
             slow: Budget::new(part(limit, SLOW_PART)),
             finishing: self.beyond.below(part(limit, FINISHING_PART).min(FINISHING_BYTES)),
@@ -275,7 +276,7 @@ impl Budgets {
             answers: self.answers.below(ANSWERS_BYTES),
             little: self.spare.share(LITTLE_BYTES, 0),
             bytes,
-            opens: self.opens.below(self.capacity.opens_of_user),
+            opens: self.opens.even_share(self.capacity.opens_of_user),
             sessions: Budget::new(self.capacity.sessions_of_user),
             connections: Budget::new(self.capacity.connections_of_user),
             watches: Budget::new(WATCHES_OF_USER_MAX),
@@ -339,6 +340,35 @@ mod tests {
         let _lasting = user.lasting.charge(user.lasting.limit()).unwrap();
         assert!(user.session().is_none() && user.open(Opened::Whole).is_err());
         assert!(!user.is_hungry() && !budgets.of_user(&Sid::EVERYONE).is_hungry());
+    }
+
+    #[test]
+    fn what_others_hold_for_long_leaves_everybody_enough_to_sign_in_and_open_files() {
+        let budgets = Budgets::new(Capacity::of(1_024, 384 << 20));
+        let known = budgets.of_user(&Sid::NETWORK);
+        let many = [Sid::SYSTEM, Sid::EVERYONE, Sid::ANONYMOUS, Sid::CREATOR_OWNER].map(|user| budgets.of_user(&user));
+        let held: Vec<_> = many.iter().flat_map(|user| std::iter::from_fn(|| user.lasting.charge(64 << 10))).collect();
+        assert!(budgets.lasting.used() >= budgets.lasting.limit() - (64 << 10), "all is held that may last");
+        for user in [known, budgets.of_user(&Sid::AUTHENTICATED_USERS)] {
+            let opens: Vec<_> = (0..200).map(|_| user.open(Opened::Whole).unwrap()).collect();
+            assert!(user.connection().is_some() && user.session().is_some() && user.tree().is_some());
+            assert!(user.watch().is_some() && user.lasting.charge(64 << 10).is_some());
+            drop(opens);
+        }
+        drop((held, many));
+        assert_eq!(budgets.lasting.used(), 0);
+    }
+
+    #[test]
+    fn who_opens_many_files_leaves_as_many_to_others() {
+        let budgets = Budgets::new(Capacity::of(1_024, u64::MAX));
+        let [greedy, second, modest] = [&Sid::SYSTEM, &Sid::EVERYONE, &Sid::NETWORK].map(|user| budgets.of_user(user));
+        let all = |user: &Arc<UserBudgets>| std::iter::from_fn(|| user.open(Opened::Whole).ok()).collect::<Vec<_>>();
+        let held = [all(&greedy), all(&second)];
+        assert_eq!(held.each_ref().map(Vec::len), [320, 160]);
+        assert_eq!(all(&modest).len(), 80);
+        drop(held);
+        assert_eq!(budgets.opens.used(), 0);
     }
 
     #[test]
