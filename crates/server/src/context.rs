@@ -21,7 +21,7 @@ use crate::in_flight::InFlight;
 use crate::open::{FileOpen, Open, OpenId};
 use crate::pipeline::RESPONSE_ROOM;
 use crate::pool::{Device, Turn};
-use crate::proof::Proof;
+use crate::proof::{Proof, Sealing};
 use crate::refusal::Refusal;
 use crate::session::{Channel, Session};
 use crate::slice::Slice;
@@ -191,6 +191,21 @@ impl Context {
     /// The session.
     pub(crate) fn session(&self) -> Result<&Arc<Session>, Refusal> {
         Ok(&self.channel()?.session)
+    }
+
+    /// Another open of the session, which no part of the header names. What is said of it is as protected as what is done with it: ACCESS_DENIED
+    /// where its share is to be sealed and the request is not (3.3.5.2.11).
+    pub(crate) fn open_besides(&self, id: OpenId) -> Result<Option<Arc<Open>>, Refusal> {
+        let open = self.session()?.open(id);
+        if let Some(open) = &open {
+            self.check_sealing_of(open)?;
+        }
+        Ok(open)
+    }
+
+    /// Refuses what is said of an open whose share is to be sealed where the request is not.
+    pub(crate) fn check_sealing_of(&self, open: &Open) -> Result<(), Refusal> {
+        Ok(self.proof.check(self.session()?, Sealing::required_where(open.tree.requires_sealing()))?)
     }
 
     /// The tree connect.

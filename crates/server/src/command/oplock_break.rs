@@ -9,7 +9,6 @@ use crate::breaks;
 use crate::caching::{Holder, LOOK_COST, LeaseId};
 use crate::context::{Context, Outcome, Reply};
 use crate::open::{Open, OpenId};
-use crate::proof::Sealing;
 
 pub(crate) fn handle(context: &Context, request: OplockBreakRequest) -> Outcome {
     let response = match request {
@@ -23,8 +22,7 @@ pub(crate) fn handle(context: &Context, request: OplockBreakRequest) -> Outcome 
 
 fn acknowledge_oplock(context: &Context, request: OplockBreak) -> Result<OplockBreak, crate::refusal::Refusal> {
     let id = OpenId::from_file_id(request.file_id).ok_or(Status::FILE_CLOSED)?;
-    let open = context.session()?.open(id).ok_or(Status::FILE_CLOSED)?;
-    check_sealing(context, &open)?;
+    let open = context.open_besides(id)?.ok_or(Status::FILE_CLOSED)?;
     let left = open.file()?.file.acknowledge_oplock(id, request.oplock_level)?;
     Ok(OplockBreak { oplock_level: left, ..request })
 }
@@ -40,7 +38,7 @@ fn acknowledge_lease(context: &Context, request: LeaseBreak) -> Result<LeaseBrea
     let open = file.holders_of(id).inspect(|_| looks += 1).find_map(|holder| open_of(context, &holder));
     context.in_flight.note_done_here((looks * LOOK_COST) as u64);
     let open = open.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
-    check_sealing(context, &open)?;
+    context.check_sealing_of(&open)?;
     let (answer, notices) = file.acknowledge_lease(id, request.lease_state);
     breaks::send_for(context, &file, notices);
     Ok(LeaseBreak { lease_state: answer?, ..request })
@@ -52,10 +50,4 @@ fn open_of(context: &Context, holder: &Holder) -> Option<Arc<Open>> {
         Some(session) => session.open(holder.open),
         None => context.server().durables.waiting(holder.open),
     }
-}
-
-/// What is said of an open is as protected as what is done with it (3.3.5.2.11).
-fn check_sealing(context: &Context, open: &Open) -> Result<(), Status> {
-    let session = &context.channel.as_ref().ok_or(Status::USER_SESSION_DELETED)?.session;
-    context.proof.check(session, Sealing::required_where(open.tree.requires_sealing()))
 }

@@ -91,8 +91,8 @@ fn limits() -> Answer {
 
 /// The source: only an open of the same session is one.
 fn source(context: &Context, chunks: &CopyChunks<'_>) -> Result<Arc<Open>, Refusal> {
-    let id = resume_key::open_of(&chunks.source);
-    let open = id.and_then(|id| context.session().ok()?.open(id)).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    let id = resume_key::open_of(&chunks.source).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    let open = context.open_besides(id)?.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     open.file()?;
     Ok(open)
 }

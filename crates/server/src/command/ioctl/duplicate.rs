@@ -126,8 +126,8 @@ impl Sharing {
 
 /// The open to share from: of the same session and volume, and readable.
 fn source(context: &Context, asked: &DuplicateExtents) -> Result<Arc<Open>, Refusal> {
-    let id = OpenId::from_file_id(asked.source);
-    let open = id.and_then(|id| context.session().ok()?.open(id)).ok_or(Status::INVALID_HANDLE)?;
+    let id = OpenId::from_file_id(asked.source).ok_or(Status::INVALID_HANDLE)?;
+    let open = context.open_besides(id)?.ok_or(Status::INVALID_HANDLE)?;
     let same_volume =
         open.tree.store().is_some_and(|theirs| context.store().is_ok_and(|ours| Arc::ptr_eq(theirs, ours)));
     let readable = open.may(READ_DATA) && open.file()?.kind != Kind::Directory;

@@ -167,6 +167,35 @@ async fn the_key_of_another_session_is_no_key() {
 }
 
 #[tokio::test]
+async fn what_is_to_be_sealed_is_copied_by_no_plain_request() {
+    let server = server(Signing::Enabled);
+    let sealed =
+        crate::admin::Share { name: "sealed".into(), seal_required: true, ..server.estate.load().shares[0].clone() };
+    let mut estate = (**server.estate.load()).clone();
+    estate.shares.push(sealed);
+    server.estate.store(Arc::new(estate));
+    let mut peer = Peer::sign_in(&server).await;
+    let target = peer.open("target").await;
+    let plain_tree = peer.tree_id;
+    assert_eq!(peer.connect("sealed").await, Status::SUCCESS);
+    let session = server.sessions.find(peer.session_id).unwrap();
+    let tree = session.tree(peer.tree_id).unwrap();
+    tree.follow(Some(&server.estate.load().shares[0]));
+    let source = peer.open("source").await;
+    write(&mut peer, source, 0, b"secret").await;
+    let key = key(&mut peer, source).await;
+    tree.follow(Some(&server.estate.load().shares[1]));
+    peer.tree_id = plain_tree;
+    let mut input = Vec::new();
+    CopyChunks::encode(&key, &[chunk(0, 0, 6)], &mut input);
+    let copied = ioctl(&mut peer, CtlCode::SRV_COPYCHUNK, target, &input, 12).await;
+    let mut input = Vec::new();
+    DuplicateExtents { source, source_offset: 0, target_offset: 0, length: 6 }.encode(&mut input);
+    let duplicated = ioctl(&mut peer, CtlCode::DUPLICATE_EXTENTS_TO_FILE, target, &input, 0).await;
+    assert_eq!([copied.status(), duplicated.status()], [Status::ACCESS_DENIED; 2]);
+}
+
+#[tokio::test]
 async fn copies_respect_locks_on_both_sides() {
     let server = server(Signing::Enabled);
     let (mut one, mut other) = (Peer::sign_in(&server).await, Peer::sign_in(&server).await);
