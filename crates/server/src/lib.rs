@@ -292,7 +292,8 @@ impl Shared {
         let mut chance = [0; 4];
         // Without chance the numbers are still unique while the server runs.
         let _ = secure::random(&mut chance);
-        let (budgets, pool) = (Budgets::new(capacity), Pool::of_threads(capacity.threads as usize));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (budgets, pool) = (Budgets::new(capacity), Pool::of_threads(capacity.threads as usize, cores));
         let descriptors = Arc::<Descriptors>::default();
         Shared {
             estate: ArcSwap::from_pointee(estate),
@@ -302,7 +303,7 @@ impl Shared {
             descriptors,
             durables: Arc::default(),
             pool,
-            long_work: Pool::for_long_work(std::thread::available_parallelism().map_or(1, usize::from)),
+            long_work: Pool::for_long_work(cores),
             short_listings: Semaphore::new(SHORT_LISTINGS),
             login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),
             unsendable: Unsendable::default(),

@@ -4,7 +4,9 @@
 //! is spread over. What others wait for goes before all else of its user: it stands in a queue of its own.
 //!
 //! There are two. A small request can make work without end: a pattern that fits nothing in a large directory, a copy. What it has left
-//! after its first piece is done by a second pool, whose few threads come behind everybody else's where processors are scarce.
+//! after its first piece is done by a second pool, whose few threads come behind everybody else's where processors are scarce. So do those of the
+//! first that are more than there are cores: they are many because devices have to be waited for, and where all of them compute a shard would
+//! have to stand in line with them.
 
 mod queues;
 #[cfg(test)]
@@ -26,8 +28,8 @@ use self::queues::{Limits, Queues};
 
 /// What a thread's stack may take: all of it counts where the process's memory is limited, used or not.
 pub(crate) const STACK_BYTES: u64 = 512 << 10;
-/// How much less than others the threads for long work get where processors are scarce: a third (sched(7)).
-const LONG_WORK_NICE: i32 = 5;
+/// How much less than others those threads get that come behind them where processors are scarce: a third (sched(7)).
+const NICE_BEHIND: i32 = 5;
 /// Pieces of work that wait in the queue of one session and device: its connections ask for less, unless it has more than eight that
 /// wait for everything.
 const QUEUED_MAX: usize = 8_192;
@@ -37,8 +39,21 @@ const IDLE_TIME: Duration = Duration::from_secs(10);
 /// With more threads at work than so many, others may have to wait for a core.
 const CROWD: usize = 8;
 
-/// Starts a thread.
-type Start = fn(Job) -> io::Result<()>;
+/// The threads of a pool.
+#[derive(Clone, Copy)]
+struct Threads {
+    name: &'static str,
+    max: usize,
+    /// So many get as much of the processors as anybody; the others come behind.
+    abreast: usize,
+    start: fn(thread::Builder, Job) -> io::Result<()>,
+}
+
+impl Threads {
+    fn new(name: &'static str, abreast: usize) -> Self {
+        Threads { name, max: usize::MAX, abreast, start: |thread, work| thread.spawn(work).map(drop) }
+    }
+}
 
 /// The pool. Threads start when work comes; they end with the pool, or when there was nothing to do. Where the system gives no more
 /// threads, work waits for those that there are.
@@ -50,8 +65,7 @@ struct Inner {
     /// Pieces of work that threads have begun.
     running: AtomicUsize,
     ready: Condvar,
-    threads_max: usize,
-    start: Start,
+    threads: Threads,
     /// What waits to be dropped, by volume.
     discarded: Mutex<HashMap<u64, Vec<Discarded>>>,
     /// Calls whoever does the work by hand.
@@ -62,6 +76,8 @@ struct Inner {
 struct State {
     queues: Queues,
     threads: usize,
+    /// Those of them that come behind nobody. They stay.
+    abreast: usize,
     idle: usize,
     /// Idle threads that have been called and are not awake yet.
     called: usize,
@@ -72,28 +88,27 @@ impl Pool {
     /// A pool without threads yet.
     #[cfg(test)]
     pub(crate) fn new() -> Self {
-        Pool::of_threads(Limits::THREADS)
+        Pool::of_threads(Limits::THREADS, 2)
     }
 
-    /// A pool of so many threads that wait for devices, without any yet.
-    pub(crate) fn of_threads(threads: usize) -> Self {
+    /// A pool of so many threads that wait for devices, without any yet, on a machine of so many cores.
+    pub(crate) fn of_threads(threads: usize, cores: usize) -> Self {
         // Each device has one at least, whatever the others hold.
-        Pool::with_threads(usize::MAX, Limits::of_short_work(threads), start_thread)
+        Pool::with(Threads::new("multilane-io", cores), Limits::of_short_work(threads))
     }
 
     /// The pool for long work, on a machine of so many cores.
     pub(crate) fn for_long_work(cores: usize) -> Self {
-        Pool::with_threads(usize::MAX, Limits::of_long_work(cores), start_thread_behind_others)
+        Pool::with(Threads::new("multilane-long", 0), Limits::of_long_work(cores))
     }
 
-    fn with_threads(threads_max: usize, limits: Limits, start: Start) -> Self {
-        let state = State { queues: Queues::new(limits), threads: 0, idle: 0, called: 0, closed: false };
+    fn with(threads: Threads, limits: Limits) -> Self {
+        let state = State { queues: Queues::new(limits), threads: 0, abreast: 0, idle: 0, called: 0, closed: false };
         Pool(Arc::new(Inner {
             state: Mutex::new(state),
             running: AtomicUsize::new(0),
             ready: Condvar::new(),
-            threads_max,
-            start,
+            threads,
             discarded: Mutex::default(),
             #[cfg(feature = "in-memory")]
             called: tokio::sync::Notify::new(),
@@ -103,13 +118,13 @@ impl Pool {
     /// A pool whose work is done by [`Pool::work_once`] alone.
     #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn by_hand() -> Self {
-        Pool::with_threads(0, Limits::of_short_work(Limits::THREADS), start_thread)
+        Pool::with(Threads { max: 0, ..Threads::new("by hand", 0) }, Limits::of_short_work(Limits::THREADS))
     }
 
     /// Starts the one thread that is there however few the system gives later.
     pub(crate) fn begin(&self) -> io::Result<()> {
-        self.expect_thread(&mut self.0.state.lock());
-        self.start_thread()
+        let is_abreast = self.expect_thread(&mut self.0.state.lock());
+        self.start_thread(is_abreast)
     }
 
     /// Starts threads for work that none could be started for when it came. To be called now and then: those that there are may all
@@ -120,9 +135,9 @@ impl Pool {
             if state.closed || !self.lacks_thread(&state) {
                 return;
             }
-            self.expect_thread(&mut state);
+            let is_abreast = self.expect_thread(&mut state);
             drop(state);
-            if self.start_thread().is_err() {
+            if self.start_thread(is_abreast).is_err() {
                 return;
             }
         }
@@ -198,7 +213,7 @@ impl Pool {
     /// Runs `job` when its turn comes.
     pub(crate) fn submit(&self, turn: Turn, job: Job) {
         #[cfg(test)]
-        let job = if self.0.threads_max > 0 { crate::virtual_time::stands_still_for(job) } else { job };
+        let job = if self.0.threads.max > 0 { crate::virtual_time::stands_still_for(job) } else { job };
         let mut state = self.0.state.lock();
         if state.closed {
             return;
@@ -209,9 +224,9 @@ impl Pool {
             drop(state);
             self.0.ready.notify_one();
         } else if self.lacks_thread(&state) {
-            self.expect_thread(&mut state);
+            let is_abreast = self.expect_thread(&mut state);
             drop(state);
-            if let Err(error) = self.start_thread() {
+            if let Err(error) = self.start_thread(is_abreast) {
                 tracing::warn!(%error, "no thread could be started for work that waits for a device; it waits for another");
             }
         } else {
@@ -240,43 +255,46 @@ impl Pool {
 
     /// True where one more thread would have work, and may be.
     fn lacks_thread(&self, state: &State) -> bool {
-        state.queues.may_begin() > state.called && state.threads < self.0.threads_max.min(state.queues.threads_max())
+        state.queues.may_begin() > state.called && state.threads < self.0.threads.max.min(state.queues.threads_max())
     }
 
-    /// Counts a thread that is about to be started as one that is idle and has been called.
-    fn expect_thread(&self, state: &mut State) {
+    /// Counts a thread that is about to be started as one that is idle and has been called. True where it comes behind nobody.
+    fn expect_thread(&self, state: &mut State) -> bool {
         (state.threads, state.idle, state.called) = (state.threads + 1, state.idle + 1, state.called + 1);
+        let is_abreast = state.abreast < self.0.threads.abreast;
+        state.abreast += usize::from(is_abreast);
+        is_abreast
     }
 
-    fn start_thread(&self) -> io::Result<()> {
+    fn start_thread(&self, is_abreast: bool) -> io::Result<()> {
         let inner = Arc::clone(&self.0);
-        (self.0.start)(Box::new(move || inner.work())).inspect_err(|_| {
+        let work = move || {
+            if !is_abreast {
+                come_behind_others();
+            }
+            inner.work(is_abreast);
+        };
+        let thread = thread::Builder::new().name(self.0.threads.name.into()).stack_size(STACK_BYTES as usize);
+        (self.0.threads.start)(thread, Box::new(work)).inspect_err(|_| {
             let mut state = self.0.state.lock();
+            state.abreast -= usize::from(is_abreast);
             (state.threads, state.idle, state.called) =
                 (state.threads - 1, state.idle - 1, state.called.saturating_sub(1));
         })
     }
 }
 
-fn start_thread(work: Job) -> io::Result<()> {
-    thread::Builder::new().name("multilane-io".into()).stack_size(STACK_BYTES as usize).spawn(work).map(drop)
-}
-
-fn start_thread_behind_others(work: Job) -> io::Result<()> {
-    let behind = move || {
-        // On Linux this is the calling thread's own (setpriority(2), BUGS).
-        let behind_own = |own: i32| rustix::process::setpriority_process(None, own + LONG_WORK_NICE);
-        if let Err(error) = rustix::process::getpriority_process(None).and_then(behind_own) {
-            tracing::debug!(%error, "a thread for long work comes behind nobody");
-        }
-        work();
-    };
-    let thread = thread::Builder::new().name("multilane-long".into()).stack_size(STACK_BYTES as usize);
-    thread.spawn(behind).map(drop)
+/// Has this thread get less where processors are scarce.
+fn come_behind_others() {
+    // On Linux this is the calling thread's own (setpriority(2), BUGS).
+    let behind_own = |own: i32| rustix::process::setpriority_process(None, own + NICE_BEHIND);
+    if let Err(error) = rustix::process::getpriority_process(None).and_then(behind_own) {
+        tracing::debug!(%error, "a thread of the pool comes behind nobody");
+    }
 }
 
 impl Inner {
-    fn work(&self) {
+    fn work(&self, stays: bool) {
         let mut state = self.state.lock();
         (state.idle, state.called) = (state.idle - 1, state.called.saturating_sub(1));
         loop {
@@ -297,7 +315,7 @@ impl Inner {
                 state.idle -= 1;
                 let called = if waited.timed_out() { state.called } else { state.called.saturating_sub(1) };
                 state.called = called.min(state.idle);
-                if waited.timed_out() && state.idle >= IDLE_THREADS_KEPT && !state.queues.has_turns() {
+                if waited.timed_out() && !stays && state.idle >= IDLE_THREADS_KEPT && !state.queues.has_turns() {
                     state.threads -= 1;
                     return;
                 }

@@ -113,8 +113,24 @@ async fn long_work_has_few_threads_and_comes_behind_others() {
     let other = at(2);
     let priority = || rustix::process::getpriority_process(None).unwrap();
     let others = priority();
-    assert_eq!(pool.run(other, priority).await, Some((others + LONG_WORK_NICE).min(NICE_MAX)));
+    assert_eq!(pool.run(other, priority).await, Some((others + NICE_BEHIND).min(NICE_MAX)));
     assert_eq!(Pool::new().run(other, priority).await, Some(others));
+    hanging.end();
+    pool.close();
+}
+
+#[tokio::test]
+async fn no_more_threads_than_cores_stand_beside_the_shards() {
+    let (pool, hanging) = (Pool::of_threads(Limits::THREADS, 2), Hanging::new());
+    let priority = || rustix::process::getpriority_process(None).unwrap();
+    let own = priority();
+    for (held, expected) in [(1, own), (2, own), (3, (own + NICE_BEHIND).min(NICE_MAX))] {
+        assert_eq!(pool.run(ONE, priority).await, Some(expected));
+        pool.submit(ONE, hanging.job());
+        while pool.0.running.load(Ordering::Relaxed) != held {
+            thread::yield_now();
+        }
+    }
     hanging.end();
     pool.close();
 }
@@ -199,15 +215,20 @@ thread_local! {
     static LEFT: Cell<usize> = const { Cell::new(0) };
 }
 
-fn start_where_left(work: Job) -> io::Result<()> {
-    let left = LEFT.get().checked_sub(1).ok_or(io::ErrorKind::WouldBlock)?;
-    LEFT.set(left);
-    start_thread(work)
-}
+const WHERE_LEFT: Threads = Threads {
+    name: "where left",
+    max: usize::MAX,
+    abreast: 0,
+    start: |thread, work| {
+        let left = LEFT.get().checked_sub(1).ok_or(io::ErrorKind::WouldBlock)?;
+        LEFT.set(left);
+        thread.spawn(work).map(drop)
+    },
+};
 
 #[tokio::test]
 async fn what_no_thread_can_be_started_for_is_done_by_the_one_there_is() {
-    let pool = Pool::with_threads(usize::MAX, Limits::of_short_work(Limits::THREADS), start_where_left);
+    let pool = Pool::with(WHERE_LEFT, Limits::of_short_work(Limits::THREADS));
     assert!(pool.begin().is_err(), "a server does not start without a thread");
     LEFT.set(1);
     pool.begin().unwrap();
@@ -222,8 +243,7 @@ async fn what_no_thread_can_be_started_for_is_done_by_the_one_there_is() {
 
 #[tokio::test]
 async fn work_beside_a_device_that_hangs_begins_once_a_thread_can_be_started() {
-    let (pool, hanging) =
-        (Pool::with_threads(usize::MAX, Limits::of_short_work(Limits::THREADS), start_where_left), Hanging::new());
+    let (pool, hanging) = (Pool::with(WHERE_LEFT, Limits::of_short_work(Limits::THREADS)), Hanging::new());
     LEFT.set(1);
     pool.begin().unwrap();
     pool.submit(ONE, hanging.job());
