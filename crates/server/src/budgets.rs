@@ -19,6 +19,10 @@ const USER_BYTES: u64 = 144 << 20;
 /// Bytes of that which are there for each user, whatever the others hold, also for what lasts: enough to sign in, to open some files, to go on with
 /// small requests and to give back.
 const USER_BYTES_PREPAID: u64 = 1 << 20;
+/// What is there so for all users together, as a part of what all may hold; of what is left of it who comes gets one part in so many at the most. So
+/// thousands who do nothing leave the rest to those who do something.
+const PREPAID_PART_OF_ALL: (u64, u64) = (1, 4);
+const PREPAID_PART_OF_REST: u64 = 8;
 /// The part of one user's bytes for what may last for as long as a client wants (opens, locks, watches, sessions), and of all users': the
 /// rest is for what comes and goes.
 const LASTING_PART: (u64, u64) = (2, 3);
@@ -71,7 +75,10 @@ pub(crate) struct Budgets {
     lasting: Arc<Budget>,
     beyond: Arc<Budget>,
     spare: Arc<Budget>,
+    /// What is prepaid for users.
+    prepaid: Arc<Budget>,
     opens: Arc<Budget>,
+    connections: Arc<Budget>,
     hunger: Arc<Hunger>,
     capacity: Capacity,
     strangers: Arc<Budget>,
@@ -107,6 +114,8 @@ pub(crate) struct UserBudgets {
     sessions: Arc<Budget>,
     connections: Arc<Budget>,
     watches: Arc<Budget>,
+    /// What is there for the user whatever others hold.
+    _prepaid: Charge,
     /// What each network of its clients has had of them lately.
     pub(crate) usage: Usage,
     hunger: Hunger,
@@ -239,7 +248,9 @@ impl Budgets {
             beyond: Budget::new(part(capacity.bytes, BEYOND_PART_OF_ALL)),
             spare: Budget::new(part(capacity.bytes, SPARE_PART_OF_ALL)),
             answers: Budget::new(part(capacity.bytes, ANSWERS_PART_OF_ALL).max(ANSWERS_BYTES)),
+            prepaid: Budget::new(part(capacity.bytes, PREPAID_PART_OF_ALL)),
             opens: Budget::new(capacity.opens),
+            connections: Budget::new(capacity.connections),
             hunger: Arc::default(),
             capacity,
             users: Arc::default(),
@@ -264,10 +275,12 @@ impl Budgets {
         }
         users.retain(|_, budgets| budgets.strong_count() > 0);
         let limit = USER_BYTES.min(self.capacity.bytes / 2);
-        let bytes = self.server.share(limit, USER_BYTES_PREPAID);
+        let rest = self.prepaid.limit().saturating_sub(self.prepaid.used());
+        let prepaid = USER_BYTES_PREPAID.min(rest / PREPAID_PART_OF_REST);
+        let bytes = self.server.share(limit, prepaid);
         let made = Arc::new(UserBudgets {
             listings: bytes.below(part(limit, LISTINGS_PART)),
-            lasting: bytes.below_both(&self.lasting.share(limit, USER_BYTES_PREPAID), part(limit, LASTING_PART)),
+            lasting: bytes.below_both(&self.lasting.share(limit, prepaid), part(limit, LASTING_PART)),
             beyond: self.beyond.share(part(limit, BEYOND_PART).min(BEYOND_BYTES_MAX), 0),
             slow: Budget::new(part(limit, SLOW_PART)),
             finishing: self.beyond.below(part(limit, FINISHING_PART).min(FINISHING_BYTES)),
@@ -278,7 +291,8 @@ impl Budgets {
             bytes,
             opens: self.opens.even_share(self.capacity.opens_of_user),
             sessions: Budget::new(self.capacity.sessions_of_user),
-            connections: Budget::new(self.capacity.connections_of_user),
+            connections: self.connections.even_share(self.capacity.connections_of_user),
+            _prepaid: self.prepaid.overdraw(prepaid),
             watches: Budget::new(WATCHES_OF_USER_MAX),
             usage: Usage::default(),
             hunger: Hunger::default(),
@@ -369,6 +383,28 @@ mod tests {
         assert_eq!(all(&modest).len(), 80);
         drop(held);
         assert_eq!(budgets.opens.used(), 0);
+    }
+
+    #[test]
+    fn thousands_who_do_nothing_leave_the_rest_to_those_who_do_something() {
+        let budgets = Budgets::new(Capacity::default());
+        let sid = |number: u32| Sid::new(5, &[21, 1, 2, 3, number]).unwrap();
+        let idle: Vec<_> = (0..5_000).map(|number| budgets.of_user(&sid(number))).collect();
+        assert!(budgets.server.used() <= budgets.server.limit() / 4);
+        let busy = budgets.of_user(&Sid::SYSTEM);
+        assert!(busy.bytes.charge_leaving(8 << 20, 24 << 20).is_some());
+        assert!(busy.lasting.charge(64 << 20).is_some());
+        drop(idle);
+        drop(busy);
+        assert_eq!((budgets.server.used(), budgets.lasting.used(), budgets.prepaid.used()), (0, 0, 0));
+    }
+
+    #[test]
+    fn who_has_many_connections_leaves_as_many_to_others() {
+        let budgets = Budgets::new(Capacity::of(1_024, u64::MAX));
+        let [greedy, second, modest] = [&Sid::SYSTEM, &Sid::EVERYONE, &Sid::NETWORK].map(|user| budgets.of_user(user));
+        let all = |user: &Arc<UserBudgets>| std::iter::from_fn(|| user.connection()).collect::<Vec<_>>();
+        assert_eq!([all(&greedy), all(&second), all(&modest)].each_ref().map(Vec::len), [160, 80, 40]);
     }
 
     #[test]
