@@ -72,7 +72,7 @@ use self::renames::Renames;
 pub(crate) use self::renames::{RenamesSeen, Renaming};
 pub(crate) use self::replacing::Replacing;
 pub(crate) use self::stream_rename::StreamRename;
-pub(crate) use self::under_way::{Change, ChangeAtOnce, Then};
+pub(crate) use self::under_way::{Change, ChangeAtOnce, Follower, Then};
 pub(crate) use self::waiters::Look;
 
 /// The table is split so that shards seldom meet.

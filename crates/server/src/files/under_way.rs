@@ -168,6 +168,17 @@ impl FileEntry {
         self.come_behind_looking(open, range, LOOKS_MAX)
     }
 
+    /// Comes behind all that is under way where some of it was entered through opens that end: whose they were may not know whether it was made, and
+    /// goes by what is made from now on. `None` where no such open is left.
+    pub(crate) fn come_behind_ended(self: &Arc<Self>) -> Option<Follower> {
+        let state = self.under_way.state.lock();
+        if state.closing.is_empty() {
+            return None;
+        }
+        let behind = Behind::All(state.last_number);
+        Some(Follower { file: Arc::clone(self), open: OpenId(0), range: 0..0, behind, looks_left: 0 })
+    }
+
     /// The same after so many looks.
     pub(super) fn come_behind_looking(
         self: &Arc<Self>,

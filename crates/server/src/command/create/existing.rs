@@ -22,7 +22,7 @@ use crate::authorization::{
 use crate::caching::Wanted;
 use crate::context::Context;
 use crate::descriptors::{At, Reading, Rights};
-use crate::files::{Link, RenamesSeen};
+use crate::files::{Follower, Link, RenamesSeen};
 use crate::refusal::Refusal;
 
 /// What READONLY withholds.
@@ -132,6 +132,13 @@ async fn open_node<'a>(
             return Ok(Step::Waited(Box::pin(wait.end_for(context)).await?));
         }
     };
+    // What ended opens are still to write is older than what this one will.
+    if access & CHANGES_DATA != 0
+        && let Some(ended) = entered.file.come_behind_ended()
+    {
+        drop(entered);
+        return Box::pin(wait_for_ended(context, ended)).await;
+    }
     // What is in the table keeps its name from now on, or is told of a new one.
     let (renames, base) = (found.renames, found.base().identity());
     if let Some(step) = renamed_meanwhile(context, renames, &entered.path.now(), base).await? {
@@ -193,6 +200,15 @@ async fn wait_for_maker(context: &Context, path: &SharePath, name: &str) -> Resu
     tokio::select! {
         biased;
         _ = done.changed() => Ok(true),
+        () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
+    }
+}
+
+/// Waits for what was written through opens that have ended. What was found may be another file then.
+async fn wait_for_ended<'a>(context: &Context, ended: Follower) -> Result<Step<'a>, Refusal> {
+    tokio::select! {
+        biased;
+        () = ended.until_made() => Ok(Step::Raced),
         () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
     }
 }
