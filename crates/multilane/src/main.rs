@@ -26,6 +26,10 @@ use control::{Error, Fault};
 use crate::arguments::{Arguments, Command};
 use crate::output::Output;
 
+/// glibc's gives little back of what thousands of small things took together, and takes longer. docs/PITFALLS.md has what was measured.
+#[global_allocator]
+static HEAP: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     run(Arguments::parse()).unwrap_or_else(|error| {
         // Nobody may be there to read it.
