@@ -105,13 +105,15 @@ impl Buffers {
 
     /// Takes a buffer back.
     pub(crate) fn give_back(&self, buffer: Buffer) {
-        if buffer.len() < SMALL_BYTES && buffer.is_mapped() {
-            let mut fitted = self.fitted.borrow_mut();
-            // The oldest goes: of its length there may be no need any more.
-            if fitted.len() == KEPT_FITTED {
-                fitted.pop_front();
+        if buffer.len() < SMALL_BYTES {
+            if buffer.is_mapped() {
+                let mut fitted = self.fitted.borrow_mut();
+                // The oldest goes: of its length there may be no need any more.
+                if fitted.len() == KEPT_FITTED {
+                    fitted.pop_front();
+                }
+                fitted.push_back(buffer);
             }
-            fitted.push_back(buffer);
             return;
         }
         for ((size, free), kept) in SIZES.iter().zip(&self.free).zip(self.kept) {
@@ -159,6 +161,16 @@ impl Buffer {
     /// first of them has the C library take the next from there, too.
     pub(crate) fn of_size(bytes: usize) -> Self {
         if bytes < HEAP_BYTES_MAX { vec![0; bytes].into() } else { Buffer::new(bytes) }
+    }
+
+    /// The same with these bytes.
+    pub(crate) fn copy_of(bytes: &[u8]) -> Self {
+        if bytes.len() < HEAP_BYTES_MAX {
+            return bytes.to_vec().into();
+        }
+        let mut copy = Buffer::new(bytes.len());
+        copy.copy_from_slice(bytes);
+        copy
     }
 
     /// Has the system give the memory of the first `bytes` now. It gives the rest when that is written, which waits for other threads where

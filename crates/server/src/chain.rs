@@ -368,12 +368,13 @@ pub(crate) async fn run(connection: Rc<Connection>, chain: Chain) {
                     Err(status) => Err(status.into()),
                     Ok(_) if last > 0 && answers > ANSWERS_BYTES_MAX => Err(Status::INSUFFICIENT_RESOURCES.into()),
                     Ok(_counted) if position == last || request.may_wait_in_the_middle() => {
-                        let work = request.run_waiting(&context, message, &mut stitch, &chain);
-                        in_flight.counting(&connection.turn, pin!(work)).await
+                        // It is large, and lies where it is made.
+                        let work = pin!(request.run_waiting(&context, message, &mut stitch, &chain));
+                        in_flight.counting(&connection.turn, work).await
                     }
                     Ok(_counted) => {
-                        let work = command::dispatch(&context, request.header.command, message);
-                        in_flight.counting(&connection.turn, pin!(work)).await
+                        let work = pin!(command::dispatch(&context, request.header.command, message));
+                        in_flight.counting(&connection.turn, work).await
                     }
                 }
             }
@@ -522,8 +523,7 @@ impl Request {
 
     /// Runs what may be answered late, and then gets an interim answer (3.3.5.2.7.2): what comes before it in its chain is answered with that.
     async fn run_waiting(&self, context: &Context, message: &[u8], stitch: &mut Stitch, chain: &Chain) -> Outcome {
-        let command = command::dispatch(context, self.header.command, message);
-        tokio::pin!(command);
+        let mut command = pin!(command::dispatch(context, self.header.command, message));
         context.in_flight.let_wait();
         // Most are done at once: neither a timer nor a place in the table is made for them.
         tokio::select! {

@@ -83,8 +83,13 @@ impl Place {
 }
 
 impl Closing {
-    pub(crate) fn new(open: Arc<Open>, closed: Closed) -> Self {
-        Closing { open, next: Step::Begin, outcome: Ok(()), in_turn: false, before: None, closed }
+    pub(crate) fn new(open: Arc<Open>) -> Self {
+        Closing { open, next: Step::Begin, outcome: Ok(()), in_turn: false, before: None, closed: Box::new(|_| ()) }
+    }
+
+    /// The same, and `closed` is told of it.
+    pub(crate) fn telling(self, closed: Closed) -> Self {
+        Closing { closed, ..self }
     }
 
     /// The file is left in the turn of its device, whether that may wait or not.
@@ -95,6 +100,14 @@ impl Closing {
     /// The same behind something else that may wait for the device.
     pub(crate) fn behind(self, before: Job) -> Self {
         Closing { before: Some(before), in_turn: true, ..self }
+    }
+
+    /// Goes as far as nothing has to be waited for: gives what came of it, or what is left to do in turns.
+    pub(crate) fn at_once(mut self, server: &Arc<Shared>) -> Result<Result<(), Error>, Self> {
+        match self.go_on(server, Place::Anywhere) {
+            None => Ok(self.outcome),
+            Some(_) => Err(self),
+        }
     }
 
     fn place(&self, server: &Shared) -> Place {
@@ -228,7 +241,7 @@ impl Open {
     /// Ends the open: leaves the file's table entry and removes what was to go with its last open. Waits for whatever that needs. Only the first
     /// call does anything. Fails where that is still there, which is then in the log.
     pub(crate) fn close_for_client(self: &Arc<Self>, server: &Arc<Shared>) -> Result<(), Error> {
-        let mut closing = Closing::new(Arc::clone(self), Box::new(|_| ()));
+        let mut closing = Closing::new(Arc::clone(self));
         let mut place = Place::Anywhere;
         while let Some(next) = closing.go_on(server, place) {
             place = next;

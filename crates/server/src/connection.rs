@@ -283,6 +283,11 @@ impl Connection {
         }
     }
 
+    /// True where others left something for it.
+    pub(crate) fn has_post(&self) -> bool {
+        self.mailbox.is_filled() || self.has_unopened()
+    }
+
     /// What others left for it, of the letters a part.
     pub(crate) fn take_post(&self) -> Post {
         let mut unopened = self.unopened.borrow_mut();

@@ -99,8 +99,7 @@ impl Inbox {
             return Kept { frame: Slice::new(&Arc::new(buffer), part), charge };
         }
         let length = part.len();
-        let mut copy = Buffer::of_size(length);
-        copy.copy_from_slice(self.frame(part));
+        let copy = Buffer::copy_of(self.frame(part));
         Kept { frame: Slice::new(&Arc::new(copy), 0..length), charge: None }
     }
 

@@ -108,9 +108,14 @@ impl Mailbox {
         }
     }
 
+    /// True where something waits.
+    pub(crate) fn is_filled(&self) -> bool {
+        self.filled.load(Ordering::Acquire)
+    }
+
     /// What waits.
     pub(crate) fn take(&self) -> Post {
-        if !self.filled.load(Ordering::Acquire) {
+        if !self.is_filled() {
             return Post::default();
         }
         let mut inside = self.inside.lock();
@@ -121,7 +126,7 @@ impl Mailbox {
     /// Has `waker` woken by the next letter; false where one waits already.
     pub(crate) fn watch(&self, waker: &Waker) -> bool {
         let mut inside = self.inside.lock();
-        if self.filled.load(Ordering::Acquire) {
+        if self.is_filled() {
             return false;
         }
         match &mut inside.waker {

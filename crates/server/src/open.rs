@@ -192,6 +192,15 @@ impl Open {
         }
     }
 
+    /// Begins no more changes. True where none is under way, so that what comes behind them need not be left to [`Open::end_with`].
+    pub(crate) fn ends_at_once(&self) -> bool {
+        self.ends();
+        match &self.target {
+            Target::File(file) => !file.file.has_changes_of(self.id),
+            Target::Pipe(_) => true,
+        }
+    }
+
     /// True for the first who closes it.
     pub(crate) fn begin_closing(&self) -> bool {
         !self.closed.swap(true, Ordering::SeqCst)

@@ -177,6 +177,9 @@ fn multi_protocol(connection: &Rc<Connection>, frame: &mut [u8]) -> Result<(), D
 
 /// Does what others left for this connection to do, and queues what they left for it to send: notifications, which are not signed (MS-SMB2 3.3.4.6); sealed where the session seals everything.
 pub(crate) fn open_post(connection: &Connection) {
+    if !connection.has_post() {
+        return;
+    }
     let post = connection.take_post();
     for letter in post.letters {
         let channel = connection.channel(letter.session);

@@ -160,11 +160,17 @@ impl Writes {
         gathered.asked.push(asked);
     }
 
+    /// What was gathered, and its turn; `None` where there is nothing.
+    fn gathered(&self) -> Option<(Turn, Gathered)> {
+        let mut gathered = self.gathered.borrow_mut();
+        gathered.buffer_address = None;
+        let turn = gathered.turn?;
+        Some((turn, std::mem::take(&mut *gathered)))
+    }
+
     /// Hands over what was gathered, with the buffer of `inbox` or what is needed of it.
     pub(crate) fn hand_over(connection: &Rc<Connection>, inbox: &mut Inbox, along: Along) {
-        let gathered = std::mem::take(&mut *connection.writes.gathered.borrow_mut());
-        let Some(turn) = gathered.turn else { return };
-        let mut writes = gathered.writes;
+        let Some((turn, Gathered { mut writes, asked, .. })) = connection.writes.gathered() else { return };
         let Some((bytes, charge)) = take_bytes(connection, inbox, &mut writes, along) else { return };
         let held_bytes = bytes.all().len() + TASK_BYTES + writes.len() * WRITE_BYTES;
         let charge = charge.or_else(|| connection.allowance.charge(held_bytes));
@@ -176,7 +182,7 @@ impl Writes {
             let made: Vec<_> = writes.iter().map(|write| write.make(bytes.all(), &server)).collect();
             (made, bytes)
         });
-        let batch = Batch { asked: gathered.asked, held_bytes };
+        let batch = Batch { asked, held_bytes };
         let charge = charge.unwrap_or_else(|| connection.allowance.keep(held_bytes));
         connection.spawn(Box::pin(batch.answer(Rc::clone(connection), made)), charge);
     }

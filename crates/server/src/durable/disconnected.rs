@@ -440,7 +440,7 @@ impl Shared {
         let closed = Arc::new(closed);
         let closing = |open: &Arc<Open>| {
             let closed = Arc::clone(&closed);
-            Closing::new(Arc::clone(open), Box::new(move |_| drop(closed))).in_turn()
+            Closing::new(Arc::clone(open)).telling(Box::new(move |_| drop(closed))).in_turn()
         };
         let closing: Vec<_> = opens.iter().map(closing).collect();
         let server = Arc::clone(self);

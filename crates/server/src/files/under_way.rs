@@ -146,6 +146,12 @@ impl FileEntry {
         Some(ChangeAtOnce(&self.under_way))
     }
 
+    /// True where changes are under way that were entered through `open`, or are made at once.
+    pub(crate) fn has_changes_of(&self, open: OpenId) -> bool {
+        let mut state = self.under_way.state.lock();
+        self.under_way.made_at_once_now(&mut state).is_some() || state.by_open.contains_key(&open)
+    }
+
     /// Does `then` once the changes are made that were entered through `open`: at once where there are none. The open enters
     /// no more.
     pub(crate) fn after_changes_of(&self, open: OpenId, then: Then) {

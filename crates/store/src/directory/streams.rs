@@ -92,11 +92,13 @@ pub(super) fn create(file: &OpenFile, name: &str) -> Result<Arc<dyn Node>, Error
         return Err(Error::Exists);
     }
     let id = side::new_id()?;
+    // What may fail comes before there is a stream that nobody has open.
+    let again = file.again()?;
     let (key, long_name) = key(name, id);
     let saved = save(&subject, &key, &StreamValue { id, name: long_name, body: Body::Here(&[]), stays: Stays::Here });
     saved.map_err(|error| if error == Error::TooLarge { Error::Full } else { error })?;
     let kept = Kept { key, name: name.to_owned(), id, held: Held::Here(0), stays: Stays::Here };
-    Ok(Arc::new(StreamNode::new(file.again()?, kept, Whose::Own)))
+    Ok(Arc::new(StreamNode::new(again, kept, Whose::Own)))
 }
 
 /// Gives one another name.
