@@ -11,7 +11,6 @@ use tokio::task::yield_now;
 use wire::command::oplock_break::{LeaseBreakFlags, LeaseBreakNotification, OplockBreak, OplockBreakNotification};
 use wire::header::{Flags, Header, Route};
 use wire::ids::{Command, MessageId, SessionId, TreeId};
-use wire::status::Status;
 
 use crate::Shared;
 use crate::caching::{Actor, Granted, Holder, LeaseId, Notice, NoticeKind, Notices, Operation};
@@ -83,21 +82,14 @@ impl Wait {
     /// The same for a request, which may be cancelled meanwhile. An open's place is its own until it is in.
     pub(crate) async fn end_for(mut self, context: &Context) -> Result<Option<Standing>, Refusal> {
         if !self.records.is_empty() {
-            tokio::select! {
-                biased;
-                noted = note_caching(context, &self.records) => return noted.map(|()| self.standing.take()),
-                () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
-            }
+            let noted = context.in_flight.unless_cancelled(note_caching(context, &self.records)).await?;
+            return noted.map(|()| self.standing.take());
         }
         // In the middle of a chain only CREATE has an interim answer: else the client has to be patient.
         let _ = context.in_flight.announce_wait();
         // It is tried once more after that.
         context.in_flight.note_done_here(LONG_REQUEST_COST as u64);
-        tokio::select! {
-            biased;
-            () = self.end() => {}
-            () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
-        }
+        context.in_flight.unless_cancelled(self.end()).await?;
         context.check_stays()?;
         Ok(self.standing.take())
     }

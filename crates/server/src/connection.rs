@@ -52,6 +52,9 @@ use crate::turns::{LONG_REQUEST_COST, REQUEST_COST, Turn, Turns};
 use crate::unsendable;
 use crate::write_batch::{Along, Writes};
 
+/// What a task takes beside what it holds.
+pub(crate) const TASK_BYTES: usize = 4 << 10;
+
 /// Queued bytes at which a batch is sent before more requests are looked at.
 const FLUSH_BYTES: usize = 112 << 10;
 /// Requests of one connection that may wait for something at a time; past it no more are read until some are answered.
@@ -343,15 +346,16 @@ impl Connection {
         self.activity.outstanding.store(tasks, Ordering::Relaxed);
     }
 
-    /// Runs `task` on this shard, which holds what is charged. It queues its own reply.
+    /// Runs `task` on this shard, which holds what is charged besides the task itself. It queues its own reply.
     pub(crate) fn spawn(self: &Rc<Self>, task: Pin<Box<dyn Future<Output = ()>>>, charge: Charge) {
         self.set_tasks(self.tasks.get() + 1);
+        let of_task = self.allowance.keep(TASK_BYTES);
         let connection = Rc::clone(self);
         tokio::task::spawn_local(async move {
             if contained(task).await.is_none() {
                 connection.panicked();
             }
-            drop(charge);
+            drop((charge, of_task));
             connection.set_tasks(connection.tasks.get() - 1);
             connection.wake();
         });

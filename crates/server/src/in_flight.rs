@@ -160,6 +160,15 @@ impl InFlight {
         }
     }
 
+    /// Waits for `end`, or is refused where the request is cancelled first.
+    pub(crate) async fn unless_cancelled<T>(&self, end: impl Future<Output = T>) -> Result<T, Status> {
+        tokio::select! {
+            biased;
+            end = end => Ok(end),
+            () = self.cancelled() => Err(Status::CANCELLED),
+        }
+    }
+
     fn cancel(&self) {
         self.cancelled.set(true);
         self.cancel.notify_one();

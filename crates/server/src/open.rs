@@ -196,7 +196,7 @@ impl Open {
     pub(crate) fn ends_at_once(&self) -> bool {
         self.ends();
         match &self.target {
-            Target::File(file) => !file.file.has_changes_of(self.id),
+            Target::File(file) => !file.file.awaits_changes_of(self.id),
             Target::Pipe(_) => true,
         }
     }

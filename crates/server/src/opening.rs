@@ -14,7 +14,7 @@ use crate::buffers::Buffer;
 use crate::chain;
 use crate::connection::{Connection, Ending};
 use crate::inbox::Inbox;
-use crate::pipeline::{RESPONSE_ROOM, TASK_BYTES};
+use crate::pipeline::RESPONSE_ROOM;
 use crate::pool::{Device, Turn};
 use crate::session::{Channel, Session, Signature};
 use crate::steps::INLINE_BYTES_MAX;
@@ -138,7 +138,7 @@ impl Look {
                 Err(_) => this.end(Ending::Now),
             }
         };
-        connection.spawn(Box::pin(back), connection.allowance.overdraw(TASK_BYTES + judged_bytes(bytes)));
+        connection.spawn(Box::pin(back), connection.allowance.overdraw(judged_bytes(bytes)));
     }
 
     /// The same at once, however long the frame is.

@@ -105,11 +105,7 @@ impl Pipe {
                 context.in_flight.announce_wait()?;
                 announced = true;
             }
-            tokio::select! {
-                biased;
-                () = changed => {}
-                () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
-            }
+            context.in_flight.unless_cancelled(changed).await?;
         }
     }
 

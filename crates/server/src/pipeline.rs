@@ -17,7 +17,7 @@ use crate::budget::Charge;
 use crate::buffers::Buffer;
 use crate::chain::{self, Admitted, Chain, Need};
 use crate::command::negotiate;
-use crate::connection::{Connection, Disconnect, Ending};
+use crate::connection::{Connection, Disconnect, Ending, TASK_BYTES};
 use crate::hot;
 use crate::inbox::Kept;
 use crate::opening::{Finding, Signatures};
@@ -28,9 +28,6 @@ use crate::stitch::{Placed, Stitch};
 
 /// What stands in front of a response's body: the prefix, a transform header where it is sealed, the SMB2 header.
 pub(crate) const RESPONSE_ROOM: usize = PREFIX_LENGTH + TRANSFORM_HEADER_LENGTH + HEADER_LENGTH;
-
-/// What a request that waits takes beside what it holds.
-pub(crate) const TASK_BYTES: usize = 4 << 10;
 
 /// A frame that takes the long way: its messages, unsealed in place, stand in this part of it.
 pub(crate) struct Long {
@@ -164,7 +161,7 @@ pub(crate) fn run(connection: &Rc<Connection>, admitted: Admitted, kept: Kept, c
     let mut task: Pin<Box<dyn Future<Output = ()>>> = Box::into_pin(task);
     match task.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
         Poll::Ready(()) => {}
-        Poll::Pending => connection.spawn(task, connection.allowance.keep(little + TASK_BYTES)),
+        Poll::Pending => connection.spawn(task, connection.allowance.keep(little)),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::in_flight::{InFlight, Waiting};
 use crate::inbox::Inbox;
 use crate::notify;
 use crate::open::Open;
-use crate::pipeline::{self, TASK_BYTES};
+use crate::pipeline;
 use crate::pool::Turn;
 use crate::refusal::Refusal;
 use crate::session::Channel;
@@ -172,7 +172,7 @@ impl Writes {
     pub(crate) fn hand_over(connection: &Rc<Connection>, inbox: &mut Inbox, along: Along) {
         let Some((turn, Gathered { mut writes, asked, .. })) = connection.writes.gathered() else { return };
         let Some((bytes, charge)) = take_bytes(connection, inbox, &mut writes, along) else { return };
-        let held_bytes = bytes.all().len() + TASK_BYTES + writes.len() * WRITE_BYTES;
+        let held_bytes = bytes.all().len() + writes.len() * WRITE_BYTES;
         let charge = charge.or_else(|| connection.allowance.charge(held_bytes));
         let this = &connection.writes;
         this.held_bytes.set(this.held_bytes.get() + held_bytes);

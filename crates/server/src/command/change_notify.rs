@@ -61,16 +61,11 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
 /// Waits until there is something to tell, or the request is cancelled.
 async fn until_told(context: &Context, watch: &Watch, mut wait: Wait) -> Result<News, Refusal> {
     context.in_flight.announce_wait()?;
-    tokio::select! {
-        biased;
-        news = wait.end() => {
-            // The share may have become one that is sealed: what was asked in plain is not told any more.
-            let sealing = Sealing::required_where(context.tree.as_ref().is_some_and(|tree| tree.requires_sealing()));
-            context.proof.check(context.session()?, sealing).inspect_err(|_| watch.lose())?;
-            Ok(news)
-        }
-        () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
-    }
+    let news = context.in_flight.unless_cancelled(wait.end()).await?;
+    // The share may have become one that is sealed: what was asked in plain is not told any more.
+    let sealing = Sealing::required_where(context.tree.as_ref().is_some_and(|tree| tree.requires_sealing()));
+    context.proof.check(context.session()?, sealing).inspect_err(|_| watch.lose())?;
+    Ok(news)
 }
 
 fn reply(told: Told, room: usize) -> Outcome {

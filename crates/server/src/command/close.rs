@@ -24,47 +24,71 @@ pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome 
         context.in_flight.note_done_here(file.file.cost_of_all());
     }
     let wants_attributes = request.flags.contains(CloseFlags::POSTQUERY_ATTRIB);
-    let begun = if open.ends_at_once() { close_at_once(context, &open, wants_attributes) } else { Begun::Not };
     // Whoever wanted its file deleted hears that it is not.
-    let response = match begun {
-        Begun::Closed(closed) => closed?,
-        Begun::Closes(answer) => answer.await.map_err(|_| Status::INSUFFICIENT_RESOURCES)??,
-        Begun::Not => {
-            let answer = close_in_turns(context, &open, wants_attributes);
-            answer.await.map_err(|_| Status::INSUFFICIENT_RESOURCES)??
-        }
+    let response = match close(context, open, wants_attributes) {
+        Closes::Closed(closed) => closed?,
+        Closes::Later(answer) => answer.await.map_err(|_| Status::INSUFFICIENT_RESOURCES)??,
     };
     let mut body = Vec::new();
     response.encode(&mut body);
     Ok(Reply::new(body))
 }
 
-type Answer = oneshot::Receiver<Result<CloseResponse, Error>>;
+type Answer = Result<CloseResponse, Error>;
 
-/// How far an open was closed that nothing is under way through.
-enum Begun {
-    Not,
-    Closed(Result<CloseResponse, Error>),
-    Closes(Answer),
+/// How far an open is closed.
+enum Closes {
+    Closed(Answer),
+    Later(oneshot::Receiver<Answer>),
 }
 
-/// Closes it without a wait, which most are; but what is known to wait is not begun.
-fn close_at_once(context: &Context, open: &Arc<Open>, wants_attributes: bool) -> Begun {
-    let server = context.server();
-    if leaves_in_turn(server, open) {
-        return Begun::Not;
+/// Closes it at once where nothing has to be waited for, which is so for most; else once what was begun through it is made: that comes first. It is closed
+/// also where nobody waits for the answer any more.
+fn close(context: &Context, open: Arc<Open>, wants_attributes: bool) -> Closes {
+    let (server, turn) = (Arc::clone(context.server()), context.turn());
+    if open.ends_at_once()
+        && !leaves_in_turn(&server, &open)
+        && let Some(response) = known_now(&open, wants_attributes)
+    {
+        return match Closing::new(open).at_once(&server) {
+            Ok(outcome) => Closes::Closed(outcome.map(|()| response)),
+            Err(rest) => {
+                let (closed, answer) = oneshot::channel();
+                server.close_in_turns(turn, vec![telling(rest, response, closed)]);
+                Closes::Later(answer)
+            }
+        };
     }
-    let known = if wants_attributes { try_attributes(open) } else { Some(CloseResponse::default()) };
-    let Some(response) = known else { return Begun::Not };
-    match Closing::new(Arc::clone(open)).at_once(server) {
-        Ok(outcome) => Begun::Closed(outcome.map(|()| response)),
-        Err(rest) => {
-            let (closed, answer) = oneshot::channel();
-            let tell = move |outcome: Result<(), Error>| _ = closed.send(outcome.map(|()| response));
-            server.close_in_turns(context.turn(), vec![rest.telling(Box::new(tell))]);
-            Begun::Closes(answer)
-        }
-    }
+    let (closed, answer) = oneshot::channel();
+    let held = Arc::clone(&open);
+    let close = move || {
+        let waits = leaves_in_turn(&server, &held);
+        let known = if waits && wants_attributes { None } else { known_now(&held, wants_attributes) };
+        let closing = match known {
+            Some(response) => telling(Closing::new(held), response, closed),
+            None => asking(held, closed),
+        };
+        let closing = if waits { closing.in_turn() } else { closing };
+        server.close_in_turns(turn, vec![closing]);
+    };
+    open.end_with(Box::new(close));
+    Closes::Later(answer)
+}
+
+/// Tells `closed` what the response says, which is known.
+fn telling(closing: Closing, response: CloseResponse, closed: oneshot::Sender<Answer>) -> Closing {
+    closing.telling(Box::new(move |outcome| _ = closed.send(outcome.map(|()| response))))
+}
+
+/// The same where the device is asked for that first.
+fn asking(open: Arc<Open>, closed: oneshot::Sender<Answer>) -> Closing {
+    let (known, asked) = (Arc::new(OnceLock::new()), Arc::clone(&open));
+    let told = Arc::clone(&known);
+    let tell = move |outcome: Result<(), Error>| {
+        _ = closed.send(outcome.map(|()| told.get().cloned().unwrap_or_default()));
+    };
+    let ask = move || _ = known.get_or_init(|| with_attributes(&asked));
+    Closing::new(open).telling(Box::new(tell)).behind(Box::new(ask))
 }
 
 /// True where it leaves its file in the turn of the device.
@@ -72,46 +96,11 @@ fn leaves_in_turn(server: &Shared, open: &Arc<Open>) -> bool {
     open.leaving_may_wait(server) || server.files.watches.closing_tells(open)
 }
 
-/// Closes it once what was begun through it is made: that comes first. It is closed also where nobody waits for the answer any more.
-fn close_in_turns(context: &Context, open: &Arc<Open>, wants_attributes: bool) -> Answer {
-    let (server, turn, held) = (Arc::clone(context.server()), context.turn(), Arc::clone(open));
-    let (closed, answer) = oneshot::channel();
-    let close = move || {
-        let waits = leaves_in_turn(&server, &held);
-        let known = match (wants_attributes, waits) {
-            (false, _) => Some(CloseResponse::default()),
-            (true, true) => None,
-            (true, false) => try_attributes(&held),
-        };
-        let closing = match known {
-            Some(response) => {
-                let tell = move |outcome: Result<(), Error>| _ = closed.send(outcome.map(|()| response));
-                Closing::new(held).telling(Box::new(tell))
-            }
-            None => {
-                let (known, asked) = (Arc::new(OnceLock::new()), Arc::clone(&held));
-                let told = Arc::clone(&known);
-                let tell = move |outcome: Result<(), Error>| {
-                    _ = closed.send(outcome.map(|()| told.get().cloned().unwrap_or_default()));
-                };
-                let ask = move || {
-                    known.get_or_init(|| with_attributes(&asked));
-                };
-                Closing::new(held).telling(Box::new(tell)).behind(Box::new(ask))
-            }
-        };
-        let closing = if waits { closing.in_turn() } else { closing };
-        server.close_in_turns(turn, vec![closing]);
-    };
-    open.end_with(Box::new(close));
-    answer
-}
-
-/// `None` where the attributes are not in memory, or cannot be had.
-fn try_attributes(open: &Open) -> Option<CloseResponse> {
+/// What the response says; `None` where the attributes it asks for are not in memory, or cannot be had.
+fn known_now(open: &Open, wants_attributes: bool) -> Option<CloseResponse> {
     match &open.target {
-        Target::File(file) => attributes::try_of(file).ok().map(|known| response(&known)),
-        Target::Pipe(_) => Some(CloseResponse::default()),
+        Target::File(file) if wants_attributes => attributes::try_of(file).ok().map(|known| response(&known)),
+        Target::File(_) | Target::Pipe(_) => Some(CloseResponse::default()),
     }
 }
 

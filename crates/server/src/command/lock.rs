@@ -76,11 +76,7 @@ async fn begin(context: &Context, stream: &Stream<'_>, sequence: LockSequence) -
         let _charge = stream.budget.charge(FOLLOWER_BYTES).ok_or(Status::INSUFFICIENT_RESOURCES)?;
         // In the middle of a chain only CREATE has an interim answer: else the client has to be patient.
         let _ = context.in_flight.announce_wait();
-        tokio::select! {
-            biased;
-            _ = end => {}
-            () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
-        }
+        let _ = context.in_flight.unless_cancelled(end).await?;
         context.check_stays()?;
     }
 }
@@ -167,11 +163,7 @@ impl Stream<'_> {
         };
         let waited = match self.budget.charge(FOLLOWER_BYTES) {
             None => Err(Status::INSUFFICIENT_RESOURCES),
-            Some(_charge) => tokio::select! {
-                biased;
-                () = follower.until_made() => Ok(()),
-                () = context.in_flight.cancelled() => Err(Status::CANCELLED),
-            },
+            Some(_charge) => context.in_flight.unless_cancelled(follower.until_made()).await,
         };
         if let Err(status) = waited {
             taken.give_back(context).await;
@@ -259,12 +251,7 @@ enum Patience {
 /// Waits until the lock is granted, the open closed, or the request cancelled.
 async fn until_granted(context: &Context, mut wait: LockWait) -> Result<(), Refusal> {
     context.in_flight.announce_wait()?;
-    let end = tokio::select! {
-        biased;
-        end = wait.end() => end,
-        () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
-    };
-    match end {
+    match context.in_flight.unless_cancelled(wait.end()).await? {
         WaitEnd::Granted => Ok(()),
         WaitEnd::Closed => Err(Status::RANGE_NOT_LOCKED.into()),
     }

@@ -145,11 +145,8 @@ async fn take_turn(context: &Context, user: &str) -> Result<Attempt, Refusal> {
     };
     let cost = WAITING_COST + frame_bytes as u64;
     let _held = connection.allowance.budget().charge(cost).ok_or(Status::INSUFFICIENT_RESOURCES)?;
-    tokio::select! {
-        biased;
-        () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
-        () = tokio::time::sleep(attempt.wait) => Ok(attempt),
-    }
+    context.in_flight.unless_cancelled(tokio::time::sleep(attempt.wait)).await?;
+    Ok(attempt)
 }
 
 /// A name as the log has it, which strangers choose.

@@ -146,8 +146,8 @@ impl FileEntry {
         Some(ChangeAtOnce(&self.under_way))
     }
 
-    /// True where changes are under way that were entered through `open`, or are made at once.
-    pub(crate) fn has_changes_of(&self, open: OpenId) -> bool {
+    /// True where changes are under way that were entered through `open`, or are made at once: who closes it awaits them from then on.
+    pub(crate) fn awaits_changes_of(&self, open: OpenId) -> bool {
         let mut state = self.under_way.state.lock();
         self.under_way.made_at_once_now(&mut state).is_some() || state.by_open.contains_key(&open)
     }

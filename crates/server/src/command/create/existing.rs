@@ -22,11 +22,11 @@ use crate::authorization::{
 use crate::caching::Wanted;
 use crate::context::Context;
 use crate::descriptors::{At, Reading, Rights};
-use crate::files::{Follower, Link, RenamesSeen};
+use crate::files::{Link, RenamesSeen};
 use crate::refusal::Refusal;
 
 /// What READONLY withholds.
-const CHANGES_DATA: u32 = WRITE_DATA | APPEND_DATA;
+pub(super) const CHANGES_DATA: u32 = WRITE_DATA | APPEND_DATA;
 
 /// Opens what was found.
 pub(super) async fn open<'a>(
@@ -132,13 +132,6 @@ async fn open_node<'a>(
             return Ok(Step::Waited(Box::pin(wait.end_for(context)).await?));
         }
     };
-    // What ended opens are still to write is older than what this one will.
-    if access & CHANGES_DATA != 0
-        && let Some(ended) = entered.file.come_behind_ended()
-    {
-        drop(entered);
-        return Box::pin(wait_for_ended(context, ended)).await;
-    }
     // What is in the table keeps its name from now on, or is told of a new one.
     let (renames, base) = (found.renames, found.base().identity());
     if let Some(step) = renamed_meanwhile(context, renames, &entered.path.now(), base).await? {
@@ -197,20 +190,8 @@ async fn wait_for_maker(context: &Context, path: &SharePath, name: &str) -> Resu
     let found = context.work_along(path, move || store.resolve(&above, Use::Metadata)).await?;
     let Ok(Resolved::Found { node: directory, .. }) = found else { return Ok(false) };
     let Some(mut done) = new_names.of(directory.identity(), name) else { return Ok(false) };
-    tokio::select! {
-        biased;
-        _ = done.changed() => Ok(true),
-        () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
-    }
-}
-
-/// Waits for what was written through opens that have ended. What was found may be another file then.
-async fn wait_for_ended<'a>(context: &Context, ended: Follower) -> Result<Step<'a>, Refusal> {
-    tokio::select! {
-        biased;
-        () = ended.until_made() => Ok(Step::Raced),
-        () = context.in_flight.cancelled() => Err(Status::CANCELLED.into()),
-    }
+    let _ = context.in_flight.unless_cancelled(done.changed()).await?;
+    Ok(true)
 }
 
 /// The name that is opened, where the file has several.

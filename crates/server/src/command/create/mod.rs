@@ -29,7 +29,7 @@ use crate::channel_sequence::ChannelSequence;
 use crate::context::{Context, Outcome, Reply};
 use crate::descriptors::{At, Reading, Rights};
 use crate::enumeration::Listing;
-use crate::files::{Empties, Entering, Entry, FileEntry, Link, Removal, RenamesSeen};
+use crate::files::{Empties, Entering, Entry, FileEntry, Follower, Link, Removal, RenamesSeen};
 use crate::frozen_times::HeldTimes;
 use crate::line::Line;
 use crate::lock_sequences::LockSequences;
@@ -44,6 +44,7 @@ use crate::standing::Standing;
 use crate::tree::Place;
 use crate::turns::LONG_REQUEST_COST;
 
+use self::existing::CHANGES_DATA;
 use self::plan::{Client, Plan};
 
 /// How often a CREATE starts anew because another one was faster.
@@ -132,11 +133,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
 /// Waits until `ended`, then has the CREATE start anew.
 async fn look_again_after(context: &Context, ended: impl Future<Output = ()>) -> Result<(), Refusal> {
     context.in_flight.note_done_here(LONG_REQUEST_COST as u64);
-    tokio::select! {
-        biased;
-        () = ended => {}
-        () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
-    }
+    context.in_flight.unless_cancelled(ended).await?;
     context.check_stays()
 }
 
@@ -304,7 +301,29 @@ struct Entrant<'a> {
 /// What came of trying to enter.
 enum Attempt<'a> {
     Entered(Entered<'a>),
-    Waits(Wait),
+    Waits(EntryWait),
+}
+
+/// What somebody waits for who enters. What was found may be another file after that.
+enum EntryWait {
+    /// Others give up caching.
+    Breaks(Wait),
+    /// What ended opens are still to write is older than what this one may write, and made first.
+    Ended(Follower),
+}
+
+impl EntryWait {
+    /// Gives the place in the line of those who wait for others to give up caching.
+    async fn end_for(self, context: &Context) -> Result<Option<Standing>, Refusal> {
+        match self {
+            EntryWait::Breaks(wait) => wait.end_for(context).await,
+            EntryWait::Ended(ended) => {
+                context.in_flight.unless_cancelled(ended.until_made()).await?;
+                context.check_stays()?;
+                Ok(None)
+            }
+        }
+    }
 }
 
 impl<'a> Entered<'a> {
@@ -344,14 +363,19 @@ impl<'a> Entered<'a> {
         breaks::send_for(context, &file, notices);
         match entering {
             Entering::Refused(status) => Err(status.into()),
-            Entering::Waits(wait) => Ok(Some(Attempt::Waits(wait))),
+            Entering::Waits(wait) => Ok(Some(Attempt::Waits(EntryWait::Breaks(wait)))),
             Entering::Unnamed => Ok(None),
             Entering::Entered(caching) => {
                 let (base, parent_lease) = (Arc::clone(found.base), plan.parent_lease);
                 let is_named = found.link.is_some();
                 let entered =
                     Entered { context, base, parent_lease, file, id, path, line, is_named, caching, kept: false };
-                Ok(Some(Attempt::Entered(entered)))
+                let writes = found.access & CHANGES_DATA != 0;
+                let ended = if writes { entered.file.come_behind_ended() } else { None };
+                Ok(Some(match ended {
+                    Some(ended) => Attempt::Waits(EntryWait::Ended(ended)),
+                    None => Attempt::Entered(entered),
+                }))
             }
         }
     }

@@ -240,11 +240,7 @@ async fn begin_name_change(context: &Context) -> Result<NameChange, Refusal> {
         Err(turn) => turn,
     };
     context.in_flight.note_done_here(LONG_REQUEST_COST as u64);
-    let begun = tokio::select! {
-        biased;
-        begun = turn => begun.map_err(|_| Status::INSUFFICIENT_RESOURCES)?,
-        () = context.in_flight.cancelled() => return Err(Status::CANCELLED.into()),
-    };
+    let begun = context.in_flight.unless_cancelled(turn).await?.map_err(|_| Status::INSUFFICIENT_RESOURCES)?;
     context.check_stays()?;
     context.in_flight.keep_others_waiting();
     Ok(begun)
