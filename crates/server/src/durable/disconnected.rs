@@ -164,7 +164,10 @@ impl Durables {
         for open in opens {
             // Its session has ended, and begins nothing more through it.
             open.ends();
-            let kept = open.file().is_ok_and(|file| self.keep_one(&open, file, now));
+            let kept = open.file().is_ok_and(|file| {
+                file.file.lost(open.id);
+                self.keep_one(&open, file, now)
+            });
             if !kept {
                 rest.push(open);
             }

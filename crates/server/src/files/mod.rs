@@ -21,6 +21,8 @@ mod name_change_tests;
 mod new_name;
 #[cfg(test)]
 mod new_name_tests;
+#[cfg(test)]
+mod older_tests;
 mod pending;
 mod renames;
 #[cfg(test)]

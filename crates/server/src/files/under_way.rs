@@ -72,6 +72,8 @@ struct State {
     /// Who closes an open behind what was entered through it.
     closing: ById<OpenId, Then>,
     last_ticket: u64,
+    /// What has a number up to this is made before anything that is written through opens which enter from now on.
+    goes_first: u64,
 }
 
 struct Entered {
@@ -134,6 +136,14 @@ impl FileEntry {
         Change { file: Arc::clone(self), number }
     }
 
+    /// The same for a CREATE that empties the file, or a stream of it: who enters meanwhile, and writes, does so after that.
+    pub(crate) fn begin_emptying(self: &Arc<Self>, open: OpenId) -> Change {
+        let mut state = self.under_way.state.lock();
+        let number = state.enter(Some(open), 0..u64::MAX);
+        state.goes_first = number;
+        Change { file: Arc::clone(self), number }
+    }
+
     /// Counts a change that this shard makes at once, without waiting for anything. `None` where somebody waits for those that are being made: it is
     /// entered then.
     pub(crate) fn begin_change_at_once(&self) -> Option<ChangeAtOnce<'_>> {
@@ -156,7 +166,9 @@ impl FileEntry {
     /// no more.
     pub(crate) fn after_changes_of(&self, open: OpenId, then: Then) {
         let mut state = self.under_way.state.lock();
-        let then = match self.under_way.made_at_once_now(&mut state) {
+        let made_at_once = self.under_way.made_at_once_now(&mut state);
+        state.ended(open, made_at_once);
+        let then = match made_at_once {
             Some(number) => {
                 state.wait(Behind::One(number), Waiting::Closes(open, then));
                 None
@@ -174,14 +186,21 @@ impl FileEntry {
         self.come_behind_looking(open, range, LOOKS_MAX)
     }
 
-    /// Comes behind all that is under way where some of it was entered through opens that end: whose they were may not know whether it was made, and
-    /// goes by what is made from now on. `None` where no such open is left.
-    pub(crate) fn come_behind_ended(self: &Arc<Self>) -> Option<Follower> {
+    /// An open has lost its session, and waits for its client.
+    pub(crate) fn lost(&self, open: OpenId) {
+        let mut state = self.under_way.state.lock();
+        let made_at_once = self.under_way.made_at_once_now(&mut state);
+        state.ended(open, made_at_once);
+    }
+
+    /// Comes behind what was begun through opens that have ended or lost their session, and behind what empties the file: whose they were may not know
+    /// whether it was made, and goes by what is made from now on. `None` where all of that is made.
+    pub(crate) fn come_behind_older(self: &Arc<Self>) -> Option<Follower> {
         let state = self.under_way.state.lock();
-        if state.closing.is_empty() {
+        let behind = Behind::All(state.goes_first);
+        if state.has_ended(behind) {
             return None;
         }
-        let behind = Behind::All(state.last_number);
         Some(Follower { file: Arc::clone(self), open: OpenId(0), range: 0..0, behind, looks_left: 0 })
     }
 
@@ -282,6 +301,14 @@ impl UnderWay {
 }
 
 #[cfg(test)]
+impl FileEntry {
+    /// True where a change was entered that is not made yet.
+    pub(super) fn has_changes(&self) -> bool {
+        !self.under_way.state.lock().changes.is_empty()
+    }
+}
+
+#[cfg(test)]
 impl UnderWay {
     /// How many wait.
     pub(super) fn waiting(&self) -> usize {
@@ -323,6 +350,13 @@ impl State {
         }
         self.by_open.remove(&open);
         self.closing.remove(&open)
+    }
+
+    /// Nothing more begins through `open`: what it has under way goes first.
+    fn ended(&mut self, open: OpenId, made_at_once: Option<u64>) {
+        if made_at_once.is_some() || self.by_open.contains_key(&open) {
+            self.goes_first = self.last_number;
+        }
     }
 
     /// Gives `then` back where nothing is under way that was entered through `open`.

@@ -157,11 +157,17 @@ impl Pool {
     /// Does the next piece of work here; false where there is none.
     #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn work_once(&self) -> bool {
-        let next = self.0.state.lock().queues.take();
-        let Some((turn, job)) = next else { return false };
-        store::waiting::allow(job);
-        self.0.state.lock().queues.done(turn);
-        true
+        self.take_once().map(|work| work()).is_some()
+    }
+
+    /// Takes the next piece of work, as a thread does that then waits for a device: it is done when it is called.
+    #[cfg(any(test, feature = "in-memory"))]
+    pub(crate) fn take_once(&self) -> Option<impl FnOnce()> {
+        let (turn, job) = self.0.state.lock().queues.take()?;
+        Some(move || {
+            store::waiting::allow(job);
+            self.0.state.lock().queues.done(turn);
+        })
     }
 
     /// Ends when work has come since it ended last.

@@ -344,28 +344,6 @@ fn a_close_comes_behind_what_was_written_through_its_open() {
 }
 
 #[test]
-fn who_opens_a_file_to_write_comes_behind_what_a_lost_session_was_to_write() {
-    run(async {
-        let mut served = served(Signing::Enabled).await;
-        let mut anew = Peer::sign_in(&served.server).await;
-        let write = served.write(0, &[1; BLOCK]);
-        served.send(&[write]).await;
-        let server = Arc::clone(&served.server);
-        let session = server.sessions.find(served.peer.session_id).unwrap();
-        server.end_session(&session, crate::durable::Parting::Lost);
-        let opening = tokio::task::spawn_local(async move { anew.open("file").await });
-        sleep(Duration::from_secs(1)).await;
-        assert!(!opening.is_finished(), "the older write is not made yet");
-        assert_eq!(server.files.claims(), 2, "and it is in the way of nobody meanwhile");
-        while !opening.is_finished() {
-            while server.pool.work_once() {}
-            sleep(Duration::from_millis(1)).await;
-        }
-        opening.await.unwrap();
-    });
-}
-
-#[test]
 fn a_lost_session_is_in_the_way_of_others_until_its_writes_are_made() {
     run(async {
         let mut served = served(Signing::Enabled).await;

@@ -161,7 +161,7 @@ async fn open_node<'a>(
         }
     }
     let action = if plan.overwrites() {
-        let overwritten = Box::pin(overwrite(context, plan, &found, &known, (&entered.file, &path))).await;
+        let overwritten = Box::pin(overwrite(context, plan, &found, &known, &entered, &path)).await;
         // What failed may have been done in part.
         if !matches!(&overwritten, Err(Refused { left: Left::AsItWas, .. })) {
             entered.data_changed(stream, plan);

@@ -308,8 +308,8 @@ enum Attempt<'a> {
 enum EntryWait {
     /// Others give up caching.
     Breaks(Wait),
-    /// What ended opens are still to write is older than what this one may write, and made first.
-    Ended(Follower),
+    /// What is older than anything this one may write is made first.
+    Older(Follower),
 }
 
 impl EntryWait {
@@ -317,8 +317,8 @@ impl EntryWait {
     async fn end_for(self, context: &Context) -> Result<Option<Standing>, Refusal> {
         match self {
             EntryWait::Breaks(wait) => wait.end_for(context).await,
-            EntryWait::Ended(ended) => {
-                context.in_flight.unless_cancelled(ended.until_made()).await?;
+            EntryWait::Older(older) => {
+                context.in_flight.unless_cancelled(older.until_made()).await?;
                 context.check_stays()?;
                 Ok(None)
             }
@@ -371,9 +371,9 @@ impl<'a> Entered<'a> {
                 let entered =
                     Entered { context, base, parent_lease, file, id, path, line, is_named, caching, kept: false };
                 let writes = found.access & CHANGES_DATA != 0;
-                let ended = if writes { entered.file.come_behind_ended() } else { None };
-                Ok(Some(match ended {
-                    Some(ended) => Attempt::Waits(EntryWait::Ended(ended)),
+                let older = if writes { entered.file.come_behind_older() } else { None };
+                Ok(Some(match older {
+                    Some(older) => Attempt::Waits(EntryWait::Older(older)),
                     None => Attempt::Entered(entered),
                 }))
             }

@@ -9,11 +9,12 @@ use store::{AttributeChange, Error, Failed, Kind, Left, Metadata, Node, Renewal,
 use wire::command::create::{CreateAction, CreateDisposition};
 use wire::fscc::FileAttributes;
 
+use super::Entered;
 use super::existing::Found;
 use super::plan::Plan;
 use crate::breaks;
 use crate::context::Context;
-use crate::files::{Emptying, FileEntry};
+use crate::files::Emptying;
 use crate::refusal::Refusal;
 
 /// An overwrite that was not done, or not to its end.
@@ -42,20 +43,24 @@ pub(super) async fn overwrite(
     plan: &Arc<Plan>,
     found: &Found,
     known: &Metadata,
-    (file, path): (&Arc<FileEntry>, &SharePath),
+    entered: &Entered<'_>,
+    path: &SharePath,
 ) -> Result<CreateAction, Refused> {
     let (node, whole_file, plan_of_work) = (Arc::clone(&found.node), found.stream.is_none(), Arc::clone(plan));
     let (server, store) = (Arc::clone(context.server()), Arc::clone(context.store()?));
     let (path, stream) = (path.clone(), found.stream.as_ref().map(|(_, name)| name.clone()));
     context.in_flight.keep_others_waiting();
-    let emptying = whole_file.then(|| Emptying::begin(&server, file)).transpose().map_err(Refused::untouched)?;
+    // It begins before it is known whether its session is there yet: who is let in before that meets nothing of a lost one.
+    let change = entered.file.begin_emptying(entered.id);
+    let emptying =
+        whole_file.then(|| Emptying::begin(&server, &entered.file)).transpose().map_err(Refused::untouched)?;
     // What is there is freed. Of a stream it is not known how much that is, nor of what is kept beside a file where that is much.
     let few_extras = whole_file && !has_many_extras(&*node).map_err(Refused::untouched)?;
     let freed = if few_extras { known.allocated.max(known.length) } else { u64::MAX };
     let (asker, through) = (context.asker()?, context.writes_through());
     context
         .work_at(&*found.node, freed.saturating_add(plan.decoration_bytes()), move || {
-            let _emptying = emptying;
+            let (_change, _emptying) = (change, emptying);
             asker.check_stays().map_err(Refused::untouched)?;
             let emptied =
                 if whole_file { renew(&*node, &plan_of_work) } else { node.set_length(0).map_err(Failed::from) };

@@ -1,0 +1,133 @@
+//! Who opens a file to write comes behind what others have begun who may not know what became of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{RamStore, Waits};
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::time::sleep;
+use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, OplockLevel};
+use wire::command::read::{ReadRequest, ReadResponse};
+use wire::command::write::WriteRequest;
+use wire::context::create::{CreateContextsBuilder, Lease, LeaseState, name};
+use wire::context::durable::{DurableFlags, DurableRequestV2};
+use wire::ids::{Command, FileId, Guid};
+use wire::status::Status;
+
+use super::FileEntry;
+use crate::Shared;
+use crate::admin::Signing;
+use crate::durable::Parting;
+use crate::testing::{Peer, Terms, server_with};
+
+/// What a client has begun when its connection is lost.
+#[derive(Clone, Copy, Debug)]
+enum Begun {
+    /// A CREATE that empties the file.
+    Empties(CreateDisposition),
+    /// A WRITE through an open that ends, or that waits for its client.
+    Writes { is_durable: bool },
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    LocalSet::new().block_on(&runtime, test);
+}
+
+fn frozen_server() -> Arc<Shared> {
+    let mut server = server_with(Signing::Enabled, Arc::new(RamStore::that_waits(64 << 20, Waits::ForData)));
+    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    server
+}
+
+/// What comes of `task` while the pool works.
+async fn thawed<T: 'static>(server: &Shared, task: JoinHandle<T>) -> T {
+    while !task.is_finished() {
+        while server.pool.work_once() {}
+        sleep(Duration::from_millis(1)).await;
+    }
+    task.await.unwrap()
+}
+
+fn durable() -> Vec<u8> {
+    let lease_state = LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING;
+    let mut builder = CreateContextsBuilder::new();
+    builder.add(name::LEASE, &Lease { lease_key: Guid([7; 16]), lease_state, ..Lease::default() }.to_bytes());
+    let wish =
+        DurableRequestV2 { timeout_milliseconds: 300_000, flags: DurableFlags::NONE, create_guid: Guid([8; 16]) };
+    builder.add(name::DURABLE_HANDLE_REQUEST_V2, &wish.to_bytes());
+    builder.contexts().as_bytes().to_vec()
+}
+
+fn write(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Vec<u8> {
+    let request = WriteRequest { file_id, data, ..WriteRequest::default() };
+    peer.message(Command::WRITE, |body| request.encode(body))
+}
+
+/// Begins it, up to where it waits for the disk, and loses the client's connection.
+async fn begin_and_be_lost(server: &Arc<Shared>, begun: Begun, file: &FileEntry) {
+    let mut lost = Peer::sign_in_as(server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
+    let session = server.sessions.find(lost.session_id).unwrap();
+    match begun {
+        Begun::Empties(disposition) => {
+            spawn_local(async move { lost.create("file", |request| request.disposition = disposition).await });
+            while !file.has_changes() {
+                sleep(Duration::from_millis(1)).await;
+                assert!(file.has_changes() || server.pool.work_once(), "it empties the file");
+            }
+        }
+        Begun::Writes { is_durable } => {
+            let (contexts, oplock_level) =
+                if is_durable { (durable(), OplockLevel::LEASE) } else { (Vec::new(), OplockLevel::NONE) };
+            let opening = spawn_local(async move {
+                let edit = |request: &mut CreateRequest<'_>| request.oplock_level = oplock_level;
+                let answer = lost.create_edited("file", &contexts, edit).await;
+                (lost, answer)
+            });
+            let (mut lost, answer) = thawed(server, opening).await;
+            let file_id = CreateResponse::decode(&answer.message).unwrap().file_id;
+            let mut message = write(&mut lost, file_id, b"old");
+            lost.process(&mut message).unwrap();
+        }
+    }
+    server.end_session(&session, Parting::Lost);
+}
+
+#[test]
+fn what_a_lost_session_has_begun_is_older_than_what_its_client_writes_anew() {
+    let begun = [
+        Begun::Empties(CreateDisposition::OVERWRITE),
+        Begun::Empties(CreateDisposition::OVERWRITE_IF),
+        Begun::Empties(CreateDisposition::SUPERSEDE),
+        Begun::Writes { is_durable: false },
+        Begun::Writes { is_durable: true },
+    ];
+    for begun in begun {
+        run(async move {
+            let server = frozen_server();
+            let mut reader = Peer::sign_in(&server).await;
+            let opening = spawn_local(async move { (reader.open("file").await, reader) });
+            let (read_from, reader) = thawed(&server, opening).await;
+            let open = reader.opened(&server, read_from);
+            begin_and_be_lost(&server, begun, &open.file().unwrap().file).await;
+            let waits_for_disk = server.pool.take_once().unwrap();
+            let mut anew = Peer::sign_in(&server).await;
+            let opening = spawn_local(async move { (anew.open("file").await, anew) });
+            for _ in 0..100 {
+                while server.pool.work_once() {}
+                sleep(Duration::from_millis(10)).await;
+            }
+            assert!(!opening.is_finished(), "{begun:?} is not made yet");
+            waits_for_disk();
+            let (file_id, mut anew) = thawed(&server, opening).await;
+            let written = spawn_local(async move {
+                let message = write(&mut anew, file_id, b"new");
+                assert_eq!(anew.exchange(message).await.status(), Status::SUCCESS);
+                let request = ReadRequest { file_id, length: 10, ..ReadRequest::default() };
+                anew.ask(Command::READ, |body| request.encode(body)).await
+            });
+            let read = thawed(&server, written).await;
+            assert_eq!(ReadResponse::decode(&read.message).unwrap().data, b"new", "{begun:?}");
+        });
+    }
+}
