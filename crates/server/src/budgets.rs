@@ -87,9 +87,9 @@ pub(crate) struct Budgets {
     users: Arc<Users>,
 }
 
-type Users = Mutex<HashMap<Sid, Weak<UserBudgets>>>;
+type Users = Mutex<HashMap<Sid, Arc<UserBudgets>>>;
 
-/// What one user may make the server hold. It lives as long as something of the user's holds it.
+/// What one user may make the server hold: in all of its sessions, and in what waits for its clients after those.
 pub(crate) struct UserBudgets {
     /// Bytes of all: what waits to be executed or to be sent, and what may last.
     pub(crate) bytes: Arc<Budget>,
@@ -120,7 +120,7 @@ pub(crate) struct UserBudgets {
     pub(crate) usage: Usage,
     hunger: Hunger,
     hunger_of_all: Arc<Hunger>,
-    users: Arc<Users>,
+    users: Weak<Users>,
 }
 
 /// What is opened, as far as it makes a difference to what it costs.
@@ -221,14 +221,19 @@ impl UserBudgets {
         if !of_all {
             return self.hunger.note(0);
         }
-        let users: Vec<_> = self.users.lock().values().filter_map(Weak::upgrade).collect();
-        let most = users.iter().map(|user| user.bytes.used()).max();
+        let users = self.users.upgrade();
+        let most = users.and_then(|users| users.lock().values().map(|user| user.bytes.used()).max());
         self.hunger_of_all.note(most.unwrap_or(0) / 2);
     }
 
     /// True where somebody waits for memory that the user's connections may hold.
     pub(crate) fn is_hungry(&self) -> bool {
         self.hunger.is_felt() || self.hunger_of_all.is_felt_with(self.bytes.used())
+    }
+
+    /// True where nothing is held for the user. An open may be paid for by what is on top alone.
+    fn is_idle(&self) -> bool {
+        [&self.bytes, &self.opens, &self.opening].iter().all(|budget| budget.used() == 0)
     }
 }
 
@@ -270,10 +275,11 @@ impl Budgets {
     /// The budgets of a user, the same for all of its sessions.
     pub(crate) fn of_user(&self, user: &Sid) -> Arc<UserBudgets> {
         let mut users = self.users.lock();
-        if let Some(known) = users.get(user).and_then(Weak::upgrade) {
-            return known;
+        if let Some(known) = users.get(user) {
+            return Arc::clone(known);
         }
-        users.retain(|_, budgets| budgets.strong_count() > 0);
+        // Opens that wait for their clients may be all that there is of a user.
+        users.retain(|_, budgets| Arc::strong_count(budgets) > 1 || !budgets.is_idle());
         let limit = USER_BYTES.min(self.capacity.bytes / 2);
         let rest = self.prepaid.limit().saturating_sub(self.prepaid.used());
         let prepaid = USER_BYTES_PREPAID.min(rest / PREPAID_PART_OF_REST);
@@ -297,9 +303,9 @@ impl Budgets {
             usage: Usage::default(),
             hunger: Hunger::default(),
             hunger_of_all: Arc::clone(&self.hunger),
-            users: Arc::clone(&self.users),
+            users: Arc::downgrade(&self.users),
         });
-        users.insert(*user, Arc::downgrade(&made));
+        users.insert(*user, Arc::clone(&made));
         made
     }
 }
@@ -370,7 +376,7 @@ mod tests {
             drop(opens);
         }
         drop((held, many));
-        assert_eq!(budgets.lasting.used(), 0);
+        assert!(budgets.users.lock().values().all(|user| user.is_idle()));
     }
 
     #[test]
@@ -396,7 +402,31 @@ mod tests {
         assert!(busy.lasting.charge(64 << 20).is_some());
         drop(idle);
         drop(busy);
-        assert_eq!((budgets.server.used(), budgets.lasting.used(), budgets.prepaid.used()), (0, 0, 0));
+        let next = budgets.of_user(&Sid::EVERYONE);
+        assert_eq!(budgets.users.lock().len(), 1, "those are forgotten of whom nothing is there");
+        let prepaid = USER_BYTES_PREPAID;
+        assert_eq!(
+            (budgets.server.used(), budgets.lasting.used(), budgets.prepaid.used()),
+            (prepaid, prepaid, prepaid)
+        );
+        drop(next);
+    }
+
+    #[test]
+    fn what_waits_for_a_client_counts_when_its_user_comes_back() {
+        let budgets = Budgets::new(Capacity::of(1_024, 384 << 20));
+        let all = |user: &Arc<UserBudgets>| std::iter::from_fn(|| user.open(Opened::Whole).ok()).collect::<Vec<_>>();
+        let user = budgets.of_user(&Sid::SYSTEM);
+        let (opens, locks) = (all(&user), user.lasting.charge(20 << 20).unwrap());
+        let (descriptors, bytes) = (user.opens.used(), user.lasting.used());
+        drop(user);
+        drop(budgets.of_user(&Sid::EVERYONE));
+        let back = budgets.of_user(&Sid::SYSTEM);
+        assert_eq!((back.opens.used(), back.lasting.used()), (descriptors, bytes));
+        assert!(back.open(Opened::Whole).is_err());
+        drop((back, opens, locks));
+        drop(budgets.of_user(&Sid::NETWORK));
+        assert_eq!(budgets.users.lock().len(), 1);
     }
 
     #[test]
