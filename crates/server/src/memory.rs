@@ -13,15 +13,23 @@ const STACKS_BYTES: u64 = 256 << 20;
 /// Addresses that the C library takes for its arenas, most of which hold nothing: eight of 64 MiB for each core.
 const ARENAS_OF_CORE_BYTES: u64 = 8 * (64 << 20);
 
+/// The part of all addresses that may hold something at a time: the heap keeps those that it had, which buffers cannot have.
+const ADDRESSES_PART: (u64, u64) = (5, 6);
+
 /// Bytes that this process may still take, by the machine's memory, RLIMIT_AS, RLIMIT_DATA and the limits of its control groups.
 pub(crate) fn left_to_this_process() -> u64 {
     let machine = rustix::system::sysinfo();
     let (all, data) = used(&fs::read_to_string("/proc/self/status").unwrap_or_default());
     let of_process = [(Resource::As, all + empty_addresses()), (Resource::Data, data)]
-        .map(|(resource, used)| getrlimit(resource).current.map_or(u64::MAX, |limit| limit.saturating_sub(used)));
+        .map(|(resource, used)| getrlimit(resource).current.map_or(u64::MAX, |limit| of_addresses(limit, used)));
     let of_groups = fs::read_to_string(GROUPS.1).map_or(u64::MAX, |own| of_groups(&own, Path::new(GROUPS.0)));
     let of_machine = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit));
     of_process.into_iter().fold(of_machine.min(of_groups), u64::min)
+}
+
+/// What may be held where so many bytes of addresses may be had.
+fn of_addresses(limit: u64, used: u64) -> u64 {
+    limit.saturating_sub(used) / ADDRESSES_PART.1 * ADDRESSES_PART.0
 }
 
 /// Bytes of addresses that the process takes in the end and that hold nothing: they count for RLIMIT_AS alone.
@@ -98,6 +106,12 @@ mod tests {
     fn what_is_in_use_is_read_from_the_kernels_lines() {
         assert_eq!(used("Name:\tx\nVmSize:\t  500 kB\nVmRSS:\t 7 kB\nVmData:\t   20 kB\n"), (500 << 10, 20 << 10));
         assert_eq!(used("VmSize:\tmuch\n"), (0, 0));
+    }
+
+    #[test]
+    fn a_part_of_the_addresses_is_the_heaps_to_keep() {
+        assert_eq!(of_addresses(700 << 20, 100 << 20), 500 << 20);
+        assert_eq!(of_addresses(1, 2), 0);
     }
 
     #[test]

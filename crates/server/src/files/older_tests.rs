@@ -11,7 +11,10 @@ use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::write::WriteRequest;
 use wire::context::create::{CreateContextsBuilder, Lease, LeaseState, name};
 use wire::context::durable::{DurableFlags, DurableRequestV2};
+use wire::fscc::file::Basic;
+use wire::fscc::{FileAttributes, FileClass};
 use wire::ids::{Command, FileId, Guid};
+use wire::security::access::{FILE_ALL, WRITE_ATTRIBUTES, WRITE_DAC};
 use wire::status::Status;
 
 use super::FileEntry;
@@ -27,6 +30,8 @@ enum Begun {
     Empties(CreateDisposition),
     /// A WRITE through an open that ends, or that waits for its client.
     Writes { is_durable: bool },
+    /// A SET_INFO through an open that ends.
+    SetsAttributes,
 }
 
 fn run(test: impl Future<Output = ()>) {
@@ -64,6 +69,24 @@ fn write(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Vec<u8> {
     peer.message(Command::WRITE, |body| request.encode(body))
 }
 
+/// Opens the file while the disk does not hang.
+async fn opened(server: &Arc<Shared>, mut peer: Peer, contexts: Vec<u8>, level: OplockLevel) -> (Peer, FileId) {
+    let opening = spawn_local(async move {
+        let edit = |request: &mut CreateRequest<'_>| request.oplock_level = level;
+        let answer = peer.create_edited("file", &contexts, edit).await;
+        (peer, CreateResponse::decode(&answer.message).unwrap().file_id)
+    });
+    thawed(server, opening).await
+}
+
+/// What sets the attribute HIDDEN.
+fn hidden() -> Vec<u8> {
+    let basic = Basic { attributes: FileAttributes::HIDDEN, ..Basic::default() };
+    let mut bytes = Vec::new();
+    basic.encode(&mut bytes);
+    bytes
+}
+
 /// Begins it, up to where it waits for the disk, and loses the client's connection.
 async fn begin_and_be_lost(server: &Arc<Shared>, begun: Begun, file: &FileEntry) {
     let mut lost = Peer::sign_in_as(server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
@@ -76,18 +99,20 @@ async fn begin_and_be_lost(server: &Arc<Shared>, begun: Begun, file: &FileEntry)
                 assert!(file.has_changes() || server.pool.work_once(), "it empties the file");
             }
         }
-        Begun::Writes { is_durable } => {
-            let (contexts, oplock_level) =
-                if is_durable { (durable(), OplockLevel::LEASE) } else { (Vec::new(), OplockLevel::NONE) };
-            let opening = spawn_local(async move {
-                let edit = |request: &mut CreateRequest<'_>| request.oplock_level = oplock_level;
-                let answer = lost.create_edited("file", &contexts, edit).await;
-                (lost, answer)
-            });
-            let (mut lost, answer) = thawed(server, opening).await;
-            let file_id = CreateResponse::decode(&answer.message).unwrap().file_id;
+        Begun::Writes { is_durable: true } => {
+            let (mut lost, file_id) = opened(server, lost, durable(), OplockLevel::LEASE).await;
             let mut message = write(&mut lost, file_id, b"old");
             lost.process(&mut message).unwrap();
+        }
+        Begun::Writes { is_durable: false } => {
+            let (mut lost, file_id) = opened(server, lost, Vec::new(), OplockLevel::NONE).await;
+            let mut message = write(&mut lost, file_id, b"old");
+            lost.process(&mut message).unwrap();
+        }
+        Begun::SetsAttributes => {
+            let (mut lost, file_id) = opened(server, lost, Vec::new(), OplockLevel::NONE).await;
+            spawn_local(async move { lost.set(file_id, FileClass::BASIC, &hidden()).await });
+            sleep(Duration::from_secs(1)).await;
         }
     }
     server.end_session(&session, Parting::Lost);
@@ -96,13 +121,15 @@ async fn begin_and_be_lost(server: &Arc<Shared>, begun: Begun, file: &FileEntry)
 #[test]
 fn what_a_lost_session_has_begun_is_older_than_what_its_client_writes_anew() {
     let begun = [
-        Begun::Empties(CreateDisposition::OVERWRITE),
-        Begun::Empties(CreateDisposition::OVERWRITE_IF),
-        Begun::Empties(CreateDisposition::SUPERSEDE),
-        Begun::Writes { is_durable: false },
-        Begun::Writes { is_durable: true },
+        (Begun::Empties(CreateDisposition::OVERWRITE), FILE_ALL),
+        (Begun::Empties(CreateDisposition::OVERWRITE_IF), FILE_ALL),
+        (Begun::Empties(CreateDisposition::SUPERSEDE), FILE_ALL),
+        (Begun::Writes { is_durable: false }, FILE_ALL),
+        (Begun::Writes { is_durable: true }, FILE_ALL),
+        (Begun::SetsAttributes, WRITE_ATTRIBUTES),
+        (Begun::SetsAttributes, WRITE_DAC),
     ];
-    for begun in begun {
+    for (begun, access) in begun {
         run(async move {
             let server = frozen_server();
             let mut reader = Peer::sign_in(&server).await;
@@ -112,7 +139,10 @@ fn what_a_lost_session_has_begun_is_older_than_what_its_client_writes_anew() {
             begin_and_be_lost(&server, begun, &open.file().unwrap().file).await;
             let waits_for_disk = server.pool.take_once().unwrap();
             let mut anew = Peer::sign_in(&server).await;
-            let opening = spawn_local(async move { (anew.open("file").await, anew) });
+            let opening = spawn_local(async move {
+                let answer = anew.create("file", |request| request.desired_access = access.into()).await;
+                (CreateResponse::decode(&answer.message).unwrap().file_id, anew)
+            });
             for _ in 0..100 {
                 while server.pool.work_once() {}
                 sleep(Duration::from_millis(10)).await;
@@ -120,6 +150,9 @@ fn what_a_lost_session_has_begun_is_older_than_what_its_client_writes_anew() {
             assert!(!opening.is_finished(), "{begun:?} is not made yet");
             waits_for_disk();
             let (file_id, mut anew) = thawed(&server, opening).await;
+            if access != FILE_ALL {
+                return;
+            }
             let written = spawn_local(async move {
                 let message = write(&mut anew, file_id, b"new");
                 assert_eq!(anew.exchange(message).await.status(), Status::SUCCESS);

@@ -28,8 +28,9 @@ use self::queues::{Limits, Queues};
 
 /// What a thread's stack may take: all of it counts where the process's memory is limited, used or not.
 pub(crate) const STACK_BYTES: u64 = 512 << 10;
-/// How much less than others those threads get that come behind them where processors are scarce: a third (sched(7)).
-const NICE_BEHIND: i32 = 5;
+/// How much less than others those threads get that come behind them where processors are scarce: 40 of them together less than one of the others
+/// (sched(7)). With 5 each weighs a third, and 46 of them as much as fifteen shards.
+const NICE_BEHIND: i32 = 19;
 /// Pieces of work that wait in the queue of one session and device: its connections ask for less, unless it has more than eight that
 /// wait for everything.
 const QUEUED_MAX: usize = 8_192;

@@ -26,7 +26,7 @@ use crate::files::{Link, RenamesSeen};
 use crate::refusal::Refusal;
 
 /// What READONLY withholds.
-pub(super) const CHANGES_DATA: u32 = WRITE_DATA | APPEND_DATA;
+const CHANGES_DATA: u32 = WRITE_DATA | APPEND_DATA;
 
 /// Opens what was found.
 pub(super) async fn open<'a>(

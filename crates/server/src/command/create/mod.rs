@@ -17,6 +17,10 @@ use tokio::time::Instant;
 use wire::command::create::{CreateAction, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
 use wire::context::create::CreateContextsBuilder;
 use wire::ids::FileTime;
+use wire::security::access::{
+    ACCESS_SYSTEM_SECURITY, APPEND_DATA, DELETE, DELETE_CHILD, WRITE_ATTRIBUTES, WRITE_DAC, WRITE_DATA, WRITE_EA,
+    WRITE_OWNER,
+};
 use wire::status::Status;
 
 use crate::attributes;
@@ -44,7 +48,6 @@ use crate::standing::Standing;
 use crate::tree::Place;
 use crate::turns::LONG_REQUEST_COST;
 
-use self::existing::CHANGES_DATA;
 use self::plan::{Client, Plan};
 
 /// How often a CREATE starts anew because another one was faster.
@@ -304,11 +307,22 @@ enum Attempt<'a> {
     Waits(EntryWait),
 }
 
+/// Who may do one of these may change something that others have begun to change.
+const CHANGES: u32 = WRITE_DATA
+    | APPEND_DATA
+    | WRITE_EA
+    | DELETE_CHILD
+    | WRITE_ATTRIBUTES
+    | DELETE
+    | WRITE_DAC
+    | WRITE_OWNER
+    | ACCESS_SYSTEM_SECURITY;
+
 /// What somebody waits for who enters. What was found may be another file after that.
 enum EntryWait {
     /// Others give up caching.
     Breaks(Wait),
-    /// What is older than anything this one may write is made first.
+    /// What is older than anything this one may change is made first.
     Older(Follower),
 }
 
@@ -370,7 +384,7 @@ impl<'a> Entered<'a> {
                 let is_named = found.link.is_some();
                 let entered =
                     Entered { context, base, parent_lease, file, id, path, line, is_named, caching, kept: false };
-                let writes = found.access & CHANGES_DATA != 0;
+                let writes = found.access & CHANGES != 0;
                 let older = if writes { entered.file.come_behind_older() } else { None };
                 Ok(Some(match older {
                     Some(older) => Attempt::Waits(EntryWait::Older(older)),
@@ -638,7 +652,7 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
 
 /// What a node's data will be used for, from the rights asked for.
 pub(crate) fn usage(access: u32) -> Use {
-    use wire::security::access::{APPEND_DATA, EXECUTE, READ_DATA, WRITE_DATA};
+    use wire::security::access::{EXECUTE, READ_DATA};
     if access & (WRITE_DATA | APPEND_DATA) != 0 {
         Use::ReadWrite
     } else if access & (READ_DATA | EXECUTE) != 0 {

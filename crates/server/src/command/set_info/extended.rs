@@ -7,7 +7,7 @@ use wire::command::change_notify::CompletionFilter;
 use wire::security::access::WRITE_EA;
 use wire::status::Status;
 
-use super::{Job, change_much};
+use super::{Job, change_much, change_slowly};
 use crate::attributes;
 use crate::breaks;
 use crate::command::query_info::packed_bytes;
@@ -30,18 +30,17 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     if buffer.len() > extended::LIST_BYTES_MAX {
         return Err(Status::EA_TOO_LARGE.into());
     }
-    let is_long = buffer.len() > LIST_BYTES_HERE_MAX;
-    let cost = if is_long { u64::MAX } else { checked(buffer)? as u64 * EA_COST };
     context.require_writable()?;
     // It is decoded where it is set.
     let list = context.message.holding(buffer);
-    change_much(context, cost, move |job| {
-        if is_long {
-            checked(&list)?;
-        }
-        set_all(job, extended::read(&list))
-    })
-    .await
+    if buffer.len() > LIST_BYTES_HERE_MAX {
+        return change_slowly(context, move |job| {
+            checked(&list).map_err(Refusal::from).and_then(|_| set_all(job, extended::read(&list)))
+        })
+        .await;
+    }
+    let cost = checked(buffer)? as u64 * EA_COST;
+    change_much(context, cost, move |job| set_all(job, extended::read(&list))).await
 }
 
 /// How many attributes are to be set.
