@@ -1,15 +1,18 @@
 """One signed-in user whose requests wait: of each kind the densest there is, whose parts would take many times as much as the request does,
-on a share whose disk is frozen and whose threads are all taken."""
+on a share whose disk is frozen and whose threads are all taken; and of some kinds, whose work takes long, on a disk that works."""
 
 import dataclasses
 import os
 import pathlib
 import struct
+import time
 from collections.abc import Callable
 
 from conformance.bench.bounds.attacker import MIB, Pushing, framed
 from conformance.bench.bounds.case import FROZEN, USER, USER_MIB, case
-from conformance.bench.bounds.users import COPYCHUNK, REQUEST_RESUME_KEY, dacl_body, long_attributes, long_descriptor
+from conformance.bench.bounds.users import (
+    COPYCHUNK, FRAME_BYTES, REQUEST_RESUME_KEY, UNTAKEN_LARGE_EACH, ask_and_take_nothing, dacl_body, long_attributes, long_descriptor,
+)
 from conformance.hostile.client import (
     CHANGE_NOTIFY, CREATE, ECHO, ECHO_BODY, IOCTL, LOCK, QUERY_DIRECTORY, QUERY_INFO, SET_INFO, SUCCESS, WRITE, create_body, create_context, ioctl_body,
     lock_body, query_directory_body, query_info_body, set_info_body, write_body,
@@ -98,24 +101,47 @@ KINDS = {
 }
 
 
+# What takes long where nothing has to be waited for.
+BUSY = ("set-attributes", "set-descriptor", "trim", "copy", "create-deep")
+
+
+def prepared(attacker, kind):
+    """Connections of one user, each with a file of its own that has data."""
+    users = [attacker.user(kind.credits) for _ in range(kind.connections)]
+    files = [user.open("", options=1, access=0x1F01FF & ~0x10000) if kind.of_directory else user.open(f"file-{number}", access=0x1F01FF)
+             for number, user in enumerate(users)]
+    for user, file in zip(users, files):
+        assert kind.of_directory or user.call(WRITE, write_body(file, bytes(4096))).status == SUCCESS
+        KEYS[file] = user.call(IOCTL, ioctl_body(REQUEST_RESUME_KEY, file_id=file)).body[48:72]
+    return list(zip(users, files))
+
+
 def attack(kind):
     def attacking(attacker):
         os.environ["SMB_SHARE"] = FROZEN
-        users = [attacker.user(kind.credits) for _ in range(kind.connections)]
-        stuck = [user.open(f"stuck-{number}") for number, user in enumerate(users)]
-        files = [user.open("", options=1, access=0x1F01FF & ~0x10000) if kind.of_directory else user.open(f"file-{number}", access=0x1F01FF)
-                 for number, user in enumerate(users)]
-        for user, file in [*zip(users, stuck), *zip(users, [] if kind.of_directory else files)]:
-            assert user.call(WRITE, write_body(file, bytes(4096))).status == SUCCESS
-        for user, file in zip(users, files):
-            KEYS[file] = user.call(IOCTL, ioctl_body(REQUEST_RESUME_KEY, file_id=file)).body[48:72]
+        clients = prepared(attacker, kind)
+        stuck = [user.open(f"stuck-{number}") for number, (user, _) in enumerate(clients)]
+        for (user, _), held in zip(clients, stuck):
+            assert user.call(WRITE, write_body(held, bytes(4096))).status == SUCCESS
         LoopDisk(pathlib.Path(os.environ["BOUNDS_FROZEN"]), None).freeze()
         pushing = Pushing()
-        for user, file, held in zip(users, files, stuck):
+        for (user, file), held in zip(clients, stuck):
             wait = [framed(user.message(WRITE, write_body(held, bytes(4096), offset=4096 * number), credits=1)) for number in range(STUCK_EACH)]
             pushing.add(user, b"".join(wait) + dense(kind, user, file))
         pushing.run(30)
         attacker.say(f"{pushing.sent / MIB:.1f} MiB of requests taken, {pushing.ended} connections ended by the server")
+    return attacking
+
+
+def attack_at_work(kind):
+    def attacking(attacker):
+        pushing, clients = Pushing(), prepared(attacker, kind)
+        for user, file in clients:
+            pushing.add(user, dense(kind, user, file))
+        # What is left is pushed while others measure.
+        pushing.run(1)
+        attacker.meanwhile = lambda: pushing.run(1)
+        attacker.say(f"{pushing.sent / MIB:.1f} MiB of requests taken in the first second")
     return attacking
 
 
@@ -134,3 +160,18 @@ def dense(kind, user, file):
 for name, kind in KINDS.items():
     case(f"waiting-{name}", f"{kind.title}, as many as are taken, which wait for a frozen disk", USER, USER_MIB, frozen=True, on_tmpfs=False,
          seconds=150, held_seconds=8)(attack(kind))
+
+for name in BUSY:
+    case(f"busy-{name}", f"{KINDS[name].title}, as many as are taken, on a disk that works", USER, USER_MIB, on_tmpfs=False, seconds=150)(
+        attack_at_work(KINDS[name]))
+
+
+@case("one-after-another", "descriptors that wait for a frozen disk, until it works again, and then READs of 8 MiB whose answers nobody takes", USER,
+      USER_MIB, frozen=True, on_tmpfs=False, seconds=200)
+def _(attacker):
+    attack(KINDS["set-descriptor"])(attacker)
+    time.sleep(3)
+    for connection in attacker.kept:
+        connection.socket.close()
+    LoopDisk(pathlib.Path(os.environ["BOUNDS_FROZEN"]), None).thaw()
+    ask_and_take_nothing(attacker, FRAME_BYTES, UNTAKEN_LARGE_EACH)

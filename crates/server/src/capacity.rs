@@ -10,6 +10,8 @@ use crate::pool::STACK_BYTES;
 
 /// Descriptors that everything else needs: shards, stores, the catalog, the admin socket, what is opened on the way to a file.
 const RESERVE_MIN: u64 = 64;
+/// With less there is not enough for clients beside that.
+const DESCRIPTORS_MIN: u64 = 2 * RESERVE_MIN;
 /// The reserve is at least this part of all.
 const RESERVE_SHARE: u64 = 16;
 /// The most connections: each costs a few KiB, too.
@@ -102,7 +104,13 @@ impl Capacity {
             }
         };
         let memory = memory::left_to_this_process();
-        let capacity = Capacity::of(descriptors.unwrap_or(u64::from(u32::MAX)), memory);
+        let descriptors = descriptors.unwrap_or(u64::from(u32::MAX));
+        let capacity = Capacity::of(descriptors, memory);
+        if descriptors < DESCRIPTORS_MIN {
+            tracing::warn!(
+                "{descriptors} descriptors are left to the server, which may end for want of them: allow it {DESCRIPTORS_MIN} at least, by `ulimit -n`"
+            );
+        }
         if memory < MEMORY_MIN {
             let (left, needed, empty) = (memory >> 20, MEMORY_MIN >> 20, memory::empty_addresses() >> 20);
             tracing::warn!(

@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::notify;
 use crate::refusal::Refusal;
 use crate::steps::ZERO_STEP_BYTES;
+use crate::turns::STEP_COST;
 
 /// SystemPageSize: only whole pages are trimmed.
 const PAGE_BYTES: u64 = 4096;
@@ -37,6 +38,8 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
     }
     open.require(WRITE_DATA)?;
     context.require_writable()?;
+    // Each is looked up among the locks here.
+    context.in_flight.note_done_here((count * STEP_COST) as u64);
     let change = open.begin_change(0..u64::MAX)?;
     let length = context.length().await?;
     let (mut pages, mut bytes) = (VecDeque::new(), 0);
