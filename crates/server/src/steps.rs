@@ -19,6 +19,9 @@ pub(crate) const COPY_STEP_BYTES: u64 = 4 << 20;
 /// A step of work that zeroes a range or frees its space.
 pub(crate) const ZERO_STEP_BYTES: u64 = 64 << 20;
 
+/// Work of more calls of the store than so many is long from its start on: a thread computes for milliseconds with it.
+const CALLS_MAX: usize = 16;
+
 /// Nobody waits for the answer any more, once this is dropped: the work is not begun, or not gone on with.
 #[derive(Default)]
 pub(crate) struct GivenUp(Arc<AtomicBool>);
@@ -75,24 +78,35 @@ impl Context {
         bytes: u64,
         step: impl FnMut() -> ControlFlow<T> + Send + 'static,
     ) -> Result<T, Refusal> {
-        self.work_in_steps_of(self.turn(), bytes, step).await
+        self.work_in_steps_of(self.turn(), (bytes, 1), step).await
+    }
+
+    /// The same for work that is so many calls of the store.
+    pub(crate) async fn work_in_calls<T: Send + 'static>(
+        &self,
+        bytes: u64,
+        calls: usize,
+        step: impl FnMut() -> ControlFlow<T> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.work_in_steps_of(self.turn(), (bytes, calls), step).await
     }
 
     /// The same for work that needs `other` besides the open file: on the pool, unless neither is waited for.
-    pub(crate) async fn work_in_steps_with<T: Send + 'static>(
+    pub(crate) async fn work_in_calls_with<T: Send + 'static>(
         &self,
         other: &dyn Node,
         bytes: u64,
+        calls: usize,
         step: impl FnMut() -> ControlFlow<T> + Send + 'static,
     ) -> Result<T, Refusal> {
         let bytes = if other.waits() == Waits::Never { bytes } else { u64::MAX };
-        self.work_in_steps_of(self.turn_with(other), bytes, step).await
+        self.work_in_steps_of(self.turn_with(other), (bytes, calls), step).await
     }
 
     async fn work_in_steps_of<T: Send + 'static>(
         &self,
         turn: Turn,
-        bytes: u64,
+        (bytes, calls): (u64, usize),
         mut step: impl FnMut() -> ControlFlow<T> + Send + 'static,
     ) -> Result<T, Refusal> {
         if bytes <= INLINE_BYTES_MAX {
@@ -107,12 +121,12 @@ impl Context {
             return self.work(all).await;
         }
         let given_up = GivenUp::default();
-        let mut is_begun = false;
+        let mut is_long = calls > CALLS_MAX;
         loop {
             let told = given_up.told();
             let next = move || (!told.load(Ordering::Relaxed)).then(|| (step(), step));
             // What is half done is gone on with however much the session has waiting.
-            let mut done = if is_begun { self.on_long_work_in(turn, next) } else { self.on_pool_in(turn, next) };
+            let mut done = if is_long { self.on_long_work_in(turn, next) } else { self.on_pool_in(turn, next) };
             let done = tokio::select! {
                 biased;
                 done = &mut done => done,
@@ -124,7 +138,7 @@ impl Context {
             };
             match done?.ok_or(Status::CANCELLED)? {
                 (ControlFlow::Break(answer), _) => return Ok(answer),
-                (ControlFlow::Continue(()), rest) => (step, is_begun) = (rest, true),
+                (ControlFlow::Continue(()), rest) => (step, is_long) = (rest, true),
             }
             if given_up.is_told() {
                 return Err(Status::CANCELLED.into());

@@ -51,7 +51,8 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
     context.require_writable()?;
     let length_max = context.store()?.facts().file_length_max;
     let chunks: VecDeque<_> = chunks.chunks().collect();
-    context.in_flight.note_done_here((chunks.len() * REQUEST_COST) as u64);
+    let count = chunks.len();
+    context.in_flight.note_done_here((count * REQUEST_COST) as u64);
     let result = CopyChunksResult { chunks: 0, chunk_bytes: 0, total_bytes: 0 };
     // It may lie elsewhere than the target.
     let from = Arc::clone(&source.file()?.node);
@@ -66,7 +67,7 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
         }
         step
     };
-    let done = context.work_in_steps_with(&*from, total_bytes, step).await;
+    let done = context.work_in_calls_with(&*from, total_bytes, count, step).await;
     notify::data_changed(context.server(), target, context.session_id);
     let (result, status) = done?;
     context.restore_frozen_times().await?;

@@ -64,7 +64,7 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
             ended => ControlFlow::Break(ended),
         }
     };
-    let done = context.work_in_steps(bytes, step).await;
+    let done = context.work_in_calls(bytes, count, step).await;
     notify::data_changed(context.server(), open, context.session_id);
     done??;
     context.restore_frozen_times().await?;
