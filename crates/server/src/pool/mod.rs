@@ -28,9 +28,11 @@ use self::queues::{Limits, Queues};
 
 /// What a thread's stack may take: all of it counts where the process's memory is limited, used or not.
 pub(crate) const STACK_BYTES: u64 = 512 << 10;
-/// How much less than others those threads get that come behind them where processors are scarce: 40 of them together less than one of the others
-/// (sched(7)). With 5 each weighs a third, and 46 of them as much as fifteen shards.
-const NICE_BEHIND: i32 = 19;
+/// How much less than others those threads get that come behind them where processors are scarce (sched(7)): so that all of a pool get about as much
+/// together as one of the others. With 5 each weighs a third, and 46 of them as much as fifteen shards; with 19 who holds what others need, such as
+/// a journal, does not let go of it for seconds. Few threads do long work, many wait for devices.
+const NICE_OF_FEW: i32 = 5;
+const NICE_OF_MANY: i32 = 15;
 /// Pieces of work that wait in the queue of one session and device: its connections ask for less, unless it has more than eight that
 /// wait for everything.
 const QUEUED_MAX: usize = 8_192;
@@ -45,14 +47,15 @@ const CROWD: usize = 8;
 struct Threads {
     name: &'static str,
     max: usize,
-    /// So many get as much of the processors as anybody; the others come behind.
+    /// So many get as much of the processors as anybody; the others come behind, by so much.
     abreast: usize,
+    nice: i32,
     start: fn(thread::Builder, Job) -> io::Result<()>,
 }
 
 impl Threads {
-    fn new(name: &'static str, abreast: usize) -> Self {
-        Threads { name, max: usize::MAX, abreast, start: |thread, work| thread.spawn(work).map(drop) }
+    fn new(name: &'static str, abreast: usize, nice: i32) -> Self {
+        Threads { name, max: usize::MAX, abreast, nice, start: |thread, work| thread.spawn(work).map(drop) }
     }
 }
 
@@ -95,12 +98,12 @@ impl Pool {
     /// A pool of so many threads that wait for devices, without any yet, on a machine of so many cores.
     pub(crate) fn of_threads(threads: usize, cores: usize) -> Self {
         // Each device has one at least, whatever the others hold.
-        Pool::with(Threads::new("multilane-io", cores), Limits::of_short_work(threads))
+        Pool::with(Threads::new("multilane-io", cores, NICE_OF_MANY), Limits::of_short_work(threads))
     }
 
     /// The pool for long work, on a machine of so many cores.
     pub(crate) fn for_long_work(cores: usize) -> Self {
-        Pool::with(Threads::new("multilane-long", 0), Limits::of_long_work(cores))
+        Pool::with(Threads::new("multilane-long", 0, NICE_OF_FEW), Limits::of_long_work(cores))
     }
 
     fn with(threads: Threads, limits: Limits) -> Self {
@@ -119,7 +122,7 @@ impl Pool {
     /// A pool whose work is done by [`Pool::work_once`] alone.
     #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn by_hand() -> Self {
-        Pool::with(Threads { max: 0, ..Threads::new("by hand", 0) }, Limits::of_short_work(Limits::THREADS))
+        Pool::with(Threads { max: 0, ..Threads::new("by hand", 0, 0) }, Limits::of_short_work(Limits::THREADS))
     }
 
     /// Starts the one thread that is there however few the system gives later.
@@ -277,7 +280,7 @@ impl Pool {
         let inner = Arc::clone(&self.0);
         let work = move || {
             if !is_abreast {
-                come_behind_others();
+                come_behind_others(inner.threads.nice);
             }
             inner.work(is_abreast);
         };
@@ -292,9 +295,9 @@ impl Pool {
 }
 
 /// Has this thread get less where processors are scarce.
-fn come_behind_others() {
+fn come_behind_others(by: i32) {
     // On Linux this is the calling thread's own (setpriority(2), BUGS).
-    let behind_own = |own: i32| rustix::process::setpriority_process(None, own + NICE_BEHIND);
+    let behind_own = |own: i32| rustix::process::setpriority_process(None, own + by);
     if let Err(error) = rustix::process::getpriority_process(None).and_then(behind_own) {
         tracing::debug!(%error, "a thread of the pool comes behind nobody");
     }

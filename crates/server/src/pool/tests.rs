@@ -113,7 +113,7 @@ async fn long_work_has_few_threads_and_comes_behind_others() {
     let other = at(2);
     let priority = || rustix::process::getpriority_process(None).unwrap();
     let others = priority();
-    assert_eq!(pool.run(other, priority).await, Some((others + NICE_BEHIND).min(NICE_MAX)));
+    assert_eq!(pool.run(other, priority).await, Some((others + NICE_OF_FEW).min(NICE_MAX)));
     assert_eq!(Pool::new().run(other, priority).await, Some(others));
     hanging.end();
     pool.close();
@@ -124,8 +124,15 @@ async fn no_more_threads_than_cores_stand_beside_the_shards() {
     let (pool, hanging) = (Pool::of_threads(Limits::THREADS, 2), Hanging::new());
     let priority = || rustix::process::getpriority_process(None).unwrap();
     let own = priority();
-    for (held, expected) in [(1, own), (2, own), (3, (own + NICE_BEHIND).min(NICE_MAX))] {
+    let all_at_rest_but = |held| {
+        let state = pool.0.state.lock();
+        (state.idle, state.called) == (state.threads - held, 0)
+    };
+    for (held, expected) in [(1, own), (2, own), (3, (own + NICE_OF_MANY).min(NICE_MAX))] {
         assert_eq!(pool.run(ONE, priority).await, Some(expected));
+        while !all_at_rest_but(held - 1) {
+            thread::yield_now();
+        }
         pool.submit(ONE, hanging.job());
         while pool.0.running.load(Ordering::Relaxed) != held {
             thread::yield_now();
@@ -219,6 +226,7 @@ const WHERE_LEFT: Threads = Threads {
     name: "where left",
     max: usize::MAX,
     abreast: 0,
+    nice: 0,
     start: |thread, work| {
         let left = LEFT.get().checked_sub(1).ok_or(io::ErrorKind::WouldBlock)?;
         LEFT.set(left);
