@@ -99,13 +99,10 @@ async fn begin_and_be_lost(server: &Arc<Shared>, begun: Begun, file: &FileEntry)
                 assert!(file.has_changes() || server.pool.work_once(), "it empties the file");
             }
         }
-        Begun::Writes { is_durable: true } => {
-            let (mut lost, file_id) = opened(server, lost, durable(), OplockLevel::LEASE).await;
-            let mut message = write(&mut lost, file_id, b"old");
-            lost.process(&mut message).unwrap();
-        }
-        Begun::Writes { is_durable: false } => {
-            let (mut lost, file_id) = opened(server, lost, Vec::new(), OplockLevel::NONE).await;
+        Begun::Writes { is_durable } => {
+            let (contexts, level) =
+                if is_durable { (durable(), OplockLevel::LEASE) } else { (Vec::new(), OplockLevel::NONE) };
+            let (mut lost, file_id) = opened(server, lost, contexts, level).await;
             let mut message = write(&mut lost, file_id, b"old");
             lost.process(&mut message).unwrap();
         }

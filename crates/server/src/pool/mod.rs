@@ -28,9 +28,8 @@ use self::queues::{Limits, Queues};
 
 /// What a thread's stack may take: all of it counts where the process's memory is limited, used or not.
 pub(crate) const STACK_BYTES: u64 = 512 << 10;
-/// How much less than others those threads get that come behind them where processors are scarce (sched(7)): so that all of a pool get about as much
-/// together as one of the others. With 5 each weighs a third, and 46 of them as much as fifteen shards; with 19 who holds what others need, such as
-/// a journal, does not let go of it for seconds. Few threads do long work, many wait for devices.
+/// How much less than others those threads get that come behind them where processors are scarce (sched(7)): the few that do long work a third each,
+/// the many that wait for devices a thirtieth, for 46 that weigh a third each are as much as fifteen shards.
 const NICE_OF_FEW: i32 = 5;
 const NICE_OF_MANY: i32 = 15;
 /// Pieces of work that wait in the queue of one session and device: its connections ask for less, unless it has more than eight that

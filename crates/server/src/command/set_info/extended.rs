@@ -30,17 +30,21 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     if buffer.len() > extended::LIST_BYTES_MAX {
         return Err(Status::EA_TOO_LARGE.into());
     }
+    let is_long = buffer.len() > LIST_BYTES_HERE_MAX;
+    let cost = if is_long { None } else { Some(checked(buffer)? as u64 * EA_COST) };
     context.require_writable()?;
     // It is decoded where it is set.
     let list = context.message.holding(buffer);
-    if buffer.len() > LIST_BYTES_HERE_MAX {
-        return change_slowly(context, move |job| {
-            checked(&list).map_err(Refusal::from).and_then(|_| set_all(job, extended::read(&list)))
-        })
-        .await;
+    match cost {
+        Some(cost) => change_much(context, cost, move |job| set_all(job, extended::read(&list))).await,
+        None => {
+            let set = move |job: &Job| {
+                checked(&list)?;
+                set_all(job, extended::read(&list))
+            };
+            change_slowly(context, set).await
+        }
     }
-    let cost = checked(buffer)? as u64 * EA_COST;
-    change_much(context, cost, move |job| set_all(job, extended::read(&list))).await
 }
 
 /// How many attributes are to be set.
