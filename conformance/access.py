@@ -1,7 +1,7 @@
 """Who may do what: random descriptors, requests and ways in, with what MS-DTYP 2.5.3.2 and MS-FSA 2.1.5.1 say of them, played over the
 network against our server and against Samba.
 
-The cases and the verdicts are the model's of `crates/server/src/authorization_tests`. Our server does what the documents say. What Samba
+The cases and the verdicts are the model's of `crates/server/src/state/authorization_tests`. Our server does what the documents say. What Samba
 does otherwise is known by rules: the model can have each of them instead, and `known-differences-access.txt` says why it is one. Samba must
 do what the model says with all of them, to the case, and each rule must make a difference.
 """
@@ -18,7 +18,7 @@ from conformance.server import Wanted, serving
 
 NAME = "access"
 LIST = packages.HERE / "known-differences-access.txt"
-TELLS = "authorization_tests::told::random_cases_are_told"
+TELLS = "state::authorization_tests::told::random_cases_are_told"
 LISTED_SHARE = "listed"
 SECONDS = 1200
 SHOWN_MAX = 5

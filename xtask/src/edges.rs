@@ -1,10 +1,11 @@
-//! Which of our crates may depend on which: docs/ARCHITECTURE.md draws the map, this holds the code to it.
+//! Which of our crates may depend on which: docs/ARCHITECTURE.md draws the map, this holds the code to it. Folders are looked at in [`layers`].
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 use serde_json::Value;
 
+use crate::layers;
 use crate::run::{self, Tally, root};
 
 /// Each crate with those it may import; what is not here may not be.
@@ -21,8 +22,15 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("multilane", &["wire", "secure", "store", "server", "client", "load", "control"]),
 ];
 
-/// One check per crate of ours: it depends on no other of ours than it may.
+/// Crates and folders import what they may, and nothing else of ours.
 pub(crate) fn check() -> Tally {
+    let mut total = crates();
+    total += layers::check();
+    total
+}
+
+/// One check per crate of ours: it depends on no other of ours than it may.
+fn crates() -> Tally {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["metadata", "--format-version", "1", "--no-deps", "--locked"]).current_dir(root());
     let Some(metadata) = run::output(command).and_then(|text| serde_json::from_str(&text).ok()) else {

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod claims;
 mod edges;
+mod layers;
 mod run;
 mod test;
 
@@ -13,7 +14,7 @@ usage: cargo xtask test [--only PART,PART…]
        cargo xtask edges
 
 parts of the test, in their order:
-  edges        which of our crates may depend on which
+  edges        which of our crates, and of the server's folders, may depend on which
   fmt          formatting
   clippy       lints, as errors
   unit         every crate's own tests

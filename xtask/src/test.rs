@@ -1,6 +1,7 @@
 //! The whole test: its parts, their order, and the last line that sums them up.
 
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::Instant;
 
 use crate::edges;
@@ -50,6 +51,11 @@ impl Part {
         }
     }
 
+    /// The part that runs at the same time where it comes next: the release is linked on one core for minutes.
+    fn beside(self) -> Option<Self> {
+        (self == Self::Build).then_some(Self::Fuzz)
+    }
+
     fn tally(self) -> Tally {
         match self {
             Self::Edges => edges::check(),
@@ -81,21 +87,41 @@ pub(crate) fn chosen(names: &str) -> Result<Vec<Part>, String> {
 pub(crate) fn run(parts: &[Part]) -> ExitCode {
     let mut total = Tally::default();
     let mut broken = Vec::new();
-    for part in parts {
-        println!("== {}", part.name());
-        let began = Instant::now();
-        let tally = part.tally();
-        println!("   {} passed, {} failed, in {} s", tally.passed, tally.failed, began.elapsed().as_secs());
-        if tally.failed > 0 {
-            broken.push(part.name());
+    let mut parts = parts.iter().copied().peekable();
+    while let Some(part) = parts.next() {
+        let beside = part.beside().and_then(|beside| parts.next_if_eq(&beside));
+        let tallies = thread::scope(|scope| {
+            let beside = beside.map(|beside| (beside, scope.spawn(move || timed(beside))));
+            let first = (part, timed(part));
+            let second = beside.map(|(beside, thread)| (beside, thread.join().unwrap_or_else(|_| Tally::failure())));
+            [Some(first), second]
+        });
+        for (part, tally) in tallies.into_iter().flatten() {
+            if tally.failed > 0 {
+                broken.push(part.name());
+            }
+            total += tally;
         }
-        total += tally;
     }
     if !broken.is_empty() {
         println!("failed: {}", broken.join(", "));
     }
     println!("{} passed, {} failed", total.passed, total.failed);
     ExitCode::from(u8::from(total.failed > 0))
+}
+
+fn timed(part: Part) -> Tally {
+    println!("== {}", part.name());
+    let began = Instant::now();
+    let tally = part.tally();
+    println!(
+        "   {}: {} passed, {} failed, in {} s",
+        part.name(),
+        tally.passed,
+        tally.failed,
+        began.elapsed().as_secs()
+    );
+    tally
 }
 
 /// Every fuzz target for a short while, beginning with its corpus.
@@ -165,5 +191,13 @@ mod tests {
     #[test]
     fn an_unknown_part_is_named() {
         assert_eq!(chosen("unit,speed"), Err("speed".to_owned()));
+    }
+
+    #[test]
+    fn what_runs_beside_a_part_comes_next_and_is_not_what_needs_it() {
+        for pair in PARTS.windows(2) {
+            assert!(pair[0].beside().is_none_or(|beside| beside == pair[1]));
+        }
+        assert_eq!(Part::Build.beside(), Some(Part::Fuzz));
     }
 }

@@ -273,10 +273,10 @@ def document(rows, arguments):
     return "\n\n".join(["# Bounds", __doc__.split("\n\n", 1)[1].strip(),
                         f"The bystander's times are alone -> during the attack, those of its slowest connection; they are as they should be where "
                         f"the 99th percentile is at most {TIMES_ALONE} times that alone plus {MORE_MS} ms. Attacker and bystander have the same "
-                        "cores as the server, where the attacker comes behind it and the bystander, with little to do, before it: real ones have "
+                        "cores as the server, where the attacker comes behind it and the others, with little to do, before it: real ones have "
                         "machines of their own.",
-                        f"Machine: {machine()}. Made by `python3 -m conformance.bench.bounds --out docs/BOUNDS.md`, which ends with 1 where "
-                        "more memory is taken than the bound, or somebody else cannot work.", "\n".join(table)]) + "\n"
+                        f"Machine: {machine()}. Made by `python3 -m conformance.bench.bounds --after {arguments.after:g} --out docs/BOUNDS.md`, which ends "
+                        "with 1 where more memory is taken than the bound, or somebody else cannot work.", "\n".join(table)]) + "\n"
 
 
 def parsed():

@@ -1,5 +1,6 @@
-"""Who gets the processor first. Attackers and bystanders have machines of their own: here attackers must not take the processor from the
-server, and the bystander, which needs little, must not wait for it while the server has much to do, as if that were the server's answer."""
+"""Who gets the processor first. Attackers and others have machines of their own: here attackers must not take the processor from the
+server, and bystander and newcomer, which need little, must not wait for it while the server has much to do, as if that were the server's
+answer."""
 
 import contextlib
 import os

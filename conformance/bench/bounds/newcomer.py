@@ -1,14 +1,19 @@
-"""Somebody who signs in while others are attacked: makes a file, writes, reads back, and says how long it took."""
+"""Somebody who signs in while others are attacked: makes a file, writes, reads back, and says how long it took.
+
+Python and what it imports are loaded behind the server, for that takes long; from then on it comes first.
+"""
 
 import os
 import time
 
+from conformance.bench.bounds.behind import come_first
 from conformance.hostile.client import CREATE, READ, SUCCESS, WRITE, Closed, Raw, create_body, read_body, write_body
 
 PATIENCE_SECONDS = 50
 
 
 def main():
+    come_first()
     began = time.monotonic()
     at = "connect"
     try:

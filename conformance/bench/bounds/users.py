@@ -84,20 +84,24 @@ def _(attacker):
     opens(attacker)
 
 
+def compound_of_reads(user, file, count):
+    """One frame of READs of 64 KiB, signed one by one."""
+    body = read_body(file, READ_BYTES)
+    padding = bytes(-(64 + len(body)) % 8)
+    parts = []
+    for number in range(count):
+        is_last = number == count - 1
+        message = user.message(READ, body, sign=False, credits=1, flags=0x8, next_command=0 if is_last else 64 + len(body) + len(padding))
+        parts.append(user.signed(message + (b"" if is_last else padding)))
+    return framed(b"".join(parts))
+
+
 @case("compounds", f"{COMPOUNDS} compounds of {COMPOUND_READS:,} READs of 64 KiB", USER, USER_MIB)
 def _(attacker):
     pushing = Pushing()
     for _ in range(COMPOUNDS):
         user = attacker.user(COMPOUND_READS + 64)
-        file = attacker.written(user, "compound", MIB)
-        body = read_body(file, READ_BYTES)
-        padding = bytes(-(64 + len(body)) % 8)
-        parts = []
-        for number in range(COMPOUND_READS):
-            is_last = number == COMPOUND_READS - 1
-            message = user.message(READ, body, sign=False, credits=1, flags=0x8, next_command=0 if is_last else 64 + len(body) + len(padding))
-            parts.append(user.signed(message + (b"" if is_last else padding)))
-        pushing.add(user, framed(b"".join(parts)))
+        pushing.add(user, compound_of_reads(user, attacker.written(user, "compound", MIB), COMPOUND_READS))
     pushing.run(20)
     attacker.say(f"{pushing.sent / MIB:.1f} MiB of requests taken, {pushing.ended} connections ended by the server")
 

@@ -119,18 +119,28 @@ def prepared(attacker, kind):
 def attack(kind):
     def attacking(attacker):
         os.environ["SMB_SHARE"] = FROZEN
-        clients = prepared(attacker, kind)
-        stuck = [user.open(f"stuck-{number}") for number, (user, _) in enumerate(clients)]
-        for (user, _), held in zip(clients, stuck):
-            assert user.call(WRITE, write_body(held, bytes(4096))).status == SUCCESS
+        clients = prepared_to_wait(attacker, kind)
         LoopDisk(pathlib.Path(os.environ["BOUNDS_FROZEN"]), None).freeze()
         pushing = Pushing()
-        for (user, file), held in zip(clients, stuck):
-            wait = [framed(user.message(WRITE, write_body(held, bytes(4096), offset=4096 * number), credits=1)) for number in range(STUCK_EACH)]
-            pushing.add(user, b"".join(wait) + dense(kind, user, file))
+        for user, file, stuck in clients:
+            pushing.add(user, dense_behind(kind, user, file, stuck))
         pushing.run(30)
         attacker.say(f"{pushing.sent / MIB:.1f} MiB of requests taken, {pushing.ended} connections ended by the server")
     return attacking
+
+
+def prepared_to_wait(attacker, kind):
+    """The same with another file each, to be written to while the disk is frozen."""
+    clients = [(user, file, user.open(f"stuck-{number}")) for number, (user, file) in enumerate(prepared(attacker, kind))]
+    for user, _, stuck in clients:
+        assert user.call(WRITE, write_body(stuck, bytes(4096))).status == SUCCESS
+    return clients
+
+
+def dense_behind(kind, user, file, stuck):
+    """All requests of a kind on one connection, behind those that take the threads."""
+    wait = [framed(user.message(WRITE, write_body(stuck, bytes(4096), offset=4096 * number), credits=1)) for number in range(STUCK_EACH)]
+    return b"".join(wait) + dense(kind, user, file)
 
 
 def attack_at_work(kind):

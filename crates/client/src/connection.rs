@@ -20,7 +20,7 @@ use crate::guard::Seals;
 use crate::message::{Answer, Request};
 use crate::network::Stream;
 use crate::outbox::{Outbox, SMALL_BYTES_MAX};
-use crate::toil::Toil;
+use crate::send_load::SendLoad;
 
 /// The longest answer before the server has proved who it is.
 const STRANGER_BYTES_MAX: usize = 128 << 10;
@@ -57,7 +57,7 @@ pub(crate) struct Core {
     pub(crate) sent: AtomicU64,
     /// Bytes given to the task that sends.
     queued: AtomicU64,
-    pub(crate) toil: Arc<Toil>,
+    pub(crate) send_load: Arc<SendLoad>,
     pub(crate) unsolicited: mpsc::UnboundedSender<Answer>,
 }
 
@@ -69,8 +69,8 @@ pub(crate) struct Desk {
 }
 
 impl Connection {
-    /// Runs the connection. What the server sends unasked goes to `unsolicited`; what sending costs is counted in `toil`.
-    pub(crate) fn start(stream: Stream, unsolicited: mpsc::UnboundedSender<Answer>, toil: Arc<Toil>) -> Self {
+    /// Runs the connection. What the server sends unasked goes to `unsolicited`; what sending costs is counted in `send_load`.
+    pub(crate) fn start(stream: Stream, unsolicited: mpsc::UnboundedSender<Answer>, send_load: Arc<SendLoad>) -> Self {
         let desk = Desk { flight: Flight::new(), outbox: Outbox::default(), nonces: NonceRange::empty() };
         let core = Arc::new(Core {
             desk: Mutex::new(desk),
@@ -86,7 +86,7 @@ impl Connection {
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             queued: AtomicU64::new(0),
-            toil,
+            send_load,
             unsolicited,
         });
         let receiver = Arc::clone(&core);
@@ -258,7 +258,7 @@ impl Core {
         } else {
             let mut frame = outbox.large();
             drop(desk);
-            self.toil.spend(|| add(&mut frame))?;
+            self.send_load.spend(|| add(&mut frame))?;
             let mut desk = self.desk.lock();
             desk.outbox.add(frame, request.apart().cloned());
             desk.outbox.call()

@@ -34,9 +34,9 @@ mod pairing;
 mod perform;
 mod protection;
 mod reconnect;
+mod send_load;
 mod session;
 mod settings;
-mod toil;
 mod transfer;
 mod tree;
 

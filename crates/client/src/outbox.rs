@@ -13,7 +13,7 @@ use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
 use crate::connection::{Core, Loss};
-use crate::toil::Toil;
+use crate::send_load::SendLoad;
 
 /// Requests of so many bytes at most are small: copying them together costs less than telling the kernel of each.
 pub(crate) const SMALL_BYTES_MAX: usize = 16 << 10;
@@ -122,7 +122,7 @@ impl Core {
                 // The first may be empty, and a stream without vectored writes takes one at a time.
                 let mut rest = &mut slices[..];
                 IoSlice::advance_slices(&mut rest, 0);
-                self.send_slices(&mut writer, rest, Some(&self.toil)).await
+                self.send_slices(&mut writer, rest, Some(&self.send_load)).await
             };
             if let Err(loss) = sent {
                 return loss;
@@ -135,14 +135,14 @@ impl Core {
         &self,
         mut writer: impl AsyncWrite + Unpin,
         mut rest: &mut [IoSlice<'_>],
-        toil: Option<&Toil>,
+        send_load: Option<&SendLoad>,
     ) -> Result<(), Loss> {
         while !rest.is_empty() {
             let mut waits_since = None;
             let write = poll_fn(|task| {
                 let mut write = || Pin::new(&mut writer).poll_write_vectored(task, rest);
-                let write = match toil {
-                    Some(toil) => toil.spend(write),
+                let write = match send_load {
+                    Some(send_load) => send_load.spend(write),
                     None => write(),
                 };
                 if write.is_pending() {

@@ -215,7 +215,7 @@ impl Shared {
     fn pick(&self, ask: &Ask<'_>) -> Option<Way> {
         let ways = self.ways.load();
         let ways = ways.as_ref()?;
-        let is_limit = self.toil.is_limit(ask.data.is_some(), ways.is_beside_server);
+        let is_limit = self.send_load.is_limit(ask.data.is_some(), ways.is_beside_server);
         let (channel, is_much) = ways.pick(ask.charge(), is_limit)?;
         if is_much {
             self.call.notify_one();
@@ -227,7 +227,7 @@ impl Shared {
 impl Ways {
     /// The first channel with little to do, else the one with least: what is small or soon done stays on one channel, what queues
     /// spreads. And whether there is so much to do that more channels would help. Where `is_own_limit`, they would not: see
-    /// [`Toil::is_limit`].
+    /// [`SendLoad::is_limit`].
     fn pick(&self, charge: u16, is_own_limit: bool) -> Option<(&Arc<Channel>, bool)> {
         let mut least = None;
         let live = self.channels.iter().filter(|channel| !channel.connection.has_ended());

@@ -31,8 +31,8 @@ use crate::network::Network;
 use crate::pairing::Pair;
 use crate::perform::{Ask, Ways};
 use crate::reconnect;
+use crate::send_load::SendLoad;
 use crate::settings::{Channels, Settings};
-use crate::toil::Toil;
 use crate::tree::{Tree, TreeState};
 
 /// How long a connection may take until it is a channel.
@@ -107,7 +107,7 @@ pub(crate) struct Shared {
     pub(crate) paths: Mutex<Paths>,
     pub(crate) unsolicited: mpsc::UnboundedSender<Answer>,
     /// What sending costs on all channels.
-    pub(crate) toil: Arc<Toil>,
+    pub(crate) send_load: Arc<SendLoad>,
 }
 
 /// What changes while a session lives.
@@ -161,7 +161,7 @@ impl Session {
             call: Notify::new(),
             paths: Mutex::default(),
             unsolicited,
-            toil: Arc::new(Toil::here()),
+            send_load: Arc::new(SendLoad::here()),
         });
         reconnect::establish(&shared).await?;
         tokio::spawn(keeper::keep(Arc::downgrade(&shared)));
@@ -364,7 +364,7 @@ impl Shared {
         let stream = self.network.connect(from, to).await;
         let stream = stream.map_err(|cause| Error::unreachable(&to.to_string(), &cause))?;
         let local = stream.local;
-        Ok((Connection::start(stream, self.unsolicited.clone(), Arc::clone(&self.toil)), local))
+        Ok((Connection::start(stream, self.unsolicited.clone(), Arc::clone(&self.send_load)), local))
     }
 
     fn offer<'a>(&'a self, terms: Option<&'a Terms>) -> Offer<'a> {

@@ -1,4 +1,4 @@
-//! From the catalog to the estate that the server serves.
+//! From the catalog to the configuration that the server serves.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use server::admin::{
-    Account, Advertise, Anonymous, Estate, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash,
+    Account, Advertise, Anonymous, Configuration, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash,
 };
 use tracing::{info, warn};
 
@@ -21,7 +21,7 @@ use crate::{AccountName, DataFolder, Error, Problem, ShareName};
 /// The account and the share that a first start makes.
 const FIRST_ACCOUNT: &str = "local";
 const FIRST_SHARE: &str = "share";
-/// How long the first estate waits for its folders, so that what is well is served from the first moment on.
+/// How long the first configuration waits for its folders, so that what is well is served from the first moment on.
 const FIRST_WAIT: Duration = HANGS_AFTER;
 
 /// What the command line of `serve` decides over the catalog, for as long as the server runs.
@@ -57,7 +57,7 @@ pub struct Control {
     known: Option<Arc<Snapshot>>,
     /// True where the open file took another's place and was not read yet.
     is_replaced: bool,
-    /// The version of the open catalog that the last estate was made of; `None` where that was another file.
+    /// The version of the open catalog that the last configuration was made of; `None` where that was another file.
     version: Option<i64>,
     /// Hears when a folder is served that was not; until somebody listens.
     changes: Option<Receiver<()>>,
@@ -92,19 +92,19 @@ impl Control {
 
     /// Reads the catalog and begins to open the folders that are new. A share whose folder is not open yet is left out and becomes a
     /// [`Problem`]; the others are served.
-    pub fn estate(&mut self) -> Result<Estate, Error> {
+    pub fn configuration(&mut self) -> Result<Configuration, Error> {
         let (version, snapshot) = self.read()?;
         self.version = Some(version);
         Ok(self.estate_of(&snapshot))
     }
 
     /// The same of what the catalog said when it was last read; `None` where it never was.
-    pub(crate) fn known_estate(&mut self) -> Option<Estate> {
+    pub(crate) fn known_estate(&mut self) -> Option<Configuration> {
         let snapshot = self.known.clone()?;
         Some(self.estate_of(&snapshot))
     }
 
-    fn estate_of(&mut self, snapshot: &Snapshot) -> Estate {
+    fn estate_of(&mut self, snapshot: &Snapshot) -> Configuration {
         self.stores.lock().keep_only(&snapshot.shares);
         let before = std::mem::take(&mut self.problems);
         let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share)).collect();
@@ -112,7 +112,7 @@ impl Control {
         let is_awaited = |share: &&ShareRecord| !shares.iter().any(|served| served.name == share.name);
         let awaited = snapshot.shares.iter().filter(is_awaited).map(|share| share.name.clone()).collect();
         let settings = settings(&self.settings_over(snapshot.settings.clone()), &self.overrides);
-        Estate { principals: principals(snapshot), accounts: accounts(snapshot), shares, awaited, settings }
+        Configuration { principals: principals(snapshot), accounts: accounts(snapshot), shares, awaited, settings }
     }
 
     /// Reads the file that the catalog's path leads to now; gives its version, too, or an earlier one.
@@ -139,10 +139,10 @@ impl Control {
     }
 
     /// The same once all folders have been looked at, or two seconds are over.
-    pub fn first_estate(&mut self) -> Result<Estate, Error> {
+    pub fn first_estate(&mut self) -> Result<Configuration, Error> {
         let until = Instant::now() + FIRST_WAIT;
         self.look()?.wait_out(until);
-        self.estate()
+        self.configuration()
     }
 
     /// Where to listen; empty for the default.
@@ -156,7 +156,7 @@ impl Control {
         let (_, snapshot) = self.read()?;
         self.stores.lock().keep_only(&snapshot.shares);
         for share in &snapshot.shares {
-            // Why one cannot be opened is told with the estate.
+            // Why one cannot be opened is told with the configuration.
             let _ = self.stores.lock().keep(share);
         }
         Ok(self.stores.lock().look())
@@ -167,7 +167,7 @@ impl Control {
         self.changes.take().map(|changes| (changes, self.stores.lock().teller()))
     }
 
-    /// True where the catalog has changed since the last estate, or was replaced. Where it cannot be asked just now it can be the next time.
+    /// True where the catalog has changed since the last configuration, or was replaced. Where it cannot be asked just now it can be the next time.
     pub(crate) fn is_out_of_date(&self) -> bool {
         let is_new = |catalog: &Catalog| catalog.version().is_ok_and(|version| self.version != Some(version));
         let has_changed =
@@ -175,12 +175,12 @@ impl Control {
         self.known.is_some() && has_changed
     }
 
-    /// True where a folder is served by now that the last estate left out, or the other way round.
+    /// True where a folder is served by now that the last configuration left out, or the other way round.
     pub(crate) fn is_behind(&self) -> bool {
         self.stores.lock().are_behind()
     }
 
-    /// The shares that the last estate left out, and those whose folder is not as it should be.
+    /// The shares that the last configuration left out, and those whose folder is not as it should be.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }

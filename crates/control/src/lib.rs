@@ -1,4 +1,4 @@
-//! The control plane: the catalog of accounts, users and shares; the estate it gives the server; the admin socket.
+//! The control plane: the catalog of accounts, users and shares; the configuration it gives the server; the admin socket.
 //!
 //! An operator's command writes the catalog and then tells the running server to reload, through a socket in the same
 //! data folder. The server never writes what an operator decides.

@@ -23,8 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The pause after a catalog that could not be read.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Reads the catalog again, whichever file that is by now, and gives the server the new estate, whatever folders do; gives the shares left
-/// out, as far as their folders say why within two seconds. Where the catalog cannot be read the server keeps the estate that it has.
+/// Reads the catalog again, whichever file that is by now, and gives the server the new configuration, whatever folders do; gives the shares left
+/// out, as far as their folders say why within two seconds. Where the catalog cannot be read the server keeps the configuration that it has.
 pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem>, Error> {
     let began = Instant::now();
     let looks = control.lock().look()?;
@@ -41,16 +41,16 @@ pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem
 fn give_folders(control: &Mutex<Control>, admin: &dyn Admin) {
     let mut control = control.lock();
     if control.is_behind()
-        && let Some(estate) = control.known_estate()
+        && let Some(configuration) = control.known_estate()
     {
-        admin.replace(estate);
+        admin.replace(configuration);
     }
 }
 
 fn give(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem>, Error> {
-    // Held until the server has it, so that of two estates the later one stays. Nothing in between waits for a folder.
+    // Held until the server has it, so that of two configurations the later one stays. Nothing in between waits for a folder.
     let mut control = control.lock();
-    admin.replace(control.estate()?);
+    admin.replace(control.configuration()?);
     Ok(control.problems().to_vec())
 }
 

@@ -1,4 +1,4 @@
-//! The stores of the shares, kept from one estate to the next, so that a RAM disk keeps its files and a folder its cache.
+//! The stores of the shares, kept from one configuration to the next, so that a RAM disk keeps its files and a folder its cache.
 //! Nothing here waits for a folder's device.
 
 use std::collections::HashMap;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, Reloader, first_start, reload};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
-use server::admin::{Advertise, Anonymous, Estate, OwnAddresses, Sealing, Signing};
+use server::admin::{Advertise, Anonymous, Configuration, OwnAddresses, Sealing, Signing};
 use server::{Config, Server};
 use tracing::{error, info, warn};
 
@@ -48,9 +48,9 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
 
     let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;
     let mut control = Control::new(&folder, catalog, overrides(arguments));
-    let estate = control.first_estate()?;
+    let configuration = control.first_estate()?;
     let started = Instant::now();
-    let server = start(&folder, &control.listen()?, arguments.threads, &estate)?;
+    let server = start(&folder, &control.listen()?, arguments.threads, &configuration)?;
     let folders = control.folders();
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
@@ -65,11 +65,11 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     if let Err(cause) = reload(&control, &*server.admin()) {
         error!(%cause, "the catalog was not read again");
     }
-    info!(?listen, data = %folder.path().display(), shares = estate.shares.len(), "serving");
-    if let Err(cause) = announce(&folder, listen, &estate, output) {
+    info!(?listen, data = %folder.path().display(), shares = configuration.shares.len(), "serving");
+    if let Err(cause) = announce(&folder, listen, &configuration, output) {
         warn!(%cause, "nobody was told that the server is ready");
     }
-    drop(estate);
+    drop(configuration);
     // This thread waits for signals and for nothing else.
     while wishes.next() == Wish::Reload {
         reloader.reload();
@@ -119,10 +119,15 @@ fn overrides(arguments: &Serve) -> Overrides {
 }
 
 /// Starts on the addresses asked for; where there are none, on port 445 for root where it is free, else on 4450.
-fn start(folder: &DataFolder, listen: &[SocketAddr], threads: Option<u16>, estate: &Estate) -> Result<Server, Error> {
+fn start(
+    folder: &DataFolder,
+    listen: &[SocketAddr],
+    threads: Option<u16>,
+    configuration: &Configuration,
+) -> Result<Server, Error> {
     let shards = threads.map_or(0, usize::from);
     let on = |listen: Vec<SocketAddr>| {
-        Server::start(&Config { listen, shards, opens: Some(folder.opens()) }, estate.clone())
+        Server::start(&Config { listen, shards, opens: Some(folder.opens()) }, configuration.clone())
     };
     if !listen.is_empty() {
         return on(listen.to_vec()).map_err(|cause| not_started(&cause));
@@ -163,16 +168,21 @@ fn unable(what: &str, cause: &io::Error) -> Error {
 }
 
 /// Says where the server listens and how clients reach it.
-fn announce(folder: &DataFolder, listen: Vec<SocketAddr>, estate: &Estate, output: Output) -> Result<(), Error> {
-    let shares = estate.shares.iter().map(|share| share.name.clone()).collect();
+fn announce(
+    folder: &DataFolder,
+    listen: Vec<SocketAddr>,
+    configuration: &Configuration,
+    output: Output,
+) -> Result<(), Error> {
+    let shares = configuration.shares.iter().map(|share| share.name.clone()).collect();
     let ready = Ready { listen, data: folder.path().to_owned(), shares, process: std::process::id() };
     match output {
         Output::Json => output::line(&ready),
-        Output::Text => output.print(&ready, |ready| text(ready, estate)),
+        Output::Text => output.print(&ready, |ready| text(ready, configuration)),
     }
 }
 
-fn text(ready: &Ready, estate: &Estate) -> String {
+fn text(ready: &Ready, configuration: &Configuration) -> String {
     let addresses: Vec<String> = ready.listen.iter().map(SocketAddr::to_string).collect();
     let mut text = format!(
         "Multilane {} serves {} on {}.\n",
@@ -189,7 +199,7 @@ fn text(ready: &Ready, estate: &Estate) -> String {
         format!(" --data {}", hints::quoted(&ready.data.to_string_lossy()))
     };
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let share = estate.shares.first().map(|share| (share.name.clone(), share.account.clone()));
+    let share = configuration.shares.first().map(|share| (share.name.clone(), share.account.clone()));
     let hints = Hints { host: hints::host(*address, &name), port: address.port(), share, data };
     text.push_str(&hints.text());
     text

@@ -15,15 +15,17 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::Shared;
-use crate::admin::{Admin, Estate};
-use crate::buffers::Buffers;
-use crate::capacity::Capacity;
-use crate::connection::{Connection, Origin};
-use crate::durable::scavenge;
-use crate::migration::Luggage;
-use crate::transport::Transport;
-use crate::turns::Turns;
+use crate::admin::Admin;
+use crate::command::migrated::MigratedConnection;
+use crate::command::migrated::Origin;
+use crate::net::connection::Endpoint;
+use crate::net::transport::Transport;
+use crate::resource::buffers::Buffers;
+use crate::resource::capacity::Capacity;
+use crate::resource::turns::Turns;
+use crate::state::configuration::Configuration;
+use crate::state::durable::scavenge;
+use crate::state::shared::Shared;
 
 /// A server whose connections all live on the thread that serves them.
 pub struct InMemory {
@@ -34,9 +36,9 @@ pub struct InMemory {
 }
 
 impl InMemory {
-    /// A server of `estate`. It tells clients of no address but those of [`Settings::advertise`](crate::admin::Settings).
-    pub fn new(estate: Estate) -> Self {
-        let mut shared = Shared::new(estate, Vec::new(), 1, Capacity::default());
+    /// A server of `configuration`. It tells clients of no address but those of [`Settings::advertise`](crate::state::configuration::Settings).
+    pub fn new(configuration: Configuration) -> Self {
+        let mut shared = Shared::new(configuration, Vec::new(), 1, Capacity::default());
         shared.work_by_hand();
         InMemory { shared: Arc::new(shared), buffers: Rc::default(), turns: Rc::default(), connections: Cell::new(1) }
     }
@@ -71,8 +73,8 @@ impl InMemory {
         let id = self.connections.get();
         self.connections.set(id + 1);
         let (peer, local, shard) = (peer.to_string(), local.to_string(), self.shared.placement.least());
-        let luggage = Luggage::of_new(Origin { id, peer, local, shard });
-        let connection = Connection::new(luggage, Arc::clone(&self.shared), Rc::clone(&self.buffers), &self.turns);
+        let migrated = MigratedConnection::of_new(Origin { id, peer, local, shard });
+        let connection = Endpoint::new(migrated, Arc::clone(&self.shared), Rc::clone(&self.buffers), &self.turns);
         async move {
             // There is one shard, so that no connection moves to another.
             connection.serve(end, Vec::new()).await;
@@ -147,7 +149,7 @@ impl Transport for FarEnd {
 
 /// The bytes of a persistent open's record, read with whatever checksum they have and written again; `None` where they are malformed.
 pub fn rewritten_record(bytes: &[u8]) -> Option<Vec<u8>> {
-    crate::durable::rewritten(bytes)
+    crate::state::durable::rewritten(bytes)
 }
 
 /// A rule that the server can be made to break, so that a test of what holds can be seen to fail.

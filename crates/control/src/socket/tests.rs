@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
-use server::admin::{Admin, ChannelView, Estate, InterfaceView, OpenView, SessionView, Views};
+use server::admin::{Admin, ChannelView, Configuration, InterfaceView, OpenView, SessionView, Views};
 use tempfile::TempDir;
 
 use super::*;
@@ -27,7 +27,7 @@ const AN_AGE: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 struct Remembering {
-    estates: Mutex<Vec<Estate>>,
+    configurations: Mutex<Vec<Configuration>>,
     given: Condvar,
     /// Opens that it has besides.
     more_opens: AtomicU64,
@@ -49,8 +49,8 @@ impl Admin for Remembering {
         Vec::new()
     }
 
-    fn replace(&self, estate: Estate) {
-        self.estates.lock().push(estate);
+    fn replace(&self, configuration: Configuration) {
+        self.configurations.lock().push(configuration);
         self.given.notify_all();
     }
 
@@ -155,7 +155,7 @@ impl Drop for Running {
         self.hanging.answer();
         // Before the folder goes with the socket, whose thread would stay and keep all of this.
         drop((self.socket.take(), self.reloader.take(), self.control.take()));
-        self.admin.estates.lock().clear();
+        self.admin.configurations.lock().clear();
     }
 }
 
@@ -209,19 +209,21 @@ impl Running {
         ask(&self.folder, &Request::Reload).unwrap().unwrap()
     }
 
-    /// Waits until the server was given an estate that is `wanted`.
-    fn wait_for(&self, wanted: impl Fn(&Estate) -> bool) {
-        let mut estates = self.admin.estates.lock();
-        let waited = self.admin.given.wait_while_for(&mut estates, |all| !all.iter().any(&wanted), AN_AGE);
-        let served = |estate: &Estate| estate.shares.iter().map(|share| share.name.clone()).collect::<Vec<_>>();
-        let given: Vec<_> = estates.iter().map(served).collect();
-        drop(estates);
+    /// Waits until the server was given a configuration that is `wanted`.
+    fn wait_for(&self, wanted: impl Fn(&Configuration) -> bool) {
+        let mut configurations = self.admin.configurations.lock();
+        let waited = self.admin.given.wait_while_for(&mut configurations, |all| !all.iter().any(&wanted), AN_AGE);
+        let served = |configuration: &Configuration| {
+            configuration.shares.iter().map(|share| share.name.clone()).collect::<Vec<_>>()
+        };
+        let given: Vec<_> = configurations.iter().map(served).collect();
+        drop(configurations);
         assert!(!waited.timed_out(), "{given:?} {:?}", self.reload());
     }
 
     /// The names of the shares that the server was last given.
     fn shares(&self) -> Vec<String> {
-        self.admin.estates.lock().last().unwrap().shares.iter().map(|share| share.name.clone()).collect()
+        self.admin.configurations.lock().last().unwrap().shares.iter().map(|share| share.name.clone()).collect()
     }
 }
 
@@ -337,8 +339,11 @@ fn reload_gives_the_server_what_changed() {
     catalog.add_user(&"alice".parse().unwrap(), "secret", None).unwrap();
     running.reload();
     assert_eq!(running.shares(), ["fast", "share"]);
-    let estates = running.admin.estates.lock();
-    let (before, after) = (estates.iter().find(|estate| estate.shares.len() == 1).unwrap(), estates.last().unwrap());
+    let configurations = running.admin.configurations.lock();
+    let (before, after) = (
+        configurations.iter().find(|configuration| configuration.shares.len() == 1).unwrap(),
+        configurations.last().unwrap(),
+    );
     assert!(Arc::ptr_eq(&before.shares[0].store, &after.shares[1].store), "an unchanged share keeps its store");
     let names: Vec<_> = after.principals.iter().map(|one| (one.name.as_str(), one.secrets.len())).collect();
     assert_eq!(names, [("local", 2), ("other", 2), ("alice", 1)]);
@@ -352,9 +357,9 @@ fn a_change_that_nobody_could_tell_of_takes_effect_all_the_same() {
     catalog.add_user(&"alice".parse().unwrap(), "secret", None).unwrap();
     running.reload();
     catalog.remove_user(&"alice".parse().unwrap()).unwrap();
-    let has_alice = |all: &mut Vec<Estate>| all.last().unwrap().principals.iter().any(|one| one.name == "alice");
-    let mut estates = running.admin.estates.lock();
-    let waited = running.admin.given.wait_while_for(&mut estates, has_alice, AN_AGE);
+    let has_alice = |all: &mut Vec<Configuration>| all.last().unwrap().principals.iter().any(|one| one.name == "alice");
+    let mut configurations = running.admin.configurations.lock();
+    let waited = running.admin.given.wait_while_for(&mut configurations, has_alice, AN_AGE);
     assert!(!waited.timed_out());
 }
 
@@ -382,8 +387,8 @@ fn add_alice(catalog: &mut Catalog) {
     catalog.add_user(&"alice".parse().unwrap(), "secret", None).unwrap();
 }
 
-fn has_alice(estate: &Estate) -> bool {
-    estate.principals.iter().any(|one| one.name == "alice")
+fn has_alice(configuration: &Configuration) -> bool {
+    configuration.principals.iter().any(|one| one.name == "alice")
 }
 
 #[test]
@@ -392,14 +397,14 @@ fn a_catalog_that_another_replaces_is_read_and_so_are_its_changes() {
     running.reload();
     replace_catalog(&running.folder, add_alice);
     running.reload();
-    assert!(has_alice(running.admin.estates.lock().last().unwrap()));
+    assert!(has_alice(running.admin.configurations.lock().last().unwrap()));
     Catalog::open(&running.folder).unwrap().remove_user(&"alice".parse().unwrap()).unwrap();
     running.reload();
-    assert!(!has_alice(running.admin.estates.lock().last().unwrap()));
+    assert!(!has_alice(running.admin.configurations.lock().last().unwrap()));
     assert_eq!(running.shares(), ["share"]);
     // Nobody has to say so.
     replace_catalog(&running.folder, add_alice);
-    running.admin.estates.lock().clear();
+    running.admin.configurations.lock().clear();
     running.wait_for(has_alice);
 }
 
@@ -410,7 +415,8 @@ fn a_ram_disk_goes_to_no_other_share_of_the_number_that_it_has_in_another_catalo
     catalog.create_share(&ram("fast")).unwrap();
     replace_catalog(&running.folder, |_| {});
     running.reload();
-    let store = |running: &Running| Arc::downgrade(&running.admin.estates.lock().last().unwrap().shares[0].store);
+    let store =
+        |running: &Running| Arc::downgrade(&running.admin.configurations.lock().last().unwrap().shares[0].store);
     let before = store(&running);
     replace_catalog(&running.folder, |_| {});
     running.reload();
@@ -443,7 +449,7 @@ fn where_a_catalog_is_replaced_by_none_that_can_be_read_what_was_read_stays() {
     bytes[200..].fill(0xA5);
     rusqlite::Connection::open(&foreign).unwrap().execute("CREATE TABLE other (x)", []).unwrap();
     let foreign_bytes = fs::read(&foreign).unwrap();
-    let given = running.admin.estates.lock().len();
+    let given = running.admin.configurations.lock().len();
     for (name, bytes) in [("damaged", &bytes[..]), ("empty", b""), ("none", b"no catalog"), ("foreign", &foreign_bytes)]
     {
         fs::write(&damaged, bytes).unwrap();
@@ -455,12 +461,12 @@ fn where_a_catalog_is_replaced_by_none_that_can_be_read_what_was_read_stays() {
     let refused = ask::<Vec<Problem>>(&running.folder, &Request::Reload).unwrap_err();
     assert!(refused.what().contains("gone") && refused.remedy().contains("restore"), "{refused}");
     assert!(!running.folder.catalog().exists(), "none is made");
-    assert_eq!(running.admin.estates.lock().len(), given, "the server keeps what it has");
+    assert_eq!(running.admin.configurations.lock().len(), given, "the server keeps what it has");
     assert!(has_alice(&running.control.as_ref().unwrap().lock().known_estate().unwrap()));
 
     put_catalog(&running.folder, &kept);
     running.reload();
-    assert!(has_alice(running.admin.estates.lock().last().unwrap()));
+    assert!(has_alice(running.admin.configurations.lock().last().unwrap()));
 }
 
 #[test]
@@ -474,7 +480,7 @@ fn a_folder_that_comes_back_is_served_while_the_catalog_is_gone() {
     fs::remove_file(running.folder.catalog()).unwrap();
     ask::<Vec<Problem>>(&running.folder, &Request::Reload).unwrap_err();
     fs::create_dir(&files).unwrap();
-    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "files"));
+    running.wait_for(|configuration| configuration.shares.iter().any(|share| share.name == "files"));
 }
 
 #[test]
@@ -488,14 +494,14 @@ fn ram_disk_lives_until_its_share_is_deleted() {
             catalog.create_share(&ram("fast")).unwrap();
         }
         running.reload();
-        stores.push(Arc::downgrade(&running.admin.estates.lock().last().unwrap().shares[0].store));
+        stores.push(Arc::downgrade(&running.admin.configurations.lock().last().unwrap().shares[0].store));
     }
     assert!(stores[0].ptr_eq(&stores[1]), "kept over a reload");
     assert!(!stores[1].ptr_eq(&stores[2]), "made anew with its share");
     {
-        let mut estates = running.admin.estates.lock();
-        let last = estates.len() - 1;
-        estates.drain(..last);
+        let mut configurations = running.admin.configurations.lock();
+        let last = configurations.len() - 1;
+        configurations.drain(..last);
     }
     assert!(stores[0].upgrade().is_none(), "nothing else holds the old one");
 }
@@ -509,9 +515,12 @@ fn ram_disk_keeps_its_files_when_its_share_changes() {
     let changes = ShareChanges { read_only: Some(true), ..ShareChanges::default() };
     catalog.update_share(&"fast".parse().unwrap(), &changes).unwrap();
     running.reload();
-    let estates = running.admin.estates.lock();
-    let before = estates.iter().find(|estate| estate.shares.len() == 2 && !estate.shares[0].read_only).unwrap();
-    let after = estates.last().unwrap();
+    let configurations = running.admin.configurations.lock();
+    let before = configurations
+        .iter()
+        .find(|configuration| configuration.shares.len() == 2 && !configuration.shares[0].read_only)
+        .unwrap();
+    let after = configurations.last().unwrap();
     assert!(!before.shares[0].read_only && after.shares[0].read_only);
     assert!(Arc::ptr_eq(&before.shares[0].store, &after.shares[0].store));
 }
@@ -524,8 +533,8 @@ fn folder_is_opened_anew_where_its_quota_changes() {
     let mut catalog = Catalog::open(&running.folder).unwrap();
     catalog.update_share(&"share".parse().unwrap(), &changes).unwrap();
     running.reload();
-    let estates = running.admin.estates.lock();
-    assert_eq!(estates.last().unwrap().shares[0].store.space().unwrap().total_bytes, 1 << 30);
+    let configurations = running.admin.configurations.lock();
+    assert_eq!(configurations.last().unwrap().shares[0].store.space().unwrap().total_bytes, 1 << 30);
 }
 
 #[test]
@@ -533,7 +542,7 @@ fn share_whose_folder_goes_away_stays_with_what_is_open_and_says_so() {
     let running = running();
     let (files, mut catalog) = running.share_files();
     assert!(running.reload().is_empty());
-    let before = Arc::clone(&running.admin.estates.lock().last().unwrap().shares[0].store);
+    let before = Arc::clone(&running.admin.configurations.lock().last().unwrap().shares[0].store);
 
     fs::rename(&files, running.place.path().join("elsewhere")).unwrap();
     let problems = running.reload();
@@ -544,7 +553,7 @@ fn share_whose_folder_goes_away_stays_with_what_is_open_and_says_so() {
 
     fs::create_dir(&files).unwrap();
     assert!(running.reload().is_empty());
-    let after = Arc::clone(&running.admin.estates.lock().last().unwrap().shares[0].store);
+    let after = Arc::clone(&running.admin.configurations.lock().last().unwrap().shares[0].store);
     assert!(Arc::ptr_eq(&before, &after), "the store has followed its folder");
     catalog.delete_share(&"files".parse().unwrap()).unwrap();
     running.reload();
@@ -556,7 +565,7 @@ fn a_folder_made_anew_is_served_again_without_being_asked() {
     let running = running();
     let (files, _) = running.share_files();
     running.reload();
-    let store = Arc::clone(&running.admin.estates.lock().last().unwrap().shares[0].store);
+    let store = Arc::clone(&running.admin.configurations.lock().last().unwrap().shares[0].store);
     let finds = || {
         let resolved = store.resolve(&store::SharePath::parse("new").unwrap(), store::Use::Metadata);
         matches!(resolved, Ok(store::Resolved::Found { .. }))
@@ -580,9 +589,9 @@ fn a_share_whose_folder_comes_late_is_served_without_being_asked() {
     let problems = running.reload();
     assert_eq!((problems[0].share.as_str(), problems[0].served), ("files", false));
     assert_eq!(running.shares(), ["share"]);
-    assert_eq!(running.admin.estates.lock().last().unwrap().awaited, ["files"]);
+    assert_eq!(running.admin.configurations.lock().last().unwrap().awaited, ["files"]);
     fs::rename(&away, &files).unwrap();
-    running.wait_for(|estate| estate.shares.len() == 2 && estate.awaited.is_empty());
+    running.wait_for(|configuration| configuration.shares.len() == 2 && configuration.awaited.is_empty());
 }
 
 #[test]
@@ -601,14 +610,14 @@ fn a_folder_that_hangs_keeps_no_change_from_taking_effect() {
     catalog.create_share(&ram("fast")).unwrap();
     running.reload();
     assert_eq!(running.shares(), ["fast", "share"]);
-    let estate = running.admin.estates.lock().last().unwrap().clone();
-    assert!(estate.principals.iter().all(|principal| principal.name != "alice"));
-    assert_eq!(estate.awaited, ["files"]);
+    let configuration = running.admin.configurations.lock().last().unwrap().clone();
+    assert!(configuration.principals.iter().all(|principal| principal.name != "alice"));
+    assert_eq!(configuration.awaited, ["files"]);
     let status: Status = ask(&running.folder, &Request::Status).unwrap().unwrap();
     assert_eq!(status.problems, problems);
 
     running.hanging.answer();
-    running.wait_for(|estate| estate.shares.len() == 3 && estate.awaited.is_empty());
+    running.wait_for(|configuration| configuration.shares.len() == 3 && configuration.awaited.is_empty());
 }
 
 #[test]
@@ -630,7 +639,7 @@ fn a_share_whose_folder_hangs_can_be_deleted_and_made_anew() {
     running.reload();
     assert_eq!(running.shares(), ["share"]);
     running.hanging.answer();
-    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "again"));
+    running.wait_for(|configuration| configuration.shares.iter().any(|share| share.name == "again"));
 }
 
 #[test]
@@ -646,7 +655,7 @@ fn one_folder_that_hangs_keeps_no_other_from_being_followed() {
     running.reload();
     assert_eq!(running.shares(), ["share"]);
     fs::create_dir(&files).unwrap();
-    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "files"));
+    running.wait_for(|configuration| configuration.shares.iter().any(|share| share.name == "files"));
 }
 
 #[test]
@@ -657,9 +666,9 @@ fn the_first_estate_has_what_is_well_and_waits_for_nothing_else() {
     let touch = Arc::new(move |path: &Path| hanging.touch(path));
     running.hanging.hang("files");
     let mut control = Control::touching(&running.folder, catalog, Overrides::default(), touch);
-    let estate = control.first_estate().unwrap();
-    let names: Vec<_> = estate.shares.iter().map(|share| share.name.as_str()).collect();
-    assert_eq!((names, estate.awaited), (vec!["share"], vec!["files".to_owned()]));
+    let configuration = control.first_estate().unwrap();
+    let names: Vec<_> = configuration.shares.iter().map(|share| share.name.as_str()).collect();
+    assert_eq!((names, configuration.awaited), (vec!["share"], vec!["files".to_owned()]));
 }
 
 #[test]
@@ -676,7 +685,7 @@ fn a_folder_that_another_server_has_is_not_served_and_says_whose_it_is() {
     let problems = running.reload();
     assert!(problems[0].problem.contains("4242") && problems[0].problem.contains("files"), "{problems:?}");
     drop(lock);
-    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "files"));
+    running.wait_for(|configuration| configuration.shares.iter().any(|share| share.name == "files"));
     assert!(running.reload().is_empty());
 }
 
@@ -707,14 +716,14 @@ fn folders_are_let_go_of_whatever_the_control_waits_for() {
     let folders = control.lock().folders();
     let waiting = control.lock();
     // The server lets go of what it was given.
-    running.admin.estates.lock().clear();
+    running.admin.configurations.lock().clear();
     folders.let_go();
     let began = Instant::now();
     while fs::File::open(files.join(".multilane/lock")).unwrap().try_lock().is_err() {
         assert!(began.elapsed() < AN_AGE, "the folder stays locked");
     }
     drop(waiting);
-    let served = control.lock().estate().unwrap().shares;
+    let served = control.lock().configuration().unwrap().shares;
     assert!(served.is_empty(), "a folder is served again");
 }
 
@@ -752,8 +761,8 @@ fn a_folder_without_attributes_in_another_that_is_served_says_which_that_is_unti
     catalog.delete_share(&"files".parse().unwrap()).unwrap();
     running.reload();
     // Who has it open has it served.
-    running.admin.estates.lock().clear();
-    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "inner"));
+    running.admin.configurations.lock().clear();
+    running.wait_for(|configuration| configuration.shares.iter().any(|share| share.name == "inner"));
     assert_eq!(running.reload(), []);
 }
 
@@ -775,7 +784,7 @@ fn a_folder_without_attributes_that_is_mounted_nowhere_any_more_lies_in_no_other
     fs::remove_dir(&inner).unwrap();
     share("files", &files);
     running.reload();
-    running.wait_for(|estate| estate.shares.iter().any(|share| share.name == "files"));
+    running.wait_for(|configuration| configuration.shares.iter().any(|share| share.name == "files"));
 }
 
 #[test]

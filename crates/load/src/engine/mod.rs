@@ -1,8 +1,8 @@
 //! Runs a profile: prepares its files, keeps each thread's requests in flight for the time it says, and counts.
 
-mod absence;
 mod content;
 mod files;
+mod liveness;
 mod meter;
 mod mounts;
 mod offsets;

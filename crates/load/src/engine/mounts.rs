@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::engine::{Failure, Mount, Watch, absence};
+use crate::engine::{Failure, Mount, Watch, liveness};
 use crate::results::Protected;
 
 /// How long signing out may take.
@@ -26,7 +26,7 @@ struct Open {
     session: Arc<Session>,
     tree: Tree,
     /// Looks whether the server is still there.
-    absence: JoinHandle<()>,
+    liveness: JoinHandle<()>,
 }
 
 impl Default for Mounts {
@@ -53,11 +53,11 @@ impl Mounts {
         }
         let session = Arc::new(session);
         let (watched, watched_mount, lost) = (Arc::clone(&session), Arc::clone(mount), Arc::clone(&self.lost));
-        let absence = tokio::spawn(async move {
-            let failure = absence::of(&watched, &watched_mount).await;
+        let liveness = tokio::spawn(async move {
+            let failure = liveness::of(&watched, &watched_mount).await;
             lost.send_replace(Some(failure));
         });
-        self.open.push(Open { mount: Arc::clone(mount), session, tree: tree.clone(), absence });
+        self.open.push(Open { mount: Arc::clone(mount), session, tree: tree.clone(), liveness });
         Ok(tree)
     }
 
@@ -81,9 +81,9 @@ impl Mounts {
     /// Signs out everywhere. A server that is gone does not keep anybody.
     pub(super) async fn close(self) {
         for open in self.open {
-            open.absence.abort();
+            open.liveness.abort();
             // It ends without a result, and no longer holds the session.
-            let _ = open.absence.await;
+            let _ = open.liveness.await;
             if let Some(session) = Arc::into_inner(open.session) {
                 let _ = timeout(CLOSE_MAX, session.close()).await;
             }

@@ -1,6 +1,6 @@
 //! What the client library does while nothing goes wrong.
 
-use crate::estate::{estate, making, server, session, simulate, target};
+use crate::configuration::{configuration, making, server, session, simulate, target};
 use crate::network::{Links, reach_all};
 use client::{Channels, Cipher, Disposition, Error, OpenOptions, Session, Settings, SigningAlgorithm, Status, Tree};
 use server::admin::{Account, Multichannel, Sealing};
@@ -208,9 +208,9 @@ fn multichannel_that_is_off_on_the_server_is_an_error_only_where_channels_were_a
     simulate(async {
         for (channels, is_error) in [(Channels::Automatic, false), (Channels::Exactly(4), true)] {
             // Another account's multichannel is on, so that the server offers it before it knows who signs in.
-            let mut estate = estate(4, Multichannel::Off, Sealing::Enabled);
-            estate.accounts.push(Account { name: "other".into(), multichannel: Multichannel::On });
-            let links = Links::new(4, 1, InMemory::new(estate));
+            let mut configuration = configuration(4, Multichannel::Off, Sealing::Enabled);
+            configuration.accounts.push(Account { name: "other".into(), multichannel: Multichannel::On });
+            let links = Links::new(4, 1, InMemory::new(configuration));
             let session = session(&links, Settings { channels, ..Settings::default() }).await;
             let _tree = session.tree("ram").await.unwrap();
             assert_eq!(session.widen().await.is_err(), is_error, "{channels:?}");

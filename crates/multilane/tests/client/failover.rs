@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use server::admin::{Multichannel, Sealing};
 use tokio::time::{Instant, sleep};
 
-use crate::estate::{making, server, session, simulate};
+use crate::configuration::{making, server, session, simulate};
 use crate::line::{KEEPALIVE, Link, Weather};
 use crate::network::Links;
 

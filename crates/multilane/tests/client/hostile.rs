@@ -8,7 +8,7 @@ use std::time::Duration;
 use client::{Error, LocalInterface, Network, Opening, Resolving, Session, Settings, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 
-use crate::estate::{simulate, target};
+use crate::configuration::{simulate, target};
 
 /// A server that says the same whatever it is asked, and then hangs up or stays.
 struct Says {

@@ -2,7 +2,7 @@
 
 mod basics;
 mod chance;
-mod estate;
+mod configuration;
 mod failover;
 mod frames;
 mod hostile;

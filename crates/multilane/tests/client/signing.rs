@@ -13,7 +13,7 @@ use server::admin::{Multichannel, Sealing, Signing as ServerSigning};
 use server::in_memory::InMemory;
 use tokio::io::AsyncWrite;
 
-use crate::estate::{estate, simulate, target};
+use crate::configuration::{configuration, simulate, target};
 use crate::network::{Links, reach_all};
 
 /// What goes over links is looked at: how many requests of each kind have a signature, and how many have none.
@@ -93,9 +93,9 @@ impl Network for Watched {
 
 /// What is seen of a session that binds four channels, writes and reads.
 async fn seen(client: Signing, server: ServerSigning) -> Arc<Seen> {
-    let mut estate = estate(4, Multichannel::On, Sealing::Enabled);
-    estate.settings.signing = server;
-    let links = Links::new(4, 1, InMemory::new(estate));
+    let mut configuration = configuration(4, Multichannel::On, Sealing::Enabled);
+    configuration.settings.signing = server;
+    let links = Links::new(4, 1, InMemory::new(configuration));
     let watched = Arc::new(Watched { links: reach_all(&links), seen: Arc::default() });
     let settings = Settings { signing: client, channels: Channels::Exactly(4), ..Settings::default() };
     let network = Arc::clone(&watched) as Arc<dyn Network>;

@@ -327,7 +327,7 @@ mod tests {
     use wire::list::U16List;
 
     use super::*;
-    use crate::estate::simulate;
+    use crate::configuration::simulate;
 
     fn framed(message: &[u8]) -> Vec<u8> {
         [&(message.len() as u32).to_be_bytes()[..], message].concat()

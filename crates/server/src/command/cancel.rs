@@ -3,8 +3,8 @@
 use wire::header::{Header, Route};
 use wire::ids::SessionId;
 
-use crate::connection::Connection;
-use crate::proof::Proof;
+use crate::command::connection::Connection;
+use crate::command::proof::Proof;
 
 /// Cancels what the request names, where that is there, of the same session, and the request is protected as it must be.
 pub(crate) fn handle(connection: &Connection, header: &Header, session_id: SessionId, proof: &Proof) {

@@ -1,15 +1,19 @@
 //! CHANGE_NOTIFY (MS-SMB2 3.3.5.19, MS-FSA 2.1.5.11): waits until something changes in a directory, or below it.
 
+mod listen;
+
+use std::ops::ControlFlow;
+
 use store::{Kind, Reach};
 use wire::command::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse};
 use wire::command::create::CreateOptions;
 use wire::security::access::READ_DATA;
 use wire::status::Status;
 
-use crate::context::{Context, Outcome, Reply};
-use crate::notify::{self, News, Told, Wait, Watch, Wish};
-use crate::proof::Sealing;
-use crate::refusal::Refusal;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::command::proof::Sealing;
+use crate::state::notify::{self, News, Sight, Told, Wait, Watch, Wish};
+use crate::state::refusal::Refusal;
 
 pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> Outcome {
     let (open, file) = context.file()?;
@@ -40,7 +44,7 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
     // Requests of one open are answered in their order: it stands in the queue before it waits for anything, and where it is told something no
     // later one overtakes it until it is answered.
     let mut taken = watch.take(room);
-    if let Err(refusal) = notify::listen(context, &watch, file).await {
+    if let Err(refusal) = listen::listen(context, &watch, file).await {
         if taken.is_ok() {
             watch.lose();
         }
@@ -51,7 +55,7 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
             Ok(news) => news,
             Err(wait) => until_told(context, &watch, wait).await?,
         };
-        if let Some(seen) = notify::seen(context, &watch, told).await? {
+        if let Some(seen) = seen(context, &watch, told).await? {
             return reply(seen, room);
         }
         taken = watch.take_more(answering, room);
@@ -66,6 +70,32 @@ async fn until_told(context: &Context, watch: &Watch, mut wait: Wait) -> Result<
     let sealing = Sealing::required_where(context.tree.as_ref().is_some_and(|tree| tree.requires_sealing()));
     context.proof.check(context.session()?, sealing).inspect_err(|_| watch.lose())?;
     Ok(news)
+}
+
+/// Leaves of what a request was told what its user may see; `None` where that is nothing.
+async fn seen(context: &Context, watch: &Watch, told: Told) -> Result<Option<Told>, Refusal> {
+    let changes = match told {
+        Told::Changes(changes) => changes,
+        told @ (Told::TooMany | Told::Ended(_)) => return Ok(Some(told)),
+    };
+    let open = context.open()?;
+    if Sight::is_whole(open, &changes) {
+        return Ok(Some(Told::Changes(changes)));
+    }
+    let mut sight = Sight::of(context.server(), open, changes)?;
+    // Many may watch, and descriptors be long: it comes behind what others wait for.
+    let judged = loop {
+        let step = context.on_long_work(move || (sight.go_on(), sight)).await;
+        match step.inspect_err(|_| watch.lose())? {
+            (ControlFlow::Break(judged), _) => break judged,
+            (ControlFlow::Continue(()), rest) => sight = rest,
+        }
+    };
+    Ok(match judged {
+        Some(seen) if seen.is_empty() => None,
+        Some(seen) => Some(Told::Changes(seen)),
+        None => Some(Told::TooMany),
+    })
 }
 
 fn reply(told: Told, room: usize) -> Outcome {

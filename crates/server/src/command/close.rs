@@ -9,11 +9,11 @@ use wire::command::close::{CloseFlags, CloseRequest, CloseResponse};
 use wire::ids::FileTime;
 use wire::status::Status;
 
-use crate::Shared;
-use crate::attributes;
-use crate::closing::Closing;
-use crate::context::{Context, Outcome, Reply};
-use crate::open::{Open, Target};
+use crate::command::context::{Context, Outcome, Reply};
+use crate::state::attributes;
+use crate::state::closing::Closing;
+use crate::state::open::{Open, Target};
+use crate::state::shared::Shared;
 
 pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome {
     let open = context.session()?.remove_open(context.open()?.id).ok_or(Status::FILE_CLOSED)?;
@@ -60,13 +60,13 @@ fn close(context: &Context, open: Arc<Open>, wants_attributes: bool) -> Closes {
         };
     }
     let (closed, answer) = oneshot::channel();
-    let held = Arc::clone(&open);
+    let (held, closing) = (Arc::clone(&open), Closing::new(Arc::clone(&open)));
     let close = move || {
         let waits = leaves_in_turn(&server, &held);
         let known = if waits && wants_attributes { None } else { known_now(&held, wants_attributes) };
         let closing = match known {
-            Some(response) => telling(Closing::new(held), response, closed),
-            None => asking(held, closed),
+            Some(response) => telling(closing, response, closed),
+            None => asking(closing, held, closed),
         };
         let closing = if waits { closing.in_turn() } else { closing };
         server.close_in_turns(turn, vec![closing]);
@@ -81,14 +81,14 @@ fn telling(closing: Closing, response: CloseResponse, closed: oneshot::Sender<An
 }
 
 /// The same where the device is asked for that first.
-fn asking(open: Arc<Open>, closed: oneshot::Sender<Answer>) -> Closing {
-    let (known, asked) = (Arc::new(OnceLock::new()), Arc::clone(&open));
+fn asking(closing: Closing, open: Arc<Open>, closed: oneshot::Sender<Answer>) -> Closing {
+    let known = Arc::new(OnceLock::new());
     let told = Arc::clone(&known);
     let tell = move |outcome: Result<(), Error>| {
         _ = closed.send(outcome.map(|()| told.get().cloned().unwrap_or_default()));
     };
-    let ask = move || _ = known.get_or_init(|| with_attributes(&asked));
-    Closing::new(open).telling(Box::new(tell)).behind(Box::new(ask))
+    let ask = move || _ = known.get_or_init(|| with_attributes(&open));
+    closing.telling(Box::new(tell)).behind(Box::new(ask))
 }
 
 /// True where it leaves its file in the turn of the device.

@@ -6,9 +6,9 @@ use wire::command::flush::FlushResponse;
 use wire::security::access;
 use wire::status::Status;
 
-use crate::context::{Context, Outcome, Reply};
-use crate::notify;
-use crate::open::Target;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::state::notify;
+use crate::state::open::Target;
 
 pub(crate) async fn handle(context: &Context) -> Outcome {
     let open = context.open()?;

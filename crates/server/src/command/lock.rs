@@ -11,15 +11,16 @@ use wire::ids::Dialect;
 use wire::security::access::{EXECUTE, READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use crate::breaks;
-use crate::budget::Budget;
-use crate::context::{Context, Outcome, Reply};
-use crate::durable::{self, Keeping};
-use crate::lock_sequences::{Beginning, LockSequence, UnderWay};
-use crate::lock_wait::{LockWait, WaitEnd};
-use crate::locks::{LockKind, LockRefusal, RangeLock};
-use crate::open::{FileOpen, Open};
-use crate::refusal::Refusal;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::command::recorded;
+use crate::resource::budget::Budget;
+use crate::state::breaks;
+use crate::state::durable::Keeping;
+use crate::state::lock_sequences::{Beginning, LockSequence, UnderWay};
+use crate::state::lock_wait::{LockWait, WaitEnd};
+use crate::state::locks::{LockKind, LockRefusal, RangeLock};
+use crate::state::open::{FileOpen, Open};
+use crate::state::refusal::Refusal;
 
 /// Steps after which a request waits for another turn on its shard: to take or release a lock is one, and to look at somebody who waits for one
 /// that is released.
@@ -52,7 +53,7 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
         context.in_flight.note_done_here(breaks::range_locked(context.server(), file));
         let taken = stream.lock_all(context, request.locks).await?;
         let locked = stream.come_behind_changes(context, taken).await?;
-        durable::note_locks(context, open, locked, under_way).await?;
+        recorded::note_locks(context, open, locked, under_way).await?;
     }
     Ok(done())
 }
@@ -111,7 +112,7 @@ impl Stream<'_> {
             let is_whole = elements.iter().all(|element| unlocks(&element));
             // One that is not whole counts as not done.
             let (counts, _rest) = if is_whole { (under_way, None) } else { (None, under_way) };
-            durable::release(context, self.open, ranges, counts).await?.map_err(status_of)?;
+            recorded::release(context, self.open, ranges, counts).await?.map_err(status_of)?;
             return if is_whole { Ok(()) } else { Err(Status::INVALID_PARAMETER.into()) };
         }
         let mut pace = Pace::default();

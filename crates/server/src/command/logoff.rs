@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use wire::command::logoff::LogoffResponse;
 
-use crate::context::{Context, Outcome, Reply};
-use crate::durable::Parting;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::state::durable::Parting;
 
 pub(crate) async fn handle(context: &Context) -> Outcome {
     let session = Arc::clone(context.session()?);

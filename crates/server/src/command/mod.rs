@@ -1,32 +1,44 @@
 //! One file a command: `handle(context, request) -> Outcome` (MS-SMB2 3.3.5.4 to 3.3.5.22).
 
+mod breaking;
 pub(crate) mod cancel;
 mod change_notify;
 mod close;
+pub(crate) mod connection;
+pub(crate) mod context;
 pub(crate) mod create;
 mod flush;
 mod ioctl;
 mod lock;
 mod logoff;
+pub(crate) mod migrated;
 pub(crate) mod negotiate;
+pub(crate) mod negotiation;
 mod oplock_break;
+pub(crate) mod proof;
 mod query_directory;
 mod query_info;
 mod read;
+mod recorded;
 pub(crate) mod session_setup;
 mod set_info;
+pub(crate) mod setup;
+pub(crate) mod steps;
 mod tree_connect;
 mod tree_disconnect;
 mod write;
+pub(crate) mod write_through;
+#[cfg(test)]
+mod write_through_tests;
 
 use wire::command as message;
 use wire::header::Header;
 use wire::ids::Command;
 use wire::status::Status;
 
-use crate::connection::Connection;
-use crate::context::{Context, Outcome, Reply};
-use crate::refusal::Refusal;
+use crate::command::connection::Connection;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::state::refusal::Refusal;
 
 /// Decodes a request and hands it to its command. What the machine or a disk could not do for it is in the log.
 pub(crate) async fn dispatch(context: &Context, command: Command, bytes: &[u8]) -> Outcome {

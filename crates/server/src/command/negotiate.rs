@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use secure::preauth::PreauthHash;
 use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
 use wire::command::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
@@ -16,16 +15,13 @@ use wire::list::U16List;
 use wire::smb1;
 use wire::status::Status;
 
-use crate::admin::{Settings, Signing};
-use crate::connection::{Connection, Disconnect};
-use crate::context::{Context, Outcome, Reply};
-use crate::multichannel;
-use crate::refusal::Refusal;
+use crate::command::connection::{Connection, Disconnect};
+use crate::command::context::{Context, Outcome, Reply};
+use crate::command::negotiation::{DIALECTS_KEPT_MAX, LARGE_PAYLOAD_BYTES, Negotiation, SMALL_PAYLOAD_BYTES};
+use crate::state::configuration::{Settings, Signing};
+use crate::state::multichannel;
+use crate::state::refusal::Refusal;
 
-/// Largest READ, WRITE and transaction where credits pay for it: Windows Server's.
-const LARGE_PAYLOAD_BYTES: u32 = 8 << 20;
-/// The same without large MTU.
-const SMALL_PAYLOAD_BYTES: u32 = 64 << 10;
 /// Ciphers in the order we like them.
 const CIPHERS: [Cipher; 4] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Aes128Ccm, Cipher::Aes256Ccm];
 /// Signing algorithms in the order we like them, for connections that have their sessions to themselves.
@@ -38,76 +34,8 @@ const SIGNING_ON_CHANNELS: [SigningAlgorithm; 3] =
 /// Dialects, newest first.
 const DIALECTS: [Dialect; 5] =
     [Dialect::SMB_3_1_1, Dialect::SMB_3_0_2, Dialect::SMB_3_0, Dialect::SMB_2_1, Dialect::SMB_2_0_2];
-/// Offered dialects that are kept for VALIDATE_NEGOTIATE_INFO: ten times what there are.
-const DIALECTS_KEPT_MAX: usize = 64;
 /// Bytes of the server's pre-auth salt.
 const SALT_BYTES: usize = 32;
-
-/// What a connection has agreed on (MS-SMB2 3.3.1.7).
-#[derive(Default)]
-pub(crate) struct Negotiation {
-    dialect: Option<Dialect>,
-    /// An SMB1 NEGOTIATE was answered with the wildcard revision: a real one follows.
-    wildcard: bool,
-    pub(crate) client_guid: Guid,
-    pub(crate) client_capabilities: Capabilities,
-    pub(crate) client_security_mode: SecurityMode,
-    /// The dialects that the client offered, in its order; none where there were more than [`DIALECTS_KEPT_MAX`].
-    pub(crate) client_dialects: Vec<Dialect>,
-    pub(crate) server_capabilities: Capabilities,
-    pub(crate) server_security_mode: SecurityMode,
-    pub(crate) cipher: Option<Cipher>,
-    signing: Option<SigningAlgorithm>,
-    preauth: PreauthHash,
-}
-
-impl Negotiation {
-    /// The dialect, once there is one.
-    pub(crate) fn dialect(&self) -> Option<Dialect> {
-        self.dialect
-    }
-
-    /// Opens may be persistent.
-    pub(crate) fn has_persistent_opens(&self) -> bool {
-        self.server_capabilities.contains(Capabilities::PERSISTENT_HANDLES)
-    }
-
-    /// True where credits pay for payloads above 64 KiB.
-    pub(crate) fn has_large_mtu(&self) -> bool {
-        self.dialect.is_some_and(|dialect| dialect >= Dialect::SMB_2_1)
-    }
-
-    /// The largest READ, WRITE or transaction.
-    pub(crate) fn payload_bytes_max(&self) -> u32 {
-        if self.has_large_mtu() { LARGE_PAYLOAD_BYTES } else { SMALL_PAYLOAD_BYTES }
-    }
-
-    /// True where the client was told that a session may have several channels.
-    pub(crate) fn has_multichannel(&self) -> bool {
-        self.server_capabilities.contains(Capabilities::MULTI_CHANNEL)
-    }
-
-    /// How this connection's sessions sign.
-    pub(crate) fn signing(&self) -> SigningAlgorithm {
-        let by_dialect = match self.dialect {
-            Some(dialect) if dialect >= Dialect::SMB_3_0 => SigningAlgorithm::AesCmac,
-            Some(_) | None => SigningAlgorithm::HmacSha256,
-        };
-        self.signing.unwrap_or(by_dialect)
-    }
-
-    /// The pre-auth hash after NEGOTIATE, from which every session's own begins.
-    pub(crate) fn preauth(&self) -> &PreauthHash {
-        &self.preauth
-    }
-
-    /// Takes a message into the pre-auth hash.
-    pub(crate) fn hash(&mut self, message: &[u8]) {
-        if self.dialect == Some(Dialect::SMB_3_1_1) {
-            self.preauth.update(message);
-        }
-    }
-}
 
 pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
     let connection = &context.connection;
@@ -122,12 +50,12 @@ pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
     if request.dialects.is_empty() {
         return Err(Status::INVALID_PARAMETER.into());
     }
-    let estate = context.server().estate.load();
-    let Some(dialect) = choose_dialect(&request, &estate.settings) else {
+    let configuration = context.server().configuration.load();
+    let Some(dialect) = choose_dialect(&request, &configuration.settings) else {
         log_dialects(connection, request.dialects.iter().max());
         return Err(Status::NOT_SUPPORTED.into());
     };
-    let channels = multichannel::is_offered(&estate, dialect, request.capabilities);
+    let channels = multichannel::is_offered(&configuration, dialect, request.capabilities);
     let offered = match dialect {
         Dialect::SMB_3_1_1 => {
             Some(Offered::read(&request.contexts, if channels { SIGNING_ON_CHANNELS } else { SIGNING })?)
@@ -144,13 +72,13 @@ pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
         server_capabilities: capabilities(dialect, request.capabilities)
             | several_channels(channels, signing)
             | persistence(context.server().durables.keeps_records(), dialect, request.capabilities),
-        server_security_mode: security_mode(&estate.settings),
+        server_security_mode: security_mode(&configuration.settings),
         cipher: offered.as_ref().map_or_else(|| older_cipher(dialect, request.capabilities), |offered| offered.cipher),
         signing,
         ..Negotiation::default()
     };
     negotiation.hash(message);
-    let body = response(&negotiation, dialect, &estate.settings, offered.as_ref())?;
+    let body = response(&negotiation, dialect, &configuration.settings, offered.as_ref())?;
     *connection.negotiation.borrow_mut() = negotiation;
     connection.note_step();
     Ok(Reply::new(body))
@@ -163,11 +91,11 @@ pub(crate) fn multi_protocol(connection: &Connection, frame: &[u8]) -> Result<Ve
         return Err(Disconnect("SMB1 after NEGOTIATE"));
     }
     let request = smb1::Smb1Negotiate::decode(frame).map_err(|_| Disconnect("an SMB1 NEGOTIATE is malformed"))?;
-    let estate = connection.server.estate.load();
+    let configuration = connection.server.configuration.load();
     let dialect = if request.offers(smb1::DIALECT_SMB_2_WILDCARD) {
         negotiation.wildcard = true;
         Dialect::WILDCARD
-    } else if request.offers(smb1::DIALECT_SMB_2_002) && estate.settings.dialect_min <= Dialect::SMB_2_0_2.0 {
+    } else if request.offers(smb1::DIALECT_SMB_2_002) && configuration.settings.dialect_min <= Dialect::SMB_2_0_2.0 {
         negotiation.dialect = Some(Dialect::SMB_2_0_2);
         Dialect::SMB_2_0_2
     } else {
@@ -175,7 +103,7 @@ pub(crate) fn multi_protocol(connection: &Connection, frame: &[u8]) -> Result<Ve
         log_dialects(connection, newest);
         return Err(Disconnect("SMB1 without SMB2"));
     };
-    negotiation.server_security_mode = security_mode(&estate.settings);
+    negotiation.server_security_mode = security_mode(&configuration.settings);
     let mut window = connection.window.borrow_mut();
     window.take(MessageId(0), 1).map_err(|_| Disconnect("SMB1 after SMB2"))?;
     let header = Header {
@@ -185,8 +113,8 @@ pub(crate) fn multi_protocol(connection: &Connection, frame: &[u8]) -> Result<Ve
         route: Route::default(),
         ..Header::default()
     };
-    let body =
-        response(&negotiation, dialect, &estate.settings, None).map_err(|_| Disconnect("no chance to be had"))?;
+    let body = response(&negotiation, dialect, &configuration.settings, None)
+        .map_err(|_| Disconnect("no chance to be had"))?;
     Ok([&header.to_bytes()[..], &body].concat())
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use wire::command::oplock_break::{LeaseBreak, OplockBreak, OplockBreakRequest, OplockBreakResponse};
 use wire::status::Status;
 
-use crate::breaks;
-use crate::caching::{Holder, LOOK_COST, LeaseId};
-use crate::context::{Context, Outcome, Reply};
-use crate::open::{Open, OpenId};
+use crate::command::breaking;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::state::caching::{Holder, LOOK_COST, LeaseId};
+use crate::state::open::{Open, OpenId};
 
 pub(crate) fn handle(context: &Context, request: OplockBreakRequest) -> Outcome {
     let response = match request {
@@ -20,7 +20,7 @@ pub(crate) fn handle(context: &Context, request: OplockBreakRequest) -> Outcome 
     Ok(Reply::new(body))
 }
 
-fn acknowledge_oplock(context: &Context, request: OplockBreak) -> Result<OplockBreak, crate::refusal::Refusal> {
+fn acknowledge_oplock(context: &Context, request: OplockBreak) -> Result<OplockBreak, crate::state::refusal::Refusal> {
     let id = OpenId::from_file_id(request.file_id).ok_or(Status::FILE_CLOSED)?;
     let open = context.open_besides(id)?.ok_or(Status::FILE_CLOSED)?;
     let left = open.file()?.file.acknowledge_oplock(id, request.oplock_level)?;
@@ -29,7 +29,7 @@ fn acknowledge_oplock(context: &Context, request: OplockBreak) -> Result<OplockB
 
 /// A lease is of one user of one client, whatever session it speaks in. A ClientGuid and a lease key are no secrets: another user who names them
 /// has no say in it, or others would go on before what its holder caches is written.
-fn acknowledge_lease(context: &Context, request: LeaseBreak) -> Result<LeaseBreak, crate::refusal::Refusal> {
+fn acknowledge_lease(context: &Context, request: LeaseBreak) -> Result<LeaseBreak, crate::state::refusal::Refusal> {
     let session = context.session()?;
     let user = session.user.load();
     let id = LeaseId { client: session.client, user: user.id, key: request.lease_key };
@@ -40,7 +40,7 @@ fn acknowledge_lease(context: &Context, request: LeaseBreak) -> Result<LeaseBrea
     let open = open.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     context.check_sealing_of(&open)?;
     let (answer, notices) = file.acknowledge_lease(id, request.lease_state);
-    breaks::send_for(context, &file, notices);
+    breaking::send_for(context, &file, notices);
     Ok(LeaseBreak { lease_state: answer?, ..request })
 }
 

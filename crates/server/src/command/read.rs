@@ -1,4 +1,4 @@
-//! READ (MS-SMB2 3.3.5.12), the long way: data that is not in memory, ends of files, refusals, pipes.
+//! READ (MS-SMB2 3.3.5.12), the slow path: data that is not in memory, ends of files, refusals, pipes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,13 +8,12 @@ use wire::command::read::{Channel, ReadRequest, ReadResponse};
 use wire::security::access;
 use wire::status::Status;
 
-use crate::allowance::ANSWER_BYTES_SMALL;
-use crate::buffers::{Buffer, Buffers};
-use crate::context::{Body, Context, Outcome, Reply};
-use crate::open::Target;
-use crate::pipe::Pipe;
-use crate::pipeline::RESPONSE_ROOM;
-use crate::refusal::Refusal;
+use crate::command::context::{Body, Context, Outcome, RESPONSE_ROOM, Reply};
+use crate::resource::allowance::ANSWER_BYTES_SMALL;
+use crate::resource::buffers::{Buffer, Buffers};
+use crate::state::open::Target;
+use crate::state::pipe::Pipe;
+use crate::state::refusal::Refusal;
 
 /// What stands before the data in a response's body.
 const FIXED_BYTES: usize = 16;
@@ -79,7 +78,7 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
 
 /// What does not fit stays for the next READ, which BUFFER_OVERFLOW says (3.3.5.12).
 async fn read_pipe(context: &Context, pipe: &Pipe, bytes_max: usize) -> Outcome {
-    let taken = pipe.read(context, bytes_max).await?;
+    let taken = pipe.read(&context.pipe_client()?, bytes_max).await?;
     let status = if taken.more { Status::BUFFER_OVERFLOW } else { Status::SUCCESS };
     Ok(Reply::with_status(status, body(&taken.bytes)))
 }

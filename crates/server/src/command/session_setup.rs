@@ -24,15 +24,15 @@ use wire::command::session_setup::{SessionFlags, SessionSetupFlags, SessionSetup
 use wire::ids::{Dialect, FileTime, SessionId};
 use wire::status::Status;
 
-use crate::Shared;
-use crate::admin::{Anonymous, Estate, Principal, Sealing, Signing};
-use crate::budget::Charge;
-use crate::context::{Context, Outcome, Reply};
-use crate::durable::Parting;
-use crate::login_throttle::{Attempt, TooMany};
-use crate::refusal::Refusal;
-use crate::session::{Beginning, Session, Setup};
-use crate::user::User;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::command::setup::{Purpose, SetupInProgress};
+use crate::state::configuration::{Anonymous, Configuration, Principal, Sealing, Signing};
+use crate::state::durable::Parting;
+use crate::state::login_throttle::{Attempt, TooMany};
+use crate::state::refusal::Refusal;
+use crate::state::session::{Beginning, Session, Setup};
+use crate::state::shared::Shared;
+use crate::state::user::User;
 
 /// Sign-ins that one connection may have begun and not finished.
 const SETUPS_MAX: usize = 64;
@@ -47,43 +47,18 @@ const WAITING_COST: u64 = 4 << 10;
 /// Characters of a name that the log shows.
 const LOGGED_CHARS_MAX: usize = 64;
 
-/// A sign-in that waits for the client's next token.
-pub(crate) struct SetupInProgress {
-    acceptor: Acceptor,
-    preauth: PreauthHash,
-    purpose: Purpose,
-    _held: Charge,
-}
-
-/// What becomes of a sign-in that succeeds.
-enum Purpose {
-    /// A new session.
-    Begin(Beginning),
-    /// The session goes on, with what its user may do now. Where the first leg was proven to be the session's, the others are, too.
-    Renew { is_proven: bool },
-    /// One more channel of a session.
-    Bind(Arc<Session>),
-}
-
-impl SetupInProgress {
-    /// Takes a message into this session's pre-auth hash.
-    pub(crate) fn hash(&mut self, message: &[u8]) {
-        self.preauth.update(message);
-    }
-}
-
 pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     let request = SessionSetupRequest::decode(message)?;
-    let estate = context.server().estate.load_full();
-    if estate.settings.sealing == Sealing::Required && context.connection.negotiation.borrow().cipher.is_none() {
+    let configuration = context.server().configuration.load_full();
+    if configuration.settings.sealing == Sealing::Required && context.connection.negotiation.borrow().cipher.is_none() {
         return Err(Status::ACCESS_DENIED.into());
     }
     let mut server_challenge = [0; 8];
     secure::random(&mut server_challenge)?;
     let (id, mut setup) = if asks_to_bind(&request, context.session_id) {
-        (context.session_id, bind::begin(context, &estate, message)?)
+        (context.session_id, bind::begin(context, &configuration, message)?)
     } else {
-        begin(context, &estate)?
+        begin(context, &configuration)?
     };
     setup.hash(message);
     let named = setup.acceptor.claimed_user(request.security_buffer).filter(|user| !user.is_empty());
@@ -91,7 +66,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
         Some(user) => Some(take_turn(context, user).await?),
         None => None,
     };
-    match setup.step(request.security_buffer, &estate, server_challenge) {
+    match setup.step(request.security_buffer, &configuration, server_challenge) {
         Ok(Step::Continue(token)) => {
             context.connection.setups.borrow_mut().insert(id, setup);
             context.connection.note_step();
@@ -104,14 +79,14 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
             if let Some(attempt) = attempt {
                 context.server().login_throttle.succeeded(attempt, Instant::now().into_std());
             }
-            let principal = principal(&estate, &authenticated.identity).ok_or(Status::LOGON_FAILURE)?;
+            let principal = principal(&configuration, &authenticated.identity).ok_or(Status::LOGON_FAILURE)?;
             let secret = principal.secrets.get(authenticated.key_index);
-            let user = User::new(principal, estate.settings.machine_sid).with_secret(secret);
+            let user = User::new(principal, configuration.settings.machine_sid).with_secret(secret);
             let finished = Finished { id, user, authenticated, preauth: setup.preauth };
             match setup.purpose {
-                Purpose::Begin(_beginning) => finished.establish(context, &request, &estate, &token).await,
+                Purpose::Begin(_beginning) => finished.establish(context, &request, &configuration, &token).await,
                 Purpose::Renew { .. } => renew(context, finished.user, &token),
-                Purpose::Bind(session) => finished.bind(context, &session, &estate, &token),
+                Purpose::Bind(session) => finished.bind(context, &session, &configuration, &token),
             }
         }
         Ok(Step::Nobody { token }) => match setup.purpose {
@@ -155,7 +130,7 @@ fn shortened(name: &str) -> &str {
 }
 
 /// Finds the sign-in that a request goes on with, or begins one: for a new session, or for one that signs in again.
-fn begin(context: &Context, estate: &Estate) -> Result<(SessionId, SetupInProgress), Status> {
+fn begin(context: &Context, configuration: &Configuration) -> Result<(SessionId, SetupInProgress), Status> {
     let connection = &context.connection;
     let mut setups = connection.setups.borrow_mut();
     match setups.get(&context.session_id).map(|setup| &setup.purpose) {
@@ -180,7 +155,7 @@ fn begin(context: &Context, estate: &Estate) -> Result<(SessionId, SetupInProgre
         }
         (_, None) => return Err(Status::USER_SESSION_DELETED),
     };
-    let acceptor = match (&purpose, estate.settings.anonymous) {
+    let acceptor = match (&purpose, configuration.settings.anonymous) {
         (Purpose::Renew { .. }, Anonymous::Reauthentication) => Acceptor::letting_nobody_in(),
         (Purpose::Renew { .. }, Anonymous::Refused) | (Purpose::Begin(_) | Purpose::Bind(_), _) => Acceptor::new(),
     };
@@ -223,26 +198,32 @@ impl SetupInProgress {
         Ok(SetupInProgress { acceptor, preauth, purpose, _held: held })
     }
 
-    fn step(&mut self, token: &[u8], estate: &Estate, server_challenge: [u8; 8]) -> Result<Step, LogonFailure> {
-        let name = estate.settings.server_name.to_uppercase();
+    fn step(
+        &mut self,
+        token: &[u8],
+        configuration: &Configuration,
+        server_challenge: [u8; 8],
+    ) -> Result<Step, LogonFailure> {
+        let name = configuration.settings.server_name.to_uppercase();
         let target = Target {
             netbios_computer: name.clone(),
             netbios_domain: name,
-            dns_computer: estate.settings.server_name.to_lowercase(),
+            dns_computer: configuration.settings.server_name.to_lowercase(),
             dns_domain: String::new(),
         };
         let env = Env { target: &target, now: FileTime::from(SystemTime::now()), server_challenge };
         self.acceptor.step(token, &env, |identity| {
-            let secrets = principal(estate, identity).map(|principal| principal.secrets.as_slice()).unwrap_or_default();
+            let secrets =
+                principal(configuration, identity).map(|principal| principal.secrets.as_slice()).unwrap_or_default();
             secrets.iter().map(|secret| NtHash::from_bytes(secret.clone())).collect()
         })
     }
 }
 
 /// The principal of a name. The domain is whatever the client's user typed: `AZURE`, `localhost`, the server's name or nothing.
-fn principal<'a>(estate: &'a Estate, identity: &Identity) -> Option<&'a Principal> {
+fn principal<'a>(configuration: &'a Configuration, identity: &Identity) -> Option<&'a Principal> {
     let name = store::fold(&identity.user);
-    estate.principals.iter().find(|principal| store::fold(&principal.name) == name)
+    configuration.principals.iter().find(|principal| store::fold(&principal.name) == name)
 }
 
 /// A sign-in that was proven.
@@ -258,7 +239,7 @@ impl Finished {
         self,
         context: &Context,
         request: &SessionSetupRequest<'_>,
-        estate: &Estate,
+        configuration: &Configuration,
         token: &[u8],
     ) -> Outcome {
         let id = self.id;
@@ -270,7 +251,7 @@ impl Finished {
             // It was lost meanwhile: a session that began on it now would have nobody to end it.
             return Err(Status::USER_SESSION_DELETED.into());
         }
-        let session = self.session(context, request, estate)?;
+        let session = self.session(context, request, configuration)?;
         let server = context.server();
         server.sessions.add(&session)?;
         check_secret(server, &session)?;
@@ -287,7 +268,7 @@ impl Finished {
         self,
         context: &Context,
         request: &SessionSetupRequest<'_>,
-        estate: &Estate,
+        configuration: &Configuration,
     ) -> Result<Arc<Session>, Status> {
         let negotiation = context.connection.negotiation.borrow();
         let dialect = negotiation.dialect().unwrap_or_default();
@@ -302,7 +283,7 @@ impl Finished {
             &self.authenticated.session_key[..],
             negotiation.cipher,
         );
-        let settings = &estate.settings;
+        let settings = &configuration.settings;
         let asked = request.security_mode.contains(SecurityMode::SIGNING_REQUIRED)
             || negotiation.client_security_mode.contains(SecurityMode::SIGNING_REQUIRED);
         let budgets = context.server().budgets.of_user(self.user.sid());
@@ -349,7 +330,7 @@ fn renew(context: &Context, user: User, token: &[u8]) -> Outcome {
 /// Ends a session whose user's secret was replaced meanwhile: whoever did that has not seen this user in it.
 fn check_secret(server: &Arc<Shared>, session: &Arc<Session>) -> Result<(), Status> {
     let user = session.user.load_full();
-    if server.estate.load().principals.iter().any(|principal| user.is_still(principal)) {
+    if server.configuration.load().principals.iter().any(|principal| user.is_still(principal)) {
         return Ok(());
     }
     server.end_session(session, Parting::Expelled);

@@ -7,9 +7,9 @@ use wire::ids::Dialect;
 use wire::security::access;
 use wire::status::Status;
 
-use crate::context::{Context, Outcome, Reply};
-use crate::refusal::Refusal;
-use crate::tree::{READ_ONLY_ACCESS, Tree};
+use crate::command::context::{Context, Outcome, Reply};
+use crate::state::refusal::Refusal;
+use crate::state::tree::{READ_ONLY_ACCESS, Tree};
 
 pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outcome {
     let session = context.session()?;
@@ -34,10 +34,10 @@ pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outc
 /// Connects to a share of files; `None` where shares were changed meanwhile.
 fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
     let (session, server) = (context.session()?, context.server());
-    let estate = server.estate.load_full();
+    let configuration = server.configuration.load_full();
     let folded = store::fold(name);
     let share =
-        estate.shares.iter().find(|share| store::fold(&share.name) == folded).ok_or(Status::BAD_NETWORK_NAME)?;
+        configuration.shares.iter().find(|share| store::fold(&share.name) == folded).ok_or(Status::BAD_NETWORK_NAME)?;
     if !session.user.load().may_use(share) {
         return Err(Status::ACCESS_DENIED.into());
     }
@@ -49,7 +49,7 @@ fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
     let access_max = if read_only { READ_ONLY_ACCESS } else { access::FILE_ALL };
     let keeps_opens = session.dialect >= Dialect::SMB_3_0 && server.durables.keeps_records();
     let tree = session.add_tree(|id| Tree::on(id, share, access_max, keeps_opens))?;
-    if !Arc::ptr_eq(&estate, &server.estate.load_full()) {
+    if !Arc::ptr_eq(&configuration, &server.configuration.load_full()) {
         // Whoever did that may not have seen this tree.
         server.close_on_pool(session.remove_tree(tree.id).unwrap_or_default());
         return Ok(None);
@@ -81,9 +81,10 @@ mod tests {
     use wire::command::create::CreateOptions;
 
     use super::*;
-    use crate::admin::{Admin, Estate, Share, Signing};
-    use crate::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
-    use crate::testing::{Peer, server_with};
+    use crate::admin::Admin;
+    use crate::state::configuration::{Configuration, Share, Signing};
+    use crate::tests::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
+    use crate::tests::testing::{Peer, server_with};
 
     /// Connects while the shares become what `change` makes of the one there is. Gives what the client is told of the tree, and of a
     /// file that it makes there.
@@ -92,9 +93,9 @@ mod tests {
         let server = server_with(Signing::Enabled, store);
         let mut peer = Peer::sign_in(&server).await;
         once_here(Call::Facts, move || {
-            let estate = server.estate.load_full();
-            let shares = estate.shares.iter().filter_map(&change).collect();
-            server.replace(Estate { shares, ..Estate::clone(&estate) });
+            let configuration = server.configuration.load_full();
+            let shares = configuration.shares.iter().filter_map(&change).collect();
+            server.replace(Configuration { shares, ..Configuration::clone(&configuration) });
         });
         let connected = peer.connect("ram").await;
         assert!(!is_to_happen_here());

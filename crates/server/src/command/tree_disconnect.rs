@@ -3,7 +3,7 @@
 use wire::command::tree_disconnect::TreeDisconnectResponse;
 use wire::status::Status;
 
-use crate::context::{Context, Outcome, Reply};
+use crate::command::context::{Context, Outcome, Reply};
 
 pub(crate) async fn handle(context: &Context) -> Outcome {
     let opens = context.session()?.remove_tree(context.tree()?.id).ok_or(Status::NETWORK_NAME_DELETED)?;

@@ -1,4 +1,4 @@
-//! WRITE (MS-SMB2 3.3.5.13), the long way: write-through, refusals, pipes, and stores that keep writers waiting.
+//! WRITE (MS-SMB2 3.3.5.13), the slow path: write-through, refusals, pipes, and stores that keep writers waiting.
 
 #[cfg(test)]
 mod tests;
@@ -13,11 +13,11 @@ use wire::command::write::{WriteRequest, WriteResponse};
 use wire::security::access;
 use wire::status::Status;
 
-use crate::breaks;
-use crate::context::{Context, Outcome, Reply};
-use crate::notify;
-use crate::open::{FileOpen, Open, Target};
-use crate::refusal::Refusal;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::state::breaks;
+use crate::state::notify;
+use crate::state::open::{FileOpen, Open, Target};
+use crate::state::refusal::Refusal;
 
 /// An offset that means the end of the file (MS-FSA 2.1.5.4).
 const END_OF_FILE: u64 = u64::MAX;
@@ -34,7 +34,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
     let file = match &open.target {
         Target::File(file) => file,
         Target::Pipe(pipe) => {
-            pipe.write(context, request.data)?;
+            pipe.write(&context.pipe_client()?, request.data)?;
             return Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()));
         }
     };

@@ -12,14 +12,14 @@ use wire::ids::{Command, Dialect, SessionId};
 use wire::status::Status;
 
 use crate::peer::{End, Peer};
-use crate::{estate, served};
+use crate::{configuration, served};
 
 const SHARDS: usize = 4;
 
 #[test]
 fn no_two_channels_share_a_shard_while_another_is_free() {
     let config = server::Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: SHARDS, opens: None };
-    let server = server::Server::start(&config, estate()).unwrap();
+    let server = server::Server::start(&config, configuration()).unwrap();
     let address = server.addresses()[0];
     // Others keep the shards unevenly busy.
     let _others: Vec<Peer> = (0..3).map(|_| Peer::signed_in(address)).collect();
@@ -67,7 +67,7 @@ fn what_follows_a_bind_at_once_is_answered_on_the_new_shard() {
 #[test]
 fn a_thousand_binds_harm_nobody_and_leave_nothing_behind() {
     let config = server::Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2, opens: None };
-    let server = server::Server::start(&config, estate()).unwrap();
+    let server = server::Server::start(&config, configuration()).unwrap();
     let address = server.addresses()[0];
     let mut first = Peer::signed_in(address);
     for round in 0..1_000 {
@@ -103,7 +103,7 @@ fn a_thousand_binds_harm_nobody_and_leave_nothing_behind() {
 #[test]
 fn a_channel_too_many_is_refused_as_often_as_it_is_asked_for() {
     let config = server::Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2, opens: None };
-    let server = server::Server::start(&config, estate()).unwrap();
+    let server = server::Server::start(&config, configuration()).unwrap();
     let address = server.addresses()[0];
     let mut channels = vec![Peer::signed_in(address)];
     for _ in 1..CHANNELS_DEFAULT {

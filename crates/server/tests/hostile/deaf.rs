@@ -12,7 +12,7 @@ use wire::header::{Flags, Header};
 use wire::ids::{Command, FileId, SessionId};
 use wire::status::Status;
 
-use crate::estate;
+use crate::configuration;
 use crate::peer::{End, Peer, create};
 
 /// What one READ asks for.
@@ -39,7 +39,7 @@ struct Scene {
 impl Scene {
     fn new() -> Scene {
         let config = server::Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2, opens: None };
-        let server = Server::start(&config, estate()).unwrap();
+        let server = Server::start(&config, configuration()).unwrap();
         let address = server.addresses()[0];
         let mut deaf = Peer::connect(address);
         deaf.hold_little(SOCKET_BYTES);

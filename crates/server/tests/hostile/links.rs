@@ -17,7 +17,7 @@ use wire::header::Header;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
-use crate::estate;
+use crate::configuration;
 use crate::peer::{Peer, create};
 
 /// Two hosts joined by two links: the server is 10.98.N.1 and the client 10.98.N.2 on link N.
@@ -113,7 +113,7 @@ fn a_session_goes_on_over_the_links_that_are_left() {
         return;
     };
     let config = Config { listen: vec![([0, 0, 0, 0], 0).into()], shards: 2, opens: None };
-    let server = links.on("server", || Server::start(&config, estate()).unwrap());
+    let server = links.on("server", || Server::start(&config, configuration()).unwrap());
     let port = server.addresses()[0].port();
     links.on("client", || go_on_over_the_other_link(&links, port));
     server.stop(Duration::ZERO);
@@ -157,7 +157,7 @@ fn a_client_that_dies_while_something_is_on_its_way_to_it_is_ended_within_85_sec
         return;
     };
     let config = Config { listen: vec![([0, 0, 0, 0], 0).into()], shards: 1, opens: None };
-    let server = links.on("server", || Server::start(&config, estate()).unwrap());
+    let server = links.on("server", || Server::start(&config, configuration()).unwrap());
     let over = |link: u8| SocketAddr::from(([10, 98, link, 1], server.addresses()[0].port()));
     let name = wire::codec::utf16_bytes("cached");
     let mut request = create(&name);

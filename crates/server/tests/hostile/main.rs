@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use server::admin::{
-    Account, Advertise, Anonymous, CHANNELS_DEFAULT, Estate, Multichannel, Principal, PrincipalKind, Sealing, Settings,
-    Share, Signing, nt_hash,
+    Account, Advertise, Anonymous, CHANNELS_DEFAULT, Configuration, Multichannel, Principal, PrincipalKind, Sealing,
+    Settings, Share, Signing, nt_hash,
 };
 use server::{Config, Server};
 use store::RamStore;
@@ -33,7 +33,7 @@ use crate::peer::{PASSWORD, Peer, USER};
 /// Serves one RAM disk, lets `test` do its worst, and sees whether a client from before and a new one still work.
 fn served(test: impl FnOnce(SocketAddr)) {
     let config = Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2, opens: None };
-    let server = Server::start(&config, estate()).unwrap();
+    let server = Server::start(&config, configuration()).unwrap();
     let address = server.addresses()[0];
     let mut bystander = Peer::signed_in(address);
     bystander.write_and_read_back("bystander");
@@ -44,7 +44,7 @@ fn served(test: impl FnOnce(SocketAddr)) {
     server.stop(Duration::ZERO);
 }
 
-fn estate() -> Estate {
+fn configuration() -> Configuration {
     let principal = Principal {
         name: USER.into(),
         account: "local".into(),
@@ -74,5 +74,11 @@ fn estate() -> Estate {
         advertise: Advertise::default(),
         anonymous: Anonymous::default(),
     };
-    Estate { principals: vec![principal], accounts: vec![account], shares: vec![share], awaited: Vec::new(), settings }
+    Configuration {
+        principals: vec![principal],
+        accounts: vec![account],
+        shares: vec![share],
+        awaited: Vec::new(),
+        settings,
+    }
 }

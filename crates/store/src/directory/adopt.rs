@@ -11,13 +11,13 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::stat;
-use crate::directory::keep::Subject;
 use crate::directory::leftovers::Nameless;
 use crate::directory::marks::Mark;
 use crate::directory::quota::{BLOCK_BYTES, Growth, account};
 use crate::directory::side::{self, SideName};
 use crate::directory::stream_value::StreamValue;
 use crate::directory::volume::Volume;
+use crate::directory::xattr::Subject;
 use crate::directory::{data, streams};
 use crate::{Error, Extent, Space, Use, waiting};
 

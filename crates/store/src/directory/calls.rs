@@ -235,6 +235,9 @@ pub(super) mod failing {
         DoneAndLater(usize, usize),
         /// All after so many: what is done then is what a server that was killed there had done.
         AllAfter(usize),
+        /// The same once so many were made that change names. Others need not be as many each time: what is remembered of a file is now and then asked
+        /// anew for another file's sake.
+        AllAfterChanges(usize),
         /// All after so many that open a file, as where there are no descriptors left.
         OpensAfter(usize),
     }
@@ -281,6 +284,7 @@ pub(super) mod failing {
         /// The next call is one.
         static IS_CHANGE: Cell<bool> = const { Cell::new(false) };
         static IS_OPEN: Cell<bool> = const { Cell::new(false) };
+        static HAS_FAILED: Cell<bool> = const { Cell::new(false) };
         /// Which one was done that said it failed.
         static DONE: Cell<Option<usize>> = const { Cell::new(None) };
     }
@@ -291,15 +295,11 @@ pub(super) mod failing {
         CHANGES.set(0);
         OPENS.set(0);
         DONE.set(None);
+        HAS_FAILED.set(false);
         PLAN.set(Some((fail, errno)));
         let answer = work();
         PLAN.set(None);
-        let has_failed = match fail {
-            Fail::One(at) | Fail::AllAfter(at) => MADE.get() > at,
-            Fail::OpensAfter(at) => OPENS.get() > at,
-            Fail::Done(_) | Fail::DoneAndLater(..) => DONE.get().is_some(),
-        };
-        (answer, has_failed)
+        (answer, HAS_FAILED.get())
     }
 
     /// Runs `work` as on a file system that lacks something.
@@ -378,9 +378,11 @@ pub(super) mod failing {
             }
             Fail::DoneAndLater(_, later) if DONE.get().is_some_and(|done| made == done + later) => false,
             Fail::AllAfter(at) if made >= at => false,
+            Fail::AllAfterChanges(at) if changes >= at => false,
             Fail::OpensAfter(at) if is_open && opens >= at => false,
             _ => return None,
         };
+        HAS_FAILED.set(true);
         Some(Failure { errno, is_done })
     }
 }

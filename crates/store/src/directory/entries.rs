@@ -13,9 +13,9 @@ use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::{OpenFile, born, kind};
 use crate::directory::folder::{Listed, SCAN_BUFFER_BYTES, file_type, identity, stat, stat_at};
-use crate::directory::keep::{Place, Subject};
 use crate::directory::names::{is_reserved, to_disk, to_name};
 use crate::directory::volume::Volume;
+use crate::directory::xattr::{Place, Subject};
 use crate::directory::{metadata, walk};
 use crate::{Cursor, Entry, Error, Kind, Metadata, Name, Take, Use};
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use crate::directory::file::OpenFile;
-use crate::directory::keep::{KEY_BYTES_MAX, OWN, Subject, USER};
 use crate::directory::undo::Undo;
+use crate::directory::xattr::{KEY_BYTES_MAX, OWN, Subject, USER};
 use crate::{ChangeExtended, Error, ExtendedAttribute, Failed, Left, fold};
 
 /// All of them, by name.

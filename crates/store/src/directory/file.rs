@@ -10,7 +10,6 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::{Folder, file_type, identity, mount, stat};
-use crate::directory::keep::{Place, Subject};
 use crate::directory::leftovers::{HeldFile, Nameless};
 use crate::directory::neighbours::Turn;
 use crate::directory::record::Record;
@@ -18,6 +17,7 @@ use crate::directory::remembered::Remembered;
 use crate::directory::side::SideName;
 use crate::directory::synced::{Failed, Synced, UnderWay};
 use crate::directory::volume::Volume;
+use crate::directory::xattr::{Place, Subject};
 use crate::{Error, Held, Identity, Kind, Time, Use, Waits, waiting};
 
 /// What a descriptor may be used for.

@@ -11,13 +11,13 @@ use crate::Error;
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::folder::{Folder, identity, stat};
-use crate::directory::keep::{Place, Subject};
 use crate::directory::leftovers::{self, HeldFile};
 use crate::directory::nameless::open_name;
 use crate::directory::names::RESERVED;
 use crate::directory::side::Removable;
 use crate::directory::volume::Volume;
 use crate::directory::walk::Named;
+use crate::directory::xattr::{Place, Subject};
 use crate::directory::{homes, side, streams};
 
 /// A file or directory, or link, that is about to lose a name.

@@ -2,9 +2,9 @@
 //! between, those that it does not name go when the folder is served again.
 
 use crate::Error;
-use crate::directory::keep::Subject;
 use crate::directory::marks::Mark;
 use crate::directory::side::{self, Removable};
+use crate::directory::xattr::Subject;
 
 /// What is to go.
 pub(super) struct Leaving<'a> {

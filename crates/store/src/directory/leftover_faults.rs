@@ -121,7 +121,7 @@ fn a_side_file_that_nothing_names_yet_stays_for_a_file_that_was_moved_and_goes_w
         prepare(&disk);
         disk.stream("other", "small", 1, 500);
         let write = || disk.open("other")?.stream("small")?.unwrap().1.write_at(&[1; LARGE], 0);
-        let (answer, has_failed) = during(Fail::AllAfter(at), Errno::IO, write);
+        let (answer, has_failed) = during(Fail::AllAfterChanges(at), Errno::IO, write);
         assert!(has_failed, "{answer:?}");
         disk
     };
@@ -146,7 +146,7 @@ fn killed_while_a_stream_goes(beside: bool) -> Disk {
         disk.stream("file", "goes", 1, LARGE);
         disk.stream("file", "stays", 2, LARGE);
         let remove = || disk.open("file")?.remove_stream("goes");
-        let (answer, has_failed) = during(Fail::AllAfter(at), Errno::IO, remove);
+        let (answer, has_failed) = during(Fail::AllAfterChanges(at), Errno::IO, remove);
         assert!(has_failed, "{answer:?}");
         disk
     };
@@ -189,7 +189,7 @@ fn a_second_name_of_a_file_that_may_not_be_read_stays_with_its_streams() {
         disk.create("file", Kind::File).unwrap();
         disk.stream("file", "stream", 1, LARGE);
         let remove = || LAST_NAME_GOES[0](&disk);
-        assert!(during(Fail::AllAfter(at), Errno::IO, remove).1);
+        assert!(during(Fail::AllAfterChanges(at), Errno::IO, remove).1);
         disk
     };
     let disk = (0..CALLS_MAX).map(killed).find(|disk| !disk.path().join("file").exists()).unwrap();
@@ -230,7 +230,7 @@ fn a_file_that_has_changed_places_with_a_directory_stays_where_that_was_moved_on
     let killed = |at| {
         let disk = Disk::new(false);
         prepare(&disk);
-        let (answer, has_failed) = during(Fail::AllAfter(at), Errno::IO, || DIRECTORY_OVER_FILE(&disk));
+        let (answer, has_failed) = during(Fail::AllAfterChanges(at), Errno::IO, || DIRECTORY_OVER_FILE(&disk));
         assert!(has_failed, "{answer:?}");
         disk
     };

@@ -23,7 +23,6 @@ use crate::directory::calls::{openat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::file::born;
 use crate::directory::folder::{self, each_name, file_type, identity};
-use crate::directory::keep::Subject;
 use crate::directory::last_name::{sides_made, through};
 use crate::directory::marks::SidesOf;
 use crate::directory::nameless::open_name;
@@ -31,6 +30,7 @@ use crate::directory::names::{DRAFT, RESERVED, is_draft};
 use crate::directory::neighbours::Locks;
 use crate::directory::side::{self, SideName};
 use crate::directory::volume::Volume;
+use crate::directory::xattr::Subject;
 use crate::directory::{marks, streams};
 use crate::{Error, Identity};
 

@@ -23,12 +23,12 @@ use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::{Reach, born};
 use crate::directory::folder::{Folder, file_type, identity, stat, stat_at};
-use crate::directory::keep::{Place, Subject};
 use crate::directory::leftovers::{Passing, UsedName};
 use crate::directory::names::RESERVED;
 use crate::directory::side::{self, ID_BYTES, SideName};
 use crate::directory::volume::Volume;
 use crate::directory::walk::Named;
+use crate::directory::xattr::{Place, Subject};
 use crate::directory::{homes, leftovers, outcome, streams};
 
 /// Begins the name of the mark of a side file that no file names yet; that of the side file follows.

@@ -14,9 +14,9 @@ use crate::directory::calls::{futimens, utimensat};
 use crate::directory::errno::error;
 use crate::directory::file::{OpenFile, birth, kind};
 use crate::directory::folder::identity;
-use crate::directory::keep::{RECORD, Subject};
 use crate::directory::record::{ChangeTime, RECORD_BYTES, Record};
 use crate::directory::undo::Undo;
+use crate::directory::xattr::{RECORD, Subject};
 use crate::{AttributeChange, Attributes, Changes, Error, Kind, Metadata, Time};
 
 const READONLY: Attributes = 0x1;

@@ -7,14 +7,14 @@
 //!   opening them is denied. Their names are taken all the same, and a directory that holds nothing else is not
 //!   empty.
 //! - Attributes, security descriptors, extended attributes and streams are kept in the file system's extended
-//!   attributes ([`keep`]), large streams in side files ([`side`]).
+//!   attributes ([`xattr`]), large streams in side files ([`side`]).
 //! - A path of more than 4095 bytes is [`Error::NameInvalid`].
 //! - On a file system that itself compares names without case, a path is given back as it was asked for.
 //! - File systems mounted below the folder are served too. What their files have to wait for is told of each
 //!   ([`crate::Node::waits`]); the way to them is never followed without waiting. Where they are is known before
 //!   they are asked ([`mounts`]).
 //! - Other programs may change the folder at any time. What they do to names shows at once in the case they wrote,
-//!   and in any other case after at most some seconds ([`cache`]). Who asks is told of it ([`foreign`]).
+//!   and in any other case after at most some seconds ([`cache`]). Who asks is told of it ([`inotify`]).
 
 mod adopt;
 #[cfg(test)]
@@ -33,12 +33,11 @@ mod faults;
 mod fence;
 mod file;
 mod folder;
-mod foreign;
-mod foreign_reader;
-mod foreign_table;
-mod foreign_walk;
 mod homes;
-mod keep;
+mod inotify;
+mod inotify_reader;
+mod inotify_table;
+mod inotify_walk;
 mod last_name;
 #[cfg(test)]
 mod last_name_races;
@@ -79,6 +78,7 @@ mod synced;
 mod undo;
 mod volume;
 mod walk;
+mod xattr;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -271,6 +271,6 @@ impl Store for DirectoryStore {
         listener: Arc<dyn Listener>,
     ) -> Result<Option<Guard>, Error> {
         self.volume().may_wait("watch");
-        foreign::watch(&self.volume(), path, of, reach, listener).map(Some)
+        inotify::watch(&self.volume(), path, of, reach, listener).map(Some)
     }
 }

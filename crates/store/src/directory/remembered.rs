@@ -13,8 +13,8 @@ use rustix::fs::Statx;
 
 use crate::directory::file::OpenFile;
 use crate::directory::folder::Stamp;
-use crate::directory::keep::Keep;
 use crate::directory::volume::LOCAL_TICK;
+use crate::directory::xattr::Keep;
 use crate::{Error, Waits, waiting};
 
 /// What is remembered, if anything.
@@ -94,8 +94,8 @@ mod tests {
     use super::*;
     use crate::directory::calls::again;
     use crate::directory::folder::stat;
-    use crate::directory::keep::{RECORD, SECURITY};
     use crate::directory::record::Record;
+    use crate::directory::xattr::{RECORD, SECURITY};
     use crate::directory::{DirectoryOptions, DirectoryStore};
     use crate::waiting::{Forbidden, forbid};
     use crate::{AttributeChange, Attributes, Changes, Kind, NewNode, Node, SharePath, Store, Use};

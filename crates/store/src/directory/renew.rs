@@ -5,9 +5,9 @@ use rustix::fd::BorrowedFd;
 
 use crate::directory::extended::{self, Rest};
 use crate::directory::file::OpenFile;
-use crate::directory::keep::Subject;
 use crate::directory::streams::Going;
 use crate::directory::undo::Undo;
+use crate::directory::xattr::Subject;
 use crate::directory::{metadata, space};
 use crate::{AttributeChange, Error, Failed, Kind, Left, Renewal};
 

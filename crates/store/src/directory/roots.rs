@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use crate::directory::calls::{openat, readlinkat};
 use crate::directory::fence::Fence;
 use crate::directory::folder::{identity, stat};
-use crate::directory::keep::Keep;
+use crate::directory::xattr::Keep;
 use crate::{Error, Identity};
 
 /// A path has at most 4095 bytes, so nothing lies deeper.

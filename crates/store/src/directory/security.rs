@@ -7,11 +7,11 @@ use crate::directory::calls::fsync;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::stat;
-use crate::directory::keep::{SECURITY, SECURITY_SIDE, Subject};
 use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
 use crate::directory::quota::{Growth, account};
 use crate::directory::side::{NAME_BYTES_MAX, SideName, Whose};
+use crate::directory::xattr::{SECURITY, SECURITY_SIDE, Subject};
 use crate::directory::{create, data, side};
 use crate::{ChangeSecurity, Error, Use, Waits, waiting};
 

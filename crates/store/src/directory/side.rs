@@ -23,12 +23,12 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::stat_at;
 use crate::directory::homes::{self, Home};
-use crate::directory::keep::Subject;
 use crate::directory::leftovers;
 use crate::directory::marks::Mark;
 use crate::directory::nameless::about_to_go;
 use crate::directory::names::RESERVED;
 use crate::directory::volume::Volume;
+use crate::directory::xattr::Subject;
 use crate::{Error, Use};
 
 /// What a stream is known by, and a side file besides its owner.

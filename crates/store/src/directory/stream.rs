@@ -19,11 +19,11 @@ use crate::directory::calls::{fsync, futimens};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
-use crate::directory::keep::Subject;
 use crate::directory::quota::{Growth, account};
 use crate::directory::side::{Opened, SideName, Whose};
 use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, Stays, StreamValue, VALUE_BYTES_MAX};
 use crate::directory::streams::{self, Held, Kept};
+use crate::directory::xattr::Subject;
 use crate::directory::{adopt, data, extended, folder, metadata, node, security, side, space};
 use crate::{
     ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Error, ExtendedAttribute, Extent, Extents, Failed,

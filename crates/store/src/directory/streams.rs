@@ -8,7 +8,6 @@ use crate::directory::calls::fsync;
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
-use crate::directory::keep::{LONG_STREAM, SECURITY_SIDE, STREAM, Subject};
 use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
 use crate::directory::quota::{Growth, account};
@@ -16,6 +15,7 @@ use crate::directory::side::{Removable, SideName, Whose};
 use crate::directory::stream::StreamNode;
 use crate::directory::stream_value::{Body, Stays, StreamValue, VALUE_BYTES_MAX, key};
 use crate::directory::undo::Undo;
+use crate::directory::xattr::{LONG_STREAM, SECURITY_SIDE, STREAM, Subject};
 use crate::directory::{data, folder, security, side};
 use crate::{Error, NamedNode, Node, Replace, StreamEntry, TakeStream, Use, fold, waiting};
 

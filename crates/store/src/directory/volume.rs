@@ -18,8 +18,7 @@ use crate::directory::errno::error;
 use crate::directory::exclusive::Exclusive;
 use crate::directory::fence::{Fence, Wait};
 use crate::directory::folder::{COARSE_TICK, Mount, identity, mount, stat};
-use crate::directory::foreign::Foreign;
-use crate::directory::keep::{Keep, RECORD};
+use crate::directory::inotify::Foreign;
 use crate::directory::link_counts;
 use crate::directory::mounts::{self, Below};
 use crate::directory::nameless::Nameless;
@@ -27,6 +26,7 @@ use crate::directory::names::is_reserved_on_disk;
 use crate::directory::neighbours::{self, Locks, Making};
 use crate::directory::quota::{Limit, Quota};
 use crate::directory::roots::Root;
+use crate::directory::xattr::{Keep, RECORD};
 use crate::{Error, Identity, Look, SharePath, Waits, waiting};
 
 /// File systems that answer from this machine's memory what they know of an open file, by their `statfs` number. overlayfs is none of them: what

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use self::files::Watched;
 use crate::chance::Chance;
-use crate::estate::{estate, session_over, simulate};
+use crate::configuration::{configuration, session_over, simulate};
 use crate::line::KEEPALIVE;
 use crate::network::{Links, Reach};
 use crate::witness::Counts;
@@ -64,9 +64,9 @@ struct Outcome {
 
 async fn run(seed: u64, mode: Mode) -> Outcome {
     let chance = Chance::new(seed);
-    let estate = estate(LINKS as u8, Multichannel::On, Sealing::Enabled);
-    let store = Arc::clone(&estate.shares[0].store);
-    let links = Links::new(LINKS as u8 + 1, chance.next(), InMemory::new(estate));
+    let configuration = configuration(LINKS as u8, Multichannel::On, Sealing::Enabled);
+    let store = Arc::clone(&configuration.shares[0].store);
+    let links = Links::new(LINKS as u8 + 1, chance.next(), InMemory::new(configuration));
     let settings =
         Settings { channels: Channels::Exactly(4), seal: mode == Mode::OneLivesSealed, ..Settings::default() };
     let reach = |of: Range<usize>| Arc::new(Reach { links: Arc::clone(&links), of });

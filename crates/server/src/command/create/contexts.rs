@@ -5,7 +5,7 @@ use wire::context::create::{CreateContextsBuilder, name};
 use wire::status::Status;
 
 use super::plan::Plan;
-use crate::caching::Granted;
+use crate::state::caching::Granted;
 
 /// The answer to a question for maximal access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

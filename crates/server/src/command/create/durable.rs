@@ -15,20 +15,21 @@ use wire::ids::{Dialect, Guid};
 use wire::security::access::{APPEND_DATA, DELETE, EXECUTE, FILE_GENERIC_READ, READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use crate::attributes;
-use crate::authorization::{GrantedAccess, Request, Way, authorize, may_look};
-use crate::breaks::Returned;
-use crate::caching::{Granted, Held, LOOK_COST};
-use crate::context::{Context, Outcome, Reply};
-use crate::descriptors::Rights;
-use crate::durable::{
-    Claimed, Durability, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX, note_change, note_growth,
+use crate::command::context::{Context, Outcome, Reply};
+use crate::command::recorded::{note_change, note_growth};
+use crate::state::attributes;
+use crate::state::authorization::{GrantedAccess, Request, Way, authorize, may_look};
+use crate::state::breaks::Returned;
+use crate::state::caching::{Granted, Held, LOOK_COST};
+use crate::state::descriptors::Rights;
+use crate::state::durable::{
+    Claimed, Durability, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX,
 };
-use crate::files::NameChange;
-use crate::open::{FileOpen, Open, OpenId, Target};
-use crate::open_path::OpenPath;
-use crate::refusal::Refusal;
-use crate::replayed::Attempt;
+use crate::state::files::NameChange;
+use crate::state::open::{FileOpen, Open, OpenId, Target};
+use crate::state::open_path::OpenPath;
+use crate::state::refusal::Refusal;
+use crate::state::replayed::Attempt;
 
 use super::plan::Plan;
 

@@ -12,18 +12,20 @@ use wire::status::Status;
 
 use super::contexts::Maximal;
 use super::durable::end_former;
+use super::entering::{Attempt, Entered, Entrant};
 use super::new::BaseOf;
 use super::overwrite::{Refused, emptied, overwrite};
 use super::plan::{GUARDED, Plan};
-use super::{Attempt, Entered, Entrant, Opened, Step, check_kind, check_trailing_separator, renamed_meanwhile};
-use crate::authorization::{
+use super::{Opened, Step, check_kind, check_trailing_separator, renamed_meanwhile};
+use crate::command::context::Context;
+use crate::state::access::usage;
+use crate::state::authorization::{
     Existing, GrantedAccess, Read, Request, Way, authorize, may_cache, may_exclude_makers, may_exclude_readers,
 };
-use crate::caching::Wanted;
-use crate::context::Context;
-use crate::descriptors::{At, Reading, Rights};
-use crate::files::{Link, RenamesSeen};
-use crate::refusal::Refusal;
+use crate::state::caching::Wanted;
+use crate::state::descriptors::{At, Reading, Rights};
+use crate::state::files::{Link, RenamesSeen};
+use crate::state::refusal::Refusal;
 
 /// What READONLY withholds.
 const CHANGES_DATA: u32 = WRITE_DATA | APPEND_DATA;
@@ -58,7 +60,7 @@ pub(super) struct Found {
     pub(super) stream: Option<(Arc<dyn Node>, String)>,
     /// What the file's descriptor grants, where it was read when that was found.
     own: Option<Rights>,
-    /// [`FileTable::stream_changes`](crate::files::FileTable::stream_changes) before the stream was looked up.
+    /// [`FileTable::stream_changes`](crate::state::files::FileTable::stream_changes) before the stream was looked up.
     stream_changes: Option<u64>,
     /// Before the path was looked up.
     renames: RenamesSeen,
@@ -144,7 +146,7 @@ async fn open_node<'a>(
     if entered.is_named && !Box::pin(still_leads(context, &path, found.base().identity())).await? {
         return Ok(Step::Raced);
     }
-    let usage = super::usage(access);
+    let usage = usage(access);
     if kind != Kind::Directory {
         let prepared = match found.node.try_prepare(usage) {
             Err(Error::WouldBlock) => {

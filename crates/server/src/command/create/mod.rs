@@ -2,6 +2,7 @@
 
 mod contexts;
 mod durable;
+mod entering;
 mod existing;
 mod new;
 mod overwrite;
@@ -17,37 +18,31 @@ use tokio::time::Instant;
 use wire::command::create::{CreateAction, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
 use wire::context::create::CreateContextsBuilder;
 use wire::ids::FileTime;
-use wire::security::access::{
-    ACCESS_SYSTEM_SECURITY, APPEND_DATA, DELETE, DELETE_CHILD, WRITE_ATTRIBUTES, WRITE_DAC, WRITE_DATA, WRITE_EA,
-    WRITE_OWNER,
-};
 use wire::status::Status;
 
-use crate::attributes;
-use crate::authorization::GrantedAccess;
-use crate::breaks::{self, Wait};
-use crate::budget::Charge;
-use crate::budgets::{self, Held};
-use crate::caching::{ACKNOWLEDGE_WITHIN, Granted, LeaseId, Operation, Wanted};
-use crate::channel_sequence::ChannelSequence;
-use crate::context::{Context, Outcome, Reply};
-use crate::descriptors::{At, Reading, Rights};
-use crate::enumeration::Listing;
-use crate::files::{Empties, Entering, Entry, FileEntry, Follower, Link, Removal, RenamesSeen};
-use crate::frozen_times::HeldTimes;
-use crate::line::Line;
-use crate::lock_sequences::LockSequences;
-use crate::notify::Untold;
-use crate::open::{FileOpen, Open, OpenId, StreamOf, Target};
-use crate::open_path::{self, OpenPath};
-use crate::pipe::Pipe;
-use crate::pool::Device;
-use crate::refusal::Refusal;
-use crate::removal::LastOpen;
-use crate::standing::Standing;
-use crate::tree::Place;
-use crate::turns::LONG_REQUEST_COST;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::resource::budget::Charge;
+use crate::resource::budgets::{self, Held};
+use crate::resource::turns::LONG_REQUEST_COST;
+use crate::state::attributes;
+use crate::state::authorization::GrantedAccess;
+use crate::state::caching::{ACKNOWLEDGE_WITHIN, Granted};
+use crate::state::channel_sequence::ChannelSequence;
+use crate::state::descriptors::{At, Reading, Rights};
+use crate::state::enumeration::Listing;
+use crate::state::files::RenamesSeen;
+use crate::state::frozen_times::HeldTimes;
+use crate::state::lock_sequences::LockSequences;
+use crate::state::notify::Untold;
+use crate::state::open::{FileOpen, Open, OpenId, StreamOf, Target};
+use crate::state::open_path;
+use crate::state::pending_open::PendingOpen;
+use crate::state::pipe::Pipe;
+use crate::state::refusal::Refusal;
+use crate::state::session_link::SessionLink;
+use crate::state::tree::Place;
 
+use self::entering::{Entered, Kept};
 use self::plan::{Client, Plan};
 
 /// How often a CREATE starts anew because another one was faster.
@@ -90,7 +85,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     let client = Client::of(&context.connection, &context.session()?.user.load());
     let plan = Arc::new(Plan::read(&request, &context.message, (&tree, &client), durable.former())?);
     let paid = hold_open(context, &plan)?;
-    let (mut races, mut _standing, mut patience) = (0, None, Patience::default());
+    let (mut races, mut _pending_open, mut patience) = (0, None, Patience::default());
     while races < RACES_MAX {
         let begun = Instant::now();
         let seen = context.server().files.renames.seen();
@@ -124,8 +119,8 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
                 Box::pin(look_again_after(context, async move { drop(done.changed().await) })).await?;
             }
             Step::Renamed => Box::pin(look_again_after(context, tokio::task::yield_now())).await?,
-            Step::Waited(standing) => {
-                _standing = standing;
+            Step::Waited(pending_open) => {
+                _pending_open = pending_open;
                 patience.waited(begun, &plan.path)?;
             }
         }
@@ -256,205 +251,7 @@ enum Step<'a> {
     /// A rename that has come in between has the path lead elsewhere: look again.
     Renamed,
     /// Others had to give up caching first; the name may mean another file by now.
-    Waited(Option<Standing>),
-}
-
-/// An open in the table of files, which leaves it again unless it goes on ([`Entered::keep`]).
-struct Entered<'a> {
-    context: &'a Context,
-    base: Arc<dyn Node>,
-    parent_lease: Option<LeaseId>,
-    file: Arc<FileEntry>,
-    id: OpenId,
-    path: Arc<OpenPath>,
-    line: Arc<Line>,
-    /// It is told from opens by other names.
-    is_named: bool,
-    caching: Granted,
-    kept: bool,
-}
-
-/// What an open has of the table of files.
-struct Kept {
-    id: OpenId,
-    file: Arc<FileEntry>,
-    path: Arc<OpenPath>,
-    line: Arc<Line>,
-    caching: Granted,
-}
-
-/// What enters the table of files, and how.
-#[derive(Clone, Copy)]
-struct Entrant<'a> {
-    node: &'a dyn Node,
-    /// The file; for a stream the one that has it.
-    base: &'a Arc<dyn Node>,
-    stream: &'a str,
-    access: u32,
-    /// What others may do meanwhile (MS-SMB2 2.2.13, ShareAccess).
-    share: u32,
-    empties: Empties,
-    path: &'a SharePath,
-    /// The name, where the file has several.
-    link: Option<&'a Link>,
-    /// What it asks to cache and may.
-    wanted: Wanted,
-}
-
-/// What came of trying to enter.
-enum Attempt<'a> {
-    Entered(Entered<'a>),
-    Waits(EntryWait),
-}
-
-/// Who may do one of these may change something that others have begun to change.
-const CHANGES: u32 = WRITE_DATA
-    | APPEND_DATA
-    | WRITE_EA
-    | DELETE_CHILD
-    | WRITE_ATTRIBUTES
-    | DELETE
-    | WRITE_DAC
-    | WRITE_OWNER
-    | ACCESS_SYSTEM_SECURITY;
-
-/// What somebody waits for who enters. What was found may be another file after that.
-enum EntryWait {
-    /// Others give up caching.
-    Breaks(Wait),
-    /// What is older than anything this one may change is made first.
-    Older(Follower),
-}
-
-impl EntryWait {
-    /// Gives the place in the line of those who wait for others to give up caching.
-    async fn end_for(self, context: &Context) -> Result<Option<Standing>, Refusal> {
-        match self {
-            EntryWait::Breaks(wait) => wait.end_for(context).await,
-            EntryWait::Older(older) => {
-                context.in_flight.unless_cancelled(older.until_made()).await?;
-                context.check_stays()?;
-                Ok(None)
-            }
-        }
-    }
-}
-
-impl<'a> Entered<'a> {
-    /// Tries to enter: `Waits` where others have to give up caching first.
-    async fn try_enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Attempt<'a>, Refusal> {
-        if let Some(attempt) = Entered::try_enter_by(context, plan, found)? {
-            return Ok(attempt);
-        }
-        let link = Box::pin(existing::link_at(context, found.path)).await?;
-        let named = Entered::try_enter_by(context, plan, Entrant { link: Some(&link), ..found })?;
-        named.ok_or_else(|| Status::INTERNAL_ERROR.into())
-    }
-
-    /// The same by the name that is known, or none; `None` where it needs one.
-    fn try_enter_by(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Option<Attempt<'a>>, Refusal> {
-        let id = context.server().new_open_id();
-        let path = OpenPath::of_stream(found.path.clone(), found.stream);
-        let store = context.store()?;
-        let line = Line::to(context.session()?);
-        // Directories have no oplocks, and leases of version 2 alone, which cache no writes (MS-SMB2 3.3.5.9.11).
-        let wanted = if found.node.kind() == Kind::Directory { found.wanted.of_directory() } else { found.wanted };
-        let entry = Entry {
-            open: id,
-            stream: found.stream,
-            link: found.link.cloned(),
-            access: found.access,
-            share: found.share,
-            names: &path,
-            store,
-            line: &line,
-            is_directory: found.node.kind() == Kind::Directory,
-            empties: found.empties,
-            deletes: plan.options.contains(CreateOptions::DELETE_ON_CLOSE),
-            wanted: &wanted,
-        };
-        let (file, entering, notices) = context.server().files.enter(found.node.identity(), &entry);
-        breaks::send_for(context, &file, notices);
-        match entering {
-            Entering::Refused(status) => Err(status.into()),
-            Entering::Waits(wait) => Ok(Some(Attempt::Waits(EntryWait::Breaks(wait)))),
-            Entering::Unnamed => Ok(None),
-            Entering::Entered(caching) => {
-                let (base, parent_lease) = (Arc::clone(found.base), plan.parent_lease);
-                let is_named = found.link.is_some();
-                let entered =
-                    Entered { context, base, parent_lease, file, id, path, line, is_named, caching, kept: false };
-                let writes = found.access & CHANGES != 0;
-                let older = if writes { entered.file.come_behind_older() } else { None };
-                Ok(Some(match older {
-                    Some(older) => Attempt::Waits(EntryWait::Older(older)),
-                    None => Attempt::Entered(entered),
-                }))
-            }
-        }
-    }
-
-    /// Enters, after others have given up what they cache if need be.
-    async fn enter(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Self, Refusal> {
-        match Entered::try_enter_by(context, plan, found)? {
-            Some(Attempt::Entered(entered)) => Ok(entered),
-            Some(Attempt::Waits(_)) | None => Box::pin(Entered::enter_after_others(context, plan, found)).await,
-        }
-    }
-
-    async fn enter_after_others(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Self, Refusal> {
-        let (mut _standing, mut patience) = (None, Patience::default());
-        loop {
-            let begun = Instant::now();
-            match Entered::try_enter(context, plan, found).await? {
-                Attempt::Entered(entered) => return Ok(entered),
-                Attempt::Waits(wait) => {
-                    _standing = Box::pin(wait.end_for(context)).await?;
-                    patience.waited(begun, found.path)?;
-                }
-            }
-        }
-    }
-
-    /// Who opened the file while it was emptied may have read the old data.
-    fn data_changed(&self, stream: &str, plan: &Plan) {
-        let (_, notices) = self.file.contend(stream, plan.actor(self.id), Operation::Overwrite);
-        breaks::send_for(self.context, &self.file, notices);
-    }
-
-    /// The open goes on.
-    fn keep(mut self) -> Kept {
-        self.kept = true;
-        Kept {
-            id: self.id,
-            file: Arc::clone(&self.file),
-            path: Arc::clone(&self.path),
-            line: Arc::clone(&self.line),
-            caching: self.caching,
-        }
-    }
-}
-
-impl Drop for Entered<'_> {
-    /// What somebody else has deleted meanwhile goes with this one, where it is the last. Nobody waits here for the store.
-    fn drop(&mut self) {
-        if self.kept {
-            return;
-        }
-        let server = Arc::clone(self.context.server());
-        let removal = server.files.leave(&self.file, self.id, false);
-        let Some(tree) = self.context.tree.as_ref().filter(|_| removal != Removal::Nothing) else { return };
-        let last = LastOpen {
-            base: Arc::clone(&self.base),
-            path: Arc::clone(&self.path),
-            tree: Arc::clone(tree),
-            parent_lease: self.parent_lease,
-        };
-        let (file, pool) = (Arc::clone(&self.file), server.pool.clone());
-        let turn = self.context.turn_at(Device::Volume(last.base.identity().volume));
-        // Who deleted it was answered.
-        pool.submit(turn, Box::new(move || last.carry_out(&server, &file, removal)));
-    }
+    Waited(Option<PendingOpen>),
 }
 
 /// What is to be done instead where `path`, which led to `file` when these renames were `seen`, may lead elsewhere. Who asks has entered the
@@ -574,7 +371,7 @@ fn keep(
     context: &Context,
     id: OpenId,
     target: Target,
-    line: Arc<Line>,
+    line: Arc<SessionLink>,
     granted: GrantedAccess,
     action: CreateAction,
 ) -> Result<Arc<Open>, Refusal> {
@@ -636,7 +433,7 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
     pipe.held = Some(context.session()?.budgets.open(budgets::Opened::Whole)?);
     let id = context.server().new_open_id();
     let granted = GrantedAccess::OF_PIPE;
-    let line = Line::to(context.session()?);
+    let line = SessionLink::to(context.session()?);
     let open = keep(context, id, Target::Pipe(Box::new(pipe)), line, granted, CreateAction::OPENED)?;
     let response = CreateResponse {
         create_action: CreateAction::OPENED,
@@ -648,18 +445,6 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
     let mut body = Vec::new();
     response.encode(&mut body);
     Ok(Reply { open: Some(open.id), ..Reply::new(body) })
-}
-
-/// What a node's data will be used for, from the rights asked for.
-pub(crate) fn usage(access: u32) -> Use {
-    use wire::security::access::{EXECUTE, READ_DATA};
-    if access & (WRITE_DATA | APPEND_DATA) != 0 {
-        Use::ReadWrite
-    } else if access & (READ_DATA | EXECUTE) != 0 {
-        Use::Read
-    } else {
-        Use::Metadata
-    }
 }
 
 /// A file where a directory was asked for, or the other way round.

@@ -8,18 +8,19 @@ use wire::fscc::FileAttributes;
 use wire::security::access::{APPEND_DATA, WRITE_DATA};
 use wire::status::Status;
 
+use super::entering::{Attempt, Entered, Entrant};
 use super::existing::{Asked, Judged, authorized, judge, link, maximal, still_leads};
 use super::plan::Plan;
-use super::{Attempt, Entered, Entrant, Opened, Step, check_trailing_separator, renamed_meanwhile};
-use crate::authorization::{GrantedAccess, Read, Request, Way, authorize};
-use crate::breaks;
-use crate::context::{Context, hold_here};
-use crate::descriptors::{self, At, Reading, Rights};
-use crate::files::{Empties, NewName, RenamesSeen};
-use crate::pool::Device;
-use crate::refusal::Refusal;
-use crate::steps::INLINE_BYTES_MAX;
-use crate::write_through::keep_name;
+use super::{Opened, Step, check_trailing_separator, renamed_meanwhile};
+use crate::command::context::{Context, hold_here};
+use crate::resource::pool::Device;
+use crate::resource::pool::INLINE_BYTES_MAX;
+use crate::state::authorization::{GrantedAccess, Read, Request, Way, authorize};
+use crate::state::breaks;
+use crate::state::descriptors::{self, At, Reading, Rights};
+use crate::state::files::{Empties, NewName, RenamesSeen};
+use crate::state::on_disk::keep_name;
+use crate::state::refusal::Refusal;
 
 /// Makes what was missing, and opens it.
 pub(super) async fn make<'a>(

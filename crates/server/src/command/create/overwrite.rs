@@ -9,13 +9,13 @@ use store::{AttributeChange, Error, Failed, Kind, Left, Metadata, Node, Renewal,
 use wire::command::create::{CreateAction, CreateDisposition};
 use wire::fscc::FileAttributes;
 
-use super::Entered;
+use super::entering::Entered;
 use super::existing::Found;
 use super::plan::Plan;
-use crate::breaks;
-use crate::context::Context;
-use crate::files::Emptying;
-use crate::refusal::Refusal;
+use crate::command::context::Context;
+use crate::state::breaks;
+use crate::state::files::Emptying;
+use crate::state::refusal::Refusal;
 
 /// An overwrite that was not done, or not to its end.
 pub(super) struct Refused {
@@ -107,7 +107,7 @@ fn renew(node: &dyn Node, plan: &Plan) -> Result<(), Failed> {
 
 /// What becomes of a file's attributes.
 fn asked_attributes(plan: &Plan) -> AttributeChange {
-    let all = crate::attributes::SETTABLE | FileAttributes::SPARSE_FILE.0;
+    let all = crate::state::attributes::SETTABLE | FileAttributes::SPARSE_FILE.0;
     let asked = plan.attributes | FileAttributes::ARCHIVE.0;
     AttributeChange { clear: all, set: asked & all }
 }

@@ -11,18 +11,19 @@ use wire::security::SecurityDescriptor;
 use wire::security::access::{self, GenericMapping, MAXIMUM_ALLOWED};
 use wire::status::Status;
 
-use crate::attributes;
-use crate::authorization::check_share;
-use crate::caching::{Actor, LeaseId, Wanted};
-use crate::connection::Connection;
-use crate::descriptors::{self, Reading};
-use crate::extended;
-use crate::files::Empties;
-use crate::open::OpenId;
-use crate::refusal::Refusal;
-use crate::slice::Slice;
-use crate::tree::Tree;
-use crate::user::{User, UserId};
+use crate::command::connection::Connection;
+use crate::resource::slice::Slice;
+use crate::state::access::usage;
+use crate::state::attributes;
+use crate::state::authorization::check_share;
+use crate::state::caching::{Actor, LeaseId, Wanted};
+use crate::state::descriptors::{self, Reading};
+use crate::state::extended;
+use crate::state::files::Empties;
+use crate::state::open::OpenId;
+use crate::state::refusal::Refusal;
+use crate::state::tree::Tree;
+use crate::state::user::{User, UserId};
 
 use super::durable::Former;
 
@@ -377,7 +378,7 @@ fn wanted_usage(disposition: CreateDisposition, desired: u32) -> Use {
         disposition,
         CreateDisposition::SUPERSEDE | CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF
     );
-    if overwrites || desired & MAXIMUM_ALLOWED != 0 { Use::ReadWrite } else { super::usage(desired) }
+    if overwrites || desired & MAXIMUM_ALLOWED != 0 { Use::ReadWrite } else { usage(desired) }
 }
 
 /// What it is made of takes many times as much as it does: it is decoded where something is made, and not kept while the request waits.

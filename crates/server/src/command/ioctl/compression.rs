@@ -6,7 +6,7 @@ use wire::security::access::WRITE_DATA;
 use wire::status::Status;
 
 use super::{Answer, Answered};
-use crate::context::Context;
+use crate::command::context::Context;
 
 /// COMPRESSION_FORMAT_NONE (MS-FSCC 2.3.18).
 const NONE: u16 = 0;

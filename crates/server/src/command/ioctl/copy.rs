@@ -11,14 +11,14 @@ use wire::security::access::{APPEND_DATA, EXECUTE, READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
 use super::{Answer, Answered, check_read_locks, check_write_locks, resume_key, signed_range};
-use crate::breaks;
+use crate::command::context::Context;
+use crate::command::steps::COPY_STEP_BYTES;
 use crate::command::write;
-use crate::context::Context;
-use crate::notify;
-use crate::open::Open;
-use crate::refusal::{Refusal, status_of};
-use crate::steps::COPY_STEP_BYTES;
-use crate::turns::REQUEST_COST;
+use crate::resource::turns::REQUEST_COST;
+use crate::state::breaks;
+use crate::state::notify;
+use crate::state::open::Open;
+use crate::state::refusal::{Refusal, status_of};
 
 /// ServerSideCopyMaxNumberofChunks, ServerSideCopyMaxChunkSize and ServerSideCopyMaxDataSize (3.3.3): Windows Server's.
 const CHUNKS_MAX: usize = 256;

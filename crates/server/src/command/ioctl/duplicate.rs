@@ -11,12 +11,12 @@ use wire::security::access::{READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
 use super::{Answer, Answered, data_of, signed_range, sparse};
-use crate::breaks;
-use crate::context::Context;
-use crate::notify;
-use crate::open::{Open, OpenId};
-use crate::refusal::Refusal;
-use crate::steps::COPY_STEP_BYTES;
+use crate::command::context::Context;
+use crate::command::steps::COPY_STEP_BYTES;
+use crate::state::breaks;
+use crate::state::notify;
+use crate::state::open::{Open, OpenId};
+use crate::state::refusal::Refusal;
 
 /// What sharing a part counts for at least, however short it is.
 const PART_COST_BYTES: u64 = 4096;

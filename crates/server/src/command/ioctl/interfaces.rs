@@ -7,23 +7,23 @@ use wire::fscc::ioctl::InterfaceWriter;
 use wire::status::Status;
 
 use super::{Answer, Answered};
-use crate::context::Context;
-use crate::multichannel;
-use crate::pool::Device;
+use crate::command::context::Context;
+use crate::resource::pool::Device;
+use crate::state::multichannel;
 
 /// Of sessions whose account has multichannel off it is NOT_SUPPORTED, and on connections that were not offered it.
 pub(super) async fn query(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     let server = Arc::clone(context.server());
-    let estate = server.estate.load_full();
+    let configuration = server.configuration.load_full();
     let is_offered = context.connection.negotiation.borrow().has_multichannel();
-    if !is_offered || !multichannel::is_for(&estate, context.session()?) {
+    if !is_offered || !multichannel::is_for(&configuration, context.session()?) {
         return Err(Status::NOT_SUPPORTED.into());
     }
-    let told = match server.interfaces.known(&estate.settings.advertise, &server.listening) {
+    let told = match server.interfaces.known(&configuration.settings.advertise, &server.listening) {
         Ok(told) => told,
         // The kernel may have to ask the drivers.
         Err(reading) => {
-            let read = move || reading.read(&estate.settings.advertise, &server.listening);
+            let read = move || reading.read(&configuration.settings.advertise, &server.listening);
             context.on_pool_in(context.turn_at(Device::Interfaces), read).await?
         }
     };

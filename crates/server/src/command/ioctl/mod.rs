@@ -24,9 +24,9 @@ use store::Kind;
 use wire::command::ioctl::{CtlCode, IOCTL_RESPONSE_FIXED_LENGTH, IoctlFlags, IoctlRequest, IoctlResponse};
 use wire::status::Status;
 
-use crate::context::{Context, Outcome, Reply};
-use crate::open::{FileOpen, Open};
-use crate::refusal::Refusal;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::state::open::{FileOpen, Open};
+use crate::state::refusal::Refusal;
 
 /// What a control code gives: output beside a success, a warning, or one of the few failures that have output (3.3.4.4).
 struct Answer {

@@ -8,7 +8,7 @@ use wire::ids::Guid;
 use wire::status::Status;
 
 use super::{Answer, Answered};
-use crate::context::Context;
+use crate::command::context::Context;
 
 pub(super) fn of_file(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     let (_, file) = context.file()?;

@@ -5,11 +5,11 @@ use wire::fscc::ioctl::PipeWait;
 use wire::status::Status;
 
 use super::{Answer, Answered};
-use crate::context::Context;
-use crate::open::Target;
-use crate::pipe::{self, Pipe};
-use crate::refusal::Refusal;
-use crate::tree::Place;
+use crate::command::context::Context;
+use crate::state::open::Target;
+use crate::state::pipe::{self, Pipe};
+use crate::state::refusal::Refusal;
+use crate::state::tree::Place;
 
 /// Writes, and reads what is answered.
 pub(super) async fn transceive(context: &Context, request: &IoctlRequest<'_>) -> Answered {
@@ -17,8 +17,8 @@ pub(super) async fn transceive(context: &Context, request: &IoctlRequest<'_>) ->
     if pipe.is_readable() {
         return Err(Status::PIPE_BUSY.into());
     }
-    pipe.write(context, request.input)?;
-    let taken = pipe.read(context, request.max_output_response as usize).await?;
+    pipe.write(&context.pipe_client()?, request.input)?;
+    let taken = pipe.read(&context.pipe_client()?, request.max_output_response as usize).await?;
     let status = if taken.more { Status::BUFFER_OVERFLOW } else { Status::SUCCESS };
     Ok(Answer { status, output: taken.bytes })
 }

@@ -8,8 +8,8 @@ use wire::ids::Dialect;
 use wire::status::Status;
 
 use super::{Answer, Answered};
-use crate::context::Context;
-use crate::durable::{Keeping, TIMEOUT_RESILIENT, TIMEOUT_RESILIENT_MAX};
+use crate::command::context::Context;
+use crate::state::durable::{Keeping, TIMEOUT_RESILIENT, TIMEOUT_RESILIENT_MAX};
 
 pub(super) fn request(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     if context.session()?.dialect == Dialect::SMB_2_0_2 {

@@ -8,8 +8,8 @@ use wire::fscc::ioctl::{RESUME_KEY_BYTES, ResumeKey};
 use wire::status::Status;
 
 use super::{Answer, Answered};
-use crate::context::Context;
-use crate::open::OpenId;
+use crate::command::context::Context;
+use crate::state::open::OpenId;
 
 const ID_BYTES: usize = size_of::<u64>();
 

@@ -5,7 +5,7 @@ use wire::snapshots::SnapshotArray;
 use wire::status::Status;
 
 use super::{Answer, Answered};
-use crate::context::Context;
+use crate::command::context::Context;
 
 /// "If the MaxOutputResponse of the request is less than 16 bytes, the server MUST fail the request".
 const OUTPUT_BYTES_MIN: u32 = 16;

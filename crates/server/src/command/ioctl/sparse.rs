@@ -12,9 +12,9 @@ use wire::security::access::{APPEND_DATA, READ_DATA, WRITE_ATTRIBUTES, WRITE_DAT
 use wire::status::Status;
 
 use super::{Answer, Answered, data_of, signed_range};
-use crate::attributes;
-use crate::breaks;
-use crate::context::{Context, hold_here};
+use crate::command::context::{Context, hold_here};
+use crate::state::attributes;
+use crate::state::breaks;
 
 /// Makes a file sparse, or whole again.
 pub(super) async fn set(context: &Context, request: &IoctlRequest<'_>) -> Answered {

@@ -23,8 +23,9 @@ use wire::status::Status;
 use wire::{Utf16, codec};
 
 use super::signed_range;
-use crate::admin::{Admin, Multichannel, Signing};
-use crate::testing::{Answer, Peer, server};
+use crate::admin::Admin;
+use crate::state::configuration::{Multichannel, Signing};
+use crate::tests::testing::{Answer, Peer, server};
 
 const LIMITS: CopyChunksResult = CopyChunksResult { chunks: 256, chunk_bytes: 1 << 20, total_bytes: 16 << 20 };
 
@@ -97,9 +98,9 @@ async fn interfaces_are_told_where_the_account_has_multichannel() {
     assert_eq!(told.len(), 1, "the server listens on loopback alone");
     assert!(told[0].address.unwrap().is_loopback() && told[0].index != 0);
     assert_eq!(ioctl(&mut peer, code, FileId::ANY, b"", 100).await.status(), Status::BUFFER_TOO_SMALL);
-    let mut estate = (**server.estate.load()).clone();
-    estate.accounts[0].multichannel = Multichannel::Off;
-    server.replace(estate);
+    let mut configuration = (**server.configuration.load()).clone();
+    configuration.accounts[0].multichannel = Multichannel::Off;
+    server.replace(configuration);
     assert_eq!(ioctl(&mut peer, code, FileId::ANY, b"", 65_536).await.status(), Status::NOT_SUPPORTED);
 }
 
@@ -169,22 +170,25 @@ async fn the_key_of_another_session_is_no_key() {
 #[tokio::test]
 async fn what_is_to_be_sealed_is_copied_by_no_plain_request() {
     let server = server(Signing::Enabled);
-    let sealed =
-        crate::admin::Share { name: "sealed".into(), seal_required: true, ..server.estate.load().shares[0].clone() };
-    let mut estate = (**server.estate.load()).clone();
-    estate.shares.push(sealed);
-    server.estate.store(Arc::new(estate));
+    let sealed = crate::state::configuration::Share {
+        name: "sealed".into(),
+        seal_required: true,
+        ..server.configuration.load().shares[0].clone()
+    };
+    let mut configuration = (**server.configuration.load()).clone();
+    configuration.shares.push(sealed);
+    server.configuration.store(Arc::new(configuration));
     let mut peer = Peer::sign_in(&server).await;
     let target = peer.open("target").await;
     let plain_tree = peer.tree_id;
     assert_eq!(peer.connect("sealed").await, Status::SUCCESS);
     let session = server.sessions.find(peer.session_id).unwrap();
     let tree = session.tree(peer.tree_id).unwrap();
-    tree.follow(Some(&server.estate.load().shares[0]));
+    tree.follow(Some(&server.configuration.load().shares[0]));
     let source = peer.open("source").await;
     write(&mut peer, source, 0, b"secret").await;
     let key = key(&mut peer, source).await;
-    tree.follow(Some(&server.estate.load().shares[1]));
+    tree.follow(Some(&server.configuration.load().shares[1]));
     peer.tree_id = plain_tree;
     let mut input = Vec::new();
     CopyChunks::encode(&key, &[chunk(0, 0, 6)], &mut input);

@@ -11,12 +11,12 @@ use wire::security::access::WRITE_DATA;
 use wire::status::Status;
 
 use super::{Answer, Answered, check_write_locks, data_of};
-use crate::breaks;
-use crate::context::Context;
-use crate::notify;
-use crate::refusal::Refusal;
-use crate::steps::ZERO_STEP_BYTES;
-use crate::turns::STEP_COST;
+use crate::command::context::Context;
+use crate::command::steps::ZERO_STEP_BYTES;
+use crate::resource::turns::STEP_COST;
+use crate::state::breaks;
+use crate::state::notify;
+use crate::state::refusal::Refusal;
 
 /// SystemPageSize: only whole pages are trimmed.
 const PAGE_BYTES: u64 = 4096;

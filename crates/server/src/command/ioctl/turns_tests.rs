@@ -24,10 +24,10 @@ use wire::header::Header;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
-use crate::Shared;
-use crate::admin::{Share, Signing};
-use crate::pool::Device;
-use crate::testing::{Answer, OTHER_USER, Peer, Terms, server, server_with};
+use crate::resource::pool::Device;
+use crate::state::configuration::{Share, Signing};
+use crate::state::shared::Shared;
+use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, server, server_with};
 
 const MIB: u64 = 1 << 20;
 const LONG_BYTES: u64 = 200 * MIB;
@@ -189,9 +189,9 @@ fn of_two_devices(waits: [Waits; 2]) -> (Arc<Shared>, [u64; 2]) {
     let [first, second] = stores;
     let mut server = server_with(Signing::Enabled, first);
     Arc::get_mut(&mut server).unwrap().work_by_hand();
-    let mut estate = (**server.estate.load()).clone();
-    estate.shares.push(Share { name: "second".into(), store: second, ..estate.shares[0].clone() });
-    server.estate.store(Arc::new(estate));
+    let mut configuration = (**server.configuration.load()).clone();
+    configuration.shares.push(Share { name: "second".into(), store: second, ..configuration.shares[0].clone() });
+    server.configuration.store(Arc::new(configuration));
     (server, volumes)
 }
 

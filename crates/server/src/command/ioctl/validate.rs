@@ -7,8 +7,8 @@ use wire::ids::{Dialect, Guid};
 use wire::status::Status;
 
 use super::{Answer, Answered};
-use crate::command::negotiate::Negotiation;
-use crate::context::Context;
+use crate::command::context::Context;
+use crate::command::negotiation::Negotiation;
 
 pub(super) fn validate(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     let negotiation = context.connection.negotiation.borrow();
@@ -20,7 +20,7 @@ pub(super) fn validate(context: &Context, request: &IoctlRequest<'_>) -> Answere
     };
     let result = ValidateNegotiateResult {
         capabilities: negotiation.server_capabilities,
-        server: Guid(context.server().estate.load().settings.server_guid),
+        server: Guid(context.server().configuration.load().settings.server_guid),
         security_mode: negotiation.server_security_mode,
         dialect,
     };

@@ -12,11 +12,11 @@ use wire::security::access::WRITE_DATA;
 use wire::status::Status;
 
 use super::{Answer, Answered, check_write_locks, data_of, sparse};
-use crate::breaks;
-use crate::context::Context;
-use crate::notify;
-use crate::refusal::Refusal;
-use crate::steps::ZERO_STEP_BYTES;
+use crate::command::context::Context;
+use crate::command::steps::ZERO_STEP_BYTES;
+use crate::state::breaks;
+use crate::state::notify;
+use crate::state::refusal::Refusal;
 
 pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     let (open, file) = data_of(context)?;

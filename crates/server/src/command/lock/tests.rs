@@ -10,9 +10,9 @@ use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use super::STEPS_IN_A_ROW;
-use crate::Shared;
-use crate::admin::Signing;
-use crate::testing::{Peer, server};
+use crate::state::configuration::Signing;
+use crate::state::shared::Shared;
+use crate::tests::testing::{Peer, server};
 
 const AT_ONCE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
 
@@ -247,10 +247,14 @@ async fn a_closed_file_is_not_locked() {
     assert_eq!(close(&mut one, first).await, Status::SUCCESS);
     assert_eq!(lock(&mut one, first, &[element(0, 1, AT_ONCE)]).await, Status::FILE_CLOSED);
     // A request that found the open before it was closed.
-    let wanted =
-        crate::locks::RangeLock { open: open.id, offset: 0, length: 1, kind: crate::locks::LockKind::Exclusive };
+    let wanted = crate::state::locks::RangeLock {
+        open: open.id,
+        offset: 0,
+        length: 1,
+        kind: crate::state::locks::LockKind::Exclusive,
+    };
     let refused = open.file().unwrap().file.lock("", wanted, &server.budgets.strangers().clone());
-    assert_eq!(refused, Err(crate::locks::LockRefusal::Closed));
+    assert_eq!(refused, Err(crate::state::locks::LockRefusal::Closed));
     assert_eq!(lock(&mut other, second, &[element(0, 1, AT_ONCE)]).await, Status::SUCCESS);
 }
 

@@ -12,9 +12,9 @@ use wire::command::tree_disconnect::TreeDisconnectRequest;
 use wire::ids::Command;
 use wire::status::Status;
 
-use crate::Shared;
-use crate::admin::Signing;
-use crate::testing::{Peer, server_with};
+use crate::state::configuration::Signing;
+use crate::state::shared::Shared;
+use crate::tests::testing::{Peer, server_with};
 
 /// A server whose disk hangs, and a client that has a file open there that goes when it is closed.
 async fn hanging() -> (Arc<Shared>, Arc<dyn Store>, Peer) {

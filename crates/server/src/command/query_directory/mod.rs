@@ -16,16 +16,16 @@ use wire::ids::FileTime;
 use wire::security::access;
 use wire::status::Status;
 
-use crate::Shared;
-use crate::attributes;
-use crate::authorization::may_look;
-use crate::budgets::UserBudgets;
-use crate::context::{Context, Outcome, Reply};
-use crate::descriptors::{At, Reading};
-use crate::enumeration::{Enumeration, Listed, Slice, Stop};
-use crate::open::{FileOpen, Open};
-use crate::refusal::Refusal;
-use crate::steps::GivenUp;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::command::steps::GivenUp;
+use crate::resource::budgets::UserBudgets;
+use crate::state::attributes;
+use crate::state::authorization::may_look;
+use crate::state::descriptors::{At, Reading};
+use crate::state::enumeration::{Enumeration, Listed, Slice, Stop};
+use crate::state::open::{FileOpen, Open};
+use crate::state::refusal::Refusal;
+use crate::state::shared::Shared;
 
 /// The most bytes of entries in one answer, whatever the client takes.
 const LISTING_BYTES_MAX: usize = 256 << 10;

@@ -15,11 +15,11 @@ use wire::security::access::READ_ATTRIBUTES;
 use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
-use crate::Shared;
-use crate::admin::Signing;
-use crate::budgets::UserBudgets;
-use crate::pool::Pool;
-use crate::testing::{Answer, Peer, server, server_with};
+use crate::resource::budgets::UserBudgets;
+use crate::resource::pool::Pool;
+use crate::state::configuration::Signing;
+use crate::state::shared::Shared;
+use crate::tests::testing::{Answer, Peer, server, server_with};
 
 const PLAIN: QueryDirectoryFlags = QueryDirectoryFlags::NONE;
 const ROOM: u32 = 65_536;
@@ -92,9 +92,9 @@ async fn the_first_pattern_stays_until_the_scan_begins_anew() {
 async fn an_access_based_share_lists_what_may_be_read() {
     let test = async {
         let server = server(Signing::Enabled);
-        let mut estate = (**server.estate.load()).clone();
-        estate.shares[0].access_based = true;
-        server.estate.store(estate.into());
+        let mut configuration = (**server.configuration.load()).clone();
+        configuration.shares[0].access_based = true;
+        server.configuration.store(configuration.into());
         let mut peer = Peer::sign_in(&server).await;
         for (name, acl) in [("open", None), ("shut", Some(Acl::default()))] {
             let file = peer.open(name).await;
@@ -264,7 +264,7 @@ async fn names_for_which_the_budget_has_no_room_are_told_all_the_same() {
 #[tokio::test]
 async fn a_large_directory_is_listed_whole_while_names_come_and_go() {
     let (server, mut peer, directory) = large_directory(6_000).await;
-    let store = Arc::clone(&server.estate.load().shares[0].store);
+    let store = Arc::clone(&server.configuration.load().shares[0].store);
     let path = |name: &str| SharePath::parse(&format!("dir\\{name}")).unwrap();
     let mut told = names(&mut peer, directory, PLAIN, "*").await;
     let last = told.last().unwrap().clone();
@@ -343,7 +343,10 @@ async fn a_search_that_only_computes_or_costs_much_comes_behind_others() {
             let open = peer.open_directory("dir").await;
             search(&mut peer, open, pattern);
             let (mut first, mut rest) = (0, 0);
-            while peer.take_frame().is_none_or(|frame| crate::testing::headers(&frame)[0].status == Status::PENDING) {
+            while peer
+                .take_frame()
+                .is_none_or(|frame| crate::tests::testing::headers(&frame)[0].status == Status::PENDING)
+            {
                 tokio::task::yield_now().await;
                 first += usize::from(server.pool.work_once());
                 rest += usize::from(server.long_work.work_once());
@@ -406,7 +409,10 @@ async fn a_large_directory_is_gone_on_with_behind_others() {
         for (page, expected) in [(1, (1, 0)), (2, (0, 1)), (3, (0, 1))] {
             search(&mut peer, open, "*");
             let mut worked = (0, 0);
-            while peer.take_frame().is_none_or(|frame| crate::testing::headers(&frame)[0].status == Status::PENDING) {
+            while peer
+                .take_frame()
+                .is_none_or(|frame| crate::tests::testing::headers(&frame)[0].status == Status::PENDING)
+            {
                 tokio::task::yield_now().await;
                 worked.0 += usize::from(server.pool.work_once());
                 worked.1 += usize::from(server.long_work.work_once());
@@ -427,7 +433,7 @@ async fn of_many_listings_at_once_a_few_begin_beside_other_work() {
         (shared.pool, shared.long_work) = (Pool::by_hand(), Pool::by_hand());
         let mut peer = Peer::sign_in(&server).await;
         for _ in 0..2 {
-            let begun = crate::SHORT_LISTINGS + 3;
+            let begun = crate::state::shared::SHORT_LISTINGS + 3;
             for _ in 0..begun {
                 let open = peer.open_directory("dir").await;
                 search(&mut peer, open, "*");
@@ -440,7 +446,7 @@ async fn of_many_listings_at_once_a_few_begin_beside_other_work() {
             while server.long_work.work_once() {
                 behind += 1;
             }
-            assert_eq!((beside, behind), (crate::SHORT_LISTINGS, 3));
+            assert_eq!((beside, behind), (crate::state::shared::SHORT_LISTINGS, 3));
             let mut answered = 0;
             while answered < begun {
                 answered += usize::from(peer.receive().await.status() == Status::SUCCESS);

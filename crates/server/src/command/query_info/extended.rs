@@ -11,9 +11,9 @@ use wire::security::access::READ_EA;
 use wire::status::Status;
 
 use super::{BODY_BYTES, Room, finish};
-use crate::context::{Context, Outcome};
-use crate::extended;
-use crate::refusal::Refusal;
+use crate::command::context::{Context, Outcome};
+use crate::state::extended;
+use crate::state::refusal::Refusal;
 
 /// What a list of attributes costs beside them.
 const LIST_BYTES: usize = 4;
@@ -100,7 +100,10 @@ fn asked_for(all: &[(String, Vec<u8>)], input: &[u8], room: Room) -> Outcome {
 }
 
 /// Those of `wanted` for which there is room, and how many that are.
-fn list<'a>(wanted: impl Iterator<Item = FullEa<'a>>, room: Room) -> Result<(crate::context::Reply, usize), Refusal> {
+fn list<'a>(
+    wanted: impl Iterator<Item = FullEa<'a>>,
+    room: Room,
+) -> Result<(crate::command::context::Reply, usize), Refusal> {
     let mut body = vec![0; BODY_BYTES];
     let mut writer = FullEaWriter::new(&mut body, room.0);
     let (mut count, mut all_fit) = (0, true);

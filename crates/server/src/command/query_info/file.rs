@@ -17,10 +17,10 @@ use wire::security::access::READ_ATTRIBUTES;
 use wire::status::Status;
 
 use super::{BODY_BYTES, Room, extended, finish, pipe};
-use crate::attributes;
-use crate::context::{Context, Outcome, Reply};
-use crate::open::{FileOpen, Open, Target};
-use crate::refusal::Refusal;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::state::attributes;
+use crate::state::open::{FileOpen, Open, Target};
+use crate::state::refusal::Refusal;
 
 /// The least room for a list of streams: one entry with one character of a name.
 const STREAM_BYTES_MIN: usize = 32;

@@ -13,8 +13,8 @@ use wire::ids::{FileTime, Guid};
 use wire::status::Status;
 
 use super::Room;
-use crate::context::{Context, Outcome};
-use crate::refusal::Refusal;
+use crate::command::context::{Context, Outcome};
+use crate::state::refusal::Refusal;
 
 /// Bytes in a sector, of which allocation units are made.
 const SECTOR_BYTES: u32 = 512;

@@ -13,10 +13,12 @@ pub(super) use self::extended::packed_bytes;
 use wire::command::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 use wire::status::Status;
 
-use crate::context::{Context, Outcome, Reply};
+use crate::command::context::{Context, Outcome, Reply};
 
 /// Bytes of a response's body before what was asked for.
 const BODY_BYTES: usize = 8;
+/// What most answers fit into, so that they are allocated once.
+const USUAL_BYTES: usize = 128;
 
 pub(crate) async fn handle(context: &Context, request: QueryInfoRequest<'_>) -> Outcome {
     if request.output_buffer_length > context.connection.negotiation.borrow().payload_bytes_max() {
@@ -48,7 +50,8 @@ impl Room {
 
     /// A reply with what `write` appends, cut off where the room ends.
     fn reply(self, write: impl FnOnce(&mut Vec<u8>)) -> Reply {
-        let mut body = vec![0; BODY_BYTES];
+        let mut body = Vec::with_capacity(USUAL_BYTES);
+        body.resize(BODY_BYTES, 0);
         write(&mut body);
         let fits = body.len() <= BODY_BYTES.saturating_add(self.0);
         body.truncate(BODY_BYTES.saturating_add(self.0));

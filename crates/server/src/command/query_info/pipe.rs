@@ -6,7 +6,7 @@ use wire::fscc::pipe::{BYTE_STREAM, CLIENT_END, CONNECTED, FULL_DUPLEX, MESSAGE,
 use wire::status::Status;
 
 use super::Room;
-use crate::context::Outcome;
+use crate::command::context::Outcome;
 
 /// Bytes kept for each direction.
 const QUOTA_BYTES: u32 = 4096;

@@ -6,11 +6,11 @@ use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
 use super::Room;
-use crate::context::{Context, Outcome};
-use crate::descriptors::Descriptor;
-use crate::open::Target;
-use crate::refusal::Refusal;
-use crate::system_list;
+use crate::command::context::{Context, Outcome};
+use crate::state::descriptors::Descriptor;
+use crate::state::open::Target;
+use crate::state::refusal::Refusal;
+use crate::state::sacl;
 
 pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> Outcome {
     let open = context.open()?;
@@ -62,11 +62,11 @@ fn needed_access(which: SecurityInformation) -> u32 {
 
 /// The parts that were asked for. Labels, claims and policies stand in the SACL among what is audited.
 fn selected(descriptor: &SecurityDescriptor, which: SecurityInformation) -> SecurityDescriptor {
-    let which = system_list::with_backup(which);
-    let parts = if system_list::touches(which) { which | SecurityInformation::SACL } else { which };
+    let which = sacl::with_backup(which);
+    let parts = if sacl::touches(which) { which | SecurityInformation::SACL } else { which };
     let mut selected = descriptor.select(parts);
     if let Some(list) = &selected.sacl {
-        let aces = list.aces.iter().filter(|ace| system_list::belongs(ace.kind, which)).cloned().collect();
+        let aces = list.aces.iter().filter(|ace| sacl::belongs(ace.kind, which)).cloned().collect();
         selected.sacl = Some(Acl { aces });
     }
     selected

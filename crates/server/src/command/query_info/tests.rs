@@ -16,8 +16,8 @@ use wire::security::{SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
 use super::*;
-use crate::admin::Signing;
-use crate::testing::{Answer, Peer, server};
+use crate::state::configuration::Signing;
+use crate::tests::testing::{Answer, Peer, server};
 
 const ROOM: u32 = 4096;
 

@@ -12,16 +12,17 @@ use wire::ids::{Command, FileId, SessionId};
 use wire::security::access::FILE_ALL;
 use wire::status::Status;
 
-use crate::Shared;
-use crate::admin::{Admin, Anonymous, Signing};
-use crate::testing::{Peer, Terms, server};
+use crate::admin::Admin;
+use crate::state::configuration::{Anonymous, Signing};
+use crate::state::shared::Shared;
+use crate::tests::testing::{Peer, Terms, server};
 
 /// A server that lets a session be signed in again as nobody, and a client of it with a file.
 async fn lenient() -> (Arc<Shared>, Peer, FileId) {
     let server = server(Signing::Required);
-    let mut estate = (**server.estate.load()).clone();
-    estate.settings.anonymous = Anonymous::Reauthentication;
-    server.replace(estate);
+    let mut configuration = (**server.configuration.load()).clone();
+    configuration.settings.anonymous = Anonymous::Reauthentication;
+    server.replace(configuration);
     let mut peer = Peer::sign_in(&server).await;
     let file = peer.open("file").await;
     (server, peer, file)
@@ -127,11 +128,11 @@ async fn a_users_session_ends_with_the_user_though_nobody_has_it() {
 async fn remove_the_user_of_nobodys_session() {
     let (server, mut peer, _) = lenient().await;
     become_nobody(&mut peer).await;
-    let mut estate = (**server.estate.load()).clone();
-    server.replace(estate.clone());
+    let mut configuration = (**server.configuration.load()).clone();
+    server.replace(configuration.clone());
     assert_ne!(peer.session_id, SessionId(0));
     assert!(server.sessions.find(peer.session_id).is_some());
-    estate.principals.clear();
-    server.replace(estate);
+    configuration.principals.clear();
+    server.replace(configuration);
     assert!(server.sessions.find(peer.session_id).is_none());
 }

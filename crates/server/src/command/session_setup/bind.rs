@@ -10,15 +10,19 @@ use wire::ids::Dialect;
 use wire::status::Status;
 
 use super::{Finished, Purpose, SETUPS_MAX, SetupInProgress, body, session_flags};
-use crate::admin::Estate;
-use crate::context::{Context, Outcome, Reply};
-use crate::multichannel;
-use crate::session::Session;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::state::configuration::Configuration;
+use crate::state::multichannel;
+use crate::state::session::Session;
 
 /// Goes on with a binding, or begins one.
-pub(super) fn begin(context: &Context, estate: &Estate, message: &[u8]) -> Result<SetupInProgress, Status> {
+pub(super) fn begin(
+    context: &Context,
+    configuration: &Configuration,
+    message: &[u8],
+) -> Result<SetupInProgress, Status> {
     let id = context.session_id;
-    let session = judge(context, estate, message)?;
+    let session = judge(context, configuration, message)?;
     let mut setups = context.connection.setups.borrow_mut();
     match setups.get(&id).map(|setup| &setup.purpose) {
         Some(Purpose::Bind(bound)) if Arc::ptr_eq(bound, &session) => {}
@@ -33,10 +37,10 @@ pub(super) fn begin(context: &Context, estate: &Estate, message: &[u8]) -> Resul
 }
 
 /// The table of 3.3.5.5, in its order. It says nothing of algorithms: there Windows' answers are given, as Samba's test suite has them.
-fn judge(context: &Context, estate: &Estate, message: &[u8]) -> Result<Arc<Session>, Status> {
+fn judge(context: &Context, configuration: &Configuration, message: &[u8]) -> Result<Arc<Session>, Status> {
     let negotiation = context.connection.negotiation.borrow();
     let dialect = negotiation.dialect().unwrap_or_default();
-    if !multichannel::is_anywhere(estate) {
+    if !multichannel::is_anywhere(configuration) {
         return Err(Status::REQUEST_NOT_ACCEPTED);
     }
     let is_signed = Header::decode(message).is_ok_and(|header| header.flags.contains(Flags::SIGNED));
@@ -57,7 +61,7 @@ fn judge(context: &Context, estate: &Estate, message: &[u8]) -> Result<Arc<Sessi
     if session.user.load().is_anonymous {
         return Err(Status::NOT_SUPPORTED);
     }
-    if context.channel.is_some() || !multichannel::is_for(estate, &session) {
+    if context.channel.is_some() || !multichannel::is_for(configuration, &session) {
         return Err(Status::REQUEST_NOT_ACCEPTED);
     }
     if context.proof.binds(&session) { Ok(session) } else { Err(Status::ACCESS_DENIED) }
@@ -94,7 +98,13 @@ fn is_gmac(algorithm: SigningAlgorithm) -> bool {
 
 impl Finished {
     /// Makes the connection a channel of the session, with a signing key of its own (3.3.5.5.3).
-    pub(super) fn bind(self, context: &Context, session: &Arc<Session>, estate: &Estate, token: &[u8]) -> Outcome {
+    pub(super) fn bind(
+        self,
+        context: &Context,
+        session: &Arc<Session>,
+        configuration: &Configuration,
+        token: &[u8],
+    ) -> Outcome {
         if session.user.load().sid() != self.user.sid() {
             return Err(Status::NOT_SUPPORTED.into());
         }
@@ -104,10 +114,10 @@ impl Finished {
         let derivation = Derivation::new(session.dialect, &self.preauth);
         let key = SigningKey::new(algorithm, channel_signing_key(derivation, &self.authenticated.session_key[..]));
         let facts = connection.channel_facts(algorithm);
-        let (channels_max, placement) = (estate.settings.channels_max, &context.server().placement);
+        let (channels_max, placement) = (configuration.settings.channels_max, &context.server().placement);
         connection.add_channel(session.add_channel(key, facts, channels_max, placement)?);
         tracing::info!(peer = %connection.peer, session = self.id.0, "one more channel");
-        if !multichannel::is_for(&context.server().estate.load(), session) {
+        if !multichannel::is_for(&context.server().configuration.load(), session) {
             // It was switched off meanwhile, and whoever did that has not seen this channel.
             session.leave_other_channels();
         }

@@ -13,10 +13,10 @@ use wire::fscc::FileClass;
 use wire::ids::{Command, Dialect, FileId, Guid, SessionId};
 use wire::status::Status;
 
-use crate::Shared;
-use crate::admin::{Admin, CHANNELS_DEFAULT, Multichannel, Signing};
-use crate::pipeline;
-use crate::testing::{OTHER_USER, Peer, Terms, USER, server};
+use crate::admin::Admin;
+use crate::state::configuration::{CHANNELS_DEFAULT, Multichannel, Signing};
+use crate::state::shared::Shared;
+use crate::tests::testing::{OTHER_USER, Peer, Terms, USER, server};
 
 /// A connection that has negotiated `terms`.
 async fn negotiated(server: &Arc<Shared>, terms: Terms) -> Peer {
@@ -44,9 +44,9 @@ async fn assert_unharmed(server: &Arc<Shared>, first: &mut Peer, file: FileId) {
 }
 
 fn set_multichannel(server: &Arc<Shared>, multichannel: Multichannel) {
-    let mut estate = (**server.estate.load()).clone();
-    estate.accounts[0].multichannel = multichannel;
-    server.replace(estate);
+    let mut configuration = (**server.configuration.load()).clone();
+    configuration.accounts[0].multichannel = multichannel;
+    server.replace(configuration);
 }
 
 #[tokio::test]
@@ -257,7 +257,7 @@ async fn switched_off_it_ends_all_channels_but_the_first() {
     third.set_up_session().await;
     set_multichannel(&server, Multichannel::Off);
     for peer in [&first, &second, &third] {
-        pipeline::open_post(&peer.connection);
+        peer.connection.flush_notifications();
     }
     assert!(first.connection.takes_requests() && third.connection.takes_requests());
     assert!(!second.connection.takes_requests(), "it ends in order");

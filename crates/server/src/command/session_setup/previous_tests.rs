@@ -10,9 +10,9 @@ use wire::command::logoff::LogoffRequest;
 use wire::ids::{Command, SessionId};
 use wire::status::Status;
 
-use crate::Shared;
-use crate::admin::Signing;
-use crate::testing::{Peer, Terms, server};
+use crate::state::configuration::Signing;
+use crate::state::shared::Shared;
+use crate::tests::testing::{Peer, Terms, server};
 
 /// A server whose pool does nothing, and a session on it that has a file open and lost its connection's other end.
 async fn with_opens_that_cannot_close() -> (Arc<Shared>, SessionId) {

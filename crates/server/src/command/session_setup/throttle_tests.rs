@@ -10,9 +10,10 @@ use tokio::time::Instant;
 use wire::command::session_setup::SessionSetupFlags;
 use wire::status::Status;
 
-use crate::Shared;
-use crate::admin::{Admin, Signing};
-use crate::testing::{Peer, Terms, server};
+use crate::admin::Admin;
+use crate::state::configuration::Signing;
+use crate::state::shared::Shared;
+use crate::tests::testing::{Peer, Terms, server};
 
 /// A stranger's guess from an address of its own.
 fn guess(peer: &'static str) -> Terms {
@@ -87,11 +88,12 @@ async fn a_wait_ends_with_its_connection_and_leaves_nothing() {
                 assert_eq!(try_in(&server, guess(HERE)).await.0, Status::LOGON_FAILURE);
             }
             let mut peer = negotiated(&server, guess(HERE)).await;
-            let connection = Rc::downgrade(&peer.connection);
+            let connection = Rc::downgrade(&peer.connection.connection);
+            let endpoint = Rc::downgrade(&peer.connection);
             let waiting = spawn_local(async move { peer.sign_in_again(SessionSetupFlags::NONE).await });
             tokio::time::sleep(MOMENT).await;
             assert!(connection.strong_count() > 2, "it waits");
-            connection.upgrade().unwrap().ended();
+            endpoint.upgrade().unwrap().ended();
             let before = Instant::now();
             waiting.abort();
             for _ in 0..3 {
@@ -125,9 +127,9 @@ async fn who_signs_in_again_with_a_secret_that_is_replaced_meanwhile_is_out() {
     let server = server(Signing::Required);
     LocalSet::new()
         .run_until(async {
-            let mut estate = (**server.estate.load()).clone();
-            estate.principals[0].secrets.push(NtHash::from_password("second").into());
-            server.replace(estate.clone());
+            let mut configuration = (**server.configuration.load()).clone();
+            configuration.principals[0].secrets.push(NtHash::from_password("second").into());
+            server.replace(configuration.clone());
             let mut peer = Peer::sign_in_as(&server, Terms { peer: HERE, ..Terms::default() }).await;
             peer.terms.password = "second";
             for _ in 0..2 {
@@ -135,8 +137,8 @@ async fn who_signs_in_again_with_a_secret_that_is_replaced_meanwhile_is_out() {
             }
             let waiting = spawn_local(async move { (peer.sign_in_again(SessionSetupFlags::NONE).await, peer) });
             tokio::time::sleep(MOMENT).await;
-            estate.principals[0].secrets.pop();
-            server.replace(estate);
+            configuration.principals[0].secrets.pop();
+            server.replace(configuration);
             let (status, peer) = waiting.await.unwrap();
             assert_eq!(status, Status::LOGON_FAILURE);
             assert!(server.sessions.find(peer.session_id).is_none());

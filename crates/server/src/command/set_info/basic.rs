@@ -9,11 +9,11 @@ use wire::security::access::WRITE_ATTRIBUTES;
 use wire::status::Status;
 
 use super::{change, require_length};
-use crate::attributes::SETTABLE;
-use crate::breaks;
-use crate::context::Context;
-use crate::frozen_times::FrozenTimes;
-use crate::refusal::Refusal;
+use crate::command::context::Context;
+use crate::state::attributes::SETTABLE;
+use crate::state::breaks;
+use crate::state::frozen_times::FrozenTimes;
+use crate::state::refusal::Refusal;
 
 /// "The file system does not change it through this open any more."
 const FREEZE: u64 = -1_i64 as u64;

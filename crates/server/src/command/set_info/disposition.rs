@@ -11,10 +11,11 @@ use wire::security::access::{DELETE, WRITE_ATTRIBUTES};
 use wire::status::Status;
 
 use super::{Job, begin_name_change, change, change_by_name, require_length};
-use crate::context::Context;
-use crate::open::Open;
-use crate::refusal::Refusal;
-use crate::{breaks, durable};
+use crate::command::breaking;
+use crate::command::context::Context;
+use crate::command::recorded;
+use crate::state::open::Open;
+use crate::state::refusal::Refusal;
 
 /// The flags there are.
 const KNOWN: DispositionFlags = DispositionFlags::DELETE
@@ -42,7 +43,7 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
         if file.stream.is_none() && file.path.now().is_root() {
             return Err(Status::CANNOT_DELETE.into());
         }
-        breaks::before_change_of_name(context).await?;
+        breaking::before_change_of_name(context).await?;
     }
     // Until it is recorded: what is undone then is what this request did.
     let name_change = Arc::new(begin_name_change(context).await?);
@@ -61,7 +62,7 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
         Kind::Directory => change_by_name(context, mark).await?,
         Kind::File | Kind::Stream => change(context, mark).await?,
     }
-    durable::note_deletion(context, move || {
+    recorded::note_deletion(context, move || {
         let (_alone, _recording) = (name_change, recording);
         was.put_back();
     })

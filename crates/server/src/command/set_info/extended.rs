@@ -8,12 +8,12 @@ use wire::security::access::WRITE_EA;
 use wire::status::Status;
 
 use super::{Job, change_much, change_slowly};
-use crate::attributes;
-use crate::breaks;
+use crate::command::context::Context;
 use crate::command::query_info::packed_bytes;
-use crate::context::Context;
-use crate::extended::{self, Asked};
-use crate::refusal::Refusal;
+use crate::state::attributes;
+use crate::state::breaks;
+use crate::state::extended::{self, Asked};
+use crate::state::refusal::Refusal;
 
 /// The most bytes of all attributes of a file.
 const TOTAL_BYTES_MAX: usize = (64 << 10) - 5;
@@ -108,7 +108,7 @@ fn after(all: &[ExtendedAttribute], mut asked: Asked) -> (usize, Vec<ExtendedAtt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extended::last_of_each;
+    use crate::state::extended::last_of_each;
 
     #[test]
     fn names_replace_in_any_case_and_empty_values_remove() {

@@ -6,10 +6,10 @@ use wire::security::access::WRITE_DATA;
 use wire::status::Status;
 
 use super::{Job, change_length, require_length};
-use crate::breaks;
-use crate::context::Context;
-use crate::open::FileOpen;
-use crate::refusal::Refusal;
+use crate::command::context::Context;
+use crate::state::breaks;
+use crate::state::open::FileOpen;
+use crate::state::refusal::Refusal;
 
 /// FileEndOfFileInformation.
 pub(super) async fn set_end_of_file(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {

@@ -7,9 +7,10 @@ use wire::status::Status;
 use super::place::{Place, again_where_raced, may_have};
 use super::rename::{BYTES_MIN, name};
 use super::{Job, begin_name_change, change_along, check_one_volume, require_length};
-use crate::context::Context;
-use crate::refusal::Refusal;
-use crate::{attributes, breaks};
+use crate::command::breaking;
+use crate::command::context::Context;
+use crate::state::refusal::Refusal;
+use crate::state::{attributes, breaks};
 
 pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal> {
     let (_, file) = context.file()?;
@@ -29,7 +30,7 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     if file.file.is_cached() {
         may_have(context, from_root(&name), flags).await?;
     }
-    breaks::before_change_of_name(context).await?;
+    breaking::before_change_of_name(context).await?;
     let name_change = begin_name_change(context).await?;
     let change = move |job: &Job| {
         let _alone = name_change;

@@ -25,15 +25,15 @@ use wire::fscc::file::{Mode, ModeFlags, Position};
 use wire::fscc::{FileClass, FileSystemClass};
 use wire::status::Status;
 
-use crate::Shared;
-use crate::authorization::{GrantedAccess, Request, Way, authorize};
-use crate::context::{Context, Outcome, Reply};
-use crate::descriptors::{At, Reading, Rights};
-use crate::files::{Change, NameChange};
-use crate::open::{FileOpen, Open, Target};
-use crate::refusal::Refusal;
-use crate::turns::LONG_REQUEST_COST;
-use crate::user::User;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::resource::turns::LONG_REQUEST_COST;
+use crate::state::authorization::{GrantedAccess, Request, Way, authorize};
+use crate::state::descriptors::{At, Reading, Rights};
+use crate::state::files::{Change, NameChange};
+use crate::state::open::{FileOpen, Open, Target};
+use crate::state::refusal::Refusal;
+use crate::state::shared::Shared;
+use crate::state::user::User;
 
 /// SHORT_NAMES_NOT_ENABLED_ON_VOLUME.
 const NO_SHORT_NAMES: Status = Status(0xC000_019F);
@@ -171,9 +171,9 @@ fn require_length(buffer: &[u8], bytes: usize) -> Result<(), Status> {
     if buffer.len() < bytes { Err(Status::INFO_LENGTH_MISMATCH) } else { Ok(()) }
 }
 
-/// What a change takes along where it may wait for the store. Its open is closed behind it.
+/// What a change takes along where it may wait for the store. Its open is closed behind it, unless it only looks.
 struct Job {
-    _change: Change,
+    _change: Option<Change>,
     server: Arc<Shared>,
     store: Arc<dyn Store>,
     open: Arc<Open>,
@@ -186,8 +186,14 @@ impl Job {
     /// For a change of the data in `range`, which is empty where another thing is changed. FILE_CLOSED where the open was closed while
     /// others made way.
     fn of(context: &Context, range: Range<u64>) -> Result<Self, Refusal> {
+        let change = context.open()?.begin_change(range)?;
+        Ok(Job { _change: Some(change), ..Job::that_looks(context)? })
+    }
+
+    /// For what changes nothing: nobody comes behind it.
+    fn that_looks(context: &Context) -> Result<Self, Refusal> {
         Ok(Job {
-            _change: context.open()?.begin_change(range)?,
+            _change: None,
             server: Arc::clone(context.server()),
             store: Arc::clone(context.store()?),
             open: Arc::clone(context.open()?),

@@ -18,9 +18,9 @@ use wire::security::access::{
 use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
 use wire::status::Status;
 
-use crate::Shared;
-use crate::admin::Signing;
-use crate::testing::{Answer, OTHER_USER, Peer, Terms, server_with};
+use crate::state::configuration::Signing;
+use crate::state::shared::Shared;
+use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, server_with};
 
 /// A server, its store, and a client that caches.
 struct Scene {
@@ -95,7 +95,7 @@ impl Scene {
 
     /// True where the keeper was told of a break.
     fn was_told(&self) -> bool {
-        !self.keeper.connection.mailbox.take().letters.is_empty()
+        !self.keeper.connection.mailbox.take().notifications.is_empty()
     }
 }
 

@@ -9,11 +9,11 @@ use wire::security::access::{APPEND_DATA, WRITE_DATA};
 use wire::status::Status;
 
 use super::Job;
-use crate::authorization::Way;
-use crate::context::Context;
-use crate::descriptors::At;
-use crate::files::{FileEntry, Link, Replacing};
-use crate::refusal::Refusal;
+use crate::command::context::Context;
+use crate::state::authorization::Way;
+use crate::state::descriptors::At;
+use crate::state::files::{FileEntry, Link, Replacing};
+use crate::state::refusal::Refusal;
 
 /// FILE_SHARE_READ and FILE_SHARE_WRITE: how the directory of a new name is opened, so that who has it open to delete it is in the
 /// way (MS-FSA notes 183 and 185).
@@ -149,7 +149,7 @@ pub(super) async fn may_have(
     name: &str,
     flags: RenameFlags,
 ) -> Result<Option<Arc<FileEntry>>, Refusal> {
-    let (job, to, name) = (Job::of(context, 0..0)?, SharePath::parse(name), name.to_owned());
+    let (job, to, name) = (Job::that_looks(context)?, SharePath::parse(name), name.to_owned());
     let look = move || -> Result<_, Refusal> {
         let file = job.file()?;
         let place = Place::find(&job, &name, file.kind)?;

@@ -18,11 +18,11 @@ use wire::security::access::FILE_ALL;
 use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, SecurityInformation, Sid};
 use wire::status::Status;
 
-use crate::Shared;
-use crate::admin::Signing;
-use crate::interrupted::{Call, Interrupted, Meanwhile};
-use crate::open::OpenId;
-use crate::testing::{Peer, server_with};
+use crate::state::configuration::Signing;
+use crate::state::open::OpenId;
+use crate::state::shared::Shared;
+use crate::tests::interrupted::{Call, Interrupted, Meanwhile};
+use crate::tests::testing::{Peer, server_with};
 
 /// A thread that would wait for somebody else's call has by then.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -10,14 +10,16 @@ use wire::status::Status;
 
 use super::place::{Place, again_where_raced, may_have};
 use super::{Job, begin_name_change, change_along, change_among_opens, check_one_volume, require_length, stream};
-use crate::caching::Operation;
-use crate::context::Context;
-use crate::descriptors::At;
-use crate::files::{FileEntry, Link, Renaming};
-use crate::open::FileOpen;
-use crate::open_path::HeldPath;
-use crate::refusal::Refusal;
-use crate::{attributes, breaks, durable};
+use crate::command::breaking;
+use crate::command::context::Context;
+use crate::command::recorded;
+use crate::state::caching::Operation;
+use crate::state::descriptors::At;
+use crate::state::files::{FileEntry, Link, Renaming};
+use crate::state::open::FileOpen;
+use crate::state::open_path::HeldPath;
+use crate::state::refusal::Refusal;
+use crate::state::{attributes, breaks};
 
 /// The length of the structure with the padding that is always there (MS-FSCC 2.4.42.2).
 pub(super) const BYTES_MIN: usize = 24;
@@ -36,19 +38,19 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     let to = SharePath::parse(&name).ok();
     check_one_volume(context, to.as_ref())?;
     // First, as MS-FSA has it: who asks for something else right behind this is told before the answer to that.
-    breaks::before_change_of_name(context).await?;
+    breaking::before_change_of_name(context).await?;
     let replaced = what_makes_way(context, &name, flags).await?;
     // All that have it open learn its new name.
     context.in_flight.note_done_here(file.file.cost_of_all());
     if let Some(entry) = replaced {
         // Clients may keep the file that is to be replaced open for later: they close it now.
-        breaks::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await?;
+        breaking::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await?;
     }
     close_what_is_below(context).await?;
     // Who came while others were waited for may cache it by now.
-    breaks::before_change_of_name(context).await?;
+    breaking::before_change_of_name(context).await?;
     let name_change = begin_name_change(context).await?;
-    let renaming = durable::before_rename(context, &name).await?;
+    let renaming = recorded::before_rename(context, &name).await?;
     let change = move |job: &Job| {
         let _alone = name_change;
         if name.starts_with(':') {
@@ -61,7 +63,7 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
         Kind::Directory => change_among_opens(context, to.as_ref(), change).await,
         Kind::File | Kind::Stream => change_along(context, to.as_ref(), change).await,
     };
-    durable::after_rename(context, renaming).await;
+    recorded::after_rename(context, renaming).await;
     renamed
 }
 
@@ -99,9 +101,9 @@ async fn close_what_is_below(context: &Context) -> Result<(), Refusal> {
     let many = context.server().files.are_many();
     let below = if many { context.on_long_work(look).await? } else { context.work_by_name(look).await? };
     let below = below?;
-    breaks::begin_to_make_way(context, &below, file.actor, Operation::ChangeOfName).await;
+    breaking::begin_to_make_way(context, &below, file.actor, Operation::ChangeOfName).await;
     for entry in below {
-        breaks::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await?;
+        breaking::make_way(context, &entry, "", file.actor, Operation::ChangeOfName).await?;
     }
     Ok(())
 }

@@ -8,12 +8,13 @@ use wire::security::{Ace, AceBody, AceFlags, Control, SecurityDescriptor, Securi
 use wire::status::Status;
 
 use super::change_slowly;
-use crate::context::Context;
-use crate::descriptors::{At, Reading};
-use crate::open::Target;
-use crate::refusal::Refusal;
-use crate::user::User;
-use crate::{attributes, breaks, descriptors, system_list};
+use crate::command::breaking;
+use crate::command::context::Context;
+use crate::state::descriptors::{At, Reading};
+use crate::state::open::Target;
+use crate::state::refusal::Refusal;
+use crate::state::user::User;
+use crate::state::{attributes, descriptors, sacl};
 
 pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Result<(), Refusal> {
     let open = context.open()?;
@@ -32,7 +33,7 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
         return Ok(());
     }
     context.require_writable()?;
-    breaks::before_change_of_name(context).await?;
+    breaking::before_change_of_name(context).await?;
     change_slowly(context, move |job| {
         let (file, asked) = (job.file()?, decoded(&asked)?);
         let base = file.base();
@@ -78,7 +79,7 @@ fn decoded(bytes: &[u8]) -> Result<SecurityDescriptor, Status> {
 }
 
 fn needed_access(which: SecurityInformation) -> u32 {
-    let which = system_list::with_backup(which);
+    let which = sacl::with_backup(which);
     let rights = [
         (SecurityInformation::OWNER, WRITE_OWNER),
         (SecurityInformation::GROUP, WRITE_OWNER),
@@ -102,7 +103,7 @@ fn check_owner(
     asked: &SecurityDescriptor,
     which: SecurityInformation,
 ) -> Result<(), Status> {
-    if !system_list::with_backup(which).contains(SecurityInformation::OWNER) {
+    if !sacl::with_backup(which).contains(SecurityInformation::OWNER) {
         return if old.owner.is_some() { Ok(()) } else { Err(Status::INVALID_OWNER) };
     }
     let owner = asked.owner.ok_or(Status::INVALID_OWNER)?;
@@ -112,15 +113,15 @@ fn check_owner(
 
 /// The descriptor `old` with those parts of `asked` that are meant.
 fn combined(old: &SecurityDescriptor, asked: &SecurityDescriptor, which: SecurityInformation) -> SecurityDescriptor {
-    let which = system_list::with_backup(which);
+    let which = sacl::with_backup(which);
     let mut new = old.clone();
     new.replace(asked, which);
     if which.contains(SecurityInformation::DACL) {
         new.control |= Control::DACL_PRESENT;
         new.dacl.iter_mut().flat_map(|list| &mut list.aces).for_each(map_generic);
     }
-    if system_list::touches(which) {
-        new.sacl = system_list::replaced(old.sacl.as_ref(), asked.sacl.as_ref(), which);
+    if sacl::touches(which) {
+        new.sacl = sacl::replaced(old.sacl.as_ref(), asked.sacl.as_ref(), which);
     }
     new
 }
@@ -138,7 +139,7 @@ fn map_generic(ace: &mut Ace) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::{Principal, PrincipalKind};
+    use crate::state::configuration::{Principal, PrincipalKind};
     use wire::security::access::{FILE_GENERIC_READ, GENERIC_READ};
     use wire::security::{Acl, Sid};
 

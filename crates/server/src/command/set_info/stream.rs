@@ -5,8 +5,8 @@ use wire::fscc::rename::RenameFlags;
 use wire::status::Status;
 
 use super::Job;
-use crate::files::StreamRename;
-use crate::refusal::Refusal;
+use crate::state::files::StreamRename;
+use crate::state::refusal::Refusal;
 
 /// The one type that streams with data have.
 const DATA: &str = "$DATA";

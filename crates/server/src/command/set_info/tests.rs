@@ -16,10 +16,10 @@ use wire::security::access::{FILE_ALL, READ_DATA, WRITE_DAC};
 use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
 
 use super::*;
-use crate::admin::Signing;
-use crate::interrupted::{Call, Interrupted};
-use crate::open::OpenId;
-use crate::testing::{Answer, Peer, Terms, server};
+use crate::state::configuration::Signing;
+use crate::state::open::OpenId;
+use crate::tests::interrupted::{Call, Interrupted};
+use crate::tests::testing::{Answer, Peer, Terms, server};
 
 async fn peer() -> Peer {
     Peer::sign_in(&server(Signing::Enabled)).await
@@ -273,7 +273,7 @@ async fn streams_are_renamed_within_their_file() {
 async fn what_was_done_is_answered_so_though_the_file_cannot_be_marked_to_be_archived() {
     let test = async {
         let (store, meanwhile) = Interrupted::around(store::RamStore::that_waits(64 << 20, store::Waits::Always));
-        let server = crate::testing::server_with(Signing::Enabled, store);
+        let server = crate::tests::testing::server_with(Signing::Enabled, store);
         let mut peer = Peer::sign_in(&server).await;
         let file = peer.open("file").await;
         let unmarked = Basic { attributes: FileAttributes::NORMAL, ..basic(&mut peer, file).await };

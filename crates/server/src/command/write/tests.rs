@@ -13,8 +13,8 @@ use wire::security::access::{APPEND_DATA, READ_ATTRIBUTES};
 use wire::status::Status;
 
 use super::END_OF_FILE;
-use crate::admin::Signing;
-use crate::testing::{Peer, server, server_with};
+use crate::state::configuration::Signing;
+use crate::tests::testing::{Peer, server, server_with};
 
 /// Writes that each connection has in flight.
 const IN_FLIGHT: usize = 40;

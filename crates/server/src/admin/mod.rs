@@ -1,0 +1,123 @@
+//! What the control plane sets and sees: principals, shares and settings go in; sessions and opens come out.
+
+mod overview;
+
+use std::net::IpAddr;
+
+pub use crate::state::configuration::*;
+
+/// A session as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionView {
+    /// The SessionId on the wire.
+    pub id: u64,
+    /// Who signed in.
+    pub user: String,
+    /// The storage account of that principal.
+    pub account: String,
+    /// The dialect revision, 0x0311 for SMB 3.1.1.
+    pub dialect: u16,
+    /// The cipher that seals it, such as `AES-128-GCM`; `None` where nothing is sealed.
+    pub cipher: Option<String>,
+    /// The algorithm that signs it, such as `AES-GMAC`; `none` where nothing is signed.
+    pub signing: String,
+    /// The client's address and port on the first channel.
+    pub peer: String,
+    /// Seconds since it was set up.
+    pub connected_seconds: u64,
+    /// Seconds since its last request.
+    pub idle_seconds: u64,
+    /// Opens it has.
+    pub opens: usize,
+    /// Its channels, at least one.
+    pub channels: Vec<ChannelView>,
+}
+
+/// One channel of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelView {
+    /// The client's address and port.
+    pub peer: String,
+    /// The server's address and port.
+    pub local: String,
+    /// The shard that serves it.
+    pub shard: usize,
+    /// Bytes that came in.
+    pub bytes_received: u64,
+    /// Bytes that went out.
+    pub bytes_sent: u64,
+    /// Requests answered.
+    pub requests: u64,
+    /// The algorithm that signs on it, such as `AES-GMAC`.
+    pub signing: String,
+    /// Requests that wait for something.
+    pub outstanding: usize,
+    /// Seconds since it became a channel of the session.
+    pub connected_seconds: u64,
+}
+
+/// An address that clients are told of (MS-SMB2 2.2.32.5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceView {
+    /// The interface's number; its addresses share it.
+    pub index: u32,
+    /// The address.
+    pub address: IpAddr,
+    /// The speed of its link.
+    pub bits_per_second: u64,
+    /// Whether it has receive-side scaling.
+    pub rss: bool,
+}
+
+/// An open file or directory as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenView {
+    /// A number that names it for [`Admin::close_open`]: the persistent part of its FileId.
+    pub id: u64,
+    /// The session that has it; zero while it waits for its client to return (a durable open).
+    pub session: u64,
+    /// Who opened it.
+    pub user: String,
+    /// The share's name.
+    pub share: String,
+    /// The path in the share, empty for its root.
+    pub path: String,
+    /// The granted access mask (MS-SMB2 2.2.13.1).
+    pub access: u32,
+    /// Seconds since it was opened.
+    pub open_seconds: u64,
+}
+
+/// Views that are made one by one, as they are asked for: who looks at many holds few, and who takes long over it keeps nothing open.
+pub type Views<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
+
+/// The server as the control plane uses it. Every method may be called from any thread and returns soon.
+pub trait Admin: Send + Sync {
+    /// Serves `configuration` from now on. Sessions of principals that are gone end, and those that began with a secret which is none of its
+    /// principal's any more; trees of shares that are gone end; the rest goes on undisturbed.
+    fn replace(&self, configuration: Configuration);
+
+    /// The sessions there are now, without those that are gone when it is their turn.
+    fn sessions(&self) -> Views<'_, SessionView>;
+
+    /// How many sessions there are.
+    fn session_count(&self) -> usize;
+
+    /// The addresses that clients with several channels are told of.
+    fn interfaces(&self) -> Vec<InterfaceView>;
+
+    /// The connections of each shard.
+    fn connections(&self) -> Vec<usize>;
+
+    /// The opens there are now, without those that are gone when it is their turn.
+    fn opens(&self) -> Views<'_, OpenView>;
+
+    /// How many opens there are.
+    fn open_count(&self) -> usize;
+
+    /// Ends a session with all its channels. False where there is none of that id.
+    fn close_session(&self, id: u64) -> bool;
+
+    /// Closes an open. False where there is none of that id.
+    fn close_open(&self, id: u64) -> bool;
+}

@@ -1,0 +1,168 @@
+//! The server as operators see it: the admin interface on what the shards share.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use secure::seal::Cipher;
+use secure::sign::SigningAlgorithm;
+
+use crate::admin::{Admin, ChannelView, InterfaceView, OpenView, SessionView, Views};
+use crate::state::configuration::Configuration;
+use crate::state::durable::Parting;
+use crate::state::multichannel;
+use crate::state::open::{Open, OpenId, Target};
+use crate::state::session::{ChannelFacts, Session};
+use crate::state::shared::Shared;
+use wire::fscc::ioctl::{Interface, InterfaceCapability};
+use wire::ids::SessionId;
+
+impl Admin for Arc<Shared> {
+    fn replace(&self, configuration: Configuration) {
+        self.give(configuration);
+    }
+
+    fn sessions(&self) -> Views<'_, SessionView> {
+        let sessions: Vec<_> = self.sessions.all().iter().map(Arc::downgrade).collect();
+        Box::new(sessions.into_iter().filter_map(|session| Some(view_session(&*session.upgrade()?))))
+    }
+
+    fn session_count(&self) -> usize {
+        self.sessions.count()
+    }
+
+    fn interfaces(&self) -> Vec<InterfaceView> {
+        let advertise = &self.configuration.load().settings.advertise;
+        self.interfaces.to_tell(advertise, &self.listening).iter().filter_map(view_interface).collect()
+    }
+
+    fn connections(&self) -> Vec<usize> {
+        self.placement.connections()
+    }
+
+    fn opens(&self) -> Views<'_, OpenView> {
+        let mut opens = Vec::with_capacity(self.open_count());
+        self.sessions.all().iter().for_each(|session| session.add_opens(&mut opens));
+        opens.extend(self.durables.all().iter().map(Arc::downgrade));
+        let open = opens.into_iter().filter_map(|open| open.upgrade().filter(|open| !open.is_closed()));
+        Box::new(open.map(|open| view_open(&open)))
+    }
+
+    fn open_count(&self) -> usize {
+        self.sessions.all().iter().map(|session| session.open_count()).sum::<usize>() + self.durables.count()
+    }
+
+    fn close_session(&self, id: u64) -> bool {
+        match self.sessions.find(SessionId(id)) {
+            Some(session) => {
+                self.end_session(&session, Parting::Expelled);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn close_open(&self, id: u64) -> bool {
+        let id = OpenId(id);
+        let open = self.sessions.all().iter().find_map(|session| session.remove_open(id));
+        let open = open.or_else(|| self.durables.take(id));
+        let found = open.is_some();
+        self.close_on_pool(open.into_iter().collect());
+        found
+    }
+}
+
+impl Shared {
+    /// Has sessions and opens follow what is served now.
+    pub(crate) fn follow_estate(self: &Arc<Self>) {
+        let configuration = self.configuration.load_full();
+        for session in self.sessions.all() {
+            let user = session.user.load_full();
+            let stays = configuration.principals.iter().any(|principal| user.is_still(principal));
+            if stays {
+                if !multichannel::is_for(&configuration, &session) {
+                    session.leave_other_channels();
+                }
+                self.close_on_pool(session.follow_shares(&configuration));
+            } else {
+                self.end_session(&session, Parting::Expelled);
+            }
+        }
+        self.close_on_pool(self.durables.follow(&configuration));
+    }
+}
+
+fn view_session(session: &Session) -> SessionView {
+    let user = session.user.load();
+    let channels = session.channels();
+    let idle = channels.iter().map(|channel| channel.idle_seconds()).min().unwrap_or(0);
+    SessionView {
+        id: session.id.0,
+        user: user.name.clone(),
+        account: user.account.clone(),
+        dialect: session.dialect.0,
+        cipher: session.cipher().map(|cipher| cipher_name(cipher).to_owned()),
+        signing: channels.first().map_or_else(|| "none".to_owned(), |channel| signing_name(channel.signing).to_owned()),
+        peer: channels.first().map_or_else(String::new, |channel| channel.peer.clone()),
+        connected_seconds: session.created.elapsed().as_secs(),
+        idle_seconds: idle,
+        opens: session.open_count(),
+        channels: channels.iter().map(|channel| view_channel(channel)).collect(),
+    }
+}
+
+fn view_channel(channel: &ChannelFacts) -> ChannelView {
+    ChannelView {
+        peer: channel.peer.clone(),
+        local: channel.local.clone(),
+        shard: channel.shard(),
+        bytes_received: channel.bytes_received.load(Ordering::Relaxed),
+        bytes_sent: channel.bytes_sent.load(Ordering::Relaxed),
+        requests: channel.requests.load(Ordering::Relaxed),
+        signing: signing_name(channel.signing).to_owned(),
+        outstanding: channel.activity.outstanding.load(Ordering::Relaxed),
+        connected_seconds: channel.since.elapsed().as_secs(),
+    }
+}
+
+fn view_interface(interface: &Interface) -> Option<InterfaceView> {
+    Some(InterfaceView {
+        index: interface.index,
+        address: interface.address?,
+        bits_per_second: interface.link_speed,
+        rss: interface.capability.contains(InterfaceCapability::RSS_CAPABLE),
+    })
+}
+
+fn view_open(open: &Open) -> OpenView {
+    let path = match &open.target {
+        Target::File(file) => file.name(),
+        Target::Pipe(_) => "(pipe)".to_owned(),
+    };
+    OpenView {
+        id: open.id.0,
+        session: open.line.session().map_or(0, |session| session.id.0),
+        user: open.user.name.clone(),
+        share: open.tree.share.to_string(),
+        path,
+        access: open.granted.bits(),
+        open_seconds: open.opened.elapsed().as_secs(),
+    }
+}
+
+/// Names as the specifications write them.
+fn cipher_name(cipher: Cipher) -> &'static str {
+    match cipher {
+        Cipher::Aes128Ccm => "AES-128-CCM",
+        Cipher::Aes128Gcm => "AES-128-GCM",
+        Cipher::Aes256Ccm => "AES-256-CCM",
+        Cipher::Aes256Gcm => "AES-256-GCM",
+    }
+}
+
+fn signing_name(algorithm: SigningAlgorithm) -> &'static str {
+    match algorithm {
+        SigningAlgorithm::HmacSha256 => "HMAC-SHA256",
+        SigningAlgorithm::AesCmac => "AES-CMAC",
+        SigningAlgorithm::AesGmac => "AES-GMAC",
+    }
+}

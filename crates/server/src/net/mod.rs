@@ -1,0 +1,10 @@
+//! Sockets to frames, and answers back to sockets: shards, and the connections that live on them.
+
+pub(crate) mod connection;
+pub(crate) mod delivery;
+pub(crate) mod inet_diag;
+pub(crate) mod patience;
+pub(crate) mod shard;
+#[cfg(test)]
+pub(crate) mod shard_tests;
+pub(crate) mod transport;

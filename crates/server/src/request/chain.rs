@@ -1,0 +1,553 @@
+//! The requests of one frame, usually one, at most a compound chain (MS-SMB2 3.3.5.2.7): admitted together when they arrive, run
+//! one after the other, answered together.
+
+use std::cell::Cell;
+use std::future;
+use std::ops::Range;
+use std::pin::pin;
+use std::rc::Rc;
+
+use secure::sign::SigningAlgorithm;
+use wire::command::error::{ErrorContext, ErrorId, ErrorResponse};
+use wire::header::{Flags, Header, Route};
+use wire::ids::{Command, Dialect, SessionId, TreeId};
+use wire::status::Status;
+
+use crate::command::connection::{Connection, Disconnect};
+use crate::command::context::RESPONSE_ROOM;
+use crate::command::context::{Context, Outcome, Reply};
+use crate::command::proof::{Proof, Sealing};
+use crate::command::{self, cancel};
+use crate::request::admission::{self, FileRef};
+use crate::request::answer::{self, LongAnswer};
+use crate::request::inbox::Kept;
+use crate::request::responder::Responder;
+use crate::request::response::Response;
+use crate::request::slow_path::{
+    ANNOUNCED_WAITS_MAX, ANSWERS_BYTES_MAX, CANCELS_MAX, FILLED_PART, Long, asked_bytes, end_of, need, session_meant,
+};
+use crate::resource::budget::Charge;
+use crate::resource::pool::INLINE_BYTES_MAX;
+use crate::resource::pool::{Device, Turn};
+use crate::resource::slice::Slice;
+use crate::resource::turns::{LONG_REQUEST_COST, REQUEST_COST, TURN_BYTES};
+use crate::state::breaks;
+use crate::state::channel_sequence::{Counted, Step};
+use crate::state::credits;
+use crate::state::in_flight::INTERIM_AFTER;
+use crate::state::in_flight::InFlight;
+use crate::state::open::OpenId;
+use crate::state::refusal::Refusal;
+use crate::state::session::Channel;
+
+/// A frame's requests, taken out of the inbox.
+pub(crate) struct Chain {
+    bytes: Slice,
+    requests: Vec<Request>,
+    sealed: Option<Rc<Channel>>,
+    /// For what is answered.
+    charge: Cell<Option<Charge>>,
+    /// For the buffer that it came in.
+    frame: Option<Charge>,
+}
+
+/// A frame's requests, while the frame is in the inbox.
+pub(crate) struct Admitted {
+    requests: Vec<Request>,
+    sealed: Option<Rc<Channel>>,
+}
+
+impl Admitted {
+    /// With the frame, and what is held for the answers.
+    pub(crate) fn kept(self, kept: Kept, charge: Option<Charge>) -> Chain {
+        let Admitted { requests, sealed } = self;
+        Chain { bytes: kept.frame, requests, sealed, charge: Cell::new(charge), frame: kept.charge }
+    }
+}
+
+struct Request {
+    range: Range<usize>,
+    header: Header,
+    session_id: SessionId,
+    /// Related, but to nothing.
+    is_orphan: bool,
+    channel: Option<Rc<Channel>>,
+    proof: Proof,
+    /// What was found wrong on arrival.
+    verdict: Result<(), Status>,
+}
+
+impl Chain {
+    /// Splits the frame, charges credits and verifies signatures. `None` where nothing is to be answered.
+    pub(crate) fn admit(connection: &Connection, frame: &mut [u8], long: Long) -> Result<Option<Admitted>, Disconnect> {
+        let Long { first, sealed, signatures, proof: mut proof_of_first, is_refused, .. } = long;
+        let sealed = sealed.as_ref();
+        let mut requests: Vec<Request> = Vec::with_capacity(1);
+        let (mut start, mut header, mut cancelled) = (0, first, 0);
+        loop {
+            let end = end_of(&header, start, frame.len())?;
+            let place = Place::after(requests.last(), &header, sealed);
+            if header.command != Command::CANCEL {
+                let taken = connection.window.borrow_mut().take(header.message_id, connection.charge(&header));
+                taken.map_err(|_| Disconnect("a message id was used twice or never granted"))?;
+            }
+            let message = &mut frame[start..end];
+            let proof = match (proof_of_first.take(), sealed) {
+                (Some(proof), _) => proof,
+                (None, Some(channel)) => Proof::of_sealed(channel, &header, start == 0)?,
+                (None, None) => {
+                    let is_right = |channel: &Rc<Channel>| signatures.are_right(start, channel);
+                    Proof::of(connection, &header, place.session_id, message, is_right)
+                }
+            };
+            if header.command == Command::CANCEL {
+                cancelled += 1;
+                connection.turn.spend(REQUEST_COST);
+                if cancelled > CANCELS_MAX {
+                    return Err(Disconnect("a frame cancels more than can wait"));
+                }
+                cancel::handle(connection, &header, place.session_id, &proof);
+            } else {
+                let mut request = Request::admit(connection, (header, start..end), message, place, proof)?;
+                if is_refused {
+                    request.verdict = request.verdict.and(Err(Status::INSUFFICIENT_RESOURCES));
+                }
+                requests.push(request);
+            }
+            if header.next_command == 0 {
+                break;
+            }
+            start = end;
+            header = Header::decode(&frame[start..]).map_err(|_| Disconnect("a chained header is malformed"))?;
+        }
+        if requests.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Admitted { requests, sealed: sealed.cloned() }))
+    }
+}
+
+impl Chain {
+    /// Queues answers, which `charge` is for. `after` gets the last of them, unless that is sealed, before it is sent.
+    async fn queue(
+        &self,
+        responder: &Responder,
+        mut response: Response,
+        charge: Option<Charge>,
+        after: impl FnOnce(&[u8]),
+    ) {
+        // To join, sign or seal so much takes milliseconds.
+        let is_long = response.length() as u64 > INLINE_BYTES_MAX + RESPONSE_ROOM as u64;
+        let seal = self.sealed.as_deref();
+        if let Some(turn) = is_long.then(|| self.turn()).flatten() {
+            let long = LongAnswer { turn, seal, charge };
+            match response.take_placed() {
+                Some(placed) => long.queue_placed(responder, placed).await,
+                None => long.queue_chain(responder, response, after).await,
+            }
+        } else if let Some(placed) = response.take_placed() {
+            answer::queue_placed(responder, placed, seal, charge);
+        } else {
+            let last_begins = response.last_begins();
+            answer::queue(responder, response.length(), seal, |messages| {
+                response.write(messages);
+                after(&messages[last_begins..]);
+            });
+        }
+    }
+
+    /// Whose turn it is where its answers only have to be completed.
+    fn turn(&self) -> Option<Turn> {
+        self.requests.iter().find_map(|request| Some(request.channel.as_ref()?.session.turn(Device::Processor)))
+    }
+
+    /// The part of its charge that is for answers of `bytes` which leave before the others.
+    fn charge_for(&self, bytes: usize) -> Option<Charge> {
+        let mut charge = self.charge.take()?;
+        let part = charge.split(bytes as u64);
+        self.charge.set(Some(charge));
+        part
+    }
+}
+
+/// What a request is related to.
+struct Place {
+    session_id: SessionId,
+    /// Related, but to nothing: to no request, or to one that is so itself. It is refused (3.3.5.2.7.2).
+    is_orphan: bool,
+}
+
+impl Place {
+    fn after(before: Option<&Request>, header: &Header, sealed: Option<&Rc<Channel>>) -> Self {
+        let related = header.flags.contains(Flags::RELATED_OPERATIONS);
+        let is_orphan = related && before.is_none_or(|before| before.is_orphan);
+        let session_id = match sealed {
+            Some(channel) => channel.session.id,
+            None => session_meant(header, before.map(|before| before.session_id)),
+        };
+        Place { session_id, is_orphan }
+    }
+}
+
+impl Request {
+    fn admit(
+        connection: &Connection,
+        (header, range): (Header, Range<usize>),
+        message: &[u8],
+        place: Place,
+        proof: Proof,
+    ) -> Result<Request, Disconnect> {
+        let Place { session_id, is_orphan } = place;
+        let row = admission::row(header.command);
+        if connection.negotiation.borrow().dialect().is_none() && header.command != Command::NEGOTIATE {
+            return Err(Disconnect("a request before NEGOTIATE"));
+        }
+        let mut verdict = Ok(());
+        if is_orphan || row.is_none() {
+            verdict = Err(Status::INVALID_PARAMETER);
+        }
+        let (large, charge) = (connection.negotiation.borrow().has_large_mtu(), connection.charge(&header));
+        if large && row.is_some_and(|row| !credits::covers(charge, row.payload_bytes(message))) {
+            verdict = Err(Status::INVALID_PARAMETER);
+        }
+        if matches!(proof, Proof::Forged) {
+            verdict = Err(Status::ACCESS_DENIED);
+        }
+        let channel = connection.channel(session_id);
+        if let Some(channel) = &channel {
+            channel.count_request(range.len());
+        }
+        Ok(Request { range, header, session_id, is_orphan, channel, proof, verdict })
+    }
+}
+
+/// What one request of a chain leaves to those related to it.
+#[derive(Default)]
+struct Carried {
+    session: bool,
+    tree: Option<TreeId>,
+    open: Option<OpenId>,
+    failed: Option<Status>,
+}
+
+/// Runs a chain and queues its responses.
+pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
+    let mut response = Response::default();
+    let mut carried = Carried::default();
+    let last = chain.requests.len() - 1;
+    let (mut spent, mut returned) = (0, Vec::new());
+    for (position, request) in chain.requests.iter().enumerate() {
+        if spent >= TURN_BYTES as usize {
+            responder.turn.another().await;
+            spent = 0;
+        }
+        if position > 0 && responder.is_gone() {
+            // Nobody could cancel what would begin now.
+            return;
+        }
+        let answered = response.length();
+        let in_flight = InFlight::new(request.header.message_id, request.session_id);
+        if !request.is_related() {
+            carried = Carried::default();
+        }
+        let mut outcome = match request.enter(&responder, &chain, &mut carried, &in_flight) {
+            Err(status) => Err(status.into()),
+            Ok(context) => {
+                carried.open = context.open.as_ref().map(|open| open.id).or(carried.open);
+                let message = &chain.bytes[request.range.clone()];
+                let asked = asked_bytes(request.header.command, message, position == last);
+                let answers = response.length() + asked;
+                match request.take_turn(&context) {
+                    Err(status) => Err(status.into()),
+                    Ok(_) if last > 0 && answers > ANSWERS_BYTES_MAX => Err(Status::INSUFFICIENT_RESOURCES.into()),
+                    Ok(_counted) if position == last || request.may_wait_in_the_middle() => {
+                        // It is large, and lies where it is made.
+                        let work = pin!(request.run_waiting((&responder, &context), message, &mut response, &chain));
+                        in_flight.counting(&responder.turn, work).await
+                    }
+                    Ok(_counted) => {
+                        let work = pin!(command::dispatch(&context, request.header.command, message));
+                        in_flight.counting(&responder.turn, work).await
+                    }
+                }
+            }
+        };
+        if last > 0
+            && let Ok(reply) = &mut outcome
+        {
+            reply.body.fit(&responder.buffers, FILLED_PART);
+        }
+        carried.note(request.header.command, &outcome);
+        request.note_open(&outcome);
+        returned.extend(outcome.as_mut().ok().and_then(|reply| reply.returned.take()));
+        request.push_response(&responder, outcome, &mut response, &chain, &in_flight);
+        // What comes in and goes out, and the first request, the connection has counted or will.
+        let own = if position > 0 { LONG_REQUEST_COST } else { 0 };
+        in_flight.spend(&responder.turn);
+        responder.turn.spend(own);
+        spent += in_flight.done_here() + own + request.range.len() + response.length().saturating_sub(answered);
+    }
+    let charge = chain.charge.take();
+    chain.queue(&responder, response, charge, |response| chain.requests[last].after(&responder, response)).await;
+    for returned in returned {
+        let has_channel = |session| responder.channel(session).is_some();
+        breaks::remind(&responder.server, &returned, &responder.mailbox, has_channel);
+    }
+    if let Some(buffer) = chain.bytes.into_whole() {
+        responder.buffers.give_back(buffer);
+    }
+}
+
+impl Carried {
+    fn note(&mut self, command: Command, outcome: &Outcome) {
+        if command == Command::CREATE {
+            self.open = None;
+        }
+        match outcome {
+            Ok(reply) => {
+                self.tree = reply.tree.or(self.tree);
+                self.open = reply.open.or(self.open);
+                self.failed = None;
+            }
+            Err(refusal) => self.failed = Some(refusal.status),
+        }
+    }
+}
+
+impl Request {
+    fn is_related(&self) -> bool {
+        self.header.flags.contains(Flags::RELATED_OPERATIONS)
+    }
+
+    /// Admission: finds what the request needs, or the status that says what is missing. The session and
+    /// tree that it finds are those of what is related to it, even where its open is not found.
+    fn enter(
+        &self,
+        responder: &Rc<Responder>,
+        chain: &Chain,
+        carried: &mut Carried,
+        in_flight: &Rc<InFlight>,
+    ) -> Result<Context, Status> {
+        let tree_before = carried.tree.take();
+        self.verdict?;
+        let row = admission::row(self.header.command).ok_or(Status::INVALID_PARAMETER)?;
+        let message = &chain.bytes[self.range.clone()];
+        let related = self.is_related();
+        let channel = self.channel.clone().filter(|channel| !channel.session.has_ended());
+        let mut context = Context {
+            connection: Rc::clone(&responder.connection),
+            channel,
+            proof: self.proof.clone(),
+            tree: None,
+            open: None,
+            session_id: self.session_id,
+            replay: self.header.flags.contains(Flags::REPLAY_OPERATION),
+            channel_sequence: self.header.channel_sequence(),
+            in_flight: Rc::clone(in_flight),
+            message: chain.bytes.part(self.range.clone()),
+        };
+        if !row.session.is_needed(&self.header, self.session_id) {
+            carried.session = context.channel.is_some();
+            carried.tree = tree_before;
+            return Ok(context);
+        }
+        if related && !carried.session {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        carried.session = context.channel.is_some();
+        let session = &context.channel.as_ref().ok_or(Status::USER_SESSION_DELETED)?.session;
+        self.proof.check_session(session)?;
+        if row.tree {
+            let id = if related { tree_before.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
+            let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;
+            self.proof.check(session, Sealing::required_where(tree.requires_sealing()))?;
+            context.tree = Some(tree);
+            carried.tree = Some(id);
+        } else {
+            carried.tree = tree_before;
+        }
+        if let Some(offset) = row.file_id {
+            let meant = admission::file_ref(message, offset, related).ok_or(Status::INVALID_PARAMETER)?;
+            let open = match meant {
+                FileRef::Nothing if self.header.command == Command::IOCTL => return Ok(context),
+                FileRef::Nothing | FileRef::Unknown => None,
+                FileRef::Related if carried.open.is_none() => {
+                    return Err(carried.failed.unwrap_or(Status::FILE_CLOSED));
+                }
+                FileRef::Related => carried.open.and_then(|id| session.open(id)),
+                FileRef::Open(id) => session.open(id),
+            };
+            let open = open.ok_or(Status::FILE_CLOSED)?;
+            if context.tree.as_ref().is_some_and(|tree| tree.id != open.tree.id) {
+                return Err(Status::FILE_CLOSED);
+            }
+            open.used();
+            context.open = Some(open);
+        }
+        Ok(context)
+    }
+
+    /// Verifies the channel sequence of a request on an open, and counts it there until it is answered (3.3.5.2.10).
+    fn take_turn<'a>(&self, context: &'a Context) -> Result<Option<Counted<'a>>, Status> {
+        let session = context.channel.as_ref().map(|channel| &channel.session);
+        match &context.open {
+            Some(open) if session.is_some_and(|session| session.dialect >= Dialect::SMB_3_0) => {
+                open.channel_sequence().enter(Step::of(&self.header))
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// An open that a CREATE gave follows that one's channel sequence: "Open.ChannelSequence MUST be set to ChannelSequence in the SMB2
+    /// Header of the request" (3.3.5.9).
+    fn note_open(&self, outcome: &Outcome) {
+        let session = self.channel.as_ref().map(|channel| &channel.session);
+        let made =
+            outcome.as_ref().ok().and_then(|reply| reply.open).filter(|_| self.header.command == Command::CREATE);
+        if let (Some(session), Some(id)) = (session.filter(|session| session.dialect >= Dialect::SMB_3_0), made)
+            && let Some(open) = session.open(id)
+        {
+            open.channel_sequence().begin(self.header.channel_sequence());
+        }
+    }
+
+    /// True for what may be answered late though more of its chain follows, which waits with it: a CREATE that others have to make way for, as
+    /// with Windows (note 266).
+    fn may_wait_in_the_middle(&self) -> bool {
+        self.header.command == Command::CREATE
+    }
+
+    /// Runs what may be answered late, and then gets an interim answer (3.3.5.2.7.2): what comes before it in its chain is answered with that.
+    async fn run_waiting(
+        &self,
+        (responder, context): (&Responder, &Context),
+        message: &[u8],
+        response: &mut Response,
+        chain: &Chain,
+    ) -> Outcome {
+        let mut command = pin!(command::dispatch(context, self.header.command, message));
+        context.in_flight.let_wait();
+        // Most are done at once: neither a timer nor a place in the table is made for them.
+        tokio::select! {
+            biased;
+            outcome = &mut command => return outcome,
+            () = future::ready(()) => {}
+        }
+        let waiting = context.connection.in_flight.enter(&context.in_flight);
+        tokio::select! {
+            biased;
+            outcome = &mut command => return outcome,
+            () = context.in_flight.wait_announced() => {
+                if context.connection.in_flight.announced() >= ANNOUNCED_WAITS_MAX {
+                    return Err(Status::INSUFFICIENT_RESOURCES.into());
+                }
+            }
+            () = tokio::time::sleep(INTERIM_AFTER) => {}
+        }
+        Box::pin(self.send_interim(responder, context, response, chain)).await;
+        let outcome = command.await;
+        drop(waiting);
+        outcome
+    }
+
+    async fn send_interim(&self, responder: &Responder, context: &Context, response: &mut Response, chain: &Chain) {
+        let async_id = responder.in_flight.make_async(&context.in_flight);
+        let header = Header {
+            status: Status::PENDING,
+            credits: responder.window.borrow_mut().grant(self.header.credits),
+            route: Route::Async(async_id),
+            ..self.response_header()
+        };
+        let mut interim = std::mem::take(response);
+        // Clients do not verify it (3.2.5.1.3). With GMAC the message id is the nonce, and the last response needs it.
+        let signer = self.signer().filter(|channel| channel.facts.signing != SigningAlgorithm::AesGmac);
+        interim.push(&header, ErrorResponse::to_bytes().to_vec(), signer);
+        let charge = chain.charge_for(interim.length());
+        chain.queue(responder, interim, charge, |_| ()).await;
+        // What was answered is held by nobody any more.
+        let kept = if chain.frame.is_some() { 0 } else { chain.bytes.held_bytes() };
+        let need = need(&chain.bytes[self.range.start..], kept);
+        chain.charge.set(chain.charge.take().map(|mut charge| {
+            charge.shrink_to(need.bytes as u64);
+            charge
+        }));
+        let frame = chain.frame.as_ref().map_or(kept as u64, Charge::units);
+        responder.in_flight.note_held(&context.in_flight, frame + need.bytes.saturating_sub(kept) as u64);
+        responder.wake();
+    }
+
+    fn push_response(
+        &self,
+        connection: &Connection,
+        outcome: Outcome,
+        response: &mut Response,
+        chain: &Chain,
+        in_flight: &InFlight,
+    ) {
+        let mut header = self.response_header();
+        match in_flight.async_id.get() {
+            Some(async_id) => header.route = Route::Async(async_id),
+            None => header.credits = connection.window.borrow_mut().grant(self.header.credits),
+        }
+        match outcome {
+            Ok(reply) => {
+                header.status = reply.status;
+                self.apply(&mut header, &reply);
+                let made = self.header.command == Command::SESSION_SETUP && reply.status == Status::SUCCESS;
+                let signer = if made { connection.channel(header.session_id) } else { self.signer() };
+                response.push(&header, reply.body, signer.filter(|_| chain.sealed.is_none()));
+            }
+            Err(refusal) => {
+                header.status = refusal.status;
+                let dialect = connection.negotiation.borrow().dialect();
+                response.push(&header, error_body(&refusal, dialect), self.signer());
+            }
+        }
+    }
+
+    fn apply(&self, header: &mut Header, reply: &Reply) {
+        if let Some(session_id) = reply.session {
+            header.session_id = session_id;
+        }
+        if let (Some(tree_id), Route::Sync { .. }) = (reply.tree, header.route) {
+            header.route = Route::Sync { tree_id };
+        }
+    }
+
+    fn response_header(&self) -> Header {
+        Header {
+            credit_charge: self.header.credit_charge,
+            status: Status::SUCCESS,
+            command: self.header.command,
+            credits: 0,
+            flags: Flags::SERVER_TO_REDIR | (self.header.flags & (Flags::RELATED_OPERATIONS | Flags::PRIORITY_MASK)),
+            next_command: 0,
+            message_id: self.header.message_id,
+            route: Route::Sync { tree_id: self.header.tree_id() },
+            session_id: self.session_id,
+            signature: [0; 16],
+        }
+    }
+
+    /// Who signs the response.
+    fn signer(&self) -> Option<Rc<Channel>> {
+        self.proof.signer(self.channel.as_ref()).cloned()
+    }
+
+    /// What the bytes of a response change: the pre-auth hash of what is being set up.
+    fn after(&self, connection: &Connection, response: &[u8]) {
+        command::after_response(connection, self.header.command, response);
+    }
+}
+
+/// The body of an error. From 3.1.1 on its data stands in an error context (2.2.2).
+fn error_body(refusal: &Refusal, dialect: Option<Dialect>) -> Vec<u8> {
+    let mut body = Vec::new();
+    if dialect == Some(Dialect::SMB_3_1_1) && !refusal.data.is_empty() {
+        let data = ErrorContext { error_id: ErrorId::DEFAULT, data: &refusal.data }.to_bytes();
+        ErrorResponse { context_count: 1, data: &data }.encode(&mut body);
+    } else {
+        ErrorResponse { context_count: 0, data: &refusal.data }.encode(&mut body);
+    }
+    body
+}

@@ -1,0 +1,361 @@
+//! The fast path of READ and WRITE: no task, no copy, no allocation. Whatever does not fit (a refusal, an end of file, data that
+//! is not in memory, a lock on the file) is left to the slow path, which starts anew and says why.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use secure::sign::SigningAlgorithm;
+use store::{Error, Kind, Waits};
+use wire::command::read::{self, ReadRequest, ReadResponse};
+use wire::command::write::{WriteRequest, WriteResponse};
+use wire::frame::{PREFIX_LENGTH, frame_prefix};
+use wire::header::{Flags, HEADER_LENGTH, Header, Route};
+use wire::ids::{Command, Dialect, FileId};
+use wire::security::access;
+use wire::status::Status;
+use wire::transform::TRANSFORM_HEADER_LENGTH;
+
+use crate::command::connection::Ending;
+use crate::command::proof::{Proof, Sealing};
+use crate::request::responder::Responder;
+use crate::request::write_batch::{Asked, Counted};
+use crate::resource::pool::Device;
+use crate::state::breaks;
+use crate::state::channel_sequence::Step;
+use crate::state::credits;
+use crate::state::notify;
+use crate::state::open::{FileOpen, Open, OpenId};
+use crate::state::session::Channel;
+
+/// READ and WRITE responses have this much before their data.
+const RESPONSE_BYTES: usize = HEADER_LENGTH + 16;
+/// From here on a READ's data goes from the page cache to the socket (sendfile): below it the calls cost more than the copies.
+const SEND_FILE_BYTES_MIN: usize = 32 << 10;
+
+/// True for what may be answered here, if it stands alone.
+pub(crate) fn is_meant(header: &Header) -> bool {
+    let plain = !header.flags.intersects(Flags::RELATED_OPERATIONS | Flags::ASYNC_COMMAND);
+    plain && matches!(header.command, Command::READ | Command::WRITE)
+}
+
+/// Answers a lone READ or WRITE whose message id is good, if nothing stands in the way. False: nothing was changed, take the long
+/// way.
+pub(crate) fn answer(responder: &Rc<Responder>, message: &mut [u8], header: &Header, proof: &Proof) -> bool {
+    match header.command {
+        Command::READ => read(responder, message, header, proof).is_some(),
+        Command::WRITE => write(responder, message, header, proof).is_some(),
+        _ => false,
+    }
+}
+
+fn read(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proof) -> Option<()> {
+    let channel = responder.channel(header.session_id)?;
+    let request = ReadRequest::decode(message).ok()?;
+    let length = request.length as usize;
+    if length == 0 || request.channel != read::Channel::NONE || !covered(responder, header, length) {
+        return None;
+    }
+    let open = find(&channel, header, request.file_id, proof)?;
+    let file = plain_file(&open, access::READ_DATA | access::EXECUTE)?;
+    if !in_turn(&channel, &open, header) {
+        return None;
+    }
+    let shield = Shield::of(&channel, proof);
+    let count = match Way::of(&request, file, shield) {
+        Way::AsFile(_) if responder.server.unsendable.contains(|| file.node.identity()) => return None,
+        Way::AsFile(count) => queue_file(responder, &channel, header, &request, file, count)?,
+        // To copy and to sign so much takes milliseconds.
+        Way::Copied if !responder.turn.may_copy_at_once(request.length.into(), || shield.is_fast(&channel)) => {
+            return None;
+        }
+        Way::Copied => queue_data(responder, &channel, header, &request, file, shield)?,
+        Way::Waits => return None,
+    };
+    file.position.store(request.offset + count as u64, Ordering::Relaxed);
+    channel.count_request(message.len());
+    Some(())
+}
+
+/// How a READ's data leaves.
+enum Way {
+    /// From the file to the socket: so many bytes.
+    AsFile(usize),
+    /// Through the outbox.
+    Copied,
+    /// Not all of it is in memory.
+    Waits,
+}
+
+impl Way {
+    fn of(request: &ReadRequest<'_>, file: &FileOpen, shield: Shield) -> Self {
+        let length = request.length as usize;
+        if shield != Shield::None || length < SEND_FILE_BYTES_MIN {
+            return Way::Copied;
+        }
+        match file.node.try_resident(request.offset, length) {
+            Ok(count) if count < SEND_FILE_BYTES_MIN => Way::Copied,
+            Ok(count) => Way::AsFile(count),
+            Err(Error::WouldBlock) => Way::Waits,
+            Err(_) => Way::Copied,
+        }
+    }
+}
+
+/// Queues a READ's response and behind it the part of the file that it promises.
+fn queue_file(
+    responder: &Responder,
+    channel: &Channel,
+    header: &Header,
+    request: &ReadRequest<'_>,
+    file: &FileOpen,
+    count: usize,
+) -> Option<usize> {
+    if count < request.minimum_count as usize {
+        return None;
+    }
+    let mut outbox = responder.outbox.borrow_mut();
+    let reply = outbox.room(&responder.buffers, PREFIX_LENGTH + RESPONSE_BYTES, |_| None)?;
+    let credits = take_credits(responder, header)?;
+    reply[PREFIX_LENGTH + HEADER_LENGTH..].copy_from_slice(&ReadResponse::to_bytes(count as u32));
+    finish(reply, count, channel, header, Protect { credits, shield: Shield::None })?;
+    outbox.commit(PREFIX_LENGTH + RESPONSE_BYTES);
+    outbox.commit_file(Arc::clone(&file.node), request.offset, count);
+    Some(count)
+}
+
+/// Queues a READ's response with its data, which is read in place.
+fn queue_data(
+    responder: &Responder,
+    channel: &Channel,
+    header: &Header,
+    request: &ReadRequest<'_>,
+    file: &FileOpen,
+    shield: Shield,
+) -> Option<usize> {
+    let prefix = PREFIX_LENGTH + shield.room();
+    let mut outbox = responder.outbox.borrow_mut();
+    let bytes = prefix + RESPONSE_BYTES + request.length as usize;
+    let space = outbox.room(&responder.buffers, bytes, |size| responder.allowance.charge(size))?;
+    let count = file.node.try_read_at(&mut space[prefix + RESPONSE_BYTES..], request.offset).unwrap_or(0);
+    if count == 0 || count < request.minimum_count as usize {
+        outbox.release(&responder.buffers);
+        return None;
+    }
+    let credits = take_credits(responder, header)?;
+    let reply = &mut space[..prefix + RESPONSE_BYTES + count];
+    reply[prefix + HEADER_LENGTH..prefix + RESPONSE_BYTES].copy_from_slice(&ReadResponse::to_bytes(count as u32));
+    finish(reply, 0, channel, header, Protect { credits, shield })?;
+    outbox.commit(prefix + RESPONSE_BYTES + count);
+    Some(count)
+}
+
+/// Makes the WRITE, or leaves it for the pool with others that arrived with it.
+fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proof) -> Option<()> {
+    let channel = responder.channel(header.session_id)?;
+    let message_length = message.len();
+    let request = WriteRequest::decode(message).ok()?;
+    if request.data.is_empty()
+        || request.channel != read::Channel::NONE
+        || !covered(responder, header, request.data.len())
+    {
+        return None;
+    }
+    let end = request.offset.checked_add(request.data.len() as u64)?;
+    let open = find(&channel, header, request.file_id, proof)?;
+    let file = plain_file(&open, access::WRITE_DATA)?;
+    let facts = open.tree.store()?.facts();
+    let through = file.writes_through(request.flags);
+    if open.tree.is_read_only() || end > facts.file_length_max || !in_turn(&channel, &open, header) {
+        return None;
+    }
+    let shield = Shield::of(&channel, proof);
+    // A buffered write waits where the kernel likes: for memory, for a journal, for a file system that is frozen.
+    if file.node.waits() != Waits::Never {
+        let turn = channel.session.turn(Device::Volume(file.node.identity().volume));
+        if through || !responder.writes.take(turn) {
+            return None;
+        }
+        let change = open.begin_change(request.offset..end).ok()?;
+        if file.file.has_locks() {
+            return None;
+        }
+        let counted = if session_counts(&channel) { Counted::enter(&open, header).ok()? } else { None };
+        responder.window.borrow_mut().take(header.message_id, responder.charge(header)).ok()?;
+        channel.count_request(message_length);
+        let (offset, count) = (request.offset, request.data.len());
+        let asked = Asked { open, channel, header: *header, shield, offset, count, _counted: counted };
+        responder.writes.add(turn, request.data, asked, change);
+        return Some(());
+    }
+    // Other channels see that it is in flight. A READ need not be seen: one that comes too late does no harm.
+    let _counted = match session_counts(&channel) {
+        true => open.channel_sequence().enter(Step::of(header)).ok()?,
+        false => None,
+    };
+    let change = open.begin_change_at_once()?;
+    if file.file.has_locks() {
+        return None;
+    }
+    // Somebody may be cutting the file, which takes as long as it is long.
+    let held = file.node.try_hold()?;
+    let written = file.node.write_at(request.data, request.offset);
+    let written = written.and_then(|()| if through { file.node.sync() } else { Ok(()) });
+    drop(held);
+    drop(change);
+    responder.turn.spend(breaks::data_changed(&responder.server, file) as usize);
+    // A write that fails here is tried again on the slow path, which answers for it. Some of it may have been made.
+    written.ok()?;
+    let credits = take_credits(responder, header)?;
+    queue_write_response(responder, &channel, header, request.data.len(), Protect { credits, shield })?;
+    file.position.store(end, Ordering::Relaxed);
+    responder.turn.spend_on(|| notify::wrote(&responder.server, &open, header.session_id));
+    channel.count_request(message_length);
+    Some(())
+}
+
+fn queue_write_response(
+    responder: &Responder,
+    channel: &Channel,
+    header: &Header,
+    count: usize,
+    protect: Protect,
+) -> Option<()> {
+    let prefix = PREFIX_LENGTH + protect.shield.room();
+    let mut outbox = responder.outbox.borrow_mut();
+    let reply = outbox.room(&responder.buffers, prefix + RESPONSE_BYTES, |_| None)?;
+    reply[prefix + HEADER_LENGTH..].copy_from_slice(&WriteResponse::to_bytes(count as u32));
+    finish(reply, 0, channel, header, protect)?;
+    outbox.commit(prefix + RESPONSE_BYTES);
+    Some(())
+}
+
+/// Queues the answer to a WRITE that was made on the pool.
+pub(crate) fn queue_written(responder: &Responder, asked: &Asked) {
+    let credits = responder.window.borrow_mut().grant(asked.header.credits);
+    let protect = Protect { credits, shield: asked.shield };
+    if queue_write_response(responder, &asked.channel, &asked.header, asked.count, protect).is_none() {
+        // The session can seal no more.
+        responder.end(Ending::Now);
+    }
+}
+
+/// The body of the answer to a WRITE of `count` bytes.
+pub(crate) fn written_body(count: usize) -> Vec<u8> {
+    WriteResponse::to_bytes(count as u32).to_vec()
+}
+
+fn covered(responder: &Responder, header: &Header, bytes: usize) -> bool {
+    let negotiation = responder.negotiation.borrow();
+    let fits = bytes <= negotiation.payload_bytes_max() as usize;
+    fits && (!negotiation.has_large_mtu() || credits::covers(header.credit_charge, bytes as u64))
+}
+
+/// The open, where the request may reach it.
+fn find(channel: &Channel, header: &Header, file_id: FileId, proof: &Proof) -> Option<Arc<Open>> {
+    let session = &channel.session;
+    let open = session.open(OpenId::from_file_id(file_id)?)?;
+    let sealing = Sealing::required_where(session.seal_required || open.tree.requires_sealing());
+    let reachable = proof.check(session, sealing).is_ok() && open.tree.id == header.tree_id();
+    reachable.then_some(open)
+}
+
+/// The file part of an open on a file or stream that has one of `access` and no byte-range locks.
+fn plain_file(open: &Open, access: u32) -> Option<&FileOpen> {
+    let file = open.file().ok()?;
+    let plain = match file.kind {
+        Kind::File | Kind::Stream => {
+            !file.file.has_locks() && !file.has_frozen_times() && !file.durability.is_replayable()
+        }
+        Kind::Directory => false,
+    };
+    (plain && open.granted.has_any(access)).then_some(file)
+}
+
+/// True where the client has not changed channels since it last used the open (3.3.5.2.10).
+fn in_turn(channel: &Channel, open: &Open, header: &Header) -> bool {
+    !session_counts(channel) || open.channel_sequence().is_current(header)
+}
+
+/// The header has a channel sequence.
+fn session_counts(channel: &Channel) -> bool {
+    channel.session.dialect >= Dialect::SMB_3_0
+}
+
+fn take_credits(responder: &Responder, header: &Header) -> Option<u16> {
+    let charge = responder.charge(header);
+    let mut window = responder.window.borrow_mut();
+    window.take(header.message_id, charge).ok()?;
+    Some(window.grant(header.credits))
+}
+
+/// How a response is protected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shield {
+    None,
+    Signed,
+    Sealed,
+}
+
+impl Shield {
+    fn of(channel: &Rc<Channel>, proof: &Proof) -> Self {
+        if proof.seals(&channel.session) {
+            Shield::Sealed
+        } else if proof.signer(Some(channel)).is_some() {
+            Shield::Signed
+        } else {
+            Shield::None
+        }
+    }
+
+    /// True where it takes no longer than to copy the data.
+    fn is_fast(self, channel: &Channel) -> bool {
+        match self {
+            Shield::None => true,
+            Shield::Signed => channel.facts.signing == SigningAlgorithm::AesGmac,
+            Shield::Sealed => channel.session.sealed_byte_cost() == 1,
+        }
+    }
+
+    /// Bytes in front of the SMB2 header.
+    fn room(self) -> usize {
+        match self {
+            Shield::Sealed => TRANSFORM_HEADER_LENGTH,
+            Shield::None | Shield::Signed => 0,
+        }
+    }
+}
+
+struct Protect {
+    credits: u16,
+    shield: Shield,
+}
+
+/// Completes a frame whose body stands in place, but for `file_bytes` that follow it: prefix, header, signature or seal.
+fn finish(frame: &mut [u8], file_bytes: usize, channel: &Channel, request: &Header, protect: Protect) -> Option<()> {
+    let (prefix, rest) = frame.split_at_mut(PREFIX_LENGTH);
+    prefix.copy_from_slice(&frame_prefix(rest.len() + file_bytes).ok()?);
+    let message = rest.get_mut(protect.shield.room()..)?;
+    let signed = if protect.shield == Shield::Signed { Flags::SIGNED } else { Flags::NONE };
+    let header = Header {
+        credit_charge: request.credit_charge,
+        status: Status::SUCCESS,
+        command: request.command,
+        credits: protect.credits,
+        flags: Flags::SERVER_TO_REDIR | (request.flags & Flags::PRIORITY_MASK) | signed,
+        next_command: 0,
+        message_id: request.message_id,
+        route: Route::Sync { tree_id: request.tree_id() },
+        session_id: request.session_id,
+        signature: [0; 16],
+    };
+    message.get_mut(..HEADER_LENGTH)?.copy_from_slice(&header.to_bytes());
+    match protect.shield {
+        Shield::None => {}
+        Shield::Signed => channel.sign(message),
+        Shield::Sealed if !channel.seal(rest) => return None,
+        Shield::Sealed => {}
+    }
+    channel.count_sent(frame.len() - PREFIX_LENGTH + file_bytes);
+    Some(())
+}

@@ -1,0 +1,69 @@
+//! A file whose name another one is about to take, by a rename or a link.
+
+use std::sync::Arc;
+
+use store::Identity;
+use wire::command::create::ShareAccess;
+use wire::security::access::DELETE;
+use wire::status::Status;
+
+use super::{FileEntry, FileTable, Link};
+use crate::state::access::Modes;
+use crate::state::shared::Shared;
+
+/// What an open shares that keeps others from nothing.
+const SHARES_ALL: u32 = ShareAccess::READ.0 | ShareAccess::WRITE.0 | ShareAccess::DELETE.0;
+
+/// Nobody enters the file as long as this lives: who wants to looks the name up anew after that.
+pub(crate) struct Replacing {
+    server: Arc<Shared>,
+    file: Arc<FileEntry>,
+}
+
+impl Replacing {
+    /// Begins to put another file in the place of `identity`, which has the name `link`. Refuses where that goes already
+    /// (MS-FSA 2.1.5.15.12), or where the file is open. With `takes_open` it may be, by those who share its deletion: that is what becomes of the
+    /// file then (MS-FSCC 2.4.43, FILE_RENAME_POSIX_SEMANTICS), and who opens a file to delete it meets the same share modes.
+    pub(crate) fn begin(
+        server: &Arc<Shared>,
+        identity: Identity,
+        link: &Link,
+        takes_open: bool,
+    ) -> Result<Self, Status> {
+        loop {
+            let file = server.files.find_or_insert(identity);
+            let mut state = file.state.lock();
+            if state.retired {
+                continue;
+            }
+            if state.is_link_pending(Some(link)) {
+                return Err(Status::DELETE_PENDING);
+            }
+            let in_the_way = match takes_open {
+                true => state.claims.conflict_with("", Modes::of(DELETE, SHARES_ALL)),
+                false => !state.claims.is_empty(),
+            };
+            if in_the_way {
+                return Err(Status::ACCESS_DENIED);
+            }
+            state.replacing += 1;
+            drop(state);
+            return Ok(Replacing { server: Arc::clone(server), file });
+        }
+    }
+}
+
+impl Drop for Replacing {
+    fn drop(&mut self) {
+        self.server.files.end_replacing(&self.file);
+    }
+}
+
+impl FileTable {
+    fn end_replacing(&self, file: &Arc<FileEntry>) {
+        let mut state = file.state.lock();
+        state.replacing -= 1;
+        state.wake();
+        self.retire_if_unused(file, state);
+    }
+}

@@ -1,0 +1,143 @@
+//! Removing what goes with its last open: a name of a file or directory, or a stream (MS-FSA 2.1.5.5).
+
+use std::sync::Arc;
+
+use store::{Error, Kind, Node, Resolved, SharePath, Store, Use};
+
+use crate::state::breaks;
+use crate::state::caching::LeaseId;
+use crate::state::files::{FileEntry, Link, Removal};
+use crate::state::on_disk;
+use crate::state::open::whereabouts;
+use crate::state::open_path::OpenPath;
+use crate::state::shared::Shared;
+use crate::state::tree::Tree;
+
+/// What an open that has left its file knows of it.
+pub(crate) struct LastOpen {
+    /// The file; for a stream the one that has it.
+    pub(crate) base: Arc<dyn Node>,
+    /// Where the file stands.
+    pub(crate) path: Arc<OpenPath>,
+    pub(crate) tree: Arc<Tree>,
+    /// The lease of the directory it stands in, where the open's client named one.
+    pub(crate) parent_lease: Option<LeaseId>,
+}
+
+impl LastOpen {
+    /// Removes what the departure of the open from `file` removes, and what is due after that. May wait for the store. What is still there then
+    /// is in the log.
+    pub(crate) fn carry_out(&self, server: &Arc<Shared>, file: &Arc<FileEntry>, first: Removal) {
+        let mut next = first;
+        while next != Removal::Nothing {
+            // A failure is in the log.
+            let _ = self.remove(server, &next);
+            next = server.files.removed(file, &next);
+        }
+    }
+
+    /// Removes one of these. Nobody else has the name until [`FileTable::removed`](crate::state::files::FileTable::removed) was told. May wait for the store.
+    /// Fails where it is still there, which is then in the log.
+    pub(crate) fn remove(&self, server: &Arc<Shared>, removal: &Removal) -> Result<(), Error> {
+        let Some(store) = self.tree.store() else { return Ok(()) };
+        let path = SharePath::clone(&self.path.now());
+        let removed = match removal {
+            Removal::Nothing => return Ok(()),
+            Removal::File(link) => self.remove_file(server, store, path, link.as_ref()),
+            Removal::Stream(name) => self.remove_stream(server, store, path, name),
+        };
+        let removed = removed.map(|(store, path)| {
+            if self.base.kind() == Kind::Directory {
+                server.descriptors.inheritance.directory_changed();
+            }
+            server.files.watches.removed(&*store, &path, self, removal);
+            breaks::entry_changed(server, &*store, &path, self.parent_lease);
+            (store, path)
+        });
+        let is_continuous = self.tree.is_continuous;
+        let kept = removed.and_then(|gone| if is_continuous { self.keep_removal(gone, removal) } else { Ok(()) });
+        let share = &self.tree.share;
+        match kept {
+            Ok(()) => Ok(()),
+            // A directory that was filled meanwhile stays (MS-FSA 2.1.5.5), and what another program took away is gone.
+            Err(error @ (Error::NotEmpty | Error::NotFound | Error::PathNotFound | Error::Gone)) => {
+                tracing::debug!(%error, %share, "delete on close did nothing");
+                Ok(())
+            }
+            Err(error) => {
+                let path = self.path.name();
+                tracing::warn!(%error, %share, path, "what was to be deleted on close is still there, or may come back after a loss of power");
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the file's name, wherever it has moved to, through a share of its folder that can be written to; where it has several, `link`
+    /// and no other. Gives what it was.
+    fn remove_file(
+        &self,
+        server: &Shared,
+        store: &Arc<dyn Store>,
+        path: SharePath,
+        link: Option<&Link>,
+    ) -> Result<(Arc<dyn Store>, SharePath), Error> {
+        let identity = self.base.identity();
+        let remove = |store: &dyn Store, path: &SharePath| match link {
+            Some(link) if Link::at(store, path)? != *link => Err(Error::NotFound),
+            _ => store.remove(path, identity),
+        };
+        let here = remove(&**store, &path);
+        self.or_elsewhere(server, store, (here, path), remove)
+    }
+
+    /// The same for a stream.
+    fn remove_stream(
+        &self,
+        server: &Shared,
+        store: &Arc<dyn Store>,
+        path: SharePath,
+        name: &str,
+    ) -> Result<(Arc<dyn Store>, SharePath), Error> {
+        self.or_elsewhere(server, store, (self.base.remove_stream(name), path), |store, path| {
+            match store.resolve(path, Use::ReadWrite) {
+                Ok(Resolved::Found { node, .. }) if node.identity() == self.base.identity() => node.remove_stream(name),
+                _ => Err(Error::NotFound),
+            }
+        })
+    }
+
+    /// What was removed `here`, or else elsewhere: by wherever the file has moved to, or another share of its folder.
+    fn or_elsewhere(
+        &self,
+        server: &Shared,
+        store: &Arc<dyn Store>,
+        (here, path): (Result<(), Error>, SharePath),
+        remove: impl Fn(&dyn Store, &SharePath) -> Result<(), Error>,
+    ) -> Result<(Arc<dyn Store>, SharePath), Error> {
+        let first = match here {
+            Err(error) if is_elsewhere(error) => error,
+            answer => return answer.map(|()| (Arc::clone(store), path)),
+        };
+        for (store, path) in whereabouts(&*self.base, server, store) {
+            match remove(&*store, &path) {
+                Err(error) if is_elsewhere(error) => {}
+                answer => return answer.map(|()| (store, path)),
+            }
+        }
+        Err(first)
+    }
+
+    /// Has the disk keep what has gone: on a continuously available share it does not come back.
+    fn keep_removal(&self, (store, path): (Arc<dyn Store>, SharePath), removal: &Removal) -> Result<(), Error> {
+        match removal {
+            Removal::Nothing => Ok(()),
+            Removal::File(_) => on_disk::keep_removal(&*store, &path),
+            Removal::Stream(_) => self.base.sync(),
+        }
+    }
+}
+
+/// True where another share of the folder may yet remove what this one did not.
+fn is_elsewhere(error: Error) -> bool {
+    matches!(error, Error::NotFound | Error::PathNotFound | Error::ReadOnly)
+}

@@ -1,0 +1,641 @@
+//! A session: one signed-in client, whatever connections it uses (MS-SMB2 3.3.1.8), and its channels (3.3.1.14).
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use secure::Role;
+use secure::kdf::SessionKeys;
+use secure::seal::{Cipher, Nonce, NonceRange, NonceSpace, Opener, Sealer};
+use secure::sign::{SigningAlgorithm, SigningKey};
+use wire::ids::{Dialect, Guid, MessageId, SessionId, TreeId};
+use wire::status::Status;
+
+use crate::resource::budgets::{Held, UserBudgets};
+use crate::resource::by_id::ById;
+use crate::resource::pool::{Device, Turn};
+use crate::state::mailbox::{Mailbox, Notification};
+use crate::state::open::{Open, OpenId};
+use crate::state::placement::Placement;
+use crate::state::replayed::Replayed;
+use crate::state::shared::Shared;
+use crate::state::tree::Tree;
+use crate::state::user::User;
+
+/// The most opens one session holds: Windows Server has no lower bound, and each costs memory and a descriptor.
+pub(crate) const OPENS_MAX: usize = 65_536;
+/// The most tree connects one session holds.
+const TREES_MAX: usize = 4_096;
+
+/// A turn's bytes sealed with CCM take as long as so many times as many that are only moved.
+const CCM_BYTE_COST: usize = 5;
+
+/// The session. Keys and identifiers are frozen when it is set up; the user is replaced whole on re-authentication.
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) dialect: Dialect,
+    /// Connection.ClientGuid of the connection it was set up on.
+    pub(crate) client: Guid,
+    /// The algorithm that signs on that connection.
+    pub(crate) signing: SigningAlgorithm,
+    pub(crate) keys: SessionKeys,
+    pub(crate) user: ArcSwap<User>,
+    /// Session.SigningRequired.
+    pub(crate) signing_required: bool,
+    /// Session.EncryptData: everything is sealed, both ways.
+    pub(crate) seal_required: bool,
+    pub(crate) created: Instant,
+    /// What its user may make the server hold.
+    pub(crate) budgets: Arc<UserBudgets>,
+    /// The CREATEs that its client has replayed.
+    pub(crate) replayed: Replayed,
+    sealing: Option<Sealing>,
+    trees: Mutex<ById<TreeId, HeldTree>>,
+    _held: Held,
+    next_tree: AtomicU32,
+    opens: Mutex<Opens>,
+    channels: Mutex<Channels>,
+    ended: AtomicBool,
+    bind_nonces: Mutex<BindNonces>,
+}
+
+/// Message ids that a session which signs with GMAC, where they are the nonces, has not used with its signing key and never will: those
+/// before the one that its sign-in ended with, as far as its connection had used them all by then. What came with them was admitted when
+/// there was no such key. One that was left out may still come, and be answered under the key.
+struct BindNonces {
+    next: u64,
+    end: u64,
+}
+
+/// A tree connect, and what its user has less for it.
+struct HeldTree {
+    tree: Arc<Tree>,
+    _held: Held,
+}
+
+/// Session.OpenTable.
+#[derive(Default)]
+struct Opens {
+    by_id: ById<OpenId, Arc<Open>>,
+    /// Found by their tree, so that who disconnects one does not go through those of the others.
+    by_tree: BTreeSet<(TreeId, OpenId)>,
+}
+
+impl Opens {
+    fn insert(&mut self, open: Arc<Open>) {
+        self.by_tree.insert((open.tree.id, open.id));
+        self.by_id.insert(open.id, open);
+    }
+
+    fn remove(&mut self, id: OpenId) -> Option<Arc<Open>> {
+        let open = self.by_id.remove(&id)?;
+        self.by_tree.remove(&(open.tree.id, id));
+        Some(open)
+    }
+
+    /// Those of a tree, in the order in which they were made.
+    fn take_of(&mut self, tree: TreeId) -> Vec<Arc<Open>> {
+        let of_tree = (tree, OpenId(0))..=(tree, OpenId(u64::MAX));
+        let ids: Vec<OpenId> = self.by_tree.range(of_tree).map(|(_, id)| *id).collect();
+        ids.into_iter().filter_map(|id| self.remove(id)).collect()
+    }
+}
+
+/// Session.ChannelList.
+#[derive(Default)]
+struct Channels {
+    list: Vec<Arc<ChannelFacts>>,
+    /// The last one is gone: no other comes.
+    closed: bool,
+}
+
+/// The keys that seal, and the nonces that no two messages share.
+struct Sealing {
+    cipher: Cipher,
+    sealer: Sealer,
+    opener: Opener,
+    nonces: NonceSpace,
+}
+
+/// What is known of a channel outside its shard.
+pub(crate) struct ChannelFacts {
+    pub(crate) connection: u64,
+    pub(crate) peer: String,
+    pub(crate) local: String,
+    pub(crate) shard: AtomicUsize,
+    pub(crate) signing: SigningAlgorithm,
+    pub(crate) bytes_received: AtomicU64,
+    pub(crate) bytes_sent: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    /// When the connection was accepted, and what it did since.
+    pub(crate) accepted: Instant,
+    pub(crate) activity: Arc<Activity>,
+    /// When it became a channel.
+    pub(crate) since: Instant,
+    pub(crate) mailbox: Arc<Mailbox>,
+}
+
+/// What a connection is doing, as others see it.
+#[derive(Default)]
+pub(crate) struct Activity {
+    /// Seconds from when it was accepted to the last time something came in.
+    pub(crate) seconds: AtomicU64,
+    /// Requests that wait for something.
+    pub(crate) outstanding: AtomicUsize,
+}
+
+/// A session as one connection has it: the channel's own signing key, and its own nonces.
+pub(crate) struct Channel {
+    pub(crate) session: Arc<Session>,
+    signing_key: Arc<SigningKey>,
+    pub(crate) facts: Arc<ChannelFacts>,
+    nonces: RefCell<NonceRange>,
+}
+
+/// What signs messages to the client, and verifies those of the client. Any thread may have it done.
+pub(crate) struct Signature(Arc<SigningKey>);
+
+impl Signature {
+    /// Signs one message in place; its SIGNED flag is set already.
+    pub(crate) fn sign(&self, message: &mut [u8]) {
+        self.0.sign(message, Role::Server);
+    }
+
+    /// True where a message of the client is signed so.
+    #[must_use]
+    pub(crate) fn verify(&self, message: &mut [u8]) -> bool {
+        self.0.verify(message, Role::Client)
+    }
+}
+
+/// What seals one frame to the client: the session's key, and a nonce that nothing else is sealed with. Any thread may have it done.
+pub(crate) struct Cover(Arc<Session>, Nonce);
+
+impl Cover {
+    /// Seals a frame in place: 52 bytes of room and the messages. False where that could not be done.
+    #[must_use]
+    pub(crate) fn seal(self, frame: &mut [u8]) -> bool {
+        let Cover(session, nonce) = self;
+        session.sealing.as_ref().is_some_and(|sealing| sealing.sealer.seal(frame, session.id, nonce).is_ok())
+    }
+}
+
+/// How a session is set up.
+pub(crate) struct Setup {
+    pub(crate) id: SessionId,
+    pub(crate) dialect: Dialect,
+    pub(crate) client: Guid,
+    pub(crate) signing: SigningAlgorithm,
+    pub(crate) keys: SessionKeys,
+    pub(crate) cipher: Option<Cipher>,
+    pub(crate) user: Arc<User>,
+    pub(crate) signing_required: bool,
+    pub(crate) seal_required: bool,
+    pub(crate) budgets: Arc<UserBudgets>,
+    /// No message id before this one is ever answered under its key on its first channel.
+    pub(crate) first_signed: MessageId,
+    pub(crate) held: Held,
+}
+
+impl Session {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let sealing = match (setup.cipher, setup.keys.sealer(), setup.keys.opener()) {
+            (Some(cipher), Some(sealer), Some(opener)) => {
+                Some(Sealing { cipher, sealer, opener, nonces: NonceSpace::new() })
+            }
+            (None, _, _) | (_, None, _) | (_, _, None) => None,
+        };
+        Session {
+            id: setup.id,
+            dialect: setup.dialect,
+            client: setup.client,
+            signing: setup.signing,
+            keys: setup.keys,
+            user: ArcSwap::new(setup.user),
+            signing_required: setup.signing_required,
+            seal_required: setup.seal_required,
+            created: Instant::now(),
+            budgets: setup.budgets,
+            replayed: Replayed::default(),
+            sealing,
+            trees: Mutex::default(),
+            _held: setup.held,
+            next_tree: AtomicU32::new(1),
+            opens: Mutex::default(),
+            channels: Mutex::default(),
+            ended: AtomicBool::new(false),
+            bind_nonces: Mutex::new(BindNonces { next: 0, end: setup.first_signed.0 }),
+        }
+    }
+
+    /// True where the leg of a bind with this message id may be answered under the session's own signing key, which its first channel signs
+    /// with, too. With GMAC a message id does for one answer, or whoever sees two of them can sign.
+    pub(crate) fn may_answer_bind(&self, id: MessageId) -> bool {
+        match self.signing {
+            SigningAlgorithm::AesCmac | SigningAlgorithm::HmacSha256 => true,
+            SigningAlgorithm::AesGmac => {
+                let mut nonces = self.bind_nonces.lock();
+                let is_unused = (nonces.next..nonces.end).contains(&id.0);
+                if is_unused {
+                    nonces.next = id.0 + 1;
+                }
+                is_unused
+            }
+        }
+    }
+
+    /// The cipher that seals it, where both sides have one.
+    pub(crate) fn cipher(&self) -> Option<Cipher> {
+        self.sealing.as_ref().map(|sealing| sealing.cipher)
+    }
+
+    /// What a byte counts for in a turn ([`crate::resource::turns`]) where it is sealed. GCM is nearly free; CCM is a chain, block by block.
+    pub(crate) fn sealed_byte_cost(&self) -> usize {
+        match self.cipher() {
+            Some(Cipher::Aes128Ccm | Cipher::Aes256Ccm) => CCM_BYTE_COST,
+            Some(Cipher::Aes128Gcm | Cipher::Aes256Gcm) | None => 1,
+        }
+    }
+
+    /// Decrypts a frame that begins with a transform header, in place; gives the messages.
+    pub(crate) fn open_sealed<'a>(&self, frame: &'a mut [u8]) -> Option<&'a mut [u8]> {
+        self.sealing.as_ref()?.opener.open(frame).ok()
+    }
+
+    /// Whose turn its work takes at a device.
+    pub(crate) fn turn(&self, device: Device) -> Turn {
+        Turn { device, user: self.user.load().number, session: self.id.0 }
+    }
+
+    /// True once it ended: its requests find no session.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Makes a tree connect under a new id.
+    pub(crate) fn add_tree(&self, make: impl FnOnce(TreeId) -> Tree) -> Result<Arc<Tree>, Status> {
+        let mut trees = self.trees.lock();
+        if trees.len() >= TREES_MAX {
+            return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        let held = self.budgets.tree().ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        let id = loop {
+            let id = TreeId(self.next_tree.fetch_add(1, Ordering::Relaxed));
+            if id.0 != 0 && id.0 != u32::MAX && !trees.contains_key(&id) {
+                break id;
+            }
+        };
+        let tree = Arc::new(make(id));
+        trees.insert(id, HeldTree { tree: Arc::clone(&tree), _held: held });
+        Ok(tree)
+    }
+
+    /// The tree connect of an id.
+    pub(crate) fn tree(&self, id: TreeId) -> Option<Arc<Tree>> {
+        self.trees.lock().get(&id).map(|held| Arc::clone(&held.tree))
+    }
+
+    /// Takes a tree connect away, and gives its opens for closing. `None` where there is none.
+    pub(crate) fn remove_tree(&self, id: TreeId) -> Option<Vec<Arc<Open>>> {
+        self.trees.lock().remove(&id)?;
+        Some(self.opens.lock().take_of(id))
+    }
+
+    /// Lets every tree follow the shares; those whose share is gone end. Gives their opens for closing.
+    pub(crate) fn follow_shares(&self, configuration: &crate::state::configuration::Configuration) -> Vec<Arc<Open>> {
+        let mut gone = Vec::new();
+        self.trees.lock().retain(|id, held| {
+            let tree = &held.tree;
+            let stays = tree.follow(configuration.shares.iter().find(|share| *share.name == *tree.share));
+            if !stays {
+                gone.push(*id);
+            }
+            stays
+        });
+        let mut opens = self.opens.lock();
+        gone.into_iter().flat_map(|id| opens.take_of(id)).collect()
+    }
+
+    /// Keeps an open. Refused once the session or the open's tree has ended, and past the bound.
+    pub(crate) fn add_open(&self, open: Arc<Open>) -> Result<(), Status> {
+        let trees = self.trees.lock();
+        if self.has_ended() {
+            return Err(Status::USER_SESSION_DELETED);
+        }
+        if !trees.contains_key(&open.tree.id) {
+            return Err(Status::NETWORK_NAME_DELETED);
+        }
+        let mut opens = self.opens.lock();
+        if opens.by_id.len() >= OPENS_MAX {
+            return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        opens.insert(open);
+        Ok(())
+    }
+
+    /// The open of an id.
+    pub(crate) fn open(&self, id: OpenId) -> Option<Arc<Open>> {
+        self.opens.lock().by_id.get(&id).cloned()
+    }
+
+    /// Takes an open away for closing.
+    pub(crate) fn remove_open(&self, id: OpenId) -> Option<Arc<Open>> {
+        self.opens.lock().remove(id)
+    }
+
+    /// All opens.
+    #[cfg(test)]
+    pub(crate) fn opens(&self) -> Vec<Arc<Open>> {
+        self.opens.lock().by_id.values().cloned().collect()
+    }
+
+    /// How many opens there are.
+    pub(crate) fn open_count(&self) -> usize {
+        self.opens.lock().by_id.len()
+    }
+
+    /// Adds all opens to `to`, which keeps none of them.
+    pub(crate) fn add_opens(&self, to: &mut Vec<Weak<Open>>) {
+        to.extend(self.opens.lock().by_id.values().map(Arc::downgrade));
+    }
+
+    /// True where what its client is told goes on its own channels alone: what is sealed can be opened nowhere else, and who is nobody has no
+    /// connection but these.
+    pub(crate) fn keeps_to_itself(&self) -> bool {
+        self.seal_required || self.user.load().is_anonymous
+    }
+
+    /// All channels.
+    pub(crate) fn channels(&self) -> Vec<Arc<ChannelFacts>> {
+        self.channels.lock().list.clone()
+    }
+
+    /// How many channels it has.
+    pub(crate) fn channel_count(&self) -> usize {
+        self.channels.lock().list.len()
+    }
+
+    /// Gives up all channels but the first.
+    pub(crate) fn leave_other_channels(&self) {
+        for channel in self.channels().iter().skip(1) {
+            channel.mailbox.leave(self.id);
+        }
+    }
+
+    /// Sends a message unasked, on the first channel that takes it; false where none does (MS-SMB2 3.3.4.6).
+    pub(crate) fn post(&self, mut notification: Notification) -> bool {
+        for channel in self.channels() {
+            match channel.mailbox.post(notification) {
+                Ok(()) => return true,
+                Err(back) => notification = back,
+            }
+        }
+        false
+    }
+
+    /// Adds a channel, of which there are `channels_max` at most: its half on the connection's shard is the answer. Its facts name the
+    /// shard where it should be.
+    pub(crate) fn add_channel(
+        self: &Arc<Self>,
+        signing_key: SigningKey,
+        facts: ChannelFacts,
+        channels_max: usize,
+        placement: &Placement,
+    ) -> Result<Channel, Status> {
+        let facts = Arc::new(facts);
+        let mut channels = self.channels.lock();
+        if channels.closed || self.has_ended() {
+            return Err(Status::USER_SESSION_DELETED);
+        }
+        if channels.list.len() >= channels_max {
+            return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        let taken: Vec<usize> = channels.list.iter().map(|channel| channel.shard()).collect();
+        if let Some(better) = placement.better(facts.shard(), &taken) {
+            facts.set_shard(better);
+        }
+        channels.list.push(Arc::clone(&facts));
+        drop(channels);
+        Ok(Channel::new(self, signing_key, facts))
+    }
+
+    /// Takes a connection's channel away; true where it was the last.
+    pub(crate) fn remove_channel(&self, connection: u64) -> bool {
+        let mut channels = self.channels.lock();
+        channels.list.retain(|channel| channel.connection != connection);
+        channels.closed |= channels.list.is_empty();
+        channels.closed
+    }
+
+    /// Ends the session and gives its opens, for closing or keeping. Only the first call gives any.
+    #[must_use]
+    pub(crate) fn end(&self) -> Vec<Arc<Open>> {
+        if self.ended.swap(true, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        self.trees.lock().clear();
+        self.take_opens()
+    }
+
+    /// In the order in which they were made.
+    fn take_opens(&self) -> Vec<Arc<Open>> {
+        let mut taken: Vec<_> = std::mem::take(&mut *self.opens.lock()).by_id.into_values().collect();
+        taken.sort_unstable_by_key(|open| open.id);
+        taken
+    }
+}
+
+impl ChannelFacts {
+    /// The shard it is on, or on its way to.
+    pub(crate) fn shard(&self) -> usize {
+        self.shard.load(Ordering::Relaxed)
+    }
+
+    /// Moves it to another.
+    pub(crate) fn set_shard(&self, shard: usize) {
+        self.shard.store(shard, Ordering::Relaxed);
+    }
+
+    /// Seconds since something came in.
+    pub(crate) fn idle_seconds(&self) -> u64 {
+        self.accepted.elapsed().as_secs().saturating_sub(self.activity.seconds.load(Ordering::Relaxed))
+    }
+}
+
+impl Channel {
+    /// The session's half on one connection's shard.
+    fn new(session: &Arc<Session>, signing_key: SigningKey, facts: Arc<ChannelFacts>) -> Self {
+        let (session, signing_key) = (Arc::clone(session), Arc::new(signing_key));
+        Channel { session, signing_key, facts, nonces: RefCell::new(NonceRange::empty()) }
+    }
+
+    /// One that the session does not count, with Session.SigningKey.
+    pub(crate) fn unlisted(session: &Arc<Session>, facts: ChannelFacts) -> Self {
+        Channel::new(session, session.keys.signing_key(session.signing), facts.into())
+    }
+
+    /// What signs messages of this channel.
+    pub(crate) fn signature(&self) -> Signature {
+        Signature(Arc::clone(&self.signing_key))
+    }
+
+    /// What seals the next frame; `None` where the session cannot seal, or has no nonce left.
+    pub(crate) fn cover(&self) -> Option<Cover> {
+        let sealing = self.session.sealing.as_ref()?;
+        let nonce = self.nonces.borrow_mut().draw(&sealing.nonces).ok()?;
+        Some(Cover(Arc::clone(&self.session), nonce))
+    }
+
+    /// Seals a frame in place: 52 bytes of room and the messages. False where the session cannot seal, or has no nonce left.
+    #[must_use]
+    pub(crate) fn seal(&self, frame: &mut [u8]) -> bool {
+        let Some(sealing) = &self.session.sealing else { return false };
+        let Ok(nonce) = self.nonces.borrow_mut().draw(&sealing.nonces) else { return false };
+        sealing.sealer.seal(frame, self.session.id, nonce).is_ok()
+    }
+
+    /// Counts a request.
+    pub(crate) fn count_request(&self, bytes: usize) {
+        self.facts.bytes_received.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.facts.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a reply.
+    pub(crate) fn count_sent(&self, bytes: usize) {
+        self.facts.bytes_sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Signs one message in place; its SIGNED flag is set already.
+    pub(crate) fn sign(&self, message: &mut [u8]) {
+        self.signing_key.sign(message, Role::Server);
+    }
+
+    /// Verifies one message's signature.
+    #[must_use]
+    pub(crate) fn verify(&self, message: &mut [u8]) -> bool {
+        self.signing_key.verify(message, Role::Client)
+    }
+}
+
+/// All sessions of the server, by id (GlobalSessionTable, MS-SMB2 3.3.1.1).
+pub(crate) struct Sessions {
+    parts: Vec<Mutex<HashMap<SessionId, Arc<Session>>>>,
+    /// Ids of sessions that are being set up for the first time (Session.State is InProgress).
+    beginning: Mutex<HashSet<SessionId>>,
+    next: AtomicU32,
+    scatter: Scatter,
+}
+
+/// An id for a session that is being set up, until that is dropped.
+pub(crate) struct Beginning {
+    server: Arc<Shared>,
+    id: SessionId,
+}
+
+impl Beginning {
+    /// Takes an id that no session has.
+    pub(crate) fn of(server: &Arc<Shared>) -> Self {
+        let id = server.sessions.new_id();
+        server.sessions.beginning.lock().insert(id);
+        Beginning { server: Arc::clone(server), id }
+    }
+
+    /// The id.
+    pub(crate) fn id(&self) -> SessionId {
+        self.id
+    }
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        self.server.sessions.beginning.lock().remove(&self.id);
+    }
+}
+
+/// Spreads a counter over all numbers of 32 bits, each of which comes once.
+struct Scatter {
+    factor: u32,
+    offset: u32,
+}
+
+/// The table is split so that shards seldom meet.
+const PARTS: usize = 16;
+/// The most sessions on one server.
+const SESSIONS_MAX_PER_PART: usize = 4_096;
+
+impl Scatter {
+    fn by_chance() -> Self {
+        let mut chance = [0; 8];
+        // Without chance the ids are still unique.
+        let _ = secure::random(&mut chance);
+        let [a, b, c, d, e, f, g, h] = chance;
+        // An odd factor loses no number.
+        Scatter { factor: u32::from_le_bytes([a, b, c, d]) | 1, offset: u32::from_le_bytes([e, f, g, h]) }
+    }
+
+    fn spread(&self, number: u32) -> u32 {
+        number.wrapping_mul(self.factor).wrapping_add(self.offset)
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new() -> Self {
+        let parts = (0..PARTS).map(|_| Mutex::default()).collect();
+        Sessions { parts, beginning: Mutex::default(), next: AtomicU32::new(1), scatter: Scatter::by_chance() }
+    }
+
+    /// An id that no session has. It has 32 bits, like Samba's: Samba's own test suite keeps no more of it. Sessions are protected by their
+    /// keys, not by their ids.
+    fn new_id(&self) -> SessionId {
+        loop {
+            let id = self.scatter.spread(self.next.fetch_add(1, Ordering::Relaxed));
+            let id = SessionId(u64::from(id));
+            if id != SessionId(0) && self.find(id).is_none() && !self.is_beginning(id) {
+                return id;
+            }
+        }
+    }
+
+    /// Keeps a session.
+    pub(crate) fn add(&self, session: &Arc<Session>) -> Result<(), Status> {
+        let mut part = self.part(session.id).lock();
+        if part.len() >= SESSIONS_MAX_PER_PART {
+            return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        part.insert(session.id, Arc::clone(session));
+        Ok(())
+    }
+
+    /// The session of an id.
+    pub(crate) fn find(&self, id: SessionId) -> Option<Arc<Session>> {
+        self.part(id).lock().get(&id).cloned()
+    }
+
+    /// True for the id of a session that is being set up for the first time.
+    pub(crate) fn is_beginning(&self, id: SessionId) -> bool {
+        self.beginning.lock().contains(&id)
+    }
+
+    /// Forgets a session.
+    pub(crate) fn remove(&self, id: SessionId) -> Option<Arc<Session>> {
+        self.part(id).lock().remove(&id)
+    }
+
+    /// All sessions.
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        self.parts.iter().flat_map(|part| part.lock().values().cloned().collect::<Vec<_>>()).collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.parts.iter().map(|part| part.lock().len()).sum()
+    }
+
+    fn part(&self, id: SessionId) -> &Mutex<HashMap<SessionId, Arc<Session>>> {
+        &self.parts[id.0 as usize % PARTS]
+    }
+}

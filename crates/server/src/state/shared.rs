@@ -1,0 +1,125 @@
+//! What all shards share: the state of the whole server (MS-SMB2 3.3.1.5).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use tokio::sync::Semaphore;
+
+use crate::resource::budgets::Budgets;
+use crate::resource::capacity::Capacity;
+use crate::resource::pool::Pool;
+use crate::state::clients::Clients;
+use crate::state::configuration::Configuration;
+use crate::state::descriptors::Descriptors;
+use crate::state::durable::{Durables, Parting};
+use crate::state::files::FileTable;
+use crate::state::interfaces::Interfaces;
+use crate::state::login_throttle::LoginThrottle;
+use crate::state::open::{Open, OpenId};
+use crate::state::placement::Placement;
+use crate::state::session::{Session, Sessions};
+use crate::state::strangers::Strangers;
+use crate::state::unsendable::Unsendable;
+
+/// Listings that begin at a time beside other work that waits for a device. Each computes for some ms: many at once would keep the others
+/// from the cores. So those beyond come behind everybody else's work.
+pub(crate) const SHORT_LISTINGS: usize = 4;
+
+/// What all shards share.
+pub(crate) struct Shared {
+    pub(crate) configuration: ArcSwap<Configuration>,
+    pub(crate) sessions: Sessions,
+    pub(crate) clients: Clients,
+    pub(crate) files: FileTable,
+    pub(crate) descriptors: Arc<Descriptors>,
+    pub(crate) durables: Arc<Durables>,
+    pub(crate) pool: Pool,
+    /// For what a request has left to do after its first piece of work.
+    pub(crate) long_work: Pool,
+    /// Places for listings that begin beside everybody's short work.
+    pub(crate) short_listings: Semaphore,
+    pub(crate) login_throttle: LoginThrottle,
+    pub(crate) budgets: Budgets,
+    pub(crate) unsendable: Unsendable,
+    pub(crate) strangers: Arc<Strangers>,
+    pub(crate) interfaces: Arc<Interfaces>,
+    pub(crate) listening: Vec<SocketAddr>,
+    pub(crate) placement: Placement,
+    next_open: AtomicU64,
+}
+
+impl Shared {
+    /// What serves `configuration` on the addresses `listening` with this many shards.
+    pub(crate) fn new(
+        configuration: Configuration,
+        listening: Vec<SocketAddr>,
+        shards: usize,
+        capacity: Capacity,
+    ) -> Self {
+        let mut chance = [0; 4];
+        // Without chance the numbers are still unique while the server runs.
+        let _ = secure::random(&mut chance);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (budgets, pool) = (Budgets::new(capacity), Pool::of_threads(capacity.threads as usize, cores));
+        let descriptors = Arc::<Descriptors>::default();
+        Shared {
+            configuration: ArcSwap::from_pointee(configuration),
+            sessions: Sessions::new(),
+            clients: Clients::default(),
+            files: FileTable::new(pool.clone(), Arc::clone(&descriptors)),
+            descriptors,
+            durables: Arc::default(),
+            pool,
+            long_work: Pool::for_long_work(cores),
+            short_listings: Semaphore::new(SHORT_LISTINGS),
+            login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),
+            unsendable: Unsendable::default(),
+            strangers: Strangers::new(capacity.connections, budgets.strangers()),
+            budgets,
+            interfaces: Arc::default(),
+            listening,
+            placement: Placement::new(shards),
+            next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),
+        }
+    }
+
+    /// Has all work done by hand.
+    #[cfg(any(test, feature = "in-memory"))]
+    pub(crate) fn work_by_hand(&mut self) {
+        self.pool = Pool::by_hand();
+        self.long_work = self.pool.clone();
+        self.files.watches.pool = self.pool.clone();
+    }
+
+    /// A number for a new open.
+    pub(crate) fn new_open_id(&self) -> OpenId {
+        OpenId(self.next_open.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Opens that are new from now on have other numbers than `id`, and than those before it.
+    pub(crate) fn number_opens_after(&self, id: u64) {
+        self.next_open.fetch_max(id.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Forgets a session, and keeps what of it outlives it; gives the rest, for closing.
+    #[must_use]
+    pub(crate) fn part(&self, session: &Session, parting: Parting) -> Vec<Arc<Open>> {
+        self.sessions.remove(session.id);
+        let opens = session.end();
+        for channel in session.channels() {
+            self.clients.leave(session.id, &channel.mailbox);
+        }
+        match parting {
+            Parting::Lost => self.durables.keep(opens),
+            Parting::Expelled => opens,
+        }
+    }
+
+    /// The same, and closes the rest on the pool: stores may have to be waited for.
+    pub(crate) fn end_session(self: &Arc<Self>, session: &Session, parting: Parting) {
+        let rest = self.part(session, parting);
+        self.close_on_pool(rest);
+    }
+}

@@ -1,0 +1,108 @@
+//! A tree connect: one session's way to one share (MS-SMB2 3.3.1.9).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use store::Store;
+use wire::ids::TreeId;
+use wire::security::access;
+
+use crate::state::configuration;
+
+/// What a share that may only be read leaves of all rights.
+pub(crate) const READ_ONLY_ACCESS: u32 = access::FILE_GENERIC_READ | access::FILE_GENERIC_EXECUTE;
+
+/// What a tree leads to.
+pub(crate) enum Place {
+    /// A share with files.
+    Disk(Arc<dyn Store>),
+    /// `IPC$`: named pipes.
+    Pipes,
+}
+
+/// The tree connect. Its facts are frozen when it is made; the flags follow the share's settings.
+pub(crate) struct Tree {
+    pub(crate) id: TreeId,
+    pub(crate) place: Place,
+    /// The share's name as configured.
+    pub(crate) share: Arc<str>,
+    /// The most access an open of this tree may have, as its client was told.
+    access_max: u32,
+    /// Its opens may be persistent (Share.IsCA), frozen when the tree is made.
+    pub(crate) is_continuous: bool,
+    read_only: AtomicBool,
+    seal_required: AtomicBool,
+    access_based: AtomicBool,
+}
+
+impl Tree {
+    /// A tree on a share of files. `keeps_opens` says whether the server and the dialect can make opens persistent.
+    pub(crate) fn on(id: TreeId, share: &configuration::Share, access_max: u32, keeps_opens: bool) -> Self {
+        Tree {
+            id,
+            place: Place::Disk(Arc::clone(&share.store)),
+            share: share.name.as_str().into(),
+            access_max,
+            is_continuous: keeps_opens && share.continuously_available,
+            read_only: AtomicBool::new(share.read_only),
+            seal_required: AtomicBool::new(share.seal_required),
+            access_based: AtomicBool::new(share.access_based),
+        }
+    }
+
+    /// A tree on `IPC$`.
+    pub(crate) fn on_pipes(id: TreeId, access_max: u32) -> Self {
+        Tree {
+            id,
+            place: Place::Pipes,
+            share: "IPC$".into(),
+            access_max,
+            is_continuous: false,
+            read_only: AtomicBool::new(false),
+            seal_required: AtomicBool::new(false),
+            access_based: AtomicBool::new(false),
+        }
+    }
+
+    /// The most access an open of this tree may have now.
+    pub(crate) fn access_max(&self) -> u32 {
+        if self.is_read_only() { self.access_max & READ_ONLY_ACCESS } else { self.access_max }
+    }
+
+    /// True where nothing may be changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// True where requests must be sealed.
+    pub(crate) fn requires_sealing(&self) -> bool {
+        self.seal_required.load(Ordering::Relaxed)
+    }
+
+    /// True where listings leave out what the reader may not read.
+    pub(crate) fn lists_by_access(&self) -> bool {
+        self.access_based.load(Ordering::Relaxed)
+    }
+
+    /// The store, where the tree is on files.
+    pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
+        match &self.place {
+            Place::Disk(store) => Some(store),
+            Place::Pipes => None,
+        }
+    }
+
+    /// Follows a changed share: false where the share is no longer the one this tree was made on.
+    pub(crate) fn follow(&self, share: Option<&configuration::Share>) -> bool {
+        match (&self.place, share) {
+            (Place::Pipes, _) => true,
+            (Place::Disk(_), None) => false,
+            (Place::Disk(store), Some(share)) => {
+                self.read_only.store(share.read_only, Ordering::Relaxed);
+                self.seal_required.store(share.seal_required, Ordering::Relaxed);
+                self.access_based.store(share.access_based, Ordering::Relaxed);
+                Arc::ptr_eq(store, &share.store)
+            }
+        }
+    }
+}

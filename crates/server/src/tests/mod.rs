@@ -1,0 +1,19 @@
+//! Tests of several modules together, and what they are written with.
+
+pub(crate) mod channel_tests;
+pub(crate) mod coherence_tests;
+pub(crate) mod device_tests;
+pub(crate) mod ended_tests;
+pub(crate) mod failed_change_tests;
+pub(crate) mod failover_tests;
+pub(crate) mod file_tests;
+pub(crate) mod flight_tests;
+pub(crate) mod folder_tests;
+pub(crate) mod holding_tests;
+pub(crate) mod interrupted;
+pub(crate) mod lease_tests;
+pub(crate) mod race_tests;
+pub(crate) mod testing;
+pub(crate) mod undone_tests;
+pub(crate) mod virtual_time;
+pub(crate) mod waiting_tests;
