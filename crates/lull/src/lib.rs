@@ -26,12 +26,11 @@ const PAYS_MAX: Duration = Duration::from_micros(20);
 /// One that yields and is back within this has had the core for itself.
 const ALONE_MAX: Duration = Duration::from_micros(5);
 
-/// The lulls of one thread that has a single-threaded runtime.
-pub struct Lull {
+/// The lulls of one thread that has a single-threaded runtime. While `C` says so there are none.
+pub struct Lull<C = fn() -> bool> {
     work: Notify,
     is_eager: bool,
-    /// Where the process has more to do than there are cores. To yield is to come behind all of it then.
-    is_crowded: Box<dyn Fn() -> bool + Send + Sync>,
+    has_other_work: C,
     born: Instant,
     /// When the work began of which [`Lull::bridge`] has not taken note yet: nanoseconds after `born`, and zero where there is none.
     began: AtomicU64,
@@ -43,15 +42,10 @@ impl Lull {
         Lull {
             work: Notify::new(),
             is_eager: false,
-            is_crowded: Box::new(|| false),
+            has_other_work: || false,
             born: Instant::now(),
             began: AtomicU64::new(0),
         }
-    }
-
-    /// The same of a thread that sleeps whenever `is_crowded`: other threads of its process want the cores.
-    pub fn unless(self, is_crowded: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Lull { is_crowded: Box::new(is_crowded), ..self }
     }
 
     /// Of a thread that stays awake also where only the other side gains: the other then finds that its own lulls are short.
@@ -59,6 +53,15 @@ impl Lull {
         Lull { is_eager: true, ..Lull::thrifty() }
     }
 
+    /// The same of a thread for which there are no lulls while `has_other_work`: it has something to do that [`Lull::attend`] is not told of, or
+    /// other threads of its process want its core.
+    pub fn unless<C: Fn() -> bool>(self, has_other_work: C) -> Lull<C> {
+        let Lull { work, is_eager, born, began, has_other_work: _ } = self;
+        Lull { work, is_eager, has_other_work, born, began }
+    }
+}
+
+impl<C: Fn() -> bool> Lull<C> {
     /// Does some of the thread's work, which ends a lull whenever it goes on.
     pub async fn attend<W: Future>(&self, work: W) -> W::Output {
         let mut work = pin!(work);
@@ -78,7 +81,7 @@ impl Lull {
         loop {
             self.work.notified().await;
             self.take_note();
-            if trust.is_due() && !(self.is_crowded)() {
+            if !(self.has_other_work)() && trust.is_due() {
                 self.stay_awake(&mut trust).await;
             }
         }
@@ -107,9 +110,11 @@ impl Lull {
                 }
                 continue;
             }
+            if (self.has_other_work)() {
+                return;
+            }
             let now = Instant::now();
-            let is_long = now - *lull_began.get_or_insert(now) >= look_max;
-            if is_long || (self.is_crowded)() || is_core_wanted(now) {
+            if now - *lull_began.get_or_insert(now) >= look_max || is_core_wanted(now) {
                 return trust.learn(false);
             }
         }
@@ -158,19 +163,24 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_sleeps_where_others_of_its_process_want_the_cores() {
+    fn there_are_no_lulls_while_there_is_other_work_and_nothing_is_learned_of_them() {
         alone(async {
-            let crowded = Arc::new(AtomicBool::new(true));
-            let told = Arc::clone(&crowded);
+            let has_other_work = Arc::new(AtomicBool::new(true));
+            let told = Arc::clone(&has_other_work);
             let lull = Lull::thrifty().unless(move || told.load(Ordering::Relaxed));
             let mut bridge = Box::pin(lull.bridge());
-            lull.attend(async {}).await;
-            assert!(!is_awake(&mut bridge).await);
-            crowded.store(false, Ordering::Relaxed);
+            for _ in 0..3 {
+                lull.attend(async {}).await;
+                assert!(!is_awake(&mut bridge).await);
+            }
+            has_other_work.store(false, Ordering::Relaxed);
             lull.attend(async {}).await;
             assert!(is_awake(&mut bridge).await);
-            crowded.store(true, Ordering::Relaxed);
+            has_other_work.store(true, Ordering::Relaxed);
             assert!(!is_awake(&mut bridge).await);
+            has_other_work.store(false, Ordering::Relaxed);
+            lull.attend(async {}).await;
+            assert!(is_awake(&mut bridge).await, "it tries at once");
         });
     }
 

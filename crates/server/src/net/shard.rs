@@ -113,12 +113,15 @@ struct Shard {
     stopped: watch::Receiver<Option<Ending>>,
 }
 
+/// A shard's lulls, and whether it has none.
+type ShardLull = Lull<Box<dyn Fn() -> bool>>;
+
 /// What lives on a shard's thread.
 struct Own {
     buffers: Rc<Buffers>,
     turns: Rc<Turns>,
     connections: RefCell<Vec<Weak<Connection>>>,
-    lull: Rc<Lull>,
+    lull: Rc<ShardLull>,
 }
 
 impl Shard {
@@ -145,13 +148,16 @@ impl Shard {
     }
 
     async fn serve(self, mut receiver: mpsc::UnboundedReceiver<Arrival>) {
-        let server = Arc::clone(&self.server);
-        let lull = Rc::new(Lull::thrifty().unless(move || server.pool.is_crowded() || server.long_work.is_crowded()));
+        let turns = Rc::<Turns>::default();
+        let (server, line) = (Arc::clone(&self.server), Rc::clone(&turns));
+        let has_other_work =
+            move || line.have_somebody_in_line() || server.pool.is_crowded() || server.long_work.is_crowded();
+        let lull: Rc<ShardLull> = Rc::new(Lull::thrifty().unless(Box::new(has_other_work)));
         let budgets = &self.server.budgets;
         let kept = budgets.capacity().kept_small_buffers / self.dispatcher.senders.len().max(1) as u64;
         let own = Own {
             buffers: Rc::new(Buffers::keeping(kept, Arc::clone(&budgets.kept_buffers))),
-            turns: Rc::default(),
+            turns,
             connections: RefCell::default(),
             lull: Rc::clone(&lull),
         };

@@ -308,8 +308,8 @@ impl Shield {
         }
     }
 
-    /// True where it takes no longer than to copy the data.
-    fn is_fast(self, channel: &Channel) -> bool {
+    /// True where to protect data, or to verify it, takes no longer than to copy it.
+    pub(crate) fn is_fast(self, channel: &Channel) -> bool {
         match self {
             Shield::None => true,
             Shield::Signed => channel.facts.signing == SigningAlgorithm::AesGmac,

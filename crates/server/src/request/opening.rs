@@ -10,17 +10,18 @@ use wire::ids::{Command, SessionId};
 use wire::transform::{TRANSFORM_PROTOCOL_ID, TransformHeader};
 
 use crate::command::connection::{Connection, Ending};
-use crate::command::context::RESPONSE_ROOM;
+use crate::request::fast_path::Shield;
 use crate::request::finding::{Finding, Judged, Opened, Signatures};
 use crate::request::inbox::Inbox;
 use crate::request::responder::Responder;
 use crate::request::slow_path;
-use crate::resource::pool::INLINE_BYTES_MAX;
 use crate::resource::pool::{Device, Turn};
 use crate::state::session::{Channel, Session, Signature};
 
 /// An unsealed chain of more bytes may have so many messages that to verify them takes milliseconds.
 const CHAIN_BYTES_MAX: usize = 128 << 10;
+/// What a frame has beside a payload at the most: the headers of its seal, of SMB2 and of a WRITE, and padding.
+const HEADERS_BYTES_MAX: usize = 256;
 
 /// What is to be done with a frame.
 pub(crate) struct Look {
@@ -44,12 +45,15 @@ enum Done {
 
 impl Look {
     /// Of a frame that takes so long that it is not done here; `None` where there is nothing to do, or it is done as fast as handed over.
-    pub(crate) fn at_long(connection: &Connection, frame: &[u8]) -> Option<Look> {
+    pub(crate) fn at_long(responder: &Responder, frame: &[u8]) -> Option<Look> {
         let is_chain =
             frame.starts_with(&header::PROTOCOL_ID) && Header::decode(frame).is_ok_and(|first| first.next_command > 0);
-        let bytes_max = if is_chain { CHAIN_BYTES_MAX } else { INLINE_BYTES_MAX as usize + RESPONSE_ROOM };
-        let is_long = frame.len() > bytes_max;
-        is_long.then(|| Look::at(connection, frame)).flatten()
+        let payload = frame.len().saturating_sub(HEADERS_BYTES_MAX) as u64;
+        let is_long = match is_chain {
+            true => frame.len() > CHAIN_BYTES_MAX,
+            false => !responder.turn.may_copy_at_once(payload, || is_fast(responder, frame)),
+        };
+        is_long.then(|| Look::at(responder, frame)).flatten()
     }
 
     fn at(connection: &Connection, frame: &[u8]) -> Option<Look> {
@@ -101,6 +105,15 @@ impl Look {
     pub(crate) fn now(connection: &Connection, frame: &mut [u8]) -> Finding {
         let look = Look::at(connection, frame);
         look.map_or(Finding::None, |look| look.work.run(frame).finding(look.channels))
+    }
+}
+
+/// True where a frame that is no chain is opened or verified as fast as it is copied.
+fn is_fast(connection: &Connection, frame: &[u8]) -> bool {
+    let channels = connection.channels.borrow();
+    match TransformHeader::decode(frame) {
+        Ok(transform) => channels.get(&transform.session_id).is_some_and(|channel| Shield::Sealed.is_fast(channel)),
+        Err(_) => channels.values().next().is_some_and(|channel| Shield::Signed.is_fast(channel)),
     }
 }
 

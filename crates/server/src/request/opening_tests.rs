@@ -26,7 +26,7 @@ use crate::tests::testing::{Peer, chained, framed, headers, next_message, server
 
 const MIB: usize = 1 << 20;
 /// More than a shard opens or verifies itself.
-const LONG: usize = 2 * MIB;
+const LONG: usize = 5 * MIB;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shield {
@@ -174,6 +174,20 @@ async fn no_shard_opens_or_verifies_a_long_frame() {
                 assert_eq!(client.status().await, Status::SUCCESS);
             }
             assert!(!server.pool.work_once(), "what is short is verified at once");
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_megabyte_is_opened_or_verified_at_once_whatever_headers_it_has() {
+    let test = async {
+        for shield in [Shield::Signed, Shield::Sealed] {
+            let server = server_by_hand();
+            let mut client = Client::new(&server, shield).await;
+            let write = client.write(&vec![1; MIB]);
+            let frame = client.frame(vec![write]);
+            assert!(Look::at_long(&client.peer.connection, &frame).is_none(), "{shield:?}");
         }
     };
     LocalSet::new().run_until(test).await;

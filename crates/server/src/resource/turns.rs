@@ -24,7 +24,7 @@ pub(crate) const LONG_REQUEST_COST: usize = 8 << 10;
 /// What following one name of a path costs, or as much other work ([`effort`]).
 pub(crate) const STEP_COST: usize = 256;
 
-/// What one READ may copy at once where nobody stands in line: a millisecond or two, also where it is signed or sealed by what is fast.
+/// What one READ or WRITE may copy at once where nobody stands in line: a millisecond or two, also where it is signed or sealed by what is fast.
 const ALONE_BYTES_MAX: u64 = 4 << 20;
 
 /// What of a turn counts for the user whose connection had it without waiting. One that has much to do is no reason for another to wait: eight are.
@@ -102,6 +102,11 @@ impl Turns {
             self.call();
         }
         is_free
+    }
+
+    /// True where somebody's turn has yet to come.
+    pub(crate) fn have_somebody_in_line(&self) -> bool {
+        !self.line.borrow().is_empty() || !self.modest.borrow().is_empty()
     }
 
     fn stand_in_line(self: &Rc<Self>, place: &Rc<Place>) {
@@ -201,7 +206,7 @@ impl Turn {
     /// True where one request may copy so many bytes at once, before others have their turn. What is more is done on the pool, which takes a third more:
     /// the data is in this core's cache. `protects_fast`: they are signed or sealed as fast as they are copied, or not at all.
     pub(crate) fn may_copy_at_once(&self, bytes: u64, protects_fast: impl FnOnce() -> bool) -> bool {
-        let is_alone = || self.turns.line.borrow().is_empty() && self.turns.modest.borrow().is_empty();
+        let is_alone = || !self.turns.have_somebody_in_line();
         bytes <= INLINE_BYTES_MAX || bytes <= ALONE_BYTES_MAX && is_alone() && protects_fast()
     }
 
@@ -222,14 +227,14 @@ impl Turn {
         let begins = match standing {
             Standing::Modest => !self.is_over_for_user(),
             Standing::Greedy => self.turns.is_free(),
-            // Who did more in a turn than it may lets as many pass.
-            Standing::Called if self.left.get() + TURN_BYTES <= 0 => {
-                self.left.set(self.left.get() + TURN_BYTES);
-                false
-            }
             Standing::Called => {
-                self.left.set(self.left.get().min(0) + TURN_BYTES);
-                return true;
+                // Who did more in a turn than it may lets as many pass, where there is anybody.
+                let owed = if self.turns.have_somebody_in_line() { self.left.get().min(0) } else { 0 };
+                self.left.set(owed + TURN_BYTES);
+                if !self.is_over() {
+                    return true;
+                }
+                false
             }
             Standing::InLine => {
                 self.place.waker.set(Some(waker.clone()));

@@ -25,6 +25,7 @@ use wire::status::Status;
 use crate::command::connection::Ending;
 use crate::net::connection::Endpoint;
 use crate::net::transport::Transport;
+use crate::request::opening::Look;
 use crate::resource::pool::Pool;
 use crate::resource::turns::{TURN_BYTES, Turn, Turns};
 use crate::state::configuration::Signing;
@@ -358,6 +359,63 @@ async fn a_long_read_is_made_at_once_where_it_is_signed_fast_and_nobody_is_in_li
                 peer.process(&mut message).unwrap();
                 let is_made = queued(&peer) > LONG_READ as usize;
                 assert_eq!(is_made, is_alone && signing == AesGmac, "{signing:?}, alone: {is_alone}");
+            }
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_long_frame_is_verified_at_once_where_that_is_fast_and_nobody_is_in_line() {
+    LocalSet::new()
+        .run_until(async {
+            use SigningAlgorithm::{AesCmac, AesGmac};
+            for (signing, is_alone) in [(AesGmac, true), (AesGmac, false), (AesCmac, true)] {
+                let (server, turns) = (server_with_large_file(), Rc::default());
+                let terms = Terms { signing: Some(signing), ..Terms::default() };
+                let mut peer = sign_in_as(&server, &turns, terms).await;
+                let mut message = peer.header(Command::WRITE).to_bytes().to_vec();
+                message.resize(LONG_READ as usize, 0);
+                peer.sign(&mut message);
+                let other = Turn::new(&turns);
+                if !is_alone {
+                    other.stand_in_line(Waker::noop());
+                }
+                let is_handed_over = Look::at_long(&peer.connection, &message).is_some();
+                assert_eq!(is_handed_over, !is_alone || signing != AesGmac, "{signing:?}, alone: {is_alone}");
+            }
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn who_did_more_in_a_turn_than_it_may_lets_as_many_pass_where_there_is_anybody() {
+    LocalSet::new()
+        .run_until(async {
+            for is_alone in [true, false] {
+                let turns = Rc::<Turns>::default();
+                let (turn, other) = (Turn::new(&turns), Turn::new(&turns));
+                assert!(turn.begin(Waker::noop()));
+                turn.spend(4 * TURN_BYTES as usize);
+                turn.stand_in_line(Waker::noop());
+                if !is_alone {
+                    other.stand_in_line(Waker::noop());
+                }
+                let (mut looks, mut passed) = (0, 0);
+                loop {
+                    yield_now().await;
+                    looks += 1;
+                    if other.is_called() {
+                        assert!(other.begin(Waker::noop()));
+                        other.stand_in_line(Waker::noop());
+                        passed += 1;
+                    }
+                    if turn.is_called() && turn.begin(Waker::noop()) {
+                        break;
+                    }
+                    assert!(looks < 100);
+                }
+                assert_eq!(passed >= 3, !is_alone, "{passed} passed, alone: {is_alone}");
+                assert!(!is_alone || looks <= 3, "{looks} looks");
             }
         })
         .await;
