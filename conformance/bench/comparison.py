@@ -17,7 +17,7 @@ TITLE = """# Comparisons
 What `multilane compare` measured on one machine: client and server share its cores. Read the numbers as ratios; [LOAD.md](LOAD.md) says how
 they come about. A ratio is taken in each round against one channel in the same round; the tables have the median, with the lowest and the
 highest round behind it. "Chance" is one channel against itself. CPU time is in microseconds for each request, with one channel and, behind
-the semicolon, with as many as the row has. Within a machine Multilane's connections are [not paced](ARCHITECTURE.md#pacing); Samba's are where the
+the semicolon, with as many as the row has. Within a machine Multilane's connections are [not paced](PERFORMANCE.md#pacing); Samba's are where the
 machine's congestion control is `bbr`. The last part has both without. Why a ratio may stay at 1, [which channel a request takes](ARCHITECTURE.md#the-clients-hot-path)
 says.
 
