@@ -117,7 +117,7 @@ def finished(process):
         out, error = process.communicate(timeout=COMMAND_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        raise Failure(f"{' '.join(process.args)}: still at it after {COMMAND_SECONDS} s")
+        raise Failure(f"{' '.join(process.args)}: still at it after {COMMAND_SECONDS} s") from None
     if process.returncode != 0:
         raise Failure(f"{' '.join(process.args)}: exit {process.returncode}\n{error}")
     return json.loads(out)

@@ -65,7 +65,7 @@ def built(network):
             join(network, number, *namespaces)
         yield name
     except subprocess.CalledProcessError as error:
-        raise Skip(f"no shaped links can be made here: {error.stderr.strip()}")
+        raise Skip(f"no shaped links can be made here: {error.stderr.strip()}") from error
     finally:
         for namespace in namespaces:
             subprocess.run(["ip", "netns", "del", namespace], capture_output=True)

@@ -32,7 +32,7 @@ def listen():
         try:
             return socket.create_server((address, SMB_PORT))
         except PermissionError:
-            raise Skip("needs the right to listen on port 445")
+            raise Skip("needs the right to listen on port 445") from None
         except OSError:
             continue
     raise Skip("no loopback address has port 445 free")

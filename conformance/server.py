@@ -169,7 +169,7 @@ class Server:
 
 
 # Servers that are to go away with us.
-_serving = []
+_serving: list = []
 
 
 @contextlib.contextmanager

@@ -60,7 +60,7 @@ class Case:
     expected: tuple
 
 
-_cases = []
+_cases: list = []
 
 
 def case(name, *expected):

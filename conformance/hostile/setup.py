@@ -171,7 +171,7 @@ def _():
 
 
 def as_nobody(raw, **how):
-    """The answer to who asks to be nobody: NTLM without a name and without a response."""
+    """The answer to who asks for the anonymous user: NTLM without a name and without a response."""
     flags = 0x80201  # Unicode, NTLM, extended session security
     challenge = raw.call(SESSION_SETUP, setup_body(b"NTLMSSP\0" + struct.pack("<II", 1, flags) + bytes(16)), **how)
     if challenge.status != MORE_PROCESSING_REQUIRED:
@@ -181,7 +181,7 @@ def as_nobody(raw, **how):
     return raw.call(SESSION_SETUP, setup_body(b"NTLMSSP\0\3\0\0\0" + fields + struct.pack("<I", flags | 0x800) + b"\0"), **how)
 
 
-@case("login as nobody", LOGON_FAILURE, ACCESS_DENIED)
+@case("login as the anonymous user", LOGON_FAILURE, ACCESS_DENIED)
 def _():
     with Raw() as raw:
         raw.negotiate()

@@ -11,7 +11,8 @@ fuzz_target!(|input: &[u8]| {
     let words: Vec<&str> = text.split('\n').collect();
     // The file of -X is the input itself.
     let file = |_: &str| Ok(input.to_vec());
-    let Ok(Asked::Run { profile, .. }) = command_line::read(&words, &Surroundings { file: &file, clock_seed: 1 }) else {
+    let Ok(Asked::Run { profile, .. }) = command_line::read(&words, &Surroundings { file: &file, clock_seed: 1 })
+    else {
         return;
     };
     let _ = report_text::profile_text(&text, &profile);

@@ -5,6 +5,8 @@ mod claims;
 mod edges;
 mod layers;
 mod run;
+mod spec;
+mod style;
 mod test;
 
 use std::process::ExitCode;
@@ -12,11 +14,16 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask test [--only PART,PART…]
        cargo xtask edges
+       cargo xtask spec [SECTION | --write]
+
+spec prints which section of MS-SMB2 3.3 and MS-FSA 2.1.5 is enforced and tested where, or every place for one section; with --write it
+writes docs/SPECIFICATION.md.
 
 parts of the test, in their order:
-  edges        which of our crates, and of the server's folders, may depend on which
+  edges        which of our crates, and of the server's folders, may depend on which; the table of the specification
   fmt          formatting
   clippy       lints, as errors
+  style        spelling, Python, licenses, the Rust beside the workspace, subjects of commits
   unit         every crate's own tests
   build        the release build
   fuzz         each fuzz target for a few seconds
@@ -35,6 +42,9 @@ fn main() -> ExitCode {
             Ok(parts) => test::run(&parts),
             Err(name) => refuse(&format!("there is no part called {name:?}")),
         },
+        ["spec"] => spec::table(false),
+        ["spec", "--write"] => spec::table(true),
+        ["spec", section] => spec::print_places(section),
         ["edges"] => test::run(&[test::Part::Edges]),
         _ => refuse("what is to be done?"),
     }

@@ -1,7 +1,7 @@
 //! Running other programs, showing what they print and counting what they say of their checks.
 
 use std::io::{BufRead, BufReader};
-use std::ops::AddAssign;
+use std::ops::{Add, AddAssign};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -28,6 +28,15 @@ impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+    }
+}
+
+impl Add for Tally {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
     }
 }
 

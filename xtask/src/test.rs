@@ -4,8 +4,8 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Instant;
 
-use crate::edges;
 use crate::run::{self, Tally, root};
+use crate::{edges, spec, style};
 
 /// Seconds that each fuzz target runs.
 const FUZZ_SECONDS: u32 = 10;
@@ -16,6 +16,7 @@ pub(crate) enum Part {
     Edges,
     Fmt,
     Clippy,
+    Style,
     Unit,
     Build,
     Fuzz,
@@ -26,8 +27,8 @@ pub(crate) enum Part {
 }
 
 /// What the whole test is, in the order it runs: what is quick and says most comes first.
-pub(crate) const PARTS: [Part; 7] =
-    [Part::Edges, Part::Fmt, Part::Clippy, Part::Unit, Part::Build, Part::Fuzz, Part::Conformance];
+pub(crate) const PARTS: [Part; 8] =
+    [Part::Edges, Part::Fmt, Part::Clippy, Part::Style, Part::Unit, Part::Build, Part::Fuzz, Part::Conformance];
 
 /// What takes so long that it runs only where it is named.
 pub(crate) const LONG_PARTS: [Part; 3] = [Part::Bounds, Part::KernelHour, Part::Soak];
@@ -41,6 +42,7 @@ impl Part {
             Self::Edges => "edges",
             Self::Fmt => "fmt",
             Self::Clippy => "clippy",
+            Self::Style => "style",
             Self::Unit => "unit",
             Self::Build => "build",
             Self::Fuzz => "fuzz",
@@ -58,11 +60,12 @@ impl Part {
 
     fn tally(self) -> Tally {
         match self {
-            Self::Edges => edges::check(),
+            Self::Edges => edges::check() + spec::check(),
             Self::Fmt => run::one(cargo(&["fmt", "--all", "--check"])),
             Self::Clippy => {
                 run::one(cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
             }
+            Self::Style => style::check(),
             Self::Unit => run::counted(cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]), run::test_result),
             Self::Build => run::one(cargo(&["build", "--release", "--locked"])),
             Self::Fuzz => fuzz(),

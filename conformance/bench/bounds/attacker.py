@@ -5,7 +5,6 @@ import os
 import resource
 import select
 import selectors
-import socket
 import struct
 import sys
 import time

@@ -26,7 +26,7 @@ class Case:
     frozen: bool = False            # the share `FROZEN` lies on a file system of its own, which is frozen during the attack
 
 
-_cases = {}
+_cases: dict[str, "Case"] = {}
 FROZEN = "frozen"
 
 

@@ -26,7 +26,7 @@ FULL_EA, RENAME, LINK = 15, 10, 11
 SET_ZERO_DATA, TRIM = 0x000980C8, 0x00098208
 EXCLUSIVE_AT_ONCE = 0x12
 # What a file is named by as the source of a copy.
-KEYS = {}
+KEYS: dict[bytes, bytes] = {}
 
 
 def many(request_bytes):

@@ -46,7 +46,7 @@ pub use command::query_directory::Entry;
 pub use command::query_info::Facts;
 pub use error::Error;
 pub use file::{Data, File};
-pub use links::LocalInterface;
+pub use netif::LocalInterface;
 pub use network::{Network, Opening, Resolving, Stream, Tcp};
 pub use pairing::{Pair, pairs};
 pub use protection::Protection;

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 
-use links::{LocalInterface, Pacing};
+use netif::{LocalInterface, Pacing};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, lookup_host};
 
@@ -65,7 +65,7 @@ impl Network for Tcp {
 
     fn interfaces(&self) -> Vec<LocalInterface> {
         // Without them the routes decide.
-        links::of_this_machine().unwrap_or_else(|error| {
+        netif::of_this_machine().unwrap_or_else(|error| {
             tracing::debug!(%error, "the network interfaces cannot be read");
             Vec::new()
         })

@@ -261,7 +261,7 @@ impl Shared {
         let identity = state.identity.as_ref().filter(|_| state.phase == Phase::Up);
         self.ways.store(identity.map(|identity| {
             let (identity, channels) = (Arc::clone(identity), state.channels.clone());
-            let stays = |channel: &Arc<Channel>| links::is_within_machine(channel.local, channel.remote.ip());
+            let stays = |channel: &Arc<Channel>| netif::is_within_machine(channel.local, channel.remote.ip());
             let is_beside_server = channels.iter().all(stays);
             Arc::new(Ways { identity, sequence: state.sequence, channels, is_beside_server })
         }));

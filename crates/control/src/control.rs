@@ -39,7 +39,7 @@ pub struct Overrides {
     pub channels_max: Option<usize>,
     /// What clients are told of the server's addresses.
     pub advertise: Advertise,
-    /// Whether a session may be signed in again as nobody.
+    /// Whether a session may be signed in again as the anonymous user.
     pub anonymous: Anonymous,
 }
 

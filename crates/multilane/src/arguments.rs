@@ -141,9 +141,9 @@ pub(crate) struct Serve {
     #[arg(long, requires = "advertise")]
     pub(crate) advertise_only: bool,
 
-    /// Whether a session may be signed in again as nobody, which leaves it what it has open and nothing else [default: refused]
+    /// Whether a session may be signed in again as the anonymous user, which leaves it what it has open and nothing else [default: refused]
     #[arg(long, value_name = "WHERE")]
-    pub(crate) anonymous: Option<Nobody>,
+    pub(crate) anonymous: Option<WhereAnonymous>,
 
     /// Threads that serve connections [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
@@ -159,7 +159,7 @@ pub(crate) enum When {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Nobody {
+pub(crate) enum WhereAnonymous {
     /// Nowhere
     Refused,
     /// Where a user has signed in before

@@ -14,7 +14,7 @@ use server::admin::{Advertise, Anonymous, Configuration, OwnAddresses, Sealing, 
 use server::{Config, Server};
 use tracing::{error, info, warn};
 
-use crate::arguments::{Nobody, Serve, When};
+use crate::arguments::{Serve, When, WhereAnonymous};
 use crate::data;
 use crate::departure::Departure;
 use crate::hints::{self, Hints};
@@ -112,8 +112,8 @@ fn overrides(arguments: &Serve) -> Overrides {
             own: if arguments.advertise_only { OwnAddresses::LeftOut } else { OwnAddresses::Told },
         },
         anonymous: match arguments.anonymous {
-            None | Some(Nobody::Refused) => Anonymous::Refused,
-            Some(Nobody::Reauthentication) => Anonymous::Reauthentication,
+            None | Some(WhereAnonymous::Refused) => Anonymous::Refused,
+            Some(WhereAnonymous::Reauthentication) => Anonymous::Reauthentication,
         },
     }
 }

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use links::Pacing;
+use netif::Pacing;
 
 use crate::admin::Configuration;
 use crate::net::shard::{Listener, Shards};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use lull::Lull;
+use busy_poll::BusyPoll;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -23,7 +23,7 @@ const SMALL_BLOCK_BYTES: u32 = 16 << 10;
 /// Threads with a runtime. Those of a profile are far more than the machine's, and are spread over these.
 pub(super) enum Workers {
     /// One, which hands nothing over to others and stays awake between batches: a request costs it least.
-    One { handle: Handle, lull: Arc<Lull>, thread: thread::JoinHandle<()>, end: oneshot::Sender<()> },
+    One { handle: Handle, busy_poll: Arc<BusyPoll>, thread: thread::JoinHandle<()>, end: oneshot::Sender<()> },
     /// Several, which share the work.
     Several(Runtime),
 }
@@ -41,9 +41,9 @@ impl Workers {
     fn one() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        let lull = Arc::new(Lull::eager());
-        let bridged = Arc::clone(&lull);
-        handle.spawn(async move { bridged.bridge().await });
+        let busy_poll = Arc::new(BusyPoll::eager());
+        let polling = Arc::clone(&busy_poll);
+        handle.spawn(async move { polling.run().await });
         let (end, ended) = oneshot::channel();
         let work = move || {
             // Nobody says anything: the other end only goes.
@@ -51,7 +51,7 @@ impl Workers {
             runtime.shutdown_timeout(SHUTDOWN_MAX);
         };
         let thread = thread::Builder::new().name("load".to_owned()).spawn(work)?;
-        Ok(Workers::One { handle, lull, thread, end })
+        Ok(Workers::One { handle, busy_poll, thread, end })
     }
 
     fn handle(&self) -> &Handle {
@@ -64,9 +64,9 @@ impl Workers {
     /// Has them work on something while the caller goes on.
     pub(super) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         match self {
-            Workers::One { handle, lull, .. } => {
-                let lull = Arc::clone(lull);
-                handle.spawn(async move { lull.attend(work).await })
+            Workers::One { handle, busy_poll, .. } => {
+                let busy_poll = Arc::clone(busy_poll);
+                handle.spawn(async move { busy_poll.attend(work).await })
             }
             Workers::Several(runtime) => runtime.spawn(work),
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use links::Pacing;
+use netif::Pacing;
 
 use super::{CONNECTIONS_MAX, Counter, IN_FLIGHT_MAX, Messages, piece, send};
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use links::Pacing;
+use netif::Pacing;
 use socket2::{Domain, Socket, Type};
 
 use super::{Counter, Reached, Shape, piece, send};

@@ -176,7 +176,7 @@ impl Acceptor {
         Authenticate::decode(authenticate).ok()?.user.decode()
     }
 
-    /// The session security of who asks to be nobody: neither a name nor a response (3.2.5.1.2). `None` for who says a name. It proves
+    /// The session security of a client that asks for the anonymous user: neither a name nor a response (3.2.5.1.2). `None` for who says a name. It proves
     /// nothing: its keys follow from "a SessionBaseKey with all zeroes", which everybody knows. So nothing is asked of its flags either, and
     /// clients leave out here what they always have otherwise.
     pub(crate) fn anonymous(&self, authenticate: &[u8]) -> Result<Option<SessionSecurity>, LogonFailure> {

@@ -34,9 +34,9 @@ pub enum Step {
         /// Who it is.
         authenticated: Authenticated,
     },
-    /// The client asks to be nobody, which proves nothing and has no key; send the token, which may be empty, with
-    /// STATUS_SUCCESS. Only of an acceptor that [lets nobody in](Acceptor::letting_nobody_in).
-    Nobody {
+    /// The client asks for the anonymous user, which proves nothing and has no key; send the token, which may be empty, with
+    /// STATUS_SUCCESS. Only of an acceptor that [accepts it](Acceptor::accepting_anonymous).
+    Anonymous {
         /// The last token.
         token: Vec<u8>,
     },
@@ -46,15 +46,15 @@ pub enum Step {
 #[derive(Debug, Default)]
 pub struct Acceptor {
     state: State,
-    nobody: Nobody,
+    anonymous: Anonymous,
 }
 
-/// What becomes of who asks to be nobody: MS-NLMP's ANONYMOUS user.
+/// What becomes of a client that asks for MS-NLMP's ANONYMOUS user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Nobody {
+enum Anonymous {
     #[default]
     Refused,
-    LetIn,
+    Accepted,
 }
 
 #[derive(Default)]
@@ -107,10 +107,9 @@ impl Acceptor {
         Acceptor::default()
     }
 
-    /// An end that has seen nothing yet, and lets in who asks to be nobody: it takes no proof from them, and gives no
-    /// key.
-    pub fn letting_nobody_in() -> Self {
-        Acceptor { nobody: Nobody::LetIn, ..Acceptor::default() }
+    /// An end that has seen nothing yet, and accepts the anonymous user: without a proof, and without a key.
+    pub fn accepting_anonymous() -> Self {
+        Acceptor { anonymous: Anonymous::Accepted, ..Acceptor::default() }
     }
 
     /// An end that has sent a challenge recorded elsewhere, to a client whose first choice was NTLMSSP.
@@ -152,13 +151,13 @@ impl Acceptor {
                 self.challenge(negotiate, Framing::Spnego(list), None, env)
             }
             State::Challenged { ntlm, framing: Framing::Raw } => {
-                let (who, _) = self.nobody.judge(ntlm, token, lookup)?;
+                let (who, _) = self.anonymous.judge(ntlm, token, lookup)?;
                 Ok(who.step(Vec::new()))
             }
             State::Challenged { ntlm, framing: Framing::Spnego(list) } => {
                 let response = response(token)?;
                 let authenticate = response.response_token.ok_or(LogonFailure::Malformed("responseToken"))?;
-                let (who, mut security) = self.nobody.judge(ntlm, authenticate, lookup)?;
+                let (who, mut security) = self.anonymous.judge(ntlm, authenticate, lookup)?;
                 Ok(who.step(list.complete(&response, &mut security)?))
             }
             State::Finished => Err(LogonFailure::OutOfOrder),
@@ -223,19 +222,19 @@ impl Acceptor {
 /// Who a client turned out to be.
 enum Who {
     Proven(Authenticated),
-    Nobody,
+    Anonymous,
 }
 
 impl Who {
     fn step(self, token: Vec<u8>) -> Step {
         match self {
             Who::Proven(authenticated) => Step::Done { token, authenticated },
-            Who::Nobody => Step::Nobody { token },
+            Who::Anonymous => Step::Anonymous { token },
         }
     }
 }
 
-impl Nobody {
+impl Anonymous {
     /// Judges NTLM's last message.
     fn judge(
         self,
@@ -243,10 +242,10 @@ impl Nobody {
         authenticate: &[u8],
         lookup: impl FnOnce(&Identity) -> Vec<NtHash>,
     ) -> Result<(Who, SessionSecurity), LogonFailure> {
-        if self == Nobody::LetIn
+        if self == Anonymous::Accepted
             && let Some(security) = ntlm.anonymous(authenticate)?
         {
-            return Ok((Who::Nobody, security));
+            return Ok((Who::Anonymous, security));
         }
         let (authenticated, security) = ntlm.authenticate(authenticate, lookup)?;
         Ok((Who::Proven(authenticated), security))

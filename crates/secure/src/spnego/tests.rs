@@ -36,14 +36,14 @@ fn step(acceptor: &mut Acceptor, token: &[u8]) -> Result<Step, LogonFailure> {
 fn next(acceptor: &mut Acceptor, token: &[u8]) -> Vec<u8> {
     match step(acceptor, token).unwrap() {
         Step::Continue(answer) => answer,
-        Step::Done { .. } | Step::Nobody { .. } => panic!("done too early"),
+        Step::Done { .. } | Step::Anonymous { .. } => panic!("done too early"),
     }
 }
 
 fn done(acceptor: &mut Acceptor, token: &[u8]) -> (Vec<u8>, Authenticated) {
     match step(acceptor, token).unwrap() {
         Step::Continue(_) => panic!("not done"),
-        Step::Nobody { .. } => panic!("somebody"),
+        Step::Anonymous { .. } => panic!("it is not anonymous"),
         Step::Done { token, authenticated } => (token, authenticated),
     }
 }
@@ -97,7 +97,12 @@ fn ntlm_without_spnego_is_answered_without() {
 }
 
 /// What comes of an AUTHENTICATE_MESSAGE without a name and without a response, but for what is given.
-fn nobody(acceptor: &mut Acceptor, lm_response: &[u8], nt_response: &[u8], user: &str) -> Result<Step, LogonFailure> {
+fn anonymous(
+    acceptor: &mut Acceptor,
+    lm_response: &[u8],
+    nt_response: &[u8],
+    user: &str,
+) -> Result<Step, LogonFailure> {
     let negotiate = ntlm::Initiator::new().negotiate().to_vec();
     next(acceptor, &offer(&[&NTLMSSP], Some(&negotiate)));
     let user = wire::codec::utf16_bytes(user);
@@ -117,12 +122,13 @@ fn nobody(acceptor: &mut Acceptor, lm_response: &[u8], nt_response: &[u8], user:
 }
 
 #[test]
-fn nobody_is_let_in_where_that_was_said_and_nowhere_else() {
+fn the_anonymous_user_is_accepted_where_that_was_said_and_nowhere_else() {
     for lm_response in [&[][..], &[0]] {
-        let refused = nobody(&mut Acceptor::new(), lm_response, &[], "");
+        let refused = anonymous(&mut Acceptor::new(), lm_response, &[], "");
         assert_eq!(refused.err(), Some(LogonFailure::Anonymous));
-        let Ok(Step::Nobody { token }) = nobody(&mut Acceptor::letting_nobody_in(), lm_response, &[], "") else {
-            panic!("nobody was let in")
+        let Ok(Step::Anonymous { token }) = anonymous(&mut Acceptor::accepting_anonymous(), lm_response, &[], "")
+        else {
+            panic!("the anonymous user was refused")
         };
         assert_eq!(response(&token).neg_state, Some(NegState::AcceptCompleted));
     }
@@ -130,12 +136,12 @@ fn nobody_is_let_in_where_that_was_said_and_nowhere_else() {
 
 #[test]
 fn who_says_a_name_or_sends_a_response_is_somebody_and_has_to_prove_it() {
-    let outcome = |lm: &[u8], nt: &[u8], user| nobody(&mut Acceptor::letting_nobody_in(), lm, nt, user).err();
+    let outcome = |lm: &[u8], nt: &[u8], user| anonymous(&mut Acceptor::accepting_anonymous(), lm, nt, user).err();
     assert_eq!(outcome(&[], &[], "Ada"), Some(LogonFailure::MissingProof));
     assert_eq!(outcome(&[0], &[], "Ada"), Some(LogonFailure::Ntlm1));
     assert_eq!(outcome(&[], &[7; 24], ""), Some(LogonFailure::Anonymous));
     assert_eq!(outcome(&[7; 24], &[], ""), Some(LogonFailure::Anonymous));
-    let mut acceptor = Acceptor::letting_nobody_in();
+    let mut acceptor = Acceptor::accepting_anonymous();
     let (mut initiator, first) = Initiator::begin();
     let challenge = next(&mut acceptor, &first);
     let answer = initiator.answer(&challenge, &credentials(), NOW, &fresh()).unwrap();

@@ -115,7 +115,7 @@ pub trait Admin: Send + Sync {
     /// How many opens there are.
     fn open_count(&self) -> usize;
 
-    /// Ends a session with all its channels. False where there is none of that id.
+    /// Ends a session with all its channels (MS-SMB2 3.3.4.12). False where there is none of that id.
     fn close_session(&self, id: u64) -> bool;
 
     /// Closes an open. False where there is none of that id.

@@ -1,4 +1,4 @@
-//! CANCEL (MS-SMB2 3.3.5.16): no answer of its own, no credits.
+//! CANCEL (MS-SMB2 3.3.5.16, MS-FSA 2.1.5.20): no answer of its own, no credits.
 
 use wire::header::{Header, Route};
 use wire::ids::SessionId;

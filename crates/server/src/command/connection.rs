@@ -204,7 +204,7 @@ impl Connection {
         self.channels.borrow().values().for_each(|channel| channel.facts.set_shard(self.shard));
     }
 
-    /// The client has sent something.
+    /// The client has sent something (MS-SMB2 3.3.5.2.8).
     pub(crate) fn note_activity(&self) {
         self.activity.seconds.store(self.accepted.elapsed().as_secs(), Ordering::Relaxed);
     }

@@ -257,9 +257,7 @@ impl Context {
 
     /// Refuses where the share may not be changed.
     pub(crate) fn require_writable(&self) -> Result<(), Refusal> {
-        let tree = self.tree()?;
-        let read_only = tree.is_read_only() || tree.store().is_some_and(|store| store.facts().read_only);
-        if read_only { Err(Status::MEDIA_WRITE_PROTECTED.into()) } else { Ok(()) }
+        Ok(self.tree()?.require_writable()?)
     }
 
     /// The descriptor of `node`, which the share has at `path`: RETRY where that takes long, or has to be waited for.

@@ -1,4 +1,4 @@
-//! FLUSH (MS-SMB2 3.3.5.11): what was written is durable when the answer leaves.
+//! FLUSH (MS-SMB2 3.3.5.11, MS-FSA 2.1.5.7): what was written is durable when the answer leaves.
 
 use std::sync::Arc;
 

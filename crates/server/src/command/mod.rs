@@ -18,7 +18,7 @@ mod oplock_break;
 pub(crate) mod proof;
 mod query_directory;
 mod query_info;
-mod read;
+pub(crate) mod read;
 mod recorded;
 pub(crate) mod session_setup;
 mod set_info;
@@ -26,7 +26,7 @@ pub(crate) mod setup;
 pub(crate) mod steps;
 mod tree_connect;
 mod tree_disconnect;
-mod write;
+pub(crate) mod write;
 pub(crate) mod write_through;
 #[cfg(test)]
 mod write_through_tests;

@@ -84,7 +84,7 @@ pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
     Ok(Reply::new(body))
 }
 
-/// Answers an SMB1 NEGOTIATE that offers SMB2 (3.3.5.3.1); gives the whole reply.
+/// Answers an SMB1 NEGOTIATE that offers SMB2 (3.3.5.3.1, 3.3.5.3.2); gives the whole reply.
 pub(crate) fn multi_protocol(connection: &Connection, frame: &[u8]) -> Result<Vec<u8>, Disconnect> {
     let mut negotiation = connection.negotiation.borrow_mut();
     if negotiation.dialect.is_some() || negotiation.wildcard {

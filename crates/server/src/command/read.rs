@@ -1,4 +1,5 @@
-//! READ (MS-SMB2 3.3.5.12), the slow path: data that is not in memory, ends of files, refusals, pipes.
+//! READ (MS-SMB2 3.3.5.12, MS-FSA 2.1.5.3): what is asked of it on both paths, and the slow path, for data that is not in memory, ends of files,
+//! refusals and pipes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,34 +12,49 @@ use wire::status::Status;
 use crate::command::context::{Body, Context, Outcome, RESPONSE_ROOM, Reply};
 use crate::resource::allowance::ANSWER_BYTES_SMALL;
 use crate::resource::buffers::{Buffer, Buffers};
-use crate::state::open::Target;
+use crate::state::open::{FileOpen, Open, Target};
 use crate::state::pipe::Pipe;
 use crate::state::refusal::Refusal;
 
 /// What stands before the data in a response's body.
 const FIXED_BYTES: usize = 16;
 
+/// What a READ is of.
+pub(crate) enum Source<'a> {
+    File(&'a FileOpen),
+    Pipe(&'a Pipe),
+}
+
+impl<'a> Source<'a> {
+    /// Refuses what the request's fields, or what its open was granted, do not allow. Byte-range locks are looked at beside.
+    pub(crate) fn of(request: &ReadRequest<'_>, open: &'a Open, payload_bytes_max: u32) -> Result<Self, Status> {
+        if request.length > payload_bytes_max || request.channel != Channel::NONE {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let file = match &open.target {
+            Target::File(file) => file,
+            Target::Pipe(pipe) => return Ok(Source::Pipe(pipe)),
+        };
+        if file.kind == Kind::Directory {
+            return Err(Status::INVALID_DEVICE_REQUEST);
+        }
+        if !open.granted.has_any(access::READ_DATA | access::EXECUTE) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        if request.offset.checked_add(u64::from(request.length)).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        Ok(Source::File(file))
+    }
+}
+
 pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outcome {
     let open = context.open()?;
-    if request.length > context.connection.negotiation.borrow().payload_bytes_max() {
-        return Err(Status::INVALID_PARAMETER.into());
-    }
-    if request.channel != Channel::NONE {
-        return Err(Status::INVALID_PARAMETER.into());
-    }
-    let file = match &open.target {
-        Target::File(file) => file,
-        Target::Pipe(pipe) => return read_pipe(context, pipe, request.length as usize).await,
+    let payload_bytes_max = context.connection.negotiation.borrow().payload_bytes_max();
+    let file = match Source::of(&request, open, payload_bytes_max)? {
+        Source::File(file) => file,
+        Source::Pipe(pipe) => return read_pipe(context, pipe, request.length as usize).await,
     };
-    if file.kind == Kind::Directory {
-        return Err(Status::INVALID_DEVICE_REQUEST.into());
-    }
-    if !open.granted.has_any(access::READ_DATA | access::EXECUTE) {
-        return Err(Status::ACCESS_DENIED.into());
-    }
-    if request.offset.checked_add(u64::from(request.length)).is_none_or(|end| end > i64::MAX as u64) {
-        return Err(Status::INVALID_PARAMETER.into());
-    }
     let length = u64::from(request.length);
     if !file.file.locks_allow(&file.stream_name(), |locks| locks.may_read(open.id, request.offset, length)) {
         return Err(Status::FILE_LOCK_CONFLICT.into());

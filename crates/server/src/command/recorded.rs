@@ -11,7 +11,7 @@ use crate::state::locks::{LockRefusal, RangeLock};
 use crate::state::open::{FileOpen, Open};
 use crate::state::refusal::Refusal;
 
-/// A persistent open has changed: the disk knows before the client does. Fails where it cannot.
+/// Persists a change of a persistent open before its client is told of it.
 pub(crate) async fn note_change(context: &Context, open: &Arc<Open>) -> Result<(), Refusal> {
     if !open.file()?.durability.keeping().is_persistent() {
         return Ok(());
@@ -21,7 +21,7 @@ pub(crate) async fn note_change(context: &Context, open: &Arc<Open>) -> Result<(
     Ok(written.map_err(|error| meaning(&error))?)
 }
 
-/// Has the disk know what the open has `locked` and that the request of `sequence` is done, which it is then. Where it cannot the locks are given back.
+/// Persists what the open has `locked` and that the request of `sequence` is done, which it is then. Where that fails the locks are released.
 pub(crate) async fn note_locks(
     context: &Context,
     open: &Arc<Open>,
@@ -47,7 +47,7 @@ pub(crate) async fn note_locks(
     Ok(recorded.map_err(|error| meaning(&error))?)
 }
 
-/// Releases what a persistent open has locked, when the disk knows of it. Nothing is released where it cannot.
+/// Releases what a persistent open has locked once that is persisted, and nothing where it cannot be.
 pub(crate) async fn release(
     context: &Context,
     open: &Arc<Open>,
@@ -82,7 +82,7 @@ pub(crate) async fn note_deletion(context: &Context, undo: impl FnOnce() + Send 
     Ok(context.on_own_folder(record).await??)
 }
 
-/// Has the disk know that these opens cache no writes any more, before others get at what they cached.
+/// Persists that these opens cache no writes any more, before others get at what they cached.
 pub(crate) async fn note_caching(context: &Context, opens: &[Arc<Open>]) -> Result<(), Refusal> {
     let (durables, opens) = (Arc::clone(&context.server().durables), opens.to_vec());
     let record = move || opens.iter().try_for_each(|open| durables.record_caching(open));

@@ -89,7 +89,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
                 Purpose::Bind(session) => finished.bind(context, &session, &configuration, &token),
             }
         }
-        Ok(Step::Nobody { token }) => match setup.purpose {
+        Ok(Step::Anonymous { token }) => match setup.purpose {
             Purpose::Renew { .. } => {
                 let user = context.session()?.user.load().anonymous();
                 renew(context, user, &token)
@@ -129,7 +129,7 @@ fn shortened(name: &str) -> &str {
     name.char_indices().nth(LOGGED_CHARS_MAX).map_or(name, |(end, _)| &name[..end])
 }
 
-/// Finds the sign-in that a request goes on with, or begins one: for a new session, or for one that signs in again.
+/// Finds the sign-in that a request goes on with, or begins one: for a new session (3.3.5.5.1), or for one that signs in again.
 fn begin(context: &Context, configuration: &Configuration) -> Result<(SessionId, SetupInProgress), Status> {
     let connection = &context.connection;
     let mut setups = connection.setups.borrow_mut();
@@ -156,7 +156,7 @@ fn begin(context: &Context, configuration: &Configuration) -> Result<(SessionId,
         (_, None) => return Err(Status::USER_SESSION_DELETED),
     };
     let acceptor = match (&purpose, configuration.settings.anonymous) {
-        (Purpose::Renew { .. }, Anonymous::Reauthentication) => Acceptor::letting_nobody_in(),
+        (Purpose::Renew { .. }, Anonymous::Reauthentication) => Acceptor::accepting_anonymous(),
         (Purpose::Renew { .. }, Anonymous::Refused) | (Purpose::Begin(_) | Purpose::Bind(_), _) => Acceptor::new(),
     };
     Ok((id, SetupInProgress::new(context, purpose, acceptor)?))
@@ -184,7 +184,7 @@ impl SetupInProgress {
             (Purpose::Renew { .. }, Some(channel), _) if context.proof.check_session(&channel.session).is_ok() => {
                 context.server().end_session(&channel.session, Parting::Expelled)
             }
-            // Nobody is another user than the session's.
+            // The anonymous user is another one than the session's.
             (Purpose::Bind(_), _, LogonFailure::Anonymous) => return Status::NOT_SUPPORTED,
             (Purpose::Renew { .. }, _, _) | (Purpose::Begin(_) | Purpose::Bind(_), _, _) => {}
         }

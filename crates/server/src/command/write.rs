@@ -1,4 +1,5 @@
-//! WRITE (MS-SMB2 3.3.5.13), the slow path: write-through, refusals, pipes, and stores that keep writers waiting.
+//! WRITE (MS-SMB2 3.3.5.13, MS-FSA 2.1.5.4): what is asked of it on both paths, and the slow path, for write-through, refusals, pipes, and stores that
+//! keep writers waiting.
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use crate::command::context::{Context, Outcome, Reply};
 use crate::state::breaks;
 use crate::state::notify;
 use crate::state::open::{FileOpen, Open, Target};
+use crate::state::pipe::Pipe;
 use crate::state::refusal::Refusal;
 
 /// An offset that means the end of the file (MS-FSA 2.1.5.4).
@@ -24,33 +26,14 @@ const END_OF_FILE: u64 = u64::MAX;
 
 pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outcome {
     let open = context.open()?;
-    if request.data.len() > context.connection.negotiation.borrow().payload_bytes_max() as usize {
-        return Err(Status::INVALID_PARAMETER.into());
-    }
-    if request.channel != Channel::NONE {
-        return Err(Status::INVALID_PARAMETER.into());
-    }
+    let payload_bytes_max = context.connection.negotiation.borrow().payload_bytes_max();
     let count = request.data.len() as u32;
-    let file = match &open.target {
-        Target::File(file) => file,
-        Target::Pipe(pipe) => {
+    let (file, write) = match Sink::of(&request, open, payload_bytes_max)? {
+        Sink::File(file, write) => (file, write),
+        Sink::Pipe(pipe) => {
             pipe.write(&context.pipe_client()?, request.data)?;
             return Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()));
         }
-    };
-    if file.kind == Kind::Directory {
-        return Err(Status::INVALID_DEVICE_REQUEST.into());
-    }
-    let append_only = !open.may(access::WRITE_DATA);
-    if append_only && !open.may(access::APPEND_DATA) {
-        return Err(Status::ACCESS_DENIED.into());
-    }
-    context.require_writable()?;
-    let write = Write {
-        offset: request.offset,
-        count: u64::from(count),
-        append_only,
-        length_max: context.store()?.facts().file_length_max,
     };
     if count == 0 {
         let length = context.length().await?;
@@ -83,9 +66,39 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
     Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()))
 }
 
+/// What a WRITE is to.
+pub(crate) enum Sink<'a> {
+    File(&'a FileOpen, Write),
+    Pipe(&'a Pipe),
+}
+
+impl<'a> Sink<'a> {
+    /// Refuses what the request's fields, what its open was granted, or its share do not allow. Where it goes is looked at beside.
+    pub(crate) fn of(request: &WriteRequest<'_>, open: &'a Open, payload_bytes_max: u32) -> Result<Self, Status> {
+        if request.data.len() > payload_bytes_max as usize || request.channel != Channel::NONE {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let file = match &open.target {
+            Target::File(file) => file,
+            Target::Pipe(pipe) => return Ok(Sink::Pipe(pipe)),
+        };
+        if file.kind == Kind::Directory {
+            return Err(Status::INVALID_DEVICE_REQUEST);
+        }
+        let append_only = !open.may(access::WRITE_DATA);
+        if append_only && !open.may(access::APPEND_DATA) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        open.tree.require_writable()?;
+        let store = open.tree.store().ok_or(Status::INVALID_DEVICE_REQUEST)?;
+        let (offset, count) = (request.offset, request.data.len() as u64);
+        Ok(Sink::File(file, Write { offset, count, append_only, length_max: store.facts().file_length_max }))
+    }
+}
+
 /// Where a write goes, and what is asked of that before it is made.
 #[derive(Clone, Copy)]
-struct Write {
+pub(crate) struct Write {
     offset: u64,
     count: u64,
     /// The open may add data and change none.
@@ -95,12 +108,12 @@ struct Write {
 
 impl Write {
     /// True where only the store can say where the write goes, or whether it may go there.
-    fn appends(&self) -> bool {
+    pub(crate) fn appends(&self) -> bool {
         self.append_only || self.offset == END_OF_FILE
     }
 
     /// What it may change.
-    fn range(&self) -> Range<u64> {
+    pub(crate) fn range(&self) -> Range<u64> {
         if self.appends() { 0..u64::MAX } else { self.offset..self.offset.saturating_add(self.count) }
     }
 
@@ -131,12 +144,15 @@ impl Write {
         (begun, written.and_then(|end| Ok(kept.map(|()| end)?)))
     }
 
+    /// Where it ends from `offset` on, which a file must be able to have.
+    pub(crate) fn end(&self, offset: u64) -> Result<u64, Status> {
+        let end = offset.checked_add(self.count).ok_or(Status::INVALID_PARAMETER)?;
+        if end > self.length_max.min(i64::MAX as u64) { Err(Status::INVALID_PARAMETER) } else { Ok(end) }
+    }
+
     /// The range is one that a file can have, and nobody else has locked it.
     fn admit(&self, open: &Open, file: &FileOpen, offset: u64) -> Result<(), Status> {
-        let end = offset.checked_add(self.count).ok_or(Status::INVALID_PARAMETER)?;
-        if end > self.length_max.min(i64::MAX as u64) {
-            return Err(Status::INVALID_PARAMETER);
-        }
+        self.end(offset)?;
         if !file.file.locks_allow(&file.stream_name(), |locks| locks.may_write(open.id, offset, self.count)) {
             return Err(Status::FILE_LOCK_CONFLICT);
         }

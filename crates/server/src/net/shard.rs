@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use links::Pacing;
-use lull::Lull;
+use busy_poll::BusyPoll;
+use netif::Pacing;
 use store::waiting::{self, Forbidden};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
@@ -113,15 +113,15 @@ struct Shard {
     stopped: watch::Receiver<Option<Ending>>,
 }
 
-/// A shard's lulls, and whether it has none.
-type ShardLull = Lull<Box<dyn Fn() -> bool>>;
+/// A shard's busy polling. It does not poll while it, or the pool, has other work.
+type ShardPoll = BusyPoll<Box<dyn Fn() -> bool>>;
 
 /// What lives on a shard's thread.
 struct Own {
     buffers: Rc<Buffers>,
     turns: Rc<Turns>,
     connections: RefCell<Vec<Weak<Connection>>>,
-    lull: Rc<ShardLull>,
+    busy_poll: Rc<ShardPoll>,
 }
 
 impl Shard {
@@ -152,16 +152,16 @@ impl Shard {
         let (server, line) = (Arc::clone(&self.server), Rc::clone(&turns));
         let has_other_work =
             move || line.have_somebody_in_line() || server.pool.is_crowded() || server.long_work.is_crowded();
-        let lull: Rc<ShardLull> = Rc::new(Lull::thrifty().unless(Box::new(has_other_work)));
+        let busy_poll: Rc<ShardPoll> = Rc::new(BusyPoll::thrifty().unless(Box::new(has_other_work)));
         let budgets = &self.server.budgets;
         let kept = budgets.capacity().kept_small_buffers / self.dispatcher.senders.len().max(1) as u64;
         let own = Own {
             buffers: Rc::new(Buffers::keeping(kept, Arc::clone(&budgets.kept_buffers))),
             turns,
             connections: RefCell::default(),
-            lull: Rc::clone(&lull),
+            busy_poll: Rc::clone(&busy_poll),
         };
-        tokio::task::spawn_local(async move { lull.bridge().await });
+        tokio::task::spawn_local(async move { busy_poll.run().await });
         let mut stopped = self.stopped.clone();
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         loop {
@@ -219,11 +219,11 @@ impl Shard {
         if let Some(ending) = ending {
             connection.end(ending);
         }
-        let lull = Rc::clone(&own.lull);
+        let busy_poll = Rc::clone(&own.busy_poll);
         // In a place of its own: what is nested holds a future more than once.
         let serving = Box::pin(connection.serve(stream, unread));
         tokio::task::spawn_local(async move {
-            let moves = contained(lull.attend(serving)).await;
+            let moves = contained(busy_poll.attend(serving)).await;
             if let Some((stream, migrated)) = moves.flatten() {
                 dispatcher.forward(stream, migrated);
             }
@@ -244,6 +244,7 @@ fn end_strangers(connections: &mut Vec<Weak<Connection>>) {
     });
 }
 
+/// Takes connections of one address (MS-SMB2 3.3.5.1).
 async fn accept(
     Listener { socket, pacing }: Listener,
     dispatcher: Dispatcher,

@@ -199,6 +199,7 @@ impl Request {
     ) -> Result<Request, Disconnect> {
         let Place { session_id, is_orphan } = place;
         let row = admission::row(header.command);
+        // 3.3.5.2.2.
         if connection.negotiation.borrow().dialect().is_none() && header.command != Command::NEGOTIATE {
             return Err(Disconnect("a request before NEGOTIATE"));
         }
@@ -247,6 +248,7 @@ pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
         }
         let answered = response.length();
         let in_flight = InFlight::new(request.header.message_id, request.session_id);
+        // What is related to nothing before it begins anew (3.3.5.2.7.1).
         if !request.is_related() {
             carried = Carried::default();
         }

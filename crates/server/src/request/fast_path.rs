@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use secure::sign::SigningAlgorithm;
-use store::{Error, Kind, Waits};
-use wire::command::read::{self, ReadRequest, ReadResponse};
+use store::{Error, Waits};
+use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::write::{WriteRequest, WriteResponse};
 use wire::frame::{PREFIX_LENGTH, frame_prefix};
 use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::ids::{Command, Dialect, FileId};
-use wire::security::access;
 use wire::status::Status;
 use wire::transform::TRANSFORM_HEADER_LENGTH;
 
 use crate::command::connection::Ending;
 use crate::command::proof::{Proof, Sealing};
+use crate::command::read::Source;
+use crate::command::write::Sink;
 use crate::request::responder::Responder;
 use crate::request::write_batch::{Asked, Counted};
 use crate::resource::pool::Device;
@@ -52,13 +53,12 @@ pub(crate) fn answer(responder: &Rc<Responder>, message: &mut [u8], header: &Hea
 fn read(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proof) -> Option<()> {
     let channel = responder.channel(header.session_id)?;
     let request = ReadRequest::decode(message).ok()?;
-    let length = request.length as usize;
-    if length == 0 || request.channel != read::Channel::NONE || !covered(responder, header, length) {
+    if request.length == 0 || !covered(responder, header, request.length as usize) {
         return None;
     }
     let open = find(&channel, header, request.file_id, proof)?;
-    let file = plain_file(&open, access::READ_DATA | access::EXECUTE)?;
-    if !in_turn(&channel, &open, header) {
+    let Ok(Source::File(file)) = Source::of(&request, &open, payload_bytes_max(responder)) else { return None };
+    if !is_plain(file) || !in_turn(&channel, &open, header) {
         return None;
     }
     let shield = Shield::of(&channel, proof);
@@ -155,20 +155,16 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
     let channel = responder.channel(header.session_id)?;
     let message_length = message.len();
     let request = WriteRequest::decode(message).ok()?;
-    if request.data.is_empty()
-        || request.channel != read::Channel::NONE
-        || !covered(responder, header, request.data.len())
-    {
+    if request.data.is_empty() || !covered(responder, header, request.data.len()) {
         return None;
     }
-    let end = request.offset.checked_add(request.data.len() as u64)?;
     let open = find(&channel, header, request.file_id, proof)?;
-    let file = plain_file(&open, access::WRITE_DATA)?;
-    let facts = open.tree.store()?.facts();
-    let through = file.writes_through(request.flags);
-    if open.tree.is_read_only() || end > facts.file_length_max || !in_turn(&channel, &open, header) {
+    let Ok(Sink::File(file, write)) = Sink::of(&request, &open, payload_bytes_max(responder)) else { return None };
+    if write.appends() || !is_plain(file) || !in_turn(&channel, &open, header) {
         return None;
     }
+    let end = write.end(request.offset).ok()?;
+    let through = file.writes_through(request.flags);
     let shield = Shield::of(&channel, proof);
     // A buffered write waits where the kernel likes: for memory, for a journal, for a file system that is frozen.
     if file.node.waits() != Waits::Never {
@@ -176,7 +172,7 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
         if through || !responder.writes.take(turn) {
             return None;
         }
-        let change = open.begin_change(request.offset..end).ok()?;
+        let change = open.begin_change(write.range()).ok()?;
         if file.file.has_locks() {
             return None;
         }
@@ -245,10 +241,13 @@ pub(crate) fn written_body(count: usize) -> Vec<u8> {
     WriteResponse::to_bytes(count as u32).to_vec()
 }
 
+fn payload_bytes_max(responder: &Responder) -> u32 {
+    responder.negotiation.borrow().payload_bytes_max()
+}
+
+/// True where the request's credits cover its payload (3.3.5.2.5).
 fn covered(responder: &Responder, header: &Header, bytes: usize) -> bool {
-    let negotiation = responder.negotiation.borrow();
-    let fits = bytes <= negotiation.payload_bytes_max() as usize;
-    fits && (!negotiation.has_large_mtu() || credits::covers(header.credit_charge, bytes as u64))
+    !responder.negotiation.borrow().has_large_mtu() || credits::covers(header.credit_charge, bytes as u64)
 }
 
 /// The open, where the request may reach it.
@@ -260,16 +259,9 @@ fn find(channel: &Channel, header: &Header, file_id: FileId, proof: &Proof) -> O
     reachable.then_some(open)
 }
 
-/// The file part of an open on a file or stream that has one of `access` and no byte-range locks.
-fn plain_file(open: &Open, access: u32) -> Option<&FileOpen> {
-    let file = open.file().ok()?;
-    let plain = match file.kind {
-        Kind::File | Kind::Stream => {
-            !file.file.has_locks() && !file.has_frozen_times() && !file.durability.is_replayable()
-        }
-        Kind::Directory => false,
-    };
-    (plain && open.granted.has_any(access)).then_some(file)
+/// True where nothing has to be looked at, or done, beside the data: no byte-range locks, no times that stay, no CREATE that may be replayed.
+fn is_plain(file: &FileOpen) -> bool {
+    !file.file.has_locks() && !file.has_frozen_times() && !file.durability.is_replayable()
 }
 
 /// True where the client has not changed channels since it last used the open (3.3.5.2.10).

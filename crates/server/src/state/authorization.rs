@@ -110,7 +110,7 @@ pub(crate) struct Existing<'a> {
 /// Decides: what is granted, or why nothing is.
 pub(crate) fn authorize(request: &Request<'_>) -> Result<GrantedAccess, Refusal> {
     if request.user.is_anonymous {
-        // Whatever a descriptor grants the ANONYMOUS user: no share is nobody's to use.
+        // Whatever a descriptor grants the ANONYMOUS user: the anonymous user may use no share.
         return Err(Status::ACCESS_DENIED.into());
     }
     check_share(request.share_max, request.desired, request.deletes_on_close)?;

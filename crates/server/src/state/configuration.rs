@@ -105,7 +105,7 @@ pub struct Settings {
     pub channels_max: usize,
     /// What clients are told of the addresses at which the server can be reached.
     pub advertise: Advertise,
-    /// Whether a session may be signed in again as nobody.
+    /// Whether a session may be signed in again as the anonymous user.
     pub anonymous: Anonymous,
 }
 
@@ -163,13 +163,13 @@ pub enum Sealing {
     Enabled,
 }
 
-/// Whether a client may ask to be nobody: the ANONYMOUS user of MS-NLMP 3.2.5.1.2, who proves nothing. No session begins so.
+/// Whether a client may ask for the ANONYMOUS user of MS-NLMP 3.2.5.1.2, who proves nothing. No session begins so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anonymous {
     /// Never: LOGON_FAILURE, which ends a session that tries.
     #[default]
     Refused,
-    /// A session may sign in again as nobody: it goes on with what it has open, under the keys it has, and comes at nothing else until it signs in
+    /// A session may sign in again as the anonymous user: it goes on with what it has open, under the keys it has, and comes at nothing else until it signs in
     /// as its user again.
     Reauthentication,
 }

@@ -54,7 +54,7 @@ impl CreditWindow {
         Ok(())
     }
 
-    /// Grants up to `wanted` more; at least one where the client would be left with none.
+    /// Grants up to `wanted` more; at least one where the client would be left with none (MS-SMB2 3.3.4.1.2).
     pub(crate) fn grant(&mut self, wanted: u16) -> u16 {
         let least = u32::from(self.unused == 0);
         let room = (WINDOW - (self.end - self.low)) as u32;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use links::{LocalInterface, SPEED_UNKNOWN};
+use netif::{LocalInterface, SPEED_UNKNOWN};
 use wire::fscc::ioctl::{Interface, InterfaceCapability};
 
 use crate::state::configuration::{Advertise, OwnAddresses};
@@ -79,7 +79,7 @@ impl Drop for Reading {
 
 /// Reads the machine's interfaces. Where they cannot be read nothing is told, and clients stay with the address they know.
 fn read() -> Vec<LocalInterface> {
-    links::of_this_machine().unwrap_or_else(|error| {
+    netif::of_this_machine().unwrap_or_else(|error| {
         tracing::warn!(%error, "the network interfaces cannot be read");
         Vec::new()
     })

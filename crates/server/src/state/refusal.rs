@@ -28,6 +28,7 @@ impl From<Status> for Refusal {
     }
 }
 
+/// MS-SMB2 3.3.5.2.6.
 impl From<Malformed> for Refusal {
     fn from(malformed: Malformed) -> Self {
         tracing::debug!(%malformed, "request refused");

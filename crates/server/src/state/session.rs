@@ -363,7 +363,7 @@ impl Session {
         to.extend(self.opens.lock().by_id.values().map(Arc::downgrade));
     }
 
-    /// True where what its client is told goes on its own channels alone: what is sealed can be opened nowhere else, and who is nobody has no
+    /// True where what its client is told goes on its own channels alone: what is sealed can be opened nowhere else, and the anonymous user has no
     /// connection but these.
     pub(crate) fn keeps_to_itself(&self) -> bool {
         self.seal_required || self.user.load().is_anonymous
@@ -386,7 +386,7 @@ impl Session {
         }
     }
 
-    /// Sends a message unasked, on the first channel that takes it; false where none does (MS-SMB2 3.3.4.6).
+    /// Sends a message unasked, on the first channel that takes it; false where none does (MS-SMB2 3.3.4.1.6, 3.3.4.6).
     pub(crate) fn post(&self, mut notification: Notification) -> bool {
         for channel in self.channels() {
             match channel.mailbox.post(notification) {
@@ -490,7 +490,7 @@ impl Channel {
         Some(Cover(Arc::clone(&self.session), nonce))
     }
 
-    /// Seals a frame in place: 52 bytes of room and the messages. False where the session cannot seal, or has no nonce left.
+    /// Seals a frame in place: 52 bytes of room and the messages (MS-SMB2 3.3.4.1.4). False where the session cannot seal, or has no nonce left.
     #[must_use]
     pub(crate) fn seal(&self, frame: &mut [u8]) -> bool {
         let Some(sealing) = &self.session.sealing else { return false };

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use store::Store;
 use wire::ids::TreeId;
 use wire::security::access;
+use wire::status::Status;
 
 use crate::state::configuration;
 
@@ -69,7 +70,13 @@ impl Tree {
         if self.is_read_only() { self.access_max & READ_ONLY_ACCESS } else { self.access_max }
     }
 
-    /// True where nothing may be changed.
+    /// Refuses where nothing may be changed: in the share, or in what it lies on.
+    pub(crate) fn require_writable(&self) -> Result<(), Status> {
+        let is_read_only = self.is_read_only() || self.store().is_some_and(|store| store.facts().read_only);
+        if is_read_only { Err(Status::MEDIA_WRITE_PROTECTED) } else { Ok(()) }
+    }
+
+    /// True where nothing may be changed in the share.
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Relaxed)
     }

@@ -57,7 +57,7 @@ impl User {
         User { id, name, account, kind: principal.kind, number, sids, secret: None, is_anonymous: false }
     }
 
-    /// What is left of the user of a session that signs in again as nobody: the name, by which operators know the session and with which it
+    /// What is left of the user of a session that signs in again as the anonymous user: the name, by which operators know the session and with which it
     /// ends, and no right to anything.
     pub(crate) fn anonymous(&self) -> Self {
         User {

@@ -332,8 +332,8 @@ impl Peer {
         self.send_token(SessionSetupFlags::NONE, &token).await.status()
     }
 
-    /// Asks to be nobody: with a token without a name and without a response (MS-NLMP 3.2.5.1.2).
-    pub(crate) async fn ask_to_be_nobody(&mut self, flags: SessionSetupFlags) -> Answer {
+    /// Asks for the anonymous user: with a token without a name and without a response (MS-NLMP 3.2.5.1.2).
+    pub(crate) async fn ask_for_anonymous(&mut self, flags: SessionSetupFlags) -> Answer {
         self.preauth = self.negotiated.clone();
         let (mut negotiate, mut authenticate) = (Vec::new(), Vec::new());
         let ntlm_flags = NtlmFlags::UNICODE | NtlmFlags::NTLM | NtlmFlags::EXTENDED_SESSION_SECURITY;

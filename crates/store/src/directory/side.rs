@@ -285,7 +285,7 @@ pub(super) fn open(subject: &Subject<'_>, side: &SideName, usage: Use) -> Result
     opened?.ok_or(Error::Gone)
 }
 
-/// Has the disk know which side files there are.
+/// Persists which side files there are.
 pub(super) fn sync(volume: &Volume) -> Result<(), Error> {
     match folder(volume, false)? {
         Some(folder) => fsync(folder).map_err(error),

@@ -36,6 +36,7 @@ pub(super) fn answer(
     if let Granted::Lease(lease) = caching {
         builder.add(name::LEASE, &lease.to_bytes());
     }
+    // MS-SMB2 3.3.5.9.9.
     if plan.wants_disk_id {
         let mut data = [0; 32];
         data[..8].copy_from_slice(&known.identity.file.to_le_bytes());

@@ -225,7 +225,7 @@ impl Wish {
     }
 }
 
-/// Has the disk know a persistent open before its client does. Where that fails it stays a durable one.
+/// Persists a persistent open before its client is told of it. Where that fails it stays a durable one.
 async fn make_persistent(context: &Context, open: &Arc<Open>, timeout: Duration) -> bool {
     let Target::File(file) = &open.target else { return false };
     // Whoever renames the file looks once which opens are recorded, before it has another name: this one is, or is by the new name.

@@ -75,6 +75,7 @@ impl Opened<'_> {
 
 pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Outcome {
     let tree = Arc::clone(context.tree()?);
+    // MS-FSA 2.1.5.2.
     if let Place::Pipes = tree.place {
         return open_pipe(context, &request);
     }

@@ -253,6 +253,7 @@ fn check_contexts(contexts: &CreateContexts<'_>) -> Result<(), Refusal> {
     if contexts.find(name::DURABLE_HANDLE_REQUEST).is_some_and(|data| data.len() < DURABLE_REQUEST_BYTES) {
         return Err(Status::INVALID_PARAMETER.into());
     }
+    // MS-SMB2 3.3.5.9.4.
     if contexts.find(name::TIMEWARP_TOKEN).is_some() {
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
@@ -383,6 +384,7 @@ fn wanted_usage(disposition: CreateDisposition, desired: u32) -> Use {
 
 /// What it is made of takes many times as much as it does: it is decoded where something is made, and not kept while the request waits.
 fn security(contexts: &CreateContexts<'_>, message: &Slice) -> Result<Option<Slice>, Refusal> {
+    // MS-SMB2 3.3.5.9.2.
     let Some(data) = contexts.find(name::SD_BUFFER) else { return Ok(None) };
     if Reading::Quick.takes(data) {
         descriptors::decode(data)?;
@@ -392,6 +394,7 @@ fn security(contexts: &CreateContexts<'_>, message: &Slice) -> Result<Option<Sli
 
 /// As with [`security`] the list is kept as it came.
 fn extended_attributes(contexts: &CreateContexts<'_>, message: &Slice) -> Result<Option<(Slice, usize)>, Refusal> {
+    // MS-SMB2 3.3.5.9.1.
     let Some(data) = contexts.find(name::EA_BUFFER) else { return Ok(None) };
     if data.len() > extended::LIST_BYTES_MAX {
         return Err(Status::EA_TOO_LARGE.into());
@@ -406,6 +409,7 @@ fn timestamp(data: &[u8]) -> Option<Time> {
 }
 
 fn allocation(contexts: &CreateContexts<'_>) -> Result<Option<u64>, Refusal> {
+    // MS-SMB2 3.3.5.9.3.
     let Some(data) = contexts.find(name::ALLOCATION_SIZE) else { return Ok(None) };
     Ok(Some(wire::codec::Reader::new(data).u64()?))
 }

@@ -74,6 +74,7 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
     Ok(answer(status, &result))
 }
 
+/// How far a copy came, also where it failed (3.3.5.15.6.1).
 fn answer(status: Status, result: &CopyChunksResult) -> Answer {
     let mut output = Vec::new();
     result.encode(&mut output);

@@ -233,6 +233,7 @@ impl Query {
         Ok(reply(Status::BUFFER_OVERFLOW, body))
     }
 
+    /// MS-FSA 2.1.5.6.3.1 to 2.1.5.6.3.11, a class each.
     fn writer<'a>(&self, body: &'a mut Vec<u8>, room_bytes: usize) -> Result<DirectoryWriter<'a>, Status> {
         DirectoryWriter::new(self.class, body, room_bytes).ok_or(Status::INVALID_INFO_CLASS)
     }

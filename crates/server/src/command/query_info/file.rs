@@ -48,7 +48,9 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
         open.require(READ_ATTRIBUTES)?;
     }
     match class {
+        // MS-FSA 2.1.5.12.1.
         FileClass::ACCESS => Ok(room.reply(|out| Access { access: open.granted.bits() }.encode(out))),
+        // MS-FSA 2.1.5.12.23, 2.1.5.12.18, 2.1.5.12.2, 2.1.5.12.4, 2.1.5.12.30.
         FileClass::POSITION => Ok(room.reply(|out| position(file).encode(out))),
         FileClass::MODE => Ok(room.reply(|out| mode(file).encode(out))),
         FileClass::ALIGNMENT => Ok(room.reply(|out| Alignment::default().encode(out))),
@@ -134,10 +136,12 @@ impl Known {
     fn write(&self, class: FileClass, open: &Open, file: &FileOpen, out: &mut Vec<u8>) {
         let known = &self.metadata;
         match class {
+            // MS-FSA 2.1.5.12.6, 2.1.5.12.27, 2.1.5.12.17, 2.1.5.12.10.
             FileClass::BASIC => self.basic().encode(out),
             FileClass::STANDARD => self.standard(file).encode(out),
             FileClass::INTERNAL => Internal { file_id: known.identity.file }.encode(out),
             FileClass::EA => Ea { ea_size: self.ea_bytes }.encode(out),
+            // MS-FSA 2.1.5.12.8, 2.1.5.12.21, 2.1.5.12.5, 2.1.5.12.31, 2.1.5.12.3.
             FileClass::COMPRESSION => {
                 Compression { compressed_size: known.allocated, ..Compression::default() }.encode(out);
             }

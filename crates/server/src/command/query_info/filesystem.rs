@@ -35,6 +35,7 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
     room.require(fixed_bytes(class)?)?;
     let facts = store.facts();
     Ok(match class {
+        // MS-FSA 2.1.5.13.1.
         FileSystemClass::VOLUME => {
             let label = &*context.tree()?.share;
             let creation = FileTime(created(context).await?.0);
@@ -46,6 +47,7 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
                 out.resize(out.len().max(start + VOLUME_BYTES_MIN), 0);
             })
         }
+        // MS-FSA 2.1.5.13.3, 2.1.5.13.7.
         FileSystemClass::SIZE => {
             let units = Units::of(&facts, &space(context).await?);
             room.reply(|out| units.size().encode(out))
@@ -54,6 +56,7 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
             let units = Units::of(&facts, &space(context).await?);
             room.reply(|out| units.full_size().encode(out))
         }
+        // MS-FSA 2.1.5.13.4, 2.1.5.13.5, 2.1.5.13.6, 2.1.5.13.8, 2.1.5.13.10.
         FileSystemClass::DEVICE => room.reply(|out| device(context, &facts).encode(out)),
         FileSystemClass::ATTRIBUTE => room.reply(|out| attribute(context, &facts).encode(out)),
         FileSystemClass::CONTROL => room.reply(|out| control().encode(out)),

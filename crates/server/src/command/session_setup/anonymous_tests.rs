@@ -1,4 +1,4 @@
-//! Clients that ask to be nobody: refused, or left with what they have open (MS-SMB2 3.3.5.5.3, MS-NLMP 3.2.5.1.2).
+//! Clients that ask for the anonymous user: refused, or left with what they have open (MS-SMB2 3.3.5.5.3, MS-NLMP 3.2.5.1.2).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::state::configuration::{Anonymous, Signing};
 use crate::state::shared::Shared;
 use crate::tests::testing::{Peer, Terms, server};
 
-/// A server that lets a session be signed in again as nobody, and a client of it with a file.
+/// A server that lets a session be signed in again as the anonymous user, and a client of it with a file.
 async fn lenient() -> (Arc<Shared>, Peer, FileId) {
     let server = server(Signing::Required);
     let mut configuration = (**server.configuration.load()).clone();
@@ -28,8 +28,8 @@ async fn lenient() -> (Arc<Shared>, Peer, FileId) {
     (server, peer, file)
 }
 
-async fn become_nobody(peer: &mut Peer) -> SessionFlags {
-    let answer = peer.ask_to_be_nobody(SessionSetupFlags::NONE).await;
+async fn become_anonymous(peer: &mut Peer) -> SessionFlags {
+    let answer = peer.ask_for_anonymous(SessionSetupFlags::NONE).await;
     assert_eq!(answer.status(), Status::SUCCESS);
     SessionSetupResponse::decode(&answer.message).unwrap().session_flags
 }
@@ -53,31 +53,31 @@ async fn rename(peer: &mut Peer, file: FileId, name: &str) -> Status {
 }
 
 #[tokio::test]
-async fn nobody_is_refused_where_nobody_said_otherwise() {
-    tokio::task::LocalSet::new().run_until(refuse_nobody()).await;
+async fn the_anonymous_user_is_refused_where_nobody_said_otherwise() {
+    tokio::task::LocalSet::new().run_until(refuse_anonymous()).await;
 }
 
-async fn refuse_nobody() {
+async fn refuse_anonymous() {
     let server = server(Signing::Enabled);
     let mut peer = Peer::sign_in(&server).await;
     let file = peer.open("file").await;
-    assert_eq!(peer.ask_to_be_nobody(SessionSetupFlags::NONE).await.status(), Status::LOGON_FAILURE);
+    assert_eq!(peer.ask_for_anonymous(SessionSetupFlags::NONE).await.status(), Status::LOGON_FAILURE);
     assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::USER_SESSION_DELETED);
 }
 
 #[tokio::test]
-async fn no_session_begins_as_nobody() {
+async fn no_session_begins_anonymous() {
     let (server, _, _) = lenient().await;
     let mut peer = Peer::connect_as(&server, Terms::default());
     peer.negotiate().await;
-    assert_eq!(peer.ask_to_be_nobody(SessionSetupFlags::NONE).await.status(), Status::LOGON_FAILURE);
+    assert_eq!(peer.ask_for_anonymous(SessionSetupFlags::NONE).await.status(), Status::LOGON_FAILURE);
     assert!(server.sessions.find(peer.session_id).is_none());
 }
 
 #[tokio::test]
-async fn nobody_keeps_what_is_open_and_comes_at_nothing_else() {
+async fn the_anonymous_user_keeps_what_is_open_and_comes_at_nothing_else() {
     let (_server, mut peer, file) = lenient().await;
-    assert_eq!(become_nobody(&mut peer).await, SessionFlags::IS_NULL);
+    assert_eq!(become_anonymous(&mut peer).await, SessionFlags::IS_NULL);
     assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
     let write = WriteRequest { file_id: file, data: b"x", ..WriteRequest::default() };
     assert_eq!(peer.ask(Command::WRITE, |body| write.encode(body)).await.status(), Status::SUCCESS);
@@ -94,10 +94,10 @@ async fn nobody_keeps_what_is_open_and_comes_at_nothing_else() {
 #[tokio::test]
 async fn the_keys_stay_and_the_user_comes_back() {
     let (_server, mut peer, file) = lenient().await;
-    become_nobody(&mut peer).await;
+    become_anonymous(&mut peer).await;
     let key = peer.signing_key.take();
     assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::ACCESS_DENIED, "unsigned");
-    assert_eq!(peer.ask_to_be_nobody(SessionSetupFlags::NONE).await.status(), Status::ACCESS_DENIED, "unsigned");
+    assert_eq!(peer.ask_for_anonymous(SessionSetupFlags::NONE).await.status(), Status::ACCESS_DENIED, "unsigned");
     peer.signing_key = key;
     assert_eq!(peer.sign_in_again(SessionSetupFlags::NONE).await, Status::SUCCESS);
     assert_eq!(rename(&mut peer, file, "new").await, Status::SUCCESS);
@@ -111,8 +111,8 @@ async fn no_channel_is_bound_to_nobody_nor_by_nobody() {
     let mut second = first.known_session();
     second.negotiate().await;
     second.signing_key = first.keys.as_ref().map(|keys| keys.signing_key(first.terms.signing()));
-    assert_eq!(second.ask_to_be_nobody(SessionSetupFlags::BINDING).await.status(), Status::NOT_SUPPORTED);
-    become_nobody(&mut first).await;
+    assert_eq!(second.ask_for_anonymous(SessionSetupFlags::BINDING).await.status(), Status::NOT_SUPPORTED);
+    become_anonymous(&mut first).await;
     assert_eq!(second.bind(&first).await, Status::NOT_SUPPORTED);
     assert_eq!(first.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
     assert_eq!(server.sessions.find(first.session_id).unwrap().channel_count(), 1);
@@ -127,7 +127,7 @@ async fn a_users_session_ends_with_the_user_though_nobody_has_it() {
 
 async fn remove_the_user_of_nobodys_session() {
     let (server, mut peer, _) = lenient().await;
-    become_nobody(&mut peer).await;
+    become_anonymous(&mut peer).await;
     let mut configuration = (**server.configuration.load()).clone();
     server.replace(configuration.clone());
     assert_ne!(peer.session_id, SessionId(0));

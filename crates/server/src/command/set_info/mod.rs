@@ -76,7 +76,7 @@ fn changes_file(class: FileClass) -> bool {
     )
 }
 
-/// Nothing of a file system is set over a network (MS-SMB2 3.3.5.21.2 with note 423).
+/// Nothing of a file system is set over a network (MS-SMB2 3.3.5.21.2 with note 423, MS-FSA 2.1.5.16).
 fn file_system(class: FileSystemClass) -> Status {
     match class {
         FileSystemClass::CONTROL | FileSystemClass::OBJECT_ID => Status::ACCESS_DENIED,
@@ -85,6 +85,7 @@ fn file_system(class: FileSystemClass) -> Status {
     }
 }
 
+/// MS-FSA 2.1.5.15.
 async fn set_file(context: &Context, class: FileClass, buffer: &[u8]) -> Result<(), Refusal> {
     let file = match &context.open()?.target {
         Target::File(file) => file,

@@ -35,7 +35,7 @@ use crate::state::user::UserId;
 pub(crate) use self::caches::Caches;
 pub(crate) use self::grant::Operation;
 
-/// How long a client may take to acknowledge a break: what Windows gives it (MS-SMB2 notes 246 and 247).
+/// How long a client may take to acknowledge a break (MS-SMB2 3.3.2.1, 3.3.2.5): what Windows gives it (notes 246 and 247).
 pub(crate) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_secs(35);
 
 /// What a look at an open, oplock or lease costs, in bytes.

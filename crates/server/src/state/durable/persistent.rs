@@ -52,7 +52,7 @@ impl Durables {
         self.records.get().is_some()
     }
 
-    /// Has the disk know what a persistent open is now; nothing of one that has closed. May wait for it.
+    /// Persists what a persistent open is now; nothing of one that has closed. May wait for the disk.
     pub(crate) fn write_record(&self, open: &Open) -> io::Result<()> {
         match (self.records.get(), &open.target) {
             (Some(records), Target::File(file)) => {
@@ -103,7 +103,7 @@ impl Durables {
         }
     }
 
-    /// Makes a persistent open one that dies with the server, which the disk knows afterwards: its record could not follow it.
+    /// Makes a persistent open one that dies with the server, and persists that: its record could not follow it.
     fn give_up(&self, open: &Open) -> io::Result<()> {
         match (self.records.get(), &open.target) {
             (Some(records), Target::File(file)) => {
@@ -114,7 +114,7 @@ impl Durables {
         }
     }
 
-    /// Has the disk know that a persistent open caches no writes any more, unless it does already; where that cannot be, that it is no longer
+    /// Persists that a persistent open caches no writes any more, unless it does already; where that cannot be, that it is no longer
     /// persistent.
     pub(crate) fn record_caching(&self, open: &Open) -> io::Result<()> {
         let Ok(file) = open.file() else { return Ok(()) };

@@ -1,9 +1,9 @@
-//! Whether looking for work pays, as far as the last lulls tell.
+//! Whether busy polling pays, as far as the last idle times tell.
 
-/// Turns that are let pass at the most before a thread tries again: looking in vain then costs it next to nothing.
+/// Turns that are let pass at the most before a thread polls again: polling in vain then costs it next to nothing.
 const REST_MAX: u32 = 255;
 
-/// Trust in looking for work. It is there to begin with.
+/// Trust in busy polling. It is there to begin with.
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
     /// Turns to let pass after the next time in vain.
@@ -13,14 +13,14 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Whether to look in this turn.
+    /// Whether to poll in this turn.
     pub(crate) fn is_due(&mut self) -> bool {
         let is_due = self.left == 0;
         self.left = self.left.saturating_sub(1);
         is_due
     }
 
-    /// Looking has paid, or was in vain: then it rests, for twice as long as the last time.
+    /// Polling has paid, or was in vain: then it rests, for twice as long as the last time.
     pub(crate) fn learn(&mut self, paid: bool) {
         if paid {
             self.rest /= 2;
