@@ -1,5 +1,5 @@
 //! What is not Rust of the workspace, and is looked at all the same: spelling, Python, licenses of what is built in, the Rust beside the
-//! workspace, subjects of commits. Tools come from the Python package index, in the versions of `style-tools.txt`.
+//! workspace, subjects of commits. Tools come from the Python package index, in the versions of `style-tools.txt`, or are built.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,6 +9,8 @@ use crate::run::{self, Tally, root};
 const TOOLS: &str = "xtask/style-tools.txt";
 /// Rust that is no member of the workspace: it needs other toolchain flags, or stands for foreign clients.
 const BESIDE: [&str; 3] = ["fuzz", "conformance/bench-client", "conformance/rust-smb"];
+/// Which cargo-deny: none that the package index has reads today's Cargo.lock.
+const DENY: [&str; 3] = ["cargo-deny", "--version", "0.20.2"];
 /// Commits whose subjects are looked at.
 const COMMITS: &str = "-50";
 const SUBJECT_LETTERS_MAX: usize = 72;
@@ -20,12 +22,29 @@ pub(crate) fn check() -> Tally {
         let manifest = format!("{folder}/Cargo.toml");
         tally += run::one(program("cargo", &["fmt", "--check", "--manifest-path", &manifest]));
     }
+    tally += licenses();
     let Some(tools) = installed() else { return tally + Tally::failure() };
     let tool = |name: &str, words: &[&str]| run::one(program(tools.join(name), words));
     tally
         + tool("ruff", &["check", "--quiet", "conformance"])
         + tool("mypy", &["-p", "conformance"])
         + tool("typos", &[])
+}
+
+/// Licenses and sources of what is built in, by `deny.toml`. Built without optimisation: that takes longer than to run it.
+fn licenses() -> Tally {
+    let (root_folder, program_file) = ("target/style-deny", root().join("target/style-deny/bin/cargo-deny"));
+    if !program_file.exists() {
+        let mut install = program("cargo", &["install", "--locked", "--debug", "--quiet", "--root", root_folder]);
+        install
+            .args(DENY)
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_TARGET_DIR", root().join("target/style-build"));
+        if !run::succeeds(install) {
+            return Tally::failure();
+        }
+    }
+    run::one(program(program_file, &["--all-features", "check", "bans", "licenses", "sources"]))
 }
 
 /// The folder of the tools' programs, once they are there.

@@ -1,16 +1,16 @@
 //! What can go wrong, by whose fault it is.
 
-use std::fmt;
 use std::io;
 
 use secure::LogonFailure;
 use wire::Malformed;
 use wire::status::Status;
 
-/// Why something was not done. [`fmt::Display`] says what happened, [`Error::remedy`] what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why something was not done. [`Display`](std::fmt::Display) says what happened, [`Error::remedy`] what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The server said no.
+    #[error("cannot {doing}: {status}")]
     Refused {
         /// How it said so.
         status: Status,
@@ -18,6 +18,7 @@ pub enum Error {
         doing: String,
     },
     /// No connection to the server.
+    #[error("cannot connect to {server}: {cause}")]
     Unreachable {
         /// The name or address.
         server: String,
@@ -25,18 +26,25 @@ pub enum Error {
         cause: String,
     },
     /// Every connection to the server broke, and none could be opened again in time.
+    #[error("the connection to the server is lost: {0}")]
     Lost(&'static str),
     /// The file was open while every connection broke, and the server did not keep it.
+    #[error("{0} was open when the connection broke, and is no longer")]
     OpenLost(String),
     /// The server's end of the logon does not add up.
-    Logon(LogonFailure),
+    #[error("cannot sign in: {0}")]
+    Logon(#[from] LogonFailure),
     /// The server would let this user in as a guest only, whom nobody has authenticated.
+    #[error("the server takes this user for a guest")]
     Guest,
     /// The server lacks something that is needed.
+    #[error("the server lacks {0}")]
     Lacking(&'static str),
     /// The server sent something that is no SMB.
+    #[error("the server sent something that is no SMB: {0}")]
     Malformed(&'static str),
     /// This machine gave no randomness or no memory.
+    #[error("{0}")]
     Machine(String),
 }
 
@@ -98,33 +106,9 @@ fn remedy_for(status: Status) -> &'static str {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Refused { status, doing } => write!(f, "cannot {doing}: {status}"),
-            Error::Unreachable { server, cause } => write!(f, "cannot connect to {server}: {cause}"),
-            Error::Lost(cause) => write!(f, "the connection to the server is lost: {cause}"),
-            Error::OpenLost(name) => write!(f, "{name} was open when the connection broke, and is no longer"),
-            Error::Logon(failure) => write!(f, "cannot sign in: {failure}"),
-            Error::Guest => f.write_str("the server takes this user for a guest"),
-            Error::Lacking(what) => write!(f, "the server lacks {what}"),
-            Error::Malformed(what) => write!(f, "the server sent something that is no SMB: {what}"),
-            Error::Machine(what) => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
 impl From<Malformed> for Error {
     fn from(malformed: Malformed) -> Self {
         Error::Malformed(malformed.0)
-    }
-}
-
-impl From<LogonFailure> for Error {
-    fn from(failure: LogonFailure) -> Self {
-        Error::Logon(failure)
     }
 }
 

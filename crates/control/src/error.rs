@@ -1,6 +1,5 @@
 //! What goes wrong in the control plane, told to an operator: what happened, and what to do.
 
-use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -18,7 +17,8 @@ pub enum Fault {
 }
 
 /// A sentence on what happened and one on what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}; {remedy}")]
 pub struct Error {
     fault: Fault,
     what: String,
@@ -77,14 +77,6 @@ impl Error {
         &self.remedy
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.what, self.remedy)
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl From<rusqlite::Error> for Error {
     fn from(cause: rusqlite::Error) -> Self {

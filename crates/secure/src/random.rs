@@ -1,20 +1,11 @@
 //! The operating system's randomness, for challenges, salts and identifiers.
 
-use std::fmt;
-
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 
 /// The operating system gave no randomness. Nothing that needs a key or a challenge can go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the operating system gave no randomness")]
 pub struct RandomFault;
-
-impl fmt::Display for RandomFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the operating system gave no randomness")
-    }
-}
-
-impl std::error::Error for RandomFault {}
 
 /// Fills `out` with bytes that nobody can predict.
 pub fn random(out: &mut [u8]) -> Result<(), RandomFault> {

@@ -73,24 +73,15 @@ impl Cipher {
 }
 
 /// Why a frame was not opened or sealed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// It is not a transform header with a message behind it. The text names the field.
+    #[error("malformed transform header: {0}")]
     Malformed(&'static str),
     /// The signature does not fit the message: another key, or tampered with.
+    #[error("an encrypted message does not fit its signature")]
     Tampered,
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::Malformed(field) => write!(f, "malformed transform header: {field}"),
-            Refused::Tampered => f.write_str("an encrypted message does not fit its signature"),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
 
 /// A key made ready to open frames. Opening allocates nothing and may go on from many threads at once.
 pub struct Opener {

@@ -1,7 +1,6 @@
 //! Nonces that are never used twice with one key: one counter space per key and direction, leased out in blocks so
 //! that the channels of a session do not contend for it message by message.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many nonces one lease holds. Large enough that the shared counter is touched rarely, small enough that a
@@ -9,16 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub const NONCES_PER_LEASE: u64 = 1 << 16;
 
 /// All nonces of a key are used up; the session must authenticate anew from the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("every nonce of the encryption key is used up")]
 pub struct Exhausted;
-
-impl fmt::Display for Exhausted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("every nonce of the encryption key is used up")
-    }
-}
-
-impl std::error::Error for Exhausted {}
 
 /// A number used once. It can only be had from a [`NonceRange`] and is gone once a message is sealed with it.
 #[derive(Debug)]
