@@ -45,7 +45,7 @@ enum Closes {
 /// Closes it at once where nothing has to be waited for, which is so for most; else once what was begun through it is made: that comes first. It is closed
 /// also where nobody waits for the answer any more.
 fn close(context: &Context, open: Arc<Open>, wants_attributes: bool) -> Closes {
-    let (server, turn) = (Arc::clone(context.server()), context.turn());
+    let (server, turn) = (Arc::clone(context.server()), context.queue_key());
     if open.ends_at_once()
         && !leaves_in_turn(&server, &open)
         && let Some(response) = known_now(&open, wants_attributes)

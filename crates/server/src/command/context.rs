@@ -19,7 +19,7 @@ use crate::command::connection::Connection;
 use crate::command::proof::{Proof, Sealing};
 use crate::resource::buffers::{Buffer, Buffers};
 use crate::resource::pool::INLINE_BYTES_MAX;
-use crate::resource::pool::{Device, Turn};
+use crate::resource::pool::{Device, QueueKey};
 use crate::resource::slice::Slice;
 use crate::state::breaks::Returned;
 use crate::state::descriptors::{At, Descriptor, Reading, Rights};
@@ -314,8 +314,8 @@ impl Context {
                 known => return Ok(known?),
             }
         }
-        let turn = self.turn_at(Device::Volume(volume));
-        Ok(self.on_long_work_in(turn, move || read(Reading::Whole)).await??)
+        let queue_key = self.queue_key_at(Device::Volume(volume));
+        Ok(self.on_long_work_in(queue_key, move || read(Reading::Whole)).await??)
     }
 
     /// Runs `work` on the open file, which may wait for its device: here where the file is memory and no change of it takes long, else on the
@@ -419,45 +419,46 @@ impl Context {
         Ok(known?.length)
     }
 
-    /// Whose turn at the pool the request's work takes.
-    pub(crate) fn turn(&self) -> Turn {
+    /// The queue of the pool in which the request's work stands.
+    pub(crate) fn queue_key(&self) -> QueueKey {
         let of_share = || Some(self.tree.as_ref()?.store()?.facts().volume);
         let volume = self.open_node().map(|node| node.identity().volume).or_else(of_share);
-        self.turn_at(volume.map_or(Device::Own, Device::Volume))
+        self.queue_key_at(volume.map_or(Device::Own, Device::Volume))
     }
 
     /// Its turn at a device.
-    pub(crate) fn turn_at(&self, device: Device) -> Turn {
-        let none = Turn { device, user: 0, session: self.session_id.0 };
-        let turn = self.channel.as_ref().map_or(none, |channel| channel.session.turn(device));
-        if self.in_flight.is_awaited() { turn.first() } else { turn }
+    pub(crate) fn queue_key_at(&self, device: Device) -> QueueKey {
+        let none = QueueKey { device, user: 0, session: self.session_id.0 };
+        let queue_key = self.channel.as_ref().map_or(none, |channel| channel.session.queue_key(device));
+        if self.in_flight.is_awaited() { queue_key.first() } else { queue_key }
     }
 
-    /// Whose turn work takes that needs `other` besides the open file, which may lie on another volume.
-    pub(crate) fn turn_with(&self, other: &dyn Node) -> Turn {
+    /// The queue of work that needs `other` besides the open file, which may lie on another volume.
+    pub(crate) fn queue_key_with(&self, other: &dyn Node) -> QueueKey {
         let (own, other_volume) = (self.open_node(), other.identity().volume);
         match own.map(|own| (own.waits(), own.identity().volume)) {
-            _ if other.waits() == Waits::Never => self.turn(),
-            None | Some((Waits::Never, _)) => self.turn_at(Device::Volume(other_volume)),
-            Some((_, own_volume)) => self.turn_at(Device::of_both(own_volume, other_volume)),
+            _ if other.waits() == Waits::Never => self.queue_key(),
+            None | Some((Waits::Never, _)) => self.queue_key_at(Device::Volume(other_volume)),
+            Some((_, own_volume)) => self.queue_key_at(Device::of_both(own_volume, other_volume)),
         }
     }
 
-    /// Whose turn work takes that follows `path`, and needs the open file, where the request names one.
-    fn turn_along(&self, path: &SharePath) -> Result<Turn, Refusal> {
+    /// The queue of work that follows `path` and needs the open file, where the request names one.
+    fn queue_key_along(&self, path: &SharePath) -> Result<QueueKey, Refusal> {
         let volume = self.store()?.volume_at(path);
         let open = self.open_node().filter(|node| node.waits() != Waits::Never);
-        Ok(self.turn_at(open.map_or(Device::Volume(volume), |node| Device::of_both(node.identity().volume, volume))))
+        Ok(self
+            .queue_key_at(open.map_or(Device::Volume(volume), |node| Device::of_both(node.identity().volume, volume))))
     }
 
     /// Runs `work` on the pool, which may wait for the server's own folder.
     pub(crate) fn on_own_folder<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
-        self.on_pool_in(self.turn_at(Device::Own), work)
+        self.on_pool_in(self.queue_key_at(Device::Own), work)
     }
 
     /// Runs `work` on the pool, which may wait for the share's store.
     pub(crate) fn on_pool<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
-        self.on_pool_in(self.turn(), work)
+        self.on_pool_in(self.queue_key(), work)
     }
 
     /// The same, which follows `path`: that may lead to what is mounted below the share, which keeps nobody waiting who goes elsewhere.
@@ -466,8 +467,8 @@ impl Context {
         path: &SharePath,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Answer<T> {
-        match self.turn_along(path) {
-            Ok(turn) => self.on_pool_in(turn, work),
+        match self.queue_key_along(path) {
+            Ok(queue_key) => self.on_pool_in(queue_key, work),
             Err(refusal) => Answer::refused(refusal),
         }
     }
@@ -478,16 +479,16 @@ impl Context {
         volume: u64,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Answer<T> {
-        self.on_pool_in(self.turn_at(Device::Volume(volume)), work)
+        self.on_pool_in(self.queue_key_at(Device::Volume(volume)), work)
     }
 
     /// The same in another turn than the request's own.
     pub(crate) fn on_pool_in<T: Send + 'static>(
         &self,
-        turn: Turn,
+        queue_key: QueueKey,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Answer<T> {
-        match self.server().pool.try_hand_over(turn, work) {
+        match self.server().pool.try_hand_over(queue_key, work) {
             Some(answer) => Answer::Waits(answer),
             None => Answer::refused(Status::INSUFFICIENT_RESOURCES.into()),
         }
@@ -496,7 +497,7 @@ impl Context {
     /// Runs what takes long, as what a request has left to do after its first piece of work: it may wait for the share's store. However much
     /// waits for the session's turn.
     pub(crate) fn on_long_work<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
-        self.on_long_work_in(self.turn(), work)
+        self.on_long_work_in(self.queue_key(), work)
     }
 
     /// The same, which follows `path`.
@@ -505,8 +506,8 @@ impl Context {
         path: &SharePath,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Answer<T> {
-        match self.turn_along(path) {
-            Ok(turn) => self.on_long_work_in(turn, work),
+        match self.queue_key_along(path) {
+            Ok(queue_key) => self.on_long_work_in(queue_key, work),
             Err(refusal) => Answer::refused(refusal),
         }
     }
@@ -514,10 +515,10 @@ impl Context {
     /// The same in another turn than the request's own.
     pub(crate) fn on_long_work_in<T: Send + 'static>(
         &self,
-        turn: Turn,
+        queue_key: QueueKey,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Answer<T> {
-        Answer::Waits(self.server().long_work.hand_over(turn, work))
+        Answer::Waits(self.server().long_work.hand_over(queue_key, work))
     }
 }
 

@@ -1,4 +1,5 @@
-//! One file a command: `handle(context, request) -> Outcome` (MS-SMB2 3.3.5.4 to 3.3.5.22).
+//! One file a command: `handle(context, request) -> Outcome` (MS-SMB2 3.3.5.4 to 3.3.5.22). A new one has its number in `wire/src/ids.rs`, its messages in
+//! `wire/src/command/`, what it needs in `request/admission.rs`, and its arm here.
 
 mod breaking;
 pub(crate) mod cancel;

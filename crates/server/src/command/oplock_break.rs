@@ -48,6 +48,6 @@ fn acknowledge_lease(context: &Context, request: LeaseBreak) -> Result<LeaseBrea
 fn open_of(context: &Context, holder: &Holder) -> Option<Arc<Open>> {
     match holder.line.session() {
         Some(session) => session.open(holder.open),
-        None => context.server().durables.waiting(holder.open),
+        None => context.server().durables.find(holder.open),
     }
 }

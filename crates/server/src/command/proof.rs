@@ -24,8 +24,8 @@ pub(crate) enum Proof {
     Sealed(Rc<Channel>),
     /// It is signed with the channel's key. The session may have ended elsewhere: the message id is still the channel's.
     Signed(Rc<Channel>),
-    /// It is a leg of a bind, signed with Session.SigningKey. That is the one message which a key verifies, and has the answer signed, whose id
-    /// the key's own channel did not grant.
+    /// It is a leg of a bind, signed with Session.SigningKey. It is the one exception to the rule that a key verifies, and signs answers to, only
+    /// message ids that its own channel granted.
     Bind(Rc<Channel>),
 }
 

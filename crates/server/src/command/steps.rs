@@ -9,7 +9,7 @@ use store::{Node, Waits};
 use wire::status::Status;
 
 use crate::command::context::Context;
-use crate::resource::pool::{INLINE_BYTES_MAX, Turn};
+use crate::resource::pool::{INLINE_BYTES_MAX, QueueKey};
 use crate::state::refusal::Refusal;
 
 /// A step of work that copies data.
@@ -76,7 +76,7 @@ impl Context {
         bytes: u64,
         step: impl FnMut() -> ControlFlow<T> + Send + 'static,
     ) -> Result<T, Refusal> {
-        self.work_in_steps_of(self.turn(), (bytes, 1), step).await
+        self.work_in_steps_of(self.queue_key(), (bytes, 1), step).await
     }
 
     /// The same for work that is so many calls of the store.
@@ -86,7 +86,7 @@ impl Context {
         calls: usize,
         step: impl FnMut() -> ControlFlow<T> + Send + 'static,
     ) -> Result<T, Refusal> {
-        self.work_in_steps_of(self.turn(), (bytes, calls), step).await
+        self.work_in_steps_of(self.queue_key(), (bytes, calls), step).await
     }
 
     /// The same for work that needs `other` besides the open file: on the pool, unless neither is waited for.
@@ -98,12 +98,12 @@ impl Context {
         step: impl FnMut() -> ControlFlow<T> + Send + 'static,
     ) -> Result<T, Refusal> {
         let bytes = if other.waits() == Waits::Never { bytes } else { u64::MAX };
-        self.work_in_steps_of(self.turn_with(other), (bytes, calls), step).await
+        self.work_in_steps_of(self.queue_key_with(other), (bytes, calls), step).await
     }
 
     async fn work_in_steps_of<T: Send + 'static>(
         &self,
-        turn: Turn,
+        queue_key: QueueKey,
         (bytes, calls): (u64, usize),
         mut step: impl FnMut() -> ControlFlow<T> + Send + 'static,
     ) -> Result<T, Refusal> {
@@ -124,7 +124,8 @@ impl Context {
             let told = given_up.told();
             let next = move || (!told.load(Ordering::Relaxed)).then(|| (step(), step));
             // What is half done is gone on with however much the session has waiting.
-            let mut done = if is_long { self.on_long_work_in(turn, next) } else { self.on_pool_in(turn, next) };
+            let mut done =
+                if is_long { self.on_long_work_in(queue_key, next) } else { self.on_pool_in(queue_key, next) };
             let done = tokio::select! {
                 biased;
                 done = &mut done => done,

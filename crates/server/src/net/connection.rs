@@ -246,7 +246,7 @@ impl Endpoint {
 
     /// Takes no more notifications, and gives what others have to deliver.
     fn undelivered(&self) -> impl Iterator<Item = Pending> {
-        // What had no other way goes with the session, of which no channel is left.
+        // A notification without another way goes with its session, of which no channel is left: those with one are kept here.
         let mut last: Option<((SessionId, bool), bool)> = None;
         let mut undelivered: Vec<Notification> = self.deliveries.borrow_mut().take().collect();
         undelivered.retain(|notification| {

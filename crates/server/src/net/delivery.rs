@@ -44,7 +44,7 @@ impl Deliveries {
     /// A notification is queued for sending; `hurries`: there is another way for it.
     pub(crate) fn note(&mut self, notification: Notification, hurries: bool) {
         self.notifications.push_back((Instant::now(), notification));
-        // Where it is impatient already it looks soon enough: not at all notifications again for each that comes.
+        // Where it is impatient already it looks soon enough. To look anew for each notification would go through all of them each time.
         if hurries && self.patience != Some(PATIENCE) {
             self.timer = None;
         }

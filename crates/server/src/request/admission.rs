@@ -1,15 +1,25 @@
 //! What a command needs before it runs: a session, a tree connect, an open. A table with one row a command
-//! (MS-SMB2 3.3.5.2.9, 3.3.5.2.11 and the first lines of each 3.3.5.x).
+//! (MS-SMB2 3.3.5.2.9, 3.3.5.2.11 and the first lines of each 3.3.5.x), and how a request on the slow path gets what its row says.
+
+use std::ops::Range;
+use std::rc::Rc;
 
 use wire::codec::Reader;
 use wire::header::{Flags, Header};
-use wire::ids::{Command, FileId, SessionId};
+use wire::ids::{Command, FileId, SessionId, TreeId};
+use wire::status::Status;
 
+use crate::command::connection::Connection;
+use crate::command::context::{Context, Outcome};
+use crate::command::proof::{Proof, Sealing};
+use crate::resource::slice::Slice;
+use crate::state::in_flight::InFlight;
 use crate::state::open::OpenId;
+use crate::state::session::Channel;
 
 /// One command's needs.
 pub(crate) struct Row {
-    pub(crate) session: Session,
+    pub(crate) session: NeedsSession,
     pub(crate) tree: bool,
     /// Where its FileId stands, in bytes from the start of the message.
     pub(crate) file_id: Option<usize>,
@@ -20,32 +30,32 @@ pub(crate) struct Row {
 
 /// Whether a command is carried out in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Session {
-    Needed,
+pub(crate) enum NeedsSession {
+    Always,
     /// It makes one, or has none.
-    NotNeeded,
+    Never,
     /// Where its header names one, or it is signed (3.3.5.17).
     WhereNamed,
 }
 
-impl Session {
+impl NeedsSession {
     /// True where a request with this header, which means `session`, needs one.
     pub(crate) fn is_needed(self, header: &Header, session: SessionId) -> bool {
         match self {
-            Session::Needed => true,
-            Session::NotNeeded => false,
-            Session::WhereNamed => session != SessionId(0) || header.flags.contains(Flags::SIGNED),
+            NeedsSession::Always => true,
+            NeedsSession::Never => false,
+            NeedsSession::WhereNamed => session != SessionId(0) || header.flags.contains(Flags::SIGNED),
         }
     }
 }
 
 /// The row of a command; `None` for one that clients may not send.
 pub(crate) fn row(command: Command) -> Option<Row> {
-    let none = Row { session: Session::Needed, tree: true, file_id: None, sent_length: None, asked_length: None };
+    let none = Row { session: NeedsSession::Always, tree: true, file_id: None, sent_length: None, asked_length: None };
     let on_open = |offset| Row { file_id: Some(offset), ..none };
     Some(match command {
-        Command::NEGOTIATE | Command::SESSION_SETUP => Row { session: Session::NotNeeded, tree: false, ..none },
-        Command::ECHO => Row { session: Session::WhereNamed, tree: false, ..none },
+        Command::NEGOTIATE | Command::SESSION_SETUP => Row { session: NeedsSession::Never, tree: false, ..none },
+        Command::ECHO => Row { session: NeedsSession::WhereNamed, tree: false, ..none },
         Command::LOGOFF | Command::TREE_CONNECT | Command::OPLOCK_BREAK => Row { tree: false, ..none },
         Command::TREE_DISCONNECT | Command::CREATE => none,
         Command::CLOSE | Command::FLUSH | Command::LOCK => on_open(72),
@@ -97,4 +107,117 @@ pub(crate) fn file_ref(message: &[u8], offset: usize, related: bool) -> Option<F
         FileId::ANY => FileRef::Nothing,
         named => OpenId::from_file_id(named).map_or(FileRef::Unknown, FileRef::Open),
     })
+}
+
+/// One request of a frame.
+pub(super) struct Request {
+    pub(super) range: Range<usize>,
+    pub(super) header: Header,
+    pub(super) session_id: SessionId,
+    /// Related, but to nothing.
+    pub(super) is_orphan: bool,
+    pub(super) channel: Option<Rc<Channel>>,
+    pub(super) proof: Proof,
+    /// What was found wrong on arrival.
+    pub(super) verdict: Result<(), Status>,
+}
+
+/// What one request of a chain leaves to those related to it.
+#[derive(Default)]
+pub(super) struct Carried {
+    session: bool,
+    tree: Option<TreeId>,
+    pub(super) open: Option<OpenId>,
+    failed: Option<Status>,
+}
+
+impl Carried {
+    /// After the request that had this outcome: a failed CREATE leaves its status, and no open (3.3.5.2.7.2).
+    pub(super) fn note(&mut self, command: Command, outcome: &Outcome) {
+        if command == Command::CREATE {
+            self.open = None;
+        }
+        match outcome {
+            Ok(reply) => {
+                self.tree = reply.tree.or(self.tree);
+                self.open = reply.open.or(self.open);
+                self.failed = None;
+            }
+            Err(refusal) => self.failed = Some(refusal.status),
+        }
+    }
+}
+
+impl Request {
+    pub(super) fn is_related(&self) -> bool {
+        self.header.flags.contains(Flags::RELATED_OPERATIONS)
+    }
+
+    /// Finds what the request needs, or the status that says what is missing. The session and
+    /// tree that it finds are those of what is related to it, even where its open is not found.
+    pub(super) fn enter(
+        &self,
+        connection: &Rc<Connection>,
+        frame: &Slice,
+        carried: &mut Carried,
+        in_flight: &Rc<InFlight>,
+    ) -> Result<Context, Status> {
+        let tree_before = carried.tree.take();
+        self.verdict?;
+        let row = row(self.header.command).ok_or(Status::INVALID_PARAMETER)?;
+        let message = &frame[self.range.clone()];
+        let related = self.is_related();
+        let channel = self.channel.clone().filter(|channel| !channel.session.has_ended());
+        let mut context = Context {
+            connection: Rc::clone(connection),
+            channel,
+            proof: self.proof.clone(),
+            tree: None,
+            open: None,
+            session_id: self.session_id,
+            replay: self.header.flags.contains(Flags::REPLAY_OPERATION),
+            channel_sequence: self.header.channel_sequence(),
+            in_flight: Rc::clone(in_flight),
+            message: frame.part(self.range.clone()),
+        };
+        if !row.session.is_needed(&self.header, self.session_id) {
+            carried.session = context.channel.is_some();
+            carried.tree = tree_before;
+            return Ok(context);
+        }
+        if related && !carried.session {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        carried.session = context.channel.is_some();
+        let session = &context.channel.as_ref().ok_or(Status::USER_SESSION_DELETED)?.session;
+        self.proof.check_session(session)?;
+        if row.tree {
+            let id = if related { tree_before.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
+            let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;
+            self.proof.check(session, Sealing::required_where(tree.requires_sealing()))?;
+            context.tree = Some(tree);
+            carried.tree = Some(id);
+        } else {
+            carried.tree = tree_before;
+        }
+        if let Some(offset) = row.file_id {
+            let meant = file_ref(message, offset, related).ok_or(Status::INVALID_PARAMETER)?;
+            let open = match meant {
+                FileRef::Nothing if self.header.command == Command::IOCTL => return Ok(context),
+                FileRef::Nothing | FileRef::Unknown => None,
+                FileRef::Related if carried.open.is_none() => {
+                    return Err(carried.failed.unwrap_or(Status::FILE_CLOSED));
+                }
+                FileRef::Related => carried.open.and_then(|id| session.open(id)),
+                FileRef::Open(id) => session.open(id),
+            };
+            let open = open.ok_or(Status::FILE_CLOSED)?;
+            if context.tree.as_ref().is_some_and(|tree| tree.id != open.tree.id) {
+                return Err(Status::FILE_CLOSED);
+            }
+            open.used();
+            context.open = Some(open);
+        }
+        Ok(context)
+    }
 }

@@ -10,7 +10,7 @@ use crate::request::responder::Responder;
 use crate::request::response::{Placed, Response};
 use crate::resource::budget::Charge;
 use crate::resource::buffers::Buffer;
-use crate::resource::pool::Turn;
+use crate::resource::pool::QueueKey;
 use crate::state::session::{Channel, Cover};
 
 /// Queues messages of `length` bytes, which `write` puts in place, signed where they are to be; sealed by `seal` where one is given.
@@ -54,7 +54,7 @@ pub(crate) fn queue_placed(responder: &Responder, mut placed: Placed, seal: Opti
 
 /// A frame that a thread of the pool completes, in its `turn`.
 pub(crate) struct LongAnswer<'a> {
-    pub(crate) turn: Turn,
+    pub(crate) queue_key: QueueKey,
     pub(crate) seal: Option<&'a Channel>,
     pub(crate) charge: Option<Charge>,
 }
@@ -116,7 +116,7 @@ impl LongAnswer<'_> {
         responder: &Responder,
         work: impl FnOnce() -> Option<Buffer> + Send + 'static,
     ) -> Option<Buffer> {
-        match responder.server.long_work.hand_over(self.turn, work).await {
+        match responder.server.long_work.hand_over(self.queue_key, work).await {
             Ok(Some(buffer)) => Some(buffer),
             Ok(None) => {
                 self.seal.inspect(|channel| seals_no_more(responder, channel));

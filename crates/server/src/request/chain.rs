@@ -10,15 +10,15 @@ use std::rc::Rc;
 use secure::sign::SigningAlgorithm;
 use wire::command::error::{ErrorContext, ErrorId, ErrorResponse};
 use wire::header::{Flags, Header, Route};
-use wire::ids::{Command, Dialect, SessionId, TreeId};
+use wire::ids::{Command, Dialect, SessionId};
 use wire::status::Status;
 
 use crate::command::connection::{Connection, Disconnect};
 use crate::command::context::RESPONSE_ROOM;
 use crate::command::context::{Context, Outcome, Reply};
-use crate::command::proof::{Proof, Sealing};
+use crate::command::proof::Proof;
 use crate::command::{self, cancel};
-use crate::request::admission::{self, FileRef};
+use crate::request::admission::{self, Carried, Request};
 use crate::request::answer::{self, LongAnswer};
 use crate::request::inbox::Kept;
 use crate::request::responder::Responder;
@@ -28,7 +28,7 @@ use crate::request::slow_path::{
 };
 use crate::resource::budget::Charge;
 use crate::resource::pool::INLINE_BYTES_MAX;
-use crate::resource::pool::{Device, Turn};
+use crate::resource::pool::{Device, QueueKey};
 use crate::resource::slice::Slice;
 use crate::resource::turns::{LONG_REQUEST_COST, REQUEST_COST, TURN_BYTES};
 use crate::state::breaks;
@@ -36,7 +36,6 @@ use crate::state::channel_sequence::{Counted, Step};
 use crate::state::credits;
 use crate::state::in_flight::INTERIM_AFTER;
 use crate::state::in_flight::InFlight;
-use crate::state::open::OpenId;
 use crate::state::refusal::Refusal;
 use crate::state::session::Channel;
 
@@ -63,18 +62,6 @@ impl Admitted {
         let Admitted { requests, sealed } = self;
         Chain { bytes: kept.frame, requests, sealed, charge: Cell::new(charge), frame: kept.charge }
     }
-}
-
-struct Request {
-    range: Range<usize>,
-    header: Header,
-    session_id: SessionId,
-    /// Related, but to nothing.
-    is_orphan: bool,
-    channel: Option<Rc<Channel>>,
-    proof: Proof,
-    /// What was found wrong on arrival.
-    verdict: Result<(), Status>,
 }
 
 impl Chain {
@@ -139,8 +126,8 @@ impl Chain {
         // To join, sign or seal so much takes milliseconds.
         let is_long = response.length() as u64 > INLINE_BYTES_MAX + RESPONSE_ROOM as u64;
         let seal = self.sealed.as_deref();
-        if let Some(turn) = is_long.then(|| self.turn()).flatten() {
-            let long = LongAnswer { turn, seal, charge };
+        if let Some(queue_key) = is_long.then(|| self.queue_key()).flatten() {
+            let long = LongAnswer { queue_key, seal, charge };
             match response.take_placed() {
                 Some(placed) => long.queue_placed(responder, placed).await,
                 None => long.queue_chain(responder, response, after).await,
@@ -156,9 +143,9 @@ impl Chain {
         }
     }
 
-    /// Whose turn it is where its answers only have to be completed.
-    fn turn(&self) -> Option<Turn> {
-        self.requests.iter().find_map(|request| Some(request.channel.as_ref()?.session.turn(Device::Processor)))
+    /// The queue of work where its answers only have to be completed.
+    fn queue_key(&self) -> Option<QueueKey> {
+        self.requests.iter().find_map(|request| Some(request.channel.as_ref()?.session.queue_key(Device::Processor)))
     }
 
     /// The part of its charge that is for answers of `bytes` which leave before the others.
@@ -222,15 +209,6 @@ impl Request {
     }
 }
 
-/// What one request of a chain leaves to those related to it.
-#[derive(Default)]
-struct Carried {
-    session: bool,
-    tree: Option<TreeId>,
-    open: Option<OpenId>,
-    failed: Option<Status>,
-}
-
 /// Runs a chain and queues its responses.
 pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
     let mut response = Response::default();
@@ -252,14 +230,14 @@ pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
         if !request.is_related() {
             carried = Carried::default();
         }
-        let mut outcome = match request.enter(&responder, &chain, &mut carried, &in_flight) {
+        let mut outcome = match request.enter(&responder.connection, &chain.bytes, &mut carried, &in_flight) {
             Err(status) => Err(status.into()),
             Ok(context) => {
                 carried.open = context.open.as_ref().map(|open| open.id).or(carried.open);
                 let message = &chain.bytes[request.range.clone()];
                 let asked = asked_bytes(request.header.command, message, position == last);
                 let answers = response.length() + asked;
-                match request.take_turn(&context) {
+                match request.enter_channel_sequence(&context) {
                     Err(status) => Err(status.into()),
                     Ok(_) if last > 0 && answers > ANSWERS_BYTES_MAX => Err(Status::INSUFFICIENT_RESOURCES.into()),
                     Ok(_counted) if position == last || request.may_wait_in_the_middle() => {
@@ -300,97 +278,9 @@ pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
     }
 }
 
-impl Carried {
-    fn note(&mut self, command: Command, outcome: &Outcome) {
-        if command == Command::CREATE {
-            self.open = None;
-        }
-        match outcome {
-            Ok(reply) => {
-                self.tree = reply.tree.or(self.tree);
-                self.open = reply.open.or(self.open);
-                self.failed = None;
-            }
-            Err(refusal) => self.failed = Some(refusal.status),
-        }
-    }
-}
-
 impl Request {
-    fn is_related(&self) -> bool {
-        self.header.flags.contains(Flags::RELATED_OPERATIONS)
-    }
-
-    /// Admission: finds what the request needs, or the status that says what is missing. The session and
-    /// tree that it finds are those of what is related to it, even where its open is not found.
-    fn enter(
-        &self,
-        responder: &Rc<Responder>,
-        chain: &Chain,
-        carried: &mut Carried,
-        in_flight: &Rc<InFlight>,
-    ) -> Result<Context, Status> {
-        let tree_before = carried.tree.take();
-        self.verdict?;
-        let row = admission::row(self.header.command).ok_or(Status::INVALID_PARAMETER)?;
-        let message = &chain.bytes[self.range.clone()];
-        let related = self.is_related();
-        let channel = self.channel.clone().filter(|channel| !channel.session.has_ended());
-        let mut context = Context {
-            connection: Rc::clone(&responder.connection),
-            channel,
-            proof: self.proof.clone(),
-            tree: None,
-            open: None,
-            session_id: self.session_id,
-            replay: self.header.flags.contains(Flags::REPLAY_OPERATION),
-            channel_sequence: self.header.channel_sequence(),
-            in_flight: Rc::clone(in_flight),
-            message: chain.bytes.part(self.range.clone()),
-        };
-        if !row.session.is_needed(&self.header, self.session_id) {
-            carried.session = context.channel.is_some();
-            carried.tree = tree_before;
-            return Ok(context);
-        }
-        if related && !carried.session {
-            return Err(Status::INVALID_PARAMETER);
-        }
-        carried.session = context.channel.is_some();
-        let session = &context.channel.as_ref().ok_or(Status::USER_SESSION_DELETED)?.session;
-        self.proof.check_session(session)?;
-        if row.tree {
-            let id = if related { tree_before.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
-            let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;
-            self.proof.check(session, Sealing::required_where(tree.requires_sealing()))?;
-            context.tree = Some(tree);
-            carried.tree = Some(id);
-        } else {
-            carried.tree = tree_before;
-        }
-        if let Some(offset) = row.file_id {
-            let meant = admission::file_ref(message, offset, related).ok_or(Status::INVALID_PARAMETER)?;
-            let open = match meant {
-                FileRef::Nothing if self.header.command == Command::IOCTL => return Ok(context),
-                FileRef::Nothing | FileRef::Unknown => None,
-                FileRef::Related if carried.open.is_none() => {
-                    return Err(carried.failed.unwrap_or(Status::FILE_CLOSED));
-                }
-                FileRef::Related => carried.open.and_then(|id| session.open(id)),
-                FileRef::Open(id) => session.open(id),
-            };
-            let open = open.ok_or(Status::FILE_CLOSED)?;
-            if context.tree.as_ref().is_some_and(|tree| tree.id != open.tree.id) {
-                return Err(Status::FILE_CLOSED);
-            }
-            open.used();
-            context.open = Some(open);
-        }
-        Ok(context)
-    }
-
     /// Verifies the channel sequence of a request on an open, and counts it there until it is answered (3.3.5.2.10).
-    fn take_turn<'a>(&self, context: &'a Context) -> Result<Option<Counted<'a>>, Status> {
+    fn enter_channel_sequence<'a>(&self, context: &'a Context) -> Result<Option<Counted<'a>>, Status> {
         let session = context.channel.as_ref().map(|channel| &channel.session);
         match &context.open {
             Some(open) if session.is_some_and(|session| session.dialect >= Dialect::SMB_3_0) => {

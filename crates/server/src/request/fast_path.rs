@@ -58,7 +58,7 @@ fn read(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proo
     }
     let open = find(&channel, header, request.file_id, proof)?;
     let Ok(Source::File(file)) = Source::of(&request, &open, payload_bytes_max(responder)) else { return None };
-    if !is_plain(file) || !in_turn(&channel, &open, header) {
+    if !is_plain(file) || !has_current_sequence(&channel, &open, header) {
         return None;
     }
     let shield = Shield::of(&channel, proof);
@@ -160,7 +160,7 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
     }
     let open = find(&channel, header, request.file_id, proof)?;
     let Ok(Sink::File(file, write)) = Sink::of(&request, &open, payload_bytes_max(responder)) else { return None };
-    if write.appends() || !is_plain(file) || !in_turn(&channel, &open, header) {
+    if write.appends() || !is_plain(file) || !has_current_sequence(&channel, &open, header) {
         return None;
     }
     let end = write.end(request.offset).ok()?;
@@ -168,8 +168,8 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
     let shield = Shield::of(&channel, proof);
     // A buffered write waits where the kernel likes: for memory, for a journal, for a file system that is frozen.
     if file.node.waits() != Waits::Never {
-        let turn = channel.session.turn(Device::Volume(file.node.identity().volume));
-        if through || !responder.writes.take(turn) {
+        let queue_key = channel.session.queue_key(Device::Volume(file.node.identity().volume));
+        if through || !responder.writes.take(queue_key) {
             return None;
         }
         let change = open.begin_change(write.range()).ok()?;
@@ -181,7 +181,7 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
         channel.count_request(message_length);
         let (offset, count) = (request.offset, request.data.len());
         let asked = Asked { open, channel, header: *header, shield, offset, count, _counted: counted };
-        responder.writes.add(turn, request.data, asked, change);
+        responder.writes.add(queue_key, request.data, asked, change);
         return Some(());
     }
     // Other channels see that it is in flight. A READ need not be seen: one that comes too late does no harm.
@@ -259,13 +259,14 @@ fn find(channel: &Channel, header: &Header, file_id: FileId, proof: &Proof) -> O
     reachable.then_some(open)
 }
 
-/// True where nothing has to be looked at, or done, beside the data: no byte-range locks, no times that stay, no CREATE that may be replayed.
+/// True where nothing has to be looked at, or done, beside the data: no byte-range locks, no times that stay, no CREATE that may be replayed. That there
+/// are locks is one atomic flag; their ranges are behind the file's lock, which the fast path never takes.
 fn is_plain(file: &FileOpen) -> bool {
     !file.file.has_locks() && !file.has_frozen_times() && !file.durability.is_replayable()
 }
 
 /// True where the client has not changed channels since it last used the open (3.3.5.2.10).
-fn in_turn(channel: &Channel, open: &Open, header: &Header) -> bool {
+fn has_current_sequence(channel: &Channel, open: &Open, header: &Header) -> bool {
     !session_counts(channel) || open.channel_sequence().is_current(header)
 }
 

@@ -15,7 +15,7 @@ use crate::request::finding::{Finding, Judged, Opened, Signatures};
 use crate::request::inbox::Inbox;
 use crate::request::responder::Responder;
 use crate::request::slow_path;
-use crate::resource::pool::{Device, Turn};
+use crate::resource::pool::{Device, QueueKey};
 use crate::state::session::{Channel, Session, Signature};
 
 /// An unsealed chain of more bytes may have so many messages that to verify them takes milliseconds.
@@ -25,7 +25,7 @@ const HEADERS_BYTES_MAX: usize = 256;
 
 /// What is to be done with a frame.
 pub(crate) struct Look {
-    turn: Turn,
+    queue_key: QueueKey,
     channels: Vec<Rc<Channel>>,
     work: Work,
 }
@@ -62,16 +62,16 @@ impl Look {
             Some(&TRANSFORM_PROTOCOL_ID) => {
                 let channel = channels.get(&TransformHeader::decode(frame).ok()?.session_id)?;
                 let session = Arc::clone(&channel.session);
-                let turn = session.turn(Device::Processor);
-                Some(Look { turn, channels: vec![Rc::clone(channel)], work: Work::Open(session) })
+                let queue_key = session.queue_key(Device::Processor);
+                Some(Look { queue_key, channels: vec![Rc::clone(channel)], work: Work::Open(session) })
             }
             Some(&header::PROTOCOL_ID) => {
                 let first = Header::decode(frame).ok()?;
                 let may_be_signed = first.flags.contains(Flags::SIGNED) || first.next_command > 0;
-                let turn = channels.values().next()?.session.turn(Device::Processor);
+                let queue_key = channels.values().next()?.session.queue_key(Device::Processor);
                 let keys = channels.iter().map(|(id, channel)| (*id, channel.signature())).collect();
                 let channels = channels.values().cloned().collect();
-                may_be_signed.then_some(Look { turn, channels, work: Work::Verify(keys) })
+                may_be_signed.then_some(Look { queue_key, channels, work: Work::Verify(keys) })
             }
             Some(_) | None => None,
         }
@@ -79,10 +79,10 @@ impl Look {
 
     /// Has the pool do it with a frame of `inbox`, whose buffer goes along. The connection is called when that is back.
     pub(crate) fn begin(self, responder: &Rc<Responder>, inbox: &mut Inbox, frame: Range<usize>) {
-        let Look { turn, channels, work } = self;
+        let Look { queue_key, channels, work } = self;
         let (mut buffer, charge) = inbox.lend();
         let (part, bytes) = (frame.clone(), frame.len());
-        let done = responder.server.long_work.hand_over(turn, move || {
+        let done = responder.server.long_work.hand_over(queue_key, move || {
             let done = work.run(&mut buffer[part]);
             (buffer, charge, done)
         });

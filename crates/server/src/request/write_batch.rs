@@ -21,7 +21,7 @@ use crate::request::responder::Responder;
 use crate::request::response::Response;
 use crate::resource::budget::Charge;
 use crate::resource::buffers::Buffer;
-use crate::resource::pool::Turn;
+use crate::resource::pool::QueueKey;
 use crate::resource::turns::REQUEST_COST;
 use crate::state::breaks;
 use crate::state::channel_sequence::Step;
@@ -57,7 +57,7 @@ pub(crate) struct Writes {
 struct Gathered {
     /// Where the buffer begins that they lie in.
     buffer_address: Option<usize>,
-    turn: Option<Turn>,
+    queue_key: Option<QueueKey>,
     writes: Vec<Write>,
     asked: Vec<Asked>,
 }
@@ -145,32 +145,32 @@ impl Writes {
     }
 
     /// True where a write with this turn may be added.
-    pub(crate) fn take(&self, turn: Turn) -> bool {
+    pub(crate) fn take(&self, queue_key: QueueKey) -> bool {
         let gathered = self.gathered.borrow();
-        gathered.buffer_address.is_some() && gathered.turn.is_none_or(|first| first == turn)
+        gathered.buffer_address.is_some() && gathered.queue_key.is_none_or(|first| first == queue_key)
     }
 
     /// Adds a write of `data`, which lies in the buffer.
-    pub(crate) fn add(&self, turn: Turn, data: &[u8], asked: Asked, change: Change) {
+    pub(crate) fn add(&self, queue_key: QueueKey, data: &[u8], asked: Asked, change: Change) {
         let mut gathered = self.gathered.borrow_mut();
         let start = (data.as_ptr() as usize).saturating_sub(gathered.buffer_address.unwrap_or_default());
-        gathered.turn = Some(turn);
+        gathered.queue_key = Some(queue_key);
         let (open, offset) = (Arc::clone(&asked.open), asked.offset);
         gathered.writes.push(Write { open, offset, data: start..start + data.len(), _change: change });
         gathered.asked.push(asked);
     }
 
     /// What was gathered, and its turn; `None` where there is nothing.
-    fn gathered(&self) -> Option<(Turn, Gathered)> {
+    fn gathered(&self) -> Option<(QueueKey, Gathered)> {
         let mut gathered = self.gathered.borrow_mut();
         gathered.buffer_address = None;
-        let turn = gathered.turn?;
-        Some((turn, std::mem::take(&mut *gathered)))
+        let queue_key = gathered.queue_key?;
+        Some((queue_key, std::mem::take(&mut *gathered)))
     }
 
     /// Hands over what was gathered, with the buffer of `inbox` or what is needed of it.
     pub(crate) fn hand_over(responder: &Rc<Responder>, inbox: &mut Inbox, along: Along) {
-        let Some((turn, Gathered { mut writes, asked, .. })) = responder.writes.gathered() else { return };
+        let Some((queue_key, Gathered { mut writes, asked, .. })) = responder.writes.gathered() else { return };
         let Some((bytes, charge)) = take_bytes(responder, inbox, &mut writes, along) else { return };
         let held_bytes = bytes.all().len() + writes.len() * WRITE_BYTES;
         let charge = charge.or_else(|| responder.allowance.charge(held_bytes));
@@ -178,7 +178,7 @@ impl Writes {
         this.held_bytes.set(this.held_bytes.get() + held_bytes);
         this.is_over_budget.set(charge.is_none());
         let server = Arc::clone(&responder.server);
-        let made = responder.server.pool.hand_over(turn, move || {
+        let made = responder.server.pool.hand_over(queue_key, move || {
             let made: Vec<_> = writes.iter().map(|write| write.make(bytes.all(), &server)).collect();
             (made, bytes)
         });

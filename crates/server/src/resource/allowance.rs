@@ -317,7 +317,8 @@ impl Allowance {
         is_much && user.budgets.is_hungry() && self.tempo.borrow().arrears() >= BEHIND_MAX
     }
 
-    /// True where others wait for memory that its requests hold which wait for other clients, `parked` bytes of it, and have for long.
+    /// True where requests of its connection that wait for other clients have held memory (`parked` bytes) for a while, and others wait for memory.
+    /// The connection then cancels those requests; where it lacks memory itself, `net/patience.rs` cancels all that wait.
     pub(crate) fn is_to_give_up_waits(&self, parked: u64) -> bool {
         if parked == 0 {
             self.parked.set(None);

@@ -53,7 +53,8 @@ impl Wait {
         Wait { records, changed: nothing, ..self }
     }
 
-    /// Ends when something has changed. Who has not answered in time caches nothing any more.
+    /// Ends when something has changed. At the limit ([`ACKNOWLEDGE_WITHIN`](crate::state::caching::ACKNOWLEDGE_WITHIN)) the file takes from those who
+    /// have not answered what they cache ([`FileEntry::wait_is_over`]), which is such a change.
     pub(crate) async fn end(&mut self) {
         let told = match tokio::time::timeout_at(self.until.into(), &mut self.changed).await {
             Ok(told) => told,

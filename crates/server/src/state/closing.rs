@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use store::{Error, Waits};
 
-use crate::resource::pool::{Device, Job, Turn};
+use crate::resource::pool::{Device, Job, QueueKey};
 use crate::state::breaks;
 use crate::state::files::{Change, Removal};
 use crate::state::open::{FileOpen, Open, Target};
@@ -75,10 +75,10 @@ enum Place {
 }
 
 impl Place {
-    /// The turn for it of somebody whose turn at the share's device this is.
-    fn turn(self, of_share: Turn) -> Turn {
+    /// The queue for it of somebody whose queue at the share's device this is.
+    fn queue_key(self, of_share: QueueKey) -> QueueKey {
         match self {
-            Place::Own => Turn { device: Device::Own, ..of_share },
+            Place::Own => QueueKey { device: Device::Own, ..of_share },
             Place::Anywhere | Place::Share => of_share,
         }
     }
@@ -285,11 +285,11 @@ impl Open {
 impl Shared {
     /// Closes opens, each as far as nothing has to be waited for, and the rest on the pool: in the server's own folder's turn what is done there, and
     /// in this one what is done to files, which lie on its device.
-    pub(crate) fn close_in_turns(self: &Arc<Self>, turn: Turn, closing: Vec<Closing>) {
-        self.close_at(Place::Anywhere, turn, closing);
+    pub(crate) fn close_in_turns(self: &Arc<Self>, queue_key: QueueKey, closing: Vec<Closing>) {
+        self.close_at(Place::Anywhere, queue_key, closing);
     }
 
-    fn close_at(self: &Arc<Self>, here: Place, turn: Turn, closing: Vec<Closing>) {
+    fn close_at(self: &Arc<Self>, here: Place, queue_key: QueueKey, closing: Vec<Closing>) {
         let (mut own, mut of_share) = (Vec::new(), Vec::new());
         for mut one in closing {
             match one.go_on(self, here) {
@@ -301,7 +301,7 @@ impl Shared {
         for (place, rest) in [(Place::Own, own), (Place::Share, of_share)] {
             if !rest.is_empty() {
                 let server = Arc::clone(self);
-                self.pool.submit(place.turn(turn), Box::new(move || server.close_at(place, turn, rest)));
+                self.pool.submit(place.queue_key(queue_key), Box::new(move || server.close_at(place, queue_key, rest)));
             }
         }
     }

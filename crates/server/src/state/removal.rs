@@ -25,8 +25,8 @@ pub(crate) struct LastOpen {
 }
 
 impl LastOpen {
-    /// Removes what the departure of the open from `file` removes, and what is due after that. May wait for the store. What is still there then
-    /// is in the log.
+    /// Removes what the departure of the open from `file` removes, and what is due after that. May wait for the store. Each removal is tried
+    /// once: one that fails is in the log, and the name stays.
     pub(crate) fn carry_out(&self, server: &Arc<Shared>, file: &Arc<FileEntry>, first: Removal) {
         let mut next = first;
         while next != Removal::Nothing {

@@ -17,7 +17,7 @@ use wire::status::Status;
 
 use crate::resource::budgets::{Held, UserBudgets};
 use crate::resource::by_id::ById;
-use crate::resource::pool::{Device, Turn};
+use crate::resource::pool::{Device, QueueKey};
 use crate::state::mailbox::{Mailbox, Notification};
 use crate::state::open::{Open, OpenId};
 use crate::state::placement::Placement;
@@ -266,9 +266,9 @@ impl Session {
         self.sealing.as_ref()?.opener.open(frame).ok()
     }
 
-    /// Whose turn its work takes at a device.
-    pub(crate) fn turn(&self, device: Device) -> Turn {
-        Turn { device, user: self.user.load().number, session: self.id.0 }
+    /// The queue of its work at a device.
+    pub(crate) fn queue_key(&self, device: Device) -> QueueKey {
+        QueueKey { device, user: self.user.load().number, session: self.id.0 }
     }
 
     /// True once it ended: its requests find no session.

@@ -49,8 +49,8 @@ async fn what_is_mounted_below_a_share_keeps_nobody_waiting_who_goes_elsewhere()
         let session = Arc::clone(&peer.connection.channel(peer.session_id).unwrap().session);
         let devices = [Device::Volume(root), Device::Volume(mounted), Device::of_both(root, mounted)];
         let waiting = || {
-            let turns = devices.map(|device| session.turn(device));
-            turns.map(|turn| server.pool.waiting(turn) + server.pool.waiting(turn.first()))
+            let turns = devices.map(|device| session.queue_key(device));
+            turns.map(|queue_key| server.pool.waiting(queue_key) + server.pool.waiting(queue_key.first()))
         };
         let pool = server.pool.clone();
         let works = tokio::task::spawn_local(async move {

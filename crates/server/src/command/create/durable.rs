@@ -229,7 +229,7 @@ impl Wish {
 async fn make_persistent(context: &Context, open: &Arc<Open>, timeout: Duration) -> bool {
     let Target::File(file) = &open.target else { return false };
     // Whoever renames the file looks once which opens are recorded, before it has another name: this one is, or is by the new name.
-    let alone = match NameChange::begin(&file.file, context.turn().user) {
+    let alone = match NameChange::begin(&file.file, context.queue_key().user) {
         Ok(begun) => begun,
         // It is not cancelled: the open is made, and its client may ask for it again on another channel.
         Err(turn) => match turn.await {

@@ -223,7 +223,7 @@ impl Drop for Entered<'_> {
             parent_lease: self.parent_lease,
         };
         let (file, pool) = (Arc::clone(&self.file), server.pool.clone());
-        let turn = self.context.turn_at(Device::Volume(last.base.identity().volume));
+        let turn = self.context.queue_key_at(Device::Volume(last.base.identity().volume));
         // Who deleted it was answered.
         pool.submit(turn, Box::new(move || last.carry_out(&server, &file, removal)));
     }

@@ -129,7 +129,7 @@ async fn make_node(
         Some(made) => made,
         None => {
             let make = move || make(|parent, name, new| parent.create(name, new));
-            let turn = context.turn_at(Device::Volume(parent.identity().volume));
+            let turn = context.queue_key_at(Device::Volume(parent.identity().volume));
             match plan.is_long_work() {
                 true => context.on_long_work_in(turn, make).await?,
                 false => context.on_pool_in(turn, make).await?,

@@ -24,7 +24,7 @@ pub(super) async fn query(context: &Context, request: &IoctlRequest<'_>) -> Answ
         // The kernel may have to ask the drivers.
         Err(reading) => {
             let read = move || reading.read(&configuration.settings.advertise, &server.listening);
-            context.on_pool_in(context.turn_at(Device::Interfaces), read).await?
+            context.on_pool_in(context.queue_key_at(Device::Interfaces), read).await?
         }
     };
     let mut output = Vec::new();

@@ -217,7 +217,7 @@ async fn copy_waits_at(waits: [Waits; 2]) -> [usize; 3] {
     let session = Arc::clone(&peer.connection.channel(peer.session_id).unwrap().session);
     let [first, second] = volumes;
     let devices = [Device::Volume(first), Device::Volume(second), Device::of_both(first, second)];
-    devices.map(|device| server.pool.waiting(session.turn(device)))
+    devices.map(|device| server.pool.waiting(session.queue_key(device)))
 }
 
 #[tokio::test]

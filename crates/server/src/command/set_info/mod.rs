@@ -239,7 +239,7 @@ fn check_one_volume(context: &Context, to: Option<&SharePath>) -> Result<(), Ref
 /// Waits until nobody else changes a name of the open's file, or marks one to go.
 async fn begin_name_change(context: &Context) -> Result<NameChange, Refusal> {
     let (_, file) = context.file()?;
-    let turn = match NameChange::begin(&file.file, context.turn().user) {
+    let turn = match NameChange::begin(&file.file, context.queue_key().user) {
         Ok(begun) => {
             context.in_flight.keep_others_waiting();
             return Ok(begun);

@@ -25,7 +25,7 @@ use store::waiting::Discarded;
 use tokio::sync::oneshot;
 
 use self::crew::{Crew, Place, Row};
-pub(crate) use self::queues::{Device, Job, Turn};
+pub(crate) use self::queues::{Device, Job, QueueKey};
 use self::queues::{Limits, Queues};
 
 /// What a shard does itself of work that takes as long as what is asked for is large, where the file is memory: as much as a READ.
@@ -157,8 +157,8 @@ impl Pool {
 
     /// How much waits for a turn.
     #[cfg(test)]
-    pub(crate) fn waiting(&self, turn: Turn) -> usize {
-        self.0.state.lock().queues.waiting(turn)
+    pub(crate) fn waiting(&self, queue_key: QueueKey) -> usize {
+        self.0.state.lock().queues.waiting(queue_key)
     }
 
     /// Does the next piece of work here; false where there is none.
@@ -170,10 +170,10 @@ impl Pool {
     /// Takes the next piece of work, as a thread does that then waits for a device: it is done when it is called.
     #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn take_once(&self) -> Option<impl FnOnce()> {
-        let (turn, job) = self.0.state.lock().queues.take()?;
+        let (queue_key, job) = self.0.state.lock().queues.take()?;
         Some(move || {
             store::waiting::allow(job);
-            self.0.state.lock().queues.done(turn);
+            self.0.state.lock().queues.done(queue_key);
         })
     }
 
@@ -187,33 +187,33 @@ impl Pool {
     /// has closed. `None` where too much waits for this turn.
     pub(crate) fn try_hand_over<T: Send + 'static>(
         &self,
-        turn: Turn,
+        queue_key: QueueKey,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<oneshot::Receiver<T>> {
-        if self.0.state.lock().queues.waiting(turn) >= QUEUED_MAX {
+        if self.0.state.lock().queues.waiting(queue_key) >= QUEUED_MAX {
             return None;
         }
-        Some(self.hand_over(turn, work))
+        Some(self.hand_over(queue_key, work))
     }
 
     /// The same, waited for: `None` where it panicked, too.
     #[cfg(test)]
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        turn: Turn,
+        queue_key: QueueKey,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        self.try_hand_over(turn, work)?.await.ok()
+        self.try_hand_over(queue_key, work)?.await.ok()
     }
 
     /// The same however much waits for this turn.
     pub(crate) fn hand_over<T: Send + 'static>(
         &self,
-        turn: Turn,
+        queue_key: QueueKey,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
         let (send, receive) = oneshot::channel();
-        self.submit(turn, Box::new(move || drop(send.send(work()))));
+        self.submit(queue_key, Box::new(move || drop(send.send(work()))));
         receive
     }
 
@@ -224,14 +224,14 @@ impl Pool {
     }
 
     /// Runs `job` when its turn comes.
-    pub(crate) fn submit(&self, turn: Turn, job: Job) {
+    pub(crate) fn submit(&self, queue_key: QueueKey, job: Job) {
         #[cfg(test)]
         let job = if self.0.threads.max > 0 { crate::tests::virtual_time::stands_still_for(job) } else { job };
         let mut state = self.0.state.lock();
         if state.closed {
             return;
         }
-        state.queues.push(turn, job);
+        state.queues.push(queue_key, job);
         let is_to_start = match state.crew.at_rest() {
             Some(Row::Front) => false,
             Some(Row::Rear) => self.lacks_front(&mut state),
@@ -267,7 +267,7 @@ impl Pool {
         if all.len() == 1 {
             let inner = Arc::clone(&self.0);
             self.submit(
-                Turn::of_server(volume),
+                QueueKey::of_server(volume),
                 Box::new(move || {
                     let all = inner.discarded.lock().remove(&volume);
                     drop(all);
@@ -307,7 +307,7 @@ impl Inner {
         let mut state = self.state.lock();
         state.crew.rise(place, true);
         loop {
-            if let Some((turn, job)) = state.queues.take() {
+            if let Some((queue_key, job)) = state.queues.take() {
                 state.crew.begin(place);
                 drop(state);
                 self.running.fetch_add(1, Ordering::Relaxed);
@@ -315,7 +315,7 @@ impl Inner {
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
                 self.running.fetch_sub(1, Ordering::Relaxed);
                 state = self.state.lock();
-                state.queues.done(turn);
+                state.queues.done(queue_key);
                 let now = state.crew.end(place);
                 if now != place {
                     (place, has_lost_place) = (now, true);

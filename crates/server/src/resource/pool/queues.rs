@@ -48,33 +48,33 @@ impl Device {
     }
 }
 
-/// Whose turn a piece of work takes at a device. The server's own work is that of user 0, and what is done for a user without a session
+/// The queue in which a piece of work takes its turn at a device. The server's own work is that of user 0, and what is done for a user without a session
 /// that of session 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Turn {
+pub(crate) struct QueueKey {
     pub(crate) device: Device,
     /// The number of who is signed in.
     pub(crate) user: u64,
     pub(crate) session: u64,
 }
 
-impl Turn {
+impl QueueKey {
     /// What the server does in its own folder.
-    pub(crate) const OWN: Turn = Turn { device: Device::Own, user: 0, session: 0 };
+    pub(crate) const OWN: QueueKey = QueueKey { device: Device::Own, user: 0, session: 0 };
 
     /// What the server does of itself with the files of a share.
     pub(crate) fn of_server(volume: u64) -> Self {
-        Turn { device: Device::Volume(volume), user: 0, session: 0 }
+        QueueKey { device: Device::Volume(volume), user: 0, session: 0 }
     }
 
     /// The same for what others wait for until it is done, in whose way the user's backlog would stand otherwise.
     pub(crate) fn first(self) -> Self {
-        Turn { session: FIRST, ..self }
+        QueueKey { session: FIRST, ..self }
     }
 
     /// What the server does with the files of a share for a user whose session has them no more. It keeps nobody else's waiting.
     pub(crate) fn of_user(volume: u64, user: u64) -> Self {
-        Turn { device: Device::Volume(volume), user, session: 0 }
+        QueueKey { device: Device::Volume(volume), user, session: 0 }
     }
 }
 
@@ -149,9 +149,9 @@ impl Queues {
     }
 
     /// How much a session has waiting at a device.
-    pub(super) fn waiting(&self, turn: Turn) -> usize {
-        let user = self.devices.get(&turn.device).and_then(|device| device.users.get(&turn.user));
-        user.and_then(|user| user.sessions.get(&turn.session)).map_or(0, |session| session.jobs.len())
+    pub(super) fn waiting(&self, queue_key: QueueKey) -> usize {
+        let user = self.devices.get(&queue_key.device).and_then(|device| device.users.get(&queue_key.user));
+        user.and_then(|user| user.sessions.get(&queue_key.session)).map_or(0, |session| session.jobs.len())
     }
 
     /// Pieces of work that could begin now if there were threads, at most.
@@ -176,16 +176,16 @@ impl Queues {
         self.devices.is_empty()
     }
 
-    pub(super) fn push(&mut self, turn: Turn, job: Job) {
-        let device = self.devices.entry(turn.device).or_default();
+    pub(super) fn push(&mut self, queue_key: QueueKey, job: Job) {
+        let device = self.devices.entry(queue_key.device).or_default();
         device.waiting += 1;
-        let user = device.users.entry(turn.user).or_default();
-        user.sessions.entry(turn.session).or_default().jobs.push_back(job);
-        self.give_turn(turn);
+        let user = device.users.entry(queue_key.user).or_default();
+        user.sessions.entry(queue_key.session).or_default().jobs.push_back(job);
+        self.give_turn(queue_key);
     }
 
     /// The next piece of work, which begins now, and whose it is. [`Queues::done`] has to be told when it has ended.
-    pub(super) fn take(&mut self) -> Option<(Turn, Job)> {
+    pub(super) fn take(&mut self) -> Option<(QueueKey, Job)> {
         for _ in 0..self.turns.len() {
             let device_id = self.turns.pop_front()?;
             let device = self.devices.get_mut(&device_id)?;
@@ -206,61 +206,61 @@ impl Queues {
             device.waiting -= 1;
             device.running += 1;
             self.running += usize::from(device_id.is_waited_for());
-            let turn = Turn { device: device_id, user: user_id, session: session_id };
-            self.give_turn(turn);
-            return Some((turn, job));
+            let queue_key = QueueKey { device: device_id, user: user_id, session: session_id };
+            self.give_turn(queue_key);
+            return Some((queue_key, job));
         }
         None
     }
 
     /// A piece of work has ended.
-    pub(super) fn done(&mut self, turn: Turn) {
-        self.running -= usize::from(turn.device.is_waited_for());
-        let Some(device) = self.devices.get_mut(&turn.device) else { return };
+    pub(super) fn done(&mut self, queue_key: QueueKey) {
+        self.running -= usize::from(queue_key.device.is_waited_for());
+        let Some(device) = self.devices.get_mut(&queue_key.device) else { return };
         device.running -= 1;
-        if let Some(user) = device.users.get_mut(&turn.user) {
+        if let Some(user) = device.users.get_mut(&queue_key.user) {
             user.running -= 1;
-            if let Some(session) = user.sessions.get_mut(&turn.session) {
+            if let Some(session) = user.sessions.get_mut(&queue_key.session) {
                 session.running -= 1;
                 if session.running == 0 && session.jobs.is_empty() {
-                    user.sessions.remove(&turn.session);
+                    user.sessions.remove(&queue_key.session);
                 }
             }
             if user.sessions.is_empty() {
-                device.users.remove(&turn.user);
+                device.users.remove(&queue_key.user);
             }
         }
         if device.users.is_empty() {
-            self.devices.remove(&turn.device);
+            self.devices.remove(&queue_key.device);
         } else {
-            self.give_turn(turn);
+            self.give_turn(queue_key);
         }
     }
 
     /// Puts a session, its user and its device at the end of the turns where they have work that may begin, and stand there not yet.
-    fn give_turn(&mut self, turn: Turn) {
-        let limits = self.limits.at(turn.device);
-        let Some(device) = self.devices.get_mut(&turn.device) else { return };
-        if let Some(user) = device.users.get_mut(&turn.user) {
-            if let Some(session) = user.sessions.get_mut(&turn.session)
+    fn give_turn(&mut self, queue_key: QueueKey) {
+        let limits = self.limits.at(queue_key.device);
+        let Some(device) = self.devices.get_mut(&queue_key.device) else { return };
+        if let Some(user) = device.users.get_mut(&queue_key.user) {
+            if let Some(session) = user.sessions.get_mut(&queue_key.session)
                 && !session.has_turn
                 && !session.jobs.is_empty()
                 && session.running < limits.session
             {
                 session.has_turn = true;
-                match turn.session {
+                match queue_key.session {
                     FIRST => user.turns.push_front(FIRST),
                     session => user.turns.push_back(session),
                 }
             }
             if !user.has_turn && !user.turns.is_empty() && user.running < limits.user {
                 user.has_turn = true;
-                device.turns.push_back(turn.user);
+                device.turns.push_back(queue_key.user);
             }
         }
         if !device.has_turn && !device.turns.is_empty() && device.running < limits.device {
             device.has_turn = true;
-            self.turns.push_back(turn.device);
+            self.turns.push_back(queue_key.device);
         }
     }
 }

@@ -6,10 +6,10 @@ use super::*;
 
 /// The least that a thread can have (setpriority(2)).
 const NICE_MAX: i32 = 19;
-const ONE: Turn = Turn { device: Device::Volume(1), user: 1, session: 1 };
+const ONE: QueueKey = QueueKey { device: Device::Volume(1), user: 1, session: 1 };
 
-fn at(device: u64) -> Turn {
-    Turn { device: Device::Volume(device), ..ONE }
+fn at(device: u64) -> QueueKey {
+    QueueKey { device: Device::Volume(device), ..ONE }
 }
 
 #[tokio::test]
@@ -51,15 +51,15 @@ impl Hanging {
 #[test]
 fn what_others_wait_for_goes_before_the_backlog_of_its_user_and_behind_that_of_nobody() {
     let (pool, done) = (Pool::by_hand(), Arc::new(Mutex::new(Vec::new())));
-    let submit = |turn, name| {
+    let submit = |queue_key, name| {
         let done = Arc::clone(&done);
-        pool.submit(turn, Box::new(move || done.lock().push(name)));
+        pool.submit(queue_key, Box::new(move || done.lock().push(name)));
     };
     for session in 1..=3 {
-        (0..3).for_each(|_| submit(Turn { session, ..ONE }, "backlog"));
+        (0..3).for_each(|_| submit(QueueKey { session, ..ONE }, "backlog"));
     }
-    (0..2).for_each(|_| submit(Turn { user: 2, ..ONE }, "other user"));
-    (0..2).for_each(|_| submit(Turn { session: 2, ..ONE }.first(), "first"));
+    (0..2).for_each(|_| submit(QueueKey { user: 2, ..ONE }, "other user"));
+    (0..2).for_each(|_| submit(QueueKey { session: 2, ..ONE }.first(), "first"));
     (0..5).for_each(|_| assert!(pool.work_once()));
     assert_eq!(*done.lock(), ["first", "other user", "first", "other user", "backlog"]);
 }
@@ -86,17 +86,17 @@ async fn a_device_that_hangs_keeps_nobody_elses_work_waiting() {
     let (pool, hanging) = (Pool::new(), Hanging::new());
     for device in 1..=3 {
         for session in 0..200 {
-            pool.submit(Turn { user: session / 2, session, ..at(device) }, hanging.job());
+            pool.submit(QueueKey { user: session / 2, session, ..at(device) }, hanging.job());
         }
     }
     let other = at(4);
     assert_eq!(pool.run(other, || 1).await, Some(1));
-    let own = Turn { device: Device::Own, ..ONE };
+    let own = QueueKey { device: Device::Own, ..ONE };
     assert_eq!(pool.run(own, || 2).await, Some(2));
     assert!(pool.0.state.lock().crew.threads() <= 3 * Limits::of_short_work(Limits::THREADS).device + 2);
     hanging.end();
     for device in 1..=3 {
-        assert_eq!(pool.run(Turn { session: 7, ..at(device) }, || 3).await, Some(3));
+        assert_eq!(pool.run(QueueKey { session: 7, ..at(device) }, || 3).await, Some(3));
     }
     pool.close();
 }
@@ -106,7 +106,7 @@ async fn long_work_has_few_threads_and_comes_behind_others() {
     let (pool, hanging) = (Pool::for_long_work(2), Hanging::new());
     for session in 0..60 {
         for _ in 0..8 {
-            pool.submit(Turn { user: session / 2, session, ..ONE }, hanging.job());
+            pool.submit(QueueKey { user: session / 2, session, ..ONE }, hanging.job());
         }
     }
     assert_eq!(pool.0.state.lock().crew.threads(), 8);
@@ -150,7 +150,7 @@ async fn who_hangs_keeps_no_place_beside_the_shards() {
     // So many that others, which come behind, are at rest afterwards.
     work_abreast(&pool, 8).await;
     for user in 0..4 {
-        pool.submit(Turn { user, ..ONE }, hanging.job());
+        pool.submit(QueueKey { user, ..ONE }, hanging.job());
     }
     while pool.0.running.load(Ordering::Relaxed) < 4 {
         thread::yield_now();
@@ -187,7 +187,7 @@ async fn work_abreast(pool: &Pool, threads: usize) {
     let all: Vec<_> = (0..threads as u64)
         .map(|user| {
             let meet = Arc::clone(&meet);
-            pool.hand_over(Turn { user, ..at(2) }, move || _ = meet.wait())
+            pool.hand_over(QueueKey { user, ..at(2) }, move || _ = meet.wait())
         })
         .collect();
     for one in all {
@@ -199,7 +199,7 @@ async fn work_abreast(pool: &Pool, threads: usize) {
 /// Has both threads in the front hang.
 fn hang_in_front(pool: &Pool, hanging: &Hanging) {
     for user in 0..2 {
-        pool.submit(Turn { user, ..ONE }, hanging.job());
+        pool.submit(QueueKey { user, ..ONE }, hanging.job());
     }
     while pool.0.running.load(Ordering::Relaxed) < 2 {
         thread::yield_now();
@@ -258,10 +258,10 @@ async fn devices_that_hang_leave_what_only_computes_its_threads() {
     let (pool, hanging) = (Pool::for_long_work(1), Hanging::new());
     for device in 0..8 {
         for user in 0..4 {
-            pool.submit(Turn { user, ..at(device) }, hanging.job());
+            pool.submit(QueueKey { user, ..at(device) }, hanging.job());
         }
     }
-    let computes = |user| Turn { device: Device::Processor, user, session: user };
+    let computes = |user| QueueKey { device: Device::Processor, user, session: user };
     let (meet, met) = (Arc::new(std::sync::Barrier::new(2)), Duration::from_secs(10));
     let pairs = [1, 2].map(|user| {
         let meet = Arc::clone(&meet);
@@ -278,7 +278,7 @@ async fn devices_that_hang_leave_what_only_computes_its_threads() {
 async fn one_session_that_hangs_leaves_threads_for_others_of_its_device() {
     let (pool, hanging) = (Pool::new(), Hanging::new());
     (0..200).for_each(|_| pool.submit(ONE, hanging.job()));
-    assert_eq!(pool.run(Turn { session: 2, ..ONE }, || 1).await, Some(1));
+    assert_eq!(pool.run(QueueKey { session: 2, ..ONE }, || 1).await, Some(1));
     hanging.end();
     pool.close();
 }
@@ -287,8 +287,8 @@ async fn one_session_that_hangs_leaves_threads_for_others_of_its_device() {
 async fn one_user_that_hangs_leaves_threads_for_others_of_its_device() {
     for pool in [Pool::new(), Pool::for_long_work(1)] {
         let hanging = Hanging::new();
-        (0..200).for_each(|session| pool.submit(Turn { session, ..ONE }, hanging.job()));
-        assert_eq!(pool.run(Turn { user: 2, session: 200, ..ONE }, || 1).await, Some(1));
+        (0..200).for_each(|session| pool.submit(QueueKey { session, ..ONE }, hanging.job()));
+        assert_eq!(pool.run(QueueKey { user: 2, session: 200, ..ONE }, || 1).await, Some(1));
         hanging.end();
         pool.close();
     }
@@ -300,12 +300,12 @@ async fn work_that_hangs_on_one_of_two_devices_leaves_the_threads_of_both() {
         let hanging = Hanging::new();
         for user in 0..200 {
             let device = if user % 2 == 0 { Device::of_both(1, 2) } else { Device::of_both(2, 1) };
-            pool.submit(Turn { device, user, session: user }, hanging.job());
+            pool.submit(QueueKey { device, user, session: user }, hanging.job());
         }
         for device in 1..=2 {
             assert_eq!(pool.run(at(device), move || device).await, Some(device));
         }
-        let with_another = Turn { device: Device::of_both(2, 3), ..ONE };
+        let with_another = QueueKey { device: Device::of_both(2, 3), ..ONE };
         assert_eq!(pool.run(with_another, || 3).await, Some(3));
         assert!(pool.0.state.lock().crew.threads() <= Limits::of_short_work(Limits::THREADS).device / 4 + 3);
         hanging.end();
@@ -337,8 +337,8 @@ async fn what_no_thread_can_be_started_for_is_done_by_the_one_there_is() {
     assert!(pool.begin().is_err(), "a server does not start without a thread");
     LEFT.set(1);
     pool.begin().unwrap();
-    let devices = (1..=20).map(|device| Turn { session: device, ..at(device) });
-    let answers: Vec<_> = devices.map(|turn| pool.hand_over(turn, move || turn.session)).collect();
+    let devices = (1..=20).map(|device| QueueKey { session: device, ..at(device) });
+    let answers: Vec<_> = devices.map(|queue_key| pool.hand_over(queue_key, move || queue_key.session)).collect();
     for (answer, session) in answers.into_iter().zip(1..) {
         assert_eq!(answer.await, Ok(session));
     }
@@ -366,7 +366,7 @@ fn sessions_take_turns() {
     let (pool, order) = (Pool::by_hand(), Arc::new(Mutex::new(Vec::new())));
     let add = |session: u64, name: &'static str| {
         let order = Arc::clone(&order);
-        pool.submit(Turn { session, ..ONE }, Box::new(move || order.lock().push(name)));
+        pool.submit(QueueKey { session, ..ONE }, Box::new(move || order.lock().push(name)));
     };
     ["a1", "a2", "a3"].into_iter().for_each(|name| add(1, name));
     ["b1", "b2"].into_iter().for_each(|name| add(2, name));
@@ -381,7 +381,7 @@ fn users_take_turns_whatever_their_sessions() {
     let (pool, order) = (Pool::by_hand(), Arc::new(Mutex::new(Vec::new())));
     let add = |user: u64, session: u64, name: &'static str| {
         let order = Arc::clone(&order);
-        pool.submit(Turn { user, session, ..ONE }, Box::new(move || order.lock().push(name)));
+        pool.submit(QueueKey { user, session, ..ONE }, Box::new(move || order.lock().push(name)));
     };
     for (session, names) in [(1, ["a1", "a1 again"]), (2, ["a2", "a2 again"]), (3, ["a3", "a3 again"])] {
         names.into_iter().for_each(|name| add(1, session, name));
@@ -397,7 +397,7 @@ async fn too_much_of_one_session_is_refused() {
     let pool = Pool::by_hand();
     (0..QUEUED_MAX).for_each(|_| pool.submit(ONE, Box::new(|| ())));
     assert_eq!(pool.run(ONE, || 1).await, None);
-    let other = pool.run(Turn { session: 2, ..ONE }, || 1);
+    let other = pool.run(QueueKey { session: 2, ..ONE }, || 1);
     let (answer, ()) = tokio::join!(other, async { while pool.work_once() {} });
     assert_eq!(answer, Some(1));
 }

@@ -17,7 +17,7 @@ use wire::status::Status;
 use super::expected::Expected;
 use super::record::Record;
 use super::{Durables, Keeping};
-use crate::resource::pool::{Device, Turn};
+use crate::resource::pool::{Device, QueueKey};
 use crate::state::closing::Closing;
 use crate::state::files::Then;
 use crate::state::open::{FileOpen, Open, OpenId};
@@ -150,11 +150,6 @@ fn one_less<K>(entry: Entry<'_, K, usize>) {
 }
 
 impl Durables {
-    /// An open that waits for its client.
-    pub(crate) fn waiting(&self, id: OpenId) -> Option<Arc<Open>> {
-        self.waiting.lock().opens.get(&id).map(|waiting| Arc::clone(&waiting.open))
-    }
-
     /// Keeps what of a session's opens outlives it, and gives the rest, for closing. An open that is kept has a line that leads
     /// nowhere.
     #[must_use]
@@ -428,16 +423,16 @@ impl Shared {
             }
         }
         let mut closing = Vec::new();
-        for (turn, opens) in by_turn(opens) {
+        for (queue_key, opens) in by_turn(opens) {
             for opens in opens.chunks(CLOSED_TOGETHER) {
-                closing.push(self.close_in_turn(turn, opens));
+                closing.push(self.close_in_turn(queue_key, opens));
             }
         }
         closing
     }
 
     /// Has the pool close opens when all that was begun through them is made.
-    fn close_in_turn(self: &Arc<Self>, turn: Turn, opens: &[Arc<Open>]) -> oneshot::Receiver<()> {
+    fn close_in_turn(self: &Arc<Self>, queue_key: QueueKey, opens: &[Arc<Open>]) -> oneshot::Receiver<()> {
         let (closed, receiver) = oneshot::channel();
         // Dropped with the last of them.
         let closed = Arc::new(closed);
@@ -447,7 +442,7 @@ impl Shared {
         };
         let closing: Vec<_> = opens.iter().map(closing).collect();
         let server = Arc::clone(self);
-        let close: Then = Box::new(move || server.close_in_turns(turn, closing));
+        let close: Then = Box::new(move || server.close_in_turns(queue_key, closing));
         let after = |then: Then, open: &Arc<Open>| -> Then {
             let open = Arc::clone(open);
             Box::new(move || open.end_with(then))
@@ -458,12 +453,12 @@ impl Shared {
 }
 
 /// Opens by the turn that closing them takes: what has to be told of them is their user's work.
-fn by_turn(opens: Vec<Arc<Open>>) -> BTreeMap<Turn, Vec<Arc<Open>>> {
-    let mut sorted: BTreeMap<Turn, Vec<Arc<Open>>> = BTreeMap::new();
+fn by_turn(opens: Vec<Arc<Open>>) -> BTreeMap<QueueKey, Vec<Arc<Open>>> {
+    let mut sorted: BTreeMap<QueueKey, Vec<Arc<Open>>> = BTreeMap::new();
     for open in opens {
         let device = open.file().map_or(Device::Processor, |file| Device::Volume(file.node.identity().volume));
-        let turn = Turn { device, user: open.user.number, session: 0 };
-        sorted.entry(turn).or_default().push(open);
+        let queue_key = QueueKey { device, user: open.user.number, session: 0 };
+        sorted.entry(queue_key).or_default().push(open);
     }
     sorted
 }

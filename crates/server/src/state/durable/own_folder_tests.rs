@@ -13,7 +13,7 @@ use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::tests::{GUID, create, file_id, run};
-use crate::resource::pool::{Device, Turn};
+use crate::resource::pool::{Device, QueueKey};
 use crate::state::configuration::Signing;
 use crate::state::open::Open;
 use crate::state::pipe::Pipe;
@@ -70,9 +70,14 @@ impl Scene {
         let session = &self.peer.connection.channel(self.peer.session_id).unwrap().session;
         let volume = Device::Volume(self.machine.store.facts().volume);
         [Device::Own, volume].map(|device| {
-            let turn = session.turn(device);
-            let turns = [turn, turn.first(), Turn { session: 0, ..turn }, Turn { user: 0, session: 0, ..turn }];
-            turns.map(|turn| self.server.pool.waiting(turn)).iter().sum()
+            let queue_key = session.queue_key(device);
+            let turns = [
+                queue_key,
+                queue_key.first(),
+                QueueKey { session: 0, ..queue_key },
+                QueueKey { user: 0, session: 0, ..queue_key },
+            ];
+            turns.map(|queue_key| self.server.pool.waiting(queue_key)).iter().sum()
         })
     }
 

@@ -135,7 +135,7 @@ fn a_persistent_open_that_nobody_reclaims_is_gone_with_its_record() {
         while again.status() == Status::FILE_NOT_AVAILABLE || !machine.records().is_empty() {
             looks += 1;
             assert!(looks < 10_000, "it is still there: {:?}, {:?}", again.status(), machine.records());
-            server.pool.run(crate::resource::pool::Turn::OWN, std::thread::yield_now).await.unwrap();
+            server.pool.run(crate::resource::pool::QueueKey::OWN, std::thread::yield_now).await.unwrap();
             again = create(&mut other, "file", &vec![]).await;
         }
         file_id(&again);

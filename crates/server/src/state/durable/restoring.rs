@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::persistent::{Unrestored, restore_one};
 use super::record::Record;
-use crate::resource::pool::Turn;
+use crate::resource::pool::QueueKey;
 use crate::state::configuration::Configuration;
 use crate::state::open::OpenId;
 use crate::state::shared::Shared;
@@ -129,7 +129,7 @@ impl Shared {
         tracing::error!(open, share, path, why, "a persistent open is lost");
         self.durables.expect_no_longer(record);
         let (durables, open) = (Arc::clone(&self.durables), OpenId(*open));
-        self.pool.submit(Turn::OWN, Box::new(move || durables.remove_record(open, false)));
+        self.pool.submit(QueueKey::OWN, Box::new(move || durables.remove_record(open, false)));
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::resource::pool::Turn;
+use crate::resource::pool::QueueKey;
 use crate::state::shared::Shared;
 
 /// How often a record that could not be removed is tried again.
@@ -23,7 +23,7 @@ pub(crate) async fn scavenge(server: Arc<Shared>) {
         }
         server.close_on_pool(expired);
         if try_at.is_some_and(|at| at <= Instant::now()) {
-            server.pool.submit(Turn::OWN, Box::new(server.durables.removal_of_stale_records()));
+            server.pool.submit(QueueKey::OWN, Box::new(server.durables.removal_of_stale_records()));
             try_at = None;
         }
         if server.durables.has_stale_records() {

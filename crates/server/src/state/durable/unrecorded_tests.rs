@@ -17,7 +17,7 @@ use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::restored_caching_tests::{OTHER_GUID, leased, nothing, other_peer};
 use super::scavenge;
 use super::tests::{GUID, KEY, back_v2, create, file_id, run};
-use crate::resource::pool::Turn;
+use crate::resource::pool::QueueKey;
 use crate::state::locks::{LockKind, RangeLock};
 use crate::state::shared::Shared;
 use crate::tests::testing::Peer;
@@ -342,7 +342,7 @@ fn a_record_that_cannot_be_removed_is_removed_when_it_can() {
             looks += 1;
             assert!(looks < 1_000, "it is still there");
             tokio::time::sleep(Duration::from_millis(100)).await;
-            server.pool.run(Turn::OWN, std::thread::yield_now).await.unwrap();
+            server.pool.run(QueueKey::OWN, std::thread::yield_now).await.unwrap();
         }
         let mut other = persistent_peer(&machine.start()).await;
         file_id(&create(&mut other, "file", &vec![]).await);

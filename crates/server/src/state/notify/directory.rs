@@ -19,7 +19,7 @@ use super::watch::Told;
 use super::{Change, Wish};
 use crate::resource::budget::Budget;
 use crate::resource::budgets::Held;
-use crate::resource::pool::{Pool, Turn};
+use crate::resource::pool::{Pool, QueueKey};
 use crate::state::open::OpenId;
 
 /// How many who are due are told by who made the change.
@@ -355,7 +355,7 @@ impl Directory {
 
     fn go_on(self: &Arc<Self>) {
         let directory = Arc::clone(self);
-        self.pool.submit(Turn::of_server(self.identity.volume), Box::new(move || directory.tell_slice()));
+        self.pool.submit(QueueKey::of_server(self.identity.volume), Box::new(move || directory.tell_slice()));
     }
 
     /// Tells a slice of them, and stands at the end of the queue for the next one.

@@ -12,7 +12,7 @@ use wire::ids::SessionId;
 
 use super::gone::Former;
 use super::{Change, Watches, name_filter};
-use crate::resource::pool::Turn;
+use crate::resource::pool::QueueKey;
 use crate::state::files::Removal;
 use crate::state::open::{FileOpen, Open};
 use crate::state::removal::LastOpen;
@@ -89,9 +89,9 @@ pub(crate) fn data_changed(server: &Arc<Shared>, open: &Arc<Open>, writer: Sessi
     if file.untold.is_asked_for.swap(true, Ordering::SeqCst) {
         return;
     }
-    let turn = Turn { session: writer.0, ..Turn::of_user(file.node.identity().volume, open.user.number) };
+    let queue_key = QueueKey { session: writer.0, ..QueueKey::of_user(file.node.identity().volume, open.user.number) };
     let (server_of, open) = (Arc::clone(server), Arc::clone(open));
-    server.pool.submit(turn, Box::new(move || server_of.files.watches.tell_of_data(&open)));
+    server.pool.submit(queue_key, Box::new(move || server_of.files.watches.tell_of_data(&open)));
 }
 
 impl Untold {

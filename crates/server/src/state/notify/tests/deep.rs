@@ -5,7 +5,7 @@ use wire::security::Sid;
 
 use super::many::{answers, user, wish};
 use super::*;
-use crate::resource::pool::{Device, Turn};
+use crate::resource::pool::{Device, QueueKey};
 use crate::resource::turns::STEP_COST;
 use crate::state::open::Open;
 
@@ -168,8 +168,8 @@ async fn write_and_flush(peer: &mut Peer, file: FileId) {
 fn waiting(server: &Shared, writer: &Peer) -> (usize, usize) {
     let device = Device::Volume(server.configuration.load().shares[0].store.facts().volume);
     let session = writer.connection.channel(writer.session_id).unwrap().session.clone();
-    let own = Turn { device, user: 0, session: 0 };
-    (server.pool.waiting(session.turn(device)), server.pool.waiting(own))
+    let own = QueueKey { device, user: 0, session: 0 };
+    (server.pool.waiting(session.queue_key(device)), server.pool.waiting(own))
 }
 
 #[tokio::test]
@@ -227,8 +227,8 @@ async fn what_a_client_leaves_open_is_closed_in_its_users_turn() {
         let user = writer.connection.channel(writer.session_id).unwrap().session.user.load_full();
         writer.disconnect();
         let volume = server.configuration.load().shares[0].store.facts().volume;
-        let waiting =
-            [Turn::of_server(volume), Turn::of_user(volume, user.number)].map(|turn| server.pool.waiting(turn));
+        let waiting = [QueueKey::of_server(volume), QueueKey::of_user(volume, user.number)]
+            .map(|queue_key| server.pool.waiting(queue_key));
         assert_eq!(waiting, [0, 1]);
     })
     .await;

@@ -10,7 +10,7 @@ use wire::security::Sid;
 use super::*;
 use crate::resource::budgets::{Budgets, UserBudgets, WATCHES_OF_USER_MAX};
 use crate::resource::capacity::Capacity;
-use crate::resource::pool::Turn;
+use crate::resource::pool::QueueKey;
 use crate::state::notify::directory::{Asking, Ear, Listen, SLICE_MAX, TOLD_AT_ONCE_MAX};
 use crate::state::notify::log::KEPT_BYTES_MAX;
 use crate::state::notify::name::SharedName;
@@ -56,8 +56,8 @@ async fn a_change_tells_a_few_who_wait_at_once_and_the_others_in_slices() {
         let others = Arc::new(AtomicBool::new(false));
         let other = Arc::clone(&others);
         let volume = server.configuration.load().shares[0].store.lineage(&SharePath::root())[0].volume;
-        let turn = Turn { session: 7, ..Turn::of_server(volume) };
-        server.pool.submit(turn, Box::new(move || other.store(true, Ordering::Relaxed)));
+        let queue_key = QueueKey { session: 7, ..QueueKey::of_server(volume) };
+        server.pool.submit(queue_key, Box::new(move || other.store(true, Ordering::Relaxed)));
 
         let mut told_in_all = TOLD_AT_ONCE_MAX;
         while server.pool.work_once() {
