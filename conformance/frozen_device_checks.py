@@ -38,7 +38,8 @@ def device_hangs(stack):
     changing = Client(stack.enter_context(signed_in(FROZEN)))
     looking = [Client(stack.enter_context(signed_in(FROZEN))) for _ in range(LOOKING)]
     for file in changing.files:
-        changing.send(WRITE, write_body(file, block(0)))
+        for number in range(ROUNDS):
+            expect(changing.connection.call(WRITE, write_body(file, block(0), number * BLOCK_BYTES)).status == SUCCESS, "a WRITE was refused")
     try:
         for number in range(ROUNDS):
             if number == HANGS_IN:
@@ -54,8 +55,12 @@ def device_hangs(stack):
     with lines.check("all that was asked for is done when the device goes on"):
         for one in (changing, *looking):
             one.take_all()
-        read = changing.connection.call(READ, read_body(changing.files[1], BLOCK_BYTES))
-        expect(read.body[16:] == block(ROUNDS - 1), "the last write is not there")
+    with lines.check("every write that was acknowledged is there"):
+        for file, numbers in changing.written.items():
+            expect(max(numbers) == ROUNDS - 1, "the last write was not sent")
+            for number in range(ROUNDS):
+                read = changing.connection.call(READ, read_body(file, BLOCK_BYTES, number * BLOCK_BYTES)).body[16:]
+                expect(read == block(number if number in numbers else 0), f"block {number} is not as it was written")
 
 
 class Client:
@@ -67,14 +72,18 @@ class Client:
             connection.call(ECHO, ECHO_BODY)
         self.files = [connection.open(f"file-{number}") for number in range(FILES)]
         self.under_way = set()
+        # For each file that was written, the numbers of the blocks.
+        self.written = {}
 
     def change(self, number):
-        """Attributes of half of the files and data of the other, which commits then have to write."""
+        """Attributes of half of the files and data of the other, which commits then have to write. Each write has a block of its own: in which
+        order a server makes what is under way together is open."""
         attributes = struct.pack("<QQQQII", 0, 0, 0, 0, ARCHIVE | HIDDEN if number % 2 else ARCHIVE, 0)
         for file in self.files[::2]:
             self.send(SET_INFO, set_info_body(file, BASIC, attributes))
         for file in self.files[1::2]:
-            self.send(WRITE, write_body(file, block(number)), must=number == ROUNDS - 1)
+            if self.write(file, number, block(number), must=number == ROUNDS - 1):
+                self.written.setdefault(file, set()).add(number)
         self.send(FLUSH, struct.pack("<HHI", 24, 0, 0) + self.files[number % FILES])
 
     def look(self):
@@ -83,13 +92,18 @@ class Client:
                 self.send(QUERY_INFO, query_info_body(file, information_class=information_class))
             self.send(READ, read_body(file, BLOCK_BYTES))
 
+    def write(self, file, number, data, must=False):
+        return self.send(WRITE, write_body(file, data, number * BLOCK_BYTES), must)
+
     def send(self, command, body, must=False):
-        """Sends where not too much is under way; what `must` be sent is."""
+        """Sends where not too much is under way, and tells whether it did; what `must` be sent is."""
         while select.select([self.connection.socket], [], [], 0)[0]:
             self.take()
-        if must or len(self.under_way) < UNDER_WAY_MAX:
+        sends = must or len(self.under_way) < UNDER_WAY_MAX
+        if sends:
             self.under_way.add(self.connection.next_id)
             self.connection.send(command, body)
+        return sends
 
     def take(self):
         answer = parsed(self.connection.receive_frame())

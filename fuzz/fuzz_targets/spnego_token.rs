@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
         round_trip(token);
         match acceptor.step(token, &env, |_| vec![NtHash::from_bytes([0xf7; 16])]) {
             Ok(Step::Continue(answer)) => round_trip(&answer),
-            Ok(Step::Done { .. } | Step::Nobody { .. }) => panic!("nobody knows the key"),
+            Ok(Step::Done { .. } | Step::Anonymous { .. }) => panic!("nobody knows the key"),
             Err(_) => {}
         }
     }
