@@ -1,9 +1,9 @@
 //! What docs/SECURITY.md says is shown by a test must have that test.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::run::root;
+use crate::run::{self, root};
 
 /// Folders that have tests.
 const FOLDERS: [&str; 2] = ["crates", "xtask/src"];
@@ -25,21 +25,9 @@ fn is_there(name: &str, sources: &[(PathBuf, String)]) -> bool {
     sources.iter().any(|(_, text)| text.contains(&function) || text.contains(&module))
 }
 
-fn gather(folder: &Path, sources: &mut Vec<(PathBuf, String)>) {
-    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if path.is_dir() {
-            gather(&path, sources);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            sources.push((path, text));
-        }
-    }
-}
-
 #[test]
 fn every_test_that_docs_security_names_is_there() {
-    let mut sources = Vec::new();
-    FOLDERS.iter().for_each(|folder| gather(&root().join(folder), &mut sources));
+    let sources: Vec<_> = FOLDERS.iter().flat_map(|folder| run::sources(&root().join(folder), &["rs"])).collect();
     let document = fs::read_to_string(root().join("docs/SECURITY.md")).unwrap();
     let names = named(&document);
     assert!(names.len() > 50, "only {} names were found", names.len());

@@ -1,5 +1,6 @@
 //! Running other programs, showing what they print and counting what they say of their checks.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::ops::{Add, AddAssign};
 use std::path::{Path, PathBuf};
@@ -112,6 +113,21 @@ pub(crate) fn summary(line: &str) -> Option<Tally> {
 /// The number in front of a word.
 fn before(line: &str, word: &str) -> Option<u64> {
     line.split_once(word)?.0.rsplit([' ', ',', ';']).next()?.parse().ok()
+}
+
+/// The sources below a folder whose names end so, each with its text. What is built is left out.
+pub(crate) fn sources(folder: &Path, endings: &[&str]) -> Vec<(PathBuf, String)> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut sources = Vec::new();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_source = path.extension().is_some_and(|ending| endings.iter().any(|wanted| ending == *wanted));
+        if path.is_dir() && !path.ends_with("target") {
+            sources.extend(self::sources(&path, endings));
+        } else if is_source && let Ok(text) = fs::read_to_string(&path) {
+            sources.push((path, text));
+        }
+    }
+    sources
 }
 
 #[cfg(test)]

@@ -1,5 +1,25 @@
 //! Busy polling. A thread that sleeps has to be woken by another core, which can take longer than the work that it is woken for. A thread
 //! that polls uses time that others may want. So it polls for a moment where that has paid of late, and sleeps where it has not.
+//! # Example
+//!
+//! On a thread with a runtime of its own, one task polls and the others say when they work:
+//!
+//! ```
+//! use std::rc::Rc;
+//!
+//! use busy_poll::BusyPoll;
+//!
+//! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! let local = tokio::task::LocalSet::new();
+//! let sum = local.block_on(&runtime, async {
+//!     let busy_poll = Rc::new(BusyPoll::thrifty());
+//!     let poller = Rc::clone(&busy_poll);
+//!     tokio::task::spawn_local(async move { poller.run().await });
+//!     busy_poll.attend(async { 1 + 1 }).await
+//! });
+//! assert_eq!(sum, 2);
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 mod trust;
 

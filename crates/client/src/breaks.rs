@@ -8,7 +8,7 @@ use wire::ids::{Command, FileId};
 
 use crate::message::Answer;
 use crate::perform::Ask;
-use crate::session::Shared;
+use crate::shared::Shared;
 
 /// Answers breaks until the session is gone.
 pub(crate) async fn answer(shared: Weak<Shared>, mut breaks: mpsc::UnboundedReceiver<Answer>) {

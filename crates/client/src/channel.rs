@@ -7,9 +7,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::connection::{Connection, Loss};
+use crate::connection::Connection;
 use crate::guard::Guard;
 use crate::handshake::Identity;
+use crate::loss::Loss;
 use crate::message::{Answer, Request};
 
 /// What a request costs beside the data it moves: small ones count, too.

@@ -17,6 +17,7 @@ use wire::ids::MessageId;
 
 use crate::flight::Flight;
 use crate::guard::Seals;
+use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::network::Stream;
 use crate::outbox::{Outbox, SMALL_BYTES_MAX};
@@ -26,10 +27,6 @@ use crate::send_load::SendLoad;
 const STRANGER_BYTES_MAX: usize = 128 << 10;
 /// What an answer has beside the data that it may carry.
 const OVERHEAD_BYTES_MAX: usize = 64 << 10;
-
-/// Why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Loss(pub(crate) &'static str);
 
 /// One connection. It ends when this is dropped.
 pub(crate) struct Connection {

@@ -1,22 +1,20 @@
 //! An open file or directory (MS-SMB2 3.2.1.6).
 
-use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes, BytesMut};
-use parking_lot::Mutex;
+use bytes::Bytes;
 use wire::command::close::CloseFlags;
 use wire::fscc::FileClass;
-use wire::ids::{FileId, Guid};
 use wire::status::Status;
 
 use crate::command::query_directory::Entry;
 use crate::command::query_info::Facts;
 use crate::command::{close, create, flush, query_directory, query_info, read, set_info, write};
+use crate::data::Data;
 use crate::error::Error;
-use crate::handshake::random_bytes;
-use crate::perform::Way;
-use crate::tree::{Disposition, OpenOptions, TreeState, wire_path};
+use crate::open_state::OpenState;
+use crate::options::{Disposition, OpenOptions};
+use crate::tree_state::{TreeState, wire_path};
 
 /// An open file or directory. Clones are the same open. It is to be closed with [`File::close`]; an open that is only dropped stays open
 /// until the session ends.
@@ -26,95 +24,11 @@ pub struct File {
     facts: Facts,
 }
 
-/// What is needed to ask for something of an open, and to take it up again.
-pub(crate) struct OpenState {
-    pub(crate) tree: Arc<TreeState>,
-    pub(crate) path: String,
-    pub(crate) options: OpenOptions,
-    /// Names the CREATE, for its replay and for taking the open up again.
-    pub(crate) create_guid: Guid,
-    pub(crate) lease_key: Guid,
-    /// The name that it was given since.
-    renamed: Mutex<Option<String>>,
-    held: Mutex<Held>,
-}
-
-/// What the server has for an open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
-    /// Nothing yet.
-    Not,
-    /// An open, kept for a while where every connection is lost.
-    Open { id: FileId, is_durable: bool },
-    /// Nothing any more: every connection was lost.
-    Lost,
-}
-
-/// Bytes that were read, in the buffer that they arrived in. That is used again once this is dropped.
-#[derive(Debug, Default)]
-pub struct Data(BytesMut);
-
-impl Data {
-    /// That part of a message.
-    pub(crate) fn new(mut message: BytesMut, range: Range<usize>) -> Self {
-        message.truncate(range.end);
-        message.advance(range.start.min(message.len()));
-        Data(message)
-    }
-}
-
-impl Deref for Data {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl OpenState {
-    /// The open as the server names it now.
-    pub(crate) fn file_id(&self) -> Result<FileId, Error> {
-        match *self.held.lock() {
-            Held::Open { id, .. } => Ok(id),
-            // A CREATE has no open, and says so with a body that does not ask for it.
-            Held::Not => Ok(FileId::ANY),
-            Held::Lost => Err(Error::OpenLost(self.path.clone())),
-        }
-    }
-
-    /// The name that the server has for it, as far as is known.
-    pub(crate) fn name(&self) -> String {
-        self.renamed.lock().clone().unwrap_or_else(|| self.path.clone())
-    }
-
-    /// Takes up the open in a new session, where the server has kept it.
-    pub(crate) async fn take_up_again(&self, way: &Way, seal: bool) -> Result<(), Error> {
-        let (id, is_durable) = match *self.held.lock() {
-            Held::Not | Held::Lost => return Ok(()),
-            Held::Open { id, is_durable } => (id, is_durable),
-        };
-        let again = match is_durable {
-            true => create::take_up(self, way, seal, id).await?,
-            false => None,
-        };
-        *self.held.lock() = again.map_or(Held::Lost, |id| Held::Open { id, is_durable: true });
-        Ok(())
-    }
-}
-
 impl File {
     pub(crate) async fn open(tree: &Arc<TreeState>, path: &str, options: OpenOptions) -> Result<File, Error> {
-        let mut state = OpenState {
-            tree: Arc::clone(tree),
-            path: path.to_owned(),
-            options,
-            create_guid: Guid(random_bytes()?),
-            lease_key: Guid(random_bytes()?),
-            renamed: Mutex::new(None),
-            held: Mutex::new(Held::Not),
-        };
+        let mut state = OpenState::new(tree, path, options)?;
         let created = create::create(&mut state).await?;
-        *state.held.get_mut() = Held::Open { id: created.id, is_durable: created.is_durable };
+        state.opened(created.id, created.is_durable);
         let state = Arc::new(state);
         tree.shared.know_open(&state);
         let file = File { state, facts: created.facts };
@@ -199,7 +113,7 @@ impl File {
     pub async fn rename(&self, to: &str, replace: bool) -> Result<(), Error> {
         let to = wire_path(to);
         set_info::rename(&self.state, &to, replace).await?;
-        *self.state.renamed.lock() = Some(to);
+        self.state.was_renamed(to);
         Ok(())
     }
 
@@ -227,7 +141,7 @@ impl File {
         };
         // Asked a second time, after the first answer was lost.
         let is_closed = status == Status::SUCCESS || status == Status::FILE_CLOSED;
-        *self.state.held.lock() = Held::Lost;
+        self.state.lost();
         if is_closed { Ok(facts) } else { Err(Error::refused(status, format!("close {}", self.state.path))) }
     }
 }

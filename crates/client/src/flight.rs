@@ -8,7 +8,7 @@ use std::time::Duration;
 use wire::ids::MessageId;
 use wire::status::Status;
 
-use crate::connection::Loss;
+use crate::loss::Loss;
 use crate::message::{Answer, Numbers, Request};
 use crate::pace::{Load, Pace};
 

@@ -8,7 +8,7 @@ use secure::seal::{Nonce, NonceRange, NonceSpace, Opener, Sealer};
 use secure::sign::SigningKey;
 use wire::ids::SessionId;
 
-use crate::connection::Loss;
+use crate::loss::Loss;
 
 /// What protects a request and its answer.
 #[derive(Clone, Debug)]

@@ -24,9 +24,10 @@ use wire::ids::{Command, Dialect, FileTime, Guid, SessionId, TreeId};
 use wire::list::U16List;
 use wire::status::Status;
 
-use crate::connection::{Connection, Loss};
+use crate::connection::Connection;
 use crate::error::Error;
 use crate::guard::{Guard, Seals};
+use crate::loss::Loss;
 use crate::message::{Answer, Request};
 use crate::settings::Signing;
 

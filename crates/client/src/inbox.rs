@@ -7,7 +7,7 @@ use bytes::{Buf, BufMut, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use wire::frame::{PREFIX_LENGTH, frame_length};
 
-use crate::connection::Loss;
+use crate::loss::Loss;
 
 /// Small answers that arrive together are received together.
 const RECEIVE_BYTES: usize = 256 << 10;

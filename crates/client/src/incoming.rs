@@ -10,8 +10,9 @@ use wire::header::{HEADER_LENGTH, Header};
 use wire::ids::MessageId;
 use wire::transform::{TRANSFORM_PROTOCOL_ID, TransformHeader};
 
-use crate::connection::{Core, Loss};
+use crate::connection::Core;
 use crate::inbox::Inbox;
+use crate::loss::Loss;
 use crate::message::{Answer, Arrival};
 
 /// More credits than any window needs are left unused.

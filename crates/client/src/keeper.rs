@@ -13,12 +13,13 @@ use wire::status::Status;
 
 use crate::channel::Channel;
 use crate::command::ioctl;
-use crate::connection::Loss;
 use crate::error::Error;
 use crate::handshake::Identity;
+use crate::loss::Loss;
 use crate::pairing::{Pair, pairs};
-use crate::perform::{Ask, Way};
-use crate::session::{Phase, Shared};
+use crate::perform::Ask;
+use crate::shared::{Phase, Shared};
+use crate::ways::Way;
 
 /// How often the keeper looks after the channels.
 const ROUND: Duration = Duration::from_millis(200);
@@ -32,20 +33,6 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_secs(600);
 /// Paths that are missing are tried again after so long.
 const RETRY_EVERY: Duration = Duration::from_secs(3);
-
-/// What is known of the ways to the server.
-#[derive(Default)]
-pub(crate) struct Paths {
-    pub(crate) pairs: Vec<Pair>,
-    asked: Option<Instant>,
-    tried: Option<Instant>,
-    /// The server takes no more channels than so many.
-    limit: Option<usize>,
-    /// The most channels that the interfaces have suggested: those that are down now come back.
-    wanted: usize,
-    /// The most channels that there have been at once.
-    most: usize,
-}
 
 /// Looks after a session's channels until it is gone.
 pub(crate) async fn keep(weak: Weak<Shared>) {

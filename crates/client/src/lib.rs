@@ -3,6 +3,30 @@
 //! A [`Session`] signs in to a server; a [`Tree`] is one of its shares; a [`File`] is an open file or directory. Requests go to the
 //! channel with least outstanding work, more channels open when there is enough in flight to use them, and what a lost channel left
 //! unanswered is asked again on another.
+//! # Example
+//!
+//! A file of a share is copied to this machine, with many requests in flight over as many channels as help:
+//!
+//! ```no_run
+//! use std::error::Error;
+//! use std::fs::File;
+//! use std::os::unix::fs::FileExt;
+//! use std::sync::Arc;
+//!
+//! use client::{OpenOptions, Session, Settings, Target, Tcp};
+//!
+//! async fn fetch(server: &Target, share: &str, path: &str, to: &File) -> Result<u64, Box<dyn Error>> {
+//!     let session = Session::connect(server, Settings::default(), Arc::new(Tcp)).await?;
+//!     let tree = session.tree(share).await?;
+//!     let file = tree.open(path, OpenOptions::default()).await?;
+//!     // Pieces arrive in any order.
+//!     let keep = |offset, piece: &client::Data| -> Result<(), Box<dyn Error>> { Ok(to.write_all_at(piece, offset)?) };
+//!     let copied = file.read_range(0, file.facts().end_of_file, keep).await?;
+//!     file.close().await?;
+//!     session.close().await?;
+//!     Ok(copied)
+//! }
+//! ```
 //!
 //! # For many requests a second
 //!
@@ -18,6 +42,8 @@ mod breaks;
 mod channel;
 mod command;
 mod connection;
+mod data;
+mod dial;
 mod error;
 mod file;
 mod flight;
@@ -26,28 +52,37 @@ mod handshake;
 mod inbox;
 mod incoming;
 mod keeper;
+mod loss;
 mod message;
 mod network;
+mod open_state;
+mod options;
 mod outbox;
 mod pace;
 mod pairing;
+mod paths;
 mod perform;
 mod protection;
 mod reconnect;
 mod send_load;
 mod session;
 mod settings;
+mod shared;
 mod transfer;
 mod tree;
+mod tree_state;
+mod ways;
 
 pub use bytes::{Bytes, BytesMut};
 pub use channel::Counters;
 pub use command::query_directory::Entry;
 pub use command::query_info::Facts;
+pub use data::Data;
 pub use error::Error;
-pub use file::{Data, File};
+pub use file::File;
 pub use netif::LocalInterface;
 pub use network::{Network, Opening, Resolving, Stream, Tcp};
+pub use options::{Access, Disposition, OpenOptions, Scan, Sharing};
 pub use pairing::{Pair, pairs};
 pub use protection::Protection;
 pub use secure::seal::Cipher;
@@ -55,7 +90,7 @@ pub use secure::sign::SigningAlgorithm;
 pub use session::{Agreed, Connected, Session, Target};
 pub use settings::{Channels, Settings, Signing};
 pub use transfer::{CHUNK_BYTES, IN_FLIGHT_MAX};
-pub use tree::{Access, Disposition, OpenOptions, Scan, Sharing, Tree};
+pub use tree::Tree;
 pub use wire::fscc::FileAttributes;
 pub use wire::fscc::ioctl::{Interface, InterfaceCapability};
 pub use wire::ids::FileTime;

@@ -10,9 +10,9 @@ use wire::header::{Flags, HEADER_LENGTH, Header, NEXT_COMMAND_OFFSET, Route};
 use wire::ids::{Command, MessageId, SessionId, TreeId};
 use wire::status::Status;
 
-use crate::connection::Loss;
 use crate::error::Error;
 use crate::guard::Guard;
+use crate::loss::Loss;
 use crate::outbox::SMALL_BYTES_MAX;
 
 /// Where the messages of a compound begin (3.2.4.1.4).

@@ -12,7 +12,8 @@ use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
-use crate::connection::{Core, Loss};
+use crate::connection::Core;
+use crate::loss::Loss;
 use crate::send_load::SendLoad;
 
 /// Requests of so many bytes at most are small: copying them together costs less than telling the kernel of each.

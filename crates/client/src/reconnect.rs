@@ -9,10 +9,13 @@ use wire::ids::SessionId;
 use wire::status::Status;
 
 use crate::channel::Channel;
+use crate::command::{create, tree_connect};
 use crate::error::Error;
 use crate::handshake::Identity;
-use crate::perform::Way;
-use crate::session::{Phase, Shared};
+use crate::loss::Loss;
+use crate::open_state::OpenState;
+use crate::shared::{Phase, Shared};
+use crate::ways::Way;
 
 /// Between attempts to find the server again.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
@@ -66,10 +69,10 @@ async fn again(shared: &Arc<Shared>) -> Result<(), Error> {
         (trees, opens)
     };
     for tree in trees {
-        tree.connect_again(&way, shared.settings.seal).await?;
+        tree_connect::connect_again(&tree, &way, shared.settings.seal).await?;
     }
     for open in opens {
-        open.take_up_again(&way, shared.settings.seal).await?;
+        take_up_again(&open, &way, shared.settings.seal).await?;
     }
     let mut state = shared.state.lock();
     if state.phase != Phase::Reconnecting {
@@ -80,6 +83,50 @@ async fn again(shared: &Arc<Shared>) -> Result<(), Error> {
     state.phase = Phase::Up;
     shared.publish(&state);
     Ok(())
+}
+
+/// Takes up an open in a new session, where the server has kept it.
+async fn take_up_again(open: &OpenState, way: &Way, seal: bool) -> Result<(), Error> {
+    let Some((id, is_durable)) = open.kept() else { return Ok(()) };
+    let again = match is_durable {
+        true => create::take_up(open, way, seal, id).await?,
+        false => None,
+    };
+    match again {
+        Some(id) => open.taken_up(id),
+        None => open.lost(),
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// A channel broke: what it left unanswered is asked again on others, with the next channel sequence (3.2.7.1).
+    pub(crate) fn lose(self: &Arc<Self>, channel: &Arc<Channel>, loss: Loss) {
+        channel.connection.end(loss);
+        let mut state = self.state.lock();
+        let before = state.channels.len();
+        state.channels.retain(|other| !Arc::ptr_eq(other, channel));
+        if state.channels.len() == before {
+            return;
+        }
+        tracing::debug!(remote = %channel.remote, cause = loss.0, left = state.channels.len(), "a channel is lost");
+        state.sequence = state.sequence.wrapping_add(1);
+        state.losses += 1;
+        if state.channels.is_empty() && state.phase == Phase::Up {
+            state.phase = Phase::Reconnecting;
+            tokio::spawn(run(Arc::downgrade(self)));
+        }
+        self.publish(&state);
+        drop(state);
+        self.call.notify_one();
+        self.notify();
+    }
+
+    /// The session has ended on the server, or is about to: every channel goes.
+    pub(crate) fn lose_all(self: &Arc<Self>, loss: Loss) {
+        let channels = self.state.lock().channels.clone();
+        channels.iter().for_each(|channel| self.lose(channel, loss));
+    }
 }
 
 /// A channel to the first of the server's addresses that takes one.

@@ -1,8 +1,6 @@
 //! A session: who is signed in, and the channels, trees and opens it has (MS-SMB2 3.2.1.3).
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
@@ -10,33 +8,26 @@ use secure::ntlm::{Credentials, NtHash};
 use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::timeout;
 use wire::command::echo::EchoRequest;
 use wire::command::logoff::LogoffRequest;
 use wire::fscc::ioctl::Interface;
-use wire::ids::{Command, FileId, Guid, SessionId};
+use wire::ids::{Command, FileId, Guid};
 use wire::status::Status;
 
 use crate::breaks;
-use crate::channel::{Channel, Counters};
+use crate::channel::Counters;
 use crate::command::ioctl;
-use crate::connection::{Connection, Loss};
 use crate::error::Error;
-use crate::file::OpenState;
-use crate::guard::Guard;
-use crate::handshake::{self, Identity, Offer, Terms, random_bytes};
-use crate::keeper::{self, Paths};
-use crate::message::Answer;
+use crate::handshake::random_bytes;
+use crate::keeper;
 use crate::network::Network;
 use crate::pairing::Pair;
-use crate::perform::{Ask, Ways};
+use crate::perform::Ask;
 use crate::reconnect;
 use crate::send_load::SendLoad;
 use crate::settings::{Channels, Settings};
-use crate::tree::{Tree, TreeState};
-
-/// How long a connection may take until it is a channel.
-const SETUP_MAX: Duration = Duration::from_secs(5);
+use crate::shared::{Phase, Shared, State};
+use crate::tree::Tree;
 
 /// The server, and who signs in.
 #[derive(Clone)]
@@ -87,52 +78,6 @@ pub struct Agreed {
     pub read_bytes_max: u32,
     /// The most that one WRITE may move.
     pub write_bytes_max: u32,
-}
-
-/// What a session's tasks share.
-pub(crate) struct Shared {
-    pub(crate) settings: Settings,
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) credentials: Credentials,
-    pub(crate) network: Arc<dyn Network>,
-    pub(crate) client_guid: Guid,
-    pub(crate) state: Mutex<State>,
-    /// What of it is needed to ask; none where there is no channel.
-    pub(crate) ways: ArcSwapOption<Ways>,
-    /// Tells of changes of the phase and the channels, those who wait longest first.
-    pub(crate) changed: Notify,
-    /// Calls the keeper.
-    pub(crate) call: Notify,
-    pub(crate) paths: Mutex<Paths>,
-    pub(crate) unsolicited: mpsc::UnboundedSender<Answer>,
-    /// What sending costs on all channels.
-    pub(crate) send_load: Arc<SendLoad>,
-}
-
-/// What changes while a session lives.
-pub(crate) struct State {
-    pub(crate) phase: Phase,
-    pub(crate) identity: Option<Arc<Identity>>,
-    pub(crate) channels: Vec<Arc<Channel>>,
-    /// Session.ChannelSequence.
-    pub(crate) sequence: u16,
-    pub(crate) trees: Vec<Weak<TreeState>>,
-    pub(crate) opens: Vec<Weak<OpenState>>,
-    pub(crate) losses: u64,
-    /// LOGOFF is on its way: the server no longer protects what it answers.
-    pub(crate) is_closing: bool,
-}
-
-/// Where a session is in its life.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// There is at least one channel.
-    Up,
-    /// There is none, and a new one is on its way.
-    Reconnecting,
-    /// There is none and will be none.
-    Gone(Error),
 }
 
 impl Session {
@@ -248,136 +193,4 @@ fn credentials(target: &Target) -> Credentials {
         workstation: String::new(),
         nt_hash: NtHash::from_password(&target.password),
     }
-}
-
-impl Shared {
-    /// Tells those who wait for a channel that something changed.
-    pub(crate) fn notify(&self) {
-        self.changed.notify_waiters();
-    }
-
-    /// Requests go the ways that there are now. To be called, with the state locked, whenever these change.
-    pub(crate) fn publish(&self, state: &State) {
-        let identity = state.identity.as_ref().filter(|_| state.phase == Phase::Up);
-        self.ways.store(identity.map(|identity| {
-            let (identity, channels) = (Arc::clone(identity), state.channels.clone());
-            let stays = |channel: &Arc<Channel>| netif::is_within_machine(channel.local, channel.remote.ip());
-            let is_beside_server = channels.iter().all(stays);
-            Arc::new(Ways { identity, sequence: state.sequence, channels, is_beside_server })
-        }));
-    }
-
-    /// Remembers a tree, to be connected to again, and forgets those that nobody uses.
-    pub(crate) fn know_tree(&self, tree: &Arc<TreeState>) {
-        let mut state = self.state.lock();
-        state.trees.retain(|tree| tree.strong_count() > 0);
-        state.trees.push(Arc::downgrade(tree));
-    }
-
-    /// Remembers an open, to be taken up again, and now and then forgets those that nobody uses.
-    pub(crate) fn know_open(&self, open: &Arc<OpenState>) {
-        let mut state = self.state.lock();
-        if state.opens.len() == state.opens.capacity() {
-            state.opens.retain(|open| open.strong_count() > 0);
-        }
-        state.opens.push(Arc::downgrade(open));
-    }
-
-    /// There is nothing more to be had.
-    pub(crate) fn finish(&self, error: Error) {
-        let channels = {
-            let mut state = self.state.lock();
-            state.phase = Phase::Gone(error);
-            let channels = std::mem::take(&mut state.channels);
-            self.publish(&state);
-            channels
-        };
-        drop(channels);
-        self.notify();
-    }
-
-    /// A channel broke: what it left unanswered is asked again on others, with the next channel sequence (3.2.7.1).
-    pub(crate) fn lose(self: &Arc<Self>, channel: &Arc<Channel>, loss: Loss) {
-        channel.connection.end(loss);
-        let mut state = self.state.lock();
-        let before = state.channels.len();
-        state.channels.retain(|other| !Arc::ptr_eq(other, channel));
-        if state.channels.len() == before {
-            return;
-        }
-        tracing::debug!(remote = %channel.remote, cause = loss.0, left = state.channels.len(), "a channel is lost");
-        state.sequence = state.sequence.wrapping_add(1);
-        state.losses += 1;
-        if state.channels.is_empty() && state.phase == Phase::Up {
-            state.phase = Phase::Reconnecting;
-            tokio::spawn(reconnect::run(Arc::downgrade(self)));
-        }
-        self.publish(&state);
-        drop(state);
-        self.call.notify_one();
-        self.notify();
-    }
-
-    /// The session has ended on the server, or is about to: every channel goes.
-    pub(crate) fn lose_all(self: &Arc<Self>, loss: Loss) {
-        let channels = self.state.lock().channels.clone();
-        channels.iter().for_each(|channel| self.lose(channel, loss));
-    }
-
-    /// Connects and signs in to a new session, which takes the place of `previous`.
-    pub(crate) async fn open_first(&self, to: SocketAddr, previous: SessionId) -> Result<(Identity, Channel), Error> {
-        let work = async {
-            let (connection, local) = self.connect(None, to).await?;
-            let offer = self.offer(None);
-            let (terms, preauth) = handshake::negotiate(&connection, &offer).await?;
-            let identity = handshake::sign_in(&connection, terms, preauth, &self.credentials, previous).await?;
-            if self.settings.seal && identity.seals.is_none() {
-                return Err(Error::Lacking("encryption"));
-            }
-            self.trust(&connection, &identity);
-            let signed = Guard::Signed(Arc::clone(&identity.signing));
-            let channel = Channel::new(connection, &identity, signed, (local, to));
-            Ok((identity, channel))
-        };
-        timeout(SETUP_MAX, work).await.unwrap_or_else(|_| Err(Error::unreachable(&self.host, &timed_out())))
-    }
-
-    /// Connects and binds the session to one more channel.
-    pub(crate) async fn open_more(
-        &self,
-        from: Option<IpAddr>,
-        to: SocketAddr,
-        identity: &Identity,
-    ) -> Result<Channel, Error> {
-        let work = async {
-            let (connection, local) = self.connect(from, to).await?;
-            let offer = self.offer(Some(&identity.terms));
-            let (_, preauth) = handshake::negotiate(&connection, &offer).await?;
-            let key = handshake::bind(&connection, preauth, &self.credentials, identity).await?;
-            self.trust(&connection, identity);
-            Ok(Channel::new(connection, identity, Guard::Signed(key), (local, to)))
-        };
-        timeout(SETUP_MAX, work).await.unwrap_or_else(|_| Err(Error::unreachable(&self.host, &timed_out())))
-    }
-
-    async fn connect(&self, from: Option<IpAddr>, to: SocketAddr) -> Result<(Connection, IpAddr), Error> {
-        let stream = self.network.connect(from, to).await;
-        let stream = stream.map_err(|cause| Error::unreachable(&to.to_string(), &cause))?;
-        let local = stream.local;
-        Ok((Connection::start(stream, self.unsolicited.clone(), Arc::clone(&self.send_load)), local))
-    }
-
-    fn offer<'a>(&'a self, terms: Option<&'a Terms>) -> Offer<'a> {
-        Offer { client_guid: self.client_guid, name: &self.host, signing: self.settings.signing, terms }
-    }
-
-    fn trust(&self, connection: &Connection, identity: &Identity) {
-        let terms = &identity.terms;
-        let most = terms.read_bytes_max.max(terms.transact_bytes_max);
-        connection.trust(most as usize, identity.seals.clone());
-    }
-}
-
-fn timed_out() -> std::io::Error {
-    std::io::ErrorKind::TimedOut.into()
 }

@@ -4,8 +4,9 @@ use bytes::BytesMut;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
+use crate::data::Data;
 use crate::error::Error;
-use crate::file::{Data, File};
+use crate::file::File;
 
 /// Bytes that a request of a transfer moves, where the server takes as much.
 pub const CHUNK_BYTES: usize = 1 << 20;

@@ -2,6 +2,25 @@
 //!
 //! An operator's command writes the catalog and then tells the running server to reload, through a socket in the same
 //! data folder. The server never writes what an operator decides.
+//! # Example
+//!
+//! What `multilane account create` does, before it tells the server:
+//!
+//! ```
+//! use control::{AccountKind, AccountName, Catalog, DataFolder};
+//!
+//! # let place = tempfile::tempdir()?;
+//! # let place = place.path();
+//! let folder = DataFolder::create(place)?;
+//! let mut catalog = Catalog::open(&folder)?;
+//! let name: AccountName = "studio".parse()?;
+//! let account = catalog.create_account(&name, AccountKind::FileStorage)?;
+//! assert_eq!(account.shares, 0);
+//! // Either of the two signs in.
+//! let keys = catalog.keys(&name)?;
+//! assert_ne!(keys.key1, keys.key2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod advertise;
 mod catalog;

@@ -62,7 +62,7 @@ struct State {
     store: Option<Arc<DirectoryStore>>,
     quota_gib: Option<NonZeroU32>,
     /// The folder that the store serves.
-    place: Option<Place>,
+    place: Option<FolderKey>,
     /// What the last look found wrong.
     problem: Option<String>,
     /// Looks that were wanted, that began and that ended, counted.
@@ -77,7 +77,7 @@ struct State {
 }
 
 /// Device and inode of a folder: another folder may have its name by now.
-type Place = (u64, u64);
+type FolderKey = (u64, u64);
 
 /// What is known of a folder without touching it.
 pub(crate) struct Known {
@@ -250,7 +250,7 @@ fn look(store: &DirectoryStore, path: &Path) -> Found {
 /// What was served, and how, when a look began.
 struct Begun {
     store: Option<Arc<DirectoryStore>>,
-    place: Option<Place>,
+    place: Option<FolderKey>,
     quota_gib: Option<NonZeroU32>,
 }
 
@@ -259,9 +259,9 @@ enum Found {
     /// The folder that is served.
     Same,
     /// Another folder had its name, and is served now.
-    Followed(Place),
+    Followed(FolderKey),
     /// The folder, which was not served.
-    Opened(Arc<DirectoryStore>, Place),
+    Opened(Arc<DirectoryStore>, FolderKey),
     /// Nothing that could be served. What is served stays served.
     Wrong(String),
     /// What must not be served.
@@ -344,7 +344,7 @@ pub(crate) fn problem(path: &Path, data: &DataFolder) -> Option<String> {
 }
 
 /// Which folder it is now. The data folder may have moved into it since the share was made.
-fn place(path: &Path, data: &DataFolder) -> Result<Place, Unfit> {
+fn place(path: &Path, data: &DataFolder) -> Result<FolderKey, Unfit> {
     let whole = fs::canonicalize(path).and_then(|whole| Ok((fs::metadata(&whole)?, whole)));
     match whole {
         Ok((found, _)) if !found.is_dir() => Err(Unfit::Gone(format!("{} is no longer a folder", path.display()))),

@@ -3,6 +3,23 @@
 //!
 //! Time and randomness are arguments; nothing here reads a clock. [`random`] is exported for those who must supply it.
 //! Keys are turned into ready contexts once, so that signing and sealing a message allocates nothing.
+//! # Example
+//!
+//! A message is signed by its sender and verified by the other side, which notices any change:
+//!
+//! ```
+//! use secure::Role;
+//! use secure::sign::{SigningAlgorithm, SigningKey};
+//!
+//! let key = SigningKey::new(SigningAlgorithm::AesGmac, [7; 16]);
+//! // A header and its body. The flag that says "signed" is set before.
+//! let mut message = vec![0; 64 + 24];
+//! key.sign(&mut message, Role::Client);
+//! assert!(key.verify(&mut message, Role::Client));
+//!
+//! message[64] ^= 1;
+//! assert!(!key.verify(&mut message, Role::Client));
+//! ```
 
 pub mod failure;
 #[cfg(test)]

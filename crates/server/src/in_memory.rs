@@ -24,7 +24,7 @@ use crate::resource::buffers::Buffers;
 use crate::resource::capacity::Capacity;
 use crate::resource::turns::Turns;
 use crate::state::configuration::Configuration;
-use crate::state::durable::scavenge;
+use crate::state::scavenger::scavenge;
 use crate::state::shared::Shared;
 
 /// A server whose connections all live on the thread that serves them.

@@ -1,5 +1,62 @@
 //! The SMB server: connections on shards, the pipeline, one file per command, sessions and their channels, opens and what
 //! they share, counters (MS-SMB2 3.3).
+//! # Example
+//!
+//! A server for a test: one share in memory, one user, a port that is free.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use server::admin::{
+//!     Account, Advertise, Anonymous, CHANNELS_DEFAULT, Configuration, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share, Signing,
+//!     nt_hash,
+//! };
+//! use server::{Config, Server};
+//!
+//! let account = "studio".to_owned();
+//! let principal = Principal {
+//!     name: account.clone(),
+//!     account: account.clone(),
+//!     kind: PrincipalKind::Account,
+//!     relative_id: 1000,
+//!     secrets: vec![nt_hash("a password for the test")],
+//! };
+//! let share = Share {
+//!     name: "files".to_owned(),
+//!     account: account.clone(),
+//!     comment: String::new(),
+//!     store: Arc::new(store::RamStore::new(64 << 20)),
+//!     read_only: false,
+//!     seal_required: false,
+//!     continuously_available: false,
+//!     access_based: false,
+//! };
+//! let settings = Settings {
+//!     server_name: "TEST".to_owned(),
+//!     machine_sid: [1, 2, 3],
+//!     server_guid: [1; 16],
+//!     dialect_min: 0x0311,
+//!     signing: Signing::Required,
+//!     sealing: Sealing::Enabled,
+//!     channels_max: CHANNELS_DEFAULT,
+//!     advertise: Advertise::default(),
+//!     anonymous: Anonymous::Refused,
+//! };
+//! let configuration = Configuration {
+//!     principals: vec![principal],
+//!     accounts: vec![Account { name: account, multichannel: Multichannel::On }],
+//!     shares: vec![share],
+//!     awaited: Vec::new(),
+//!     settings,
+//! };
+//! let config = Config { listen: vec!["127.0.0.1:0".parse()?], shards: 1, opens: None };
+//!
+//! let server = Server::start(&config, configuration)?;
+//! println!("mount //127.0.0.1/files, port {}", server.addresses()[0].port());
+//! server.stop(Duration::from_secs(1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod admin;
 mod command;
@@ -23,7 +80,8 @@ use netif::Pacing;
 use crate::admin::Configuration;
 use crate::net::shard::{Listener, Shards};
 use crate::resource::capacity::Capacity;
-use crate::state::durable::{Parting, restore};
+use crate::state::durable::Parting;
+use crate::state::restore::restore;
 use crate::state::shared::Shared;
 
 /// Connections that may wait to be accepted.

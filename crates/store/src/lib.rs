@@ -3,6 +3,27 @@
 //! The room knows no SMB. What SMB clients need kept (DOS attributes, creation time, named streams, extended
 //! attributes, security descriptors) it keeps without understanding it. Every call may block unless it is named
 //! `try_…`, [`Facts::never_blocks`] holds, or [`Node::waits`] says otherwise. Nothing here spawns a thread but [`Store::watch`].
+//! # Example
+//!
+//! A file of a RAM disk is written by one name and found by another way of writing it:
+//!
+//! ```
+//! use store::{Error, Kind, NewNode, RamStore, Resolved, SharePath, Store, Use};
+//!
+//! let store = RamStore::new(16 << 20);
+//! let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+//! let file = store.create(&SharePath::parse("Notes.txt")?, new)?;
+//! file.write_at(b"remember the milk", 0)?;
+//!
+//! let found = match store.resolve(&SharePath::parse("NOTES.TXT")?, Use::Read)? {
+//!     Resolved::Found { node, .. } => node,
+//!     Resolved::Missing { .. } => return Err(Error::NotFound),
+//! };
+//! let mut text = [0; 64];
+//! let length = found.read_at(&mut text, 9)?;
+//! assert_eq!(&text[..length], b"the milk");
+//! # Ok::<(), Error>(())
+//! ```
 
 mod copy;
 mod directory;

@@ -4,6 +4,8 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use crate::run;
+
 /// Folders whose sources are read.
 const FOLDERS: [&str; 2] = ["crates", "conformance"];
 
@@ -93,23 +95,12 @@ fn document_of(number: &str) -> &'static str {
 
 /// All places below the repository's folder, in the order of their paths.
 pub(super) fn gather(root: &Path) -> Vec<Place> {
-    let mut places = Vec::new();
-    FOLDERS.iter().for_each(|folder| gather_below(root, &root.join(folder), &mut places));
+    let sources = FOLDERS.iter().flat_map(|folder| run::sources(&root.join(folder), &["rs", "py"]));
+    let mut places: Vec<Place> = sources
+        .flat_map(|(path, text)| in_source(&path.strip_prefix(root).unwrap_or(&path).to_string_lossy(), &text))
+        .collect();
     places.sort_by(|one, other| (&one.path, one.line).cmp(&(&other.path, other.line)));
     places
-}
-
-fn gather_below(root: &Path, folder: &Path, places: &mut Vec<Place>) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let is_source = path.extension().is_some_and(|extension| extension == "rs" || extension == "py");
-        if path.is_dir() && !path.ends_with("target") {
-            gather_below(root, &path, places);
-        } else if is_source && let Ok(text) = fs::read_to_string(&path) {
-            let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-            places.extend(in_source(&name, &text));
-        }
-    }
 }
 
 /// The places in one source.

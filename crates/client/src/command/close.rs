@@ -7,7 +7,7 @@ use wire::status::Status;
 
 use super::query_info::Facts;
 use crate::error::Error;
-use crate::file::OpenState;
+use crate::open_state::OpenState;
 use crate::perform::Ask;
 
 /// Closes an open; how that went, and what the file was then, where `flags` ask for it and the server tells.

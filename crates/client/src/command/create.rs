@@ -13,11 +13,13 @@ use wire::status::Status;
 
 use super::query_info::Facts;
 use crate::error::Error;
-use crate::file::OpenState;
 use crate::handshake::random_bytes;
 use crate::message::{Answer, Related};
-use crate::perform::{Again, Ask, Failed, Way};
-use crate::tree::{Access, Disposition, OpenOptions, TreeState};
+use crate::open_state::OpenState;
+use crate::options::{Access, Disposition, OpenOptions};
+use crate::perform::{Again, Ask, Failed};
+use crate::tree_state::TreeState;
+use crate::ways::Way;
 
 /// How many sessions one after the other may be lost with the answer to one CREATE.
 const SESSIONS_MAX: usize = 8;

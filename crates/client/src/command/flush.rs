@@ -5,7 +5,7 @@ use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use crate::error::Error;
-use crate::file::OpenState;
+use crate::open_state::OpenState;
 use crate::perform::Ask;
 
 /// Brings what was written to the server's disk.

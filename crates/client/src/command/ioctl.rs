@@ -8,10 +8,10 @@ use wire::fscc::ioctl::{self, Interface};
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
+use super::tree_connect;
 use crate::error::Error;
 use crate::perform::Ask;
-use crate::session::Shared;
-use crate::tree::TreeState;
+use crate::shared::Shared;
 
 /// MaxOutputResponse of Windows (note 177), and the interfaces that it has room for.
 const OUTPUT_BYTES: u32 = 64 << 10;
@@ -24,7 +24,7 @@ pub(crate) async fn interfaces(shared: &Arc<Shared>) -> Result<Vec<Interface>, E
     let trees = shared.state.lock().trees.clone();
     let tree = match trees.iter().find_map(Weak::upgrade) {
         Some(tree) => tree,
-        None => TreeState::connect(shared, SHARE_OF_PIPES, ShareType::PIPE).await?,
+        None => tree_connect::connect(shared, SHARE_OF_PIPES, ShareType::PIPE).await?,
     };
     let body = |out: &mut Vec<u8>, _: FileId| {
         let request = IoctlRequest {

@@ -10,7 +10,7 @@ use wire::status::Status;
 
 use super::query_info::Facts;
 use crate::error::Error;
-use crate::file::OpenState;
+use crate::open_state::OpenState;
 use crate::perform::Ask;
 
 /// What one request may bring.

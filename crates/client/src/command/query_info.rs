@@ -7,7 +7,7 @@ use wire::ids::{Command, FileId, FileTime};
 use wire::status::Status;
 
 use crate::error::Error;
-use crate::file::OpenState;
+use crate::open_state::OpenState;
 use crate::perform::{Ask, CREDIT_BYTES};
 
 /// What is known of a file or directory without its data.

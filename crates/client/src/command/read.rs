@@ -4,8 +4,9 @@ use wire::command::read::{ReadRequest, ReadResponse};
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
+use crate::data::Data;
 use crate::error::Error;
-use crate::file::{Data, OpenState};
+use crate::open_state::OpenState;
 use crate::perform::Ask;
 
 /// Reads at most `length` bytes; none behind the end of the file.

@@ -8,7 +8,7 @@ use wire::ids::{Command, FileId, FileTime};
 use wire::status::Status;
 
 use crate::error::Error;
-use crate::file::OpenState;
+use crate::open_state::OpenState;
 use crate::perform::{Again, Ask};
 
 /// Makes the file so long.

@@ -6,7 +6,7 @@ use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use crate::error::Error;
-use crate::file::OpenState;
+use crate::open_state::OpenState;
 use crate::perform::{Again, Ask};
 
 /// Writes all of `data`.

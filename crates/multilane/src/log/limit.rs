@@ -26,10 +26,10 @@ pub(super) struct Limit(Arc<Inner>);
 struct Inner {
     began: Instant,
     /// As many as the program has places that log.
-    places: Mutex<HashMap<Identifier, Place>>,
+    places: Mutex<HashMap<Identifier, Callsite>>,
 }
 
-struct Place {
+struct Callsite {
     name: &'static str,
     line: u32,
     /// When the lines written so far are paid for.
@@ -55,7 +55,7 @@ impl Limit {
         }
         let now = now.saturating_duration_since(self.0.began);
         let mut places = self.0.places.lock();
-        let place = places.entry(metadata.callsite()).or_insert_with(|| Place {
+        let place = places.entry(metadata.callsite()).or_insert_with(|| Callsite {
             name: metadata.target(),
             line: metadata.line().unwrap_or(0),
             paid: Duration::ZERO,

@@ -10,7 +10,8 @@ use crate::admin::{Admin, ChannelView, InterfaceView, OpenView, SessionView, Vie
 use crate::state::configuration::Configuration;
 use crate::state::durable::Parting;
 use crate::state::multichannel;
-use crate::state::open::{Open, OpenId, Target};
+use crate::state::open::{Open, Target};
+use crate::state::open_id::OpenId;
 use crate::state::session::{ChannelFacts, Session};
 use crate::state::shared::Shared;
 use wire::fscc::ioctl::{Interface, InterfaceCapability};
@@ -140,7 +141,7 @@ fn view_open(open: &Open) -> OpenView {
     };
     OpenView {
         id: open.id.0,
-        session: open.line.session().map_or(0, |session| session.id.0),
+        session: open.line.session().map_or(0, |id| id.0),
         user: open.user.name.clone(),
         share: open.tree.share.to_string(),
         path,

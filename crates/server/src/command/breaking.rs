@@ -7,16 +7,16 @@ use tokio::task::yield_now;
 use crate::command::context::Context;
 use crate::command::recorded::note_caching;
 use crate::resource::turns::LONG_REQUEST_COST;
-use crate::state::breaks::{self, Wait};
+use crate::state::breaks;
 use crate::state::caching::{Actor, Notices, Operation};
-use crate::state::files::FileEntry;
+use crate::state::files::{BreakWait, FileEntry};
 use crate::state::pending_open::PendingOpen;
 use crate::state::refusal::Refusal;
 
 /// So many files are asked for in one piece, before others of the shard have their turn.
 const BEGUN_AT_ONCE: usize = 64;
 
-impl Wait {
+impl BreakWait {
     /// The same for a request, which may be cancelled meanwhile. An open's place is its own until it is in.
     pub(crate) async fn end_for(mut self, context: &Context) -> Result<Option<PendingOpen>, Refusal> {
         if !self.records.is_empty() {

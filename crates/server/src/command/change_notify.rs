@@ -11,8 +11,8 @@ use wire::security::access::READ_DATA;
 use wire::status::Status;
 
 use crate::command::context::{Context, Outcome, Reply};
-use crate::command::proof::Sealing;
-use crate::state::notify::{self, News, Sight, Told, Wait, Watch, Wish};
+use crate::command::proof::SealingNeed;
+use crate::state::notify::{self, News, Sight, Told, Watch, WatchWait, Wish};
 use crate::state::refusal::Refusal;
 
 pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> Outcome {
@@ -24,7 +24,7 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
         return Err(Status::INVALID_PARAMETER.into());
     }
     open.require(READ_DATA)?;
-    let watches = &context.server().files.watches;
+    let watches = &context.server().watches;
     let reach = match request.flags.contains(ChangeNotifyFlags::WATCH_TREE) {
         true => Reach::Tree,
         false => Reach::Directory,
@@ -63,11 +63,11 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
 }
 
 /// Waits until there is something to tell, or the request is cancelled.
-async fn until_told(context: &Context, watch: &Watch, mut wait: Wait) -> Result<News, Refusal> {
+async fn until_told(context: &Context, watch: &Watch, mut wait: WatchWait) -> Result<News, Refusal> {
     context.in_flight.announce_wait()?;
     let news = context.in_flight.unless_cancelled(wait.end()).await?;
     // The share may have become one that is sealed: what was asked in plain is not told any more.
-    let sealing = Sealing::required_where(context.tree.as_ref().is_some_and(|tree| tree.requires_sealing()));
+    let sealing = SealingNeed::required_where(context.tree.as_ref().is_some_and(|tree| tree.requires_sealing()));
     context.proof.check(context.session()?, sealing).inspect_err(|_| watch.lose())?;
     Ok(news)
 }
@@ -82,7 +82,7 @@ async fn seen(context: &Context, watch: &Watch, told: Told) -> Result<Option<Tol
     if Sight::is_whole(open, &changes) {
         return Ok(Some(Told::Changes(changes)));
     }
-    let mut sight = Sight::of(context.server(), open, changes)?;
+    let mut sight = Sight::of(&context.server().watches, open, changes)?;
     // Many may watch, and descriptors be long: it comes behind what others wait for.
     let judged = loop {
         let step = context.on_long_work(move || (sight.go_on(), sight)).await;

@@ -93,7 +93,7 @@ fn asking(closing: Closing, open: Arc<Open>, closed: oneshot::Sender<Answer>) ->
 
 /// True where it leaves its file in the turn of the device.
 fn leaves_in_turn(server: &Shared, open: &Arc<Open>) -> bool {
-    open.leaving_may_wait(server) || server.files.watches.closing_tells(open)
+    open.leaving_may_wait(server) || server.watches.closing_tells(open)
 }
 
 /// What the response says; `None` where the attributes it asks for are not in memory, or cannot be had.

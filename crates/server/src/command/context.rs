@@ -16,7 +16,7 @@ use wire::status::Status;
 use wire::transform::TRANSFORM_HEADER_LENGTH;
 
 use crate::command::connection::Connection;
-use crate::command::proof::{Proof, Sealing};
+use crate::command::proof::{Proof, SealingNeed};
 use crate::resource::buffers::{Buffer, Buffers};
 use crate::resource::pool::INLINE_BYTES_MAX;
 use crate::resource::pool::{Device, QueueKey};
@@ -24,7 +24,8 @@ use crate::resource::slice::Slice;
 use crate::state::breaks::Returned;
 use crate::state::descriptors::{At, Descriptor, Reading, Rights};
 use crate::state::in_flight::InFlight;
-use crate::state::open::{FileOpen, Open, OpenId};
+use crate::state::open::{FileOpen, Open};
+use crate::state::open_id::OpenId;
 use crate::state::pipe;
 use crate::state::refusal::Refusal;
 use crate::state::session::{Channel, Session};
@@ -211,7 +212,7 @@ impl Context {
 
     /// Refuses what is said of an open whose share is to be sealed where the request is not.
     pub(crate) fn check_sealing_of(&self, open: &Open) -> Result<(), Refusal> {
-        Ok(self.proof.check(self.session()?, Sealing::required_where(open.tree.requires_sealing()))?)
+        Ok(self.proof.check(self.session()?, SealingNeed::required_where(open.tree.requires_sealing()))?)
     }
 
     /// Who speaks, where the open is a pipe.

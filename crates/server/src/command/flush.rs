@@ -7,8 +7,8 @@ use wire::security::access;
 use wire::status::Status;
 
 use crate::command::context::{Context, Outcome, Reply};
-use crate::state::notify;
 use crate::state::open::Target;
+use crate::state::written;
 
 pub(crate) async fn handle(context: &Context) -> Outcome {
     let open = context.open()?;
@@ -18,7 +18,7 @@ pub(crate) async fn handle(context: &Context) -> Outcome {
         }
         let node = Arc::clone(&file.node);
         context.work(move || node.sync()).await??;
-        notify::flushed(context.server(), open, context.session_id);
+        written::flushed(context.server(), open, context.session_id);
     }
     let mut body = Vec::new();
     FlushResponse.encode(&mut body);

@@ -16,7 +16,8 @@ use crate::command::recorded;
 use crate::resource::budget::Budget;
 use crate::state::breaks;
 use crate::state::durable::Keeping;
-use crate::state::lock_sequences::{Beginning, LockSequence, UnderWay};
+use crate::state::lock_sequences::{Beginning, LockSequence};
+use crate::state::lock_wait::UnderWay;
 use crate::state::lock_wait::{LockWait, WaitEnd};
 use crate::state::locks::{LockKind, LockRefusal, RangeLock};
 use crate::state::open::{FileOpen, Open};
@@ -132,7 +133,7 @@ impl Stream<'_> {
     async fn lock_all<'a>(&'a self, context: &Context, elements: LockElements<'_>) -> Result<Taken<'a>, Refusal> {
         let wanted = self.judge(elements)?;
         let mut taken = Taken { stream: self, locks: Vec::with_capacity(wanted.len()) };
-        if let &[(wanted, Patience::Waits)] = wanted.as_slice() {
+        if let &[(wanted, OnConflict::Waits)] = wanted.as_slice() {
             self.lock_or_wait(context, wanted).await?;
             taken.locks.push(wanted);
             return Ok(taken);
@@ -174,16 +175,16 @@ impl Stream<'_> {
     }
 
     /// The locks that are asked for. Only a single one may be waited for.
-    fn judge(&self, elements: LockElements<'_>) -> Result<Vec<(RangeLock, Patience)>, Status> {
+    fn judge(&self, elements: LockElements<'_>) -> Result<Vec<(RangeLock, OnConflict)>, Status> {
         let wanted: Vec<_> = elements.iter().map(|element| self.wanted(&element)).collect::<Result<_, _>>()?;
-        let waits = wanted.iter().any(|(_, patience)| *patience == Patience::Waits);
+        let waits = wanted.iter().any(|(_, patience)| *patience == OnConflict::Waits);
         if wanted.len() > 1 && waits { Err(Status::INVALID_PARAMETER) } else { Ok(wanted) }
     }
 
-    fn wanted(&self, element: &LockElement) -> Result<(RangeLock, Patience), Status> {
+    fn wanted(&self, element: &LockElement) -> Result<(RangeLock, OnConflict), Status> {
         let patience = match element.flags.contains(LockFlags::FAIL_IMMEDIATELY) {
-            true => Patience::FailsAtOnce,
-            false => Patience::Waits,
+            true => OnConflict::FailsAtOnce,
+            false => OnConflict::Waits,
         };
         let kind = match LockFlags(element.flags.0 & !LockFlags::FAIL_IMMEDIATELY.0) {
             LockFlags::SHARED_LOCK => LockKind::Shared,
@@ -244,7 +245,7 @@ impl Pace {
 
 /// What an element wants done when its range is locked by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Patience {
+enum OnConflict {
     FailsAtOnce,
     Waits,
 }

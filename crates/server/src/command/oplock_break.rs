@@ -8,7 +8,8 @@ use wire::status::Status;
 use crate::command::breaking;
 use crate::command::context::{Context, Outcome, Reply};
 use crate::state::caching::{Holder, LOOK_COST, LeaseId};
-use crate::state::open::{Open, OpenId};
+use crate::state::open::Open;
+use crate::state::open_id::OpenId;
 
 pub(crate) fn handle(context: &Context, request: OplockBreakRequest) -> Outcome {
     let response = match request {
@@ -46,8 +47,5 @@ fn acknowledge_lease(context: &Context, request: LeaseBreak) -> Result<LeaseBrea
 
 /// The open that holds a lease, where it still does. One without a session waits to be reclaimed.
 fn open_of(context: &Context, holder: &Holder) -> Option<Arc<Open>> {
-    match holder.line.session() {
-        Some(session) => session.open(holder.open),
-        None => context.server().durables.find(holder.open),
-    }
+    context.server().open_of(holder.open, &holder.line)
 }

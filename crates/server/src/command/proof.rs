@@ -109,13 +109,13 @@ impl Proof {
 
     /// Refuses what is not as protected as `session` asks for.
     pub(crate) fn check_session(&self, session: &Session) -> Result<(), Status> {
-        self.check(session, Sealing::required_where(session.seal_required))
+        self.check(session, SealingNeed::required_where(session.seal_required))
     }
 
     /// Refuses what is not as protected as `session` asks for, or as something in it does that must be sealed (3.3.5.2.4, 3.3.5.2.9,
     /// 3.3.5.2.11). What is proven to be of another session is refused whatever is asked for.
-    pub(crate) fn check(&self, session: &Session, sealing: Sealing) -> Result<(), Status> {
-        let sealing = sealing == Sealing::Required && session.dialect >= Dialect::SMB_3_0;
+    pub(crate) fn check(&self, session: &Session, sealing: SealingNeed) -> Result<(), Status> {
+        let sealing = sealing == SealingNeed::Required && session.dialect >= Dialect::SMB_3_0;
         let enough = match self {
             Proof::Sealed(_) => self.seals(session),
             Proof::Signed(_) => self.signs(session) && !sealing,
@@ -138,15 +138,15 @@ impl Proof {
 
 /// Whether something must be sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sealing {
+pub(crate) enum SealingNeed {
     Optional,
     Required,
 }
 
-impl Sealing {
+impl SealingNeed {
     /// That of a session, of a tree connect, or of both.
     pub(crate) fn required_where(required: bool) -> Self {
-        if required { Sealing::Required } else { Sealing::Optional }
+        if required { SealingNeed::Required } else { SealingNeed::Optional }
     }
 }
 

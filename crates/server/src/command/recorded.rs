@@ -6,7 +6,7 @@ use store::{SharePath, Store};
 
 use crate::command::context::Context;
 use crate::state::durable::{RecordedName, give_back, meaning};
-use crate::state::lock_sequences::UnderWay;
+use crate::state::lock_wait::UnderWay;
 use crate::state::locks::{LockRefusal, RangeLock};
 use crate::state::open::{FileOpen, Open};
 use crate::state::refusal::Refusal;

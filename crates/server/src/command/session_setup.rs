@@ -146,7 +146,7 @@ fn begin(context: &Context, configuration: &Configuration) -> Result<(SessionId,
     }
     let (id, purpose) = match (context.session_id, &context.channel) {
         (SessionId(0), _) => {
-            let beginning = Beginning::of(context.server());
+            let beginning = Beginning::of(&context.server().sessions);
             (beginning.id(), Purpose::Begin(beginning))
         }
         (id, Some(channel)) => {

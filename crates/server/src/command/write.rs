@@ -16,10 +16,10 @@ use wire::status::Status;
 
 use crate::command::context::{Context, Outcome, Reply};
 use crate::state::breaks;
-use crate::state::notify;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::state::pipe::Pipe;
 use crate::state::refusal::Refusal;
+use crate::state::written;
 
 /// An offset that means the end of the file (MS-FSA 2.1.5.4).
 const END_OF_FILE: u64 = u64::MAX;
@@ -55,14 +55,14 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
             // What failed may have been made in part, and so may what its client waits for no longer.
             let cost = if begun { breaks::data_changed(&server, file) } else { 0 };
             if begun && end.is_err() {
-                notify::data_changed(&server, &held, writer);
+                written::data_changed(&server, &held, writer);
             }
             Ok((end, cost))
         })
         .await??;
     context.in_flight.note_done_here(cost);
     file.position.store(end?, Ordering::Relaxed);
-    notify::wrote(context.server(), open, context.session_id);
+    written::wrote(context.server(), open, context.session_id);
     Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()))
 }
 

@@ -34,7 +34,8 @@ use crate::resource::buffers::Buffers;
 use crate::resource::contained::contained;
 use crate::resource::pace::Waiting;
 use crate::resource::turns::{LONG_REQUEST_COST, REQUEST_COST, Turns};
-use crate::state::breaks::Pending;
+use crate::state::break_notice::BreakNotice;
+use crate::state::breaks;
 use crate::state::mailbox::{Messages, Notification};
 use crate::state::shared::Shared;
 use crate::state::unsendable;
@@ -228,7 +229,7 @@ impl Endpoint {
     /// Ends what lived on the connection.
     pub(crate) fn ended(&self) {
         for pending in self.undelivered() {
-            pending.send_again(&self.server);
+            breaks::send_again(&self.server, pending);
         }
         self.end_rest();
     }
@@ -239,13 +240,13 @@ impl Endpoint {
             if number % NOTIFICATIONS_AT_ONCE == NOTIFICATIONS_AT_ONCE - 1 {
                 yield_now().await;
             }
-            pending.send_again(&self.server);
+            breaks::send_again(&self.server, pending);
         }
         self.end_rest();
     }
 
     /// Takes no more notifications, and gives what others have to deliver.
-    fn undelivered(&self) -> impl Iterator<Item = Pending> {
+    fn undelivered(&self) -> impl Iterator<Item = BreakNotice> {
         // A notification without another way goes with its session, of which no channel is left: those with one are kept here.
         let mut last: Option<((SessionId, bool), bool)> = None;
         let mut undelivered: Vec<Notification> = self.deliveries.borrow_mut().take().collect();

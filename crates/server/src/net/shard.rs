@@ -27,7 +27,7 @@ use crate::resource::address::AddressPrefix;
 use crate::resource::buffers::Buffers;
 use crate::resource::contained::contained;
 use crate::resource::turns::Turns;
-use crate::state::durable::scavenge;
+use crate::state::scavenger::scavenge;
 use crate::state::shared::Shared;
 use crate::state::strangers::Room;
 

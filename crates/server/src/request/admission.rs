@@ -11,10 +11,10 @@ use wire::status::Status;
 
 use crate::command::connection::Connection;
 use crate::command::context::{Context, Outcome};
-use crate::command::proof::{Proof, Sealing};
+use crate::command::proof::{Proof, SealingNeed};
 use crate::resource::slice::Slice;
 use crate::state::in_flight::InFlight;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::session::Channel;
 
 /// One command's needs.
@@ -194,7 +194,7 @@ impl Request {
         if row.tree {
             let id = if related { tree_before.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
             let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;
-            self.proof.check(session, Sealing::required_where(tree.requires_sealing()))?;
+            self.proof.check(session, SealingNeed::required_where(tree.requires_sealing()))?;
             context.tree = Some(tree);
             carried.tree = Some(id);
         } else {

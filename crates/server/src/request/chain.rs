@@ -73,7 +73,7 @@ impl Chain {
         let (mut start, mut header, mut cancelled) = (0, first, 0);
         loop {
             let end = end_of(&header, start, frame.len())?;
-            let place = Place::after(requests.last(), &header, sealed);
+            let place = Relation::after(requests.last(), &header, sealed);
             if header.command != Command::CANCEL {
                 let taken = connection.window.borrow_mut().take(header.message_id, connection.charge(&header));
                 taken.map_err(|_| Disconnect("a message id was used twice or never granted"))?;
@@ -158,13 +158,13 @@ impl Chain {
 }
 
 /// What a request is related to.
-struct Place {
+struct Relation {
     session_id: SessionId,
     /// Related, but to nothing: to no request, or to one that is so itself. It is refused (3.3.5.2.7.2).
     is_orphan: bool,
 }
 
-impl Place {
+impl Relation {
     fn after(before: Option<&Request>, header: &Header, sealed: Option<&Rc<Channel>>) -> Self {
         let related = header.flags.contains(Flags::RELATED_OPERATIONS);
         let is_orphan = related && before.is_none_or(|before| before.is_orphan);
@@ -172,7 +172,7 @@ impl Place {
             Some(channel) => channel.session.id,
             None => session_meant(header, before.map(|before| before.session_id)),
         };
-        Place { session_id, is_orphan }
+        Relation { session_id, is_orphan }
     }
 }
 
@@ -181,10 +181,10 @@ impl Request {
         connection: &Connection,
         (header, range): (Header, Range<usize>),
         message: &[u8],
-        place: Place,
+        place: Relation,
         proof: Proof,
     ) -> Result<Request, Disconnect> {
-        let Place { session_id, is_orphan } = place;
+        let Relation { session_id, is_orphan } = place;
         let row = admission::row(header.command);
         // 3.3.5.2.2.
         if connection.negotiation.borrow().dialect().is_none() && header.command != Command::NEGOTIATE {

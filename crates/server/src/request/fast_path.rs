@@ -16,7 +16,7 @@ use wire::status::Status;
 use wire::transform::TRANSFORM_HEADER_LENGTH;
 
 use crate::command::connection::Ending;
-use crate::command::proof::{Proof, Sealing};
+use crate::command::proof::{Proof, SealingNeed};
 use crate::command::read::Source;
 use crate::command::write::Sink;
 use crate::request::responder::Responder;
@@ -25,9 +25,10 @@ use crate::resource::pool::Device;
 use crate::state::breaks;
 use crate::state::channel_sequence::Step;
 use crate::state::credits;
-use crate::state::notify;
-use crate::state::open::{FileOpen, Open, OpenId};
+use crate::state::open::{FileOpen, Open};
+use crate::state::open_id::OpenId;
 use crate::state::session::Channel;
+use crate::state::written;
 
 /// READ and WRITE responses have this much before their data.
 const RESPONSE_BYTES: usize = HEADER_LENGTH + 16;
@@ -62,15 +63,15 @@ fn read(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proo
         return None;
     }
     let shield = Shield::of(&channel, proof);
-    let count = match Way::of(&request, file, shield) {
-        Way::AsFile(_) if responder.server.unsendable.contains(|| file.node.identity()) => return None,
-        Way::AsFile(count) => queue_file(responder, &channel, header, &request, file, count)?,
+    let count = match DataPath::of(&request, file, shield) {
+        DataPath::AsFile(_) if responder.server.unsendable.contains(|| file.node.identity()) => return None,
+        DataPath::AsFile(count) => queue_file(responder, &channel, header, &request, file, count)?,
         // To copy and to sign so much takes milliseconds.
-        Way::Copied if !responder.turn.may_copy_at_once(request.length.into(), || shield.is_fast(&channel)) => {
+        DataPath::Copied if !responder.turn.may_copy_at_once(request.length.into(), || shield.is_fast(&channel)) => {
             return None;
         }
-        Way::Copied => queue_data(responder, &channel, header, &request, file, shield)?,
-        Way::Waits => return None,
+        DataPath::Copied => queue_data(responder, &channel, header, &request, file, shield)?,
+        DataPath::Waits => return None,
     };
     file.position.store(request.offset + count as u64, Ordering::Relaxed);
     channel.count_request(message.len());
@@ -78,7 +79,7 @@ fn read(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proo
 }
 
 /// How a READ's data leaves.
-enum Way {
+enum DataPath {
     /// From the file to the socket: so many bytes.
     AsFile(usize),
     /// Through the outbox.
@@ -87,17 +88,17 @@ enum Way {
     Waits,
 }
 
-impl Way {
+impl DataPath {
     fn of(request: &ReadRequest<'_>, file: &FileOpen, shield: Shield) -> Self {
         let length = request.length as usize;
         if shield != Shield::None || length < SEND_FILE_BYTES_MIN {
-            return Way::Copied;
+            return DataPath::Copied;
         }
         match file.node.try_resident(request.offset, length) {
-            Ok(count) if count < SEND_FILE_BYTES_MIN => Way::Copied,
-            Ok(count) => Way::AsFile(count),
-            Err(Error::WouldBlock) => Way::Waits,
-            Err(_) => Way::Copied,
+            Ok(count) if count < SEND_FILE_BYTES_MIN => DataPath::Copied,
+            Ok(count) => DataPath::AsFile(count),
+            Err(Error::WouldBlock) => DataPath::Waits,
+            Err(_) => DataPath::Copied,
         }
     }
 }
@@ -205,7 +206,7 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
     let credits = take_credits(responder, header)?;
     queue_write_response(responder, &channel, header, request.data.len(), Protect { credits, shield })?;
     file.position.store(end, Ordering::Relaxed);
-    responder.turn.spend_on(|| notify::wrote(&responder.server, &open, header.session_id));
+    responder.turn.spend_on(|| written::wrote(&responder.server, &open, header.session_id));
     channel.count_request(message_length);
     Some(())
 }
@@ -254,7 +255,7 @@ fn covered(responder: &Responder, header: &Header, bytes: usize) -> bool {
 fn find(channel: &Channel, header: &Header, file_id: FileId, proof: &Proof) -> Option<Arc<Open>> {
     let session = &channel.session;
     let open = session.open(OpenId::from_file_id(file_id)?)?;
-    let sealing = Sealing::required_where(session.seal_required || open.tree.requires_sealing());
+    let sealing = SealingNeed::required_where(session.seal_required || open.tree.requires_sealing());
     let reachable = proof.check(session, sealing).is_ok() && open.tree.id == header.tree_id();
     reachable.then_some(open)
 }

@@ -25,7 +25,7 @@ use crate::resource::budget::Charge;
 use crate::state::session::Channel;
 
 /// What the slow path of a frame holds until it is answered.
-pub(crate) enum Claim {
+pub(crate) enum SlowPathCharge {
     /// It was charged.
     Much(Charge),
     /// So little that it counts only while it waits.
@@ -104,27 +104,33 @@ fn messages(
 }
 
 /// Charges what a frame needs until it is answered, before there is any of it. `None` where that has to wait.
-pub(crate) fn claim(responder: &Responder, need: Need) -> Option<Claim> {
+pub(crate) fn claim(responder: &Responder, need: Need) -> Option<SlowPathCharge> {
     claim_by(responder, need, Allowance::charge)
 }
 
 /// The same for a large frame that keeps the buffer it is in, which is paid for.
-pub(crate) fn claim_for_paid(responder: &Responder, need: Need) -> Option<Claim> {
+pub(crate) fn claim_for_paid(responder: &Responder, need: Need) -> Option<SlowPathCharge> {
     claim_by(responder, need.of_paid(), Allowance::charge_rest)
 }
 
-fn claim_by(responder: &Responder, need: Need, charge: fn(&Allowance, usize) -> Option<Charge>) -> Option<Claim> {
+fn claim_by(
+    responder: &Responder,
+    need: Need,
+    charge: fn(&Allowance, usize) -> Option<Charge>,
+) -> Option<SlowPathCharge> {
     let allowance = &responder.allowance;
     match need.bytes > ANSWER_BYTES_SMALL {
-        true => charge(allowance, need.bytes).or_else(|| allowance.charge_to_answer(need.bytes)).map(Claim::Much),
-        false => allowance.may_keep(need.bytes + TASK_BYTES).then_some(Claim::Little(need.bytes)),
+        true => {
+            charge(allowance, need.bytes).or_else(|| allowance.charge_to_answer(need.bytes)).map(SlowPathCharge::Much)
+        }
+        false => allowance.may_keep(need.bytes + TASK_BYTES).then_some(SlowPathCharge::Little(need.bytes)),
     }
 }
 
 /// Has all requests of a frame answered with INSUFFICIENT_RESOURCES: what it needs is not to be had.
-pub(crate) fn refuse(responder: &Responder, need: Need, long: &mut Long) -> Claim {
+pub(crate) fn refuse(responder: &Responder, need: Need, long: &mut Long) -> SlowPathCharge {
     long.is_refused = true;
-    Claim::Much(responder.allowance.overdraw(need.bytes_refused))
+    SlowPathCharge::Much(responder.allowance.overdraw(need.bytes_refused))
 }
 
 /// Verifies and splits a frame that takes the slow path. `None` where nothing is to be answered.
@@ -133,10 +139,10 @@ pub(crate) fn admit(responder: &Responder, messages: &mut [u8], long: Long) -> R
 }
 
 /// Runs what was admitted. Replies are queued now, or later by a task of the connection.
-pub(crate) fn run(responder: &Rc<Responder>, admitted: Admitted, kept: Kept, claim: Claim) {
+pub(crate) fn run(responder: &Rc<Responder>, admitted: Admitted, kept: Kept, claim: SlowPathCharge) {
     let (charge, little) = match claim {
-        Claim::Much(charge) => (Some(charge), 0),
-        Claim::Little(bytes) => (None, bytes),
+        SlowPathCharge::Much(charge) => (Some(charge), 0),
+        SlowPathCharge::Little(bytes) => (None, bytes),
     };
     let chain = admitted.kept(kept, charge);
     // It is large: it begins where it is to lie.

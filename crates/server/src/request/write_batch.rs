@@ -27,12 +27,12 @@ use crate::state::breaks;
 use crate::state::channel_sequence::Step;
 use crate::state::files::Change;
 use crate::state::in_flight::INTERIM_AFTER;
-use crate::state::in_flight::{InFlight, Waiting};
-use crate::state::notify;
+use crate::state::in_flight::{InFlight, InFlightEntry};
 use crate::state::open::Open;
 use crate::state::refusal::Refusal;
 use crate::state::session::Channel;
 use crate::state::shared::Shared;
+use crate::state::written;
 
 /// Bytes of one connection that wait to be written; past it no more requests are read until some are. Four of the largest writes, or
 /// thirty of a megabyte.
@@ -270,8 +270,8 @@ impl Batch {
                     responder.turn.spend(cost as usize);
                     let writer = asked.header.session_id;
                     responder.turn.spend_on(|| match outcome {
-                        Ok(()) => notify::wrote(&responder.server, &asked.open, writer),
-                        Err(_) => notify::data_changed(&responder.server, &asked.open, writer),
+                        Ok(()) => written::wrote(&responder.server, &asked.open, writer),
+                        Err(_) => written::data_changed(&responder.server, &asked.open, writer),
                     });
                     asked.answer(&responder, outcome.map_err(Refusal::from), interim.next());
                 }
@@ -359,7 +359,7 @@ impl Asked {
 /// An interim answer has gone out.
 struct Interim<'a> {
     route: Route,
-    _waiting: Waiting<'a>,
+    _waiting: InFlightEntry<'a>,
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ const NOTED_BYTES_MIN: u64 = 256 << 10;
 
 /// A connection waits for memory.
 #[derive(Clone, Copy)]
-struct Wait {
+struct MemoryWait {
     since: Instant,
     /// Later than that by what its network has had: who has a place before that goes first.
     place: Instant,
@@ -72,7 +72,7 @@ pub(crate) struct Allowance {
     payer: RefCell<Payer>,
     is_user: Cell<bool>,
     waiter: Arc<Waiter>,
-    waits: Cell<Option<Wait>>,
+    waits: Cell<Option<MemoryWait>>,
     /// What is held on top of what there is for a batch that there was nothing left for, and for what stayed of it.
     batch: RefCell<Option<OnTop>>,
     /// Its client has not taken all it has.
@@ -351,10 +351,10 @@ impl Allowance {
         lacking.unwrap_or(&payer.whole).wait(&self.waiter, wait.place, waker);
     }
 
-    fn begin_to_wait(&self) -> Wait {
+    fn begin_to_wait(&self) -> MemoryWait {
         let (payer, since) = (self.payer.borrow(), Instant::now());
         let handicap = payer.user.as_ref().map_or(Duration::ZERO, |user| user.budgets.usage.handicap(user.network));
-        Wait { since, place: since + handicap }
+        MemoryWait { since, place: since + handicap }
     }
 
     /// What was waited for is there.

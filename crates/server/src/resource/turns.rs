@@ -37,9 +37,9 @@ const USERS_MIN: usize = 64;
 /// The turns of a shard.
 #[derive(Default)]
 pub(crate) struct Turns {
-    line: RefCell<VecDeque<Rc<Place>>>,
+    line: RefCell<VecDeque<Rc<Waiter>>>,
     /// Those who have little to do, and come first.
-    modest: RefCell<VecDeque<Rc<Place>>>,
+    modest: RefCell<VecDeque<Rc<Waiter>>>,
     /// How often it was noted that the shard looked at what has come in.
     looks: Cell<u64>,
     /// The next look is to be noted.
@@ -68,7 +68,7 @@ struct OfUser {
 /// A connection's place in the turns of its shard.
 pub(crate) struct Turn {
     turns: Rc<Turns>,
-    place: Rc<Place>,
+    place: Rc<Waiter>,
     left: Cell<isize>,
     /// Once somebody has signed in.
     user: OnceCell<Rc<OfUser>>,
@@ -77,7 +77,7 @@ pub(crate) struct Turn {
 }
 
 #[derive(Default)]
-struct Place {
+struct Waiter {
     standing: Cell<Standing>,
     waker: Cell<Option<Waker>>,
 }
@@ -109,7 +109,7 @@ impl Turns {
         !self.line.borrow().is_empty() || !self.modest.borrow().is_empty()
     }
 
-    fn stand_in_line(self: &Rc<Self>, place: &Rc<Place>) {
+    fn stand_in_line(self: &Rc<Self>, place: &Rc<Waiter>) {
         let line = if place.standing.get() == Standing::Modest { &self.modest } else { &self.line };
         line.borrow_mut().push_back(Rc::clone(place));
         place.standing.set(Standing::InLine);
@@ -183,7 +183,7 @@ impl Turns {
     }
 }
 
-impl Place {
+impl Waiter {
     fn call(&self) {
         self.standing.set(Standing::Called);
         if let Some(waker) = self.waker.take() {
@@ -294,7 +294,7 @@ impl Turn {
 
     /// Ends when what goes on beside the connection, and has done as much as a turn allows, may go on: it stands in line like others.
     pub(crate) async fn another(&self) {
-        let place = Rc::new(Place::default());
+        let place = Rc::new(Waiter::default());
         place.standing.set(Standing::Greedy);
         self.turns.stand_in_line(&place);
         poll_fn(|task| {

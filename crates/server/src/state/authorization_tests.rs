@@ -30,7 +30,7 @@ use wire::status::Status;
 
 use crate::state::configuration::{Configuration, Principal, PrincipalKind, Share, Signing};
 use crate::state::descriptors::{At, Descriptor, Reading};
-use crate::state::durable::restore;
+use crate::state::restore::restore;
 use crate::state::shared::Shared;
 use crate::tests::interrupted::{Call, Interrupted};
 use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, USER, server_with};

@@ -3,77 +3,24 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use store::{Identity, Resolved, SharePath, Store, Use};
-use tokio::sync::oneshot;
-use tokio::task::yield_now;
 use wire::command::oplock_break::{LeaseBreakFlags, LeaseBreakNotification, OplockBreak, OplockBreakNotification};
 use wire::header::{Flags, Header, Route};
 use wire::ids::{Command, MessageId, SessionId, TreeId};
 
-use crate::state::caching::{Actor, Granted, Holder, LeaseId, Notice, NoticeKind, Notices, Operation};
+use crate::state::break_notice::BreakNotice;
+use crate::state::caching::{Actor, Granted, LeaseId, NoticeKind, Notices, Operation};
 use crate::state::durable::Farewell;
-use crate::state::files::{FileEntry, Look};
+use crate::state::files::FileEntry;
 use crate::state::mailbox::{Mailbox, Notification};
-use crate::state::open::{FileOpen, Open, OpenId};
-use crate::state::pending_open::PendingOpen;
+use crate::state::open::{FileOpen, Open};
+use crate::state::open_id::OpenId;
 use crate::state::session::Session;
 use crate::state::shared::Shared;
 
 /// What a notification takes until it has arrived, with all that belongs to it.
 const NOTIFICATION_BYTES: u64 = 512;
-
-/// An operation's wait for others to give up what they cache.
-pub(crate) struct Wait {
-    file: Arc<FileEntry>,
-    changed: oneshot::Receiver<Look>,
-    until: Instant,
-    /// The place among those who want in.
-    pub(crate) pending_open: Option<PendingOpen>,
-    /// What has to be recorded of these first.
-    pub(crate) records: Vec<Arc<Open>>,
-}
-
-impl Wait {
-    /// Waits for `changed`, until `until` at most.
-    pub(crate) fn new(file: Arc<FileEntry>, changed: oneshot::Receiver<Look>, until: Instant) -> Self {
-        Wait { file, changed, until, pending_open: None, records: Vec::new() }
-    }
-
-    /// The same of an open, which has a place among those who want in.
-    pub(crate) fn pending_open(self, pending_open: PendingOpen) -> Self {
-        Wait { pending_open: Some(pending_open), ..self }
-    }
-
-    /// Waits until what these opens cache is recorded, and for nothing else.
-    pub(crate) fn for_records(self, records: Vec<Arc<Open>>) -> Self {
-        // A disk may be slow: those who wait for a change are not to wait for this one's look.
-        let (_, nothing) = oneshot::channel();
-        Wait { records, changed: nothing, ..self }
-    }
-
-    /// Ends when something has changed. At the limit ([`ACKNOWLEDGE_WITHIN`](crate::state::caching::ACKNOWLEDGE_WITHIN)) the file takes from those who
-    /// have not answered what they cache ([`FileEntry::wait_is_over`]), which is such a change.
-    pub(crate) async fn end(&mut self) {
-        let told = match tokio::time::timeout_at(self.until.into(), &mut self.changed).await {
-            Ok(told) => told,
-            Err(_) => {
-                self.file.wait_is_over();
-                (&mut self.changed).await
-            }
-        };
-        // The runtime asks the kernel what has come in for others, before this one looks and the next one is told.
-        yield_now().await;
-        drop(told);
-    }
-
-    /// True where it is told to look again.
-    #[cfg(test)]
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.changed.try_recv().is_ok()
-    }
-}
 
 /// A range of a file is locked: nobody may read it from memory any more (MS-FSA 2.1.5.8). As much work as so many bytes.
 pub(crate) fn range_locked(server: &Arc<Shared>, file: &FileOpen) -> u64 {
@@ -127,56 +74,25 @@ pub(crate) fn entry_of_changed(server: &Arc<Shared>, directory: Identity, by: Op
 /// Sends notices of one file.
 pub(crate) fn send(server: &Arc<Shared>, file: &Arc<FileEntry>, notices: Notices) {
     for notice in notices.told {
-        send_one(server, Pending { file: Arc::clone(file), notice: Arc::new(notice) });
+        send_one(server, BreakNotice::new(file, notice));
     }
 }
 
-/// A notice on its way: whoever loses it sends it again.
-#[derive(Clone)]
-pub(crate) struct Pending {
-    file: Arc<FileEntry>,
-    notice: Arc<Notice>,
-}
-
-impl Pending {
-    /// True for what is said of a lease.
-    pub(crate) fn is_of_client(&self) -> bool {
-        match self.notice.kind {
-            NoticeKind::Oplock { .. } => false,
-            NoticeKind::Lease { .. } => true,
-        }
+/// The connection that had a notice to deliver has ended: sends it on another one, unless it was answered.
+pub(crate) fn send_again(server: &Arc<Shared>, notice: BreakNotice) {
+    #[cfg(feature = "in-memory")]
+    if crate::in_memory::lapses(crate::in_memory::Lapse::BreaksSentOnce) {
+        return;
     }
-
-    /// Whose caching breaks.
-    fn holders(&self) -> impl Iterator<Item = Holder> {
-        let of_lease = match self.notice.kind {
-            NoticeKind::Oplock { .. } => None,
-            NoticeKind::Lease { id, .. } => Some(self.file.holders_of(id)),
-        };
-        self.notice.holder.clone().into_iter().chain(of_lease.into_iter().flatten())
-    }
-
-    /// True where the client has to answer and has not.
-    pub(crate) fn awaits_answer(&self) -> bool {
-        self.notice.kind.must_acknowledge() && self.file.awaits_answer(&self.notice.kind)
-    }
-
-    /// The connection that had it to deliver has ended: sends it on another one, unless it was answered.
-    pub(crate) fn send_again(self, server: &Arc<Shared>) {
-        #[cfg(feature = "in-memory")]
-        if crate::in_memory::lapses(crate::in_memory::Lapse::BreaksSentOnce) {
-            return;
-        }
-        if !self.notice.kind.must_acknowledge() || self.awaits_answer() {
-            send_one(server, self);
-        }
+    if !notice.notice.kind.must_acknowledge() || notice.awaits_answer() {
+        send_one(server, notice);
     }
 }
 
 /// Leaves a notice at the first connection that takes it.
-fn send_one(server: &Arc<Shared>, pending: Pending) {
+fn send_one(server: &Arc<Shared>, pending: BreakNotice) {
     let notice = &pending.notice;
-    let mut sessions = pending.holders().filter_map(|holder| holder.line.session());
+    let mut sessions = pending.holders().filter_map(|holder| server.sessions.of(&holder.line));
     let taken = sessions.any(|session| deliver(server, &pending, &session));
     if !taken && notice.kind.must_acknowledge() {
         undeliverable(server, &pending);
@@ -184,7 +100,7 @@ fn send_one(server: &Arc<Shared>, pending: Pending) {
 }
 
 /// Sends a notice to the client of `session`: what is said of an oplock belongs to the session, what is said of a lease to the client.
-fn deliver(server: &Shared, pending: &Pending, session: &Session) -> bool {
+fn deliver(server: &Shared, pending: &BreakNotice, session: &Session) -> bool {
     let kind = &pending.notice.kind;
     let notification = notification(pending, session);
     match kind {
@@ -196,7 +112,7 @@ fn deliver(server: &Shared, pending: &Pending, session: &Session) -> bool {
 
 /// No connection leads to the client (3.3.4.6, 3.3.4.7): what it keeps without handle caching it cannot get back, so that its opens are
 /// closed. Of a persistent one the break goes on: the client is told of it when it comes back, and has until the limit for that.
-fn undeliverable(server: &Arc<Shared>, pending: &Pending) {
+fn undeliverable(server: &Arc<Shared>, pending: &BreakNotice) {
     let (file, mut goes_on, mut mute) = (&pending.file, false, None);
     for holder in pending.holders() {
         match server.close_disconnected(holder.open) {
@@ -205,7 +121,7 @@ fn undeliverable(server: &Arc<Shared>, pending: &Pending) {
             Farewell::CachesNothing => mute = Some(holder.open),
             Farewell::NotHere => {
                 // Its client may have come back at this moment.
-                if holder.line.session().is_some_and(|session| deliver(server, pending, &session)) {
+                if server.sessions.of(&holder.line).is_some_and(|session| deliver(server, pending, &session)) {
                     return;
                 }
                 match file.is_persistent(holder.open) {
@@ -243,10 +159,9 @@ pub(crate) fn remind(
     let open = &returned.open;
     let Ok(file) = open.file() else { return };
     for notice in file.file.remind(open.id, &returned.told).told {
-        let pending = Pending { file: Arc::clone(&file.file), notice: Arc::new(notice) };
-        let posted = open
-            .line
-            .session()
+        let pending = BreakNotice::new(&file.file, notice);
+        let session = server.sessions.of(&open.line);
+        let posted = session
             .is_some_and(|session| has_channel(session.id) && mailbox.post(notification(&pending, &session)).is_ok());
         if !posted {
             send_one(server, pending);
@@ -255,7 +170,7 @@ pub(crate) fn remind(
 }
 
 /// The notification that tells the client of `session`, who pays for it until it has arrived: it has to be told, whatever that one has left.
-fn notification(pending: &Pending, session: &Session) -> Notification {
+fn notification(pending: &BreakNotice, session: &Session) -> Notification {
     let charge = session.budgets.bytes.overdraw(NOTIFICATION_BYTES);
     let message = message(&pending.notice.kind, session);
     Notification { session: session.id, message, pending: Some(pending.clone()), _charge: Some(charge) }

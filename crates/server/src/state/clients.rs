@@ -28,11 +28,11 @@ struct Known {
     /// The mailboxes of a user's connections with a client, the oldest first.
     mailboxes: HashMap<Whom, BTreeMap<u64, Arc<Mailbox>>>,
     /// Where each connection stands there, by where its mailbox lies.
-    places: HashMap<usize, HashMap<Whom, Place>>,
+    places: HashMap<usize, HashMap<Whom, ClientConnection>>,
 }
 
 /// A connection's place among those of a user and a client.
-struct Place {
+struct ClientConnection {
     number: u64,
     /// The user's sessions on it. It stands there as long as there is one.
     sessions: HashSet<SessionId>,
@@ -46,7 +46,7 @@ impl Clients {
         let places = known.places.entry(address(mailbox)).or_default();
         let (place, is_new) = match places.entry((client, user)) {
             Entry::Occupied(place) => (place.into_mut(), false),
-            Entry::Vacant(free) => (free.insert(Place { number, sessions: HashSet::new() }), true),
+            Entry::Vacant(free) => (free.insert(ClientConnection { number, sessions: HashSet::new() }), true),
         };
         place.sessions.insert(session);
         if is_new {

@@ -7,14 +7,14 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
-use store::{Cursor, Error, Metadata, Name, Resolved, SharePath, Store, Use, fold};
+use store::{Cursor, Error, Metadata, Name, Node, Resolved, SharePath, Store, Use, fold};
 use tokio::sync::{Mutex, OwnedMutexGuard, TryLockError};
 use wire::fscc::pattern::{Pattern, has_wildcards};
 use wire::status::Status;
 
 use crate::resource::budget::Charge;
 use crate::resource::budgets::UserBudgets;
-use crate::state::open::FileOpen;
+use crate::state::open_path::OpenPath;
 use crate::state::refusal::Refusal;
 
 /// The most names of a directory that is told in order.
@@ -31,6 +31,14 @@ const PIECE_COST: usize = 256;
 /// The listing of one open. Requests on it are answered one after the other, in the order of their coming.
 #[derive(Default)]
 pub(crate) struct Listing(OnceLock<Arc<Mutex<Option<Enumeration>>>>);
+
+/// An open directory that is listed.
+#[derive(Clone, Copy)]
+pub(crate) struct Directory<'a> {
+    pub(crate) node: &'a dyn Node,
+    /// Where it stands.
+    pub(crate) path: &'a OpenPath,
+}
 
 /// The turn of one request.
 pub(crate) type Turn = OwnedMutexGuard<Option<Enumeration>>;
@@ -137,7 +145,7 @@ impl Enumeration {
     /// Tells names until one is not taken, the slice is used up, or there are no more. May wait for the store.
     pub(crate) fn advance(
         &mut self,
-        (store, file): (&dyn Store, &FileOpen),
+        (store, directory): (&dyn Store, Directory<'_>),
         budgets: &UserBudgets,
         slice: &mut Slice,
         take: Take<'_>,
@@ -149,12 +157,12 @@ impl Enumeration {
             self.special.pop();
         }
         if let Source::Unread = self.source {
-            self.source = self.begin(store, file, budgets, slice)?;
+            self.source = self.begin(store, directory, budgets, slice)?;
         }
         let stop = match &mut self.source {
             Source::Unread | Source::Ended => Stop::Ended,
             Source::Held { left, charge } => tell_held(left, charge, slice, take),
-            Source::Streamed(cursor) => tell_streamed(file, &self.pattern, cursor, slice, take)?,
+            Source::Streamed(cursor) => tell_streamed(directory, &self.pattern, cursor, slice, take)?,
         };
         if stop == Stop::Ended {
             self.source = Source::Ended;
@@ -167,12 +175,12 @@ impl Enumeration {
     fn begin(
         &self,
         store: &dyn Store,
-        file: &FileOpen,
+        directory: Directory<'_>,
         budgets: &UserBudgets,
         slice: &mut Slice,
     ) -> Result<Source, Refusal> {
         let mut found = Vec::new();
-        let known = if has_wildcards(&self.text) { None } else { one_name(store, file, &self.text)? };
+        let known = if has_wildcards(&self.text) { None } else { one_name(store, directory, &self.text)? };
         match known {
             Some(name) => found.extend(name),
             None => {
@@ -187,7 +195,7 @@ impl Enumeration {
                     if count <= SORTED_NAMES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 };
                 let mut pieces = 0;
-                while file.node.list(&mut cursor, &mut look)? {
+                while directory.node.list(&mut cursor, &mut look)? {
                     pieces += 1;
                     if pieces > SORTED_PIECES_MAX {
                         return Ok(Source::Streamed(Cursor::default()));
@@ -218,7 +226,7 @@ fn tell_held(left: &mut Vec<Listed>, charge: &mut Charge, slice: &mut Slice, tak
 }
 
 fn tell_streamed(
-    file: &FileOpen,
+    directory: Directory<'_>,
     pattern: &Pattern,
     cursor: &mut Cursor,
     slice: &mut Slice,
@@ -243,7 +251,7 @@ fn tell_streamed(
             }
             taken
         };
-        more = file.node.list(cursor, &mut look)?;
+        more = directory.node.list(cursor, &mut look)?;
         slice.names = slice.names.saturating_sub(PIECE_COST);
         if more && slice.names == 0 && stop == Stop::Ended {
             stop = Stop::Paused;
@@ -263,11 +271,11 @@ impl Listed {
     }
 
     /// What is known of it. May wait for the store. `None`: it has gone.
-    pub(crate) fn metadata(&self, store: &dyn Store, file: &FileOpen) -> Option<Metadata> {
+    pub(crate) fn metadata(&self, store: &dyn Store, directory: Directory<'_>) -> Option<Metadata> {
         let known = match self {
-            Listed::Itself => file.node.metadata(),
-            Listed::Above => above(store, file).or_else(|_| file.node.metadata()),
-            Listed::Name(name) => file.node.entry_metadata(name),
+            Listed::Itself => directory.node.metadata(),
+            Listed::Above => above(store, directory).or_else(|_| directory.node.metadata()),
+            Listed::Name(name) => directory.node.entry_metadata(name),
         };
         match known {
             Ok(known) => Some(known),
@@ -291,9 +299,9 @@ fn pattern(text: &str) -> Result<Pattern, Status> {
 
 /// What has the name `text`; `Some(None)`: nothing has. `None` where the directory has to be asked, which is not where it was: another
 /// program moved it.
-fn one_name(store: &dyn Store, file: &FileOpen, text: &str) -> Result<Option<Option<Name>>, Error> {
+fn one_name(store: &dyn Store, directory: Directory<'_>, text: &str) -> Result<Option<Option<Name>>, Error> {
     let Ok(name) = Name::new(text) else { return Ok(Some(None)) };
-    let path = file.path.now().join(&name);
+    let path = directory.path.now().join(&name);
     match store.resolve(&path, Use::Metadata) {
         Ok(Resolved::Found { path, .. }) => path.name().map(Name::new).transpose().map(Some),
         Ok(Resolved::Missing { .. }) => Ok(Some(None)),
@@ -301,8 +309,8 @@ fn one_name(store: &dyn Store, file: &FileOpen, text: &str) -> Result<Option<Opt
     }
 }
 
-fn above(store: &dyn Store, file: &FileOpen) -> Result<Metadata, Error> {
-    let path = file.path.now().parent().unwrap_or_else(SharePath::root);
+fn above(store: &dyn Store, directory: Directory<'_>) -> Result<Metadata, Error> {
+    let path = directory.path.now().parent().unwrap_or_else(SharePath::root);
     match store.resolve(&path, Use::Metadata)? {
         Resolved::Found { node, .. } => node.metadata(),
         Resolved::Missing { .. } => Err(Error::NotFound),

@@ -193,17 +193,17 @@ pub(crate) struct InFlightTable {
 }
 
 /// A request's place in the table, given up when dropped.
-pub(crate) struct Waiting<'a> {
+pub(crate) struct InFlightEntry<'a> {
     table: &'a InFlightTable,
     request: Rc<InFlight>,
 }
 
 impl InFlightTable {
     /// Makes a request one that can be cancelled.
-    pub(crate) fn enter(&self, request: &Rc<InFlight>) -> Waiting<'_> {
+    pub(crate) fn enter(&self, request: &Rc<InFlight>) -> InFlightEntry<'_> {
         request.let_wait();
         self.waiting.borrow_mut().insert(request.message_id, Rc::clone(request));
-        Waiting { table: self, request: Rc::clone(request) }
+        InFlightEntry { table: self, request: Rc::clone(request) }
     }
 
     /// The AsyncId given last.
@@ -283,7 +283,7 @@ impl InFlightTable {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for InFlightEntry<'_> {
     fn drop(&mut self) {
         self.table.waiting.borrow_mut().remove(&self.request.message_id);
         self.table.held_by_waits.set(self.table.held_by_waits.get() - self.request.held.take());

@@ -1,13 +1,9 @@
 //! Which LOCK requests of an open were done or are under way, so that one that is sent again is not done twice (MS-SMB2 3.3.5.14). The
 //! specification knows only those that were done; one that is sent again before the first has ended comes behind that.
 
-use std::sync::Arc;
-
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use wire::status::Status;
-
-use crate::state::open::{Open, Target};
 
 /// Entries of Open.LockSequenceArray: LockSequenceIndex is 1 to 64, and 0 for none.
 pub(crate) const ENTRIES: usize = 64;
@@ -92,7 +88,7 @@ impl LockSequences {
     }
 
     /// A request that went has ended, done or not.
-    fn ended(&self, sequence: LockSequence) {
+    pub(super) fn ended(&self, sequence: LockSequence) {
         let mut entries = self.0.lock();
         let of_place = sequence.position().zip(entries.as_mut()).and_then(|(position, all)| all[position].as_mut());
         let waiting = of_place.filter(|last| last.number == sequence.number).and_then(|last| last.under_way.take());
@@ -124,27 +120,6 @@ impl LockSequences {
 
 fn empty() -> Box<[Option<Entry>; ENTRIES]> {
     Box::new([const { None }; ENTRIES])
-}
-
-/// A LOCK request that goes. Whoever does its work has this until that has ended, be it on the pool, and be the request given up meanwhile.
-pub(crate) struct UnderWay {
-    open: Arc<Open>,
-    pub(crate) sequence: LockSequence,
-}
-
-impl UnderWay {
-    /// The request of `sequence` on an open, which [`LockSequences::begin`] has let go.
-    pub(crate) fn new(open: &Arc<Open>, sequence: LockSequence) -> Self {
-        UnderWay { open: Arc::clone(open), sequence }
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        if let Target::File(file) = &self.open.target {
-            file.lock_sequences.ended(self.sequence);
-        }
-    }
 }
 
 impl LockSequences {

@@ -11,7 +11,7 @@ use store::effort;
 use tokio::sync::oneshot;
 
 use crate::resource::budget::{Budget, Charge};
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use intervals::{Interval, Intervals, Reach};
 
 /// The most locks on one stream, those that are waited for among them: a client cannot make the server keep more.
@@ -63,7 +63,7 @@ pub(crate) struct RangeLock {
 pub(crate) struct Ticket(u64);
 
 /// A place among those who wait: its name, and where the grant is heard.
-pub(crate) type Place = (Ticket, oneshot::Receiver<()>);
+pub(crate) type QueuedLock = (Ticket, oneshot::Receiver<()>);
 
 /// Names a lock among those of its stream. Later ones have higher numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,7 +140,7 @@ impl RangeLocks {
         &mut self,
         wanted: RangeLock,
         budget: &Arc<Budget>,
-    ) -> Result<Option<Place>, LockRefusal> {
+    ) -> Result<Option<QueuedLock>, LockRefusal> {
         check_range(wanted.offset, wanted.length)?;
         let Some(behind) = self.in_the_way(&wanted) else {
             self.charge(wanted.open, budget)?;

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use wire::ids::SessionId;
 
 use crate::resource::budget::Charge;
-use crate::state::breaks::Pending;
+use crate::state::break_notice::BreakNotice;
 
 /// Notifications that may wait at a connection. A client that takes none for so long is lost anyway.
 const NOTIFICATIONS_MAX: usize = 65_536;
@@ -20,7 +20,7 @@ pub(crate) struct Notification {
     /// Header and body.
     pub(crate) message: Vec<u8>,
     /// What has to be told another way where this one fails.
-    pub(crate) pending: Option<Pending>,
+    pub(crate) pending: Option<BreakNotice>,
     /// What the user has less whose client is told, until that has arrived.
     pub(crate) _charge: Option<Charge>,
 }
@@ -34,12 +34,12 @@ impl Notification {
 
     /// True where any connection of the client will do, whatever its sessions.
     pub(crate) fn is_of_client(&self) -> bool {
-        self.pending.as_ref().is_some_and(Pending::is_of_client)
+        self.pending.as_ref().is_some_and(BreakNotice::is_of_client)
     }
 
     /// True where its client has to answer it and has not.
     pub(crate) fn awaits_answer(&self) -> bool {
-        self.pending.as_ref().is_some_and(Pending::awaits_answer)
+        self.pending.as_ref().is_some_and(BreakNotice::awaits_answer)
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod attributes;
 pub(crate) mod authorization;
 #[cfg(test)]
 pub(crate) mod authorization_tests;
+pub(crate) mod break_notice;
 pub(crate) mod breaks;
 pub(crate) mod caching;
 pub(crate) mod channel_sequence;
@@ -30,6 +31,7 @@ pub(crate) mod multichannel;
 pub(crate) mod notify;
 pub(crate) mod on_disk;
 pub(crate) mod open;
+pub(crate) mod open_id;
 pub(crate) mod open_path;
 #[cfg(test)]
 pub(crate) mod open_path_tests;
@@ -42,11 +44,15 @@ pub(crate) mod removal;
 #[cfg(test)]
 pub(crate) mod removal_tests;
 pub(crate) mod replayed;
+pub(crate) mod restore;
 pub(crate) mod sacl;
+pub(crate) mod scavenger;
 pub(crate) mod session;
 pub(crate) mod session_link;
 pub(crate) mod shared;
 pub(crate) mod strangers;
 pub(crate) mod tree;
 pub(crate) mod unsendable;
+pub(crate) mod untold;
 pub(crate) mod user;
+pub(crate) mod written;

@@ -8,41 +8,28 @@ use std::time::Instant;
 use store::{Kind, Node, SharePath, Store};
 use wire::command::write::WriteFlags;
 use wire::fscc::file::ModeFlags;
-use wire::ids::FileId;
 use wire::status::Status;
 
 use crate::resource::budgets::Held;
 use crate::state::authorization::GrantedAccess;
 use crate::state::caching::{Actor, LeaseId};
 use crate::state::channel_sequence::ChannelSequence;
+use crate::state::configuration::Configuration;
 use crate::state::durable::Durability;
-use crate::state::enumeration::Listing;
+use crate::state::enumeration::{Directory, Listing};
 use crate::state::files::{Change, ChangeAtOnce, FileEntry, Then};
 use crate::state::frozen_times::{FrozenTimes, HeldTimes};
 use crate::state::lock_sequences::LockSequences;
-use crate::state::notify::Untold;
+use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;
 use crate::state::pipe::Pipe;
 use crate::state::session_link::SessionLink;
-use crate::state::shared::Shared;
 use crate::state::tree::Tree;
+use crate::state::untold::Untold;
 use crate::state::user::User;
 
-/// Names an open on this server, never given twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct OpenId(pub(crate) u64);
-
-impl OpenId {
-    /// How it looks on the wire.
-    pub(crate) fn file_id(self) -> FileId {
-        FileId { persistent: self.0, volatile: self.0 }
-    }
-
-    /// The open that a client means, `None` where the two halves were not given together.
-    pub(crate) fn from_file_id(file_id: FileId) -> Option<Self> {
-        (file_id.persistent == file_id.volatile).then_some(OpenId(file_id.volatile))
-    }
-}
+/// The most opens one session holds: Windows Server has no lower bound, and each costs memory and a descriptor.
+pub(crate) const OPENS_MAX: usize = 65_536;
 
 /// The open. What does not change is frozen at CREATE.
 pub(crate) struct Open {
@@ -237,6 +224,11 @@ impl FileOpen {
         self.path.name()
     }
 
+    /// It, as one that is listed.
+    pub(crate) fn as_directory(&self) -> Directory<'_> {
+        Directory { node: &*self.node, path: &self.path }
+    }
+
     /// The file that attributes, times and security descriptors belong to: for a stream the file that has it.
     pub(crate) fn base(&self) -> &Arc<dyn Node> {
         self.stream.as_ref().map_or(&self.node, |stream| &stream.base)
@@ -272,8 +264,12 @@ impl FileOpen {
 
     /// Where the file may stand now, wherever it was opened: as the kernel tells it, in its own share and in others over the
     /// same folder.
-    pub(crate) fn whereabouts(&self, server: &Shared, own: &Arc<dyn Store>) -> Vec<(Arc<dyn Store>, SharePath)> {
-        whereabouts(&**self.base(), server, own)
+    pub(crate) fn whereabouts(
+        &self,
+        configuration: &Configuration,
+        own: &Arc<dyn Store>,
+    ) -> Vec<(Arc<dyn Store>, SharePath)> {
+        whereabouts(&**self.base(), configuration, own)
     }
 
     /// Where the file has several names, or had, has its opens know theirs before one of them goes. May wait for the store.
@@ -288,9 +284,12 @@ impl FileOpen {
 }
 
 /// Where `file` may stand now, of the share of the store `own` and of others over the same folder.
-pub(crate) fn whereabouts(file: &dyn Node, server: &Shared, own: &Arc<dyn Store>) -> Vec<(Arc<dyn Store>, SharePath)> {
+pub(crate) fn whereabouts(
+    file: &dyn Node,
+    configuration: &Configuration,
+    own: &Arc<dyn Store>,
+) -> Vec<(Arc<dyn Store>, SharePath)> {
     let Some(place) = file.place() else { return Vec::new() };
-    let configuration = server.configuration.load();
     let others = configuration.shares.iter().filter(|share| !share.read_only && !Arc::ptr_eq(&share.store, own));
     let stores = std::iter::once(own).chain(others.map(|share| &share.store));
     stores.filter_map(|store| Some((Arc::clone(store), store.path_at(&place)?))).collect()

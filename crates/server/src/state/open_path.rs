@@ -12,7 +12,12 @@ use store::SharePath;
 
 use crate::resource::budget::Charge;
 use crate::resource::budgets::UserBudgets;
-use crate::state::durable::OfInstance;
+
+/// Hears of each new name of an open.
+pub(crate) trait Follower: Send + Sync {
+    /// It has the name that its path tells now.
+    fn moved(&self, path: &OpenPath);
+}
 
 /// Where an open's file stands now, and what of it is open. A rename changes it for all opens of a name.
 pub(crate) struct OpenPath {
@@ -20,7 +25,7 @@ pub(crate) struct OpenPath {
     /// Empty for the file itself.
     stream: Mutex<String>,
     /// Where the open is found by its name, and which is to hear of each new one.
-    follower: OnceLock<Arc<OfInstance>>,
+    follower: OnceLock<Arc<dyn Follower>>,
 }
 
 /// A path, once for all opens that were given it together.
@@ -63,8 +68,8 @@ impl OpenPath {
     }
 
     /// Has `follower` hear of each new name from now on.
-    pub(crate) fn is_followed_by(&self, follower: &Arc<OfInstance>) {
-        self.follower.get_or_init(|| Arc::clone(follower));
+    pub(crate) fn is_followed_by(&self, follower: Arc<dyn Follower>) {
+        self.follower.get_or_init(|| follower);
     }
 
     fn tell_follower(&self) {

@@ -50,7 +50,8 @@ impl LastOpen {
             if self.base.kind() == Kind::Directory {
                 server.descriptors.inheritance.directory_changed();
             }
-            server.files.watches.removed(&*store, &path, self, removal);
+            let last = (&*self.base, &*self.path, &*self.tree);
+            server.watches.removed(&*store, &path, last, removal);
             breaks::entry_changed(server, &*store, &path, self.parent_lease);
             (store, path)
         });
@@ -118,7 +119,7 @@ impl LastOpen {
             Err(error) if is_elsewhere(error) => error,
             answer => return answer.map(|()| (Arc::clone(store), path)),
         };
-        for (store, path) in whereabouts(&*self.base, server, store) {
+        for (store, path) in whereabouts(&*self.base, &server.configuration.load(), store) {
             match remove(&*store, &path) {
                 Err(error) if is_elsewhere(error) => {}
                 answer => return answer.map(|()| (store, path)),

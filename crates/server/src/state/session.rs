@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -19,15 +19,14 @@ use crate::resource::budgets::{Held, UserBudgets};
 use crate::resource::by_id::ById;
 use crate::resource::pool::{Device, QueueKey};
 use crate::state::mailbox::{Mailbox, Notification};
-use crate::state::open::{Open, OpenId};
+use crate::state::open::{OPENS_MAX, Open};
+use crate::state::open_id::OpenId;
 use crate::state::placement::Placement;
 use crate::state::replayed::Replayed;
-use crate::state::shared::Shared;
+use crate::state::session_link::{SessionLink, SessionState};
 use crate::state::tree::Tree;
 use crate::state::user::User;
 
-/// The most opens one session holds: Windows Server has no lower bound, and each costs memory and a descriptor.
-pub(crate) const OPENS_MAX: usize = 65_536;
 /// The most tree connects one session holds.
 const TREES_MAX: usize = 4_096;
 
@@ -53,13 +52,13 @@ pub(crate) struct Session {
     pub(crate) budgets: Arc<UserBudgets>,
     /// The CREATEs that its client has replayed.
     pub(crate) replayed: Replayed,
-    sealing: Option<Sealing>,
+    sealing: Option<SealingKeys>,
     trees: Mutex<ById<TreeId, HeldTree>>,
     _held: Held,
     next_tree: AtomicU32,
     opens: Mutex<Opens>,
     channels: Mutex<Channels>,
-    ended: AtomicBool,
+    state: Arc<SessionState>,
     bind_nonces: Mutex<BindNonces>,
 }
 
@@ -114,7 +113,7 @@ struct Channels {
 }
 
 /// The keys that seal, and the nonces that no two messages share.
-struct Sealing {
+struct SealingKeys {
     cipher: Cipher,
     sealer: Sealer,
     opener: Opener,
@@ -205,7 +204,7 @@ impl Session {
     pub(crate) fn new(setup: Setup) -> Self {
         let sealing = match (setup.cipher, setup.keys.sealer(), setup.keys.opener()) {
             (Some(cipher), Some(sealer), Some(opener)) => {
-                Some(Sealing { cipher, sealer, opener, nonces: NonceSpace::new() })
+                Some(SealingKeys { cipher, sealer, opener, nonces: NonceSpace::new() })
             }
             (None, _, _) | (_, None, _) | (_, _, None) => None,
         };
@@ -227,7 +226,7 @@ impl Session {
             next_tree: AtomicU32::new(1),
             opens: Mutex::default(),
             channels: Mutex::default(),
-            ended: AtomicBool::new(false),
+            state: SessionState::of(setup.id),
             bind_nonces: Mutex::new(BindNonces { next: 0, end: setup.first_signed.0 }),
         }
     }
@@ -273,7 +272,17 @@ impl Session {
 
     /// True once it ended: its requests find no session.
     pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        self.state.has_ended()
+    }
+
+    /// A link to it for an open of its client.
+    pub(crate) fn link(&self) -> Arc<SessionLink> {
+        SessionLink::to(&self.state)
+    }
+
+    /// What links to it know of it.
+    pub(crate) fn state(&self) -> &Arc<SessionState> {
+        &self.state
     }
 
     /// Makes a tree connect under a new id.
@@ -434,7 +443,7 @@ impl Session {
     /// Ends the session and gives its opens, for closing or keeping. Only the first call gives any.
     #[must_use]
     pub(crate) fn end(&self) -> Vec<Arc<Open>> {
-        if self.ended.swap(true, Ordering::AcqRel) {
+        if !self.state.end() {
             return Vec::new();
         }
         self.trees.lock().clear();
@@ -525,23 +534,23 @@ impl Channel {
 pub(crate) struct Sessions {
     parts: Vec<Mutex<HashMap<SessionId, Arc<Session>>>>,
     /// Ids of sessions that are being set up for the first time (Session.State is InProgress).
-    beginning: Mutex<HashSet<SessionId>>,
+    beginning: Arc<Mutex<HashSet<SessionId>>>,
     next: AtomicU32,
     scatter: Scatter,
 }
 
 /// An id for a session that is being set up, until that is dropped.
 pub(crate) struct Beginning {
-    server: Arc<Shared>,
+    all: Arc<Mutex<HashSet<SessionId>>>,
     id: SessionId,
 }
 
 impl Beginning {
     /// Takes an id that no session has.
-    pub(crate) fn of(server: &Arc<Shared>) -> Self {
-        let id = server.sessions.new_id();
-        server.sessions.beginning.lock().insert(id);
-        Beginning { server: Arc::clone(server), id }
+    pub(crate) fn of(sessions: &Sessions) -> Self {
+        let id = sessions.new_id();
+        sessions.beginning.lock().insert(id);
+        Beginning { all: Arc::clone(&sessions.beginning), id }
     }
 
     /// The id.
@@ -552,7 +561,7 @@ impl Beginning {
 
 impl Drop for Beginning {
     fn drop(&mut self) {
-        self.server.sessions.beginning.lock().remove(&self.id);
+        self.all.lock().remove(&self.id);
     }
 }
 
@@ -585,7 +594,7 @@ impl Scatter {
 impl Sessions {
     pub(crate) fn new() -> Self {
         let parts = (0..PARTS).map(|_| Mutex::default()).collect();
-        Sessions { parts, beginning: Mutex::default(), next: AtomicU32::new(1), scatter: Scatter::by_chance() }
+        Sessions { parts, beginning: Arc::default(), next: AtomicU32::new(1), scatter: Scatter::by_chance() }
     }
 
     /// An id that no session has. It has 32 bits, like Samba's: Samba's own test suite keeps no more of it. Sessions are protected by their
@@ -613,6 +622,11 @@ impl Sessions {
     /// The session of an id.
     pub(crate) fn find(&self, id: SessionId) -> Option<Arc<Session>> {
         self.part(id).lock().get(&id).cloned()
+    }
+
+    /// The session that a link leads to.
+    pub(crate) fn of(&self, link: &SessionLink) -> Option<Arc<Session>> {
+        self.find(link.session()?)
     }
 
     /// True for the id of a session that is being set up for the first time.

@@ -1,37 +1,60 @@
 //! The way from what is open to the client that has it: the session, until that ends, and the one that takes it over.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use wire::ids::SessionId;
 
-use crate::state::session::Session;
+/// Which session it is, and whether it goes on: what is known of it by what is open.
+pub(crate) struct SessionState {
+    pub(crate) id: SessionId,
+    ended: AtomicBool,
+}
 
-/// The line of one open. A disconnected durable open has one that leads nowhere.
-pub(crate) struct SessionLink(Mutex<Weak<Session>>);
+impl SessionState {
+    /// That of a session which begins.
+    pub(crate) fn of(id: SessionId) -> Arc<Self> {
+        Arc::new(SessionState { id, ended: AtomicBool::new(false) })
+    }
+
+    /// True once it ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Ends it; true for the first who does.
+    pub(crate) fn end(&self) -> bool {
+        !self.ended.swap(true, Ordering::AcqRel)
+    }
+}
+
+/// The link of one open. That of a disconnected durable open leads nowhere.
+pub(crate) struct SessionLink(Mutex<Option<Arc<SessionState>>>);
 
 impl SessionLink {
-    /// The line to a session.
-    pub(crate) fn to(session: &Arc<Session>) -> Arc<Self> {
-        Arc::new(SessionLink(Mutex::new(Arc::downgrade(session))))
+    /// A link to a session.
+    pub(crate) fn to(session: &Arc<SessionState>) -> Arc<Self> {
+        Arc::new(SessionLink(Mutex::new(Some(Arc::clone(session)))))
     }
 
-    /// A line that leads nowhere.
+    /// A link that leads nowhere.
     pub(crate) fn down() -> Arc<Self> {
-        Arc::new(SessionLink(Mutex::default()))
+        Arc::new(SessionLink(Mutex::new(None)))
     }
 
-    /// The session, where the line is up (Open.Session).
-    pub(crate) fn session(&self) -> Option<Arc<Session>> {
-        self.0.lock().upgrade().filter(|session| !session.has_ended())
+    /// The id of the session, unless it has ended (Open.Session); [`Sessions::of`](crate::state::session::Sessions::of) finds it.
+    pub(crate) fn session(&self) -> Option<SessionId> {
+        self.0.lock().as_ref().filter(|session| !session.has_ended()).map(|session| session.id)
     }
 
     /// Leads to another session from now on.
-    pub(crate) fn connect(&self, session: &Arc<Session>) {
-        *self.0.lock() = Arc::downgrade(session);
+    pub(crate) fn connect(&self, session: &Arc<SessionState>) {
+        *self.0.lock() = Some(Arc::clone(session));
     }
 
     /// Leads nowhere from now on.
     pub(crate) fn cut(&self) {
-        *self.0.lock() = Weak::new();
+        *self.0.lock() = None;
     }
 }

@@ -17,9 +17,12 @@ use crate::state::durable::{Durables, Parting};
 use crate::state::files::FileTable;
 use crate::state::interfaces::Interfaces;
 use crate::state::login_throttle::LoginThrottle;
-use crate::state::open::{Open, OpenId};
+use crate::state::notify::Watches;
+use crate::state::open::Open;
+use crate::state::open_id::OpenId;
 use crate::state::placement::Placement;
 use crate::state::session::{Session, Sessions};
+use crate::state::session_link::SessionLink;
 use crate::state::strangers::Strangers;
 use crate::state::unsendable::Unsendable;
 
@@ -32,7 +35,9 @@ pub(crate) struct Shared {
     pub(crate) configuration: ArcSwap<Configuration>,
     pub(crate) sessions: Sessions,
     pub(crate) clients: Clients,
-    pub(crate) files: FileTable,
+    pub(crate) files: Arc<FileTable>,
+    /// Who waits to hear of changes.
+    pub(crate) watches: Watches,
     pub(crate) descriptors: Arc<Descriptors>,
     pub(crate) durables: Arc<Durables>,
     pub(crate) pool: Pool,
@@ -68,7 +73,8 @@ impl Shared {
             configuration: ArcSwap::from_pointee(configuration),
             sessions: Sessions::new(),
             clients: Clients::default(),
-            files: FileTable::new(pool.clone(), Arc::clone(&descriptors)),
+            files: Arc::new(FileTable::new()),
+            watches: Watches::new(pool.clone(), Arc::clone(&descriptors)),
             descriptors,
             durables: Arc::default(),
             pool,
@@ -90,12 +96,20 @@ impl Shared {
     pub(crate) fn work_by_hand(&mut self) {
         self.pool = Pool::by_hand();
         self.long_work = self.pool.clone();
-        self.files.watches.pool = self.pool.clone();
+        self.watches.pool = self.pool.clone();
     }
 
     /// A number for a new open.
     pub(crate) fn new_open_id(&self) -> OpenId {
         OpenId(self.next_open.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The open of an id whose link this is: in its session, or waiting for one.
+    pub(crate) fn open_of(&self, id: OpenId, link: &SessionLink) -> Option<Arc<Open>> {
+        match self.sessions.of(link) {
+            Some(session) => session.open(id),
+            None => self.durables.find(id),
+        }
     }
 
     /// Opens that are new from now on have other numbers than `id`, and than those before it.
@@ -115,11 +129,5 @@ impl Shared {
             Parting::Lost => self.durables.keep(opens),
             Parting::Expelled => opens,
         }
-    }
-
-    /// The same, and closes the rest on the pool: stores may have to be waited for.
-    pub(crate) fn end_session(self: &Arc<Self>, session: &Session, parting: Parting) {
-        let rest = self.part(session, parting);
-        self.close_on_pool(rest);
     }
 }

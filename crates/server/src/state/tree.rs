@@ -14,7 +14,7 @@ use crate::state::configuration;
 pub(crate) const READ_ONLY_ACCESS: u32 = access::FILE_GENERIC_READ | access::FILE_GENERIC_EXECUTE;
 
 /// What a tree leads to.
-pub(crate) enum Place {
+pub(crate) enum Backing {
     /// A share with files.
     Disk(Arc<dyn Store>),
     /// `IPC$`: named pipes.
@@ -24,7 +24,7 @@ pub(crate) enum Place {
 /// The tree connect. Its facts are frozen when it is made; the flags follow the share's settings.
 pub(crate) struct Tree {
     pub(crate) id: TreeId,
-    pub(crate) place: Place,
+    pub(crate) backing: Backing,
     /// The share's name as configured.
     pub(crate) share: Arc<str>,
     /// The most access an open of this tree may have, as its client was told.
@@ -41,7 +41,7 @@ impl Tree {
     pub(crate) fn on(id: TreeId, share: &configuration::Share, access_max: u32, keeps_opens: bool) -> Self {
         Tree {
             id,
-            place: Place::Disk(Arc::clone(&share.store)),
+            backing: Backing::Disk(Arc::clone(&share.store)),
             share: share.name.as_str().into(),
             access_max,
             is_continuous: keeps_opens && share.continuously_available,
@@ -55,7 +55,7 @@ impl Tree {
     pub(crate) fn on_pipes(id: TreeId, access_max: u32) -> Self {
         Tree {
             id,
-            place: Place::Pipes,
+            backing: Backing::Pipes,
             share: "IPC$".into(),
             access_max,
             is_continuous: false,
@@ -93,18 +93,18 @@ impl Tree {
 
     /// The store, where the tree is on files.
     pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
-        match &self.place {
-            Place::Disk(store) => Some(store),
-            Place::Pipes => None,
+        match &self.backing {
+            Backing::Disk(store) => Some(store),
+            Backing::Pipes => None,
         }
     }
 
     /// Follows a changed share: false where the share is no longer the one this tree was made on.
     pub(crate) fn follow(&self, share: Option<&configuration::Share>) -> bool {
-        match (&self.place, share) {
-            (Place::Pipes, _) => true,
-            (Place::Disk(_), None) => false,
-            (Place::Disk(store), Some(share)) => {
+        match (&self.backing, share) {
+            (Backing::Pipes, _) => true,
+            (Backing::Disk(_), None) => false,
+            (Backing::Disk(store), Some(share)) => {
                 self.read_only.store(share.read_only, Ordering::Relaxed);
                 self.seal_required.store(share.seal_required, Ordering::Relaxed);
                 self.access_based.store(share.access_based, Ordering::Relaxed);

@@ -48,7 +48,8 @@ use crate::state::configuration::{
     Account, Advertise, Anonymous, CHANNELS_DEFAULT, Configuration, Multichannel, Principal, PrincipalKind, Sealing,
     Settings, Share, Signing,
 };
-use crate::state::open::{Open, OpenId};
+use crate::state::open::Open;
+use crate::state::open_id::OpenId;
 use crate::state::shared::Shared;
 use crate::state::strangers::Room;
 

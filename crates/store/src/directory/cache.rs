@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::folder::{Folder, Handle, Listed, Stamp, each_name, names_from};
-use crate::directory::name_room::{Part, Place, Room};
+use crate::directory::name_room::{HeldNames, Part, Room};
 use crate::directory::names::{self, Wanted};
 use crate::{Error, Identity, fold};
 
@@ -98,7 +98,7 @@ struct Listing {
     sure_at: Instant,
     cost: Duration,
     names: Names,
-    place: Place,
+    place: HeldNames,
 }
 
 /// Stored names by their folded form.
@@ -314,7 +314,7 @@ impl Listing {
         let sure_at = Instant::now();
         let stamp = folder.stamp_now()?;
         let settled = stamp.is_far_from(cache.tick, SystemTime::now());
-        let mut place = Place::new(&cache.room, &cache.shards);
+        let mut place = HeldNames::new(&cache.room, &cache.shards);
         let names = Names::read(folder, cache, &mut place)?;
         Ok(Listing { stamp, settled, ours: false, sure_at, cost: sure_at.elapsed(), names, place })
     }
@@ -358,7 +358,7 @@ fn bytes_of(disk: &[u8]) -> usize {
 
 impl Names {
     /// Reads the names whole as long as they are few, then once more as digests, as far as there is room.
-    fn read(folder: &Folder<'_>, cache: &Cache, place: &mut Place) -> Result<Self, Errno> {
+    fn read(folder: &Folder<'_>, cache: &Cache, place: &mut HeldNames) -> Result<Self, Errno> {
         if let Some(whole) = Names::read_whole(folder, cache, place)? {
             return Ok(Names::Whole(whole));
         }
@@ -370,7 +370,7 @@ impl Names {
         Ok(Names::TooMany)
     }
 
-    fn read_whole(folder: &Folder<'_>, cache: &Cache, place: &mut Place) -> Result<Option<Whole>, Errno> {
+    fn read_whole(folder: &Folder<'_>, cache: &Cache, place: &mut HeldNames) -> Result<Option<Whole>, Errno> {
         let bytes_max = cache.room.limit() / WHOLE_SHARE;
         let fd = folder.to_read()?;
         let (mut names, mut bytes, mut at) = (Whole::new(), LISTING_BYTES, Some(0));
@@ -387,7 +387,7 @@ impl Names {
         Ok(Some(names).filter(|_| bytes <= bytes_max))
     }
 
-    fn read_digests(folder: &Folder<'_>, cache: &Cache, place: &mut Place) -> Result<Option<Digests>, Errno> {
+    fn read_digests(folder: &Folder<'_>, cache: &Cache, place: &mut HeldNames) -> Result<Option<Digests>, Errno> {
         let (fd, mut digests) = (folder.to_read()?, Digests::default());
         let most = cache.digests_max();
         let bytes = |digests: &Digests| LISTING_BYTES + digests.places.len() * DIGEST_BYTES;

@@ -51,9 +51,9 @@ enum Lock {
 }
 
 /// The folders that this process serves, by their roots. Taking one may wait for its device, with its own place locked and no other.
-static SERVED: Mutex<BTreeMap<Identity, Arc<Place>>> = Mutex::new(BTreeMap::new());
+static SERVED: Mutex<BTreeMap<Identity, Arc<ServedSlot>>> = Mutex::new(BTreeMap::new());
 
-type Place = Mutex<Weak<Exclusive>>;
+type ServedSlot = Mutex<Weak<Exclusive>>;
 
 impl Exclusive {
     /// Takes the folder. [`Error::Served`] where another process has it, or a folder that it lies in.
@@ -142,7 +142,7 @@ impl Exclusive {
 }
 
 /// The folder's own place; those of others that are served no more go.
-fn place(identity: Identity) -> Arc<Place> {
+fn place(identity: Identity) -> Arc<ServedSlot> {
     let mut served = SERVED.lock();
     served.retain(|_, place| Arc::strong_count(place) > 1 || place.lock().strong_count() > 0);
     Arc::clone(served.entry(identity).or_default())

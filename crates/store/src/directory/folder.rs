@@ -11,7 +11,7 @@ use crate::directory::calls::{openat, seek, statx};
 use crate::directory::errno::error;
 use crate::directory::file::{OpenFile, Reach, born};
 use crate::directory::outcome::At;
-use crate::directory::volume::Way;
+use crate::directory::volume::ReachedBy;
 use crate::directory::walk::Opened;
 use crate::{Error, Identity, Kind, SharePath, waiting};
 
@@ -48,7 +48,7 @@ pub(super) struct Reached {
     /// The path as clients see it.
     pub(super) path: SharePath,
     /// How the path led there.
-    pub(super) way: Way,
+    pub(super) way: ReachedBy,
 }
 
 /// A directory's times of change.
@@ -118,8 +118,8 @@ impl<'a> Folder<'a> {
 impl Reached {
     /// Goes on to a directory that was opened below this one.
     pub(super) fn take(&mut self, opened: Opened) -> Result<(), Error> {
-        if opened.way == Way::ThroughLinks {
-            self.way = Way::ThroughLinks;
+        if opened.way == ReachedBy::ThroughLinks {
+            self.way = ReachedBy::ThroughLinks;
         }
         self.folder = opened.into_folder()?;
         Ok(())

@@ -17,7 +17,7 @@ use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file;
 use crate::directory::folder::{Folder, Reached};
-use crate::directory::inotify_table::{Entered, Place, Table, Wish};
+use crate::directory::inotify_table::{Entered, Table, WatchedDirectory, Wish};
 use crate::directory::inotify_walk::Walk;
 use crate::directory::volume::Volume;
 use crate::directory::{inotify_reader, walk};
@@ -131,7 +131,7 @@ impl Foreign {
     }
 
     /// Opens a directory where it was; `None` where something else is there, or nothing.
-    pub(super) fn reopen(&self, place: &Place) -> Result<Option<Reached>, Error> {
+    pub(super) fn reopen(&self, place: &WatchedDirectory) -> Result<Option<Reached>, Error> {
         match walk::folder(&self.volume, &place.path, Wait::May) {
             Ok(folder) => Ok(Some(folder).filter(|folder| folder.identity == place.identity)),
             Err(Error::NotFound | Error::PathNotFound | Error::NotDirectory) => Ok(None),
@@ -150,7 +150,7 @@ impl Foreign {
 
     /// The same of a directory that is not where it was. It went, or it moved inside the tree, which is told by who watches it there;
     /// unless it moved with the whole tree.
-    pub(super) fn lose_unless_told(&self, place: &Place, wishes: &[u64]) {
+    pub(super) fn lose_unless_told(&self, place: &WatchedDirectory, wishes: &[u64]) {
         let top = self.table.lock().place(place.top());
         if !top.is_some_and(|top| matches!(self.reopen(&top), Ok(Some(_)))) {
             self.lose(wishes);

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::directory::fence::Wait;
 use crate::directory::inotify::{Ends, Foreign, Quiet};
-use crate::directory::inotify_table::Place;
+use crate::directory::inotify_table::WatchedDirectory;
 use crate::directory::inotify_walk::Walk;
 use crate::directory::names::{is_reserved, to_disk, to_name};
 use crate::directory::walk;
@@ -228,7 +228,7 @@ impl Foreign {
         reading.begin(self, Walk::of_all(roots), News::Moved);
     }
 
-    fn place(&self, number: i32) -> Option<Place> {
+    fn place(&self, number: i32) -> Option<WatchedDirectory> {
         let table = self.table.lock();
         let place = table.place(number);
         if place.is_none() {
@@ -240,7 +240,7 @@ impl Foreign {
     }
 
     /// A name went elsewhere: where that is watched too, what is below it is known by its new path.
-    fn moved_from(&self, place: &Place, name: &str, event: &Event, pair: Option<&Event>) {
+    fn moved_from(&self, place: &WatchedDirectory, name: &str, event: &Event, pair: Option<&Event>) {
         let to = pair.and_then(|pair| Some((self.place(pair.number)?, pair.name.as_deref()?)));
         if event.kind() == Kind::Directory {
             let mut table = self.table.lock();
@@ -265,7 +265,7 @@ impl Foreign {
     }
 
     /// A name appeared: where it is a directory in trees that are watched, it is watched too. Gives what is left to look into.
-    fn enter_new(&self, place: &Place, name: &str, kind: Kind) -> Option<Walk> {
+    fn enter_new(&self, place: &WatchedDirectory, name: &str, kind: Kind) -> Option<Walk> {
         if kind != Kind::Directory {
             return None;
         }
@@ -289,14 +289,14 @@ impl Foreign {
             .map(Walk::from)
     }
 
-    fn changed(&self, place: &Place, name: &str) {
+    fn changed(&self, place: &WatchedDirectory, name: &str) {
         let path = place.joined(name);
         if let Ok(Resolved::Found { node, .. }) = walk::resolve(&self.volume, &path, Use::Metadata, Wait::May) {
             self.say(place, name, node.kind(), What::Changed { file: node.identity() });
         }
     }
 
-    fn say(&self, place: &Place, name: &str, kind: Kind, what: What<'_>) {
+    fn say(&self, place: &WatchedDirectory, name: &str, kind: Kind, what: What<'_>) {
         let table = self.table.lock();
         let wishes = place.wishes.iter().filter_map(|wish| table.wish_of(*wish));
         let heard: Vec<_> = wishes.filter_map(|wish| Some((Arc::clone(&wish.listener), place.inside(wish)?))).collect();

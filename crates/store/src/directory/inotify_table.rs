@@ -56,7 +56,7 @@ pub(super) struct Wish {
 }
 
 /// A directory, as it was known at a moment.
-pub(super) struct Place {
+pub(super) struct WatchedDirectory {
     pub(super) number: i32,
     pub(super) identity: Identity,
     pub(super) path: SharePath,
@@ -230,7 +230,7 @@ impl Table {
     }
 
     /// Where a directory is; `None` where it is not watched, or its path is too long.
-    pub(super) fn place(&self, number: i32) -> Option<Place> {
+    pub(super) fn place(&self, number: i32) -> Option<WatchedDirectory> {
         let directory = self.directories.get(&number)?;
         let (mut ways, mut bytes, mut at) = (Vec::new(), 0, number);
         let top = loop {
@@ -251,7 +251,7 @@ impl Table {
             levels.push((number, path.as_str().len()));
         }
         levels.sort_unstable();
-        Some(Place { number, identity: directory.identity, path, wishes: directory.wishes.clone(), levels })
+        Some(WatchedDirectory { number, identity: directory.identity, path, wishes: directory.wishes.clone(), levels })
     }
 
     /// The wishes that reach a directory.
@@ -359,7 +359,7 @@ impl Table {
     }
 }
 
-impl Place {
+impl WatchedDirectory {
     /// Where it lies for who made a wish; `None` where the wish does not reach it.
     pub(super) fn inside(&self, wish: &Wish) -> Option<&str> {
         match wish.reach {

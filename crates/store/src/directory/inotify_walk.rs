@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::Kind;
 use crate::directory::folder::{Listed, Reached, file_type, names_from, stat_at};
 use crate::directory::inotify::Foreign;
-use crate::directory::inotify_table::Place;
+use crate::directory::inotify_table::WatchedDirectory;
 use crate::directory::names::{is_reserved, to_name};
 
 /// How many names are looked at in one slice, and what a directory counts for that is opened.
@@ -29,7 +29,7 @@ pub(super) struct Walk {
 
 /// A name in a directory that is watched from now on.
 pub(super) struct Seen<'a> {
-    pub(super) place: &'a Place,
+    pub(super) place: &'a WatchedDirectory,
     pub(super) name: &'a str,
     pub(super) kind: Kind,
 }

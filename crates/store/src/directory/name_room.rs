@@ -36,7 +36,7 @@ pub(super) trait Part: Send + Sync {
 }
 
 /// Memory that is held for names. It is given back when this is dropped.
-pub(super) struct Place {
+pub(super) struct HeldNames {
     room: Arc<Room>,
     /// The store, which may have this place itself.
     part: Weak<dyn Part>,
@@ -95,10 +95,10 @@ impl Room {
     }
 }
 
-impl Place {
+impl HeldNames {
     pub(super) fn new(room: &Arc<Room>, part: &Arc<impl Part + 'static>) -> Self {
         let (used_by_part, part) = (Arc::clone(part.used()), Arc::downgrade(part) as Weak<dyn Part>);
-        Place { room: Arc::clone(room), part, used_by_part, bytes: 0 }
+        HeldNames { room: Arc::clone(room), part, used_by_part, bytes: 0 }
     }
 
     /// Bytes that are held.
@@ -135,7 +135,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for HeldNames {
     fn drop(&mut self) {
         self.shrink_to(0);
     }

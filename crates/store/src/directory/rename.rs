@@ -47,7 +47,8 @@ pub(super) fn rename(
     let valid = held.is_valid(&from)?;
     let counted = volume.nameless().filter(|_| named.kind == FileType::Directory);
     let _move = counted.map(|nameless| nameless.recount.move_directory());
-    let moving = Moving { from: &from, disk: &disk, place: Place { volume, to: &to, wanted: &wanted }, named: &named };
+    let moving =
+        Moving { from: &from, disk: &disk, place: NewName { volume, to: &to, wanted: &wanted }, named: &named };
     let moved = match &taken {
         None => moving.to_free_name().map(|()| Spelled::AsAsked),
         Some(_) if named.kind == FileType::Directory && moving.is_into_itself() => Err(Error::Denied),
@@ -73,7 +74,7 @@ pub(super) fn link(file: &OpenFile, (target, new): (&OpenFile, &Name), replace: 
     check_same_volume(file.identity, to.identity)?;
     let mut held = volume.cache.hold(to.identity);
     let taken = held.find(&to, &wanted, Wait::May)?;
-    let linking = Linking { file, place: Place { volume, to: &to, wanted: &wanted } };
+    let linking = Linking { file, place: NewName { volume, to: &to, wanted: &wanted } };
     let linked = match &taken {
         None => linking.link_to(to.at(&wanted.disk)).map_err(error).map(|()| Spelled::AsAsked),
         Some(taken) => linking.over(taken, replace),
@@ -121,7 +122,7 @@ enum Spelled {
 }
 
 /// Where a name is to be.
-struct Place<'a> {
+struct NewName<'a> {
     volume: &'a Arc<Volume>,
     to: &'a Folder<'a>,
     wanted: &'a Wanted,
@@ -132,19 +133,19 @@ struct Moving<'a> {
     from: &'a Folder<'a>,
     disk: &'a [u8],
     named: &'a Named,
-    place: Place<'a>,
+    place: NewName<'a>,
 }
 
 /// One more name on its way to a file.
 struct Linking<'a> {
     file: &'a OpenFile,
-    place: Place<'a>,
+    place: NewName<'a>,
 }
 
 impl Moving<'_> {
     /// To a name that nothing has, but perhaps another program by now.
     fn to_free_name(&self) -> Result<(), Error> {
-        let Place { to, wanted, .. } = self.place;
+        let NewName { to, wanted, .. } = self.place;
         if self.from.identity == to.identity && self.disk == wanted.disk {
             return Ok(());
         }
@@ -178,7 +179,7 @@ impl Moving<'_> {
     /// A directory takes no file's place in one step: they change places, and then the file goes. Where that fails, or the server is killed in between,
     /// they change back, if need be when the folder is served again. [`Error::Unsupported`] where the file system cannot exchange names.
     fn directory_over_file(&self, taken: &[u8], file: &Named) -> Result<(), Error> {
-        let Place { volume, to, .. } = self.place;
+        let NewName { volume, to, .. } = self.place;
         let at = |folder, name| walk::path_in(volume, folder, name);
         let mark = Mark::replaced(volume, at(self.from, self.disk), at(to, taken), file)?;
         let to = to.at(taken);
@@ -213,7 +214,7 @@ impl Moving<'_> {
 impl Linking<'_> {
     /// Over a name that is taken. Whatever fails, what has the name is not lost.
     fn over(&self, taken: &[u8], replace: Replace) -> Result<Spelled, Error> {
-        let Place { volume, to, .. } = self.place;
+        let NewName { volume, to, .. } = self.place;
         let target = walk::named(volume, to, taken)?;
         check_replaceable(&target, replace)?;
         if target.own == self.file.identity {
@@ -251,7 +252,7 @@ impl Linking<'_> {
     }
 }
 
-impl Place<'_> {
+impl NewName<'_> {
     /// Another than `file` had the name `taken`. It is spelled as it was asked for, where that can be: in
     /// its old spelling it is found as well.
     fn replaced<L>(&self, file: Identity, taken: &[u8], (losing, locked): (Losing<'_>, L)) -> Result<Spelled, Error> {

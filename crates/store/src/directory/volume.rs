@@ -56,7 +56,7 @@ pub(super) const LOCAL_TICK: Duration = Duration::from_millis(20);
 
 /// How a path led to what was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ReachedBy {
     /// By its names alone.
     Straight,
     /// Through a symbolic link: what was opened lies elsewhere.
@@ -229,17 +229,17 @@ impl Volume {
     }
 
     /// The same, and how the path led there.
-    pub(super) fn open_by(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<(OwnedFd, Way), Errno> {
+    pub(super) fn open_by(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<(OwnedFd, ReachedBy), Errno> {
         match self.fence.open(path, flags, wait) {
             Err(Errno::LOOP) => {}
-            answer => return answer.map(|fd| (fd, Way::Straight)),
+            answer => return answer.map(|fd| (fd, ReachedBy::Straight)),
         }
         let fd = self.fence.open_through_links(path, flags, wait)?;
         let place = self.path_of(fd.as_fd()).ok_or(Errno::ACCESS)?;
         if place.split(|byte| *byte == b'/').any(is_reserved_on_disk) {
             Err(Errno::ACCESS)
         } else {
-            Ok((fd, Way::ThroughLinks))
+            Ok((fd, ReachedBy::ThroughLinks))
         }
     }
 

@@ -17,7 +17,7 @@ use crate::directory::folder::{Folder, Reached, file_type, identity, stat, stat_
 use crate::directory::names::{Wanted, append_disk, has_stand_ins, is_reserved, to_shown};
 use crate::directory::node::FileNode;
 use crate::directory::security;
-use crate::directory::volume::{Volume, Way};
+use crate::directory::volume::{ReachedBy, Volume};
 use crate::{Error, Identity, Kind, Name, NamedNode, Node, Resolved, SharePath, Use, effort};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
@@ -220,7 +220,7 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
     }
     let path = folder.shown_path(&wanted.shown);
     let dotted = above.name().is_some_and(|name| name.starts_with('.'));
-    let behind_link = folder.way == Way::ThroughLinks;
+    let behind_link = folder.way == ReachedBy::ThroughLinks;
     let mut parent = OpenFile::of_folder(volume, folder.folder, dotted).map_err(error)?;
     parent.behind_link = behind_link;
     Ok(Resolved::Missing { parent: FileNode::open(parent), path })
@@ -240,7 +240,7 @@ fn found(volume: &Arc<Volume>, opened: Opened, path: SharePath, wait: Wait) -> R
 /// Takes what was opened.
 fn file(volume: &Arc<Volume>, opened: Opened, dotted: bool) -> Result<OpenFile, Error> {
     let mut file = OpenFile::new(volume, opened.fd, opened.reach, dotted)?;
-    file.behind_link = opened.way == Way::ThroughLinks;
+    file.behind_link = opened.way == ReachedBy::ThroughLinks;
     Ok(file)
 }
 
@@ -254,7 +254,7 @@ pub(super) fn above(directory: &OpenFile, wait: Wait) -> Result<Option<Arc<dyn N
         return Ok(None);
     }
     effort::note(1);
-    let open = |flags| Ok((volume.fence.open_above(directory.fd(), flags, wait)?, Way::Straight));
+    let open = |flags| Ok((volume.fence.open_above(directory.fd(), flags, wait)?, ReachedBy::Straight));
     let above = file(volume, open_folder_with(open).map_err(opening)?, false)?;
     // Of all directories the machine's root alone lies in itself; and one that was removed lies nowhere.
     if above.identity == directory.identity || stat(directory.fd()).map_err(error)?.stx_nlink == 0 {
@@ -281,7 +281,7 @@ fn whole(file: OpenFile, wait: Wait) -> Result<OpenFile, Error> {
 pub(super) struct Opened {
     pub(super) fd: OwnedFd,
     pub(super) reach: Reach,
-    pub(super) way: Way,
+    pub(super) way: ReachedBy,
 }
 
 impl Opened {
@@ -297,14 +297,14 @@ pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Resu
 
 /// The same by a name that is no symbolic link.
 fn first_in(usage: Use, volume: &Volume, open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<Opened, Errno> {
-    first_of(usage, volume, |flags| open(flags).map(|fd| (fd, Way::Straight)))
+    first_of(usage, volume, |flags| open(flags).map(|fd| (fd, ReachedBy::Straight)))
 }
 
 /// Opens for a use, or for as much of it as there is.
 fn first_of(
     usage: Use,
     volume: &Volume,
-    open: impl Fn(OFlags) -> Result<(OwnedFd, Way), Errno>,
+    open: impl Fn(OFlags) -> Result<(OwnedFd, ReachedBy), Errno>,
 ) -> Result<Opened, Errno> {
     let mut last = Errno::ACCESS;
     for (flags, reach) in attempts(usage, volume.read_only) {
@@ -341,7 +341,7 @@ fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reac
         return Err(Error::Gone);
     }
     let names: Vec<&str> = path.names().collect();
-    let mut reached = Reached { folder: root, disk: Vec::new(), path: SharePath::root(), way: Way::Straight };
+    let mut reached = Reached { folder: root, disk: Vec::new(), path: SharePath::root(), way: ReachedBy::Straight };
     let (mut done, mut run_max) = (0, 1);
     while let Some(left) = names.get(done..).filter(|left| !left.is_empty()) {
         let run = left.get(..run_max).unwrap_or(left);
@@ -380,7 +380,7 @@ fn enter_by_name(volume: &Volume, reached: &mut Reached, wanted: &Wanted, wait: 
 /// Opens what lies below a directory: from there, which cannot leave, or, where a single name is a symbolic link, from the root. ELOOP for a
 /// link among several names.
 fn step(volume: &Volume, from: &Reached, disk: &[u8], wait: Wait) -> Result<Opened, Errno> {
-    let open = |flags| Ok((volume.fence.open_in(from.fd.as_fd(), disk, flags, wait)?, Way::Straight));
+    let open = |flags| Ok((volume.fence.open_in(from.fd.as_fd(), disk, flags, wait)?, ReachedBy::Straight));
     match open_folder_with(open) {
         Err(Errno::LOOP) if !disk.contains(&b'/') => open_folder(volume, &from.disk_path(disk), wait),
         answer => answer,
@@ -393,7 +393,7 @@ fn open_folder(volume: &Volume, disk: &[u8], wait: Wait) -> Result<Opened, Errno
 }
 
 /// Opens a directory to read it, or, where we may not, to pass through it.
-fn open_folder_with(open: impl Fn(OFlags) -> Result<(OwnedFd, Way), Errno>) -> Result<Opened, Errno> {
+fn open_folder_with(open: impl Fn(OFlags) -> Result<(OwnedFd, ReachedBy), Errno>) -> Result<Opened, Errno> {
     let opened = |((fd, way), reach)| Opened { fd, reach, way };
     match open(FOLDER) {
         Err(Errno::ACCESS) => open(FOLDER | OFlags::PATH).map(|found| opened((found, Reach::Path))),

@@ -29,7 +29,7 @@ pub(super) async fn listen(context: &Context, watch: &Watch, file: &FileOpen) ->
 
 async fn ask(context: &Context, asking: Asking, file: &FileOpen) -> Result<(), Refusal> {
     let kept = context.session()?.budgets.lasting.charge(0).ok_or(Status::INSUFFICIENT_RESOURCES)?;
-    let listener = context.server().files.watches.listener(&asking, kept);
+    let listener = context.server().watches.listener(&asking, kept);
     let reach = match asking.place {
         Where::Here => Reach::Directory,
         Where::Below => Reach::Tree,

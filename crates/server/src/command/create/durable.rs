@@ -26,7 +26,8 @@ use crate::state::durable::{
     Claimed, Durability, Keeping, Making, Reservation, TIMEOUT_V1, TIMEOUT_V2, TIMEOUT_V2_MAX,
 };
 use crate::state::files::NameChange;
-use crate::state::open::{FileOpen, Open, OpenId, Target};
+use crate::state::open::{FileOpen, Open, Target};
+use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;
 use crate::state::refusal::Refusal;
 use crate::state::replayed::Attempt;
@@ -130,7 +131,8 @@ pub(super) async fn begin(context: &Context, request: &CreateRequest<'_>) -> Res
     let mut reservation = None;
     if let Some(second) = &asked.second {
         check_turn(context, second.create_guid)?;
-        match context.server().durables.claim(client, second.create_guid) {
+        let server = context.server();
+        match server.durables.claim((client, second.create_guid), |id, link| server.open_of(id, link)) {
             Claimed::Ours(ours) => {
                 reservation = Some(ours);
                 context.in_flight.outlive_connection();
@@ -377,7 +379,9 @@ pub(super) async fn end_former(context: &Context, former: &Former, plan: &Plan) 
     let (share, user) = (&context.tree()?.share, context.session()?.user.load());
     let name = OpenPath::of_stream(plan.path.clone(), plan.stream.as_deref().unwrap_or_default()).name();
     let mut refused = None;
-    let opens = server.durables.of_instance((former.instance, former.client), share, &name);
+    let opens = server
+        .durables
+        .of_instance((former.instance, former.client), (&**share, &*name), |id, link| server.open_of(id, link));
     for (number, open) in opens.enumerate() {
         if number % INSTANCE_OPENS_AT_ONCE == INSTANCE_OPENS_AT_ONCE - 1 {
             context.connection.turn.another().await;
@@ -414,7 +418,7 @@ pub(super) async fn end_former(context: &Context, former: &Former, plan: &Plan) 
 /// Closes an open, whoever has it (3.3.4.17).
 async fn close(context: &Context, open: &Arc<Open>) -> Result<(), Refusal> {
     let server = Arc::clone(context.server());
-    let taken = match open.line.session() {
+    let taken = match server.sessions.of(&open.line) {
         Some(session) => session.remove_open(open.id),
         None => server.durables.take(open.id),
     };
@@ -506,7 +510,7 @@ async fn hand_over(
     let open = Open::new(lost.id, Arc::clone(&lost.line), user, Arc::clone(tree), target, granted);
     let (open, durables) = (Arc::new(open), &context.server().durables);
     come_behind_changes(context, lost).await?;
-    durables.reclaim(lost, session)?;
+    durables.reclaim(lost, session.state())?;
     if file.durability.keeping().is_persistent() {
         // Whoever renames the file has the record of this one written anew.
         file.file.note_recorded(&open);

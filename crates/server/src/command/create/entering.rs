@@ -12,14 +12,14 @@ use wire::security::access::{
 use wire::status::Status;
 
 use super::plan::Plan;
-use super::{Patience, existing};
+use super::{WaitLimit, existing};
 use crate::command::breaking;
 use crate::command::context::Context;
 use crate::resource::pool::Device;
-use crate::state::breaks::Wait;
 use crate::state::caching::{Granted, LeaseId, Operation, Wanted};
+use crate::state::files::BreakWait;
 use crate::state::files::{Empties, Entering, Entry, FileEntry, Follower, Link, Removal};
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;
 use crate::state::pending_open::PendingOpen;
 use crate::state::refusal::Refusal;
@@ -88,7 +88,7 @@ const CHANGES: u32 = WRITE_DATA
 /// What somebody waits for who enters. What was found may be another file after that.
 pub(super) enum EntryWait {
     /// Others give up caching.
-    Breaks(Wait),
+    Breaks(BreakWait),
     /// What is older than anything this one may change is made first.
     Older(Follower),
 }
@@ -127,7 +127,7 @@ impl<'a> Entered<'a> {
         let id = context.server().new_open_id();
         let path = OpenPath::of_stream(found.path.clone(), found.stream);
         let store = context.store()?;
-        let line = SessionLink::to(context.session()?);
+        let line = context.session()?.link();
         // Directories have no oplocks, and leases of version 2 alone, which cache no writes (MS-SMB2 3.3.5.9.11).
         let wanted = if found.node.kind() == Kind::Directory { found.wanted.of_directory() } else { found.wanted };
         let entry = Entry {
@@ -175,7 +175,7 @@ impl<'a> Entered<'a> {
     }
 
     async fn enter_after_others(context: &'a Context, plan: &Plan, found: Entrant<'_>) -> Result<Self, Refusal> {
-        let (mut _standing, mut patience) = (None, Patience::default());
+        let (mut _standing, mut patience) = (None, WaitLimit::default());
         loop {
             let begun = Instant::now();
             match Entered::try_enter(context, plan, found).await? {

@@ -33,14 +33,15 @@ use crate::state::enumeration::Listing;
 use crate::state::files::RenamesSeen;
 use crate::state::frozen_times::HeldTimes;
 use crate::state::lock_sequences::LockSequences;
-use crate::state::notify::Untold;
-use crate::state::open::{FileOpen, Open, OpenId, StreamOf, Target};
+use crate::state::open::{FileOpen, Open, StreamOf, Target};
+use crate::state::open_id::OpenId;
 use crate::state::open_path;
 use crate::state::pending_open::PendingOpen;
 use crate::state::pipe::Pipe;
 use crate::state::refusal::Refusal;
 use crate::state::session_link::SessionLink;
-use crate::state::tree::Place;
+use crate::state::tree::Backing;
+use crate::state::untold::Untold;
 
 use self::entering::{Entered, Kept};
 use self::plan::{Client, Plan};
@@ -76,7 +77,7 @@ impl Opened<'_> {
 pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Outcome {
     let tree = Arc::clone(context.tree()?);
     // MS-FSA 2.1.5.2.
-    if let Place::Pipes = tree.place {
+    if let Backing::Pipes = tree.backing {
         return open_pipe(context, &request);
     }
     let mut durable = match durable::begin(context, &request).await? {
@@ -86,7 +87,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     let client = Client::of(&context.connection, &context.session()?.user.load());
     let plan = Arc::new(Plan::read(&request, &context.message, (&tree, &client), durable.former())?);
     let paid = hold_open(context, &plan)?;
-    let (mut races, mut _pending_open, mut patience) = (0, None, Patience::default());
+    let (mut races, mut _pending_open, mut patience) = (0, None, WaitLimit::default());
     while races < RACES_MAX {
         let begun = Instant::now();
         let seen = context.server().files.renames.seen();
@@ -138,11 +139,11 @@ async fn look_again_after(context: &Context, ended: impl Future<Output = ()>) ->
 
 /// Ends a CREATE that waits for something which nobody gives back, however often it was told to look again.
 #[derive(Default)]
-struct Patience {
+struct WaitLimit {
     waited: Duration,
 }
 
-impl Patience {
+impl WaitLimit {
     /// It has waited since `begun`, and looks again.
     fn waited(&mut self, begun: Instant, path: &SharePath) -> Result<(), Refusal> {
         // A disk that was slow meanwhile is nobody's to give back.
@@ -434,7 +435,7 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
     pipe.held = Some(context.session()?.budgets.open(budgets::Opened::Whole)?);
     let id = context.server().new_open_id();
     let granted = GrantedAccess::OF_PIPE;
-    let line = SessionLink::to(context.session()?);
+    let line = context.session()?.link();
     let open = keep(context, id, Target::Pipe(Box::new(pipe)), line, granted, CreateAction::OPENED)?;
     let response = CreateResponse {
         create_action: CreateAction::OPENED,

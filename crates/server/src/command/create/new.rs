@@ -94,7 +94,7 @@ async fn make_node(
     let made_name = name.clone();
     // Until it is open: who finds it before that waits.
     context.in_flight.keep_others_waiting();
-    let new_name = NewName::begin(context.server(), directory_identity, context.store()?, path);
+    let new_name = NewName::begin(&context.server().files, directory_identity, context.store()?, path);
     // No directory above gets another name from now on.
     if let Some(step) = renamed_meanwhile(context, seen, &above, directory_identity).await? {
         return Ok(Err(step));
@@ -121,7 +121,7 @@ async fn make_node(
         if kind == Kind::Directory {
             server.descriptors.inheritance.directory_changed();
         }
-        server.files.watches.made(&*store, &work_path, kind);
+        server.watches.made(&*store, &work_path, kind);
         super::remember(&*node);
         Ok(node)
     };
@@ -195,7 +195,7 @@ async fn take_back(context: &Context, directory: Arc<dyn Node>, name: Name, path
                 server.descriptors.inheritance.directory_changed();
             }
             if let Ok(store) = store {
-                server.files.watches.unmade(&*store, &path, &*made);
+                server.watches.unmade(&*store, &path, &*made);
             }
         }
         Ok::<_, Error>(())
@@ -309,7 +309,7 @@ pub(super) async fn make_stream<'a>(
             let _ = maker.remove_stream(&stream);
             return Err(error.into());
         }
-        server.files.watches.stream_made(&*store, &path, &stream);
+        server.watches.stream_made(&*store, &path, &stream);
         Ok::<_, Refusal>(made)
     };
     // In memory a file may have so many streams that to look whether this is a new one takes long.

@@ -53,7 +53,7 @@ pub(super) async fn overwrite(
     // It begins before it is known whether its session is there yet: who is let in before that meets nothing of a lost one.
     let change = entered.file.begin_emptying(entered.id);
     let emptying =
-        whole_file.then(|| Emptying::begin(&server, &entered.file)).transpose().map_err(Refused::untouched)?;
+        whole_file.then(|| Emptying::begin(&server.files, &entered.file)).transpose().map_err(Refused::untouched)?;
     // What is there is freed. Of a stream it is not known how much that is, nor of what is kept beside a file where that is much.
     let few_extras = whole_file && !has_many_extras(&*node).map_err(Refused::untouched)?;
     let freed = if few_extras { known.allocated.max(known.length) } else { u64::MAX };
@@ -66,7 +66,7 @@ pub(super) async fn overwrite(
                 if whole_file { renew(&*node, &plan_of_work) } else { node.set_length(0).map_err(Failed::from) };
             // What is not done to its end may have emptied the file all the same.
             if !matches!(&emptied, Err(Failed { left: Left::AsItWas, .. })) {
-                server.files.watches.overwritten(&*store, &path, stream.as_deref());
+                server.watches.overwritten(&*store, &path, stream.as_deref());
                 breaks::entry_changed(&server, &*store, &path, plan_of_work.parent_lease);
             }
             emptied.map_err(|failed| Refused { refusal: failed.error.into(), left: failed.left })?;

@@ -20,7 +20,7 @@ use crate::state::caching::{Actor, LeaseId, Wanted};
 use crate::state::descriptors::{self, Reading};
 use crate::state::extended;
 use crate::state::files::Empties;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::refusal::Refusal;
 use crate::state::tree::Tree;
 use crate::state::user::{User, UserId};

@@ -16,9 +16,9 @@ use crate::command::steps::COPY_STEP_BYTES;
 use crate::command::write;
 use crate::resource::turns::REQUEST_COST;
 use crate::state::breaks;
-use crate::state::notify;
 use crate::state::open::Open;
 use crate::state::refusal::{Refusal, status_of};
+use crate::state::written;
 
 /// ServerSideCopyMaxNumberofChunks, ServerSideCopyMaxChunkSize and ServerSideCopyMaxDataSize (3.3.3): Windows Server's.
 const CHUNKS_MAX: usize = 256;
@@ -68,7 +68,7 @@ pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Ta
         step
     };
     let done = context.work_in_calls_with(&*from, total_bytes, count, step).await;
-    notify::data_changed(context.server(), target, context.session_id);
+    written::data_changed(context.server(), target, context.session_id);
     let (result, status) = done?;
     context.restore_frozen_times().await?;
     Ok(answer(status, &result))

@@ -14,9 +14,10 @@ use super::{Answer, Answered, data_of, signed_range, sparse};
 use crate::command::context::Context;
 use crate::command::steps::COPY_STEP_BYTES;
 use crate::state::breaks;
-use crate::state::notify;
-use crate::state::open::{Open, OpenId};
+use crate::state::open::Open;
+use crate::state::open_id::OpenId;
 use crate::state::refusal::Refusal;
+use crate::state::written;
 
 /// What sharing a part counts for at least, however short it is.
 const PART_COST_BYTES: u64 = 4096;
@@ -79,7 +80,7 @@ async fn run(context: &Context, asked: DuplicateExtents) -> Answered {
         }
     };
     let done = context.work_in_steps(bytes, step).await;
-    notify::data_changed(context.server(), target, context.session_id);
+    written::data_changed(context.server(), target, context.session_id);
     done??;
     context.restore_frozen_times().await?;
     Ok(Answer::empty())

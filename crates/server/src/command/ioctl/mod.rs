@@ -57,19 +57,7 @@ pub(crate) async fn handle(context: &Context, request: IoctlRequest<'_>) -> Outc
     if lengths.into_iter().any(|length| length > bytes_max) {
         return Err(Status::INVALID_PARAMETER.into());
     }
-    let answer = if is_for_the_server(request.ctl_code) {
-        if context.open.is_some() {
-            return Err(Status::INVALID_PARAMETER.into());
-        }
-        of_server(context, &request).await?
-    } else {
-        context.open()?;
-        let answer = of_open(context, &request).await?;
-        if changes_data(request.ctl_code) {
-            context.write_through().await?;
-        }
-        answer
-    };
+    let answer = answer(context, &request).await?;
     Ok(reply(&request, &answer))
 }
 
@@ -81,64 +69,63 @@ fn reply(request: &IoctlRequest<'_>, answer: &Answer) -> Reply {
     Reply::with_status(answer.status, body)
 }
 
-/// Codes that are not about an open: their FileId is all ones (3.3.5.15).
-fn is_for_the_server(code: CtlCode) -> bool {
-    matches!(
-        code,
-        CtlCode::DFS_GET_REFERRALS
-            | CtlCode::DFS_GET_REFERRALS_EX
-            | CtlCode::QUERY_NETWORK_INTERFACE_INFO
-            | CtlCode::VALIDATE_NEGOTIATE_INFO
-            | CtlCode::PIPE_WAIT
-    )
-}
-
-async fn of_server(context: &Context, request: &IoctlRequest<'_>) -> Answered {
+/// What each code is asked of, and whether it changes a file: a code has its line here, and its handler. FSCTL_SET_ZERO_DATA sees to the disk itself.
+async fn answer(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     match request.ctl_code {
-        CtlCode::VALIDATE_NEGOTIATE_INFO => validate::validate(context, request),
-        CtlCode::QUERY_NETWORK_INTERFACE_INFO => interfaces::query(context, request).await,
-        CtlCode::PIPE_WAIT => pipe::wait(context, request),
-        CtlCode::DFS_GET_REFERRALS | CtlCode::DFS_GET_REFERRALS_EX => Err(Status::FS_DRIVER_REQUIRED.into()),
-        _ => Err(Status::NOT_SUPPORTED.into()),
-    }
-}
+        CtlCode::VALIDATE_NEGOTIATE_INFO => validate::validate(of_server(context)?, request),
+        CtlCode::QUERY_NETWORK_INTERFACE_INFO => interfaces::query(of_server(context)?, request).await,
+        CtlCode::PIPE_WAIT => pipe::wait(of_server(context)?, request),
+        CtlCode::DFS_GET_REFERRALS | CtlCode::DFS_GET_REFERRALS_EX => {
+            of_server(context).and(Err(Status::FS_DRIVER_REQUIRED.into()))
+        }
 
-async fn of_open(context: &Context, request: &IoctlRequest<'_>) -> Answered {
-    match request.ctl_code {
-        CtlCode::PIPE_TRANSCEIVE => pipe::transceive(context, request).await,
-        CtlCode::PIPE_PEEK => pipe::peek(context, request),
-        CtlCode::SRV_REQUEST_RESUME_KEY => resume_key::request(context, request),
-        CtlCode::SRV_COPYCHUNK => copy::copy(context, request, copy::Target::MustBeReadable).await,
-        CtlCode::SRV_COPYCHUNK_WRITE => copy::copy(context, request, copy::Target::WriteSuffices).await,
-        CtlCode::SRV_ENUMERATE_SNAPSHOTS => snapshots::enumerate(context, request),
-        CtlCode::SET_SPARSE => sparse::set(context, request).await,
-        CtlCode::QUERY_ALLOCATED_RANGES => sparse::allocated_ranges(context, request).await,
-        CtlCode::SET_ZERO_DATA => zero::zero(context, request).await,
-        CtlCode::FILE_LEVEL_TRIM => trim::trim(context, request).await,
-        CtlCode::DUPLICATE_EXTENTS_TO_FILE => duplicate::duplicate(context, request).await,
-        CtlCode::DUPLICATE_EXTENTS_TO_FILE_EX => duplicate::duplicate_extended(context, request).await,
-        CtlCode::GET_COMPRESSION => compression::current(context, request),
-        CtlCode::SET_COMPRESSION => compression::set(context, request),
-        CtlCode::LMR_REQUEST_RESILIENCY => resilient::request(context, request),
-        CtlCode::CREATE_OR_GET_OBJECT_ID => object_id::of_file(context, request),
-        CtlCode::GET_REPARSE_POINT | CtlCode::DELETE_REPARSE_POINT => not_a_reparse_point(context),
+        CtlCode::PIPE_TRANSCEIVE => pipe::transceive(of_open(context)?, request).await,
+        CtlCode::PIPE_PEEK => pipe::peek(of_open(context)?, request),
+        CtlCode::SRV_REQUEST_RESUME_KEY => resume_key::request(of_open(context)?, request),
+        CtlCode::SRV_ENUMERATE_SNAPSHOTS => snapshots::enumerate(of_open(context)?, request),
+        CtlCode::QUERY_ALLOCATED_RANGES => sparse::allocated_ranges(of_open(context)?, request).await,
+        CtlCode::SET_ZERO_DATA => zero::zero(of_open(context)?, request).await,
+        CtlCode::GET_COMPRESSION => compression::current(of_open(context)?, request),
+        CtlCode::SET_COMPRESSION => compression::set(of_open(context)?, request),
+        CtlCode::LMR_REQUEST_RESILIENCY => resilient::request(of_open(context)?, request),
+        CtlCode::CREATE_OR_GET_OBJECT_ID => object_id::of_file(of_open(context)?, request),
+        CtlCode::GET_REPARSE_POINT | CtlCode::DELETE_REPARSE_POINT => not_a_reparse_point(of_open(context)?),
         // "This operation MUST be completed with STATUS_SUCCESS" (MS-FSA 2.1.5.10.18).
-        CtlCode::IS_PATHNAME_VALID => Ok(Answer::empty()),
-        code => Err(refused(code).into()),
+        CtlCode::IS_PATHNAME_VALID => of_open(context).map(|_| Answer::empty()),
+
+        CtlCode::SRV_COPYCHUNK => {
+            kept(context, copy::copy(of_open(context)?, request, copy::Target::MustBeReadable)).await
+        }
+        CtlCode::SRV_COPYCHUNK_WRITE => {
+            kept(context, copy::copy(of_open(context)?, request, copy::Target::WriteSuffices)).await
+        }
+        CtlCode::SET_SPARSE => kept(context, sparse::set(of_open(context)?, request)).await,
+        CtlCode::FILE_LEVEL_TRIM => kept(context, trim::trim(of_open(context)?, request)).await,
+        CtlCode::DUPLICATE_EXTENTS_TO_FILE => kept(context, duplicate::duplicate(of_open(context)?, request)).await,
+        CtlCode::DUPLICATE_EXTENTS_TO_FILE_EX => {
+            kept(context, duplicate::duplicate_extended(of_open(context)?, request)).await
+        }
+
+        code => of_open(context).and(Err(refused(code).into())),
     }
 }
 
-/// Codes that change a file. FSCTL_SET_ZERO_DATA sees to it itself.
-fn changes_data(code: CtlCode) -> bool {
-    matches!(
-        code,
-        CtlCode::SRV_COPYCHUNK
-            | CtlCode::SRV_COPYCHUNK_WRITE
-            | CtlCode::SET_SPARSE
-            | CtlCode::FILE_LEVEL_TRIM
-            | CtlCode::DUPLICATE_EXTENTS_TO_FILE
-            | CtlCode::DUPLICATE_EXTENTS_TO_FILE_EX
-    )
+/// The context of a code that is not about an open: its FileId is all ones (3.3.5.15).
+fn of_server(context: &Context) -> Result<&Context, Refusal> {
+    if context.open.is_some() { Err(Status::INVALID_PARAMETER.into()) } else { Ok(context) }
+}
+
+/// The context of a code that is about one.
+fn of_open(context: &Context) -> Result<&Context, Refusal> {
+    context.open()?;
+    Ok(context)
+}
+
+/// The answer of what changes a file, once that is on the disk where its open writes through.
+async fn kept(context: &Context, change: impl Future<Output = Answered>) -> Answered {
+    let answer = change.await?;
+    context.write_through().await?;
+    Ok(answer)
 }
 
 /// No store has reparse points.

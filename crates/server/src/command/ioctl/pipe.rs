@@ -9,7 +9,7 @@ use crate::command::context::Context;
 use crate::state::open::Target;
 use crate::state::pipe::{self, Pipe};
 use crate::state::refusal::Refusal;
-use crate::state::tree::Place;
+use crate::state::tree::Backing;
 
 /// Writes, and reads what is answered.
 pub(super) async fn transceive(context: &Context, request: &IoctlRequest<'_>) -> Answered {
@@ -35,9 +35,9 @@ pub(super) fn peek(context: &Context, request: &IoctlRequest<'_>) -> Answered {
 
 /// Waits until a pipe can be opened, which those that exist always can.
 pub(super) fn wait(context: &Context, request: &IoctlRequest<'_>) -> Answered {
-    match context.tree()?.place {
-        Place::Pipes => {}
-        Place::Disk(_) => return Err(Status::INVALID_DEVICE_REQUEST.into()),
+    match context.tree()?.backing {
+        Backing::Pipes => {}
+        Backing::Disk(_) => return Err(Status::INVALID_DEVICE_REQUEST.into()),
     }
     // A name of more than 256 characters is no pipe's.
     let wait = PipeWait::decode(request.input).ok().filter(|wait| wait.name.as_bytes().len() <= 2 * 256);

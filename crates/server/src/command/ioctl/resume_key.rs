@@ -9,7 +9,7 @@ use wire::status::Status;
 
 use super::{Answer, Answered};
 use crate::command::context::Context;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 const ID_BYTES: usize = size_of::<u64>();
 

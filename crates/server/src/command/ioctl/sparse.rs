@@ -31,7 +31,7 @@ pub(super) async fn set(context: &Context, request: &IoctlRequest<'_>) -> Answer
     let work = move || {
         let _change = &change;
         if sparse { mark(&*base) } else { fill(&*node, &*base) }?;
-        server.files.watches.changed(&held, CompletionFilter::ATTRIBUTES);
+        server.watches.changed(&held, CompletionFilter::ATTRIBUTES);
         breaks::looks_different(&server, &held);
         Ok::<_, Error>(())
     };

@@ -15,8 +15,8 @@ use crate::command::context::Context;
 use crate::command::steps::ZERO_STEP_BYTES;
 use crate::resource::turns::STEP_COST;
 use crate::state::breaks;
-use crate::state::notify;
 use crate::state::refusal::Refusal;
+use crate::state::written;
 
 /// SystemPageSize: only whole pages are trimmed.
 const PAGE_BYTES: u64 = 4096;
@@ -65,7 +65,7 @@ pub(super) async fn trim(context: &Context, request: &IoctlRequest<'_>) -> Answe
         }
     };
     let done = context.work_in_calls(bytes, count, step).await;
-    notify::data_changed(context.server(), open, context.session_id);
+    written::data_changed(context.server(), open, context.session_id);
     done??;
     context.restore_frozen_times().await?;
     let mut output = Vec::new();

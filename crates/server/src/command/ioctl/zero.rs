@@ -15,8 +15,8 @@ use super::{Answer, Answered, check_write_locks, data_of, sparse};
 use crate::command::context::Context;
 use crate::command::steps::ZERO_STEP_BYTES;
 use crate::state::breaks;
-use crate::state::notify;
 use crate::state::refusal::Refusal;
+use crate::state::written;
 
 pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     let (open, file) = data_of(context)?;
@@ -52,7 +52,7 @@ pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answe
         }
     };
     let done = context.work_in_steps((end - start).min(context.held_bytes()?), step).await;
-    notify::data_changed(context.server(), open, context.session_id);
+    written::data_changed(context.server(), open, context.session_id);
     done??;
     context.restore_frozen_times().await?;
     Ok(Answer::empty())

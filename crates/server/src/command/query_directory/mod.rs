@@ -210,7 +210,7 @@ impl Query {
             }
             ControlFlow::Break(())
         };
-        let stop = scan.advance((&*self.store, file), &self.budgets, &mut slice, &mut take)?;
+        let stop = scan.advance((&*self.store, file.as_directory()), &self.budgets, &mut slice, &mut take)?;
         let is_empty = writer.is_empty();
         let reply = match cut {
             Some(cut) => Some(cut?),
@@ -268,7 +268,7 @@ impl Query {
             return Some(None);
         }
         slice.lookups -= 1;
-        listed.metadata(&*self.store, file).map(Some)
+        listed.metadata(&*self.store, file.as_directory()).map(Some)
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
             }
             Ok::<_, store::Error>(held)
         })?;
-        job.server.files.watches.changed(&job.open, changed(&asked));
+        job.server.watches.changed(&job.open, changed(&asked));
         breaks::looks_different(&job.server, &job.open);
         Ok(())
     })

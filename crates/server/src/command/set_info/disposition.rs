@@ -123,7 +123,7 @@ fn apply(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
         file.file.set_delete_pending(job.open.id, &file.stream_name(), delete);
     }
     if goes {
-        job.server.files.watches.directory_goes(file.node.identity());
+        job.server.watches.directory_goes(file.node.identity());
     }
     Ok(())
 }

@@ -68,7 +68,7 @@ fn set_all(job: &Job, asked: Asked) -> Result<(), Refusal> {
     }
     // What could not be undone has changed the file all the same.
     if !matches!(set, Err(Failed { left: Left::AsItWas, .. })) {
-        job.server.files.watches.changed(&job.open, CompletionFilter::EA | CompletionFilter::ATTRIBUTES);
+        job.server.watches.changed(&job.open, CompletionFilter::EA | CompletionFilter::ATTRIBUTES);
         attributes::archive_changed(&**base);
         breaks::looks_different(&job.server, &job.open);
     }

@@ -36,7 +36,7 @@ fn resize(job: &Job, apply: impl FnOnce(&FileOpen) -> Result<(), Error>) -> Resu
     let file = job.file()?;
     let applied = apply(file);
     // What failed may have been done in part.
-    job.server.files.watches.data_changed(&job.open);
+    job.server.watches.data_changed(&job.open);
     breaks::data_changed(&job.server, file);
     breaks::looks_different(&job.server, &job.open);
     Ok(applied?)

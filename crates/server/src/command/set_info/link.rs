@@ -59,7 +59,7 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     place.settle(job, &*file.node, &file.path.now())?;
     file.node.link(place.destination(), replace)?;
     breaks::entry_changed(&job.server, &*job.store, &place.path, file.parent_lease);
-    job.server.files.watches.linked(&*job.store, &place.path, place.taken());
+    job.server.watches.linked(&*job.store, &place.path, place.taken());
     attributes::archive_changed(&*file.node);
     Ok(place.keep(job)?)
 }

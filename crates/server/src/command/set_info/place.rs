@@ -137,7 +137,7 @@ impl Place {
             return Err(Status::ACCESS_DENIED.into());
         }
         let takes_open = flags.contains(RenameFlags::POSIX_SEMANTICS);
-        let replacing = Replacing::begin(&job.server, taken.identity(), &self.link(), takes_open)?;
+        let replacing = Replacing::begin(&job.server.files, taken.identity(), &self.link(), takes_open)?;
         Ok((Replace::Only(taken.identity()), Some(replacing)))
     }
 }

@@ -19,7 +19,7 @@ use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, SecurityIn
 use wire::status::Status;
 
 use crate::state::configuration::Signing;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::shared::Shared;
 use crate::tests::interrupted::{Call, Interrupted, Meanwhile};
 use crate::tests::testing::{Peer, server_with};

@@ -141,8 +141,8 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     }
     // Until all who have it open know its new name.
     let renaming = match file.kind {
-        Kind::Directory => Renaming::of_directory(&job.server, &job.store, &from, file.node.identity()),
-        Kind::File | Kind::Stream => Renaming::of_file(&job.server),
+        Kind::Directory => Renaming::of_directory(&job.server.files, &job.store, &from, file.node.identity()),
+        Kind::File | Kind::Stream => Renaming::of_file(&job.server.files),
     };
     if file.kind == Kind::Directory && job.server.files.has_opens_below(&job.store, &from, file.node.identity()) {
         return Err(Status::ACCESS_DENIED.into());
@@ -176,7 +176,7 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
         breaks::entry_changed(&job.server, &*job.store, path, file.parent_lease);
     }
     let replaced = place.taken().filter(|_| replace != Replace::No);
-    job.server.files.watches.renamed(&*job.store, (&from, &place.path), &job.open, replaced);
+    job.server.watches.renamed(&*job.store, (&from, &place.path), &job.open, replaced);
     if file.kind == Kind::File {
         attributes::archive_changed(&*file.node);
     }
@@ -192,7 +192,7 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
 /// the name it had and the directory that had it; `None` where it is in no share any more.
 fn moved(job: &Job, file: &FileOpen, place: &Place, replace: Replace) -> Option<Result<Left, Error>> {
     let identity = file.node.identity();
-    for (store, from) in file.whereabouts(&job.server, &job.store) {
+    for (store, from) in file.whereabouts(&job.server.configuration.load(), &job.store) {
         match job.server.descriptors.settle(At { store: &*store, node: &*file.node, path: &from }) {
             Ok(()) => {}
             Err(Error::Gone) => continue,

@@ -65,7 +65,7 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
             descriptors.inheritance.directory_changed();
         }
         outcome?;
-        job.server.files.watches.changed(&job.open, CompletionFilter::SECURITY);
+        job.server.watches.changed(&job.open, CompletionFilter::SECURITY);
         if base.kind() != Kind::Directory {
             attributes::archive_changed(&**base);
         }

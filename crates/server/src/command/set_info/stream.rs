@@ -30,7 +30,7 @@ pub(super) fn rename(job: &Job, asked: &str, flags: RenameFlags) -> Result<(), R
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
     // Whoever opens either name from now on looks it up when this is over.
-    let _renaming = StreamRename::begin(&job.server, &file.file, &old, new)?;
+    let _renaming = StreamRename::begin(&job.server.files, &file.file, &old, new)?;
     let replace = match stream.base.stream(new)? {
         Some(_) if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) => Replace::No,
         Some((_, node)) if node.metadata()?.length > 0 => return Err(Status::INVALID_PARAMETER.into()),
@@ -40,7 +40,7 @@ pub(super) fn rename(job: &Job, asked: &str, flags: RenameFlags) -> Result<(), R
     stream.base.rename_stream(&old, new, replace)?;
     file.file.stream_renamed(&old, new);
     let path = file.path.now();
-    job.server.files.watches.stream_renamed(&*job.store, &path, &old, new);
+    job.server.watches.stream_renamed(&*job.store, &path, &old, new);
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
 
 use super::*;
 use crate::state::configuration::Signing;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::tests::interrupted::{Call, Interrupted};
 use crate::tests::testing::{Answer, Peer, Terms, server};
 

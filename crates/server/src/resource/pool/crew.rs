@@ -28,9 +28,9 @@ pub(super) enum Row {
 
 /// Where a thread stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(Option<usize>);
+pub(super) struct Slot(Option<usize>);
 
-impl Place {
+impl Slot {
     pub(super) fn row(self) -> Row {
         if self.0.is_some() { Row::Front } else { Row::Rear }
     }
@@ -107,11 +107,11 @@ impl Crew {
     }
 
     /// Counts a thread that is about to be started as one that rests and has been called.
-    pub(super) fn expect(&mut self) -> Place {
+    pub(super) fn expect(&mut self) -> Slot {
         let place = if self.abreast() < self.abreast_max && !IS_BEHIND.get() {
-            Place(Some(self.front.insert(Doing::Rests)))
+            Slot(Some(self.front.insert(Doing::Rests)))
         } else {
-            Place(None)
+            Slot(None)
         };
         self.threads += 1;
         let row = &mut self.resting[place.row() as usize];
@@ -120,44 +120,44 @@ impl Crew {
     }
 
     /// It could not be started.
-    pub(super) fn forget(&mut self, place: Place) {
+    pub(super) fn forget(&mut self, place: Slot) {
         self.rise(place, true);
         self.leave(place);
     }
 
     /// A thread ends.
-    pub(super) fn leave(&mut self, place: Place) {
+    pub(super) fn leave(&mut self, place: Slot) {
         self.threads -= 1;
         if let Some(key) = place.0 {
             self.front.remove(key);
         }
     }
 
-    pub(super) fn rest(&mut self, place: Place) {
+    pub(super) fn rest(&mut self, place: Slot) {
         self.resting[place.row() as usize].idle += 1;
     }
 
     /// A thread rests no more, because it was called or for another reason.
-    pub(super) fn rise(&mut self, place: Place, was_called: bool) {
+    pub(super) fn rise(&mut self, place: Slot, was_called: bool) {
         let row = &mut self.resting[place.row() as usize];
         row.idle -= 1;
         row.called = row.called.saturating_sub(usize::from(was_called)).min(row.idle);
     }
 
     /// A thread begins a piece of work.
-    pub(super) fn begin(&mut self, place: Place) {
+    pub(super) fn begin(&mut self, place: Slot) {
         if let Some(key) = place.0 {
             self.front[key] = Doing::Works { since: Instant::now() };
         }
     }
 
     /// It has done it; where it stands now.
-    pub(super) fn end(&mut self, place: Place) -> Place {
+    pub(super) fn end(&mut self, place: Slot) -> Slot {
         let Some(key) = place.0 else { return place };
         let hung = matches!(std::mem::replace(&mut self.front[key], Doing::Rests), Doing::Hangs);
         if hung && self.abreast() > self.abreast_max {
             self.front.remove(key);
-            return Place(None);
+            return Slot(None);
         }
         place
     }

@@ -24,7 +24,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::waiting::Discarded;
 use tokio::sync::oneshot;
 
-use self::crew::{Crew, Place, Row};
+use self::crew::{Crew, Row, Slot};
 pub(crate) use self::queues::{Device, Job, QueueKey};
 use self::queues::{Limits, Queues};
 
@@ -290,7 +290,7 @@ impl Pool {
         state.crew.threads() < self.0.threads.max.min(state.queues.threads_max())
     }
 
-    fn start_thread(&self, place: Place) -> io::Result<()> {
+    fn start_thread(&self, place: Slot) -> io::Result<()> {
         let inner = Arc::clone(&self.0);
         let thread = thread::Builder::new().name(self.0.threads.name.into()).stack_size(STACK_BYTES as usize);
         (self.0.threads.start)(thread, Box::new(move || inner.work(place)))
@@ -299,7 +299,7 @@ impl Pool {
 }
 
 impl Inner {
-    fn work(&self, mut place: Place) {
+    fn work(&self, mut place: Slot) {
         if place.row() == Row::Rear {
             self.come_behind();
         }

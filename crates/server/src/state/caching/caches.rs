@@ -7,7 +7,7 @@ use wire::command::create::OplockLevel;
 use wire::context::lease::{Lease, LeaseState};
 use wire::status::Status;
 
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 use super::grant::{Form, Grant};
 use super::grants::Grants;

@@ -6,7 +6,7 @@ use wire::command::create::OplockLevel;
 use wire::context::lease::{Lease, LeaseFlags, LeaseState, LeaseV2};
 use wire::ids::Guid;
 
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 use super::holders::Holders;
 use super::{ACKNOWLEDGE_WITHIN, Actor, HANDLE, Holder, LeaseId, NONE, Notice, NoticeKind, READ, READ_WRITE, WRITE};

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use wire::context::lease::LeaseState;
 
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 use super::grant::Grant;
 use super::{HANDLE, Holder, LeaseId, READ, WRITE};

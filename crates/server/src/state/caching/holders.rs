@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::session_link::SessionLink;
 
 use super::Holder;

@@ -20,7 +20,7 @@ use wire::status::Status;
 
 use super::ACKNOWLEDGE_WITHIN;
 use crate::state::configuration::Signing;
-use crate::state::durable::scavenge;
+use crate::state::scavenger::scavenge;
 use crate::state::shared::Shared;
 use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, server, server_with};
 

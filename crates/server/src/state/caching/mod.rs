@@ -28,7 +28,7 @@ use wire::context::lease::{Lease, LeaseState};
 use wire::ids::Guid;
 
 use crate::resource::turns::REQUEST_COST;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::session_link::SessionLink;
 use crate::state::user::UserId;
 

@@ -13,7 +13,7 @@ use super::caches::Caches;
 use super::grant::{Form, Grant};
 use super::restored::EPOCHS_TO_FORGET;
 use super::{Granted, Notice, READ, WRITE};
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 impl Caches {
     /// The client of an open is back, after the server was away or only the client: gives what it is answered. Of a lease it

@@ -21,9 +21,10 @@ use wire::security::access::FILE_ALL;
 use wire::status::Status;
 
 use super::tests::{Contexts, GUID, back_v2, bytes, create, file_id, lose, run, v2};
-use super::{restore, scavenge};
 use crate::state::configuration::Signing;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
+use crate::state::restore::restore;
+use crate::state::scavenger::scavenge;
 use crate::state::shared::Shared;
 use crate::tests::testing::{Answer, Peer, server_with};
 

@@ -1,14 +1,14 @@
 //! Opens whose client is lost, until it returns or their time is over (MS-SMB2 3.3.7.1, 3.3.6.2, 3.3.6.4).
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use store::{Identity, Node, SharePath, fold};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use wire::ids::Guid;
 use wire::security::Sid;
@@ -17,23 +17,14 @@ use wire::status::Status;
 use super::expected::Expected;
 use super::record::Record;
 use super::{Durables, Keeping};
-use crate::resource::pool::{Device, QueueKey};
-use crate::state::closing::Closing;
-use crate::state::files::Then;
-use crate::state::open::{FileOpen, Open, OpenId};
-use crate::state::session::{OPENS_MAX, Session};
-use crate::state::shared::Shared;
+use crate::state::open::{FileOpen, OPENS_MAX, Open};
+use crate::state::open_id::OpenId;
+use crate::state::session_link::SessionState;
 
 /// Opens that wait for their clients at a time; past it a lost open closes. As many as one client may have.
 const WAITING_MAX: usize = OPENS_MAX;
 /// Those of one user among them: one who loses many leaves room for others.
 const WAITING_OF_USER_MAX: usize = WAITING_MAX / 2;
-
-/// How long who ends a session, a tree connect or an open of another waits until what was open is closed.
-const CLOSED_WITHIN: Duration = Duration::from_secs(2);
-
-/// Opens that are closed in one turn of the pool.
-const CLOSED_TOGETHER: usize = 64;
 
 /// Why a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +50,7 @@ pub(crate) enum Farewell {
 
 /// The table.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct DisconnectedOpens {
     opens: HashMap<OpenId, Disconnected>,
     /// When each is over.
     deadlines: BTreeSet<(Instant, OpenId)>,
@@ -67,14 +58,14 @@ pub(super) struct Waiting {
     by_user: HashMap<Sid, usize>,
     /// Of the persistent ones: by the guid of their CREATE, and how many there are of a name and of a file that others may not open.
     by_create: HashMap<Guid, OpenId>,
-    names: HashMap<Place, usize>,
+    names: HashMap<NameKey, usize>,
     files: HashMap<StreamKey, usize>,
     /// Makes the digests, under a key that nobody knows.
     digests: RandomState,
 }
 
 /// A share, and a name in it, folded: the digest of it, which takes no more room for a longer name.
-type Place = (Arc<str>, u64);
+type NameKey = (Arc<str>, u64);
 /// A file, and the digest of a stream's name, folded; empty for the file itself.
 type StreamKey = (Identity, u64);
 
@@ -85,10 +76,10 @@ struct Disconnected {
     /// Closed when what the lost session had begun through the open is made: for all whom its client sends for it.
     settled: Option<watch::Receiver<()>>,
     /// Where a persistent one that keeps others out was when it was lost, and what it is of.
-    place: Option<(Place, StreamKey)>,
+    place: Option<(NameKey, StreamKey)>,
 }
 
-impl Waiting {
+impl DisconnectedOpens {
     fn insert(&mut self, open: &Arc<Open>, keeping: Keeping, until: Instant) -> bool {
         let of_user = self.by_user.get(open.user.sid()).map_or(0, |count| *count);
         if self.opens.len() >= WAITING_MAX || of_user >= WAITING_OF_USER_MAX {
@@ -114,7 +105,7 @@ impl Waiting {
         true
     }
 
-    fn place(&self, share: &Arc<str>, name: &str) -> Place {
+    fn place(&self, share: &Arc<str>, name: &str) -> NameKey {
         (Arc::clone(share), self.digests.hash_one(fold(name)))
     }
 
@@ -183,7 +174,7 @@ impl Durables {
         }
     }
 
-    pub(super) fn insert(&self, open: &Arc<Open>, keeping: Keeping, until: Instant) -> bool {
+    pub(crate) fn insert(&self, open: &Arc<Open>, keeping: Keeping, until: Instant) -> bool {
         let mut waiting = self.waiting.lock();
         open.line.cut();
         let inserted = waiting.insert(open, keeping, until);
@@ -242,12 +233,12 @@ impl Durables {
     }
 
     /// The open of a record is still to be made anew.
-    pub(super) fn expect(&self, record: &Record) {
+    pub(crate) fn expect(&self, record: &Record) {
         self.change_expected(|expected| expected.insert(record));
     }
 
     /// It has been made anew, or is lost.
-    pub(super) fn expect_no_longer(&self, record: &Record) {
+    pub(crate) fn expect_no_longer(&self, record: &Record) {
         self.change_expected(|expected| expected.remove(record));
     }
 
@@ -297,7 +288,7 @@ impl Durables {
     /// Keeps an open whose client is back, and waits for what it had begun, for so long from now at least.
     pub(crate) fn wait_longer(&self, id: OpenId, patience: Duration) -> Result<(), Status> {
         let mut waiting = self.waiting.lock();
-        let Waiting { opens, deadlines, .. } = &mut *waiting;
+        let DisconnectedOpens { opens, deadlines, .. } = &mut *waiting;
         let disconnected = opens.get_mut(&id).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
         let until = disconnected.until.max(Instant::now() + patience);
         deadlines.remove(&(disconnected.until, id));
@@ -308,7 +299,7 @@ impl Durables {
 
     /// Gives an open that waits to a session, with a line that leads there: from one moment to the next it is no longer here and
     /// its client is reached. `OBJECT_NAME_NOT_FOUND` where something else was faster.
-    pub(crate) fn reclaim(&self, open: &Arc<Open>, session: &Arc<Session>) -> Result<(), Status> {
+    pub(crate) fn reclaim(&self, open: &Arc<Open>, session: &Arc<SessionState>) -> Result<(), Status> {
         let mut waiting = self.waiting.lock();
         let disconnected = waiting.remove(open.id).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
         self.removed(&disconnected);
@@ -340,7 +331,7 @@ impl Durables {
     }
 
     /// Takes away those whose time is over.
-    pub(super) fn take_expired(&self, now: Instant) -> Vec<Arc<Open>> {
+    pub(crate) fn take_expired(&self, now: Instant) -> Vec<Arc<Open>> {
         let expired: Vec<_> = {
             let waiting = self.waiting.lock();
             waiting.deadlines.iter().take_while(|(until, _)| *until <= now).map(|(_, id)| *id).collect()
@@ -349,118 +340,9 @@ impl Durables {
     }
 
     /// When the next one's time is over.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.waiting.lock().deadlines.first().map(|(until, _)| *until)
     }
-}
-
-impl Shared {
-    /// Closes an open that waits for its client, because it stands in somebody's way: its oplock or lease breaks, or its share mode
-    /// conflicts and it caches no handle. Its claim on the file goes a little later. Not to be called with a file's state locked.
-    pub(crate) fn close_disconnected(self: &Arc<Self>, id: OpenId) -> Farewell {
-        let Some(open) = self.durables.find(id) else { return Farewell::NotHere };
-        let keeping = open.file().map_or(Keeping::Not, |file| file.durability.keeping());
-        match keeping {
-            Keeping::Persistent(_) => Farewell::Stays,
-            Keeping::Resilient(_) => Farewell::CachesNothing,
-            Keeping::Not | Keeping::Durable(_) => match self.durables.take(id) {
-                Some(open) => {
-                    self.close_on_pool(vec![open]);
-                    Farewell::Closing
-                }
-                None => Farewell::NotHere,
-            },
-        }
-    }
-
-    /// Closes opens that no session has any more, on the pool: stores may have to be waited for.
-    pub(crate) fn close_on_pool(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
-        drop(self.begin_closing(opens));
-    }
-
-    /// The same, and waits until they are closed: for two seconds at most. Where a disk hangs that goes on by itself; until then others wait
-    /// for what is in their way, and what the opens hold is their user's.
-    pub(crate) async fn close_soon(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
-        let closing = self.begin_closing(opens);
-        let all = async {
-            for closed in closing {
-                // It is dropped.
-                let _ = closed.await;
-            }
-        };
-        let _ = tokio::time::timeout(CLOSED_WITHIN, all).await;
-    }
-
-    /// Closes opens on threads for each volume, and waits for that for so long at most: one that hangs keeps no other's from closing, nor does the
-    /// server's own folder those that are not recorded.
-    pub(crate) fn close_within(self: &Arc<Self>, opens: Vec<Arc<Open>>, patience: Duration) {
-        let until = std::time::Instant::now() + patience;
-        let (done, closed) = std::sync::mpsc::channel();
-        let is_recorded = |open: &Arc<Open>| open.file().is_ok_and(|file| file.file.is_recorded());
-        let (recorded, others) = opens.into_iter().partition(is_recorded);
-        for opens in [recorded, others].into_iter().flat_map(|opens| by_turn(opens).into_values()) {
-            let (server, done) = (Arc::clone(self), done.clone());
-            let close = move || {
-                opens.iter().for_each(|open| open.close(&server));
-                let _ = done.send(());
-            };
-            if let Err(error) = std::thread::Builder::new().name("multilane-close".to_owned()).spawn(close) {
-                tracing::error!(%error, "no thread to close what is open on a share");
-            }
-        }
-        drop(done);
-        let left = || until.saturating_duration_since(std::time::Instant::now());
-        // Ends with the last thread, too: nobody sends any more then.
-        while closed.recv_timeout(left()).is_ok() {}
-    }
-
-    /// Has the pool close opens, those of each volume in a turn of their own.
-    fn begin_closing(self: &Arc<Self>, opens: Vec<Arc<Open>>) -> Vec<oneshot::Receiver<()>> {
-        for open in &opens {
-            open.ends();
-            if let Ok(file) = open.file() {
-                file.file.goes(open.id);
-            }
-        }
-        let mut closing = Vec::new();
-        for (queue_key, opens) in by_turn(opens) {
-            for opens in opens.chunks(CLOSED_TOGETHER) {
-                closing.push(self.close_in_turn(queue_key, opens));
-            }
-        }
-        closing
-    }
-
-    /// Has the pool close opens when all that was begun through them is made.
-    fn close_in_turn(self: &Arc<Self>, queue_key: QueueKey, opens: &[Arc<Open>]) -> oneshot::Receiver<()> {
-        let (closed, receiver) = oneshot::channel();
-        // Dropped with the last of them.
-        let closed = Arc::new(closed);
-        let closing = |open: &Arc<Open>| {
-            let closed = Arc::clone(&closed);
-            Closing::new(Arc::clone(open)).telling(Box::new(move |_| drop(closed))).in_turn()
-        };
-        let closing: Vec<_> = opens.iter().map(closing).collect();
-        let server = Arc::clone(self);
-        let close: Then = Box::new(move || server.close_in_turns(queue_key, closing));
-        let after = |then: Then, open: &Arc<Open>| -> Then {
-            let open = Arc::clone(open);
-            Box::new(move || open.end_with(then))
-        };
-        opens.iter().fold(close, after)();
-        receiver
-    }
-}
-
-/// Opens by the turn that closing them takes: what has to be told of them is their user's work.
-fn by_turn(opens: Vec<Arc<Open>>) -> BTreeMap<QueueKey, Vec<Arc<Open>>> {
-    let mut sorted: BTreeMap<QueueKey, Vec<Arc<Open>>> = BTreeMap::new();
-    for open in opens {
-        let device = open.file().map_or(Device::Processor, |file| Device::Volume(file.node.identity().volume));
-        let queue_key = QueueKey { device, user: open.user.number, session: 0 };
-        sorted.entry(queue_key).or_default().push(open);
-    }
-    sorted
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::record::Record;
-use super::restore;
 use super::restoring_tests::wait_until;
 use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, file_id, lose, run};
 use crate::admin::Admin;
 use crate::state::configuration::{Configuration, Signing};
+use crate::state::restore::restore;
 use crate::state::shared::Shared;
 use crate::tests::testing::{Answer, Peer, server_with};
 

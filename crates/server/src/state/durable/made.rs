@@ -14,8 +14,9 @@ use wire::ids::Guid;
 
 use super::record::RecordedName;
 use super::{Durables, Making};
-use crate::state::open::{Open, OpenId, Target};
-use crate::state::open_path::OpenPath;
+use crate::state::open::{Open, Target};
+use crate::state::open_id::OpenId;
+use crate::state::open_path::{Follower, OpenPath};
 use crate::state::session_link::SessionLink;
 
 /// CREATEs by client and guid, and opens by application instance. Bounded by the opens there may be and the requests in flight.
@@ -97,8 +98,13 @@ pub(crate) struct Reservation {
 }
 
 impl Durables {
-    /// Takes the guid of a CREATE, or says who has it. An open that was used since then has it no longer, unless it is persistent.
-    pub(crate) fn claim(self: &Arc<Self>, client: Guid, create: Guid) -> Claimed {
+    /// Takes the guid of a CREATE, or says who has it. An open that was used since then has it no longer, unless it is persistent. `find` gives the
+    /// open of an id and a link.
+    pub(crate) fn claim(
+        self: &Arc<Self>,
+        (client, create): (Guid, Guid),
+        find: impl Fn(OpenId, &SessionLink) -> Option<Arc<Open>>,
+    ) -> Claimed {
         let key = (client, create);
         loop {
             let known = {
@@ -118,7 +124,7 @@ impl Durables {
                 let durability = open.file().map(|file| &file.durability);
                 durability.is_ok_and(|own| own.is_replayable() || own.keeping().is_persistent())
             };
-            match self.open_of(&known) {
+            match find(known.id, &known.line) {
                 Some(open) if has_it(&open) => return Claimed::Done(open),
                 Some(_) => self.made.lock().forget_create(key, known.id),
                 // It is between two sessions, or about to close.
@@ -127,13 +133,13 @@ impl Durables {
         }
     }
 
-    /// The opens that other clients than `client` have of an application instance at a name in a share. The table is not locked between
-    /// two of them.
+    /// The opens that other clients than `client` have of an application instance at a name in a share, each as `find` gives it by its id and link.
+    /// The table is not locked between two of them.
     pub(crate) fn of_instance(
         &self,
         (instance, client): (Guid, Guid),
-        share: &str,
-        name: &str,
+        (share, name): (&str, &str),
+        find: impl Fn(OpenId, &SessionLink) -> Option<Arc<Open>>,
     ) -> impl Iterator<Item = Arc<Open>> {
         let place = self.place_of(share, name);
         let key = move |client, open| InstanceKey { instance, place, client, open: OpenId(open) };
@@ -151,7 +157,7 @@ impl Durables {
                     continue;
                 };
                 from = Bound::Excluded(found);
-                if let Some(open) = self.open_of(&Known { id: found.open, line }) {
+                if let Some(open) = find(found.open, &line) {
                     return Some(open);
                 }
             }
@@ -167,14 +173,6 @@ impl Durables {
     pub(super) fn remembered(&self) -> usize {
         let made = self.made.lock();
         made.creates.len() + made.instances.len()
-    }
-
-    /// The open, in its session or waiting for one.
-    fn open_of(&self, known: &Known) -> Option<Arc<Open>> {
-        match known.line.session() {
-            Some(session) => session.open(known.id),
-            None => self.find(known.id),
-        }
     }
 
     /// Has an open found by its application instance.
@@ -194,7 +192,7 @@ impl Durables {
             })
         });
         // First it hears of new names: what it has from then on is the latest.
-        file.path.is_followed_by(of_instance);
+        file.path.is_followed_by(Arc::clone(of_instance) as Arc<dyn Follower>);
         of_instance.moved(&file.path);
         file.durability.forget_if_closed(open.id);
     }
@@ -223,9 +221,8 @@ impl Makings {
     }
 }
 
-impl OfInstance {
-    /// Its file has another name.
-    pub(crate) fn moved(&self, path: &OpenPath) {
+impl Follower for OfInstance {
+    fn moved(&self, path: &OpenPath) {
         let mut at = self.at.lock();
         if *at == At::Gone {
             return;
@@ -233,7 +230,9 @@ impl OfInstance {
         let place = self.table.place_of(&self.share, &path.name());
         self.stand(&mut at, At::Place(place));
     }
+}
 
+impl OfInstance {
     fn stand(&self, at: &mut At, to: At) {
         let key = |place| InstanceKey { instance: self.instance, place, client: self.client, open: self.open };
         let mut made = self.table.made.lock();

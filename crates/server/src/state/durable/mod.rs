@@ -30,13 +30,13 @@ mod restoring;
 mod restoring_tests;
 #[cfg(test)]
 mod returning_tests;
-mod scavenger;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod unrecorded_tests;
 
 use std::hash::RandomState;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -48,18 +48,18 @@ use wire::context::create::AppInstanceVersion;
 use wire::ids::Guid;
 
 use crate::state::configuration::Configuration;
-use crate::state::open::{Open, OpenId};
+use crate::state::open::Open;
+use crate::state::open_id::OpenId;
 
 pub(crate) use self::disconnected::{Farewell, Parting};
-pub(crate) use self::made::{Claimed, OfInstance, Reservation};
+pub(crate) use self::made::{Claimed, Reservation};
 pub(crate) use self::persistent::{give_back, meaning};
-pub(crate) use self::record::RecordedName;
 #[cfg(feature = "in-memory")]
 pub(crate) use self::record::rewritten;
-pub(crate) use self::restoring::restore;
-pub(crate) use self::scavenger::scavenge;
+pub(crate) use self::record::{Record, RecordedName};
+pub(crate) use self::restoring::ToRestore;
 
-use self::disconnected::Waiting;
+use self::disconnected::DisconnectedOpens;
 use self::expected::Expected;
 use self::made::Makings;
 use self::records::Records;
@@ -240,7 +240,7 @@ impl Durability {
 /// that no session has.
 #[derive(Default)]
 pub(crate) struct Durables {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<DisconnectedOpens>,
     /// Those that are recorded and not made anew yet.
     expected: Mutex<Expected>,
     /// Persistent opens among both.
@@ -254,10 +254,29 @@ pub(crate) struct Durables {
     records: OnceLock<Records>,
     /// The number of the last record that was written, or begun.
     written: AtomicU64,
-    restoring: restoring::Restoring,
+    pub(crate) restoring: restoring::Restoring,
 }
 
 impl Durables {
+    /// What is recorded of a server before this one; `None` where nothing is kept. What is written from now on is later than all of it.
+    pub(crate) fn read_records(&self) -> io::Result<Option<Vec<Record>>> {
+        let Some(records) = self.records.get() else { return Ok(None) };
+        let read = records.read_all()?;
+        let last = read.iter().map(|record| record.written).max();
+        self.written.fetch_max(last.unwrap_or_default(), Ordering::Relaxed);
+        Ok(Some(read))
+    }
+
+    /// Something waits that did not, or is to be tried again: [`Durables::changed`] ends.
+    pub(crate) fn has_changed(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Ends when something waits that did not.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
     /// Closes what waits on shares that are gone, and for users that are: gives the opens for that.
     pub(crate) fn follow(&self, configuration: &Configuration) -> Vec<Arc<Open>> {
         self.take_where(|open| {

@@ -4,39 +4,21 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
-use store::{Kind, Node, Resolved, SharePath, Use};
-use tokio::time::Instant;
-use wire::command::create::{CreateAction, CreateOptions, OplockLevel};
+use wire::command::create::OplockLevel;
 use wire::context::create::{Lease, LeaseState};
-use wire::ids::TreeId;
-use wire::security::access::FILE_ALL;
 
-use super::record::{LOCKS_MAX, LockedRange, Record, RecordedName};
+use super::record::{LOCKS_MAX, LockedRange, Record};
 use super::records::Records;
-use super::{Durability, Durables, Keeping, Making};
-use crate::resource::budgets::Opened;
-use crate::state::access::usage;
-use crate::state::authorization::GrantedAccess;
-use crate::state::breaks;
-use crate::state::caching::{Actor, Granted, LeaseId, Wanted};
-use crate::state::channel_sequence::ChannelSequence;
-use crate::state::configuration::{Configuration, Share};
-use crate::state::enumeration::Listing;
-use crate::state::files::{Empties, Entering, Entry, FileEntry, Link};
-use crate::state::frozen_times::HeldTimes;
-use crate::state::lock_sequences::{LockSequence, LockSequences};
+use super::{Durables, Keeping};
+use crate::state::caching::Granted;
+use crate::state::files::FileEntry;
+use crate::state::lock_sequences::LockSequence;
 use crate::state::locks::{LockKind, LockRefusal, RangeLock};
-use crate::state::notify::Untold;
-use crate::state::open::{FileOpen, Open, OpenId, StreamOf, Target};
-use crate::state::open_path::{self, OpenPath};
-use crate::state::session_link::SessionLink;
-use crate::state::shared::Shared;
-use crate::state::tree::Tree;
-use crate::state::user::{User, UserId};
+use crate::state::open::{FileOpen, Open, Target};
+use crate::state::open_id::OpenId;
 
 impl Durables {
     /// Keeps records in this folder from now on.
@@ -222,7 +204,7 @@ impl Durables {
 
     /// Has the disk forget a persistent open. Where its file goes that is certain afterwards: the record would mean another file of the same
     /// name and number, unless it tells them apart by their births.
-    pub(super) fn remove_record(&self, open: OpenId, file_goes: bool) {
+    pub(crate) fn remove_record(&self, open: OpenId, file_goes: bool) {
         if let Some(records) = self.records.get() {
             if !records.remove(open.0) {
                 self.changed.notify_one();
@@ -234,12 +216,12 @@ impl Durables {
     }
 
     /// True where records could not be removed.
-    pub(super) fn has_stale_records(&self) -> bool {
+    pub(crate) fn has_stale_records(&self) -> bool {
         self.records.get().is_some_and(Records::has_stale)
     }
 
     /// What removes them, as far as the disk lets them go now. May wait for it.
-    pub(super) fn removal_of_stale_records(self: &Arc<Self>) -> impl FnOnce() + Send + use<> {
+    pub(crate) fn removal_of_stale_records(self: &Arc<Self>) -> impl FnOnce() + Send + use<> {
         let stale = self.records.get().map(Records::take_stale);
         let durables = Arc::clone(self);
         move || {
@@ -342,214 +324,4 @@ pub(super) fn record(open: &Open, file: &FileOpen, written: u64) -> Record {
 fn left_to(open: &Open, lease: Lease) -> Lease {
     let knows = lease.lease_state.intersects(LeaseState::WRITE_CACHING) || open.line.session().is_some();
     if knows { lease } else { Lease { lease_state: LeaseState::NONE, ..lease } }
-}
-
-/// Why an open is not made anew.
-pub(super) enum Unrestored {
-    /// Its file is not there now: what its share's folder is mounted on may come later.
-    Missing(String),
-    /// It cannot be any more.
-    Lost(String),
-}
-
-impl From<store::Error> for Unrestored {
-    fn from(error: store::Error) -> Self {
-        Unrestored::Missing(error.to_string())
-    }
-}
-
-fn lost(why: impl Into<String>) -> Unrestored {
-    Unrestored::Lost(why.into())
-}
-
-fn missing(why: &str) -> Unrestored {
-    Unrestored::Missing(why.to_owned())
-}
-
-/// Makes an open anew that a server before this one had when it ended: it waits for its client from now on. May wait for its share's
-/// device.
-pub(super) fn restore_one(
-    server: &Arc<Shared>,
-    configuration: &Configuration,
-    record: &Record,
-) -> Result<(), Unrestored> {
-    let share = configuration.shares.iter().find(|share| share.name == record.share && share.continuously_available);
-    let share = share.ok_or_else(|| lost("its share is no longer continuously available"))?;
-    let machine = configuration.settings.machine_sid;
-    let mut users = configuration.principals.iter().map(|principal| User::new(principal, machine));
-    let user = users.find(|user| Some(*user.sid()) == record.owner).ok_or_else(|| lost("its user is gone"))?;
-    if !user.may_use(share) {
-        return Err(lost("its user may no longer use the share"));
-    }
-    let id = OpenId(record.open);
-    let line = SessionLink::down();
-    let tree = Arc::new(Tree::on(TreeId(0), share, FILE_ALL, true));
-    let mut file = open_file(server, share, record, (&line, user.id))?;
-    let budgets = server.budgets.of_user(user.sid());
-    // It was granted before, and is not taken away because there is less now.
-    file.held = Some(budgets.open_anyway(if file.stream.is_some() { Opened::Stream } else { Opened::Whole }));
-    file.path.pay(budgets.names_anyway(open_path::bytes_of(&file.path.now())));
-    let stream = file.stream_name();
-    if !record.locks.is_empty() {
-        file.file.locked_again(&stream, file.actor);
-        breaks::range_locked(server, &file);
-    }
-    for lock in &record.locks {
-        let kind = if lock.exclusive { LockKind::Exclusive } else { LockKind::Shared };
-        let wanted = RangeLock { open: id, offset: lock.offset, length: lock.length, kind };
-        if file.file.lock(&stream, wanted, &budgets.lasting).is_err() {
-            tracing::warn!(open = record.open, offset = lock.offset, "a byte-range lock of a persistent open is lost");
-        }
-    }
-    let keeping = file.durability.keeping();
-    let open = Arc::new(Open::new(
-        id,
-        line,
-        user.into(),
-        tree,
-        Target::File(Arc::new(file)),
-        GrantedAccess::recorded(record.granted),
-    ));
-    if let Ok(file) = open.file() {
-        file.file.note_recorded(&open);
-    }
-    if !server.durables.insert(&open, keeping, Instant::now() + keeping.timeout()) {
-        server.close_on_pool(vec![open]);
-        return Err(lost("too many opens wait for their clients"));
-    }
-    Ok(())
-}
-
-/// The file of a record.
-struct Found {
-    node: Arc<dyn Node>,
-    path: SharePath,
-    /// The file that has the stream, and the stream's name.
-    stream: Option<(Arc<dyn Node>, String)>,
-}
-
-/// Finds the file by one of its names: it is the one that has the recorded number, and was made when that was.
-fn find(share: &Share, record: &Record, usage: Use) -> Result<Found, Unrestored> {
-    let mut first = None;
-    for name in record.known_names() {
-        let why = match find_by(share, record, &name, usage) {
-            Ok(found) if record.is_of(&*found.node) && found.node.kind() != Kind::Directory => return Ok(found),
-            Ok(_) => missing("another file has its name"),
-            Err(why) => why,
-        };
-        if first.is_none() || matches!(why, Unrestored::Lost(_)) {
-            first = Some(why);
-        }
-    }
-    Err(first.unwrap_or_else(|| missing("it has no name")))
-}
-
-fn find_by(share: &Share, record: &Record, name: &RecordedName, usage: Use) -> Result<Found, Unrestored> {
-    let path = SharePath::parse(&name.path).map_err(|error| lost(error.to_string()))?;
-    let Resolved::Found { node: base, path } = share.store.resolve(&path, usage)? else {
-        return Err(missing("its file is gone"));
-    };
-    if name.stream.is_empty() {
-        return Ok(Found { node: base, path, stream: None });
-    }
-    let (stored, node) = base.stream(&name.stream)?.ok_or_else(|| match record.is_of(&*base) {
-        // A later one of its name would be another: a stream has neither number nor birth.
-        true => lost("its stream is gone"),
-        false => missing("another file has its name"),
-    })?;
-    Ok(Found { node, path, stream: Some((base, stored)) })
-}
-
-/// Finds the file again and enters the open into its table.
-fn open_file(
-    server: &Arc<Shared>,
-    share: &Share,
-    record: &Record,
-    (line, user): (&Arc<SessionLink>, UserId),
-) -> Result<FileOpen, Unrestored> {
-    let usage = usage(record.granted);
-    let Found { node, path, stream } = find(share, record, usage)?;
-    node.prepare(usage)?;
-    let is_linked = node.metadata().is_ok_and(|known| known.kind != Kind::Directory && known.links > 1);
-    let link = if is_linked { Link::at(&*share.store, &path).ok() } else { None };
-    let (base, stream_name) = stream.unzip();
-    let stream_name = stream_name.unwrap_or_default();
-    let names = OpenPath::of_stream(path, &stream_name);
-    let wanted = wanted(record, user).map_err(lost)?;
-    let entry = Entry {
-        open: OpenId(record.open),
-        stream: &stream_name,
-        link,
-        access: record.granted,
-        share: record.shared,
-        names: &names,
-        store: &share.store,
-        line,
-        is_directory: false,
-        empties: Empties::Nothing,
-        deletes: false,
-        wanted: &wanted,
-    };
-    let (file, entering, notices) = server.files.restore(node.identity(), &entry);
-    breaks::send(server, &file, notices);
-    match entering {
-        Entering::Entered(_) => {}
-        Entering::Waits(_) | Entering::Unnamed => return Err(missing("another open is in its way")),
-        Entering::Refused(status) => return Err(lost(status.to_string())),
-    }
-    if record.delete_pending {
-        file.set_delete_pending(OpenId(record.open), &stream_name, true);
-    }
-    if record.file_goes {
-        file.set_delete_pending(OpenId(record.open), "", true);
-    }
-    let making = Making {
-        create: Some(record.create),
-        asked: record.asked,
-        action: CreateAction(record.action),
-        ..Making::default()
-    };
-    let durability = Durability::new(record.client, making, &server.durables);
-    durability.keep(Keeping::Persistent(Duration::from_millis(record.timeout_milliseconds.into())));
-    // A client that was not told of a rename comes by the old name.
-    let found = RecordedName { path: names.now().as_str().to_owned(), stream: stream_name.clone() };
-    record.known_names().filter(|name| *name != found).for_each(|name| durability.add_name(name));
-    Ok(FileOpen {
-        kind: node.kind(),
-        node,
-        file,
-        path: names,
-        stream: base.map(|base| StreamOf { base }),
-        options: record.options,
-        delete_on_close: AtomicBool::new(record.delete_on_close),
-        position: AtomicU64::new(0),
-        mode: AtomicU32::new(record.mode | record.options & CreateOptions::WRITE_THROUGH.0),
-        ea_position: AtomicUsize::new(0),
-        listing: Listing::default(),
-        frozen_times: HeldTimes::default(),
-        actor: Actor { open: OpenId(record.open), lease: wanted.lease() },
-        parent_lease: None,
-        has_written: AtomicBool::new(false),
-        untold: Untold::default(),
-        channel_sequence: ChannelSequence::default(),
-        lock_sequences: LockSequences::recorded(&record.sequences),
-        held: None,
-        durability,
-    })
-}
-
-/// What the open cached. A record of a version that did not follow it may say that it cached writes when it did no longer.
-fn wanted(record: &Record, user: UserId) -> Result<Wanted, String> {
-    let is_exact = record.written > 0;
-    match OplockLevel(record.oplock) {
-        OplockLevel::LEASE => {
-            let lease = Lease::decode(&record.lease).map_err(|malformed| malformed.to_string())?;
-            let lease_state =
-                if is_exact { lease.lease_state } else { lease.lease_state.without(LeaseState::WRITE_CACHING) };
-            let id = LeaseId { client: record.client, user, key: lease.lease_key };
-            Ok(Wanted::Lease(id, Lease { lease_state, ..lease }))
-        }
-        level if is_exact && level != OplockLevel::NONE => Ok(Wanted::Oplock(level)),
-        _ => Ok(Wanted::Nothing),
-    }
 }

@@ -16,10 +16,12 @@ use wire::ids::{Command, Guid};
 use wire::security::access::{APPEND_DATA, DELETE, READ_ATTRIBUTES, READ_DATA, WRITE_ATTRIBUTES, WRITE_DATA};
 use wire::status::Status;
 
+use super::Farewell;
 use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, file_id, lose, run, works};
-use super::{Farewell, restore, scavenge};
 use crate::state::configuration::Signing;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
+use crate::state::restore::restore;
+use crate::state::scavenger::scavenge;
 use crate::state::shared::Shared;
 use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, server_with};
 

@@ -21,7 +21,8 @@ use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::tests::{GUID, OTHER_CLIENT, bytes, create, file_id, instance, run, v2};
 use crate::state::configuration::{Share, Signing};
 use crate::state::files::Link;
-use crate::state::open::{Open, OpenId};
+use crate::state::open::Open;
+use crate::state::open_id::OpenId;
 use crate::state::open_path::HeldPath;
 use crate::state::shared::Shared;
 use crate::tests::testing::{Peer, Terms, server};
@@ -33,6 +34,11 @@ const RECORDINGS: usize = 50;
 const APPLICATION: Guid = Guid([5; 16]);
 /// How long they may take where neither waits for anything but the other.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What becomes of the guid of a CREATE of `client`.
+fn claim(server: &Arc<Shared>, client: Guid) -> Claimed {
+    server.durables.claim((client, GUID), |id, link| server.open_of(id, link))
+}
 
 /// A persistent open, in its session.
 async fn persistent_open(server: &Arc<Shared>, name: &str) -> (Peer, Arc<Open>) {
@@ -147,7 +153,7 @@ fn a_create_that_ends_after_its_open_is_not_remembered() {
         let id = file_id(&create(&mut peer, "file", &instance(v2(0, GUID), APPLICATION, None)).await);
         let open = peer.opened(&server, id);
         peer.close(id).await;
-        let Claimed::Ours(reservation) = server.durables.claim(peer.terms.client, GUID) else { panic!("it is free") };
+        let Claimed::Ours(reservation) = claim(&server, peer.terms.client) else { panic!("it is free") };
         reservation.done(&open);
         server.durables.note_instance(&open);
         assert_eq!(server.durables.remembered(), 0);
@@ -162,9 +168,9 @@ fn the_guid_of_an_open_between_two_sessions_is_taken() {
         let id = file_id(&create(&mut peer, "file", &v2(0, GUID)).await);
         let session = server.sessions.find(peer.session_id).unwrap();
         let under_way = session.end();
-        assert!(matches!(server.durables.claim(peer.terms.client, GUID), Claimed::UnderWay));
+        assert!(matches!(claim(&server, peer.terms.client), Claimed::UnderWay));
         assert_eq!(server.durables.keep(under_way).len(), 0);
-        let Claimed::Done(open) = server.durables.claim(peer.terms.client, GUID) else { panic!("it waits") };
+        let Claimed::Done(open) = claim(&server, peer.terms.client) else { panic!("it waits") };
         assert_eq!(open.id, OpenId(id.persistent));
     });
 }

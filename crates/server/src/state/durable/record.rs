@@ -36,48 +36,48 @@ pub(super) const NAMES_MAX: usize = 8;
 
 /// One persistent open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) open: u64,
-    pub(super) client: Guid,
-    pub(super) create: Guid,
-    pub(super) timeout_milliseconds: u32,
+pub(crate) struct Record {
+    pub(crate) open: u64,
+    pub(crate) client: Guid,
+    pub(crate) create: Guid,
+    pub(crate) timeout_milliseconds: u32,
     /// Whose it is.
-    pub(super) owner: Option<Sid>,
-    pub(super) share: String,
-    pub(super) path: String,
+    pub(crate) owner: Option<Sid>,
+    pub(crate) share: String,
+    pub(crate) path: String,
     /// The stream's name, empty for the file itself.
-    pub(super) stream: String,
+    pub(crate) stream: String,
     /// The file's number in its file system: another file of the name is another file.
-    pub(super) file: u64,
-    pub(super) granted: u32,
+    pub(crate) file: u64,
+    pub(crate) granted: u32,
     /// DesiredAccess, ShareAccess and CreateOptions of the request.
-    pub(super) asked: (u32, u32, u32),
-    pub(super) options: u32,
-    pub(super) mode: u32,
+    pub(crate) asked: (u32, u32, u32),
+    pub(crate) options: u32,
+    pub(crate) mode: u32,
     /// CreateAction of the response.
-    pub(super) action: u32,
-    pub(super) delete_on_close: bool,
+    pub(crate) action: u32,
+    pub(crate) delete_on_close: bool,
     /// The stream goes with its last open; where it is the file itself, the name that the open was made by.
-    pub(super) delete_pending: bool,
+    pub(crate) delete_pending: bool,
     /// The oplock's level, where it has one.
-    pub(super) oplock: u8,
+    pub(crate) oplock: u8,
     /// The lease as its context has it, empty where it has none.
-    pub(super) lease: Vec<u8>,
-    pub(super) locks: Vec<LockedRange>,
+    pub(crate) lease: Vec<u8>,
+    pub(crate) locks: Vec<LockedRange>,
     /// What it shares with others, which may be more than it asked for.
-    pub(super) shared: u32,
+    pub(crate) shared: u32,
     /// Of two records that contradict each other the one with the higher number is true. Zero where that is not known.
-    pub(super) written: u64,
+    pub(crate) written: u64,
     /// Names that the file may have by now.
-    pub(super) names: Vec<RecordedName>,
+    pub(crate) names: Vec<RecordedName>,
     /// The file system that the file was on. It may have another number once the machine was started anew.
-    pub(super) volume: Option<u64>,
+    pub(crate) volume: Option<u64>,
     /// When the file was made: a later one may have its number. In units of 100 ns, as a FILETIME counts.
-    pub(super) born: Option<u64>,
+    pub(crate) born: Option<u64>,
     /// Of a stream: the name of its file that the open was made by goes with its last open.
-    pub(super) file_goes: bool,
+    pub(crate) file_goes: bool,
     /// Open.LockSequenceArray: LockSequenceIndex and LockSequenceNumber.
-    pub(super) sequences: Vec<(u8, u8)>,
+    pub(crate) sequences: Vec<(u8, u8)>,
 }
 
 /// A name that an open's file has, may have or had.
@@ -90,10 +90,10 @@ pub(crate) struct RecordedName {
 
 /// A byte-range lock of the open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LockedRange {
-    pub(super) offset: u64,
-    pub(super) length: u64,
-    pub(super) exclusive: bool,
+pub(crate) struct LockedRange {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) exclusive: bool,
 }
 
 impl Record {
@@ -103,12 +103,12 @@ impl Record {
     }
 
     /// All names that it may have, that one first.
-    pub(super) fn known_names(&self) -> impl Iterator<Item = RecordedName> {
+    pub(crate) fn known_names(&self) -> impl Iterator<Item = RecordedName> {
         std::iter::once(self.name()).chain(self.names.iter().cloned())
     }
 
     /// True where `node` may be the file, as far as its number and its birth tell.
-    pub(super) fn is_of(&self, node: &dyn Node) -> bool {
+    pub(crate) fn is_of(&self, node: &dyn Node) -> bool {
         node.identity().file == self.file && may_be_one(self.born, node.birth())
     }
 

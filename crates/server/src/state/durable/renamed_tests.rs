@@ -22,7 +22,7 @@ use wire::status::Status;
 use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::tests::{GUID, KEY, back_v2, bytes, create, file_id, lose, run, with_lease, works};
 use crate::state::configuration::Signing;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::tests::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
 use crate::tests::testing::{Peer, server_with};
 

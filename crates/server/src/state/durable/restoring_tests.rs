@@ -11,10 +11,10 @@ use wire::ids::FileId;
 use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
-use super::restore;
 use super::tests::{GUID, back_v2, bytes, create, file_id, run};
 use crate::admin::Admin;
 use crate::state::configuration::{Configuration, Signing};
+use crate::state::restore::restore;
 use crate::state::shared::Shared;
 use crate::tests::testing::{Peer, server_with};
 

@@ -27,11 +27,12 @@ use wire::ids::{Command, FileId, Guid};
 use wire::security::access::FILE_ALL;
 use wire::status::Status;
 
-use super::{Farewell, scavenge};
+use super::Farewell;
 use crate::admin::Admin;
 use crate::command::connection::Ending;
 use crate::state::configuration::Signing;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
+use crate::state::scavenger::scavenge;
 use crate::state::shared::Shared;
 use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, server};
 
@@ -520,7 +521,9 @@ fn opens_of_an_application_instance_are_found_by_their_name_whatever_else_is_ope
             file_id(&other.create_edited("own", &contexts, |_| {}).await);
         }
         let client = one.terms.client;
-        let found = |client, name: &str| server.durables.of_instance((app, client), "ram", name).count();
+        let found = |client, name: &str| {
+            server.durables.of_instance((app, client), ("ram", name), |id, link| server.open_of(id, link)).count()
+        };
         assert_eq!((found(OTHER_CLIENT, "ONE7"), found(OTHER_CLIENT, "one")), (1, 0));
         assert_eq!((found(OTHER_CLIENT, "own"), found(client, "Own")), (0, 50));
         let renamed = one.open("one7").await;
@@ -632,10 +635,10 @@ fn what_the_scavenger_has_taken_cannot_be_reclaimed_and_the_other_way_round() {
         let session = server.sessions.find(peer.session_id).unwrap();
         let (lost, reclaimed) = (server.durables.find(id).unwrap(), server.durables.find(kept).unwrap());
         tokio::time::sleep(Duration::from_millis(1_001)).await;
-        assert_eq!(server.durables.reclaim(&reclaimed, &session), Ok(()));
+        assert_eq!(server.durables.reclaim(&reclaimed, session.state()), Ok(()));
         let expired = server.durables.take_expired(tokio::time::Instant::now());
         assert_eq!(expired.iter().map(|open| open.id).collect::<Vec<_>>(), [id]);
-        assert_eq!(server.durables.reclaim(&lost, &session), Err(Status::OBJECT_NAME_NOT_FOUND));
+        assert_eq!(server.durables.reclaim(&lost, session.state()), Err(Status::OBJECT_NAME_NOT_FOUND));
         assert!(reclaimed.line.session().is_some() && lost.line.session().is_none());
     });
 }

@@ -15,10 +15,10 @@ use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::restored_caching_tests::{OTHER_GUID, leased, nothing, other_peer};
-use super::scavenge;
 use super::tests::{GUID, KEY, back_v2, create, file_id, run};
 use crate::resource::pool::QueueKey;
 use crate::state::locks::{LockKind, RangeLock};
+use crate::state::scavenger::scavenge;
 use crate::state::shared::Shared;
 use crate::tests::testing::Peer;
 use wire::context::create::LeaseState;

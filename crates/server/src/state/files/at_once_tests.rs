@@ -18,7 +18,7 @@ use wire::status::Status;
 
 use super::FileEntry;
 use crate::state::configuration::Signing;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::tests::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
 use crate::tests::testing::{Peer, server_with};
 

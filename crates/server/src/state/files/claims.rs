@@ -11,7 +11,8 @@ use wire::security::access::{READ_ATTRIBUTES, READ_CONTROL, SYNCHRONIZE, WRITE_A
 use super::links::{Link, may_be_one};
 use crate::state::access::Modes;
 use crate::state::caching::LeaseId;
-use crate::state::open::{Open, OpenId};
+use crate::state::open::Open;
+use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;
 
 /// So many are looked at one by one: with more there is an index.

@@ -18,10 +18,10 @@ use super::waiters::LOOKING_MAX;
 use super::{Empties, Entering, Entry, FileEntry, FileTable, Link, Removal};
 use crate::resource::budget::Budget;
 use crate::state::access::Modes;
-use crate::state::breaks::Wait;
 use crate::state::caching::{Actor, Granted, Held, LeaseId, Notices, Operation, Wanted};
+use crate::state::files::BreakWait;
 use crate::state::locks::{LockKind, RangeLock};
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;
 use crate::state::session_link::SessionLink;
 
@@ -44,7 +44,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         Scene {
-            table: FileTable::new(crate::resource::pool::Pool::by_hand(), Arc::default()),
+            table: FileTable::new(),
             store: Arc::new(RamStore::new(0)),
             names: OpenPath::new(SharePath::parse("a").unwrap()),
             line: SessionLink::down(),
@@ -258,7 +258,7 @@ fn who_waits_by_the_thousand_is_kept_once_each() {
 }
 
 /// So many wait for a batch oplock to break.
-fn waiting(scene: &Scene, count: u64) -> (Arc<FileEntry>, Vec<Wait>) {
+fn waiting(scene: &Scene, count: u64) -> (Arc<FileEntry>, Vec<BreakWait>) {
     let (file, entering, _) = scene.enter(1, "", (READ_DATA, ALL), &Wanted::Oplock(OplockLevel::BATCH));
     assert!(matches!(entering, Entering::Entered(_)));
     let wait = |open| match scene.enter(open, "", (READ_DATA, ALL), &Wanted::Nothing).1 {

@@ -6,7 +6,6 @@ use wire::security::access::DELETE;
 use wire::status::Status;
 
 use super::{FileEntry, FileTable};
-use crate::state::shared::Shared;
 
 /// What an open does to what it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,26 +32,26 @@ impl Empties {
 
 /// Nobody opens a named stream of the file as long as this lives: who wants to looks it up anew after that.
 pub(crate) struct Emptying {
-    server: Arc<Shared>,
+    files: Arc<FileTable>,
     file: Arc<FileEntry>,
 }
 
 impl Emptying {
     /// Begins to empty a file, which its caller has open. Refuses where a named stream is open that may not be deleted meanwhile.
-    pub(crate) fn begin(server: &Arc<Shared>, file: &Arc<FileEntry>) -> Result<Self, Status> {
+    pub(crate) fn begin(files: &Arc<FileTable>, file: &Arc<FileEntry>) -> Result<Self, Status> {
         let mut state = file.state.lock();
         if state.claims.keep_streams() {
             return Err(Status::SHARING_VIOLATION);
         }
         state.emptying += 1;
         drop(state);
-        Ok(Emptying { server: Arc::clone(server), file: Arc::clone(file) })
+        Ok(Emptying { files: Arc::clone(files), file: Arc::clone(file) })
     }
 }
 
 impl Drop for Emptying {
     fn drop(&mut self) {
-        self.server.files.end_emptying(&self.file);
+        self.files.end_emptying(&self.file);
     }
 }
 

@@ -12,7 +12,7 @@ use wire::status::Status;
 use super::{Empties, Emptying, Entering, Entry};
 use crate::state::caching::Wanted;
 use crate::state::configuration::Signing;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;
 use crate::state::session_link::SessionLink;
 use crate::state::shared::Shared;
@@ -127,11 +127,11 @@ async fn nobody_opens_a_stream_while_its_file_is_emptied() {
     let path = SharePath::parse("file").unwrap();
     let Ok(Resolved::Found { node, .. }) = store.resolve(&path, Use::Metadata) else { panic!("it is there") };
     let file = server.files.find(node.identity()).unwrap();
-    assert_eq!(Emptying::begin(&server, &file).err(), Some(Status::SHARING_VIOLATION));
+    assert_eq!(Emptying::begin(&server.files, &file).err(), Some(Status::SHARING_VIOLATION));
     peer.close(kept).await;
     let base = peer.open("file").await;
     let file = server.files.find(node.identity()).unwrap();
-    let emptying = Emptying::begin(&server, &file).unwrap();
+    let emptying = Emptying::begin(&server.files, &file).unwrap();
     let (names, line) = (OpenPath::new(path), SessionLink::down());
     let entry = |open, stream| Entry {
         open: OpenId(open),

@@ -11,14 +11,15 @@ use wire::status::Status;
 
 use super::state::FileState;
 use super::under_way::UnderWay;
+use super::wait::BreakWait;
 use super::{Link, now};
 use crate::resource::budget::Budget;
 use crate::resource::budgets::UserBudgets;
 use crate::state::access::Modes;
-use crate::state::breaks::Wait;
 use crate::state::caching::{Actor, Granted, Held, Holder, LOOK_COST, LeaseId, NoticeKind, Notices, Operation};
-use crate::state::locks::{LockRefusal, Place, RangeLock, RangeLocks, Ticket};
-use crate::state::open::{Open, OpenId};
+use crate::state::locks::{LockRefusal, QueuedLock, RangeLock, RangeLocks, Ticket};
+use crate::state::open::Open;
+use crate::state::open_id::OpenId;
 use crate::state::open_path::HeldPath;
 
 /// Opens of a lease that are looked up together: most leases have no more.
@@ -205,7 +206,7 @@ impl FileEntry {
         stream: &str,
         wanted: RangeLock,
         budget: &Arc<Budget>,
-    ) -> Result<Option<Place>, LockRefusal> {
+    ) -> Result<Option<QueuedLock>, LockRefusal> {
         self.change_locks(stream, wanted.open, |locks| locks.lock_or_wait(wanted, budget))
     }
 
@@ -279,7 +280,7 @@ impl FileEntry {
         stream: &str,
         actor: Actor,
         operation: Operation,
-    ) -> (Option<Wait>, Notices) {
+    ) -> (Option<BreakWait>, Notices) {
         let mut notices = Notices::default();
         if !self.is_cached() {
             return (None, notices);

@@ -13,7 +13,7 @@ use wire::status::Status;
 use super::{Empties, Entering, Entry, Link, Replacing};
 use crate::state::caching::Wanted;
 use crate::state::configuration::Signing;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;
 use crate::state::session_link::SessionLink;
 use crate::state::shared::Shared;
@@ -198,10 +198,10 @@ async fn nobody_opens_a_file_while_it_is_replaced() {
     let Ok(Resolved::Found { node, .. }) = store.resolve(&path, Use::Metadata) else { panic!("it is there") };
     let link = Link::at(&*store, &path).unwrap();
     let open = peer.open("b").await;
-    let refused = Replacing::begin(&server, node.identity(), &link, false).err();
+    let refused = Replacing::begin(&server.files, node.identity(), &link, false).err();
     assert_eq!(refused, Some(Status::ACCESS_DENIED));
     peer.close(open).await;
-    let replacing = Replacing::begin(&server, node.identity(), &link, false).unwrap();
+    let replacing = Replacing::begin(&server.files, node.identity(), &link, false).unwrap();
     let (names, line) = (OpenPath::new(path), SessionLink::down());
     let entry = Entry {
         open: OpenId(u64::MAX),

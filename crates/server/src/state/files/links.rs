@@ -11,7 +11,7 @@ use store::{Error, Identity, SharePath, Store, fold};
 
 use super::FileEntry;
 use super::state::FileState;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 /// One of a file's names, through whatever share it is seen.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -40,6 +40,7 @@ mod tests;
 mod under_way;
 #[cfg(test)]
 mod under_way_tests;
+mod wait;
 mod waiters;
 
 use std::collections::HashMap;
@@ -52,12 +53,8 @@ use store::{Identity, Store, fold};
 use wire::status::Status;
 
 use crate::resource::by_id::ById;
-use crate::resource::pool::Pool;
-use crate::state::breaks::Wait;
 use crate::state::caching::{Granted, LeaseId, Notices, Wanted};
-use crate::state::descriptors::Descriptors;
-use crate::state::notify::Watches;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;
 use crate::state::pending_open::Places;
 use crate::state::session_link::SessionLink;
@@ -75,6 +72,7 @@ pub(crate) use self::renames::{RenamesSeen, Renaming};
 pub(crate) use self::replacing::Replacing;
 pub(crate) use self::stream_rename::StreamRename;
 pub(crate) use self::under_way::{Change, ChangeAtOnce, Follower, Then};
+pub(crate) use self::wait::BreakWait;
 pub(crate) use self::waiters::Look;
 
 /// The table is split so that shards seldom meet.
@@ -95,8 +93,6 @@ pub(crate) struct FileTable {
     pub(crate) new_names: NewNames,
     /// Files and directories that are getting other names.
     pub(crate) renames: Renames,
-    /// Who waits to hear of changes.
-    pub(crate) watches: Watches,
 }
 
 /// What an open asks for when it enters the table.
@@ -128,7 +124,7 @@ pub(crate) enum Entering {
     /// It is in, with what it may cache.
     Entered(Granted),
     /// Others have to give up caching first: to be tried again after that.
-    Waits(Wait),
+    Waits(BreakWait),
     /// Others know the names that they have the file open by: to be tried again with one.
     Unnamed,
     /// Another open is in the way.
@@ -147,8 +143,8 @@ pub(crate) enum Removal {
 }
 
 impl FileTable {
-    /// No files yet. `pool` does what would take a shard long.
-    pub(crate) fn new(pool: Pool, descriptors: Arc<Descriptors>) -> Self {
+    /// No files yet.
+    pub(crate) fn new() -> Self {
         FileTable {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             leases: (0..PARTS).map(|_| Mutex::default()).collect(),
@@ -157,7 +153,6 @@ impl FileTable {
             pending_opens: Places::new(),
             new_names: NewNames::default(),
             renames: Renames::default(),
-            watches: Watches::new(pool, descriptors),
         }
     }
 

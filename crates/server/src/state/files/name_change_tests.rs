@@ -17,7 +17,7 @@ use wire::status::Status;
 
 use super::{Link, NameChange, Removal, Replacing};
 use crate::state::configuration::Signing;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::shared::Shared;
 use crate::tests::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
 use crate::tests::testing::{Peer, headers, server_with};
@@ -204,7 +204,7 @@ async fn no_open_waits_without_end_for_what_nobody_gives_back() {
         let path = SharePath::parse("a").unwrap();
         let Ok(Resolved::Found { node, .. }) = store.resolve(&path, Use::Metadata) else { panic!("it is there") };
         let link = Link::at(&*store, &path).unwrap();
-        let replacing = Replacing::begin(&server, node.identity(), &link, false).unwrap();
+        let replacing = Replacing::begin(&server.files, node.identity(), &link, false).unwrap();
         assert_eq!(try_open(&mut one, "a").await, Status::SHARING_VIOLATION);
         drop(replacing);
         assert_eq!(try_open(&mut one, "a").await, Status::SUCCESS);

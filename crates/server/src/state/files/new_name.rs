@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use store::{Identity, SharePath, Store, fold};
 use tokio::sync::watch::{Receiver, Sender, channel};
 
-use crate::state::shared::Shared;
+use super::FileTable;
 
 /// The names.
 #[derive(Default)]
@@ -31,28 +31,28 @@ struct Name {
 
 /// A name is being made as long as this lives.
 pub(crate) struct NewName {
-    server: Arc<Shared>,
+    files: Arc<FileTable>,
     folded: String,
     done: Arc<Sender<()>>,
 }
 
 impl NewName {
     /// Says that what is to stand at `path` is about to be made in `directory`.
-    pub(crate) fn begin(server: &Arc<Shared>, directory: Identity, store: &Arc<dyn Store>, path: &SharePath) -> Self {
-        let new_names = &server.files.new_names;
+    pub(crate) fn begin(files: &Arc<FileTable>, directory: Identity, store: &Arc<dyn Store>, path: &SharePath) -> Self {
+        let new_names = &files.new_names;
         let (folded, done) = (fold(path.name().unwrap_or_default()), Arc::new(channel(()).0));
         let (store, path) = (Arc::clone(store), path.clone());
         let name = Name { directory, store, path, done: Arc::clone(&done) };
         new_names.names.lock().entry(folded.clone()).or_default().push(name);
         // After it stands there: who finds the file has this counted.
         new_names.count.fetch_add(1, Ordering::SeqCst);
-        NewName { server: Arc::clone(server), folded, done }
+        NewName { files: Arc::clone(files), folded, done }
     }
 }
 
 impl Drop for NewName {
     fn drop(&mut self) {
-        let new_names = &self.server.files.new_names;
+        let new_names = &self.files.new_names;
         let mut names = new_names.names.lock();
         if let Some(all) = names.get_mut(&self.folded) {
             all.retain(|name| !Arc::ptr_eq(&name.done, &self.done));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Removal;
 use super::links::Link;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 /// What of a file is delete-pending. Most files have nothing.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use store::{Identity, SharePath, Store};
 use tokio::sync::watch::{Receiver, Sender, channel};
 
-use crate::state::shared::Shared;
+use super::FileTable;
 
 /// All of them.
 #[derive(Default)]
@@ -99,36 +99,36 @@ impl Elsewhere {
 
 /// A file or directory is getting another name as long as this lives, and those who have it open with it.
 pub(crate) struct Renaming {
-    server: Arc<Shared>,
+    files: Arc<FileTable>,
     directory: Option<Arc<Sender<()>>>,
 }
 
 impl Renaming {
     /// Begins with a file.
-    pub(crate) fn of_file(server: &Arc<Shared>) -> Self {
-        server.files.renames.begun.fetch_add(1, Ordering::SeqCst);
-        Renaming { server: Arc::clone(server), directory: None }
+    pub(crate) fn of_file(files: &Arc<FileTable>) -> Self {
+        files.renames.begun.fetch_add(1, Ordering::SeqCst);
+        Renaming { files: Arc::clone(files), directory: None }
     }
 
     /// Begins with a directory, which stands at `path`. It is to be asked after that who has something open below.
     pub(crate) fn of_directory(
-        server: &Arc<Shared>,
+        files: &Arc<FileTable>,
         store: &Arc<dyn Store>,
         path: &SharePath,
         identity: Identity,
     ) -> Self {
-        let (renames, done) = (&server.files.renames, Arc::new(channel(()).0));
+        let (renames, done) = (&files.renames, Arc::new(channel(()).0));
         let (store, path) = (Arc::clone(store), path.clone());
         renames.directories.lock().push(Directory { store, path, identity, done: Arc::clone(&done) });
         // After it stands there: who sees that it has begun finds it.
         renames.begun.fetch_add(1, Ordering::SeqCst);
-        Renaming { server: Arc::clone(server), directory: Some(done) }
+        Renaming { files: Arc::clone(files), directory: Some(done) }
     }
 }
 
 impl Drop for Renaming {
     fn drop(&mut self) {
-        let renames = &self.server.files.renames;
+        let renames = &self.files.renames;
         if let Some(done) = &self.directory {
             renames.directories.lock().retain(|directory| !Arc::ptr_eq(&directory.done, done));
         }

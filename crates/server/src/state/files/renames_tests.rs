@@ -23,7 +23,7 @@ use wire::status::Status;
 
 use super::Renaming;
 use crate::state::configuration::{Share, Signing};
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 use crate::state::shared::Shared;
 use crate::tests::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
 use crate::tests::testing::{Answer, Peer, Terms, server_with};
@@ -176,7 +176,7 @@ fn renaming(server: &Arc<Shared>, store: &Arc<dyn Store>, directory: &str) -> Re
     let Ok(Resolved::Found { node, .. }) = store.resolve(&path, Use::Metadata) else {
         panic!("{directory} is missing")
     };
-    Renaming::of_directory(server, store, &path, node.identity())
+    Renaming::of_directory(&server.files, store, &path, node.identity())
 }
 
 /// Waits until somebody waits for directories that get other names, or has an answer. True for the one that waits.
@@ -234,7 +234,7 @@ async fn who_opens_a_name_looks_again_however_often_it_comes_to_mean_another_fil
 /// Has "file" and "other" change places whenever a path was looked up, so many times.
 fn exchanged_at_each_look(server: Arc<Shared>, store: Arc<dyn Store>, left: Rc<Cell<usize>>) {
     once_here(Call::Resolve, move || {
-        let _renaming = Renaming::of_file(&server);
+        let _renaming = Renaming::of_file(&server.files);
         for (from, to) in [("file", "third"), ("other", "file"), ("third", "other")] {
             let (directory, name) = store.directory_of(&SharePath::parse(from).unwrap()).unwrap();
             let (_, node) = directory.child(&name, Use::Metadata).unwrap().unwrap();

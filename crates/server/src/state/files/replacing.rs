@@ -9,14 +9,13 @@ use wire::status::Status;
 
 use super::{FileEntry, FileTable, Link};
 use crate::state::access::Modes;
-use crate::state::shared::Shared;
 
 /// What an open shares that keeps others from nothing.
 const SHARES_ALL: u32 = ShareAccess::READ.0 | ShareAccess::WRITE.0 | ShareAccess::DELETE.0;
 
 /// Nobody enters the file as long as this lives: who wants to looks the name up anew after that.
 pub(crate) struct Replacing {
-    server: Arc<Shared>,
+    files: Arc<FileTable>,
     file: Arc<FileEntry>,
 }
 
@@ -25,13 +24,13 @@ impl Replacing {
     /// (MS-FSA 2.1.5.15.12), or where the file is open. With `takes_open` it may be, by those who share its deletion: that is what becomes of the
     /// file then (MS-FSCC 2.4.43, FILE_RENAME_POSIX_SEMANTICS), and who opens a file to delete it meets the same share modes.
     pub(crate) fn begin(
-        server: &Arc<Shared>,
+        files: &Arc<FileTable>,
         identity: Identity,
         link: &Link,
         takes_open: bool,
     ) -> Result<Self, Status> {
         loop {
-            let file = server.files.find_or_insert(identity);
+            let file = files.find_or_insert(identity);
             let mut state = file.state.lock();
             if state.retired {
                 continue;
@@ -48,14 +47,14 @@ impl Replacing {
             }
             state.replacing += 1;
             drop(state);
-            return Ok(Replacing { server: Arc::clone(server), file });
+            return Ok(Replacing { files: Arc::clone(files), file });
         }
     }
 }
 
 impl Drop for Replacing {
     fn drop(&mut self) {
-        self.server.files.end_replacing(&self.file);
+        self.files.end_replacing(&self.file);
     }
 }
 

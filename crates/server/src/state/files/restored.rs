@@ -15,7 +15,8 @@ use crate::state::access::Modes;
 use crate::state::caching::{
     ACKNOWLEDGE_WITHIN, Actor, Granted, Holder, LeaseId, Notice, Notices, Operation, Surroundings, Wanted,
 };
-use crate::state::open::{Open, OpenId};
+use crate::state::open::Open;
+use crate::state::open_id::OpenId;
 
 impl FileTable {
     /// Enters an open that survived the server, beside others that did: what they cached is in nobody's way, whichever comes first. Of those

@@ -12,15 +12,15 @@ use super::links::Link;
 use super::name_change::NameChangesWaiting;
 use super::pending::Pending;
 use super::restored::Recorded;
+use super::wait::BreakWait;
 use super::waiters::Waiters;
 use super::{Empties, Entering, Entry, FileEntry, Removal, now};
 use crate::state::access::Modes;
-use crate::state::breaks::Wait;
 use crate::state::caching::{
     ACKNOWLEDGE_WITHIN, Actor, Caches, Holder, LeaseId, Notice, Operation, Surroundings, Wanted,
 };
 use crate::state::locks::RangeLocks;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 #[derive(Default)]
 pub(super) struct FileState {
@@ -171,8 +171,8 @@ impl FileState {
     }
 
     /// A place among those who wait for acknowledgements.
-    pub(super) fn wait(&mut self, file: &Arc<FileEntry>, until: Instant) -> Wait {
-        Wait::new(Arc::clone(file), self.waiting.add(file), until)
+    pub(super) fn wait(&mut self, file: &Arc<FileEntry>, until: Instant) -> BreakWait {
+        BreakWait::new(Arc::clone(file), self.waiting.add(file), until)
     }
 
     /// Has those who wait look again.

@@ -7,18 +7,17 @@ use store::{Identity, fold};
 use wire::status::Status;
 
 use super::{FileEntry, FileTable};
-use crate::state::shared::Shared;
 
 /// Nobody opens a stream by the old name or the new one as long as this lives: who wants to looks the name up anew after that.
 pub(crate) struct StreamRename {
-    server: Arc<Shared>,
+    files: Arc<FileTable>,
     file: Arc<FileEntry>,
 }
 
 impl StreamRename {
     /// Begins to give the stream `from` the name `to`: its caller has it open, and is alone in changing names of the file. Refuses where
     /// what has the new name is open (MS-FSA 2.1.5.15.12.1), or goes already.
-    pub(crate) fn begin(server: &Arc<Shared>, file: &Arc<FileEntry>, from: &str, to: &str) -> Result<Self, Status> {
+    pub(crate) fn begin(files: &Arc<FileTable>, file: &Arc<FileEntry>, from: &str, to: &str) -> Result<Self, Status> {
         let mut state = file.state.lock();
         let (from, to) = (fold(from), fold(to));
         if state.claims.has_stream(&to) {
@@ -29,13 +28,13 @@ impl StreamRename {
         }
         state.renaming_stream = Some(Box::new([from, to]));
         drop(state);
-        Ok(StreamRename { server: Arc::clone(server), file: Arc::clone(file) })
+        Ok(StreamRename { files: Arc::clone(files), file: Arc::clone(file) })
     }
 }
 
 impl Drop for StreamRename {
     fn drop(&mut self) {
-        let files = &self.server.files;
+        let files = &self.files;
         let mut state = self.file.state.lock();
         state.renaming_stream = None;
         files.streams_changed(self.file.identity);

@@ -159,7 +159,7 @@ async fn who_waits_to_make_a_stream_is_judged_by_the_descriptor_that_the_file_ha
         let (server, mut one, _stream, mut other) = two_clients().await;
         let file = one.open("file").await;
         let entry = Arc::clone(&one.opened(&server, file).file().unwrap().file);
-        let emptying = Emptying::begin(&server, &entry).unwrap();
+        let emptying = Emptying::begin(&server.files, &entry).unwrap();
         let mut late = create_with(&mut other, "file:new", CreateDisposition::OPEN_IF);
         other.process(&mut late).unwrap();
         for _ in 0..20 {

@@ -4,7 +4,6 @@ use wire::context::lease::{Lease, LeaseState};
 use wire::ids::Guid;
 
 use super::*;
-use crate::resource::pool::Pool;
 
 const READ: u32 = 1;
 const WRITE: u32 = 2;
@@ -58,7 +57,7 @@ fn enter_through(
 
 #[test]
 fn share_modes_hold_both_ways_and_per_stream() {
-    let table = FileTable::new(Pool::by_hand(), Arc::default());
+    let table = FileTable::new();
     enter(&table, 1, "", READ, READ).ok().unwrap();
     assert_eq!(enter(&table, 2, "", WRITE, ALL).err(), Some(Status::SHARING_VIOLATION));
     assert_eq!(enter(&table, 2, "", READ, WRITE).err(), Some(Status::SHARING_VIOLATION));
@@ -70,11 +69,11 @@ fn share_modes_hold_both_ways_and_per_stream() {
 #[test]
 fn who_deletes_a_file_deletes_its_streams() {
     const DELETE: u32 = 0x1_0000;
-    let table = FileTable::new(Pool::by_hand(), Arc::default());
+    let table = FileTable::new();
     enter(&table, 1, "stream", READ, READ | WRITE).ok().unwrap();
     assert_eq!(enter(&table, 2, "", DELETE, ALL).err(), Some(Status::SHARING_VIOLATION));
     assert!(enter(&table, 3, "other", DELETE, ALL).is_ok());
-    let table = FileTable::new(Pool::by_hand(), Arc::default());
+    let table = FileTable::new();
     enter(&table, 1, "", DELETE, ALL).ok().unwrap();
     assert_eq!(enter(&table, 2, "stream", READ, READ | WRITE).err(), Some(Status::SHARING_VIOLATION));
     assert!(enter(&table, 3, "stream", READ, ALL).is_ok());
@@ -83,7 +82,7 @@ fn who_deletes_a_file_deletes_its_streams() {
 
 #[test]
 fn the_last_open_removes_what_is_pending() {
-    let table = FileTable::new(Pool::by_hand(), Arc::default());
+    let table = FileTable::new();
     let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
     enter(&table, 2, "", READ, ALL).ok().unwrap();
     file.set_delete_pending(OpenId(1), "", true);
@@ -98,7 +97,7 @@ fn the_last_open_removes_what_is_pending() {
 
 #[test]
 fn a_name_can_go_before_the_last_open() {
-    let table = FileTable::new(Pool::by_hand(), Arc::default());
+    let table = FileTable::new();
     let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
     enter(&table, 2, "", READ, ALL).ok().unwrap();
     file.unlink_with(OpenId(1));
@@ -113,7 +112,7 @@ fn a_name_can_go_before_the_last_open() {
 
 #[test]
 fn a_stream_goes_alone() {
-    let table = FileTable::new(Pool::by_hand(), Arc::default());
+    let table = FileTable::new();
     let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
     enter(&table, 2, "Extra", READ, ALL).ok().unwrap();
     assert_eq!(table.leave(&file, OpenId(2), true), Removal::Stream("EXTRA".into()));
@@ -124,7 +123,7 @@ fn a_stream_goes_alone() {
 
 #[test]
 fn what_is_removed_at_one_time_goes_each_for_itself() {
-    let table = FileTable::new(Pool::by_hand(), Arc::default());
+    let table = FileTable::new();
     let link = |name| Some(Link::new(FILE, name));
     let entered = [1, 2, 3, 4].map(|open| enter(&table, open, "", READ, ALL).ok().unwrap());
     let file = &entered[0];
@@ -147,7 +146,7 @@ fn what_is_removed_at_one_time_goes_each_for_itself() {
 
 #[test]
 fn streams_that_are_closed_at_one_time_all_go() {
-    let table = FileTable::new(Pool::by_hand(), Arc::default());
+    let table = FileTable::new();
     let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
     for (open, stream) in [(2, "a"), (3, "b"), (4, "c"), (5, "d")] {
         enter(&table, open, stream, READ, ALL).ok().unwrap();
@@ -174,7 +173,7 @@ fn streams_that_are_closed_at_one_time_all_go() {
 
 #[test]
 fn a_file_that_went_leaves_nothing_to_the_next_of_its_number() {
-    let table = FileTable::new(Pool::by_hand(), Arc::default());
+    let table = FileTable::new();
     let file = enter(&table, 1, "", READ, ALL).ok().unwrap();
     enter(&table, 2, "extra", READ, ALL).ok().unwrap();
     file.set_delete_pending(OpenId(2), "extra", true);
@@ -190,7 +189,7 @@ fn a_file_that_went_leaves_nothing_to_the_next_of_its_number() {
 
 #[test]
 fn opens_below_a_directory_are_seen() {
-    let table = FileTable::new(Pool::by_hand(), Arc::default());
+    let table = FileTable::new();
     let stores: [Arc<dyn Store>; 2] = [0, 0].map(|bytes| Arc::new(store::RamStore::new(bytes)) as Arc<dyn Store>);
     enter_through(&table, &stores[0], 1, "", (READ, ALL), &Wanted::Nothing).ok().unwrap();
     let root = |store: &Arc<dyn Store>| store.lineage(&SharePath::root())[0];
@@ -208,7 +207,7 @@ fn who_looks_at_attributes_is_in_the_way_of_caching_writes_where_it_caches_somet
         Wanted::Lease(id, Lease { lease_key: id.key, lease_state, ..Lease::default() })
     };
     let writes_beside = |first: &Wanted| {
-        let table = FileTable::new(Pool::by_hand(), Arc::default());
+        let table = FileTable::new();
         enter_wanting(&table, 1, "", (ATTRIBUTES, ALL), first).ok().unwrap();
         let file = enter_wanting(&table, 2, "", (ATTRIBUTES, ALL), &leased(1)).ok().unwrap();
         file.caching_of(OpenId(2)).state.contains(LeaseState::WRITE_CACHING)

@@ -26,7 +26,7 @@ use wire::security::Sid;
 
 use super::FileEntry;
 use crate::resource::by_id::ById;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 /// How many changes somebody looks at who comes behind them. A client that has less under way keeps nobody waiting whom it is not in the way of.
 pub(super) const LOOKS_MAX: usize = 256;
@@ -70,7 +70,7 @@ struct State {
     by_open: ById<OpenId, Count>,
     /// What stands among the changes for all that are made at once, while somebody waits for those.
     at_once: Option<u64>,
-    waiting: BTreeMap<Place, Waiting>,
+    waiting: BTreeMap<WaitKey, BehindChange>,
     /// Changes that have ended, and are still waited for.
     ended: Vec<u64>,
     /// Who closes an open behind what was entered through it.
@@ -105,12 +105,12 @@ enum Behind {
 
 /// A place among those who wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct WaitKey {
     behind: Behind,
     ticket: u64,
 }
 
-enum Waiting {
+enum BehindChange {
     /// Hears of it when this is dropped.
     Told { _hears: oneshot::Sender<()> },
     /// Closes an open.
@@ -137,9 +137,9 @@ pub(crate) struct Follower {
 }
 
 /// A wait for one change, or for many. Who gives it up, or goes on, sees to those who come after it.
-struct Wait {
+struct ChangeWait {
     file: Arc<FileEntry>,
-    place: Place,
+    place: WaitKey,
     heard: oneshot::Receiver<()>,
 }
 
@@ -194,7 +194,7 @@ impl FileEntry {
         state.ended(open, whose, made_at_once);
         let then = match made_at_once {
             Some(number) => {
-                state.wait(Behind::One(number), Waiting::Closes(open, then));
+                state.wait(Behind::One(number), BehindChange::Closes(open, then));
                 None
             }
             None => state.close_behind(open, then),
@@ -259,14 +259,14 @@ impl Follower {
     }
 
     /// `None` where that has ended already.
-    fn wait(&self) -> Option<Wait> {
+    fn wait(&self) -> Option<ChangeWait> {
         let mut state = self.file.under_way.state.lock();
         if state.has_ended(self.behind) {
             return None;
         }
         let (sender, heard) = oneshot::channel();
-        let place = state.wait(self.behind, Waiting::Told { _hears: sender });
-        Some(Wait { file: Arc::clone(&self.file), place, heard })
+        let place = state.wait(self.behind, BehindChange::Told { _hears: sender });
+        Some(ChangeWait { file: Arc::clone(&self.file), place, heard })
     }
 
     fn look_again(&mut self) -> Option<Behind> {
@@ -312,11 +312,11 @@ impl UnderWay {
         {
             effort::note(1);
             match free {
-                Waiting::Told { _hears: hears } => {
+                BehindChange::Told { _hears: hears } => {
                     told += 1;
                     MutexGuard::unlocked(&mut state, || drop(hears));
                 }
-                Waiting::Closes(open, then) => {
+                BehindChange::Closes(open, then) => {
                     if let Some(then) = state.close_behind(open, then) {
                         MutexGuard::unlocked(&mut state, then);
                     }
@@ -409,21 +409,21 @@ impl State {
         None
     }
 
-    fn wait(&mut self, behind: Behind, waiting: Waiting) -> Place {
+    fn wait(&mut self, behind: Behind, waiting: BehindChange) -> WaitKey {
         self.last_ticket += 1;
-        let place = Place { behind, ticket: self.last_ticket };
+        let place = WaitKey { behind, ticket: self.last_ticket };
         self.waiting.insert(place, waiting);
         place
     }
 
     /// The first of those who wait for the same.
-    fn first_of(&self, behind: Behind) -> Option<Place> {
-        let all = Place { behind, ticket: 0 }..=Place { behind, ticket: u64::MAX };
+    fn first_of(&self, behind: Behind) -> Option<WaitKey> {
+        let all = WaitKey { behind, ticket: 0 }..=WaitKey { behind, ticket: u64::MAX };
         self.waiting.range(all).next().map(|(place, _)| *place)
     }
 
     /// Takes out one who comes behind nothing any more.
-    fn next_free(&mut self) -> Option<Waiting> {
+    fn next_free(&mut self) -> Option<BehindChange> {
         while let Some(number) = self.ended.last() {
             if let Some(place) = self.first_of(Behind::One(*number)) {
                 return self.waiting.remove(&place);
@@ -491,7 +491,7 @@ impl Drop for ChangeAtOnce<'_> {
     }
 }
 
-impl Drop for Wait {
+impl Drop for ChangeWait {
     fn drop(&mut self) {
         let under_way = &self.file.under_way;
         let mut state = under_way.state.lock();

@@ -13,7 +13,7 @@ use wire::security::Sid;
 
 use super::FileEntry;
 use super::under_way::{Change, ChangeAtOnce, FREED_AT_ONCE, LOOKS_IN_A_STEP, LOOKS_MAX};
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 type Until = Pin<Box<dyn Future<Output = ()>>>;
 

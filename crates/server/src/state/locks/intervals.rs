@@ -8,7 +8,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use super::LockId;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 /// Where a node stands.
 type Index = u32;

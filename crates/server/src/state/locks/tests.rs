@@ -22,7 +22,7 @@ fn lock(locks: &mut RangeLocks, wanted: RangeLock) -> Result<(), LockRefusal> {
 }
 
 /// Waits for what cannot be had now.
-fn wait(locks: &mut RangeLocks, wanted: RangeLock) -> Result<Place, LockRefusal> {
+fn wait(locks: &mut RangeLocks, wanted: RangeLock) -> Result<QueuedLock, LockRefusal> {
     locks.lock_or_wait(wanted, &Budget::new(u64::MAX)).map(|place| place.expect("something is in the way"))
 }
 
@@ -299,7 +299,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// One step on both; their answers have to be the same.
-fn apply(step: &Step, locks: &mut RangeLocks, model: &mut Model, places: &mut Vec<Place>, budget: &Arc<Budget>) {
+fn apply(step: &Step, locks: &mut RangeLocks, model: &mut Model, places: &mut Vec<QueuedLock>, budget: &Arc<Budget>) {
     match step {
         Step::Lock(wanted) => assert_eq!(locks.lock(*wanted, budget), model.lock(*wanted)),
         Step::LockOrWait(wanted) => match (locks.lock_or_wait(*wanted, budget), model.lock(*wanted)) {
@@ -346,7 +346,7 @@ proptest! {
 
     #[test]
     fn the_trees_answer_as_a_list_does(steps in prop::collection::vec(step(), 1..250)) {
-        let (mut locks, mut model, mut places) = (RangeLocks::default(), Model::default(), Vec::<Place>::new());
+        let (mut locks, mut model, mut places) = (RangeLocks::default(), Model::default(), Vec::<QueuedLock>::new());
         let budget = Budget::new(u64::MAX);
         let mut heard = Vec::new();
         for step in &steps {

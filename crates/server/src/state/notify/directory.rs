@@ -20,7 +20,7 @@ use super::{Change, Wish};
 use crate::resource::budget::Budget;
 use crate::resource::budgets::Held;
 use crate::resource::pool::{Pool, QueueKey};
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 /// How many who are due are told by who made the change.
 pub(super) const TOLD_AT_ONCE_MAX: usize = 8;

@@ -31,7 +31,7 @@ use wire::status::Status;
 use crate::resource::budgets::UserBudgets;
 use crate::resource::pool::Pool;
 use crate::state::descriptors::Descriptors;
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 use directory::Directory;
 pub(crate) use directory::{Asking, Ear, Listen, News};
@@ -39,9 +39,8 @@ use gone::Gone;
 pub(crate) use log::Where;
 use name::Names;
 use own::Own;
-pub(crate) use report::{Untold, data_changed, flushed, wrote};
 pub(crate) use sight::{Sight, is_judged};
-pub(crate) use watch::{Told, Wait, Watch};
+pub(crate) use watch::{Told, Watch, WatchWait};
 
 /// What it takes to tell who watches one directory of a change, in names of a path followed.
 const STEPS_OF_A_TELLING: usize = 2;

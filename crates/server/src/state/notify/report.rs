@@ -1,27 +1,19 @@
 //! What is told of each operation (MS-FSA, "Send directory change notification"): one call where the change is made. All of them
 //! cost one look at a counter while nobody watches anything; else they may wait for the store.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
-use store::{Identity, Kind, Node, Resolved, SharePath, Store, Use, Waits, fold};
+use store::{Identity, Kind, Node, Resolved, SharePath, Store, Use, fold};
 use wire::command::change_notify::CompletionFilter;
 use wire::fscc::notify::Action;
-use wire::ids::SessionId;
 
 use super::gone::Former;
 use super::{Change, Watches, name_filter};
-use crate::resource::pool::QueueKey;
 use crate::state::files::Removal;
 use crate::state::open::{FileOpen, Open};
-use crate::state::removal::LastOpen;
-use crate::state::shared::Shared;
+use crate::state::open_path::OpenPath;
+use crate::state::tree::Tree;
 
-/// Writes through one open are told of at most this often, and when it closes.
-const WRITES_TOLD_EVERY: Duration = Duration::from_secs(1);
-/// Where a file stands below more directories than these, others do not wait for the thread that made the change until all are told.
-const LEVELS_AT_ONCE_MAX: usize = 16;
 /// What a replaced file may have changed of a name (MS-FSA 2.1.5.15.7 and 2.1.5.15.12).
 const ANOTHER_FILE: CompletionFilter = CompletionFilter(
     CompletionFilter::ATTRIBUTES.0
@@ -39,72 +31,28 @@ const DATA: CompletionFilter = CompletionFilter(CompletionFilter::SIZE.0 | Compl
 const STREAM_DATA: CompletionFilter =
     CompletionFilter(CompletionFilter::STREAM_SIZE.0 | CompletionFilter::STREAM_WRITE.0);
 
-/// What was changed through an open and nobody was told of (MS-FSA File.PendingNotifications).
-#[derive(Default)]
-pub(crate) struct Untold {
-    /// A [`CompletionFilter`].
-    changed: AtomicU32,
-    /// When writes were told of, in milliseconds since the watches began.
-    writes_told_at: AtomicU64,
-    /// The pool has been asked to tell of data, and has not begun.
-    is_asked_for: AtomicBool,
-}
-
-/// Data was written through an open, by a session. Told of now and then only.
-pub(crate) fn wrote(server: &Arc<Shared>, open: &Arc<Open>, writer: SessionId) {
-    let watches = &server.files.watches;
-    let (false, Ok(file)) = (watches.is_idle(), open.file()) else { return };
-    if watches.own.is_listening() && (file.stream.is_some() || file.has_frozen_times()) {
-        watches.own.touched(file.node.identity());
+impl Watches {
+    /// Notes that data was written through an open file. True where it is to be told of now, and not with what is written later.
+    pub(crate) fn note_write(&self, file: &FileOpen) -> bool {
+        if self.own.is_listening() && (file.stream.is_some() || file.has_frozen_times()) {
+            self.own.touched(file.node.identity());
+        }
+        let is_due = file.untold.is_due(self.started.elapsed());
+        if !is_due {
+            file.untold.add(DATA);
+        }
+        is_due
     }
-    let now = watches.started.elapsed() + WRITES_TOLD_EVERY;
-    let told_at = Duration::from_millis(file.untold.writes_told_at.load(Ordering::Relaxed));
-    if now.saturating_sub(told_at) < WRITES_TOLD_EVERY {
+
+    /// True where data was written through an open that nobody was told of.
+    pub(crate) fn has_untold_data(&self, open: &Open) -> bool {
+        open.file().is_ok_and(|file| file.untold.has(DATA))
+    }
+
+    /// Notes that data of an open file changed. True where the pool is to be asked to tell of it, and has not been.
+    pub(crate) fn asks_to_tell_of_data(&self, file: &FileOpen) -> bool {
         file.untold.add(DATA);
-        return;
-    }
-    file.untold.writes_told_at.store(now.as_millis() as u64, Ordering::Relaxed);
-    data_changed(server, open, writer);
-}
-
-/// What was written through an open is on the disk: who was not told of it is told now.
-pub(crate) fn flushed(server: &Arc<Shared>, open: &Arc<Open>, writer: SessionId) {
-    let untold = open.file().is_ok_and(|file| file.untold.has(DATA));
-    if untold {
-        data_changed(server, open, writer);
-    }
-}
-
-/// Data, or the length, of an open file changed, by a session. Never waits: the pool is asked to tell of it in the session's turn. It is
-/// asked once, however much changes until it begins; where the open closes first, its close tells.
-pub(crate) fn data_changed(server: &Arc<Shared>, open: &Arc<Open>, writer: SessionId) {
-    if server.files.watches.is_idle() {
-        return;
-    }
-    let Ok(file) = open.file() else { return };
-    if file.node.waits() == Waits::Never && file.path.now().names().nth(LEVELS_AT_ONCE_MAX).is_none() {
-        return server.files.watches.data_changed(open);
-    }
-    file.untold.add(DATA);
-    if file.untold.is_asked_for.swap(true, Ordering::SeqCst) {
-        return;
-    }
-    let queue_key = QueueKey { session: writer.0, ..QueueKey::of_user(file.node.identity().volume, open.user.number) };
-    let (server_of, open) = (Arc::clone(server), Arc::clone(open));
-    server.pool.submit(queue_key, Box::new(move || server_of.files.watches.tell_of_data(&open)));
-}
-
-impl Untold {
-    fn add(&self, changed: CompletionFilter) {
-        self.changed.fetch_or(changed.0, Ordering::Relaxed);
-    }
-
-    fn has(&self, changed: CompletionFilter) -> bool {
-        CompletionFilter(self.changed.load(Ordering::Relaxed)).intersects(changed)
-    }
-
-    fn take(&self, changed: CompletionFilter) -> CompletionFilter {
-        CompletionFilter(self.changed.fetch_and(!changed.0, Ordering::Relaxed) & changed.0)
+        file.untold.ask()
     }
 }
 
@@ -127,16 +75,23 @@ impl Watches {
     }
 
     /// What an open's end was to remove was removed.
-    pub(crate) fn removed(&self, store: &dyn Store, path: &SharePath, last: &LastOpen, removal: &Removal) {
+    /// `base` is the file, `own` what the open stood by, in `tree`.
+    pub(crate) fn removed(
+        &self,
+        store: &dyn Store,
+        path: &SharePath,
+        (base, own, tree): (&dyn Node, &OpenPath, &Tree),
+        removal: &Removal,
+    ) {
         match removal {
             Removal::Nothing => {}
             Removal::File(_) => {
-                self.own.forget(last.base.identity());
-                let gone = self.goes(store, path, &*last.base, last.tree.lists_by_access());
-                self.tell_since(gone, store, path, (Action::REMOVED, name_filter(last.base.kind()), None));
+                self.own.forget(base.identity());
+                let gone = self.goes(store, path, base, tree.lists_by_access());
+                self.tell_since(gone, store, path, (Action::REMOVED, name_filter(base.kind()), None));
             }
             Removal::Stream(folded) => {
-                let own = last.path.stream();
+                let own = own.stream();
                 self.stream_removed(store, path, if fold(&own) == *folded { &own } else { folded });
             }
         }
@@ -231,10 +186,9 @@ impl Watches {
     }
 
     /// The same where nobody else has told of it meanwhile.
-    fn tell_of_data(&self, open: &Open) {
+    pub(crate) fn tell_of_data(&self, open: &Open) {
         let Ok(file) = open.file() else { return };
-        // Before the changes are taken: one that comes after them asks anew.
-        file.untold.is_asked_for.store(false, Ordering::SeqCst);
+        file.untold.begin();
         if !file.untold.take(DATA).is_empty() {
             self.data_changed(open);
         }

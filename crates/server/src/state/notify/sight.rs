@@ -10,12 +10,12 @@ use wire::fscc::notify::Action;
 use wire::security::access::{FILE_GENERIC_READ, READ_DATA};
 use wire::status::Status;
 
-use super::gone::Before;
+use super::Watches;
+use super::gone::{Before, Gone};
 use super::log::Noted;
 use crate::state::authorization::may_look;
-use crate::state::descriptors::{At, Descriptor, Reading, Rights};
+use crate::state::descriptors::{At, Descriptor, Descriptors, Reading, Rights};
 use crate::state::open::Open;
-use crate::state::shared::Shared;
 
 /// How many names are looked at before others have their turn.
 const LOOKS_AT_ONCE: usize = 64;
@@ -27,7 +27,8 @@ pub(crate) fn is_judged(open: &Open, reach: Reach) -> bool {
 
 /// Judges the changes one after the other. May wait for the store.
 pub(crate) struct Sight {
-    server: Arc<Shared>,
+    gone: Arc<Gone>,
+    descriptors: Arc<Descriptors>,
     open: Arc<Open>,
     watched: Arc<dyn Node>,
     path: SharePath,
@@ -47,7 +48,7 @@ enum Verdict {
 }
 
 /// Where a way led when the change was made.
-struct Place {
+struct Reached {
     directory: Identity,
     /// It is there yet.
     now: Option<Arc<dyn Node>>,
@@ -64,10 +65,11 @@ impl Sight {
     }
 
     /// What the user of `open`, a directory, may see of these.
-    pub(crate) fn of(server: &Arc<Shared>, open: &Arc<Open>, changes: Vec<Arc<Noted>>) -> Result<Self, Status> {
+    pub(crate) fn of(watches: &Watches, open: &Arc<Open>, changes: Vec<Arc<Noted>>) -> Result<Self, Status> {
         let file = open.file()?;
         Ok(Sight {
-            server: Arc::clone(server),
+            gone: Arc::clone(&watches.gone),
+            descriptors: Arc::clone(&watches.descriptors),
             open: Arc::clone(open),
             watched: Arc::clone(&file.node),
             path: SharePath::clone(&file.path.now()),
@@ -112,7 +114,7 @@ impl Sight {
             return Verdict::Seen;
         }
         let (directory, now) = (self.watched.identity(), Some(Arc::clone(&self.watched)));
-        let mut place = Place { directory, now, path: self.path.clone(), stays: true };
+        let mut place = Reached { directory, now, path: self.path.clone(), stays: true };
         for directory in way.split('\\').filter(|name| !name.is_empty()) {
             *looks = looks.saturating_sub(1);
             match self.enter(&mut place, directory, change.gone) {
@@ -128,7 +130,7 @@ impl Sight {
 
     /// Goes on to `name`, and judges what had it when a change was made: what has it now, where nothing has `gone` from there since. Where that is
     /// not the one that had it then, or may be another one, it is not known.
-    fn enter(&self, place: &mut Place, name: &str, gone: u64) -> Verdict {
+    fn enter(&self, place: &mut Reached, name: &str, gone: u64) -> Verdict {
         let Ok(name) = Name::new(name) else { return Verdict::Unknown };
         let now = match place.now.as_ref().map(|directory| directory.child(&name, Use::Metadata)) {
             None | Some(Ok(None) | Err(Error::NotDirectory | Error::Gone | Error::NotFound)) => None,
@@ -136,15 +138,15 @@ impl Sight {
             Some(Err(_)) => return Verdict::Unknown,
         };
         place.path = place.path.join(&name);
-        let before = self.server.files.watches.gone.after(gone, place.directory, name.as_str());
+        let before = self.gone.after(gone, place.directory, name.as_str());
         let rights = match (before, &now) {
             (Before::Nothing, Some(node)) => {
                 place.directory = node.identity();
                 let store = self.open.tree.store();
                 let read = |store: &Arc<dyn Store>| {
                     let at = At { store: &**store, node: &**node, path: &place.path };
-                    let (descriptors, share) = (&self.server.descriptors, &self.open.tree.share);
-                    descriptors.rights(at, share, &self.open.user, Reading::Whole).ok()
+                    let share = &self.open.tree.share;
+                    self.descriptors.rights(at, share, &self.open.user, Reading::Whole).ok()
                 };
                 store.and_then(read)
             }

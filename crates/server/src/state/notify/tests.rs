@@ -467,9 +467,9 @@ async fn what_was_done_to_a_replaced_file_says_nothing_of_the_next_one_with_its_
         let Resolved::Found { node, .. } = old else { panic!("it was just made") };
         let replaced = node.identity();
         let server = Arc::clone(&actor.connection.server);
-        assert!(server.files.watches.own.has_touched(replaced));
+        assert!(server.watches.own.has_touched(replaced));
         assert_eq!(rename(&mut actor, "new", "old", true).await, Status::SUCCESS);
-        assert!(!server.files.watches.own.has_touched(replaced));
+        assert!(!server.watches.own.has_touched(replaced));
     })
     .await;
 }

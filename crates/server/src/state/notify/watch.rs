@@ -10,7 +10,7 @@ use wire::status::Status;
 
 use super::directory::{Answering, Asked, Directory, Listen, News};
 use super::log::{Noted, Where};
-use crate::state::open::OpenId;
+use crate::state::open_id::OpenId;
 
 /// The watch.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub(crate) enum Told {
 }
 
 /// A request that waits. Dropped before it was answered, it gives up its place.
-pub(crate) struct Wait {
+pub(crate) struct WatchWait {
     watch: Watch,
     ticket: u64,
     answer: oneshot::Receiver<News>,
@@ -70,15 +70,15 @@ impl Watch {
     }
 
     /// What there is to tell with `room` bytes, or a place to wait at.
-    pub(crate) fn take(&self, room: usize) -> Result<News, Wait> {
+    pub(crate) fn take(&self, room: usize) -> Result<News, WatchWait> {
         self.take_more(None, room)
     }
 
     /// The same for a request that was told nothing `before` that it may hear: it keeps its place before the later ones.
-    pub(crate) fn take_more(&self, before: Option<Answering>, room: usize) -> Result<News, Wait> {
+    pub(crate) fn take_more(&self, before: Option<Answering>, room: usize) -> Result<News, WatchWait> {
         match self.directory.ask(self.open, room, before) {
             Asked::Told(news) => Ok(news),
-            Asked::Waits { ticket, answer } => Err(Wait { watch: self.clone(), ticket, answer, heard: false }),
+            Asked::Waits { ticket, answer } => Err(WatchWait { watch: self.clone(), ticket, answer, heard: false }),
         }
     }
 
@@ -88,7 +88,7 @@ impl Watch {
     }
 }
 
-impl Wait {
+impl WatchWait {
     /// Ends when there is something to tell. Safe to drop and call again.
     pub(crate) async fn end(&mut self) -> News {
         let news = (&mut self.answer).await;
@@ -97,7 +97,7 @@ impl Wait {
     }
 }
 
-impl Drop for Wait {
+impl Drop for WatchWait {
     fn drop(&mut self) {
         if !self.heard {
             self.watch.directory.give_up(self.watch.open, self.ticket);

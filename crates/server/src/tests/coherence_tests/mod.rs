@@ -17,7 +17,7 @@ use self::client::{Client, World};
 use self::random::Random;
 use crate::state::caching::ACKNOWLEDGE_WITHIN;
 use crate::state::configuration::Signing;
-use crate::state::durable::scavenge;
+use crate::state::scavenger::scavenge;
 use crate::tests::testing::server_with;
 
 const SEEDS: std::ops::Range<u64> = 0..2000;

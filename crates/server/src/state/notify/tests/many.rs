@@ -14,7 +14,7 @@ use crate::resource::pool::QueueKey;
 use crate::state::notify::directory::{Asking, Ear, Listen, SLICE_MAX, TOLD_AT_ONCE_MAX};
 use crate::state::notify::log::KEPT_BYTES_MAX;
 use crate::state::notify::name::SharedName;
-use crate::state::notify::{News, Told, Wait};
+use crate::state::notify::{News, Told, WatchWait};
 
 const DIRECTORY: Identity = Identity { volume: 1, file: 1 };
 const OPENS: usize = 200;
@@ -106,8 +106,8 @@ async fn a_directory_that_goes_ends_many_watches_in_slices() {
     here(async {
         let (server, (mut watcher, opens), _actor) = many().await;
         wait(&mut watcher, opens[0], NAMES).await;
-        let identity = server.files.watches.table.lock().by_directory.keys().next().copied().unwrap();
-        server.files.watches.directory_goes(identity);
+        let identity = server.watches.table.lock().by_directory.keys().next().copied().unwrap();
+        server.watches.directory_goes(identity);
         assert_eq!(answers(&mut watcher).await.len(), TOLD_AT_ONCE_MAX);
         while server.pool.work_once() {}
         let answers = answers(&mut watcher).await;
@@ -133,14 +133,14 @@ fn add(watch: &Watch, filter: Filter, action: Action, name: &str) {
     watch.directory.add(Where::Here, &[change], |_| SharedName::new(name));
 }
 
-fn heard(told: Result<News, Wait>) -> Vec<(Action, String)> {
+fn heard(told: Result<News, WatchWait>) -> Vec<(Action, String)> {
     let Ok((told @ Told::Changes(_), _answering)) = told else { panic!("nothing was told, or too much") };
     let (_, bytes) = told.encode(KEPT_BYTES_MAX);
     changes(&bytes).map(|change| change.unwrap()).map(|one| (one.action, one.name.decode().unwrap())).collect()
 }
 
 /// What a request that waits is told by now.
-fn now(wait: &mut Result<News, Wait>) -> Option<News> {
+fn now(wait: &mut Result<News, WatchWait>) -> Option<News> {
     let mut end = pin!(wait.as_mut().err()?.end());
     match end.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(news) => Some(news),
@@ -366,7 +366,7 @@ async fn a_watch_that_asks_ahead_is_told_what_changes_in_order() {
 async fn a_store_tells_of_a_directory_once_however_many_watch() {
     here(async {
         let (folder, (mut watcher, root), _actor) = folder().await;
-        let own = Arc::clone(&watcher.connection.server.files.watches.own);
+        let own = Arc::clone(&watcher.connection.server.watches.own);
         let tree = Asked { reach: Reach::Tree, ..NAMES };
         wait(&mut watcher, root, NAMES).await;
         assert_eq!(own.listeners(), 1);

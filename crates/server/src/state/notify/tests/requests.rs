@@ -75,7 +75,7 @@ async fn no_more_than_64_kib_are_kept() {
         wait(&mut watcher, root, Asked { room: 1 << 16, ..NAMES }).await;
         make(&mut actor, "first").await;
         assert_eq!(told(&watcher.receive().await).len(), 1);
-        let directory = server.files.watches.table.lock().by_directory.values().next().unwrap().0.clone();
+        let directory = server.watches.table.lock().by_directory.values().next().unwrap().0.clone();
         for number in 0..10_000 {
             let name = format!("{number:0>100}");
             let change =
@@ -133,9 +133,9 @@ async fn the_end_of_the_open_ends_the_wait() {
             assert_eq!(statuses, [Status::SUCCESS, Status::NOTIFY_CLEANUP]);
             watcher = Peer::sign_in(&server).await;
         }
-        assert!(server.files.watches.is_idle());
-        assert!(server.files.watches.table.lock().by_directory.is_empty());
-        assert!(server.files.watches.table.lock().by_open.is_empty());
+        assert!(server.watches.is_idle());
+        assert!(server.watches.table.lock().by_directory.is_empty());
+        assert!(server.watches.table.lock().by_open.is_empty());
     })
     .await;
 }
@@ -149,7 +149,7 @@ async fn a_lost_connection_ends_the_wait() {
         assert_eq!(watcher.receive().await.status(), Status::CANCELLED);
         let session = server.sessions.find(watcher.session_id).unwrap();
         session.end().iter().for_each(|open| open.close(&server));
-        assert!(server.files.watches.is_idle());
+        assert!(server.watches.is_idle());
     })
     .await;
 }

@@ -1,6 +1,8 @@
 //! Closing opens, step by step. What is done in the server's own folder waits there, and what is done to a file waits in the turn of its share's device:
 //! where one of the two hangs, nobody waits who needs the other alone.
 
+mod on_pool;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -65,7 +67,7 @@ enum Step {
 
 /// What a step waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum WaitsFor {
     /// Nothing.
     Anywhere,
     /// The server's own folder.
@@ -74,12 +76,12 @@ enum Place {
     Share,
 }
 
-impl Place {
+impl WaitsFor {
     /// The queue for it of somebody whose queue at the share's device this is.
     fn queue_key(self, of_share: QueueKey) -> QueueKey {
         match self {
-            Place::Own => QueueKey { device: Device::Own, ..of_share },
-            Place::Anywhere | Place::Share => of_share,
+            WaitsFor::Own => QueueKey { device: Device::Own, ..of_share },
+            WaitsFor::Anywhere | WaitsFor::Share => of_share,
         }
     }
 }
@@ -111,31 +113,31 @@ impl Closing {
 
     /// Goes as far as nothing has to be waited for: gives what came of it, or what is left to do in turns.
     pub(crate) fn at_once(mut self, server: &Arc<Shared>) -> Result<Result<(), Error>, Self> {
-        match self.go_on(server, Place::Anywhere) {
+        match self.go_on(server, WaitsFor::Anywhere) {
             None => Ok(self.outcome),
             Some(_) => Err(self),
         }
     }
 
-    fn place(&self, server: &Shared) -> Place {
-        let for_share = |waits: bool| if waits { Place::Share } else { Place::Anywhere };
+    fn place(&self, server: &Shared) -> WaitsFor {
+        let for_share = |waits: bool| if waits { WaitsFor::Share } else { WaitsFor::Anywhere };
         match &self.next {
             Step::Begin => for_share(self.in_turn && !self.open.is_persistent()),
-            Step::Forget { .. } | Step::RecordDeletion { .. } | Step::ForgetLast { .. } => Place::Own,
+            Step::Forget { .. } | Step::RecordDeletion { .. } | Step::ForgetLast { .. } => WaitsFor::Own,
             Step::Leave { .. } => for_share(self.in_turn || self.open.leaving_may_wait(server)),
             Step::Remove { .. } => for_share(self.open.removal_may_wait()),
-            Step::Removed { .. } | Step::Done => Place::Anywhere,
+            Step::Removed { .. } | Step::Done => WaitsFor::Anywhere,
         }
     }
 
     /// Does what waits for nothing or for `here`, and gives where the rest is done; `None` where it is closed.
-    fn go_on(&mut self, server: &Arc<Shared>, here: Place) -> Option<Place> {
+    fn go_on(&mut self, server: &Arc<Shared>, here: WaitsFor) -> Option<WaitsFor> {
         loop {
             if matches!(self.next, Step::Done) {
                 return None;
             }
             let place = self.place(server);
-            if place != Place::Anywhere && place != here {
+            if place != WaitsFor::Anywhere && place != here {
                 return Some(place);
             }
             self.step(server);
@@ -208,7 +210,7 @@ fn leave(server: &Arc<Shared>, open: &Open, file: &FileOpen, is_recorded: bool) 
     if file.has_written.load(Ordering::Relaxed) {
         breaks::looks_different(server, open);
     }
-    server.files.watches.closed(open, file);
+    server.watches.closed(open, file);
     if deletes {
         file.learn_links();
     }
@@ -249,7 +251,7 @@ impl Open {
     /// call does anything. Fails where that is still there, which is then in the log.
     pub(crate) fn close_for_client(self: &Arc<Self>, server: &Arc<Shared>) -> Result<(), Error> {
         let mut closing = Closing::new(Arc::clone(self));
-        let mut place = Place::Anywhere;
+        let mut place = WaitsFor::Anywhere;
         while let Some(next) = closing.go_on(server, place) {
             place = next;
         }
@@ -286,19 +288,19 @@ impl Shared {
     /// Closes opens, each as far as nothing has to be waited for, and the rest on the pool: in the server's own folder's turn what is done there, and
     /// in this one what is done to files, which lie on its device.
     pub(crate) fn close_in_turns(self: &Arc<Self>, queue_key: QueueKey, closing: Vec<Closing>) {
-        self.close_at(Place::Anywhere, queue_key, closing);
+        self.close_at(WaitsFor::Anywhere, queue_key, closing);
     }
 
-    fn close_at(self: &Arc<Self>, here: Place, queue_key: QueueKey, closing: Vec<Closing>) {
+    fn close_at(self: &Arc<Self>, here: WaitsFor, queue_key: QueueKey, closing: Vec<Closing>) {
         let (mut own, mut of_share) = (Vec::new(), Vec::new());
         for mut one in closing {
             match one.go_on(self, here) {
                 None => (one.closed)(one.outcome),
-                Some(Place::Own) => own.push(one),
-                Some(Place::Anywhere | Place::Share) => of_share.push(one),
+                Some(WaitsFor::Own) => own.push(one),
+                Some(WaitsFor::Anywhere | WaitsFor::Share) => of_share.push(one),
             }
         }
-        for (place, rest) in [(Place::Own, own), (Place::Share, of_share)] {
+        for (place, rest) in [(WaitsFor::Own, own), (WaitsFor::Share, of_share)] {
             if !rest.is_empty() {
                 let server = Arc::clone(self);
                 self.pool.submit(place.queue_key(queue_key), Box::new(move || server.close_at(place, queue_key, rest)));

@@ -39,7 +39,7 @@ pub(crate) async fn scavenge(server: Arc<Shared>) {
         tokio::select! {
             biased;
             () = time => {}
-            () = server.durables.changed.notified() => {}
+            () = server.durables.changed() => {}
         }
     }
 }

@@ -1,0 +1,26 @@
+//! Bytes that were read.
+
+use std::ops::{Deref, Range};
+
+use bytes::{Buf, BytesMut};
+
+/// Bytes that were read, in the buffer that they arrived in. That is used again once this is dropped.
+#[derive(Debug, Default)]
+pub struct Data(BytesMut);
+
+impl Data {
+    /// That part of a message.
+    pub(crate) fn new(mut message: BytesMut, range: Range<usize>) -> Self {
+        message.truncate(range.end);
+        message.advance(range.start.min(message.len()));
+        Data(message)
+    }
+}
+
+impl Deref for Data {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
