@@ -45,7 +45,7 @@ pub(crate) async fn keep(weak: Weak<Shared>) {
         }
         look(&shared);
         close_idle(&shared);
-        if (called || shared.has_much_to_do()) && shared.is_time_to_open() {
+        if shared.is_time_to_open() {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
                 if let Err(error) = shared.open_paths().await {

@@ -138,6 +138,9 @@ pub(super) fn fill(connection: &mut Connection) -> Result<(), Error> {
     Ok(transaction.commit()?)
 }
 
+/// The oldest dialect that is accepted where nobody says otherwise: those before it cannot seal, and sign with less.
+const DIALECT_MIN_DEFAULT: Dialect = Dialect::Smb300;
+
 /// Reads every setting. What the catalog says wrongly is an error, never a weaker default.
 pub(super) fn read(connection: &Connection) -> Result<StoredSettings, Error> {
     let text = |name| value(connection, name);
@@ -145,7 +148,7 @@ pub(super) fn read(connection: &Connection) -> Result<StoredSettings, Error> {
     let listen: Result<Vec<_>, _> = listen.split_whitespace().map(str::parse).collect();
     Ok(StoredSettings {
         listen: listen.map_err(|_| wrong("listen"))?,
-        dialect_min: text("dialect_min")?.map_or(Ok(Dialect::Smb300), |text| text.parse())?,
+        dialect_min: text("dialect_min")?.map_or(Ok(DIALECT_MIN_DEFAULT), |text| text.parse())?,
         signing: match text("signing")?.as_deref() {
             None | Some("required") => Signing::Required,
             Some("enabled") => Signing::Enabled,

@@ -1,4 +1,11 @@
-//! Runs a profile: prepares its files, keeps each thread's requests in flight for the time it says, and counts.
+//! Runs a profile: prepares its files, keeps each thread's requests in flight for the time it says, and counts. It does so over one session for each
+//! share, as Windows does, whose channels are all open before anything counts.
+//!
+//! - `prepare.rs` makes the files; `plan.rs` says which thread has which targets; `thread.rs` is one thread in DiskSpd's sense: a task that polls a
+//!   future for each request in flight. `workers.rs` are the machine's threads.
+//! - Time is read once a request. With a rate (`pace.rs`) requests are due by a schedule that does not wait for answers (`timer.rs`).
+//! - `window.rs` says what counts: what is answered between two moments that were fixed before the first request. The thread that called keeps the
+//!   time and ends the run with the first failure, or after 10 s without the last answers.
 
 mod content;
 mod files;

@@ -311,7 +311,7 @@ impl Dispatcher {
         self.forward(stream, migrated);
     }
 
-    /// Hands a connection to the shard that its migrated is for.
+    /// Hands a connection to the shard that it is on its way to.
     fn forward(&self, stream: tokio::net::TcpStream, migrated: MigratedConnection) {
         let shard = migrated.origin.shard;
         self.server.placement.enter(shard);

@@ -148,7 +148,8 @@ impl Known {
             FileClass::NETWORK_OPEN => self.network_open().encode(out),
             FileClass::ATTRIBUTE_TAG => AttributeTag { attributes: self.attributes(), reparse_tag: 0 }.encode(out),
             FileClass::ID => self.id().encode(out),
-            _ => self.all(open, file).encode_with_name(&absolute_name(file), out),
+            FileClass::ALL => self.all(open, file).encode_with_name(&absolute_name(file), out),
+            class => debug_assert!(false, "{class:?} has a length and no layout"),
         }
     }
 
