@@ -125,7 +125,7 @@ impl Connection {
         let start = self.out.len();
         let mut flags = if related { Flags::RELATED_OPERATIONS } else { Flags::NONE };
         if matches!(self.shield, Shield::Signed(_)) {
-            flags = flags | Flags::SIGNED;
+            flags |= Flags::SIGNED;
         }
         let header = Header {
             credit_charge: part.charge,
