@@ -1,5 +1,6 @@
 //! Busy polling. A thread that sleeps has to be woken by another core, which can take longer than the work that it is woken for. A thread
 //! that polls uses time that others may want. So it polls for a moment where that has paid of late, and sleeps where it has not.
+//!
 //! # Example
 //!
 //! On a thread with a runtime of its own, one task polls and the others say when they work:

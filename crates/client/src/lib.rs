@@ -3,6 +3,7 @@
 //! A [`Session`] signs in to a server; a [`Tree`] is one of its shares; a [`File`] is an open file or directory. Requests go to the
 //! channel with least outstanding work, more channels open when there is enough in flight to use them, and what a lost channel left
 //! unanswered is asked again on another.
+//!
 //! # Example
 //!
 //! A file of a share is copied to this machine, with many requests in flight over as many channels as help:

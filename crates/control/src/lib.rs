@@ -2,6 +2,7 @@
 //!
 //! An operator's command writes the catalog and then tells the running server to reload, through a socket in the same
 //! data folder. The server never writes what an operator decides.
+//!
 //! # Example
 //!
 //! What `multilane account create` does, before it tells the server:

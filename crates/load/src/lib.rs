@@ -2,6 +2,7 @@
 //!
 //! A [`profile::Profile`] says what to do, in DiskSpd's terms; running it gives [`results::Results`]. The DiskSpd command line and
 //! reports, the comparison of channel counts, the advice and the doctor all stand on these two.
+//!
 //! # Example
 //!
 //! Reads of a file are measured for ten seconds; where its path leads, the caller says:

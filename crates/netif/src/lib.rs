@@ -1,4 +1,5 @@
 //! What both ends of a connection know of the machine they are on: its network interfaces, and which connections never leave it.
+//!
 //! # Example
 //!
 //! ```

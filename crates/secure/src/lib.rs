@@ -3,6 +3,7 @@
 //!
 //! Time and randomness are arguments; nothing here reads a clock. [`random`] is exported for those who must supply it.
 //! Keys are turned into ready contexts once, so that signing and sealing a message allocates nothing.
+//!
 //! # Example
 //!
 //! A message is signed by its sender and verified by the other side, which notices any change:

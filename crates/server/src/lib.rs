@@ -1,5 +1,6 @@
 //! The SMB server: connections on shards, the pipeline, one file per command, sessions and their channels, opens and what
 //! they share, counters (MS-SMB2 3.3).
+//!
 //! # Example
 //!
 //! A server for a test: one share in memory, one user, a port that is free.

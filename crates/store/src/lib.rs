@@ -3,6 +3,7 @@
 //! The room knows no SMB. What SMB clients need kept (DOS attributes, creation time, named streams, extended
 //! attributes, security descriptors) it keeps without understanding it. Every call may block unless it is named
 //! `try_…`, [`Facts::never_blocks`] holds, or [`Node::waits`] says otherwise. Nothing here spawns a thread but [`Store::watch`].
+//!
 //! # Example
 //!
 //! A file of a RAM disk is written by one name and found by another way of writing it:

@@ -3,6 +3,7 @@
 //!
 //! The room accepts what the specification allows and judges nothing: no I/O, no clock, no policy. Decoded messages
 //! borrow from the bytes they came from.
+//!
 //! # Example
 //!
 //! Which files the requests of a captured frame open:

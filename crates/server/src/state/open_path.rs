@@ -14,7 +14,7 @@ use crate::resource::budget::Charge;
 use crate::resource::budgets::UserBudgets;
 
 /// Hears of each new name of an open.
-pub(crate) trait Follower: Send + Sync {
+pub(crate) trait NameFollower: Send + Sync {
     /// It has the name that its path tells now.
     fn moved(&self, path: &OpenPath);
 }
@@ -25,7 +25,7 @@ pub(crate) struct OpenPath {
     /// Empty for the file itself.
     stream: Mutex<String>,
     /// Where the open is found by its name, and which is to hear of each new one.
-    follower: OnceLock<Arc<dyn Follower>>,
+    follower: OnceLock<Arc<dyn NameFollower>>,
 }
 
 /// A path, once for all opens that were given it together.
@@ -68,7 +68,7 @@ impl OpenPath {
     }
 
     /// Has `follower` hear of each new name from now on.
-    pub(crate) fn is_followed_by(&self, follower: Arc<dyn Follower>) {
+    pub(crate) fn is_followed_by(&self, follower: Arc<dyn NameFollower>) {
         self.follower.get_or_init(|| follower);
     }
 

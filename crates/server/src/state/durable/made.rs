@@ -16,7 +16,7 @@ use super::record::RecordedName;
 use super::{Durables, Making};
 use crate::state::open::{Open, Target};
 use crate::state::open_id::OpenId;
-use crate::state::open_path::{Follower, OpenPath};
+use crate::state::open_path::{NameFollower, OpenPath};
 use crate::state::session_link::SessionLink;
 
 /// CREATEs by client and guid, and opens by application instance. Bounded by the opens there may be and the requests in flight.
@@ -192,7 +192,7 @@ impl Durables {
             })
         });
         // First it hears of new names: what it has from then on is the latest.
-        file.path.is_followed_by(Arc::clone(of_instance) as Arc<dyn Follower>);
+        file.path.is_followed_by(Arc::clone(of_instance) as Arc<dyn NameFollower>);
         of_instance.moved(&file.path);
         file.durability.forget_if_closed(open.id);
     }
@@ -221,7 +221,7 @@ impl Makings {
     }
 }
 
-impl Follower for OfInstance {
+impl NameFollower for OfInstance {
     fn moved(&self, path: &OpenPath) {
         let mut at = self.at.lock();
         if *at == At::Gone {
