@@ -26,6 +26,8 @@ pub(super) struct Losing<'a> {
     kind: FileType,
     /// The side files that it owns, where the name may be its last.
     sides: Option<Vec<Removable<'a>>>,
+    /// How often something kept with it had been set when they were looked for.
+    sets: u64,
     /// Has its side files found until they are gone.
     held: Option<HeldFile>,
     /// Says which names are left and what was made for it meanwhile, and has its bytes count until it is gone.
@@ -42,17 +44,43 @@ impl<'a> Losing<'a> {
         named: &Named,
     ) -> Result<Self, Error> {
         let subject = subject(volume, folder, disk, named);
+        let sets = sets(&subject);
         let sides = if is_last(named) { Some(sides(&subject)?) } else { None };
-        let mut losing = Losing { subject, kind: named.kind, sides, held: None, file: None };
+        let mut losing = Losing { subject, kind: named.kind, sides, sets, held: None, file: None };
         losing.file = match open(volume, folder, disk, named) {
             Ok(file) => file,
             Err(error) if losing.has_something_outside() => return Err(error),
             Err(_) => None,
         };
-        if losing.sides.as_ref().is_some_and(|sides| !sides.is_empty()) && named.kind == FileType::RegularFile {
-            losing.held = losing.file.as_ref().and_then(|file| leftovers::hold(volume, named.own, file.as_fd()));
-        }
+        let _locked = volume.lock_file(named.own);
+        losing.hold();
         Ok(losing)
+    }
+
+    /// What is kept with the file is locked now, until the name has gone. What others have made for it since it was looked at goes with it, too, and so
+    /// does everything where they have taken its other names.
+    pub(super) fn look_again(&mut self) -> Result<(), Error> {
+        if self.kind != FileType::RegularFile || self.held.is_some() {
+            return Ok(());
+        }
+        let may_have_changed = match &self.sides {
+            Some(_) => sets(&self.subject) != self.sets,
+            None => self.file.as_ref().is_some_and(|file| stat(file).is_ok_and(|stat| stat.stx_nlink <= 1)),
+        };
+        if may_have_changed {
+            self.sides = Some(sides(&self.subject)?);
+            self.hold();
+        }
+        Ok(())
+    }
+
+    /// Has its side files found until they are gone, if it has any. What is kept with the file is locked.
+    fn hold(&mut self) {
+        let has_sides = self.sides.as_ref().is_some_and(|sides| !sides.is_empty());
+        if has_sides && self.kind == FileType::RegularFile {
+            let Subject { volume, identity, .. } = self.subject;
+            self.held = self.file.as_ref().and_then(|file| leftovers::hold(volume, identity, file.as_fd()));
+        }
     }
 
     fn has_something_outside(&self) -> bool {
@@ -114,6 +142,11 @@ impl<'a> Losing<'a> {
             Err(_) => None,
         }
     }
+}
+
+/// How often something kept with a file has been set.
+fn sets(subject: &Subject<'_>) -> u64 {
+    subject.volume.locks_of(subject.identity).attributes_set(subject.identity)
 }
 
 /// The side files of a file that has no name any more, but for those that are known.

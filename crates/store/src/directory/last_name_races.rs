@@ -3,15 +3,17 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crate::directory::calls::failing::meanwhile;
+use rustix::io::Errno;
+
+use crate::directory::calls::failing::{Fail, during, meanwhile};
 use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, LAST_NAME_GOES};
 use crate::directory::leftovers::sweep;
-use crate::{Kind, Name, Node};
+use crate::{Error, Kind, Name, Node};
 
 /// Does `work` before each call of `change` in turn, on another thread, which may have to wait for that of the change.
 fn at_each_call(
     prepare: impl Fn(&Disk),
-    change: Change,
+    mut change: impl FnMut(&Disk) -> Result<(), Error>,
     work: impl Fn(&Disk) -> Box<dyn FnOnce() + Send>,
     check: impl Fn(&Disk),
 ) {
@@ -111,4 +113,41 @@ fn a_file_whose_last_name_goes_while_what_was_left_is_removed_leaves_nothing() {
         Box::new(move || root.remove(&Name::new("file").unwrap(), file).unwrap())
     };
     at_each_call(prepare, change, work, |disk| assert_eq!(disk.sides(), 0));
+}
+
+#[test]
+fn what_is_made_for_a_file_just_as_its_last_name_goes_is_found_where_the_server_is_killed() {
+    let link = |disk: &Disk| {
+        file_with_stream(disk);
+        disk.create("folder", Kind::Directory).unwrap();
+        std::fs::hard_link(disk.path().join("file"), disk.path().join("folder/second")).unwrap();
+    };
+    let make_more = |disk: &Disk| write(&disk.node("file"), "more");
+    let remove_second = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
+        let (folder, file) = (disk.node("folder"), disk.node("file").identity());
+        Box::new(move || folder.remove(&Name::new("second").unwrap(), file).unwrap())
+    };
+    type Prepare = fn(&Disk);
+    type Work = fn(&Disk) -> Box<dyn FnOnce() + Send>;
+    let cases: [(Prepare, Work); 2] = [(file, make_more), (link, remove_second)];
+    for change in LAST_NAME_GOES {
+        for (prepare, work) in cases {
+            for killed_at in 0..CALLS_MAX {
+                let mut was_killed = false;
+                let kill = |disk: &Disk| {
+                    let (answer, has_failed) = during(Fail::AllAfterChanges(killed_at), Errno::IO, || change(disk));
+                    was_killed |= has_failed;
+                    answer
+                };
+                at_each_call(prepare, kill, work, |disk| {
+                    sweep(&Arc::downgrade(&disk.store.volume()));
+                    let left = disk.open("file").map_or(0, |_| disk.streams("file").len());
+                    assert_eq!(disk.sides(), left, "killed at {killed_at}");
+                });
+                if !was_killed {
+                    break;
+                }
+            }
+        }
+    }
 }

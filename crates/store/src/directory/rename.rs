@@ -166,8 +166,9 @@ impl Moving<'_> {
             outcome::unlink(self.at(), AtFlags::empty()).map_err(error)?;
             return Ok(Spelled::AsAsked);
         }
-        let losing = Losing::look(self.place.volume, to, taken, &target)?;
+        let mut losing = Losing::look(self.place.volume, to, taken, &target)?;
         let locked = self.place.volume.lock_files(self.named.own, target.own);
+        losing.look_again()?;
         if self.named.kind == FileType::Directory {
             self.directory_over_file(taken, &target)?;
         } else {
@@ -220,8 +221,9 @@ impl Linking<'_> {
         if target.own == self.file.identity {
             return self.place.spell(self.file.identity, taken).map(|()| Spelled::AsAsked);
         }
-        let losing = Losing::look(volume, to, taken, &target)?;
+        let mut losing = Losing::look(volume, to, taken, &target)?;
         let locked = volume.lock_file(target.own);
+        losing.look_again()?;
         let is_beside = to.identity.volume == volume.identity.volume;
         let side = if is_beside { side::folder(volume, true).ok().flatten() } else { None };
         // Beside the share's files a link that a crash leaves behind is in nobody's way.

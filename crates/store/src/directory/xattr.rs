@@ -269,11 +269,9 @@ impl Subject<'_> {
         if self.is_memory() || waiting::is_allowed() { self.in_attributes(ask) } else { Some(Err(Errno::AGAIN)) }
     }
 
-    /// Has what nodes remember of the file be asked for anew, now that something was set.
+    /// Something was set: what nodes remember of the file is asked for anew, and what goes with its last name looked for.
     fn note_set(&self) {
-        if !self.is_memory() {
-            self.volume.locks_of(self.identity).note_attributes_set(self.identity);
-        }
+        self.volume.locks_of(self.identity).note_attributes_set(self.identity);
     }
 
     /// Sets attributes.
