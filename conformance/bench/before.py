@@ -1,8 +1,12 @@
 """Measures our server beside an older build of it, in turns: `python3 -m conformance.bench.before --help`.
 
 The loads are those of `conformance.bench.run`, with files on tmpfs, on the server's own RAM disk and on the file system of the
-machine's temporary folder. Each turn gives one ratio of CPU time for each operation, new by old; the table shows their median and the
-middle half of them. What lies within the spread of a build beside itself (`--before` the same binary) is chance.
+machine's temporary folder. Each turn gives one ratio of CPU time for each operation, new by old. Where its memory lies is a server's luck, and stays so
+until it is started again: so both are started several times, and the table shows the median of all turns, the middle half of them, and the medians
+of the starts, from the lowest to the highest. What lies within the spread of a build beside itself (`--before` the same binary) is chance.
+
+Over loopback client and server share a socket's lock in the kernel, and who spins for it pays for the other. `--one-core` has all of them run on one core, where
+nobody does: what is left is what the server itself takes.
 """
 
 import argparse
@@ -27,20 +31,29 @@ MEMORY, RAM, DISK = "tmpfs", "RAM disk", "disk"
 
 def main():
     arguments = parsed()
+    if arguments.one_core:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     raise_open_files()
     clients = Clients()
     chosen = [load for load in LOADS if re.search(arguments.loads, load.name)]
-    print(f"Machine: {machine()}. {arguments.rounds} turns of {arguments.seconds} seconds. The disk is {arguments.disk} on "
-          f"{file_system(arguments.disk)}.\n")
-    heads = ["load", "files on", "before, us/op", "now, us/op", "now / before", "middle half"]
+    cores = ", all on one core" if arguments.one_core else ""
+    print(f"Machine: {machine()}{cores}. {arguments.starts} starts, {arguments.rounds} turns of {arguments.seconds} seconds each. The disk is "
+          f"{arguments.disk} on {file_system(arguments.disk)}.\n")
+    heads = ["load", "files on", "before, us/op", "now, us/op", "now / before", "middle half", "starts"]
     print(line([*heads, *(["Samba, us/op"] if arguments.samba else [])]))
     print(line(["---", "---"] + ["---:"] * (len(heads) - 2 + arguments.samba)), flush=True)
     for place in arguments.places:
-        with contextlib.ExitStack() as stack:
-            turns = [functools.partial(clients.run, server=server, share=RAM_SHARE if place == RAM else SHARE)
-                     for server in servers(stack, place, arguments)]
-            for load in chosen:
-                print(row(load, place, turns, arguments), flush=True)
+        starts = [started(place, chosen, clients, arguments) for _ in range(arguments.starts)]
+        for number, load in enumerate(chosen):
+            print(row(load, place, [start[number] for start in starts]), flush=True)
+
+
+def started(place, loads, clients, arguments):
+    """Starts the servers, and gives for each load what each server took, turn by turn."""
+    with contextlib.ExitStack() as stack:
+        turns = [functools.partial(clients.run, server=server, share=RAM_SHARE if place == RAM else SHARE)
+                 for server in servers(stack, place, arguments)]
+        return [in_turns(load, turns, arguments) for load in loads]
 
 
 def servers(stack, place, arguments):
@@ -50,18 +63,24 @@ def servers(stack, place, arguments):
     return [stack.enter_context(serving(kind, wanted)) for kind in ours + [samba.Samba] * (arguments.samba and place != RAM)]
 
 
-def row(load, place, turns, arguments):
+def in_turns(load, turns, arguments):
     runs = [[] for _ in turns]
     for number in range(arguments.rounds):
         # Who comes first takes turns, too.
         order = list(enumerate(turns))[:: 1 if number % 2 else -1]
         for which, run in order:
             runs[which].append(run(load, seconds=arguments.seconds).microseconds_each)
-    ratios = [now / before for before, now in zip(runs[0], runs[1])]
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    cells = [load.name, place, *(f"{statistics.median(run):.2f}" for run in runs[:2]), f"{middle:.2f}", f"{low:.2f} to {high:.2f}"]
-    beside = [f"{statistics.median(run):.2f}" for run in runs[2:]] or [""] * arguments.samba
-    return line(cells + beside)
+    return runs
+
+
+def row(load, place, starts):
+    """`starts`: what each server took, turn by turn, after each start."""
+    ratios = [[now / before for before, now in zip(runs[0], runs[1])] for runs in starts]
+    low, middle, high = statistics.quantiles([ratio for start in ratios for ratio in start], n=4)
+    medians = [statistics.median(start) for start in ratios]
+    taken = [f"{statistics.median([each for runs in starts for each in runs[which]]):.2f}" for which in range(len(starts[0]))]
+    cells = [load.name, place, *taken[:2], f"{middle:.2f}", f"{low:.2f} to {high:.2f}", f"{min(medians):.2f} to {max(medians):.2f}"]
+    return line(cells + taken[2:])
 
 
 def file_system(folder):
@@ -77,8 +96,10 @@ def parsed():
     parser.add_argument("--now", type=pathlib.Path, default=multilane.binary(), help="otherwise $MULTILANE_BINARY or target/release/multilane")
     parser.add_argument("--places", nargs="+", choices=(MEMORY, RAM, DISK), default=[MEMORY, RAM, DISK])
     parser.add_argument("--loads", default=".", metavar="REGEX", help="only the loads whose name matches")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--starts", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="turns after each start")
     parser.add_argument("--seconds", type=int, default=1, help="of each run")
+    parser.add_argument("--one-core", action="store_true", help="servers and clients run on one core")
     parser.add_argument("--samba", action="store_true", help="Samba too")
     arguments = parser.parse_args()
     arguments.before, arguments.now = arguments.before.resolve(), arguments.now.resolve()

@@ -33,6 +33,7 @@ mod error;
 mod held;
 mod path;
 mod ram;
+pub mod threads;
 mod time;
 pub mod waiting;
 mod watch;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use busy_poll::BusyPoll;
 use netif::Pacing;
+use store::threads;
 use store::waiting::{self, Forbidden};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
@@ -126,7 +127,7 @@ struct Own {
 
 impl Shard {
     fn run(self, receiver: mpsc::UnboundedReceiver<Arrival>, accepting: Option<Vec<Listener>>) {
-        pin_to_core(self.index);
+        threads::tie_to_core(self.index);
         forbid_waiting(&self.server);
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -351,13 +352,4 @@ fn forbid_waiting(server: &Arc<Shared>) {
     waiting::forbid(Forbidden::Told);
     let pool = server.pool.clone();
     waiting::discard_to(Box::new(move |volume, discarded| pool.discard(volume, discarded)));
-}
-
-/// Keeps a shard on its core, where the machine lets it.
-fn pin_to_core(index: usize) {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(index % rustix::thread::CpuSet::MAX_CPU);
-    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
-        tracing::debug!(%error, index, "a shard is not pinned to its core");
-    }
 }

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread::Builder;
 
 use parking_lot::Mutex;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,7 +22,7 @@ use crate::directory::data;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::{identity, stat, stat_at};
 use crate::directory::names::RESERVED;
-use crate::{Error, Identity, Look, Waits, waiting};
+use crate::{Error, Identity, Look, Waits, threads, waiting};
 
 /// The file in the reserved folder; it holds the number of the process.
 const LOCK: &str = "lock";
@@ -158,7 +159,7 @@ impl Drop for Exclusive {
         };
         if let (true, Lock::Held { file }) = (may_hang, std::mem::replace(self.lock.get_mut(), Lock::Never)) {
             // Where there is no thread it is closed here.
-            let _ = std::thread::Builder::new().name("multilane-close".to_owned()).spawn(move || drop(file));
+            let _ = threads::start(Builder::new().name("multilane-close".to_owned()), move || drop(file));
         }
     }
 }

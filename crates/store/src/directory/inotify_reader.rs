@@ -16,7 +16,7 @@ use crate::directory::inotify_table::WatchedDirectory;
 use crate::directory::inotify_walk::Walk;
 use crate::directory::names::{is_reserved, to_disk, to_name};
 use crate::directory::walk;
-use crate::{Error, Foreign as Change, Identity, Kind, Resolved, Use, What};
+use crate::{Error, Foreign as Change, Identity, Kind, Resolved, Use, What, threads};
 
 /// What comes within this time is told together, and who made a change himself has said so by then.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -63,8 +63,8 @@ struct Event {
 /// Starts the thread.
 pub(super) fn start(foreign: &Arc<Foreign>) -> Result<(), Error> {
     let (ends, quiet) = (Arc::clone(&foreign.ends), Arc::downgrade(foreign));
-    let spawned = thread::Builder::new().name("multilane-watch".into()).spawn(move || run(&ends, &quiet));
-    spawned.map(drop).map_err(|fault| Error::Io(fault.raw_os_error().unwrap_or(0)))
+    let thread = thread::Builder::new().name("multilane-watch".into());
+    threads::start(thread, move || run(&ends, &quiet)).map_err(|fault| Error::Io(fault.raw_os_error().unwrap_or(0)))
 }
 
 fn run(ends: &Ends, quiet: &Quiet) {

@@ -13,6 +13,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
+use std::thread::Builder;
 
 use parking_lot::Mutex;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -32,7 +33,7 @@ use crate::directory::side::{self, SideName};
 use crate::directory::volume::Volume;
 use crate::directory::xattr::Subject;
 use crate::directory::{marks, streams};
-use crate::{Error, Identity};
+use crate::{Error, Identity, threads};
 
 /// Begins the name of what marks a side file; that of the side file follows.
 const NAMELESS: &str = "nameless-";
@@ -213,7 +214,7 @@ pub(super) fn sweep_first(volume: &Arc<Volume>) {
     sweep_all(&weak, |name| !is_nameless(name));
     // Where there is no thread it stays until the next time.
     let sweep_rest = move || sweep_all(&weak, is_nameless);
-    let _ = std::thread::Builder::new().name("multilane-sweep".to_owned()).spawn(sweep_rest);
+    let _ = threads::start(Builder::new().name("multilane-sweep".to_owned()), sweep_rest);
 }
 
 /// The same all at once.

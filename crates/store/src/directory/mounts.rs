@@ -10,9 +10,9 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::SharePath;
 use crate::directory::names;
 use crate::directory::volume::Volume;
+use crate::{SharePath, threads};
 
 const TABLE: &str = "/proc/self/mountinfo";
 /// Between two readings of the table: there are machines where something is mounted all the time.
@@ -41,7 +41,7 @@ static KNOWN: LazyLock<Arc<ArcSwap<Table>>> = LazyLock::new(|| {
             thread::sleep(PAUSE);
         }
     };
-    if let Err(error) = thread::Builder::new().name("multilane-mounts".into()).spawn(follow) {
+    if let Err(error) = threads::start(thread::Builder::new().name("multilane-mounts".into()), follow) {
         tracing::warn!(%error, "what is mounted below a share from now on is taken for the share's own device");
     }
     known

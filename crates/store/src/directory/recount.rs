@@ -11,15 +11,16 @@
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::fs::Statx;
 
-use crate::Identity;
 use crate::directory::nameless::{GROUPS, Nameless};
 use crate::directory::quota_walk::{open, walk};
 use crate::directory::volume::Volume;
+use crate::{Identity, threads};
 
 /// The least rest between two counts.
 const REST: Duration = Duration::from_secs(600);
@@ -91,8 +92,8 @@ impl Recount {
             return;
         }
         let volume = Weak::clone(volume);
-        let thread = std::thread::Builder::new().name("multilane-recount".to_owned()).spawn(move || recount(&volume));
-        if thread.is_err() {
+        let thread = Builder::new().name("multilane-recount".to_owned());
+        if threads::start(thread, move || recount(&volume)).is_err() {
             self.end(Duration::ZERO);
         }
     }

@@ -21,6 +21,7 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use store::threads;
 use store::waiting::Discarded;
 use tokio::sync::oneshot;
 
@@ -59,7 +60,7 @@ struct Threads {
 
 impl Threads {
     fn new(name: &'static str, abreast: usize, nice: i32) -> Self {
-        Threads { name, max: usize::MAX, abreast, nice, start: |thread, work| thread.spawn(work).map(drop) }
+        Threads { name, max: usize::MAX, abreast, nice, start: |thread, work| threads::start(thread, work) }
     }
 }
 

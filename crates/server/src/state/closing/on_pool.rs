@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::Duration;
 
+use store::threads;
 use tokio::sync::oneshot;
 
 use super::Closing;
@@ -77,7 +79,7 @@ impl Shared {
                 opens.iter().for_each(|open| open.close(&server));
                 let _ = done.send(());
             };
-            if let Err(error) = std::thread::Builder::new().name("multilane-close".to_owned()).spawn(close) {
+            if let Err(error) = threads::start(Builder::new().name("multilane-close".to_owned()), close) {
                 tracing::error!(%error, "no thread to close what is open on a share");
             }
         }

@@ -12,6 +12,8 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use store::threads;
+
 use self::open::{Unrestored, restore_one};
 use crate::resource::pool::QueueKey;
 use crate::state::configuration::Configuration;
@@ -91,9 +93,9 @@ impl Shared {
             return;
         }
         let (server, share) = (Arc::downgrade(self), name.clone());
-        let thread = thread::Builder::new().name("multilane-opens".to_owned()).spawn(move || run(&server, &share));
-        match thread {
-            Ok(_) => drop(state.under_way.insert(name)),
+        let thread = thread::Builder::new().name("multilane-opens".to_owned());
+        match threads::start(thread, move || run(&server, &share)) {
+            Ok(()) => drop(state.under_way.insert(name)),
             Err(error) => {
                 tracing::error!(%error, share = name, "no thread for its persistent opens: it is not served yet")
             }
