@@ -20,7 +20,7 @@ const CRATES: [&str; 7] = ["wire", "secure", "store", "server", "client", "load"
 const CIRCLE_FILES_MAX: usize = 5;
 
 /// Crates and folders with a larger circle, and how large that still is: whoever makes it smaller lowers the number.
-const LARGER: [(&str, &str, usize); 1] = [("store", "directory", 47)];
+const LARGER: [(&str, &str, usize); 1] = [("store", "directory", 25)];
 
 /// What each module of a crate imports from its own crate, tests left out. A module is named by its path below the root, such as `state::files::entry`.
 type Imports = BTreeMap<String, BTreeSet<String>>;

@@ -25,9 +25,11 @@ use rustix::io::Errno;
 
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
-use crate::directory::folder::{Folder, Handle, Listed, Stamp, each_name, names_from};
+use crate::directory::folder::{Folder, Handle};
+use crate::directory::listing::{Listed, each_name, names_from};
 use crate::directory::name_room::{HeldNames, Part, Room};
 use crate::directory::names::{self, Wanted};
+use crate::directory::stat::Stamp;
 use crate::{Error, Identity, fold};
 
 /// The part of the memory for names that one directory may have; larger directories are read through each time.
@@ -509,7 +511,7 @@ mod tests {
 
     use super::*;
     use crate::directory::calls::{futimens, open};
-    use crate::directory::file::Reach;
+    use crate::directory::folder::Reach;
 
     const TICK: Duration = Duration::from_millis(20);
 

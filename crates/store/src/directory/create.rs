@@ -10,10 +10,11 @@ use crate::directory::cache::Did;
 use crate::directory::calls::{fchmod, mkdirat, openat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
-use crate::directory::file::{OpenFile, Reach};
-use crate::directory::folder::{Folder, file_type};
-use crate::directory::nameless::about_to_go;
+use crate::directory::file::OpenFile;
+use crate::directory::folder::Folder;
+use crate::directory::folder::Reach;
 use crate::directory::node::FileNode;
+use crate::directory::stat::file_type;
 use crate::directory::volume::Volume;
 use crate::directory::{metadata, security, streams, walk};
 use crate::{Error, Kind, Name, NewNode, Node};
@@ -87,7 +88,7 @@ fn make(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], new: NewNode<'_>
     }
     let dotted = disk.starts_with(b".");
     let take_away = || {
-        let _counted = about_to_go(volume, &folder.fd, disk);
+        let _counted = volume.about_to_go(&folder.fd, disk);
         let _ = unlinkat(&folder.fd, disk, removal);
     };
     let file = OpenFile::new(volume, fd, reach, dotted).inspect_err(|_| take_away())?;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::Statx;
 
-use crate::directory::folder::stat;
 use crate::directory::nameless::{Closed, Hold, Nameless};
+use crate::directory::stat::stat;
 use crate::{Waits, waiting};
 
 /// Bytes in a block as `stx_blocks` counts.

@@ -20,8 +20,8 @@ use rustix::io::Errno;
 use crate::directory::calls::{flock, mkdirat, openat};
 use crate::directory::data;
 use crate::directory::errno::{error, opening};
-use crate::directory::folder::{identity, stat, stat_at};
 use crate::directory::names::RESERVED;
+use crate::directory::stat::{identity, stat, stat_at};
 use crate::{Error, Identity, Look, Waits, threads, waiting};
 
 /// The file in the reserved folder; it holds the number of the process.

@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use crate::directory::file::OpenFile;
+use crate::directory::keys::{KEY_BYTES_MAX, OWN, USER};
 use crate::directory::undo::Undo;
-use crate::directory::xattr::{KEY_BYTES_MAX, OWN, Subject, USER};
+use crate::directory::xattr::Subject;
 use crate::{ChangeExtended, Error, ExtendedAttribute, Failed, Left, fold};
 
 /// All of them, by name.

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use tempfile::TempDir;
 
 use crate::directory::calls::failing::{Fail, Lacks, during, lacking, meanwhile};
-use crate::directory::file::{OpenFile, Reach};
+use crate::directory::file::OpenFile;
+use crate::directory::folder::Reach;
 use crate::directory::leftovers::sweep;
 use crate::directory::{DirectoryOptions, DirectoryStore};
 use crate::{Destination, Error, Kind, Name, NewNode, Node, Replace, Resolved, SharePath, Store, Use};

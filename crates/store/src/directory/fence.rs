@@ -22,6 +22,15 @@ pub(super) enum Wait {
     OnRoot,
 }
 
+/// How a path led to what was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReachedBy {
+    /// By its names alone.
+    Straight,
+    /// Through a symbolic link: what was opened lies elsewhere.
+    ThroughLinks,
+}
+
 /// How often an open is tried again when other programs rename directories under it.
 const TRIES_MAX: usize = 64;
 

@@ -9,27 +9,17 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
-use crate::directory::folder::{Folder, file_type, identity, mount, stat};
+use crate::directory::folder::{Folder, Handle, Reach};
 use crate::directory::leftovers::{HeldFile, Nameless};
 use crate::directory::neighbours::Turn;
 use crate::directory::record::Record;
 use crate::directory::remembered::Remembered;
 use crate::directory::side::SideName;
+use crate::directory::stat::{born, file_type, identity, mount, stat};
 use crate::directory::synced::{Failed, Synced, UnderWay};
 use crate::directory::volume::Volume;
 use crate::directory::xattr::{Place, Subject};
 use crate::{Error, Held, Identity, Kind, Time, Use, Waits, waiting};
-
-/// What a descriptor may be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Reach {
-    /// To name the file only: we may not read it.
-    Path,
-    /// To read.
-    Read,
-    /// To read and write.
-    ReadWrite,
-}
 
 /// A change of more than that takes long: what a shard does at most.
 pub(super) const LONG_BYTES: u64 = 1 << 20;
@@ -229,8 +219,9 @@ impl OpenFile {
 
     /// Has a side file, which need not be there yet, go with the last who has the file open, where the file has no name.
     pub(super) fn keep_while_open(&self, side: SideName) -> Result<(), Error> {
-        if self.is_nameless() && !self.synced().keeps(&side) {
-            self.synced().keep_while_open(Nameless::mark(&self.volume, side)?);
+        let name = side.on_disk();
+        if self.is_nameless() && !self.synced().keeps(&name) {
+            self.synced().keep_while_open(name, Box::new(Nameless::mark(&self.volume, side)?));
         }
         Ok(())
     }
@@ -262,6 +253,14 @@ impl OpenFile {
     /// What the descriptor it was opened with may be used for.
     pub(super) fn reach(&self) -> Reach {
         self.reach
+    }
+
+    /// The directory that it is, to look names up in.
+    pub(super) fn folder(&self) -> Result<Folder<'_>, Error> {
+        if self.kind != Kind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        Folder::with(Handle::Of(self.fd()), self.reach()).map_err(error)
     }
 
     /// A descriptor to read with.
@@ -359,18 +358,4 @@ pub(super) fn kind(stat: &Statx) -> Option<Kind> {
         FileType::Directory => Some(Kind::Directory),
         _ => None,
     }
-}
-
-/// When a file was made, in nanoseconds since 1970; zero where the file system does not know.
-pub(super) fn born(stat: &Statx) -> i128 {
-    match birth(stat) {
-        Some(_) => i128::from(stat.stx_btime.tv_sec) * 1_000_000_000 + i128::from(stat.stx_btime.tv_nsec),
-        None => 0,
-    }
-}
-
-/// When a file was made, where the file system knows.
-pub(super) fn birth(stat: &Statx) -> Option<Time> {
-    let known = stat.stx_mask & rustix::fs::StatxFlags::BTIME.bits() != 0;
-    known.then(|| Time::from_unix(stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec))
 }

@@ -11,10 +11,10 @@ use rustix::process::geteuid;
 
 use crate::directory::calls::{open, openat, readlinkat};
 use crate::directory::errno::opening;
-use crate::directory::folder::{identity, stat};
 use crate::directory::names::RESERVED;
 use crate::directory::roots::{outwards, served};
 use crate::directory::side;
+use crate::directory::stat::{identity, stat};
 use crate::directory::xattr::{Place, Subject};
 use crate::{Error, Identity, Waits, waiting};
 

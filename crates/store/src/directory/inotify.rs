@@ -15,8 +15,7 @@ use rustix::io::{Errno, write};
 
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
-use crate::directory::file;
-use crate::directory::folder::{Folder, Reached};
+use crate::directory::folder::{self, Folder, Reached};
 use crate::directory::inotify_table::{Entered, Table, WatchedDirectory, Wish};
 use crate::directory::inotify_walk::Walk;
 use crate::directory::volume::Volume;
@@ -58,8 +57,12 @@ struct Ending {
     wish: u64,
 }
 
+/// What listens to changes of a store's folder, while somebody does.
+pub(super) type Listening = Mutex<Weak<Foreign>>;
+
 /// Begins to tell `listener` of changes in `of`, which is looked for at `path`. What is below is watched by [`Guard::go_on`].
 pub(super) fn watch(
+    listening: &Listening,
     volume: &Arc<Volume>,
     path: &SharePath,
     of: Identity,
@@ -71,7 +74,7 @@ pub(super) fn watch(
     if folder.identity != of {
         return Err(Error::NotFound);
     }
-    let foreign = Foreign::of(volume)?;
+    let foreign = Foreign::of(listening, volume)?;
     let mut table = foreign.table.lock();
     let root = foreign.add(&folder).map_err(error)?;
     let wish = table.wish(folder.identity, Wish { root, path: folder.path.clone(), reach, listener });
@@ -82,10 +85,12 @@ pub(super) fn watch(
 }
 
 impl Foreign {
-    /// The store's, begun where nobody listens yet.
-    fn of(volume: &Arc<Volume>) -> Result<Arc<Foreign>, Error> {
-        let mut known = volume.foreign.lock();
-        if let Some(foreign) = known.upgrade() {
+    /// The volume's, begun where nobody listens yet.
+    fn of(listening: &Listening, volume: &Arc<Volume>) -> Result<Arc<Foreign>, Error> {
+        let mut known = listening.lock();
+        if let Some(foreign) = known.upgrade()
+            && Arc::ptr_eq(&foreign.volume, volume)
+        {
             return Ok(foreign);
         }
         let ends = Arc::new(Ends {
@@ -117,7 +122,7 @@ impl Foreign {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             answer => answer?,
         };
-        let folder = Folder::new((opened, file::Reach::Read))?;
+        let folder = Folder::new((opened, folder::Reach::Read))?;
         let mut table = self.table.lock();
         let number = self.add(&folder)?;
         let entered = table.enter(number, folder.identity, above.0, name, wishes);

@@ -340,10 +340,11 @@ mod tests {
         (0..NAMES).for_each(|name| fs::write(folder.path().join(format!("many/{name}")), b"").unwrap());
         let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
         let volume = store.volume();
-        let root = volume.identity;
-        let mut guard = inotify::watch(&volume, &SharePath::root(), root, Reach::Tree, Arc::new(Deaf)).unwrap();
+        let (root, listening) = (volume.identity, inotify::Listening::default());
+        let mut guard =
+            inotify::watch(&listening, &volume, &SharePath::root(), root, Reach::Tree, Arc::new(Deaf)).unwrap();
         while guard.go_on() {}
-        let foreign = volume.foreign.lock().upgrade().unwrap();
+        let foreign = listening.lock().upgrade().unwrap();
         let top = foreign.table.lock().trees().next().unwrap().root;
         let enter = |above: i32, name: &str| foreign.table.lock().child(above, name).unwrap();
         let below = names.split('/').fold(top, enter);

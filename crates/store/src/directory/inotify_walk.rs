@@ -6,10 +6,12 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::Kind;
-use crate::directory::folder::{Listed, Reached, file_type, names_from, stat_at};
+use crate::directory::folder::Reached;
 use crate::directory::inotify::Foreign;
 use crate::directory::inotify_table::WatchedDirectory;
+use crate::directory::listing::{Listed, names_from};
 use crate::directory::names::{is_reserved, to_name};
+use crate::directory::stat::{file_type, stat_at};
 
 /// How many names are looked at in one slice, and what a directory counts for that is opened.
 const SLICE_NAMES: usize = 1_024;

@@ -10,11 +10,11 @@ use rustix::io::Errno;
 use crate::Error;
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
-use crate::directory::folder::{Folder, identity, stat};
+use crate::directory::folder::Folder;
 use crate::directory::leftovers::{self, HeldFile};
-use crate::directory::nameless::open_name;
 use crate::directory::names::RESERVED;
 use crate::directory::side::Removable;
+use crate::directory::stat::{identity, stat};
 use crate::directory::volume::Volume;
 use crate::directory::walk::Named;
 use crate::directory::xattr::{Place, Subject};
@@ -174,7 +174,7 @@ fn sides<'a>(subject: &Subject<'a>) -> Result<Vec<Removable<'a>>, Error> {
 
 /// Opens the file by its name; `None` where that leads to it no more.
 fn open(volume: &Volume, folder: &Folder<'_>, disk: &[u8], named: &Named) -> Result<Option<Descriptor>, Error> {
-    let found = open_name(volume, &folder.fd, disk).and_then(|file| stat(&file).map(|stat| (identity(&stat), file)));
+    let found = volume.open_name(&folder.fd, disk).and_then(|file| stat(&file).map(|stat| (identity(&stat), file)));
     match found {
         Ok((found, file)) => Ok(Some(file).filter(|_| found == named.own)),
         Err(Errno::NOENT | Errno::STALE) => Ok(None),

@@ -22,14 +22,13 @@ use rustix::io::Errno;
 
 use crate::directory::calls::{openat, unlinkat};
 use crate::directory::errno::error;
-use crate::directory::file::born;
-use crate::directory::folder::{self, each_name, file_type, identity};
 use crate::directory::last_name::{sides_made, through};
+use crate::directory::listing::each_name;
 use crate::directory::marks::SidesOf;
-use crate::directory::nameless::open_name;
 use crate::directory::names::{DRAFT, RESERVED, is_draft};
 use crate::directory::neighbours::Locks;
 use crate::directory::side::{self, SideName};
+use crate::directory::stat::{self, born, file_type, identity};
 use crate::directory::volume::Volume;
 use crate::directory::xattr::Subject;
 use crate::directory::{marks, streams};
@@ -239,7 +238,7 @@ fn sweep_all(volume: &Weak<Volume>, is_meant: impl Fn(&str) -> bool) {
 fn leftovers(volume: &Volume, is_meant: impl Fn(&str) -> bool) -> Result<(Vec<String>, SidesOf), Error> {
     let (mut found, mut sides) = (Vec::new(), SidesOf::default());
     if let Some(folder) = side::folder(volume, false)? {
-        let note = |entry: crate::directory::folder::Listed<'_>| {
+        let note = |entry: crate::directory::listing::Listed<'_>| {
             let name = std::str::from_utf8(entry.name).ok();
             found.extend(name.filter(|name| is_leftover(name) && is_meant(name)).map(str::to_owned));
         };
@@ -284,8 +283,8 @@ fn remove_marked(volume: &Volume, folder: BorrowedFd<'_>, side: &str, mark: &str
 }
 
 fn remove_link(volume: &Arc<Volume>, folder: BorrowedFd<'_>, name: &str) -> Result<(), Error> {
-    let file = open_name(volume, folder, name.as_bytes()).map_err(error)?;
-    let stat = folder::stat(&file).map_err(error)?;
+    let file = volume.open_name(folder, name.as_bytes()).map_err(error)?;
+    let stat = stat::stat(&file).map_err(error)?;
     if file_type(&stat) != FileType::RegularFile {
         return Ok(());
     }
@@ -297,7 +296,7 @@ fn remove_link(volume: &Arc<Volume>, folder: BorrowedFd<'_>, name: &str) -> Resu
     let locked = volume.lock_file(subject.identity);
     side::unlink_named(volume, folder, name).map_err(error)?;
     // Its last name but this one may have gone just now.
-    let is_nameless = folder::stat(&file).is_ok_and(|stat| stat.stx_nlink == 0);
+    let is_nameless = stat::stat(&file).is_ok_and(|stat| stat.stx_nlink == 0);
     let more = if is_nameless { sides_made(&subject, &sides)? } else { Vec::new() };
     drop(locked);
     side::remove_all(&more);

@@ -3,7 +3,7 @@
 
 use rustix::fs::Statx;
 
-use crate::directory::folder::identity;
+use crate::directory::stat::identity;
 
 /// File systems that are told apart at most; no server has so many mounted.
 const VOLUMES_MAX: usize = 1024;

@@ -12,11 +12,13 @@ use rustix::fs::{Statx, StatxTimestamp, Timespec, Timestamps, UTIME_OMIT};
 
 use crate::directory::calls::{futimens, utimensat};
 use crate::directory::errno::error;
-use crate::directory::file::{OpenFile, birth, kind};
-use crate::directory::folder::identity;
+use crate::directory::file::{OpenFile, kind};
+use crate::directory::keys::RECORD;
 use crate::directory::record::{ChangeTime, RECORD_BYTES, Record};
+use crate::directory::stat::birth;
+use crate::directory::stat::identity;
 use crate::directory::undo::Undo;
-use crate::directory::xattr::{RECORD, Subject};
+use crate::directory::xattr::Subject;
 use crate::{AttributeChange, Attributes, Changes, Error, Kind, Metadata, Time};
 
 const READONLY: Attributes = 0x1;

@@ -38,6 +38,7 @@ mod inotify;
 mod inotify_reader;
 mod inotify_table;
 mod inotify_walk;
+mod keys;
 mod last_name;
 #[cfg(test)]
 mod last_name_races;
@@ -46,6 +47,7 @@ mod leaving;
 mod leftover_faults;
 mod leftovers;
 mod link_counts;
+mod listing;
 mod marks;
 mod metadata;
 mod mounts;
@@ -71,6 +73,7 @@ mod roots;
 mod security;
 mod side;
 mod space;
+mod stat;
 mod stream;
 mod stream_value;
 mod streams;
@@ -92,6 +95,7 @@ use crate::directory::calls::fstatvfs;
 use crate::{Error, Facts, Guard, Identity, Listener, Reach, Resolved, SharePath, Space, Store, Use, Waits};
 use errno::error;
 use fence::Wait;
+use inotify::Listening;
 use quota::Limit;
 use volume::Volume;
 
@@ -129,6 +133,7 @@ pub struct DirectoryStore {
     volume: ArcSwap<Volume>,
     options: DirectoryOptions,
     quota: Option<Limit>,
+    listening: Listening,
 }
 
 impl DirectoryStore {
@@ -142,7 +147,7 @@ impl DirectoryStore {
         volume.root.serve(None)?;
         leftovers::sweep_first(&volume);
         volume.have_recounted();
-        Ok(DirectoryStore { volume: ArcSwap::new(volume), options, quota })
+        Ok(DirectoryStore { volume: ArcSwap::new(volume), options, quota, listening: Listening::default() })
     }
 
     /// Has the files hold so many bytes at most from now on, or as many as there is room for. What they hold already stays. False where the
@@ -271,6 +276,6 @@ impl Store for DirectoryStore {
         listener: Arc<dyn Listener>,
     ) -> Result<Option<Guard>, Error> {
         self.volume().may_wait("watch");
-        inotify::watch(&self.volume(), path, of, reach, listener).map(Some)
+        inotify::watch(&self.listening, &self.volume(), path, of, reach, listener).map(Some)
     }
 }

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::directory::names;
-use crate::directory::volume::Volume;
 use crate::{SharePath, threads};
 
 const TABLE: &str = "/proc/self/mountinfo";
@@ -103,10 +102,15 @@ struct Known {
 
 impl Below {
     /// The volume of the deepest of them on the way of `path`, and there of what was mounted last.
-    pub(super) fn volume_at(&self, volume: &Volume, path: &SharePath, table: Arc<Table>) -> Option<u64> {
+    pub(super) fn volume_at(
+        &self,
+        root: impl FnOnce() -> Option<Vec<u8>>,
+        path: &SharePath,
+        table: Arc<Table>,
+    ) -> Option<u64> {
         let mut known = self.0.lock();
         if !Arc::ptr_eq(&known.table, &table) {
-            let root = volume.place_of(volume.fence.root());
+            let root = root();
             let below = |mounted: &Mounted| Some((path_below(root.as_deref()?, &mounted.place)?, mounted.volume));
             let volumes = table.iter().filter_map(below).collect();
             *known = Known { table, volumes };
@@ -129,6 +133,7 @@ mod tests {
 
     use super::*;
     use crate::directory::DirectoryOptions;
+    use crate::directory::volume::Volume;
 
     #[test]
     fn the_table_of_mounts_is_read() {
@@ -150,7 +155,11 @@ mod tests {
         let table = |mounts: Vec<Mounted>| Arc::new(mounts);
         let below = Below::default();
         let at = |path: &str, table: &Arc<Table>| {
-            below.volume_at(&volume, &SharePath::parse(path).unwrap(), Arc::clone(table))
+            below.volume_at(
+                || volume.place_of(volume.fence.root()),
+                &SharePath::parse(path).unwrap(),
+                Arc::clone(table),
+            )
         };
         let elsewhere = Mounted { place: b"/nowhere/nas".to_vec(), volume: 9 };
         let first = table(vec![of("", 8), elsewhere, of("nas/inner", 3), of("nas", 1), of("nas", 2)]);

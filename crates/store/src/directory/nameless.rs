@@ -14,17 +14,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Statx};
-use rustix::io::Errno;
 
 use crate::Identity;
 use crate::directory::calls::openat;
-use crate::directory::descriptor::Descriptor;
-use crate::directory::folder::{file_type, identity, stat};
+use crate::directory::fence::Fence;
 use crate::directory::quota::{BLOCK_BYTES, UNIT_BYTES, Used, part_bytes};
 use crate::directory::recount::Recount;
-use crate::directory::volume::Volume;
+use crate::directory::stat::{file_type, identity, stat};
 
 /// Files are known in so many groups, each behind a lock that is never held across a call that may wait.
 pub(super) const GROUPS: usize = 64;
@@ -38,7 +36,7 @@ pub(super) struct Nameless {
     pub(super) recount: Recount,
     /// Counts of all that was there, so far.
     round: AtomicU64,
-    volume: OnceLock<Weak<Volume>>,
+    fence: OnceLock<Weak<Fence>>,
 }
 
 #[derive(Default)]
@@ -71,17 +69,17 @@ struct Open {
 impl Nameless {
     pub(super) fn new(used: Arc<Used>, recount: Recount) -> Arc<Self> {
         let groups = std::array::from_fn(|_| Mutex::default());
-        Arc::new(Nameless { used, groups, recount, round: AtomicU64::new(0), volume: OnceLock::new() })
+        Arc::new(Nameless { used, groups, recount, round: AtomicU64::new(0), fence: OnceLock::new() })
     }
 
-    /// Has all that is there counted anew now and then.
-    pub(super) fn have_recounted(&self, volume: Weak<Volume>) {
-        let _ = self.volume.set(volume);
+    /// Has all that is there counted anew now and then, as long as the share has its root.
+    pub(super) fn have_recounted(&self, fence: Weak<Fence>) {
+        let _ = self.fence.set(fence);
     }
 
-    pub(super) fn recount_if_due(&self) {
-        if let Some(volume) = self.volume.get() {
-            self.recount.begin_if_due(volume);
+    pub(super) fn recount_if_due(self: &Arc<Self>) {
+        if let Some(fence) = self.fence.get() {
+            self.recount.begin_if_due(fence, self);
         }
     }
 
@@ -302,15 +300,4 @@ impl Drop for Closed {
 
 fn held_bytes(stat: &Statx) -> u64 {
     stat.stx_blocks * BLOCK_BYTES
-}
-
-/// Opens a file whose name is about to be taken away, where there is a quota. It is to be closed when that is done.
-pub(super) fn about_to_go(volume: &Volume, folder: impl AsFd, name: &[u8]) -> Option<Descriptor> {
-    volume.nameless().and_then(|_| open_name(volume, folder, name).ok())
-}
-
-/// The same whether there is a quota or not.
-pub(super) fn open_name(volume: &Volume, folder: impl AsFd, name: &[u8]) -> Result<Descriptor, Errno> {
-    let fd = openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    Ok(Descriptor::new(fd, (volume.waits, volume.identity.volume)).counted(volume.nameless()))
 }

@@ -49,7 +49,7 @@ impl FileNode {
     /// Changes the data within the quota.
     fn write(&self, growth: Growth, change: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>) -> Result<(), Error> {
         let fd = self.file.writable()?;
-        account(&self.file.volume, self.file.identity, fd, growth, || change(fd))
+        account(self.file.volume.quota.as_ref(), self.file.identity, fd, growth, || change(fd))
     }
 
     fn is_same_data(&self, other: &dyn Node) -> bool {
@@ -101,10 +101,10 @@ pub(super) fn append(file: &OpenFile, fd: BorrowedFd<'_>, data: &[u8], place: Ch
     let count = data.len() as u64;
     let end = offset.checked_add(count).ok_or(Error::TooLarge)?;
     if offset == held {
-        account(&file.volume, file.identity, fd, Growth::Append(count), || data::append(fd, data))?;
+        account(file.volume.quota.as_ref(), file.identity, fd, Growth::Append(count), || data::append(fd, data))?;
     } else {
         let growth = Growth::Write { offset, length: count };
-        account(&file.volume, file.identity, fd, growth, || data::write(fd, data, offset))?;
+        account(file.volume.quota.as_ref(), file.identity, fd, growth, || data::write(fd, data, offset))?;
     }
     Ok(end)
 }
@@ -253,7 +253,8 @@ impl Node for FileNode {
             let length = length.min(data::length(from).map_err(error)?.saturating_sub(source_offset));
             let span = Span { length, ..span };
             let growth = Growth::Write { offset, length };
-            let copied = account(&self.file.volume, self.file.identity, to, growth, || data::copy(from, to, span));
+            let copied =
+                account(self.file.volume.quota.as_ref(), self.file.identity, to, growth, || data::copy(from, to, span));
             match copied {
                 Err(Error::Unsupported) => {}
                 answer => return answer,

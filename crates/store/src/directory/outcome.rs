@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::Identity;
 use crate::directory::calls::{linkat, renameat_with, statx, unlinkat};
-use crate::directory::folder::identity;
+use crate::directory::stat::identity;
 
 /// A name in an open directory.
 #[derive(Clone, Copy)]

@@ -18,12 +18,11 @@ use rustix::io::Errno;
 use crate::directory::calls::fstat;
 use crate::directory::errno::error;
 use crate::directory::fence::Fence;
-use crate::directory::folder::file_of;
 use crate::directory::nameless::Nameless;
 use crate::directory::neighbours;
 use crate::directory::quota_walk::{Missed, open, walk};
 use crate::directory::recount::Recount;
-use crate::directory::volume::Volume;
+use crate::directory::stat::file_of;
 use crate::{Error, Identity, Space};
 
 /// Changes under a quota happen one at a time for each of so many groups of files: one half of them are of the share's own file system, the
@@ -39,6 +38,8 @@ pub(super) type Limit = Arc<AtomicU64>;
 
 /// The limit and what is used of it.
 pub(super) struct Quota {
+    /// The root's own file system.
+    volume: u64,
     limit: Limit,
     used: Arc<Used>,
     pub(super) nameless: Arc<Nameless>,
@@ -70,7 +71,7 @@ impl Used {
 
 impl Quota {
     /// Counts what is there. What cannot be looked at counts as nothing, and is told in the log.
-    pub(super) fn measure(fence: &Fence, folder: &Path, limit: Limit) -> Self {
+    pub(super) fn measure(fence: &Fence, volume: u64, folder: &Path, limit: Limit) -> Self {
         let (began, mut total) = (Instant::now(), 0);
         let missed = walk(|step| Some(open(fence, step)), |_, stat| total += part_bytes(stat));
         if let Some(Missed { denied, lost, error: Some(error) }) = missed {
@@ -79,13 +80,13 @@ impl Quota {
         }
         let used = Arc::new(Used(AtomicU64::new(total)));
         let nameless = Nameless::new(Arc::clone(&used), Recount::new(began.elapsed()));
-        Quota { limit, used, nameless, locks: [const { Mutex::new(()) }; LOCKS] }
+        Quota { volume, limit, used, nameless, locks: [const { Mutex::new(()) }; LOCKS] }
     }
 
     /// Keeps others from changing a file.
-    fn lock(&self, volume: &Volume, file: Identity) -> MutexGuard<'_, ()> {
+    fn lock(&self, file: Identity) -> MutexGuard<'_, ()> {
         let own = neighbours::slot(file);
-        self.locks[if file.volume == volume.identity.volume { own } else { neighbours::LOCKS + own }].lock()
+        self.locks[if file.volume == self.volume { own } else { neighbours::LOCKS + own }].lock()
     }
 
     /// The file system's space, but no more than the limit.
@@ -116,14 +117,14 @@ pub(super) enum Growth {
 
 /// Changes a file's data within the quota, if there is one.
 pub(super) fn account<Fd: AsFd, T>(
-    volume: &Volume,
+    quota: Option<&Quota>,
     file: Identity,
     fd: Fd,
     growth: Growth,
     change: impl FnOnce() -> Result<T, Errno>,
 ) -> Result<T, Error> {
-    let Some(quota) = &volume.quota else { return change().map_err(error) };
-    let _held = quota.lock(volume, file);
+    let Some(quota) = quota else { return change().map_err(error) };
+    let _held = quota.lock(file);
     let before = fstat(&fd).map_err(error)?;
     let may_need = |reserved_to| growth.most(&before, reserved_to) > quota.left();
     if may_need(0) && may_need(quota.nameless.reserved_to(file_of(&before))) {
@@ -139,9 +140,9 @@ pub(super) fn account<Fd: AsFd, T>(
 }
 
 /// Notes that space up to a length was reserved in steps.
-pub(super) fn note_reserved<Fd: AsFd>(volume: &Volume, file: Identity, fd: Fd, up_to: u64) {
-    let Some(quota) = &volume.quota else { return };
-    let _held = quota.lock(volume, file);
+pub(super) fn note_reserved<Fd: AsFd>(quota: Option<&Quota>, file: Identity, fd: Fd, up_to: u64) {
+    let Some(quota) = quota else { return };
+    let _held = quota.lock(file);
     if let Ok(after) = fstat(&fd) {
         Growth::UpTo(up_to).note_reserved(&quota.nameless, &after);
     }

@@ -16,7 +16,8 @@ use rustix::io::Errno;
 use crate::Identity;
 use crate::directory::calls::openat;
 use crate::directory::fence::{Fence, Wait};
-use crate::directory::folder::{Listed, SCAN_BUFFER_BYTES, file_type, identity, names_within, stat, stat_at};
+use crate::directory::listing::{Listed, SCAN_BUFFER_BYTES, names_within};
+use crate::directory::stat::{file_type, identity, stat, stat_at};
 
 /// So many directories on the way down stay open.
 const HELD_MAX: usize = 32;

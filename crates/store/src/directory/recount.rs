@@ -9,17 +9,17 @@
 //! Nobody makes what counts less by having files missed: a count that may have missed some only raises it. That is one that could not look at
 //! something (`quota_walk.rs`), during which a directory was moved through the share, or more files were closed than are known.
 
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::fs::Statx;
 
+use crate::directory::fence::Fence;
 use crate::directory::nameless::{GROUPS, Nameless};
 use crate::directory::quota_walk::{open, walk};
-use crate::directory::volume::Volume;
 use crate::{Identity, threads};
 
 /// The least rest between two counts.
@@ -86,14 +86,14 @@ impl Recount {
     }
 
     /// Begins on a thread of its own where it is due.
-    pub(super) fn begin_if_due(&self, volume: &Weak<Volume>) {
+    pub(super) fn begin_if_due(&self, fence: &Weak<Fence>, nameless: &Arc<Nameless>) {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         if now < self.due.load(Ordering::Relaxed) || self.is_running.swap(true, Ordering::AcqRel) {
             return;
         }
-        let volume = Weak::clone(volume);
+        let (fence, nameless) = (Weak::clone(fence), Arc::clone(nameless));
         let thread = Builder::new().name("multilane-recount".to_owned());
-        if threads::start(thread, move || recount(&volume)).is_err() {
+        if threads::start(thread, move || recount(&fence, &nameless)).is_err() {
             self.end(Duration::ZERO);
         }
     }
@@ -181,21 +181,21 @@ impl Tally {
 }
 
 /// Counts anew, here. Gives up where the share goes.
-fn recount(volume: &Weak<Volume>) {
-    if let Some(nameless) = volume.upgrade().and_then(|volume| volume.nameless().cloned()) {
-        count(volume, &nameless, |file, stat| nameless.come_by(file, stat));
+fn recount(fence: &Weak<Fence>, nameless: &Nameless) {
+    if fence.strong_count() > 0 {
+        count(fence, nameless, |file, stat| nameless.come_by(file, stat));
     }
 }
 
 /// The same with what is done for each name of a file.
-fn count(volume: &Weak<Volume>, nameless: &Nameless, each: impl FnMut(Identity, &Statx)) {
+fn count(fence: &Weak<Fence>, nameless: &Nameless, each: impl FnMut(Identity, &Statx)) {
     let recount = &nameless.recount;
     let _running = Running { recount, began: Instant::now() };
     let moves_ended = recount.moves_ended.load(Ordering::SeqCst);
     nameless.begin_round();
     *recount.tally.lock() = Some(Tally { bits: vec![0; BITS / 64], groups: 0, bytes: 0, is_partial: false });
     recount.is_on.store(true, Ordering::Relaxed);
-    let Some(missed) = walk(|step| volume.upgrade().map(|volume| open(&volume.fence, step)), each) else { return };
+    let Some(missed) = walk(|step| fence.upgrade().map(|fence| open(&fence, step)), each) else { return };
     nameless.end_round();
     let has_moved = recount.moves_begun.load(Ordering::SeqCst) != moves_ended;
     if let Some(tally) = &*recount.tally.lock() {
@@ -248,7 +248,8 @@ mod tests {
     }
 
     fn now(store: &DirectoryStore) {
-        recount(&Arc::downgrade(&store.volume()));
+        let volume = store.volume();
+        recount(&Arc::downgrade(&volume.fence), volume.nameless().unwrap());
     }
 
     #[test]
@@ -329,7 +330,7 @@ mod tests {
     fn count_with(store: &DirectoryStore, mut change: impl FnMut(Identity)) {
         let volume = store.volume();
         let nameless = volume.nameless().unwrap();
-        count(&Arc::downgrade(&volume), nameless, |file, stat| {
+        count(&Arc::downgrade(&volume.fence), nameless, |file, stat| {
             nameless.come_by(file, stat);
             change(file);
         });
@@ -445,12 +446,13 @@ mod tests {
     fn a_count_is_due_after_a_rest_and_one_at_a_time() {
         let (_folder, store) = store();
         let volume = store.volume();
-        let recount = &volume.nameless().unwrap().recount;
+        let nameless = volume.nameless().unwrap();
+        let recount = &nameless.recount;
         let nobody = Weak::new();
-        recount.begin_if_due(&nobody);
+        recount.begin_if_due(&nobody, nameless);
         assert!(!recount.is_running.load(Ordering::Relaxed));
         recount.due.store(0, Ordering::Relaxed);
-        recount.begin_if_due(&nobody);
+        recount.begin_if_due(&nobody, nameless);
         assert!(recount.is_running.load(Ordering::Relaxed));
         recount.end(Duration::from_secs(3600));
         assert!(recount.due.load(Ordering::Relaxed) >= 20 * 3_600_000);

@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use rustix::fs::Statx;
 
 use crate::directory::file::OpenFile;
-use crate::directory::folder::Stamp;
+use crate::directory::keys::Keep;
+use crate::directory::stat::Stamp;
 use crate::directory::volume::LOCAL_TICK;
-use crate::directory::xattr::Keep;
 use crate::{Error, Waits, waiting};
 
 /// What is remembered, if anything.
@@ -93,9 +93,9 @@ mod tests {
 
     use super::*;
     use crate::directory::calls::again;
-    use crate::directory::folder::stat;
+    use crate::directory::keys::{RECORD, SECURITY};
     use crate::directory::record::Record;
-    use crate::directory::xattr::{RECORD, SECURITY};
+    use crate::directory::stat::stat;
     use crate::directory::{DirectoryOptions, DirectoryStore};
     use crate::waiting::{Forbidden, forbid};
     use crate::{AttributeChange, Attributes, Changes, Kind, NewNode, Node, SharePath, Store, Use};

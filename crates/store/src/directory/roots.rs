@@ -14,8 +14,8 @@ use rustix::io::Errno;
 
 use crate::directory::calls::{openat, readlinkat};
 use crate::directory::fence::Fence;
-use crate::directory::folder::{identity, stat};
-use crate::directory::xattr::Keep;
+use crate::directory::keys::Keep;
+use crate::directory::stat::{identity, stat};
 use crate::{Error, Identity};
 
 /// A path has at most 4095 bytes, so nothing lies deeper.

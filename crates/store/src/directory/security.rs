@@ -6,12 +6,13 @@ use rustix::io::Errno;
 use crate::directory::calls::fsync;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
-use crate::directory::folder::stat;
+use crate::directory::keys::{SECURITY, SECURITY_SIDE};
 use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
 use crate::directory::quota::{Growth, account};
 use crate::directory::side::{NAME_BYTES_MAX, SideName, Whose};
-use crate::directory::xattr::{SECURITY, SECURITY_SIDE, Subject};
+use crate::directory::stat::stat;
+use crate::directory::xattr::Subject;
 use crate::directory::{create, data, side};
 use crate::{ChangeSecurity, Error, Use, Waits, waiting};
 
@@ -180,7 +181,7 @@ fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
         let fd = side::create(&file.volume, &side)?;
         let growth = Growth::Write { offset: 0, length: descriptor.len() as u64 };
         let write = || data::write(&fd, descriptor, 0).and_then(|()| fsync(&fd));
-        account(&file.volume, file.identity, &fd, growth, write)?;
+        account(file.volume.quota.as_ref(), file.identity, &fd, growth, write)?;
         side::sync(&file.volume)
     };
     if let Err(error) = make() {

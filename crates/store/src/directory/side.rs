@@ -21,12 +21,11 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::directory::calls::{fsync, mkdirat, openat, renameat, unlinkat};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
-use crate::directory::folder::stat_at;
 use crate::directory::homes::{self, Home};
 use crate::directory::leftovers;
 use crate::directory::marks::Mark;
-use crate::directory::nameless::about_to_go;
 use crate::directory::names::RESERVED;
+use crate::directory::stat::stat_at;
 use crate::directory::volume::Volume;
 use crate::directory::xattr::Subject;
 use crate::{Error, Use};
@@ -337,7 +336,7 @@ fn remove_named(volume: &Volume, folder: BorrowedFd<'_>, name: &str) -> bool {
 
 /// The same for who tries again.
 pub(super) fn unlink_named(volume: &Volume, folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    let _counted = about_to_go(volume, folder, name.as_bytes());
+    let _counted = volume.about_to_go(folder, name.as_bytes());
     match unlinkat(folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         // It may have been done.

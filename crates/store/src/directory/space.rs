@@ -96,7 +96,7 @@ pub(super) fn reserve(file: &OpenFile, fd: BorrowedFd<'_>, up_to: u64) -> Result
         reserved?;
         at = end;
     }
-    note_reserved(&file.volume, file.identity, fd, up_to);
+    note_reserved(file.volume.quota.as_ref(), file.identity, fd, up_to);
     Ok(())
 }
 
@@ -136,7 +136,7 @@ fn change(
     growth: Growth,
     change: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<(), Error> {
-    account(&file.volume, file.identity, fd, growth, change)
+    account(file.volume.quota.as_ref(), file.identity, fd, growth, change)
 }
 
 #[cfg(test)]

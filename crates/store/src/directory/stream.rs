@@ -19,12 +19,14 @@ use crate::directory::calls::{fsync, futimens};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
+use crate::directory::leftovers::Nameless;
 use crate::directory::quota::{Growth, account};
 use crate::directory::side::{Opened, SideName, Whose};
+use crate::directory::stat::stat;
 use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, Stays, StreamValue, VALUE_BYTES_MAX};
 use crate::directory::streams::{self, Held, Kept};
 use crate::directory::xattr::Subject;
-use crate::directory::{adopt, data, extended, folder, metadata, node, security, side, space};
+use crate::directory::{adopt, data, extended, metadata, node, security, side, space};
 use crate::{
     ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Error, ExtendedAttribute, Extent, Extents, Failed,
     Identity, Kind, Metadata, Name, NamedNode, Node, Renewal, Replace, Take, TakeStream, Use, Waits, waiting,
@@ -282,7 +284,7 @@ impl StreamNode {
         change: impl FnOnce() -> Result<T, rustix::io::Errno>,
     ) -> Result<T, Error> {
         self.file.volume.check_writable()?;
-        let answer = account(&self.file.volume, self.file.identity, fd, growth, change)?;
+        let answer = account(self.file.volume.quota.as_ref(), self.file.identity, fd, growth, change)?;
         self.touch();
         Ok(answer)
     }
@@ -319,8 +321,9 @@ impl Drop for StreamNode {
         }
         let Ok(owner) = self.file.subject().owner() else { return };
         let side = SideName { id: self.id, owner: Some(owner) };
-        if !self.file.synced().keeps(&side) {
-            self.file.synced().forget_when_closed(&self.file.volume, side);
+        let name = side.on_disk();
+        if !self.file.synced().keeps(&name) {
+            self.file.synced().keep_while_open(name, Box::new(Nameless::unmarked(&self.file.volume, side)));
         }
     }
 }
@@ -368,7 +371,7 @@ impl Node for StreamNode {
         let (length, allocated) = match self.inline_or_side(|data| data.len() as u64)? {
             Ok(length) => (length, length.next_multiple_of(unit)),
             Err(fd) => {
-                let stat = folder::stat(fd).map_err(error)?;
+                let stat = stat(fd).map_err(error)?;
                 (stat.stx_size, stat.stx_blocks * 512)
             }
         };

@@ -9,8 +9,8 @@
 //! | 20 | n | the name, UTF-8 |
 //! | 20 + n | | the data, or the owner ([`super::side::Owner`]); earlier versions wrote none |
 
+use crate::directory::keys::{KEY_BYTES_MAX, LONG_STREAM, STREAM};
 use crate::directory::side::{Id, Owner, SideName};
-use crate::directory::xattr::{KEY_BYTES_MAX, LONG_STREAM, STREAM};
 
 /// The most bytes of data that are kept in an attribute: an ext4 inode has 4 KiB for all of them.
 pub(super) const INLINE_BYTES_MAX: usize = 1024;

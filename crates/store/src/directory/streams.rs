@@ -8,15 +8,17 @@ use crate::directory::calls::fsync;
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
+use crate::directory::keys::{LONG_STREAM, SECURITY_SIDE, STREAM};
 use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
 use crate::directory::quota::{Growth, account};
 use crate::directory::side::{Removable, SideName, Whose};
+use crate::directory::stat::stat;
 use crate::directory::stream::StreamNode;
 use crate::directory::stream_value::{Body, Stays, StreamValue, VALUE_BYTES_MAX, key};
 use crate::directory::undo::Undo;
-use crate::directory::xattr::{LONG_STREAM, SECURITY_SIDE, STREAM, Subject};
-use crate::directory::{data, folder, security, side};
+use crate::directory::xattr::Subject;
+use crate::directory::{data, security, side};
 use crate::{Error, NamedNode, Node, Replace, StreamEntry, TakeStream, Use, fold, waiting};
 
 /// A stream as it is kept.
@@ -60,7 +62,7 @@ pub(super) fn list(file: &OpenFile, take: TakeStream<'_>) -> Result<(), Error> {
             Held::Here(length) => (length, length.next_multiple_of(unit)),
             Held::Side(side) => match side::open(&subject, &side, Use::Read) {
                 Ok(opened) => {
-                    let stat = folder::stat(opened.fd).map_err(error)?;
+                    let stat = stat(opened.fd).map_err(error)?;
                     (stat.stx_size, stat.stx_blocks * 512)
                 }
                 Err(Error::Gone) if side::look(&subject, &side)?.is_none() => continue,
@@ -339,7 +341,7 @@ pub(super) fn move_out(
     let make = || {
         let fd = side::create(subject.volume, &side)?;
         let growth = Growth::Write { offset: 0, length: inline.len() as u64 };
-        account(subject.volume, subject.identity, &fd, growth, || data::write(&fd, inline, 0))?;
+        account(subject.volume.quota.as_ref(), subject.identity, &fd, growth, || data::write(&fd, inline, 0))?;
         if !inline.is_empty() {
             // The disk may have been asked to keep what the attribute holds: it has it here before that is gone.
             fsync(&fd).map_err(error)?;

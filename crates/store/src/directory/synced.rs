@@ -9,11 +9,9 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::directory::leftovers::Nameless;
 use crate::directory::neighbours::Locks;
-use crate::directory::side::SideName;
-use crate::directory::volume::Volume;
-use crate::{Error, Identity, waiting};
+use crate::waiting::{self, Discarded};
+use crate::{Error, Identity};
 
 /// What is known of a file. It is there while somebody has the file open to write, or has had a directory synced.
 pub(super) struct Synced {
@@ -21,7 +19,7 @@ pub(super) struct Synced {
     locks: &'static Locks,
     failed: Mutex<Option<Error>>,
     /// Side files that go with it, for the file has no name.
-    nameless: Mutex<Vec<Nameless>>,
+    nameless: Mutex<Vec<(String, Discarded)>>,
 }
 
 /// The syncs through one descriptor and its duplicates: each holds it for reading until it has noted how it failed.
@@ -47,19 +45,14 @@ impl Synced {
         synced
     }
 
-    /// Has a side file of the file, which has no name, go when the last closes it.
-    pub(super) fn keep_while_open(&self, nameless: Nameless) {
-        self.nameless.lock().push(nameless);
+    /// Has something of the file, which has no name, go when the last closes it. It is known by `name`.
+    pub(super) fn keep_while_open(&self, name: String, kept: Discarded) {
+        self.nameless.lock().push((name, kept));
     }
 
-    /// The same where another may have removed it.
-    pub(super) fn forget_when_closed(&self, volume: &Arc<Volume>, side: SideName) {
-        self.keep_while_open(Nameless::unmarked(volume, side));
-    }
-
-    /// True where it goes then.
-    pub(super) fn keeps(&self, side: &SideName) -> bool {
-        self.nameless.lock().iter().any(|nameless| nameless.side == *side)
+    /// True where what is known by that name goes then.
+    pub(super) fn keeps(&self, name: &str) -> bool {
+        self.nameless.lock().iter().any(|(known, _)| known == name)
     }
 
     /// Remembers how a sync failed. True where it is the first that did.

@@ -1,8 +1,9 @@
 //! Several changes of what is kept with a file, made all or none: what each has found is noted, so that it can be undone where a later one fails.
 //! What somebody else has changed since stays as it is.
 
+use crate::directory::keys::RECORD;
 use crate::directory::record::Record;
-use crate::directory::xattr::{RECORD, Subject};
+use crate::directory::xattr::Subject;
 use crate::{AttributeChange, Error, Left};
 
 /// Values of more bytes are not kept. No file's attributes have so many; what is kept beside files has no bound.

@@ -1,24 +1,24 @@
 //! What all nodes of one directory store share.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, OFlags, StatVfsMountFlags, fcntl_getfl, fcntl_setfl, fgetxattr};
+use rustix::fs::{AtFlags, Mode, OFlags, StatVfsMountFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
 use crate::directory::DirectoryOptions;
 use crate::directory::cache::Cache;
-use crate::directory::calls::{again, fstatfs, fstatvfs, linkat, open, openat, readlinkat};
+use crate::directory::calls::{fstatfs, fstatvfs, linkat, open, openat, readlinkat};
+use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::exclusive::Exclusive;
-use crate::directory::fence::{Fence, Wait};
-use crate::directory::folder::{COARSE_TICK, Mount, identity, mount, stat};
-use crate::directory::inotify::Foreign;
+use crate::directory::fence::{Fence, ReachedBy, Wait};
+use crate::directory::keys::Keep;
 use crate::directory::link_counts;
 use crate::directory::mounts::{self, Below};
 use crate::directory::nameless::Nameless;
@@ -26,7 +26,7 @@ use crate::directory::names::is_reserved_on_disk;
 use crate::directory::neighbours::{self, Locks, Making};
 use crate::directory::quota::{Limit, Quota};
 use crate::directory::roots::Root;
-use crate::directory::xattr::{Keep, RECORD};
+use crate::directory::stat::{COARSE_TICK, Mount, identity, mount, stat};
 use crate::{Error, Identity, Look, SharePath, Waits, waiting};
 
 /// File systems that answer from this machine's memory what they know of an open file, by their `statfs` number. overlayfs is none of them: what
@@ -54,15 +54,6 @@ const UNIT_BYTES_MAX: u32 = 1 << 20;
 /// How coarse the times of change are on local file systems: more than a tick of a 100-Hz kernel.
 pub(super) const LOCAL_TICK: Duration = Duration::from_millis(20);
 
-/// How a path led to what was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReachedBy {
-    /// By its names alone.
-    Straight,
-    /// Through a symbolic link: what was opened lies elsewhere.
-    ThroughLinks,
-}
-
 /// A folder that is served.
 pub(super) struct Volume {
     pub(super) fence: Arc<Fence>,
@@ -80,8 +71,6 @@ pub(super) struct Volume {
     pub(super) file_mode: Option<Mode>,
     pub(super) directory_mode: Option<Mode>,
     exclusive: Option<Arc<Exclusive>>,
-    /// What listens to changes, while somebody does.
-    pub(super) foreign: Mutex<Weak<Foreign>>,
     proc: Option<OwnedFd>,
     reads_without_waiting: AtomicBool,
     /// Of some file that was opened reading moves the time of last access.
@@ -110,8 +99,7 @@ impl Volume {
             link_counts::note([Some(root), locked].iter().flatten());
         }
         let proc_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let beside = options.attributes_beside_files || !has_attributes(fence.root());
-        let keep = if beside { Keep::Beside } else { Keep::InAttributes };
+        let keep = if options.attributes_beside_files { Keep::Beside } else { Keep::on(fence.root()) };
         Ok(Volume {
             identity: root_identity,
             read_only,
@@ -124,8 +112,7 @@ impl Volume {
             file_mode: options.file_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
             directory_mode: options.directory_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
             exclusive,
-            quota: quota.map(|limit| Quota::measure(&fence, folder, Arc::clone(limit))),
-            foreign: Mutex::default(),
+            quota: quota.map(|limit| Quota::measure(&fence, root_identity.volume, folder, Arc::clone(limit))),
             proc: open("/proc/self/fd", proc_flags, Mode::empty()).ok(),
             reads_without_waiting: AtomicBool::new(true),
             reading_marks: AtomicBool::new(false),
@@ -142,10 +129,21 @@ impl Volume {
     }
 
     /// Has what counts for the quota, if there is one, counted anew now and then.
-    pub(super) fn have_recounted(self: &Arc<Self>) {
+    pub(super) fn have_recounted(&self) {
         if let Some(nameless) = self.nameless() {
-            nameless.have_recounted(Arc::downgrade(self));
+            nameless.have_recounted(Arc::downgrade(&self.fence));
         }
+    }
+
+    /// Opens a file whose name is about to be taken away, where there is a quota. It is to be closed when that is done.
+    pub(super) fn about_to_go(&self, folder: impl AsFd, name: &[u8]) -> Option<Descriptor> {
+        self.nameless().and_then(|_| self.open_name(folder, name).ok())
+    }
+
+    /// The same whether there is a quota or not.
+    pub(super) fn open_name(&self, folder: impl AsFd, name: &[u8]) -> Result<Descriptor, Errno> {
+        let fd = openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Descriptor::new(fd, (self.waits, self.identity.volume)).counted(self.nameless()))
     }
 
     /// Keeps others from changing what is kept beside a file.
@@ -267,7 +265,9 @@ impl Volume {
 
     /// The volume that `path` leads to: the root's, or that of the last that is known to be mounted on the way.
     pub(super) fn volume_at(&self, path: &SharePath) -> u64 {
-        self.mounted.volume_at(self, path, mounts::known()).unwrap_or(self.identity.volume)
+        self.mounted
+            .volume_at(|| self.place_of(self.fence.root()), path, mounts::known())
+            .unwrap_or(self.identity.volume)
     }
 
     /// Gives an open file one more name.
@@ -363,16 +363,12 @@ fn waits_on(magic: u64) -> Waits {
     }
 }
 
-fn has_attributes<Fd: AsFd>(root: Fd) -> bool {
-    let mut value = [0; 64];
-    !matches!(again(|| fgetxattr(root.as_fd(), RECORD, value.as_mut_slice())), Err(Errno::OPNOTSUPP | Errno::NOSYS))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::directory::DirectoryStore;
-    use crate::directory::file::{OpenFile, Reach};
+    use crate::directory::file::OpenFile;
+    use crate::directory::folder::Reach;
     use crate::directory::node::FileNode;
     use crate::waiting::{Forbidden, forbid};
     use crate::{Kind, NewNode, Node, Resolved, SharePath, Store, Use};

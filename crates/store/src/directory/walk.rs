@@ -11,13 +11,16 @@ use rustix::io::Errno;
 
 use crate::directory::calls::openat;
 use crate::directory::errno::{error, opening};
+use crate::directory::fence::ReachedBy;
 use crate::directory::fence::Wait;
-use crate::directory::file::{OpenFile, Reach, attempts, is_worth_another};
-use crate::directory::folder::{Folder, Reached, file_type, identity, stat, stat_at};
+use crate::directory::file::{OpenFile, attempts, is_worth_another};
+use crate::directory::folder::Reach;
+use crate::directory::folder::{Folder, Reached};
 use crate::directory::names::{Wanted, append_disk, has_stand_ins, is_reserved, to_shown};
 use crate::directory::node::FileNode;
 use crate::directory::security;
-use crate::directory::volume::{ReachedBy, Volume};
+use crate::directory::stat::{born, file_type, identity, stat, stat_at};
+use crate::directory::volume::Volume;
 use crate::{Error, Identity, Kind, Name, NamedNode, Node, Resolved, SharePath, Use, effort};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
@@ -38,6 +41,17 @@ pub(super) struct Named {
     pub(super) identity: Identity,
     pub(super) links: u32,
     pub(super) born: i128,
+}
+
+impl Reached {
+    /// Goes on to a directory that was opened below this one.
+    pub(super) fn take(&mut self, opened: Opened) -> Result<(), Error> {
+        if opened.way == ReachedBy::ThroughLinks {
+            self.way = ReachedBy::ThroughLinks;
+        }
+        self.folder = opened.into_folder()?;
+        Ok(())
+    }
 }
 
 /// Follows a whole path.
@@ -104,7 +118,7 @@ pub(super) fn wanted<'a>(directory: &'a OpenFile, name: &Name) -> Result<(Folder
     if is_reserved(name.as_str()) {
         return Err(Error::Denied);
     }
-    Ok((Folder::of(directory)?, Wanted::new(name.as_str())))
+    Ok((directory.folder()?, Wanted::new(name.as_str())))
 }
 
 /// What has a name in an open directory, whatever the case.
@@ -196,7 +210,7 @@ pub(super) fn named(volume: &Volume, folder: &Folder<'_>, disk: &[u8]) -> Result
         let fd = volume.open(&path, OFlags::PATH, Wait::May).map_err(|_| Error::Denied)?;
         target = identity(&stat(fd).map_err(error)?);
     }
-    Ok(Named { kind, own: identity(&own), identity: target, links: own.stx_nlink, born: super::file::born(&own) })
+    Ok(Named { kind, own: identity(&own), identity: target, links: own.stx_nlink, born: born(&own) })
 }
 
 fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {

@@ -28,29 +28,19 @@ use crate::directory::calls::{
 };
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, reading_attribute};
-use crate::directory::file::born;
-use crate::directory::folder::{each_name, stat};
 use crate::directory::homes::Home;
+use crate::directory::keys::{KEY_BYTES_MAX, Keep, RECORD};
+use crate::directory::listing::each_name;
 use crate::directory::marks::Mark;
-use crate::directory::nameless::about_to_go;
 use crate::directory::outcome::{self, At};
 use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES, account};
 use crate::directory::side::{Owner, Removable, SideName};
+use crate::directory::stat::born;
+use crate::directory::stat::stat;
 use crate::directory::volume::Volume;
 use crate::directory::{data, homes, side};
 use crate::{Error, Identity, Waits, waiting};
 
-pub(super) const RECORD: &str = "user.multilane";
-pub(super) const SECURITY: &str = "user.multilane.sd";
-pub(super) const SECURITY_SIDE: &str = "user.multilane.sd.side";
-pub(super) const STREAM: &str = "user.multilane.stream.";
-pub(super) const LONG_STREAM: &str = "user.multilane.long.";
-/// What keys of ours begin with, to be followed by nothing or a dot.
-pub(super) const OWN: &str = "user.multilane";
-pub(super) const USER: &str = "user.";
-
-/// The longest key (XATTR_NAME_MAX).
-pub(super) const KEY_BYTES_MAX: usize = 255;
 /// The longest value, and the longest list of keys (XATTR_SIZE_MAX, XATTR_LIST_MAX).
 const VALUE_BYTES_MAX: usize = 65536;
 /// What a file system keeps of an attribute besides its key and value: ext4 has 16 bytes for it and rounds up.
@@ -59,15 +49,6 @@ const ATTRIBUTE_COST: usize = 24;
 const SCARCE_BYTES: u64 = 128 << 10;
 /// What is tried on the stack before a list or value is asked for its length.
 const SMALL_BYTES: usize = 1024;
-
-/// Where a volume keeps it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keep {
-    /// In extended attributes of the file system.
-    InAttributes,
-    /// In files of the reserved folder.
-    Beside,
-}
 
 /// A file that something is kept with.
 pub(super) struct Subject<'a> {
@@ -416,7 +397,7 @@ impl Subject<'_> {
     }
 
     fn unlink_beside(&self, folder: &OwnedFd, key: &str) -> Result<(), Errno> {
-        let _counted = about_to_go(self.volume, folder, key.as_bytes());
+        let _counted = self.volume.about_to_go(folder, key.as_bytes());
         outcome::unlink(At { folder: folder.as_fd(), name: key.as_bytes() }, AtFlags::empty())
     }
 
@@ -433,8 +414,8 @@ impl Subject<'_> {
         let draft = Descriptor::new(draft, calls_wait).made(volume.nameless());
         // Whether there is room for it was looked at before.
         let write = || data::write(&draft, value, 0).and_then(|()| fsync(&draft));
-        let written = account(volume, self.identity, &draft, Growth::None, write);
-        let replaced = about_to_go(volume, &folder, key.as_bytes());
+        let written = account(volume.quota.as_ref(), self.identity, &draft, Growth::None, write);
+        let replaced = volume.about_to_go(&folder, key.as_bytes());
         let saved = written.and_then(|()| renameat(&folder, DRAFT, &folder, key).map_err(error));
         if saved.is_err() {
             let _ = unlinkat(&folder, DRAFT, AtFlags::empty());
@@ -446,7 +427,7 @@ impl Subject<'_> {
     fn keys_beside(&self) -> Result<Vec<String>, Error> {
         let mut keys = Vec::new();
         if let Some(folder) = self.folder(false).map_err(error)? {
-            let note = |entry: crate::directory::folder::Listed<'_>| {
+            let note = |entry: crate::directory::listing::Listed<'_>| {
                 keys.extend(std::str::from_utf8(entry.name).ok().filter(|key| *key != DRAFT).map(str::to_owned));
             };
             each_name(&folder, note).map_err(error)?;
