@@ -10,14 +10,16 @@ use crate::directory::calls::{fstatvfs, fsync};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
-use crate::directory::leftovers::Nameless;
 use crate::directory::marks::Mark;
 use crate::directory::quota::{BLOCK_BYTES, Growth, account};
-use crate::directory::side::{self, SideName};
+use crate::directory::reserved;
+use crate::directory::side;
+use crate::directory::side::Nameless;
+use crate::directory::side_name::SideName;
 use crate::directory::stat::stat;
 use crate::directory::stream_value::StreamValue;
+use crate::directory::subject::Subject;
 use crate::directory::volume::Volume;
-use crate::directory::xattr::Subject;
 use crate::directory::{data, streams};
 use crate::{Error, Extent, Space, Use, waiting};
 
@@ -73,7 +75,7 @@ impl Copy<'_> {
     ) -> Result<Descriptor, Error> {
         let own = SideName { id: value.id, owner: self.name.owner };
         let mark = Mark::naming(subject, &own)?;
-        if let Err(error) = side::rename(self.volume, &self.name, &own).and_then(|()| side::sync(self.volume)) {
+        if let Err(error) = side::rename(self.volume, &self.name, &own).and_then(|()| reserved::sync(self.volume)) {
             side::take_back(self.volume, &own, mark);
             return Err(error);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::directory::cache::Did;
@@ -11,28 +11,20 @@ use crate::directory::calls::{fchmod, mkdirat, openat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
-use crate::directory::folder::Folder;
-use crate::directory::folder::Reach;
+use crate::directory::folder::{Folder, Reach};
+use crate::directory::last_name::bury;
 use crate::directory::node::FileNode;
 use crate::directory::stat::file_type;
+use crate::directory::unfinished::{DIRECTORY_MODE, FILE_MODE, UNFINISHED_DIRECTORY, UNFINISHED_FILE, is_unfinished};
 use crate::directory::volume::Volume;
-use crate::directory::{metadata, security, streams, walk};
+use crate::directory::{metadata, security, streams};
 use crate::{Error, Kind, Name, NewNode, Node};
-
-/// Whom the machine lets at new files and directories: security descriptors bind nobody who comes past the server.
-const FILE_MODE: Mode = Mode::from_bits_retain(0o600);
-const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o700);
-
-/// What files and directories are made with, until they have their descriptor: who finds one like it without a descriptor finds what was
-/// left when the server was killed, and not what another program has made.
-const UNFINISHED_FILE: Mode = Mode::SVTX.union(FILE_MODE);
-const UNFINISHED_DIRECTORY: Mode = Mode::SVTX.union(DIRECTORY_MODE);
 
 /// Makes a file or directory whose name is free in any case.
 pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>, wait: Wait) -> Result<Arc<dyn Node>, Error> {
     let volume = &directory.volume;
     volume.check_writable()?;
-    let (folder, wanted) = walk::wanted(directory, name)?;
+    let (folder, wanted) = directory.wanted(name)?;
     let mut held = volume.cache.hold_for(folder.identity, wait)?;
     if held.find(&folder, &wanted, wait)?.is_some() {
         return Err(Error::Exists);
@@ -97,7 +89,7 @@ fn make(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], new: NewNode<'_>
         take_away();
         // Another program may have given it one more.
         if file.is_nameless() {
-            file.subject().bury(&sides);
+            bury(&file.subject(), &sides);
         }
     })?;
     Ok(file)
@@ -113,18 +105,6 @@ fn take_back(folder: &Folder<'_>, disk: &[u8], errno: Errno) {
     if is_unfinished(&found) && (is_directory || (found.stx_size, found.stx_nlink) == (0, 1)) {
         let removal = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         let _ = unlinkat(&folder.fd, disk, removal);
-    }
-}
-
-/// True for the mode of what is being made.
-pub(super) fn is_unfinished(found: &Statx) -> bool {
-    let every = Mode::SVTX | Mode::SUID | Mode::SGID | Mode::from_raw_mode(0o777);
-    let mode = Mode::from_raw_mode(found.stx_mode.into()) & every;
-    match file_type(found) {
-        FileType::RegularFile => mode == UNFINISHED_FILE,
-        // It has the set-group-id bit where the one has that it lies in.
-        FileType::Directory => mode.difference(Mode::SGID) == UNFINISHED_DIRECTORY,
-        _ => false,
     }
 }
 

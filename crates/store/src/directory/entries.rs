@@ -14,10 +14,9 @@ use crate::directory::fence::Wait;
 use crate::directory::file::{OpenFile, kind};
 use crate::directory::listing::{Listed, SCAN_BUFFER_BYTES};
 use crate::directory::names::{is_reserved, to_disk, to_name};
-use crate::directory::stat::born;
-use crate::directory::stat::{file_type, identity, stat, stat_at};
+use crate::directory::stat::{born, file_type, identity, stat, stat_at};
+use crate::directory::subject::{Place, Subject};
 use crate::directory::volume::Volume;
-use crate::directory::xattr::{Place, Subject};
 use crate::directory::{metadata, walk};
 use crate::{Cursor, Entry, Error, Kind, Metadata, Name, Take, Use};
 

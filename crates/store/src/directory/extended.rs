@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::directory::file::OpenFile;
 use crate::directory::keys::{KEY_BYTES_MAX, OWN, USER};
+use crate::directory::subject::Subject;
 use crate::directory::undo::Undo;
-use crate::directory::xattr::Subject;
 use crate::{ChangeExtended, Error, ExtendedAttribute, Failed, Left, fold};
 
 /// All of them, by name.

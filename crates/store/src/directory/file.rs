@@ -10,16 +10,18 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::{Folder, Handle, Reach};
-use crate::directory::leftovers::{HeldFile, Nameless};
+use crate::directory::names::{Wanted, is_reserved};
 use crate::directory::neighbours::Turn;
+use crate::directory::passing::HeldFile;
 use crate::directory::record::Record;
 use crate::directory::remembered::Remembered;
-use crate::directory::side::SideName;
+use crate::directory::side::Nameless;
+use crate::directory::side_name::SideName;
 use crate::directory::stat::{born, file_type, identity, mount, stat};
+use crate::directory::subject::{Place, Subject};
 use crate::directory::synced::{Failed, Synced, UnderWay};
 use crate::directory::volume::Volume;
-use crate::directory::xattr::{Place, Subject};
-use crate::{Error, Held, Identity, Kind, Time, Use, Waits, waiting};
+use crate::{Error, Held, Identity, Kind, Name, Time, Use, Waits, waiting};
 
 /// A change of more than that takes long: what a shard does at most.
 pub(super) const LONG_BYTES: u64 = 1 << 20;
@@ -263,6 +265,14 @@ impl OpenFile {
         Folder::with(Handle::Of(self.fd()), self.reach()).map_err(error)
     }
 
+    /// The same, and a name in it that clients may use.
+    pub(super) fn wanted(&self, name: &Name) -> Result<(Folder<'_>, Wanted), Error> {
+        if is_reserved(name.as_str()) {
+            return Err(Error::Denied);
+        }
+        Ok((self.folder()?, Wanted::new(name.as_str())))
+    }
+
     /// A descriptor to read with.
     pub(super) fn readable(&self) -> Option<BorrowedFd<'_>> {
         if self.reach >= Reach::Read {
@@ -332,23 +342,6 @@ impl OpenFile {
     pub(super) fn stat(&self) -> Result<Statx, Error> {
         stat(&self.fd).map_err(error)
     }
-}
-
-/// The flags to try, in order, for a use, and what each leads to.
-pub(super) fn attempts(usage: Use, read_only: bool) -> &'static [(OFlags, Reach)] {
-    const READ_WRITE: (OFlags, Reach) = (OFlags::RDWR, Reach::ReadWrite);
-    const READ: (OFlags, Reach) = (OFlags::RDONLY, Reach::Read);
-    const PATH: (OFlags, Reach) = (OFlags::PATH, Reach::Path);
-    match usage {
-        Use::Metadata => &[READ, PATH],
-        Use::ReadWrite if !read_only => &[READ_WRITE, READ],
-        Use::Read | Use::ReadWrite => &[READ],
-    }
-}
-
-/// True where the next attempt may go better.
-pub(super) fn is_worth_another(errno: Errno) -> bool {
-    matches!(errno, Errno::ISDIR | Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY)
 }
 
 /// What a node of this is; `None` for what is neither file nor directory.

@@ -12,10 +12,10 @@ use rustix::process::geteuid;
 use crate::directory::calls::{open, openat, readlinkat};
 use crate::directory::errno::opening;
 use crate::directory::names::RESERVED;
+use crate::directory::reserved;
 use crate::directory::roots::{outwards, served};
-use crate::directory::side;
 use crate::directory::stat::{identity, stat};
-use crate::directory::xattr::{Place, Subject};
+use crate::directory::subject::{Place, Subject};
 use crate::{Error, Identity, Waits, waiting};
 
 /// How often the directories are looked at that a file lies in, while other programs move them.
@@ -65,7 +65,7 @@ pub(super) fn find<T>(
             answer => answer.map(|answer| Some((home, answer))).map_err(opening),
         }
     };
-    if let Some(own) = side::folder(volume, false)?
+    if let Some(own) = reserved::folder(volume, false)?
         && let Some(found) = ask(own, volume.identity.volume)?
     {
         return Ok(Some(found));

@@ -15,7 +15,7 @@ use crate::directory::inotify::{Ends, Foreign, Quiet};
 use crate::directory::inotify_table::WatchedDirectory;
 use crate::directory::inotify_walk::Walk;
 use crate::directory::names::{is_reserved, to_disk, to_name};
-use crate::directory::walk;
+use crate::directory::resolve;
 use crate::{Error, Foreign as Change, Identity, Kind, Resolved, Use, What, threads};
 
 /// What comes within this time is told together, and who made a change himself has said so by then.
@@ -291,7 +291,7 @@ impl Foreign {
 
     fn changed(&self, place: &WatchedDirectory, name: &str) {
         let path = place.joined(name);
-        if let Ok(Resolved::Found { node, .. }) = walk::resolve(&self.volume, &path, Use::Metadata, Wait::May) {
+        if let Ok(Resolved::Found { node, .. }) = resolve::resolve(&self.volume, &path, Use::Metadata, Wait::May) {
             self.say(place, name, node.kind(), What::Changed { file: node.identity() });
         }
     }

@@ -11,13 +11,14 @@ use crate::Error;
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::folder::Folder;
-use crate::directory::leftovers::{self, HeldFile};
 use crate::directory::names::RESERVED;
+use crate::directory::passing;
+use crate::directory::passing::HeldFile;
 use crate::directory::side::Removable;
 use crate::directory::stat::{identity, stat};
+use crate::directory::subject::{Place, Subject};
 use crate::directory::volume::Volume;
 use crate::directory::walk::Named;
-use crate::directory::xattr::{Place, Subject};
 use crate::directory::{homes, side, streams};
 
 /// A file or directory, or link, that is about to lose a name.
@@ -79,7 +80,7 @@ impl<'a> Losing<'a> {
         let has_sides = self.sides.as_ref().is_some_and(|sides| !sides.is_empty());
         if has_sides && self.kind == FileType::RegularFile {
             let Subject { volume, identity, .. } = self.subject;
-            self.held = self.file.as_ref().and_then(|file| leftovers::hold(volume, identity, file.as_fd()));
+            self.held = self.file.as_ref().and_then(|file| passing::hold(volume, identity, file.as_fd()));
         }
     }
 
@@ -120,7 +121,7 @@ impl<'a> Losing<'a> {
             Some(_) | None => Ok(Vec::new()),
         };
         drop(locked);
-        self.subject.bury(&sides);
+        bury(&self.subject, &sides);
         match more {
             Ok(more) => drop(side::remove_all(&more)),
             Err(_) => self.leave("the file cannot be looked at any more"),
@@ -196,4 +197,12 @@ fn subject<'a>(volume: &'a Volume, folder: &Folder<'_>, disk: &[u8], named: &Nam
     let mut path = format!("/proc/self/fd/{}/", folder.fd.as_fd().as_raw_fd()).into_bytes();
     path.extend_from_slice(disk);
     Subject { volume, place: Place::Named(path), identity: named.own, born: named.born }
+}
+
+/// Removes what is kept outside the file, after its last name went: `sides` are the side files that it owns.
+pub(super) fn bury(subject: &Subject<'_>, sides: &[Removable<'_>]) {
+    side::remove_all(sides);
+    if subject.is_beside() {
+        let _ = subject.bury_folder();
+    }
 }

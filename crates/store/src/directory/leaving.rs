@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::directory::marks::Mark;
 use crate::directory::side::{self, Removable};
-use crate::directory::xattr::Subject;
+use crate::directory::subject::Subject;
 
 /// What is to go.
 pub(super) struct Leaving<'a> {

@@ -15,10 +15,9 @@ use crate::directory::errno::error;
 use crate::directory::file::{OpenFile, kind};
 use crate::directory::keys::RECORD;
 use crate::directory::record::{ChangeTime, RECORD_BYTES, Record};
-use crate::directory::stat::birth;
-use crate::directory::stat::identity;
+use crate::directory::stat::{birth, identity};
+use crate::directory::subject::Subject;
 use crate::directory::undo::Undo;
-use crate::directory::xattr::Subject;
 use crate::{AttributeChange, Attributes, Changes, Error, Kind, Metadata, Time};
 
 const READONLY: Attributes = 0x1;

@@ -21,6 +21,7 @@ mod adopt;
 mod attribute_faults;
 mod cache;
 mod calls;
+mod contents;
 mod create;
 mod data;
 mod descriptor;
@@ -32,6 +33,7 @@ mod extended;
 mod faults;
 mod fence;
 mod file;
+mod finish;
 mod folder;
 mod homes;
 mod inotify;
@@ -59,6 +61,7 @@ mod names;
 mod neighbours;
 mod node;
 mod outcome;
+mod passing;
 mod quota;
 mod quota_walk;
 mod record;
@@ -69,16 +72,21 @@ mod rename;
 mod renew;
 #[cfg(test)]
 mod renew_faults;
+mod reserved;
+mod resolve;
 mod roots;
 mod security;
 mod side;
+mod side_name;
 mod space;
 mod stat;
 mod stream;
 mod stream_value;
 mod streams;
+mod subject;
 mod synced;
 mod undo;
+mod unfinished;
 mod volume;
 mod walk;
 mod xattr;
@@ -223,13 +231,13 @@ impl Store for DirectoryStore {
 
     fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
         self.volume().may_wait("resolve");
-        walk::resolve(&self.volume(), path, usage, Wait::May)
+        resolve::resolve(&self.volume(), path, usage, Wait::May)
     }
 
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error> {
         let volume = self.volume();
         match volume.waits {
-            Waits::Never => walk::resolve(&volume, path, usage, Wait::OnRoot),
+            Waits::Never => resolve::resolve(&volume, path, usage, Wait::OnRoot),
             // To open what is in memory may take a read of the disk, for an access list or a key.
             Waits::ForData | Waits::Always => Err(Error::WouldBlock),
         }

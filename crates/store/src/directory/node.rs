@@ -10,23 +10,19 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
 use crate::copy::{Span, through_memory};
-use crate::directory::calls::fsync;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::quota::{Growth, account};
 use crate::directory::{
-    create, data, entries, extended, metadata, remove, rename, renew, security, space, streams, walk,
+    contents, create, data, entries, extended, metadata, remove, rename, renew, resolve, security, space, stream,
+    streams,
 };
 use crate::{
     ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, ExtendedAttribute, Extents,
     Failed, Held, Identity, Kind, Metadata, Name, NamedNode, NewNode, Node, Renewal, Replace, Take, TakeStream, Use,
     Waits, waiting,
 };
-
-/// A byte in so many is looked for to tell whether a range is in memory: files are read ahead, and leave memory, in pieces about as
-/// long.
-const PROBE_BYTES: usize = 64 << 10;
 
 /// A file or directory.
 pub(super) struct FileNode {
@@ -54,71 +50,6 @@ impl FileNode {
 
     fn is_same_data(&self, other: &dyn Node) -> bool {
         other.kind() == Kind::File && other.identity() == self.file.identity
-    }
-}
-
-/// Reads what is in memory, as well as the file system can tell.
-pub(super) fn try_read(file: &OpenFile, fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-    match file.waits {
-        Waits::Never => return data::read(fd, buffer, offset).map_err(error),
-        // The time of last access goes to the journal, which may be waited for whatever is in memory.
-        Waits::ForData if file.volume.reads_without_waiting() && !file.volume.marks(fd) => {}
-        Waits::ForData | Waits::Always => return Err(Error::WouldBlock),
-    }
-    match data::read_without_waiting(fd, buffer, offset) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-            file.volume.note_reads_wait(file.identity.volume);
-            Err(Error::WouldBlock)
-        }
-        answer => answer.map_err(error),
-    }
-}
-
-/// How much of a range is there, where it is in memory as well as the file system can tell.
-fn try_resident(file: &OpenFile, fd: BorrowedFd<'_>, offset: u64, length: usize) -> Result<usize, Error> {
-    if !file.is_local() {
-        return Err(Error::WouldBlock);
-    }
-    let held = data::length(fd).map_err(error)?.saturating_sub(offset);
-    let length = usize::try_from(held).unwrap_or(usize::MAX).min(length);
-    if file.waits == Waits::Never {
-        return Ok(length);
-    }
-    let last = length.saturating_sub(1);
-    let probes = (0..last).step_by(PROBE_BYTES).chain([last]);
-    for probe in probes.filter(|_| length > 0) {
-        if try_read(file, fd, &mut [0], offset + probe as u64)? == 0 {
-            return Err(Error::WouldBlock);
-        }
-    }
-    Ok(length)
-}
-
-/// Appends to a file whose end is held.
-pub(super) fn append(file: &OpenFile, fd: BorrowedFd<'_>, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
-    let held = data::length(fd).map_err(error)?;
-    let offset = place(held)?;
-    let count = data.len() as u64;
-    let end = offset.checked_add(count).ok_or(Error::TooLarge)?;
-    if offset == held {
-        account(file.volume.quota.as_ref(), file.identity, fd, Growth::Append(count), || data::append(fd, data))?;
-    } else {
-        let growth = Growth::Write { offset, length: count };
-        account(file.volume.quota.as_ref(), file.identity, fd, growth, || data::write(fd, data, offset))?;
-    }
-    Ok(end)
-}
-
-/// Makes a file durable.
-pub(super) fn sync(file: &OpenFile) -> Result<(), Error> {
-    file.sync_with(|| sync_data(file))
-}
-
-/// The same where whoever asks remembers what fails.
-pub(super) fn sync_data(file: &OpenFile) -> Result<(), Error> {
-    match file.readable() {
-        Some(fd) => fsync(fd).map_err(error),
-        None => Ok(()),
     }
 }
 
@@ -194,11 +125,11 @@ impl Node for FileNode {
     }
 
     fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-        try_read(&self.file, self.data()?, buffer, offset)
+        contents::try_read(&self.file, self.data()?, buffer, offset)
     }
 
     fn try_resident(&self, offset: u64, length: usize) -> Result<usize, Error> {
-        try_resident(&self.file, self.data()?, offset, length)
+        contents::try_resident(&self.file, self.data()?, offset, length)
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
@@ -211,12 +142,12 @@ impl Node for FileNode {
         let _turn = self.file.begin("append")?;
         let fd = self.file.writable()?;
         let _held = self.file.volume.lock_end(self.file.identity);
-        append(&self.file, fd, data, place)
+        contents::append(&self.file, fd, data, place)
     }
 
     fn sync(&self) -> Result<(), Error> {
         self.file.may_wait("sync");
-        sync(&self.file)
+        contents::sync(&self.file)
     }
 
     fn set_length(&self, length: u64) -> Result<(), Error> {
@@ -282,8 +213,8 @@ impl Node for FileNode {
 
     fn above(&self) -> Result<Option<Arc<dyn Node>>, Error> {
         match (waiting::is_allowed(), self.file.waits) {
-            (true, _) => walk::above(&self.file, Wait::May),
-            (false, Waits::Never) => walk::above(&self.file, Wait::OnRoot),
+            (true, _) => resolve::above(&self.file, Wait::May),
+            (false, Waits::Never) => resolve::above(&self.file, Wait::OnRoot),
             (false, Waits::ForData | Waits::Always) => Err(Error::WouldBlock),
         }
     }
@@ -329,12 +260,12 @@ impl Node for FileNode {
 
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
         self.file.may_wait_to_look("stream");
-        streams::open(&self.file, name)
+        stream::open(&self.file, name)
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
         let _turn = self.file.begin("create_stream")?;
-        streams::create(&self.file, name)
+        stream::create(&self.file, name)
     }
 
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
@@ -368,17 +299,17 @@ impl Node for FileNode {
 
     fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
         waiting::may_wait("child");
-        walk::child(&self.file, name, usage)
+        resolve::child(&self.file, name, usage)
     }
 
     fn has(&self, name: &Name, file: Identity) -> Result<bool, Error> {
         waiting::may_wait("has");
-        walk::has(&self.file, name, file)
+        resolve::has(&self.file, name, file)
     }
 
     fn try_child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
         match self.file.waits {
-            Waits::Never => walk::try_child(&self.file, name, usage),
+            Waits::Never => resolve::try_child(&self.file, name, usage),
             Waits::ForData | Waits::Always => Err(Error::WouldBlock),
         }
     }

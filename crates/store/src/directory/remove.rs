@@ -20,7 +20,7 @@ use crate::{Error, Identity, Name};
 pub(super) fn remove(directory: &OpenFile, name: &Name, expected: Identity) -> Result<(), Error> {
     let volume = &directory.volume;
     volume.check_removable()?;
-    let (folder, wanted) = walk::wanted(directory, name)?;
+    let (folder, wanted) = directory.wanted(name)?;
     let mut held = volume.cache.hold(folder.identity);
     let (disk, named) = stored(volume, &mut held, &folder, &wanted)?;
     if named.identity != expected {

@@ -17,13 +17,14 @@ use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::Folder;
 use crate::directory::last_name::Losing;
-use crate::directory::leftovers::Draft;
 use crate::directory::marks::Mark;
 use crate::directory::names::Wanted;
 use crate::directory::outcome::{self, At, seen};
+use crate::directory::passing::Draft;
+use crate::directory::reserved;
 use crate::directory::volume::Volume;
 use crate::directory::walk::{self, Named};
-use crate::directory::{remove, roots, side};
+use crate::directory::{remove, roots};
 use crate::{Error, Identity, Kind, Name, Replace};
 
 /// Gives what has `name` in `directory` the name `new` in `target`.
@@ -34,8 +35,8 @@ pub(super) fn rename(
     replace: Replace,
 ) -> Result<(), Error> {
     let volume = volume_of(directory, target)?;
-    let (from, from_wanted) = walk::wanted(directory, name)?;
-    let (to, wanted) = walk::wanted(target, new)?;
+    let (from, from_wanted) = directory.wanted(name)?;
+    let (to, wanted) = target.wanted(new)?;
     check_same_volume(from.identity, to.identity)?;
     let mut held = volume.cache.hold_both(from.identity, to.identity);
     let (disk, named) = remove::stored(volume, &mut held, &from, &from_wanted)?;
@@ -70,7 +71,7 @@ pub(super) fn link(file: &OpenFile, (target, new): (&OpenFile, &Name), replace: 
     if file.kind == Kind::Directory {
         return Err(Error::IsDirectory);
     }
-    let (to, wanted) = walk::wanted(target, new)?;
+    let (to, wanted) = target.wanted(new)?;
     check_same_volume(file.identity, to.identity)?;
     let mut held = volume.cache.hold(to.identity);
     let taken = held.find(&to, &wanted, Wait::May)?;
@@ -225,7 +226,7 @@ impl Linking<'_> {
         let locked = volume.lock_file(target.own);
         losing.look_again()?;
         let is_beside = to.identity.volume == volume.identity.volume;
-        let side = if is_beside { side::folder(volume, true).ok().flatten() } else { None };
+        let side = if is_beside { reserved::folder(volume, true).ok().flatten() } else { None };
         // Beside the share's files a link that a crash leaves behind is in nobody's way.
         let aside = side.as_ref().map(|side| self.link_through(side.as_fd(), taken));
         match aside {

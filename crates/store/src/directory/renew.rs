@@ -6,8 +6,8 @@ use rustix::fd::BorrowedFd;
 use crate::directory::extended::{self, Rest};
 use crate::directory::file::OpenFile;
 use crate::directory::streams::Going;
+use crate::directory::subject::Subject;
 use crate::directory::undo::Undo;
-use crate::directory::xattr::Subject;
 use crate::directory::{metadata, space};
 use crate::{AttributeChange, Error, Failed, Kind, Left, Renewal};
 

@@ -10,10 +10,12 @@ use crate::directory::keys::{SECURITY, SECURITY_SIDE};
 use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
 use crate::directory::quota::{Growth, account};
-use crate::directory::side::{NAME_BYTES_MAX, SideName, Whose};
+use crate::directory::reserved;
+use crate::directory::side::Whose;
+use crate::directory::side_name::{NAME_BYTES_MAX, SideName};
 use crate::directory::stat::stat;
-use crate::directory::xattr::Subject;
-use crate::directory::{create, data, side};
+use crate::directory::subject::Subject;
+use crate::directory::{data, side, unfinished};
 use crate::{ChangeSecurity, Error, Use, Waits, waiting};
 
 /// The longest security descriptor. An ACL has at most 64 KiB (MS-DTYP 2.4.5), and a descriptor two of them.
@@ -59,7 +61,7 @@ fn load_with(
 
 /// True where a file has the mode that those have which are being made.
 pub(super) fn is_unfinished(file: &OpenFile) -> Result<bool, Error> {
-    Ok(create::is_unfinished(&stat(file.fd()).map_err(error)?))
+    Ok(unfinished::is_unfinished(&stat(file.fd()).map_err(error)?))
 }
 
 fn find(
@@ -182,13 +184,13 @@ fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
         let growth = Growth::Write { offset: 0, length: descriptor.len() as u64 };
         let write = || data::write(&fd, descriptor, 0).and_then(|()| fsync(&fd));
         account(file.volume.quota.as_ref(), file.identity, &fd, growth, write)?;
-        side::sync(&file.volume)
+        reserved::sync(&file.volume)
     };
     if let Err(error) = make() {
         side::take_back(&file.volume, &side, mark);
         return Err(error);
     }
-    subject.save_naming((&side, mark), SECURITY_SIDE, &side.encode())?;
+    side::save_naming(&subject, (&side, mark), SECURITY_SIDE, &side.encode())?;
     subject.erase(SECURITY).map(drop)
 }
 

@@ -16,150 +16,26 @@ use std::sync::Arc;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::directory::calls::{fsync, mkdirat, openat, renameat, unlinkat};
+use crate::directory::calls::{openat, renameat, unlinkat};
 use crate::directory::descriptor::Descriptor;
-use crate::directory::errno::{error, opening};
+use crate::directory::errno::error;
 use crate::directory::homes::{self, Home};
-use crate::directory::leftovers;
 use crate::directory::marks::Mark;
 use crate::directory::names::RESERVED;
+use crate::directory::passing;
+use crate::directory::passing::{UsedName, make_mark, nameless};
+use crate::directory::reserved;
+use crate::directory::side_name::SideName;
 use crate::directory::stat::stat_at;
+use crate::directory::subject::Subject;
 use crate::directory::volume::Volume;
-use crate::directory::xattr::Subject;
 use crate::{Error, Use};
-
-/// What a stream is known by, and a side file besides its owner.
-pub(super) type Id = [u8; ID_BYTES];
-/// Bytes of an id; in a name each is two digits.
-pub(super) const ID_BYTES: usize = 16;
-
-/// The file that a side file was made for.
-///
-/// | offset | bytes | |
-/// |---|---|---|
-/// | 0 | 8 | the file system, where it is mounted below the share's root; 0 on that root's own |
-/// | 8 | 8 | the inode number |
-/// | 16 | 16 | when it was made, in nanoseconds since 1970; 0 where the file system does not know |
-///
-/// Little-endian.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub(super) volume: u64,
-    pub(super) file: u64,
-    pub(super) born: i128,
-}
-
-/// Bytes of an owner as it is kept.
-pub(super) const OWNER_BYTES: usize = 32;
-
-impl Owner {
-    pub(super) fn encode(&self) -> [u8; OWNER_BYTES] {
-        let mut bytes = [0; OWNER_BYTES];
-        bytes[..8].copy_from_slice(&self.volume.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.file.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.born.to_le_bytes());
-        bytes
-    }
-
-    /// `None` where the bytes are no owner.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (volume, rest) = bytes.split_first_chunk()?;
-        let (file, rest) = rest.split_first_chunk()?;
-        let born = rest.try_into().ok()?;
-        Some(Owner {
-            volume: u64::from_le_bytes(*volume),
-            file: u64::from_le_bytes(*file),
-            born: i128::from_le_bytes(born),
-        })
-    }
-
-    /// How a side file's name on disk ends.
-    pub(super) fn on_disk(&self) -> String {
-        let Owner { volume, file, born } = self;
-        format!("-{volume:x}-{file:x}-{born:x}")
-    }
-
-    /// True where a side file's name on disk has this owner.
-    pub(super) fn is_in(&self, side: &str) -> bool {
-        side.get(2 * ID_BYTES..) == Some(&*self.on_disk())
-    }
-
-    /// True where both are one file if they are on one file system. A later kernel may know times of birth that an earlier one did not.
-    pub(super) fn may_be(&self, other: &Owner) -> bool {
-        self.file == other.file && (self.born == other.born || self.born == 0 || other.born == 0)
-    }
-}
-
-/// Names a side file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SideName {
-    pub(super) id: Id,
-    /// Earlier versions wrote none.
-    pub(super) owner: Option<Owner>,
-}
-
-/// The most bytes of a name as it is kept.
-pub(super) const NAME_BYTES_MAX: usize = 16 + OWNER_BYTES;
-
-impl SideName {
-    /// A new one.
-    pub(super) fn new(owner: Owner) -> Result<Self, Error> {
-        Ok(SideName { id: new_id()?, owner: Some(owner) })
-    }
-
-    /// The id, then the owner.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = self.id.to_vec();
-        bytes.extend(self.owner.iter().flat_map(Owner::encode));
-        bytes
-    }
-
-    /// `None` where the bytes are no name.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (id, owner) = bytes.split_first_chunk()?;
-        let owner = if owner.is_empty() { None } else { Some(Owner::decode(owner)?) };
-        Some(SideName { id: *id, owner })
-    }
-
-    pub(super) fn on_disk(&self) -> String {
-        let owner = self.owner.map(|owner| owner.on_disk()).unwrap_or_default();
-        format!("{}{owner}", name(self.id))
-    }
-}
-
-/// A new random id.
-pub(super) fn new_id() -> Result<Id, Error> {
-    let mut id = [0; 16];
-    getrandom(&mut id, GetRandomFlags::empty()).map_err(error)?;
-    Ok(id)
-}
-
-/// The folder itself; `None` where it does not exist and `make` is not set.
-pub(super) fn folder(volume: &Volume, make: bool) -> Result<Option<OwnedFd>, Error> {
-    let root = volume.fence.root();
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match openat(root, RESERVED, flags, Mode::empty()) {
-        Ok(folder) => Ok(Some(folder)),
-        Err(Errno::NOENT) if make => {
-            match mkdirat(root, RESERVED, Mode::RWXU) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(Errno::NOENT) => return Err(Error::Gone),
-                Err(errno) => return Err(opening(errno)),
-            }
-            openat(root, RESERVED, flags, Mode::empty()).map(Some).map_err(opening)
-        }
-        Err(Errno::NOENT) => Ok(None),
-        Err(Errno::NOTDIR) => Err(Error::Denied),
-        Err(errno) => Err(opening(errno)),
-    }
-}
 
 /// Makes an empty side file. Only its owner, whose attributes do not hold the name, may make it: what has it is what was left when
 /// the server was killed. Where this fails it may have been made, and is to be taken back.
 pub(super) fn create(volume: &Volume, side: &SideName) -> Result<Descriptor, Error> {
-    let folder = folder(volume, true)?.ok_or(Error::NotFound)?;
+    let folder = reserved::folder(volume, true)?.ok_or(Error::NotFound)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let name = side.on_disk();
     let make = || openat(&folder, name.as_str(), flags, Mode::RUSR | Mode::WUSR);
@@ -222,7 +98,7 @@ pub(super) fn look(subject: &Subject<'_>, side: &SideName) -> Result<Option<Whos
 }
 
 fn whose(subject: &Subject<'_>, side: &SideName, home: &Home) -> Whose {
-    if subject.owns(side, home) == Ok(true) { Whose::Own } else { Whose::Anothers }
+    if subject.owns(side, home.volume) == Ok(true) { Whose::Own } else { Whose::Anothers }
 }
 
 /// Finds a side file that is to be removed, before nothing leads to it any more; `None` where it is another's or lost, or lies where nobody may look:
@@ -232,7 +108,7 @@ pub(super) fn removable<'a>(subject: &Subject<'a>, side: &SideName) -> Result<Op
         return Ok(None);
     }
     let name = side.on_disk();
-    let is_own = |home: &Home| stat_at(&home.folder, name.as_bytes()).map(|_| subject.owns(side, home));
+    let is_own = |home: &Home| stat_at(&home.folder, name.as_bytes()).map(|_| subject.owns(side, home.volume));
     match homes::find(subject, is_own) {
         Ok(Some((home, is_own))) => {
             Ok(is_own?.then(|| Removable { volume: subject.volume, home: Arc::new(home), name }))
@@ -284,18 +160,10 @@ pub(super) fn open(subject: &Subject<'_>, side: &SideName, usage: Use) -> Result
     opened?.ok_or(Error::Gone)
 }
 
-/// Persists which side files there are.
-pub(super) fn sync(volume: &Volume) -> Result<(), Error> {
-    match folder(volume, false)? {
-        Some(folder) => fsync(folder).map_err(error),
-        None => Ok(()),
-    }
-}
-
 /// Gives a side file another name, which nothing that is used has. Where this fails it may have it, and is to be taken back.
 pub(super) fn rename(volume: &Volume, from: &SideName, to: &SideName) -> Result<(), Error> {
     remove(volume, to);
-    let folder = folder(volume, false)?.ok_or(Error::Gone)?;
+    let folder = reserved::folder(volume, false)?.ok_or(Error::Gone)?;
     renameat(&folder, from.on_disk(), &folder, to.on_disk()).map_err(error)
 }
 
@@ -313,7 +181,7 @@ pub(super) fn take_back(volume: &Volume, side: &SideName, mark: Option<Mark>) {
 /// again; false where it cannot be marked either.
 pub(super) fn remove(volume: &Volume, side: &SideName) -> bool {
     let name = side.on_disk();
-    match folder(volume, false) {
+    match reserved::folder(volume, false) {
         Ok(Some(folder)) => remove_named(volume, folder.as_fd(), &name),
         Ok(None) => true,
         Err(error) => {
@@ -329,7 +197,7 @@ fn remove_named(volume: &Volume, folder: BorrowedFd<'_>, name: &str) -> bool {
         Ok(()) => true,
         Err(cause) => {
             tell_it_stays(name, &cause);
-            leftovers::leave(folder, name)
+            passing::leave(folder, name)
         }
     }
 }
@@ -349,32 +217,62 @@ pub(super) fn tell_it_stays(name: &str, cause: &dyn std::fmt::Display) {
     tracing::warn!(%cause, "{RESERVED}/{name} belongs to nothing any more and keeps its room: it cannot be removed");
 }
 
-/// An id as a name.
-pub(super) fn name(id: Id) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
+/// The side file of a file without a name: it goes when this is dropped, or when the folder is served again.
+pub(super) struct Nameless {
+    volume: Arc<Volume>,
+    side: SideName,
+    mark: Option<UsedName>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
+impl Nameless {
+    /// Marks a side file, which need not be there yet.
+    pub(super) fn mark(volume: &Arc<Volume>, side: SideName) -> Result<Self, Error> {
+        let folder = reserved::folder(volume, true)?.ok_or(Error::NotFound)?;
+        let mark = UsedName::new(nameless(&side.on_disk()));
+        make_mark(folder.as_fd(), mark.as_str()).map_err(error)?;
+        Ok(Nameless { volume: Arc::clone(volume), side, mark: Some(mark) })
+    }
 
-    proptest! {
-        #[test]
-        fn a_name_comes_back(id: [u8; 16], owner: Option<(u64, u64, i128)>) {
-            let owner = owner.map(|(volume, file, born)| Owner { volume, file, born });
-            let side = SideName { id, owner };
-            let bytes = side.encode();
-            prop_assert!(bytes.len() <= NAME_BYTES_MAX);
-            prop_assert_eq!(SideName::decode(&bytes), Some(side));
-            for cut in (0..bytes.len()).filter(|cut| *cut != 16) {
-                prop_assert_eq!(SideName::decode(&bytes[..cut]), None);
-            }
-        }
+    /// The same of one that is not looked for when the folder is served again.
+    pub(super) fn unmarked(volume: &Arc<Volume>, side: SideName) -> Self {
+        Nameless { volume: Arc::clone(volume), side, mark: None }
+    }
+}
 
-        #[test]
-        fn any_bytes_are_decoded(bytes: Vec<u8>) {
-            let _ = SideName::decode(&bytes);
+impl Drop for Nameless {
+    fn drop(&mut self) {
+        let Some(mark) = &self.mark else {
+            remove(&self.volume, &self.side);
+            return;
+        };
+        let name = self.side.on_disk();
+        match reserved::folder(&self.volume, false) {
+            Ok(Some(folder)) => remove_marked(&self.volume, folder.as_fd(), &name, mark.as_str()),
+            Ok(None) => {}
+            Err(error) => tell_it_stays(&name, &error),
         }
     }
+}
+
+/// Removes a side file, and its mark once that is done.
+pub(super) fn remove_marked(volume: &Volume, folder: BorrowedFd<'_>, side: &str, mark: &str) {
+    match unlink_named(volume, folder, side) {
+        Ok(()) => drop(unlinkat(folder, mark, AtFlags::empty())),
+        Err(cause) => tell_it_stays(side, &cause),
+    }
+}
+
+/// Sets a value that is to name a side file, which was made and marked for it. Where that fails the side file goes, unless the value is there all
+/// the same, which the disk has not said then. Where that cannot be told its mark stays.
+pub(super) fn save_naming(
+    subject: &Subject<'_>,
+    (side, mark): (&SideName, Option<Mark>),
+    key: &str,
+    value: &[u8],
+) -> Result<(), Error> {
+    subject.save(key, value).inspect_err(|_| match subject.has(key, value) {
+        Some(true) => {}
+        Some(false) => take_back(subject.volume, side, mark),
+        None => drop(mark.map(Mark::leave)),
+    })
 }

@@ -14,19 +14,21 @@ use parking_lot::{MutexGuard, RwLock};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
+use crate::copy::check_stream_name;
 use crate::copy::{Span, through_memory};
 use crate::directory::calls::{fsync, futimens};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
-use crate::directory::leftovers::Nameless;
 use crate::directory::quota::{Growth, account};
-use crate::directory::side::{Opened, SideName, Whose};
+use crate::directory::side::{Nameless, Opened, Whose};
+use crate::directory::side_name;
+use crate::directory::side_name::SideName;
 use crate::directory::stat::stat;
-use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, Stays, StreamValue, VALUE_BYTES_MAX};
+use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, Stays, StreamValue, VALUE_BYTES_MAX, key};
 use crate::directory::streams::{self, Held, Kept};
-use crate::directory::xattr::Subject;
-use crate::directory::{adopt, data, extended, metadata, node, security, side, space};
+use crate::directory::subject::Subject;
+use crate::directory::{adopt, contents, data, extended, metadata, security, side, space};
 use crate::{
     ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Error, ExtendedAttribute, Extent, Extents, Failed,
     Identity, Kind, Metadata, Name, NamedNode, Node, Renewal, Replace, Take, TakeStream, Use, Waits, waiting,
@@ -36,7 +38,7 @@ use std::sync::Arc;
 /// A stream and the file it belongs to.
 pub(super) struct StreamNode {
     file: OpenFile,
-    id: side::Id,
+    id: side_name::Id,
     /// Held for no call of the kernel: who must not wait asks for it, too.
     key: RwLock<Arc<str>>,
     /// The side file, where it is this file's.
@@ -328,6 +330,34 @@ impl Drop for StreamNode {
     }
 }
 
+/// Opens one.
+pub(super) fn open(file: &OpenFile, name: &str) -> Result<Option<NamedNode>, Error> {
+    let Some((kept, whose)) = streams::find(&file.subject(), name)? else { return Ok(None) };
+    let name = kept.name.clone();
+    Ok(Some((name, Arc::new(StreamNode::new(file.again()?, kept, whose)))))
+}
+
+/// Makes an empty one. [`Error::Full`] too where the file system has no room for more attributes of this file: ext4
+/// has 4 KiB for all names and values.
+pub(super) fn create(file: &OpenFile, name: &str) -> Result<Arc<dyn Node>, Error> {
+    file.volume.check_writable()?;
+    check_stream_name(name)?;
+    let _held = file.volume.lock_file(file.identity);
+    let subject = file.subject();
+    if streams::make_way(&subject, name)?.is_some() {
+        return Err(Error::Exists);
+    }
+    let id = side_name::new_id()?;
+    // What may fail comes before there is a stream that nobody has open.
+    let again = file.again()?;
+    let (key, long_name) = key(name, id);
+    let saved =
+        streams::save(&subject, &key, &StreamValue { id, name: long_name, body: Body::Here(&[]), stays: Stays::Here });
+    saved.map_err(|error| if error == Error::TooLarge { Error::Full } else { error })?;
+    let kept = Kept { key, name: name.to_owned(), id, held: Held::Here(0), stays: Stays::Here };
+    Ok(Arc::new(StreamNode::new(again, kept, Whose::Own)))
+}
+
 /// Copies what of inline data lies in a range; gives the bytes copied.
 fn read_inline(data: &[u8], buffer: &mut [u8], offset: u64) -> usize {
     let rest = usize::try_from(offset).ok().and_then(|offset| data.get(offset..)).unwrap_or(&[]);
@@ -421,7 +451,7 @@ impl Node for StreamNode {
         }
         match self.inline_or_side(|data| read_inline(data, buffer, offset))? {
             Ok(count) => Ok(count),
-            Err(fd) => node::try_read(&self.file, fd, buffer, offset),
+            Err(fd) => contents::try_read(&self.file, fd, buffer, offset),
         }
     }
 
@@ -458,7 +488,7 @@ impl Node for StreamNode {
             None => Ok(range.get().1),
             Some(fd) => {
                 self.file.volume.check_writable()?;
-                let end = node::append(&self.file, fd, data, place)?;
+                let end = contents::append(&self.file, fd, data, place)?;
                 self.touch();
                 Ok(end)
             }
@@ -470,7 +500,7 @@ impl Node for StreamNode {
         let side = self.inline_or_side(|_| ())?.err();
         self.file.sync_with(|| {
             side.map_or(Ok(()), |fd| fsync(fd).map_err(error))?;
-            node::sync_data(&self.file)
+            contents::sync_data(&self.file)
         })
     }
 
@@ -573,12 +603,12 @@ impl Node for StreamNode {
 
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
         self.file.may_wait_to_look("stream");
-        streams::open(&self.file, name)
+        open(&self.file, name)
     }
 
     fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
         let _turn = self.file.begin("create_stream")?;
-        streams::create(&self.file, name)
+        create(&self.file, name)
     }
 
     fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {

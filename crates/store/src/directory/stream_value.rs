@@ -7,10 +7,10 @@
 //! | 2 | 16 | the stream's id, which with the owner is the side file's name |
 //! | 18 | 2 | bytes of the name, little-endian; 0 where the key holds it |
 //! | 20 | n | the name, UTF-8 |
-//! | 20 + n | | the data, or the owner ([`super::side::Owner`]); earlier versions wrote none |
+//! | 20 + n | | the data, or the owner ([`super::side_name::Owner`]); earlier versions wrote none |
 
 use crate::directory::keys::{KEY_BYTES_MAX, LONG_STREAM, STREAM};
-use crate::directory::side::{Id, Owner, SideName};
+use crate::directory::side_name::{Id, Owner, SideName};
 
 /// The most bytes of data that are kept in an attribute: an ext4 inode has 4 KiB for all of them.
 pub(super) const INLINE_BYTES_MAX: usize = 1024;

@@ -1,7 +1,6 @@
 //! The named streams of a file or directory.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::copy::check_stream_name;
 use crate::directory::calls::fsync;
@@ -12,22 +11,24 @@ use crate::directory::keys::{LONG_STREAM, SECURITY_SIDE, STREAM};
 use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
 use crate::directory::quota::{Growth, account};
-use crate::directory::side::{Removable, SideName, Whose};
+use crate::directory::reserved;
+use crate::directory::side::{Removable, Whose};
+use crate::directory::side_name;
+use crate::directory::side_name::SideName;
 use crate::directory::stat::stat;
-use crate::directory::stream::StreamNode;
 use crate::directory::stream_value::{Body, Stays, StreamValue, VALUE_BYTES_MAX, key};
+use crate::directory::subject::Subject;
 use crate::directory::undo::Undo;
-use crate::directory::xattr::Subject;
 use crate::directory::{data, security, side};
-use crate::{Error, NamedNode, Node, Replace, StreamEntry, TakeStream, Use, fold, waiting};
+use crate::{Error, Replace, StreamEntry, TakeStream, Use, fold, waiting};
 
 /// A stream as it is kept.
 pub(super) struct Kept {
     pub(super) key: String,
     pub(super) name: String,
-    pub(super) id: side::Id,
+    pub(super) id: side_name::Id,
     pub(super) held: Held,
-    stays: Stays,
+    pub(super) stays: Stays,
 }
 
 impl Kept {
@@ -74,33 +75,6 @@ pub(super) fn list(file: &OpenFile, take: TakeStream<'_>) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Opens one.
-pub(super) fn open(file: &OpenFile, name: &str) -> Result<Option<NamedNode>, Error> {
-    let Some((kept, whose)) = find(&file.subject(), name)? else { return Ok(None) };
-    let name = kept.name.clone();
-    Ok(Some((name, Arc::new(StreamNode::new(file.again()?, kept, whose)))))
-}
-
-/// Makes an empty one. [`Error::Full`] too where the file system has no room for more attributes of this file: ext4
-/// has 4 KiB for all names and values.
-pub(super) fn create(file: &OpenFile, name: &str) -> Result<Arc<dyn Node>, Error> {
-    file.volume.check_writable()?;
-    check_stream_name(name)?;
-    let _held = file.volume.lock_file(file.identity);
-    let subject = file.subject();
-    if make_way(&subject, name)?.is_some() {
-        return Err(Error::Exists);
-    }
-    let id = side::new_id()?;
-    // What may fail comes before there is a stream that nobody has open.
-    let again = file.again()?;
-    let (key, long_name) = key(name, id);
-    let saved = save(&subject, &key, &StreamValue { id, name: long_name, body: Body::Here(&[]), stays: Stays::Here });
-    saved.map_err(|error| if error == Error::TooLarge { Error::Full } else { error })?;
-    let kept = Kept { key, name: name.to_owned(), id, held: Held::Here(0), stays: Stays::Here };
-    Ok(Arc::new(StreamNode::new(again, kept, Whose::Own)))
 }
 
 /// Gives one another name.
@@ -302,7 +276,7 @@ pub(super) fn save_naming(
     let mut bytes = [0; VALUE_BYTES_MAX];
     let value = StreamValue { body: Body::Side(side.owner), ..*value };
     let length = value.encode(&mut bytes).ok_or(Error::TooLarge)?;
-    subject.save_naming((side, mark), key, &bytes[..length])
+    side::save_naming(subject, (side, mark), key, &bytes[..length])
 }
 
 /// Reads a stream's value; `None` where there is none, or one that is not ours.
@@ -345,7 +319,7 @@ pub(super) fn move_out(
         if !inline.is_empty() {
             // The disk may have been asked to keep what the attribute holds: it has it here before that is gone.
             fsync(&fd).map_err(error)?;
-            side::sync(subject.volume)?;
+            reserved::sync(subject.volume)?;
         }
         Ok(fd)
     };
@@ -366,7 +340,7 @@ fn check_are_few(keys: &[String]) -> Result<(), Error> {
 }
 
 /// What has a name, and whose its data are. A stream whose side file is lost is none. [`Error::WouldBlock`] as [`list`].
-fn find(subject: &Subject<'_>, name: &str) -> Result<Option<(Kept, Whose)>, Error> {
+pub(super) fn find(subject: &Subject<'_>, name: &str) -> Result<Option<(Kept, Whose)>, Error> {
     let mut lost = None;
     loop {
         let Some(kept) = look_for(subject, name)? else { return Ok(None) };
@@ -381,7 +355,7 @@ fn find(subject: &Subject<'_>, name: &str) -> Result<Option<(Kept, Whose)>, Erro
 }
 
 /// What has a name that another stream is to get. One whose side file is lost gives it up.
-fn make_way(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
+pub(super) fn make_way(subject: &Subject<'_>, name: &str) -> Result<Option<Kept>, Error> {
     match look_for(subject, name)? {
         Some(lost) if whose(subject, &lost)?.is_none() => {
             settle(subject, &lost)?;

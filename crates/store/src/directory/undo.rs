@@ -3,7 +3,7 @@
 
 use crate::directory::keys::RECORD;
 use crate::directory::record::Record;
-use crate::directory::xattr::Subject;
+use crate::directory::subject::Subject;
 use crate::{AttributeChange, Error, Left};
 
 /// Values of more bytes are not kept. No file's attributes have so many; what is kept beside files has no bound.

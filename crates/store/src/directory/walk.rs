@@ -1,9 +1,7 @@
-//! From paths to open directories and files.
+//! From paths to open descriptors.
 //!
 //! A path in stored case is one `openat2` from the root. Where that finds nothing, the names are taken one by one: as
 //! they are first, then in whatever case the directory has them.
-
-use std::sync::Arc;
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -11,25 +9,18 @@ use rustix::io::Errno;
 
 use crate::directory::calls::openat;
 use crate::directory::errno::{error, opening};
-use crate::directory::fence::ReachedBy;
-use crate::directory::fence::Wait;
-use crate::directory::file::{OpenFile, attempts, is_worth_another};
-use crate::directory::folder::Reach;
-use crate::directory::folder::{Folder, Reached};
+use crate::directory::fence::{ReachedBy, Wait};
+use crate::directory::folder::{Folder, Reach, Reached};
 use crate::directory::names::{Wanted, append_disk, has_stand_ins, is_reserved, to_shown};
-use crate::directory::node::FileNode;
-use crate::directory::security;
 use crate::directory::stat::{born, file_type, identity, stat, stat_at};
 use crate::directory::volume::Volume;
-use crate::{Error, Identity, Kind, Name, NamedNode, Node, Resolved, SharePath, Use, effort};
+use crate::{Error, Identity, SharePath, Use, effort};
 
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 /// A directory that is only passed through.
 const PASSED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
-/// How many names a path may have that a thread follows which must not wait: each takes the kernel some hundred nanoseconds.
-const LEVELS_AT_ONCE_MAX: usize = 256;
-/// The same where the names are looked for one by one, with some system calls each.
+/// How many names a path may have that a thread follows which must not wait, where they are looked for one by one, with some system calls each.
 const NAMES_AT_ONCE_MAX: usize = 16;
 
 /// A name in a directory that exists.
@@ -51,19 +42,6 @@ impl Reached {
         }
         self.folder = opened.into_folder()?;
         Ok(())
-    }
-}
-
-/// Follows a whole path.
-pub(super) fn resolve(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {
-    check_reserved(path)?;
-    if wait != Wait::May && path.names().nth(LEVELS_AT_ONCE_MAX).is_some() {
-        return Err(Error::WouldBlock);
-    }
-    match open(volume, &disk_path(path), usage, wait) {
-        Ok(opened) => found(volume, opened, canonical(path), wait),
-        Err(Errno::NOENT) => by_names(volume, path, usage, wait),
-        Err(errno) => Err(opening(errno)),
     }
 }
 
@@ -113,74 +91,8 @@ fn pass(volume: &Volume, above: &OwnedFd, disk: &[u8], start: usize) -> Result<O
     volume.open(disk, PASSED, Wait::May)
 }
 
-/// A directory that names are changed in, and a name that clients may use.
-pub(super) fn wanted<'a>(directory: &'a OpenFile, name: &Name) -> Result<(Folder<'a>, Wanted), Error> {
-    if is_reserved(name.as_str()) {
-        return Err(Error::Denied);
-    }
-    Ok((directory.folder()?, Wanted::new(name.as_str())))
-}
-
-/// What has a name in an open directory, whatever the case.
-pub(super) fn child(directory: &OpenFile, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
-    let (folder, wanted) = wanted(directory, name)?;
-    let volume = &directory.volume;
-    let found = match open_in(volume, &folder, &wanted.disk, usage) {
-        Err(Errno::NOENT) => match volume.cache.hold(folder.identity).find(&folder, &wanted, Wait::May)? {
-            Some(disk) => open_in(volume, &folder, &disk, usage).map(|opened| (disk, opened)),
-            None => return Ok(None),
-        },
-        answer => answer.map(|opened| (wanted.disk, opened)),
-    };
-    match found {
-        Ok((disk, opened)) => {
-            let file = whole(file(volume, opened, disk.starts_with(b"."))?, Wait::May)?;
-            Ok(Some((to_shown(&disk), FileNode::open(file))))
-        }
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(opening(errno)),
-    }
-}
-
-/// True where a name in an open directory, whatever the case, is `file`: for a symbolic link what counts is the link.
-pub(super) fn has(directory: &OpenFile, name: &Name, file: Identity) -> Result<bool, Error> {
-    let (folder, wanted) = wanted(directory, name)?;
-    let found = match stat_at(&folder.fd, &wanted.disk) {
-        Err(Errno::NOENT) => match directory.volume.cache.hold(folder.identity).find(&folder, &wanted, Wait::May)? {
-            Some(disk) => stat_at(&folder.fd, &disk),
-            None => return Ok(false),
-        },
-        answer => answer,
-    };
-    match found {
-        Ok(found) => Ok(identity(&found) == file),
-        Err(Errno::NOENT) => Ok(false),
-        Err(errno) => Err(error(errno)),
-    }
-}
-
-/// What has a name in an open directory that is memory.
-pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
-    if is_reserved(name.as_str()) {
-        return Err(Error::Denied);
-    }
-    let volume = &directory.volume;
-    let wanted = Wanted::new(name.as_str());
-    let opened =
-        first_in(usage, volume, |flags| volume.fence.open_in(directory.fd(), &wanted.disk, flags, Wait::OnRoot));
-    match opened {
-        // Under another case, perhaps, or behind a symbolic link.
-        Err(Errno::NOENT | Errno::AGAIN | Errno::LOOP) => Err(Error::WouldBlock),
-        Err(errno) => Err(opening(errno)),
-        Ok(opened) => {
-            let file = whole(file(volume, opened, wanted.disk.starts_with(b"."))?, Wait::OnRoot)?;
-            Ok(Some((wanted.shown, FileNode::open(file))))
-        }
-    }
-}
-
 /// Opens a stored name in an open directory. A symbolic link is followed as far as the share goes.
-fn open_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8], usage: Use) -> Result<Opened, Errno> {
+pub(super) fn open_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8], usage: Use) -> Result<Opened, Errno> {
     if file_type(&stat_at(&folder.fd, disk)?) == FileType::Symlink {
         let path = path_in(volume, folder, disk).ok_or(Errno::LOOP)?;
         // One that leads nowhere has its name all the same.
@@ -213,82 +125,9 @@ pub(super) fn named(volume: &Volume, folder: &Folder<'_>, disk: &[u8]) -> Result
     Ok(Named { kind, own: identity(&own), identity: target, links: own.stx_nlink, born: born(&own) })
 }
 
-fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {
-    let (Some(above), Some(name)) = (path.parent(), path.name()) else {
-        return Err(Error::Gone);
-    };
-    let wanted = Wanted::new(name);
-    let folder = folder(volume, &above, wait)?;
-    if !folder.exists {
-        return Err(if above.is_root() { Error::Gone } else { Error::PathNotFound });
-    }
-    let stored = volume.cache.hold_for(folder.identity, wait)?.find(&folder, &wanted, wait)?;
-    if let Some(disk) = stored {
-        match open(volume, &folder.disk_path(&disk), usage, wait) {
-            Ok(opened) => return found(volume, opened, folder.shown_path(&to_shown(&disk)), wait),
-            Err(Errno::NOENT) if wait != Wait::May => return Err(Error::WouldBlock),
-            Err(Errno::NOENT) if is_link(&folder, &disk) => return Err(Error::Denied),
-            Err(Errno::NOENT) => volume.cache.hold(folder.identity).forget(folder.identity),
-            Err(errno) => return Err(opening(errno)),
-        }
-    }
-    let path = folder.shown_path(&wanted.shown);
-    let dotted = above.name().is_some_and(|name| name.starts_with('.'));
-    let behind_link = folder.way == ReachedBy::ThroughLinks;
-    let mut parent = OpenFile::of_folder(volume, folder.folder, dotted).map_err(error)?;
-    parent.behind_link = behind_link;
-    Ok(Resolved::Missing { parent: FileNode::open(parent), path })
-}
-
 /// A symbolic link, then, that leads nowhere.
-fn is_link(folder: &Folder<'_>, disk: &[u8]) -> bool {
+pub(super) fn is_link(folder: &Folder<'_>, disk: &[u8]) -> bool {
     stat_at(&folder.fd, disk).is_ok_and(|stat| file_type(&stat) == FileType::Symlink)
-}
-
-fn found(volume: &Arc<Volume>, opened: Opened, path: SharePath, wait: Wait) -> Result<Resolved, Error> {
-    let dotted = path.name().is_some_and(|name| name.starts_with('.'));
-    let file = whole(file(volume, opened, dotted)?, wait)?;
-    Ok(Resolved::Found { node: FileNode::open(file), path })
-}
-
-/// Takes what was opened.
-fn file(volume: &Arc<Volume>, opened: Opened, dotted: bool) -> Result<OpenFile, Error> {
-    let mut file = OpenFile::new(volume, opened.fd, opened.reach, dotted)?;
-    file.behind_link = opened.way == ReachedBy::ThroughLinks;
-    Ok(file)
-}
-
-/// The directory that an open directory lies in, wherever that is by now; `None` for the root.
-pub(super) fn above(directory: &OpenFile, wait: Wait) -> Result<Option<Arc<dyn Node>>, Error> {
-    let volume = &directory.volume;
-    if directory.kind != Kind::Directory {
-        return Err(Error::NotDirectory);
-    }
-    if directory.identity == volume.identity {
-        return Ok(None);
-    }
-    effort::note(1);
-    let open = |flags| Ok((volume.fence.open_above(directory.fd(), flags, wait)?, ReachedBy::Straight));
-    let above = file(volume, open_folder_with(open).map_err(opening)?, false)?;
-    // Of all directories the machine's root alone lies in itself; and one that was removed lies nowhere.
-    if above.identity == directory.identity || stat(directory.fd()).map_err(error)?.stx_nlink == 0 {
-        return Err(Error::Gone);
-    }
-    Ok(Some(FileNode::open(whole(above, wait)?)))
-}
-
-/// What was found, once it is whole. A file without a descriptor may be one that is just being made, and whoever had that would be judged
-/// by the default one.
-fn whole(file: OpenFile, wait: Wait) -> Result<OpenFile, Error> {
-    let locks = file.volume.locks_of(file.identity);
-    if locks.nothing_is_made() || security::is_there(&file)? {
-        return Ok(file);
-    }
-    match wait {
-        Wait::May => locks.wait_for_makers(),
-        Wait::OnRoot => return Err(Error::WouldBlock),
-    }
-    Ok(file)
 }
 
 /// What was opened, for what, and how its path led there.
@@ -310,7 +149,11 @@ pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Resu
 }
 
 /// The same by a name that is no symbolic link.
-fn first_in(usage: Use, volume: &Volume, open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<Opened, Errno> {
+pub(super) fn first_in(
+    usage: Use,
+    volume: &Volume,
+    open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
+) -> Result<Opened, Errno> {
     first_of(usage, volume, |flags| open(flags).map(|fd| (fd, ReachedBy::Straight)))
 }
 
@@ -329,6 +172,23 @@ fn first_of(
         }
     }
     Err(last)
+}
+
+/// The flags to try, in order, for a use, and what each leads to.
+fn attempts(usage: Use, read_only: bool) -> &'static [(OFlags, Reach)] {
+    const READ_WRITE: (OFlags, Reach) = (OFlags::RDWR, Reach::ReadWrite);
+    const READ: (OFlags, Reach) = (OFlags::RDONLY, Reach::Read);
+    const PATH: (OFlags, Reach) = (OFlags::PATH, Reach::Path);
+    match usage {
+        Use::Metadata => &[READ, PATH],
+        Use::ReadWrite if !read_only => &[READ_WRITE, READ],
+        Use::Read | Use::ReadWrite => &[READ],
+    }
+}
+
+/// True where the next attempt may go better.
+fn is_worth_another(errno: Errno) -> bool {
+    matches!(errno, Errno::ISDIR | Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY)
 }
 
 /// Opens a directory by its path.
@@ -402,12 +262,12 @@ fn step(volume: &Volume, from: &Reached, disk: &[u8], wait: Wait) -> Result<Open
 }
 
 /// Opens a directory by its path from the root.
-fn open_folder(volume: &Volume, disk: &[u8], wait: Wait) -> Result<Opened, Errno> {
+pub(super) fn open_folder(volume: &Volume, disk: &[u8], wait: Wait) -> Result<Opened, Errno> {
     open_folder_with(|flags| volume.open_by(disk, flags, wait))
 }
 
 /// Opens a directory to read it, or, where we may not, to pass through it.
-fn open_folder_with(open: impl Fn(OFlags) -> Result<(OwnedFd, ReachedBy), Errno>) -> Result<Opened, Errno> {
+pub(super) fn open_folder_with(open: impl Fn(OFlags) -> Result<(OwnedFd, ReachedBy), Errno>) -> Result<Opened, Errno> {
     let opened = |((fd, way), reach)| Opened { fd, reach, way };
     match open(FOLDER) {
         Err(Errno::ACCESS) => open(FOLDER | OFlags::PATH).map(|found| opened((found, Reach::Path))),
@@ -415,11 +275,11 @@ fn open_folder_with(open: impl Fn(OFlags) -> Result<(OwnedFd, ReachedBy), Errno>
     }
 }
 
-fn check_reserved(path: &SharePath) -> Result<(), Error> {
+pub(super) fn check_reserved(path: &SharePath) -> Result<(), Error> {
     if path.names().any(is_reserved) { Err(Error::Denied) } else { Ok(()) }
 }
 
-fn disk_path(path: &SharePath) -> Vec<u8> {
+pub(super) fn disk_path(path: &SharePath) -> Vec<u8> {
     let mut disk = Vec::with_capacity(path.as_str().len());
     path.names().for_each(|name| append_name(&mut disk, name));
     disk
@@ -439,99 +299,11 @@ fn append_name(disk: &mut Vec<u8>, name: &str) {
 }
 
 /// The path as its names are shown once stored.
-fn canonical(path: &SharePath) -> SharePath {
+pub(super) fn canonical(path: &SharePath) -> SharePath {
     if !has_stand_ins(path.as_str()) {
         return path.clone();
     }
     let mut shown = SharePath::root();
     path.names().for_each(|name| shown.push(&Wanted::new(name).shown));
     shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::NewNode;
-    use crate::directory::calls::mkdirat;
-    use crate::directory::create;
-
-    /// A volume with directories in each other: `a` in `a` in `a`.
-    fn chain(levels: usize) -> (tempfile::TempDir, Arc<Volume>) {
-        let place = tempfile::tempdir().unwrap();
-        let volume = Volume::new(place.path(), &Default::default(), None).unwrap();
-        let mut at = openat(volume.fence.root(), c".", FOLDER, Mode::empty()).unwrap();
-        for _ in 0..levels {
-            mkdirat(&at, c"a", Mode::RWXU).unwrap();
-            at = openat(&at, c"a", FOLDER, Mode::empty()).unwrap();
-        }
-        (place, Arc::new(volume))
-    }
-
-    /// What comes of a path, and how many names the kernel was asked for.
-    fn look(volume: &Arc<Volume>, names: &[&str], wait: Wait) -> (Result<SharePath, Error>, usize) {
-        let path = SharePath::parse(&names.join("\\")).unwrap();
-        let (found, steps) = effort::of(|| resolve(volume, &path, Use::Metadata, wait));
-        let shown = found.map(|found| match found {
-            Resolved::Found { path, .. } | Resolved::Missing { path, .. } => path,
-        });
-        (shown, steps)
-    }
-
-    /// `count` times `a`, but for the one at `at`.
-    fn names(count: usize, at: usize, other: &'static str) -> Vec<&'static str> {
-        (0..count).map(|index| if index == at { other } else { "a" }).collect()
-    }
-
-    #[test]
-    fn a_path_costs_as_many_lookups_as_it_has_names() {
-        const LEVELS: usize = 1_000;
-        let (_place, volume) = chain(LEVELS);
-        let shown = SharePath::parse(&["a"; LEVELS].join("\\")).unwrap();
-        for at in [0, 1, LEVELS / 3, LEVELS - 2, LEVELS - 1] {
-            for (other, found) in [("NO", Err(Error::PathNotFound)), ("A", Ok(&shown))] {
-                let (answer, looked) = look(&volume, &names(LEVELS, at, other), Wait::May);
-                if at + 1 < LEVELS || other == "A" {
-                    assert_eq!(answer.as_ref(), found.as_ref().copied(), "{other} at {at}");
-                }
-                assert!(looked <= 10 * LEVELS, "{looked} for {other} at {at}");
-            }
-        }
-        let (answer, looked) = look(&volume, &["A"; LEVELS], Wait::May);
-        assert_eq!(answer, Ok(shown));
-        assert!(looked <= 10 * LEVELS, "{looked}");
-    }
-
-    #[test]
-    fn who_must_not_wait_looks_for_few_names_whatever_is_asked_for() {
-        let (_place, volume) = chain(2 * LEVELS_AT_ONCE_MAX);
-        for count in (1..2 * LEVELS_AT_ONCE_MAX).step_by(29) {
-            for (at, other) in [(count / 2, "NO"), (count / 2, "A"), (count - 1, "no"), (count, "")] {
-                let names = names(count, at, other);
-                let whole = look(&volume, &names, Wait::May).0;
-                let (answer, looked) = look(&volume, &names, Wait::OnRoot);
-                assert!(looked <= 4 * LEVELS_AT_ONCE_MAX, "{looked} of {count}");
-                assert!(answer == whole || answer == Err(Error::WouldBlock), "{answer:?} {whole:?}");
-                if count <= LEVELS_AT_ONCE_MAX && at == count {
-                    assert_eq!((answer, looked), (whole, count), "one that is there is opened at once");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn who_must_not_wait_waits_for_nobody_who_holds_a_directory() {
-        let (_place, volume) = chain(1);
-        let folder = || open_folder(&volume, b"a", Wait::May).unwrap().into_folder().unwrap();
-        let directory = OpenFile::of_folder(&volume, folder(), false).unwrap();
-        let make = || {
-            let new = NewNode { kind: Kind::File, attributes: 0, security: None };
-            create::create(&directory, &Name::new("new").unwrap(), new, Wait::OnRoot).map(drop)
-        };
-        // Its names are known.
-        let _ = volume.cache.hold(directory.identity).find(&folder(), &Wanted::new("x"), Wait::May);
-        let held = volume.cache.hold(directory.identity);
-        assert_eq!(look(&volume, &["a", "x"], Wait::OnRoot).0, Err(Error::WouldBlock));
-        assert_eq!(make(), Err(Error::WouldBlock));
-        drop(held);
-    }
 }

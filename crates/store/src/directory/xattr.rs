@@ -15,31 +15,27 @@
 //! lose what was kept, what belonged to files that other programs removed stays as an orphan, and on file systems
 //! that know no time of birth a new file may inherit what an earlier one with its inode number left.
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, StatVfs, StatxFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr,
-    getxattr, lgetxattr, listxattr, llistxattr, lremovexattr, lsetxattr, removexattr, setxattr, statvfs,
+    AtFlags, CWD, Mode, OFlags, StatxFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr,
+    lgetxattr, listxattr, llistxattr, lremovexattr, lsetxattr, removexattr, setxattr,
 };
 use rustix::io::Errno;
 
 use crate::directory::calls::{
-    again, fstatvfs, fsync, mkdirat, openat, read_attribute, removed_attribute, renameat, set_attribute, statx,
-    unlinkat,
+    again, fsync, mkdirat, openat, read_attribute, removed_attribute, renameat, set_attribute, statx, unlinkat,
 };
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, reading_attribute};
-use crate::directory::homes::Home;
 use crate::directory::keys::{KEY_BYTES_MAX, Keep, RECORD};
 use crate::directory::listing::each_name;
-use crate::directory::marks::Mark;
 use crate::directory::outcome::{self, At};
 use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES, account};
-use crate::directory::side::{Owner, Removable, SideName};
-use crate::directory::stat::born;
+use crate::directory::reserved;
 use crate::directory::stat::stat;
-use crate::directory::volume::Volume;
-use crate::directory::{data, homes, side};
-use crate::{Error, Identity, Waits, waiting};
+use crate::directory::subject::{Place, Subject};
+use crate::directory::{data, homes};
+use crate::{Error, Waits, waiting};
 
 /// The longest value, and the longest list of keys (XATTR_SIZE_MAX, XATTR_LIST_MAX).
 const VALUE_BYTES_MAX: usize = 65536;
@@ -49,25 +45,6 @@ const ATTRIBUTE_COST: usize = 24;
 const SCARCE_BYTES: u64 = 128 << 10;
 /// What is tried on the stack before a list or value is asked for its length.
 const SMALL_BYTES: usize = 1024;
-
-/// A file that something is kept with.
-pub(super) struct Subject<'a> {
-    pub(super) volume: &'a Volume,
-    pub(super) place: Place<'a>,
-    pub(super) identity: Identity,
-    /// When it was made, in nanoseconds as the file system knows it; zero where it does not.
-    pub(super) born: i128,
-}
-
-/// How to get at it.
-pub(super) enum Place<'a> {
-    /// An open file.
-    Open(BorrowedFd<'a>),
-    /// A path that leads to it, followed to its end: a link of `/proc`.
-    Through(String),
-    /// A path whose last name is not followed.
-    Named(Vec<u8>),
-}
 
 impl Subject<'_> {
     /// Reads a value into `buffer`; gives its length, `None` where there is none, [`Error::TooLarge`] where it is
@@ -159,23 +136,8 @@ impl Subject<'_> {
         Ok(bytes as u64)
     }
 
-    /// Sets a value that is to name a side file, which was made and marked for it. Where that fails the side file goes, unless the value is there all
-    /// the same, which the disk has not said then. Where that cannot be told its mark stays.
-    pub(super) fn save_naming(
-        &self,
-        (side, mark): (&SideName, Option<Mark>),
-        key: &str,
-        value: &[u8],
-    ) -> Result<(), Error> {
-        self.save(key, value).inspect_err(|_| match self.has(key, value) {
-            Some(true) => {}
-            Some(false) => side::take_back(self.volume, side, mark),
-            None => drop(mark.map(Mark::leave)),
-        })
-    }
-
     /// Whether a value is there; `None` where that cannot be told.
-    fn has(&self, key: &str, value: &[u8]) -> Option<bool> {
+    pub(super) fn has(&self, key: &str, value: &[u8]) -> Option<bool> {
         let mut there = vec![0; value.len()];
         match self.read(key, &mut there) {
             Ok(length) => Some(there.get(..length) == Some(value)),
@@ -223,12 +185,6 @@ impl Subject<'_> {
             keys.extend(self.keys_beside()?);
         }
         Ok(keys)
-    }
-
-    /// The file lies on a file system that is mounted in the share. One without extended attributes lists none and
-    /// reports nothing.
-    fn is_mounted(&self) -> bool {
-        self.identity.volume != self.volume.identity.volume
     }
 
     /// True where what is kept with it may lie in a folder of its own.
@@ -304,62 +260,8 @@ impl Subject<'_> {
         }
     }
 
-    /// As whose its side files are known.
-    pub(super) fn owner(&self) -> Result<Owner, Error> {
-        let volume = if self.is_mounted() { self.file_system()? } else { 0 };
-        Ok(Owner { volume, file: self.identity.file, born: self.birth()? })
-    }
-
-    /// The number of its file system, whose device number may be another the next time.
-    fn file_system(&self) -> Result<u64, Error> {
-        Ok(self.system()?.f_fsid.max(1))
-    }
-
-    fn system(&self) -> Result<StatVfs, Error> {
-        let system = match &self.place {
-            Place::Open(fd) => fstatvfs(fd),
-            Place::Through(path) => again(|| statvfs(path.as_str())),
-            Place::Named(path) => again(|| statvfs(path.as_slice())),
-        };
-        system.map_err(error)
-    }
-
-    fn birth(&self) -> Result<i128, Error> {
-        match &self.place {
-            // Where overlayfs has copied the file up meanwhile it has another birth from now on.
-            Place::Open(fd) => stat(fd).map(|stat| born(&stat)).map_err(error),
-            Place::Through(_) | Place::Named(_) => Ok(self.born),
-        }
-    }
-
-    /// True where a side file that lies in `home` is this file's. Another's is read only: the attribute that names it was copied from that. A
-    /// root's own file system is the file's where both are one: seen from the root of a share above, the file is on one that is mounted there.
-    pub(super) fn owns(&self, side: &SideName, home: &Home) -> Result<bool, Error> {
-        let Some(owner) = side.owner else { return Ok(true) };
-        let is_here = match owner.volume {
-            0 => home.volume == self.identity.volume,
-            mounted => self.file_system()? == mounted,
-        };
-        Ok(is_here && self.may_own(side)?)
-    }
-
-    /// False where a side file is another file's wherever it lies.
-    pub(super) fn may_own(&self, side: &SideName) -> Result<bool, Error> {
-        let Some(owner) = side.owner else { return Ok(true) };
-        let own = Owner { volume: owner.volume, file: self.identity.file, born: self.birth()? };
-        Ok(own.may_be(&owner))
-    }
-
-    /// Removes what is kept outside the file, after its last name went: `sides` are the side files that it owns.
-    pub(super) fn bury(&self, sides: &[Removable<'_>]) {
-        side::remove_all(sides);
-        if self.is_beside() {
-            let _ = self.bury_folder();
-        }
-    }
-
-    fn bury_folder(&self) -> Result<(), Error> {
-        let Some(side) = side::folder(self.volume, false)? else { return Ok(()) };
+    pub(super) fn bury_folder(&self) -> Result<(), Error> {
+        let Some(side) = reserved::folder(self.volume, false)? else { return Ok(()) };
         if let Some(folder) = self.folder(false).map_err(error)? {
             for key in self.keys_beside()? {
                 self.unlink_beside(&folder, &key).map_err(error)?;
@@ -437,7 +339,7 @@ impl Subject<'_> {
 
     /// The folder that keeps what belongs to this file.
     fn folder(&self, make: bool) -> Result<Option<OwnedFd>, Errno> {
-        let side = match side::folder(self.volume, make) {
+        let side = match reserved::folder(self.volume, make) {
             Ok(Some(side)) => side,
             Ok(None) => return Ok(None),
             Err(error) => return Err(unreachable(error)),
@@ -485,7 +387,6 @@ const DRAFT: &str = "draft";
 #[cfg(test)]
 mod tests {
     use std::ops::ControlFlow;
-    use std::os::unix::ffi::OsStrExt;
 
     use super::*;
     use crate::directory::{DirectoryOptions, DirectoryStore};
@@ -527,37 +428,6 @@ mod tests {
                 }
             });
         });
-    }
-
-    #[test]
-    fn a_file_on_what_is_mounted_in_a_share_owns_what_was_made_for_it_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
-        let volume = &*store.volume();
-        let own = volume.identity.volume;
-        let subject = |volume_number, born| {
-            let identity = Identity { volume: volume_number, file: 7 };
-            let place = Place::Named(folder.path().as_os_str().as_bytes().to_vec());
-            Subject { volume, place, identity, born }
-        };
-        let home = |volume_number| {
-            let folder = openat(CWD, folder.path(), OFlags::PATH, Mode::empty()).unwrap();
-            Home { folder, volume: volume_number }
-        };
-        let side = |volume, born| SideName { id: [1; 16], owner: Some(Owner { volume, file: 7, born }) };
-        let (mounted, system) = (own + 1, subject(own, 5).file_system().unwrap());
-        // Through the share of what is mounted, and through the one above.
-        assert!(subject(mounted, 5).owns(&side(0, 5), &home(mounted)).unwrap());
-        assert!(subject(own, 5).owns(&side(0, 5), &home(own)).unwrap());
-        for lies_on in [own, mounted] {
-            assert!(subject(mounted, 5).owns(&side(system, 5), &home(lies_on)).unwrap());
-            assert!(subject(own, 5).owns(&side(system, 5), &home(lies_on)).unwrap());
-            assert!(!subject(mounted, 5).owns(&side(system + 1, 5), &home(lies_on)).unwrap());
-            assert!(!subject(mounted, 5).owns(&side(system, 6), &home(lies_on)).unwrap());
-        }
-        // A snapshot's files have the numbers and births of those that it was taken of.
-        assert!(!subject(mounted, 5).owns(&side(0, 5), &home(own)).unwrap());
-        assert!(!subject(own, 5).owns(&side(0, 5), &home(mounted)).unwrap());
     }
 
     #[test]

@@ -1,0 +1,145 @@
+//! Names in the reserved folder that stand there for a moment. Where the server is killed meanwhile they are found when the folder is served again ([`super::leftovers`]).
+
+use std::collections::BTreeSet;
+
+use parking_lot::Mutex;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::directory::calls::{openat, unlinkat};
+use crate::directory::names::DRAFT;
+use crate::directory::neighbours::Locks;
+use crate::directory::volume::Volume;
+use crate::directory::{reserved, side_name};
+use crate::{Error, Identity};
+
+/// Begins the name of what marks a side file; that of the side file follows.
+pub(super) const NAMELESS: &str = "nameless-";
+
+/// Names that this process uses. They are random.
+static USED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// A name that this process uses, until it is dropped.
+pub(super) struct UsedName(String);
+
+impl UsedName {
+    pub(super) fn new(name: String) -> Self {
+        USED.lock().insert(name.clone());
+        UsedName(name)
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn is_used(name: &str) -> bool {
+        USED.lock().contains(name)
+    }
+}
+
+impl Drop for UsedName {
+    fn drop(&mut self) {
+        USED.lock().remove(&self.0);
+    }
+}
+
+/// A name for a file that is on its way to another. Who gives it to a file takes it away again.
+pub(super) struct Draft {
+    name: UsedName,
+}
+
+impl Draft {
+    pub(super) fn new() -> Result<Self, Error> {
+        Ok(Draft { name: UsedName::new(format!("{DRAFT}{}", side_name::name(side_name::new_id()?))) })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name.0
+    }
+}
+
+/// Files that have one more name for a moment, which counts for nothing. It comes and goes with what is kept with the file locked.
+static HELD: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
+
+/// A file that is about to lose its last name has one more, until this is dropped.
+pub(super) struct HeldFile {
+    passing: Option<Passing>,
+    file: Identity,
+    locks: &'static Locks,
+}
+
+impl HeldFile {
+    /// How many names of a file count for nothing.
+    pub(super) fn names_of(file: Identity) -> u32 {
+        u32::from(HELD.lock().contains(&file))
+    }
+
+    /// The name stays until the folder is served again: then it is seen what becomes of it.
+    pub(super) fn leave(mut self) {
+        if let Some(passing) = self.passing.take() {
+            passing.leave();
+        }
+    }
+}
+
+impl Drop for HeldFile {
+    fn drop(&mut self) {
+        let _locked = self.locks.beside(self.file);
+        drop(self.passing.take());
+        HELD.lock().remove(&self.file);
+    }
+}
+
+/// A name in the reserved folder that goes when this is dropped, whether or not it is there yet.
+pub(super) struct Passing {
+    pub(super) folder: OwnedFd,
+    pub(super) name: UsedName,
+    stays: bool,
+}
+
+impl Passing {
+    pub(super) fn new(folder: OwnedFd, name: UsedName) -> Self {
+        Passing { folder, name, stays: false }
+    }
+
+    /// The name stays until the folder is served again: then it is seen what becomes of it.
+    pub(super) fn leave(mut self) {
+        self.stays = true;
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        if !self.stays {
+            let _ = unlinkat(&self.folder, self.name.as_str(), AtFlags::empty());
+        }
+    }
+}
+
+/// Gives a file that is about to lose its last name one more: where the server is killed before the file's side files are gone they are found by
+/// it. `None` where the file system has no links, or the file lies on another. What is kept with the file is locked.
+pub(super) fn hold(volume: &Volume, file: Identity, fd: BorrowedFd<'_>) -> Option<HeldFile> {
+    let folder = reserved::folder(volume, false).ok()??;
+    let locks = volume.locks_of(file);
+    // Where this fails it may have been made: then it goes again.
+    let passing = Passing::new(folder, Draft::new().ok()?.name);
+    volume.link(fd, passing.folder.as_fd(), passing.name.as_str().as_bytes()).ok()?;
+    HELD.lock().insert(file).then(|| HeldFile { passing: Some(passing), file, locks })
+}
+
+/// Has a side file that nothing leads to, and that could not be removed, go when the folder is served again; false where that cannot be.
+pub(super) fn leave(folder: BorrowedFd<'_>, side: &str) -> bool {
+    make_mark(folder, &nameless(side)).is_ok()
+}
+
+/// The mark of a side file of nothing that has a name.
+pub(super) fn nameless(side: &str) -> String {
+    format!("{NAMELESS}{side}")
+}
+
+/// Makes that mark.
+pub(super) fn make_mark(folder: BorrowedFd<'_>, mark: &str) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, mark, flags, Mode::RUSR | Mode::WUSR).map(drop)
+}
