@@ -154,7 +154,12 @@ class Server:
 
     def cpu_seconds(self):
         """User and system time of the server process and all it ever forked, in seconds."""
-        return sum(process_cpu(pid) for pid in [self.pid, *descendants(self.pid)])
+        return sum(self.cpu_times())
+
+    def cpu_times(self):
+        """The same apart: user and system time."""
+        times = [process_cpu(pid) for pid in [self.pid, *descendants(self.pid)]]
+        return tuple(sum(apart) for apart in zip(*times))
 
     def resident_bytes(self):
         """Memory of the server process and its descendants, shared pages counted by their share (PSS); of one process alone what is resident,
@@ -258,12 +263,13 @@ def descendants(pid):
 
 
 def process_cpu(pid):
-    """utime, stime and what reaped children used (proc(5), fields 14 to 17), in seconds."""
+    """User and system time, with what reaped children used (proc(5), fields 14 to 17), in seconds."""
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return 0.0
-    return sum(int(ticks) for ticks in fields[11:15]) / CLOCK_TICKS
+        return 0.0, 0.0
+    user, system, of_children, system_of_children = (int(ticks) / CLOCK_TICKS for ticks in fields[11:15])
+    return user + of_children, system + system_of_children
 
 
 def process_resident(pid):

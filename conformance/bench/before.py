@@ -3,7 +3,7 @@
 The loads are those of `conformance.bench.run`, with files on tmpfs, on the server's own RAM disk and on the file system of the
 machine's temporary folder. Each turn gives one ratio of CPU time for each operation, new by old. Where its memory lies is a server's luck, and stays so
 until it is started again: so both are started several times, and the table shows the median of all turns, the middle half of them, and the medians
-of the starts, from the lowest to the highest. What lies within the spread of a build beside itself (`--before` the same binary) is chance.
+of the starts, from the lowest to the highest. "own" is the ratio of the medians without what the kernel did. What lies within the spread of a build beside itself (`--before` the same binary) is chance.
 
 Over loopback client and server share a socket's lock in the kernel, and who spins for it pays for the other. `--one-core` has all of them run on one core, where
 nobody does: what is left is what the server itself takes.
@@ -39,7 +39,7 @@ def main():
     cores = ", all on one core" if arguments.one_core else ""
     print(f"Machine: {machine()}{cores}. {arguments.starts} starts, {arguments.rounds} turns of {arguments.seconds} seconds each. The disk is "
           f"{arguments.disk} on {file_system(arguments.disk)}.\n")
-    heads = ["load", "files on", "before, us/op", "now, us/op", "now / before", "middle half", "starts"]
+    heads = ["load", "files on", "before, us/op", "now, us/op", "now / before", "middle half", "starts", "own"]
     print(line([*heads, *(["Samba, us/op"] if arguments.samba else [])]))
     print(line(["---", "---"] + ["---:"] * (len(heads) - 2 + arguments.samba)), flush=True)
     for place in arguments.places:
@@ -69,17 +69,20 @@ def in_turns(load, turns, arguments):
         # Who comes first takes turns, too.
         order = list(enumerate(turns))[:: 1 if number % 2 else -1]
         for which, run in order:
-            runs[which].append(run(load, seconds=arguments.seconds).microseconds_each)
+            runs[which].append(run(load, seconds=arguments.seconds))
     return runs
 
 
 def row(load, place, starts):
     """`starts`: what each server took, turn by turn, after each start."""
-    ratios = [[now / before for before, now in zip(runs[0], runs[1])] for runs in starts]
+    ratios = [[now.microseconds_each / before.microseconds_each for before, now in zip(runs[0], runs[1])] for runs in starts]
     low, middle, high = statistics.quantiles([ratio for start in ratios for ratio in start], n=4)
     medians = [statistics.median(start) for start in ratios]
-    taken = [f"{statistics.median([each for runs in starts for each in runs[which]]):.2f}" for which in range(len(starts[0]))]
-    cells = [load.name, place, *taken[:2], f"{middle:.2f}", f"{low:.2f} to {high:.2f}", f"{min(medians):.2f} to {max(medians):.2f}"]
+    runs = [[run for start in starts for run in start[which]] for which in range(len(starts[0]))]
+    taken = [f"{statistics.median(run.microseconds_each for run in of_server):.2f}" for of_server in runs]
+    own = [statistics.median(run.own_microseconds_each for run in of_server) for of_server in runs]
+    cells = [load.name, place, *taken[:2], f"{middle:.2f}", f"{low:.2f} to {high:.2f}", f"{min(medians):.2f} to {max(medians):.2f}",
+             f"{own[1] / own[0]:.2f}"]
     return line(cells + taken[2:])
 
 

@@ -72,13 +72,19 @@ LOADS = (
 class Measured:
     """What one run cost."""
 
-    cpu_seconds: float
+    user_seconds: float
+    system_seconds: float
     operations: int
     seconds: float
 
     @property
     def microseconds_each(self):
-        return self.cpu_seconds / self.operations * 1e6
+        return (self.user_seconds + self.system_seconds) / self.operations * 1e6
+
+    @property
+    def own_microseconds_each(self):
+        """Without what the kernel did."""
+        return self.user_seconds / self.operations * 1e6
 
     @property
     def operations_per_second(self):
@@ -114,7 +120,8 @@ class Clients:
         result = json.loads(said) if client.returncode == 0 else None
         if result is None or result["errors"]:
             raise RuntimeError(f"{load.name} against {server.kind}: {result} {complaints}")
-        return Measured(after - before, result["ops"], result["seconds"])
+        user, system = (later - earlier for earlier, later in zip(before, after))
+        return Measured(user, system, result["ops"], result["seconds"])
 
     @staticmethod
     def _at(phase, client, server):
@@ -122,7 +129,7 @@ class Clients:
         said = client.stdout.readline().strip()
         if said != phase:
             raise RuntimeError(f"expected {phase}, the client said {said!r} {client.stderr.read()}")
-        spent = server.cpu_seconds()
+        spent = server.cpu_times()
         client.stdin.write("\n")
         client.stdin.flush()
         return spent

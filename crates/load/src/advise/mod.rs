@@ -203,7 +203,7 @@ impl Surroundings {
 
     /// Channels that there may be.
     fn channels_usable(&self) -> usize {
-        if self.is_azure { self.channels.min(share::CHANNELS_MAX) } else { self.channels }
+        if self.is_azure { self.channels.min(share::AZURE_CHANNELS_MAX) } else { self.channels }
     }
 }
 

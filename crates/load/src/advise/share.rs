@@ -1,7 +1,7 @@
 //! What a premium share of Azure Files gives for its size, as its documentation says.
 
 /// Connections of one session that the service takes.
-pub const CHANNELS_MAX: usize = 4;
+pub const AZURE_CHANNELS_MAX: usize = 4;
 /// Requests per second to one file.
 pub const FILE_IOPS: f64 = 8_000.0;
 /// Bytes per second of one file.

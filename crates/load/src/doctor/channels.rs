@@ -4,7 +4,7 @@ use client::Channels;
 
 use super::Finding;
 use super::facts::{Facts, Server, Told};
-use crate::advise::share::CHANNELS_MAX;
+use crate::advise::share::AZURE_CHANNELS_MAX;
 use crate::figures;
 
 const CHECK: &str = "multichannel";
@@ -108,12 +108,12 @@ fn maximum(server: &Server) -> Option<Finding> {
 
 fn too_many(server: &Server) -> Option<Finding> {
     let pairs = server.pairs.len();
-    (server.is_azure && server.channels > CHANNELS_MAX).then(|| {
+    (server.is_azure && server.channels > AZURE_CHANNELS_MAX).then(|| {
         Finding::problem(
             "maximum",
             "Azure Files takes four channels of a session; with more it is slower.",
             format!("{} channels over {pairs} pairs", server.channels),
-            format!("--set ConnectionCountPerRssNetworkInterface={}", (CHANNELS_MAX / pairs.max(1)).max(1)),
+            format!("--set ConnectionCountPerRssNetworkInterface={}", (AZURE_CHANNELS_MAX / pairs.max(1)).max(1)),
         )
     })
 }

@@ -1,21 +1,20 @@
 //! Chance from a seed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// Numbers that follow from a seed (SplitMix64).
-pub(crate) struct Chance(AtomicU64);
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// Numbers that follow from a seed.
+pub(crate) struct Chance(Mutex<SplitMix64>);
 
 impl Chance {
     pub(crate) fn new(seed: u64) -> Self {
-        Chance(AtomicU64::new(seed))
+        Chance(Mutex::new(SplitMix64::seed_from_u64(seed)))
     }
 
     pub(crate) fn next(&self) -> u64 {
-        let state = self.0.load(Ordering::Relaxed).wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.0.store(state, Ordering::Relaxed);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
     }
 
     pub(crate) fn below(&self, bound: u64) -> u64 {

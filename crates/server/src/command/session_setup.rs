@@ -30,7 +30,8 @@ use crate::state::configuration::{Anonymous, Configuration, Principal, Sealing, 
 use crate::state::durable::Parting;
 use crate::state::login_throttle::{Attempt, TooMany};
 use crate::state::refusal::Refusal;
-use crate::state::session::{Beginning, Session, Setup};
+use crate::state::session::{Session, Setup};
+use crate::state::sessions::Beginning;
 use crate::state::shared::Shared;
 use crate::state::user::User;
 

@@ -6,7 +6,8 @@ use secure::preauth::PreauthHash;
 use secure::spnego::Acceptor;
 
 use crate::resource::budget::Charge;
-use crate::state::session::{Beginning, Session};
+use crate::state::session::Session;
+use crate::state::sessions::Beginning;
 
 /// A sign-in that waits for the client's next token.
 pub(crate) struct SetupInProgress {

@@ -49,6 +49,7 @@ pub(crate) mod sacl;
 pub(crate) mod scavenger;
 pub(crate) mod session;
 pub(crate) mod session_link;
+pub(crate) mod sessions;
 pub(crate) mod shared;
 pub(crate) mod strangers;
 pub(crate) mod tree;

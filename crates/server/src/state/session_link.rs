@@ -43,7 +43,7 @@ impl SessionLink {
         Arc::new(SessionLink(Mutex::new(None)))
     }
 
-    /// The id of the session, unless it has ended (Open.Session); [`Sessions::of`](crate::state::session::Sessions::of) finds it.
+    /// The id of the session, unless it has ended (Open.Session); [`Sessions::of`](crate::state::sessions::Sessions::of) finds it.
     pub(crate) fn session(&self) -> Option<SessionId> {
         self.0.lock().as_ref().filter(|session| !session.has_ended()).map(|session| session.id)
     }

@@ -21,8 +21,9 @@ use crate::state::notify::Watches;
 use crate::state::open::Open;
 use crate::state::open_id::OpenId;
 use crate::state::placement::Placement;
-use crate::state::session::{Session, Sessions};
+use crate::state::session::Session;
 use crate::state::session_link::SessionLink;
+use crate::state::sessions::Sessions;
 use crate::state::strangers::Strangers;
 use crate::state::unsendable::Unsendable;
 
@@ -109,6 +110,14 @@ impl Shared {
         match self.sessions.of(link) {
             Some(session) => session.open(id),
             None => self.durables.find(id),
+        }
+    }
+
+    /// Takes that open from whom it belongs to.
+    pub(crate) fn take_open(&self, id: OpenId, link: &SessionLink) -> Option<Arc<Open>> {
+        match self.sessions.of(link) {
+            Some(session) => session.remove_open(id),
+            None => self.durables.take(id),
         }
     }
 

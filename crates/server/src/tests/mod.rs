@@ -13,6 +13,7 @@ pub(crate) mod holding_tests;
 pub(crate) mod interrupted;
 pub(crate) mod lease_tests;
 pub(crate) mod race_tests;
+pub(crate) mod random;
 pub(crate) mod testing;
 pub(crate) mod undone_tests;
 pub(crate) mod virtual_time;

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use store::{DirectoryOptions, DirectoryStore, Error, Kind, Node, Renewal, Replace, Resolved, Store, Use};
 
 use crate::common::{new, path};
@@ -18,15 +20,12 @@ const LARGE: usize = 9_000;
 /// Has this program be the server that is killed, in the folder that it names.
 const SERVES: &str = "MULTILANE_TEST_SERVES";
 
-/// Numbers in no order that anybody knows (splitmix64).
-struct Numbers(u64);
+/// Chance from a seed.
+struct Numbers(SplitMix64);
 
 impl Numbers {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % end
+        self.0.next_u64() % end
     }
 }
 
@@ -63,7 +62,7 @@ fn use_until(store: &DirectoryStore, seed: u64, is_over: impl Fn() -> bool + Syn
         for client in 0..CLIENTS {
             let is_over = &is_over;
             scope.spawn(move || {
-                let mut numbers = Numbers(seed * CLIENTS + client);
+                let mut numbers = Numbers(SplitMix64::seed_from_u64(seed * CLIENTS + client));
                 while !is_over() {
                     let _ = do_something(store, &mut numbers);
                 }

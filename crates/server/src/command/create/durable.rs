@@ -418,11 +418,7 @@ pub(super) async fn end_former(context: &Context, former: &Former, plan: &Plan) 
 /// Closes an open, whoever has it (3.3.4.17).
 async fn close(context: &Context, open: &Arc<Open>) -> Result<(), Refusal> {
     let server = Arc::clone(context.server());
-    let taken = match server.sessions.of(&open.line) {
-        Some(session) => session.remove_open(open.id),
-        None => server.durables.take(open.id),
-    };
-    if let Some(open) = taken {
+    if let Some(open) = server.take_open(open.id, &open.line) {
         server.close_soon(vec![open]).await;
     }
     Ok(())

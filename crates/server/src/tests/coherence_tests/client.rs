@@ -24,8 +24,8 @@ use wire::ids::{Command, FileId, Guid, MessageId};
 use wire::status::Status;
 
 use super::history::{Event, Moment, NEVER};
-use super::random::Random;
 use crate::state::shared::Shared;
+use crate::tests::random::Random;
 use crate::tests::testing::{Answer, Peer, Terms};
 
 const BLOCKS: u64 = 3;

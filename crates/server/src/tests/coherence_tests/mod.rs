@@ -3,7 +3,6 @@
 
 mod client;
 mod history;
-mod random;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,10 +13,10 @@ use tokio::task::LocalSet;
 use tokio::time::sleep;
 
 use self::client::{Client, World};
-use self::random::Random;
 use crate::state::caching::ACKNOWLEDGE_WITHIN;
 use crate::state::configuration::Signing;
 use crate::state::scavenger::scavenge;
+use crate::tests::random::Random;
 use crate::tests::testing::server_with;
 
 const SEEDS: std::ops::Range<u64> = 0..2000;
@@ -35,11 +34,11 @@ fn run(seed: u64) -> Rc<World> {
 }
 
 async fn all_clients(seed: u64, world: Rc<World>) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut server = server_with(Signing::Enabled, Arc::new(RamStore::new(1 << 20)));
     Arc::get_mut(&mut server).unwrap().work_by_hand();
     tokio::task::spawn_local(scavenge(Arc::clone(&server)));
-    let (pool, mut delays) = (server.pool.clone(), Random(random.next()));
+    let (pool, mut delays) = (server.pool.clone(), Random::new(random.next()));
     let pool_works = tokio::task::spawn_local(async move {
         loop {
             sleep(delays.pause(100)).await;
@@ -49,7 +48,7 @@ async fn all_clients(seed: u64, world: Rc<World>) {
         }
     });
     let clients: Vec<_> = (0..2 + random.below(3) as u8)
-        .map(|number| Client::new(number, &server, &world, Random(random.next())))
+        .map(|number| Client::new(number, &server, &world, Random::new(random.next())))
         .map(|client| tokio::task::spawn_local(client.live(STEPS)))
         .collect();
     for client in clients {

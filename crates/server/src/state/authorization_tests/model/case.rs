@@ -1,8 +1,8 @@
 //! Who asks for what in which way, and random cases of that.
 
 use super::descriptor::*;
-use super::random::Random;
 use super::rights::*;
+use crate::tests::random::Random;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,7 +78,7 @@ pub(crate) struct Case {
 
 impl Case {
     pub(crate) fn from(seed: u64) -> Case {
-        let random = &mut Random(seed.wrapping_mul(0x2545_F491_4F6C_DD1D));
+        let random = &mut Random::new(seed.wrapping_mul(0x2545_F491_4F6C_DD1D));
         let way = random.of(&WAYS);
         let may_be_read_only = matches!(
             way,

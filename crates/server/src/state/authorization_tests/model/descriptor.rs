@@ -1,7 +1,7 @@
 //! Descriptors with their bytes, and random ones.
 
-use super::random::Random;
 use super::rights::ALL;
+use crate::tests::random::Random;
 
 /// A principal, by the numbers of its SID.
 pub(crate) type Who = (u8, &'static [u32]);

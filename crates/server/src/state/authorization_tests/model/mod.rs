@@ -6,7 +6,6 @@
 mod case;
 mod descriptor;
 mod judge;
-mod random;
 mod rights;
 mod rules;
 
