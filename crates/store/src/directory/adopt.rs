@@ -12,15 +12,13 @@ use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::marks::Mark;
 use crate::directory::quota::{BLOCK_BYTES, Growth, account};
-use crate::directory::reserved;
-use crate::directory::side;
 use crate::directory::side::Nameless;
 use crate::directory::side_name::SideName;
 use crate::directory::stat::stat;
 use crate::directory::stream_value::StreamValue;
 use crate::directory::subject::Subject;
 use crate::directory::volume::Volume;
-use crate::directory::{data, streams};
+use crate::directory::{data, reserved, side, streams};
 use crate::{Error, Extent, Space, Use, waiting};
 
 /// The most that is copied on a thread that must not wait.

@@ -53,8 +53,10 @@ impl<'a> Losing<'a> {
             Err(error) if losing.has_something_outside() => return Err(error),
             Err(_) => None,
         };
-        let _locked = volume.lock_file(named.own);
-        losing.hold();
+        if losing.has_sides() {
+            let _locked = volume.lock_file(named.own);
+            losing.hold();
+        }
         Ok(losing)
     }
 
@@ -77,15 +79,18 @@ impl<'a> Losing<'a> {
 
     /// Has its side files found until they are gone, if it has any. What is kept with the file is locked.
     fn hold(&mut self) {
-        let has_sides = self.sides.as_ref().is_some_and(|sides| !sides.is_empty());
-        if has_sides && self.kind == FileType::RegularFile {
+        if self.has_sides() && self.kind == FileType::RegularFile {
             let Subject { volume, identity, .. } = self.subject;
             self.held = self.file.as_ref().and_then(|file| passing::hold(volume, identity, file.as_fd()));
         }
     }
 
     fn has_something_outside(&self) -> bool {
-        self.sides.as_ref().is_some_and(|sides| !sides.is_empty() || self.subject.is_beside())
+        self.has_sides() || self.sides.is_some() && self.subject.is_beside()
+    }
+
+    fn has_sides(&self) -> bool {
+        self.sides.as_ref().is_some_and(|sides| !sides.is_empty())
     }
 
     /// The name has gone, and so does what is kept outside the file where no other is left. Where that cannot be told it stays until the folder is
