@@ -120,7 +120,7 @@ async fn streams_are_looked_for_among_many_off_the_shard() {
     let file = store.create(&SharePath::parse("file").unwrap(), new).unwrap();
     let long = |number: usize| format!("{number:0250}");
     for number in 0..100 {
-        file.create_stream(&long(number)).unwrap();
+        file.extras().create_stream(&long(number)).unwrap();
     }
     let look = async {
         let mut peer = peer(Arc::new(store)).await;
@@ -134,7 +134,7 @@ async fn streams_are_looked_for_among_many_off_the_shard() {
     };
     LocalSet::new().run_until(look).await;
     waiting::forbid(Forbidden::Not);
-    assert!(file.streams().unwrap().is_empty(), "they went with the data");
+    assert!(file.extras().streams().unwrap().is_empty(), "they went with the data");
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn a_stream_that_came_with_a_copied_file_is_copied_off_the_shard() {
         let store = DirectoryStore::open(folder.path(), Default::default()).unwrap();
         let new = NewNode { kind: Kind::File, attributes: 0x20, security: None };
         let original = store.create(&SharePath::parse("original").unwrap(), new).unwrap();
-        original.create_stream("stream").unwrap().write_at(&[5; LENGTH], 0).unwrap();
+        original.extras().create_stream("stream").unwrap().write_at(&[5; LENGTH], 0).unwrap();
         let copied =
             std::process::Command::new("cp").arg("-a").args(["original", "copy"]).current_dir(&folder).status();
         assert!(copied.unwrap().success());
@@ -202,7 +202,7 @@ async fn a_stream_that_came_with_a_copied_file_is_copied_off_the_shard() {
         LocalSet::new().run_until(write_to_copy).await;
         waiting::forbid(Forbidden::Not);
         let mut data = vec![0; LENGTH];
-        original.stream("stream").unwrap().unwrap().1.read_at(&mut data, 0).unwrap();
+        original.extras().stream("stream").unwrap().unwrap().1.read_at(&mut data, 0).unwrap();
         assert!(data == [5; LENGTH], "the original is not written to");
     }
 }

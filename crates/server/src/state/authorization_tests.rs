@@ -104,11 +104,11 @@ fn node(store: &dyn Store, path: &str) -> Arc<dyn Node> {
 }
 
 fn set_descriptor(store: &dyn Store, path: &str, descriptor: &[u8]) {
-    node(store, path).set_security(descriptor).unwrap();
+    node(store, path).extras().set_security(descriptor).unwrap();
 }
 
 fn stored(store: &dyn Store, path: &str) -> SecurityDescriptor {
-    SecurityDescriptor::decode(&node(store, path).security().unwrap().unwrap()).unwrap()
+    SecurityDescriptor::decode(&node(store, path).extras().security().unwrap().unwrap()).unwrap()
 }
 
 /// A descriptor that lets `who` do `mask`, and its owner nothing besides.
@@ -245,7 +245,7 @@ async fn a_directory_lends_no_deletion_of_a_file_that_has_other_names() {
     make(&*store, "theirs\\file", Kind::File, &allowing(other(), FILE_ALL));
     make(&*store, "mine", Kind::Directory, &allowing(user(), FILE_ALL));
     let file = node(&*store, "theirs\\file");
-    file.create_stream("s").unwrap();
+    file.extras().create_stream("s").unwrap();
     let path = |text: &str| SharePath::parse(text).unwrap();
     store.link(&path("theirs\\file"), &path("mine\\l"), file.identity(), Replace::No).unwrap();
     let mut peer = sign_in(&server, USER).await;
@@ -255,7 +255,7 @@ async fn a_directory_lends_no_deletion_of_a_file_that_has_other_names() {
             assert_eq!(opened, Err(Status::ACCESS_DENIED), "{name} {desired:x}");
         }
     }
-    assert!(exists(&*store, "theirs\\file") && file.stream("s").unwrap().is_some());
+    assert!(exists(&*store, "theirs\\file") && file.extras().stream("s").unwrap().is_some());
     // Once it is the only name, its directory decides.
     store.remove(&path("theirs\\file"), file.identity()).unwrap();
     let opened = open_as(&mut peer, "mine\\l", DELETE, CreateDisposition::OPEN, CreateOptions::DELETE_ON_CLOSE).await;
@@ -273,7 +273,7 @@ async fn a_rename_over_one_of_several_names_asks_its_directory_and_leaves_the_ot
         make(&*store, "mine", Kind::Directory, &allowing(user(), directory));
         make(&*store, "mine\\file", Kind::File, &allowing(user(), FILE_ALL));
         let file = node(&*store, "theirs\\file");
-        file.create_stream("s").unwrap();
+        file.extras().create_stream("s").unwrap();
         let path = |text: &str| SharePath::parse(text).unwrap();
         store.link(&path("theirs\\file"), &path("mine\\l"), file.identity(), Replace::No).unwrap();
         let mut peer = sign_in(&server, USER).await;
@@ -281,7 +281,7 @@ async fn a_rename_over_one_of_several_names_asks_its_directory_and_leaves_the_ot
         let mut over = Vec::new();
         Rename::encode("mine\\l", true, &mut over);
         assert_eq!(peer.set(mine, FileClass::RENAME, &over).await, expected);
-        assert!(exists(&*store, "theirs\\file") && file.stream("s").unwrap().is_some());
+        assert!(exists(&*store, "theirs\\file") && file.extras().stream("s").unwrap().is_some());
         assert_eq!(node(&*store, "mine\\l").identity() == file.identity(), expected != Status::SUCCESS);
     }
 }

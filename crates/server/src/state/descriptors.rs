@@ -138,8 +138,8 @@ impl Reading {
     /// What is stored for `node`: [`Error::WouldBlock`] where that takes long.
     pub(crate) fn of(self, node: &dyn Node) -> Result<Option<Vec<u8>>, Error> {
         match self {
-            Reading::Whole => node.security(),
-            Reading::Quick => node.security_within(QUICK_BYTES_MAX),
+            Reading::Whole => node.extras().security(),
+            Reading::Quick => node.extras().security_within(QUICK_BYTES_MAX),
         }
     }
 }
@@ -207,7 +207,7 @@ impl Descriptors {
         (store, node): (&dyn Store, &dyn Node),
         (directory, above): (Arc<dyn Node>, &SharePath),
     ) -> Result<Option<Vec<u8>>, Error> {
-        match node.security()? {
+        match node.extras().security()? {
             Some(own) => Ok(Some(own)),
             None => instead(self.inheritance.of(store, directory, above, Reading::Whole), node.kind())?.stored(),
         }
@@ -216,11 +216,11 @@ impl Descriptors {
     /// Gives what stands there for good what it has from the directory that it lies in, before it comes to lie in
     /// another one as well or instead: what counts for a file stays with it when a client moves it.
     pub(crate) fn settle(&self, at: At<'_>) -> Result<(), Error> {
-        if !matches!(at.node.security(), Ok(None)) {
+        if !matches!(at.node.extras().security(), Ok(None)) {
             return Ok(());
         }
         let Some(counts) = self.passed_on(at, Reading::Whole)?.stored()? else { return Ok(()) };
-        at.node.change_security(&mut |stored| if stored == Ok(None) { Some(counts.clone()) } else { None })
+        at.node.extras().change_security(&mut |stored| if stored == Ok(None) { Some(counts.clone()) } else { None })
     }
 
     fn tell(&self, file: Identity, share: &str, path: &SharePath, why: &str) {

@@ -195,7 +195,7 @@ impl Enumeration {
                     if count <= SORTED_NAMES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 };
                 let mut pieces = 0;
-                while directory.node.list(&mut cursor, &mut look)? {
+                while directory.node.names()?.list(&mut cursor, &mut look)? {
                     pieces += 1;
                     if pieces > SORTED_PIECES_MAX {
                         return Ok(Source::Streamed(Cursor::default()));
@@ -251,7 +251,7 @@ fn tell_streamed(
             }
             taken
         };
-        more = directory.node.list(cursor, &mut look)?;
+        more = directory.node.names()?.list(cursor, &mut look)?;
         slice.names = slice.names.saturating_sub(PIECE_COST);
         if more && slice.names == 0 && stop == Stop::Ended {
             stop = Stop::Paused;
@@ -275,7 +275,7 @@ impl Listed {
         let known = match self {
             Listed::Itself => directory.node.metadata(),
             Listed::Above => above(store, directory).or_else(|_| directory.node.metadata()),
-            Listed::Name(name) => directory.node.entry_metadata(name),
+            Listed::Name(name) => directory.node.names().and_then(|names| names.entry_metadata(name)),
         };
         match known {
             Ok(known) => Some(known),

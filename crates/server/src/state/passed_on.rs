@@ -233,8 +233,8 @@ fn which_has(store: &dyn Store, file: Identity, path: &SharePath) -> Result<Opti
         directory => directory?,
     };
     let has = match waiting::is_allowed() {
-        true => directory.has(&name, file)?,
-        false => directory.try_child(&name, Use::Metadata)?.is_some_and(|(_, child)| child.identity() == file),
+        true => directory.names()?.has(&name, file)?,
+        false => directory.names()?.try_child(&name, Use::Metadata)?.is_some_and(|(_, child)| child.identity() == file),
     };
     Ok(has.then_some(directory))
 }
@@ -324,7 +324,7 @@ mod tests {
         let look = || of(&inheritance, &store, &lowest).unwrap();
         assert_eq!(look(), PassedOn::Nothing);
         let top = resolve(&store, &path("d")).unwrap();
-        top.set_security(&closed().encode().unwrap()).unwrap();
+        top.extras().set_security(&closed().encode().unwrap()).unwrap();
         assert_eq!(look(), PassedOn::Nothing, "it is remembered");
         // What is found by what is remembered is not believed for longer than that.
         age(&inheritance, BELIEVED_FOR / 2);
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(of(&inheritance, &store, &lowest), Ok(PassedOn::Nothing));
         let before = inheritance.changes.load(Ordering::SeqCst);
         let directory = resolve(&store, &lowest).unwrap();
-        directory.set_security(&closed().encode().unwrap()).unwrap();
+        directory.extras().set_security(&closed().encode().unwrap()).unwrap();
         inheritance.directory_changed();
         inheritance.remember(
             store.root(),
@@ -382,7 +382,7 @@ mod tests {
         const LEVELS: usize = 1_000;
         let (store, lowest) = chain(LEVELS);
         let inheritance = Inheritance::default();
-        resolve(&store, &path("d")).unwrap().set_security(&closed().encode().unwrap()).unwrap();
+        resolve(&store, &path("d")).unwrap().extras().set_security(&closed().encode().unwrap()).unwrap();
         let look = |path: &SharePath| {
             let directory = resolve(&store, path).unwrap();
             effort::of(|| inheritance.of(&store, directory, path, Reading::Whole).unwrap())

@@ -99,9 +99,11 @@ impl LastOpen {
         path: SharePath,
         name: &str,
     ) -> Result<(Arc<dyn Store>, SharePath), Error> {
-        self.or_elsewhere(server, store, (self.base.remove_stream(name), path), |store, path| {
+        self.or_elsewhere(server, store, (self.base.extras().remove_stream(name), path), |store, path| {
             match store.resolve(path, Use::ReadWrite) {
-                Ok(Resolved::Found { node, .. }) if node.identity() == self.base.identity() => node.remove_stream(name),
+                Ok(Resolved::Found { node, .. }) if node.identity() == self.base.identity() => {
+                    node.extras().remove_stream(name)
+                }
                 _ => Err(Error::NotFound),
             }
         })

@@ -26,7 +26,7 @@ const ALLOCATION: u64 = 32 << 20;
 fn exists(store: &Arc<dyn Store>, name: &str) -> bool {
     let (path, stream) = name.split_once(':').unwrap_or((name, ""));
     match store.resolve(&SharePath::parse(path).unwrap(), Use::Metadata).unwrap() {
-        Resolved::Found { node, .. } => stream.is_empty() || node.stream(stream).unwrap().is_some(),
+        Resolved::Found { node, .. } => stream.is_empty() || node.extras().stream(stream).unwrap().is_some(),
         Resolved::Missing { .. } => false,
     }
 }

@@ -172,7 +172,7 @@ const OVERWRITES: [CreateDisposition; 3] =
 /// Makes a file with a stream that is a file in the reserved folder, and says which.
 fn file_with_long_stream(folder: &Path) -> PathBuf {
     let node = store(folder).create(&SharePath::parse("file").unwrap(), new_file()).unwrap();
-    node.create_stream("long").unwrap().write_at(&[1; 70_000], 0).unwrap();
+    node.extras().create_stream("long").unwrap().write_at(&[1; 70_000], 0).unwrap();
     let found = fs::read_dir(folder.join(".multilane")).unwrap().map(|entry| entry.unwrap().path());
     found.into_iter().find(|path| path.is_file() && !path.ends_with("lock")).unwrap()
 }
@@ -184,7 +184,7 @@ fn new_file() -> NewNode<'static> {
 fn streams(folder: &Path) -> Vec<String> {
     let path = SharePath::parse("file").unwrap();
     let Ok(Resolved::Found { node, .. }) = store(folder).resolve(&path, Use::Metadata) else { panic!("it is there") };
-    node.streams().unwrap().into_iter().map(|stream| stream.name).collect()
+    node.extras().streams().unwrap().into_iter().map(|stream| stream.name).collect()
 }
 
 async fn create(peer: &mut Peer, name: &str, disposition: CreateDisposition) -> Result<CreateAction, Status> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use store::{
     ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, ExtendedAttribute, Extents,
-    Facts, Failed, Identity, Kind, Metadata, Name, NamedNode, NewNode, Node, Renewal, Replace, Resolved, SharePath,
-    Space, Store, Take, TakeStream, Time, Use, Waits,
+    Extras, Facts, Failed, Identity, Kind, Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Resolved,
+    SharePath, Space, Store, Take, TakeStream, Time, Use, Waits,
 };
 
 /// A call that something happens in.
@@ -311,73 +311,10 @@ impl Node for File {
         self.node.as_any()
     }
 
-    fn security(&self) -> Result<Option<Vec<u8>>, Error> {
-        let stored = self.node.security()?;
-        self.call(Call::LookAtSecurity)?;
-        Ok(stored)
-    }
-
-    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
-        self.call(Call::ChangeSecurity)?;
-        self.node.change_security(change)
-    }
-
-    fn extended(&self) -> Result<Vec<ExtendedAttribute>, Error> {
-        let stored = self.node.extended()?;
-        self.call(Call::LookAtExtended)?;
-        Ok(stored)
-    }
-
-    fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
-        self.call(Call::SetExtended)?;
-        self.node.set_extended(name, value)
-    }
-
-    fn change_extended(&self, change: ChangeExtended<'_>) -> Result<(), Failed> {
-        self.call(Call::ChangeExtended)?;
-        self.node.change_extended(change)
-    }
-
-    fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
-        self.node.list_streams(take)
-    }
-
-    fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
-        let found = self.node.stream(name)?;
-        self.call(Call::LookForStream)?;
-        Ok(found.map(|(name, stream)| (name, self.wrap(stream))))
-    }
-
-    fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
-        Ok(self.wrap(self.node.create_stream(name)?))
-    }
-
-    fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
-        self.call(Call::RenameStream)?;
-        self.node.rename_stream(from, to, replace)
-    }
-
-    fn remove_stream(&self, name: &str) -> Result<(), Error> {
-        happen_here(Call::RemoveStream);
-        self.node.remove_stream(name)
-    }
-
     fn renew(&self, new: &Renewal<'_>) -> Result<(), Failed> {
         // What fails here is half done.
         self.call(Call::Renew)?;
         self.node.renew(new)
-    }
-
-    fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
-        self.node.list(cursor, take)
-    }
-
-    fn is_empty(&self) -> Result<bool, Error> {
-        self.node.is_empty()
-    }
-
-    fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
-        self.node.entry_metadata(name)
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
@@ -385,35 +322,111 @@ impl Node for File {
         self.node.write_at(data, offset)
     }
 
+    fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
+        self.node.link(to, replace)
+    }
+
+    fn extras(&self) -> &dyn Extras {
+        self
+    }
+
+    fn names(&self) -> Result<&dyn Names, Error> {
+        self.node.names()?;
+        Ok(self)
+    }
+}
+
+impl Extras for File {
+    fn security(&self) -> Result<Option<Vec<u8>>, Error> {
+        let stored = self.node.extras().security()?;
+        self.call(Call::LookAtSecurity)?;
+        Ok(stored)
+    }
+
+    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
+        self.call(Call::ChangeSecurity)?;
+        self.node.extras().change_security(change)
+    }
+
+    fn extended(&self) -> Result<Vec<ExtendedAttribute>, Error> {
+        let stored = self.node.extras().extended()?;
+        self.call(Call::LookAtExtended)?;
+        Ok(stored)
+    }
+
+    fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        self.call(Call::SetExtended)?;
+        self.node.extras().set_extended(name, value)
+    }
+
+    fn change_extended(&self, change: ChangeExtended<'_>) -> Result<(), Failed> {
+        self.call(Call::ChangeExtended)?;
+        self.node.extras().change_extended(change)
+    }
+
+    fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
+        self.node.extras().list_streams(take)
+    }
+
+    fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
+        let found = self.node.extras().stream(name)?;
+        self.call(Call::LookForStream)?;
+        Ok(found.map(|(name, stream)| (name, self.wrap(stream))))
+    }
+
+    fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
+        Ok(self.wrap(self.node.extras().create_stream(name)?))
+    }
+
+    fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
+        self.call(Call::RenameStream)?;
+        self.node.extras().rename_stream(from, to, replace)
+    }
+
+    fn remove_stream(&self, name: &str) -> Result<(), Error> {
+        happen_here(Call::RemoveStream);
+        self.node.extras().remove_stream(name)
+    }
+}
+
+impl Names for File {
+    fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
+        self.node.names()?.list(cursor, take)
+    }
+
+    fn is_empty(&self) -> Result<bool, Error> {
+        self.node.names()?.is_empty()
+    }
+
+    fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
+        self.node.names()?.entry_metadata(name)
+    }
+
     fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
-        Ok(self.node.child(name, usage)?.map(|(name, child)| (name, self.wrap(child))))
+        Ok(self.node.names()?.child(name, usage)?.map(|(name, child)| (name, self.wrap(child))))
     }
 
     fn try_child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
-        Ok(self.node.try_child(name, usage)?.map(|(name, child)| (name, self.wrap(child))))
+        Ok(self.node.names()?.try_child(name, usage)?.map(|(name, child)| (name, self.wrap(child))))
     }
 
     fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
-        let made = self.node.create(name, new)?;
+        let made = self.node.names()?.create(name, new)?;
         self.call(Call::Made)?;
         Ok(self.wrap(made))
     }
 
     fn try_create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
-        let made = self.node.try_create(name, new)?;
+        let made = self.node.names()?.try_create(name, new)?;
         self.call(Call::Made)?;
         Ok(self.wrap(made))
     }
 
     fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
-        self.node.rename(name, expected, to, replace)
-    }
-
-    fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
-        self.node.link(to, replace)
+        self.node.names()?.rename(name, expected, to, replace)
     }
 
     fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error> {
-        self.node.remove(name, expected)
+        self.node.names()?.remove(name, expected)
     }
 }

@@ -48,9 +48,9 @@ fn kept(store: &dyn Store) -> Kept {
     let mut data = vec![0; DATA.len() + 1];
     let length = node.read_at(&mut data, 0).unwrap();
     data.truncate(length);
-    let mut extended = node.extended().unwrap();
+    let mut extended = node.extras().extended().unwrap();
     extended.sort();
-    let streams = node.streams().unwrap().into_iter().map(|stream| (stream.name, stream.length)).collect();
+    let streams = node.extras().streams().unwrap().into_iter().map(|stream| (stream.name, stream.length)).collect();
     let known = node.metadata().unwrap();
     Kept { length: known.length, data, attributes: known.attributes, extended, streams }
 }
@@ -86,9 +86,9 @@ impl Scene {
         let node = found(&*store);
         node.write_at(&DATA, 0).unwrap();
         for (name, value) in [("one", &b"first"[..]), ("Two", b"second")] {
-            node.set_extended(name, value).unwrap();
+            node.extras().set_extended(name, value).unwrap();
         }
-        node.create_stream("stream").unwrap().write_at(b"stream", 0).unwrap();
+        node.extras().create_stream("stream").unwrap().write_at(b"stream", 0).unwrap();
         peer.close(file).await;
         Scene { store, server, peer, meanwhile }
     }
@@ -126,11 +126,11 @@ impl Scene {
     fn fill_to(&self, left_bytes: u64) {
         let (root, _) = self.store.directory_of(&SharePath::parse("file").unwrap()).unwrap();
         let new = store::NewNode { kind: store::Kind::File, attributes: 0, security: None };
-        let filler = root.create(&Name::new("filler").unwrap(), new).unwrap();
+        let filler = root.names().unwrap().create(&Name::new("filler").unwrap(), new).unwrap();
         let mut number = 0;
         while self.store.space().unwrap().free_bytes > left_bytes {
             let value = vec![1; (self.store.space().unwrap().free_bytes / 2).min(60_000) as usize];
-            filler.set_extended(&format!("name{number}"), &value).unwrap();
+            filler.extras().set_extended(&format!("name{number}"), &value).unwrap();
             number += 1;
         }
     }
@@ -323,7 +323,7 @@ async fn a_value_that_takes_a_larger_ones_place_needs_no_room_for_both() {
     run(async {
         let mut scene = Scene::in_memory().await;
         let file = scene.peer.open("file").await;
-        found(&*scene.store).set_extended("large", &[1; 20_000]).unwrap();
+        found(&*scene.store).extras().set_extended("large", &[1; 20_000]).unwrap();
         scene.fill_to(8_000);
         assert_eq!(scene.set(file, &[named("large", &[2; 19_000])]).await, Status::SUCCESS);
         assert!(kept(&*scene.store).extended.contains(&named("large", &[2; 19_000])));

@@ -11,7 +11,7 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
 use crate::directory::marks::Mark;
-use crate::directory::quota::{BLOCK_BYTES, Growth, account};
+use crate::directory::quota::{BLOCK_BYTES, Growth};
 use crate::directory::side::Nameless;
 use crate::directory::side_name::SideName;
 use crate::directory::stat::stat;
@@ -119,7 +119,7 @@ fn fill(file: &OpenFile, source: &OwnedFd, target: &Descriptor, length: u64) -> 
 fn copy_range(file: &OpenFile, source: &OwnedFd, target: &Descriptor, span: Span) -> Result<(), Error> {
     let growth = |span: Span| Growth::Write { offset: span.offset, length: span.length };
     let (volume, identity) = (&file.volume, file.identity);
-    match account(volume.quota.as_ref(), identity, target, growth(span), || data::copy(source, target, span)) {
+    match volume.account(identity, target, growth(span), || data::copy(source, target, span)) {
         Err(Error::Unsupported) => {}
         copied => return copied.map(|_| ()),
     }
@@ -133,7 +133,7 @@ fn copy_range(file: &OpenFile, source: &OwnedFd, target: &Descriptor, span: Span
             break;
         }
         let chunk = Growth::Write { offset, length: count as u64 };
-        account(volume.quota.as_ref(), identity, target, chunk, || data::write(target, &buffer[..count], offset))?;
+        volume.account(identity, target, chunk, || data::write(target, &buffer[..count], offset))?;
         done += count as u64;
     }
     Ok(())

@@ -7,7 +7,7 @@ use crate::directory::calls::fsync;
 use crate::directory::data;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
-use crate::directory::quota::{Growth, account};
+use crate::directory::quota::Growth;
 use crate::{ChooseOffset, Error, Waits};
 
 /// A byte in so many is looked for to tell whether a range is in memory: files are read ahead, and leave memory, in pieces about as
@@ -58,10 +58,10 @@ pub(super) fn append(file: &OpenFile, fd: BorrowedFd<'_>, data: &[u8], place: Ch
     let count = data.len() as u64;
     let end = offset.checked_add(count).ok_or(Error::TooLarge)?;
     if offset == held {
-        account(file.volume.quota.as_ref(), file.identity, fd, Growth::Append(count), || data::append(fd, data))?;
+        file.volume.account(file.identity, fd, Growth::Append(count), || data::append(fd, data))?;
     } else {
         let growth = Growth::Write { offset, length: count };
-        account(file.volume.quota.as_ref(), file.identity, fd, growth, || data::write(fd, data, offset))?;
+        file.volume.account(file.identity, fd, growth, || data::write(fd, data, offset))?;
     }
     Ok(end)
 }

@@ -53,11 +53,11 @@ impl Disk {
 
     pub(super) fn create(&self, name: &str, kind: Kind) -> Result<Arc<dyn Node>, Error> {
         let new = NewNode { kind, attributes: 0, security: Some(b"descriptor") };
-        self.open("")?.create(&Name::new(name).unwrap(), new)
+        self.open("")?.names().unwrap().create(&Name::new(name).unwrap(), new)
     }
 
     pub(super) fn stream(&self, file: &str, name: &str, byte: u8, length: usize) {
-        let stream = self.node(file).create_stream(name).unwrap();
+        let stream = self.node(file).extras().create_stream(name).unwrap();
         stream.write_at(&vec![byte; length], 0).unwrap();
     }
 
@@ -68,10 +68,10 @@ impl Disk {
             names.push(entry.name);
             ControlFlow::Continue(())
         };
-        node.list_streams(&mut take).unwrap();
+        node.extras().list_streams(&mut take).unwrap();
         names.sort();
         let read = |name: String| {
-            let stream = node.stream(&name).unwrap().unwrap().1;
+            let stream = node.extras().stream(&name).unwrap().unwrap().1;
             let mut bytes = vec![0; 2 * LARGE];
             let count = stream.read_at(&mut bytes, 0).unwrap();
             assert!(bytes[..count].iter().all(|byte| *byte == bytes[0]));
@@ -159,7 +159,7 @@ fn for_each_rename(length: usize, check: impl Fn(&Disk, (&str, &str), Result<(),
                 disk.create("file", Kind::File).unwrap();
                 disk.stream("file", from, 1, length);
             };
-            let change = |disk: &Disk| disk.open("file")?.rename_stream(from, to, Replace::No);
+            let change = |disk: &Disk| disk.open("file")?.extras().rename_stream(from, to, Replace::No);
             at_each_call(beside, prepare, change, |disk, answer, is_kill| check(disk, (from, to), answer, is_kill));
         }
     }
@@ -189,17 +189,17 @@ fn a_name_that_a_stream_has_left_takes_no_data_along() {
             let node = disk.node("file");
             // In another case it is the same name.
             if crate::fold(other) != crate::fold(&name) {
-                assert_eq!(node.remove_stream(other), Err(Error::NotFound));
-                assert!(node.stream(other).unwrap().is_none());
+                assert_eq!(node.extras().remove_stream(other), Err(Error::NotFound));
+                assert!(node.extras().stream(other).unwrap().is_none());
                 // It is free, too.
                 disk.stream("file", other, 2, 5);
-                node.remove_stream(other).unwrap();
-                node.rename_stream(&name, "third", Replace::No).unwrap();
+                node.extras().remove_stream(other).unwrap();
+                node.extras().rename_stream(&name, "third", Replace::No).unwrap();
                 assert_eq!(disk.streams("file"), [entry("third", length, 1)]);
-                node.rename_stream("third", &name, Replace::No).unwrap();
+                node.extras().rename_stream("third", &name, Replace::No).unwrap();
             }
             assert_eq!(disk.streams("file"), [entry(&name, length, 1)]);
-            node.remove_stream(&name).unwrap();
+            node.extras().remove_stream(&name).unwrap();
             assert_eq!(disk.streams("file"), []);
             assert_eq!(disk.sides(), 0);
         });
@@ -223,7 +223,7 @@ fn a_stream_that_could_not_be_replaced_is_there() {
                 disk.stream("file", from, 1, LARGE);
                 disk.stream("file", taken, 2, LARGE);
             };
-            let change = |disk: &Disk| disk.open("file")?.rename_stream(from, to, Replace::Yes);
+            let change = |disk: &Disk| disk.open("file")?.extras().rename_stream(from, to, Replace::Yes);
             at_each_call(beside, prepare, change, |disk, answer, is_kill| {
                 let mut old = [entry(from, LARGE, 1), entry(taken, LARGE, 2)];
                 old.sort();
@@ -250,9 +250,9 @@ fn two_names_of_one_stream_that_were_left_do_not_take_its_data_from_each_other()
     let both = rustix::fs::XattrFlags::empty();
     rustix::fs::setxattr(&path, "user.multilane.stream.two", &value[..length], both).unwrap();
     let node = disk.node("file");
-    node.remove_stream("one").unwrap();
+    node.extras().remove_stream("one").unwrap();
     assert_eq!(disk.streams("file"), [entry("two", LARGE, 1)]);
-    node.remove_stream("two").unwrap();
+    node.extras().remove_stream("two").unwrap();
     assert_eq!(disk.sides(), 0);
 }
 
@@ -276,13 +276,13 @@ fn a_stream_is_itself_though_another_takes_its_name_while_it_is_read() {
             disk.stream("file", "a", 1, length);
             disk.stream("file", "b", 2, length);
             let node = disk.node("file");
-            let stream = node.stream("a").unwrap().unwrap().1;
+            let stream = node.extras().stream("a").unwrap().unwrap().1;
             // It has left the key that it is known to be at.
-            node.rename_stream("a", "c", Replace::No).unwrap();
+            node.extras().rename_stream("a", "c", Replace::No).unwrap();
             let happens = move || {
                 elsewhere(move || {
-                    node.rename_stream("c", "d", Replace::No).unwrap();
-                    node.rename_stream("b", "c", Replace::No).unwrap();
+                    node.extras().rename_stream("c", "d", Replace::No).unwrap();
+                    node.extras().rename_stream("b", "c", Replace::No).unwrap();
                 });
             };
             let mut bytes = vec![0; length];
@@ -304,16 +304,19 @@ fn where_no_names_are_counted_a_file_has_one_and_keeps_its_streams() {
         disk.create("file", Kind::File).unwrap();
         disk.create("folder", Kind::Directory).unwrap();
         let node = disk.node("file");
-        let stream = node.create_stream("stream").unwrap();
+        let stream = node.extras().create_stream("stream").unwrap();
         stream.write_at(&[1; LARGE], 0).unwrap();
         drop((stream, node));
         let inner = NewNode { kind: Kind::File, attributes: 0, security: None };
-        disk.node("folder").create(&Name::new("other").unwrap(), inner).unwrap();
+        disk.node("folder").names().unwrap().create(&Name::new("other").unwrap(), inner).unwrap();
         assert_eq!(disk.streams("file"), [entry("stream", LARGE, 1)]);
         assert_eq!(disk.node("file").metadata().unwrap().links, 1);
         let root = disk.open("").unwrap();
         let to = Destination { directory: &*root, name: &Name::new("moved").unwrap() };
-        root.rename(&Name::new("file").unwrap(), disk.node("file").identity(), to, Replace::No).unwrap();
+        root.names()
+            .unwrap()
+            .rename(&Name::new("file").unwrap(), disk.node("file").identity(), to, Replace::No)
+            .unwrap();
         assert_eq!(disk.streams("moved"), [entry("stream", LARGE, 1)]);
     });
 }
@@ -353,11 +356,11 @@ fn what_is_refused_was_not_renamed_or_linked() {
             if links {
                 old.link(to, Replace::Yes)
             } else {
-                root.rename(&Name::new("old").unwrap(), old.identity(), to, Replace::Yes)
+                root.names().unwrap().rename(&Name::new("old").unwrap(), old.identity(), to, Replace::Yes)
             }
         };
         at_each_call(false, prepare, change, |disk, answer, is_kill| {
-            let is_new = disk.open("new").is_ok_and(|new| new.stream("stream").unwrap().is_none());
+            let is_new = disk.open("new").is_ok_and(|new| new.extras().stream("stream").unwrap().is_none());
             match answer {
                 Ok(()) => {
                     assert!(is_new, "{replaces} {links}");
@@ -417,7 +420,7 @@ fn a_flush_of_a_stream_that_failed_is_remembered_with_its_file() {
     disk.create("file", Kind::File).unwrap();
     disk.stream("file", "stream", 1, LARGE);
     let file = disk.node("file");
-    let stream = file.stream("stream").unwrap().unwrap().1;
+    let stream = file.extras().stream("stream").unwrap().unwrap().1;
     stream.prepare(Use::ReadWrite).unwrap();
     fail_to_sync(&*stream);
     assert_eq!(stream.sync(), Err(Error::Full));
@@ -447,10 +450,10 @@ fn a_flush_of_a_stream_waits_for_one_of_its_file_that_is_told_of_a_failure() {
 fn a_stream_of_a_file_without_a_name_leaves_nothing() {
     let disk = Disk::new(false);
     let file = disk.create("file", Kind::File).unwrap();
-    let streams: Vec<_> = ["one", "two"].map(|name| file.create_stream(name).unwrap()).into();
-    let again = file.stream("one").unwrap().unwrap().1;
+    let streams: Vec<_> = ["one", "two"].map(|name| file.extras().create_stream(name).unwrap()).into();
+    let again = file.extras().stream("one").unwrap().unwrap().1;
     streams[0].write_at(&[1; 10], 0).unwrap();
-    disk.node("").remove(&Name::new("file").unwrap(), file.identity()).unwrap();
+    disk.node("").names().unwrap().remove(&Name::new("file").unwrap(), file.identity()).unwrap();
     for stream in &streams {
         stream.write_at(&vec![2; LARGE], 0).unwrap();
     }
@@ -468,7 +471,7 @@ pub(super) type Change = fn(&Disk) -> Result<(), Error>;
 
 /// How `file` loses its name: it is removed, or `other` is linked or renamed over it.
 pub(super) const LAST_NAME_GOES: [Change; 3] = [
-    |disk| disk.open("")?.remove(&Name::new("file").unwrap(), disk.open("file")?.identity()),
+    |disk| disk.open("")?.names().unwrap().remove(&Name::new("file").unwrap(), disk.open("file")?.identity()),
     |disk| {
         let (root, new) = (disk.open("")?, Name::new("file").unwrap());
         disk.open("other")?.link(Destination { directory: &*root, name: &new }, Replace::Yes)
@@ -476,7 +479,7 @@ pub(super) const LAST_NAME_GOES: [Change; 3] = [
     |disk| {
         let (root, new) = (disk.open("")?, Name::new("file").unwrap());
         let to = Destination { directory: &*root, name: &new };
-        root.rename(&Name::new("other").unwrap(), disk.open("other")?.identity(), to, Replace::Yes)
+        root.names().unwrap().rename(&Name::new("other").unwrap(), disk.open("other")?.identity(), to, Replace::Yes)
     },
 ];
 
@@ -512,8 +515,8 @@ fn a_file_that_gets_another_name_as_its_last_one_goes_keeps_its_streams() {
 fn what_a_killed_server_left_goes_when_the_folder_is_served_again() {
     let write_without_name: Change = |disk| {
         let file = disk.open("file")?;
-        let stream = file.create_stream("more")?;
-        disk.open("")?.remove(&Name::new("file").unwrap(), file.identity())?;
+        let stream = file.extras().create_stream("more")?;
+        disk.open("")?.names().unwrap().remove(&Name::new("file").unwrap(), file.identity())?;
         stream.write_at(&vec![3; LARGE], 0)
     };
     for change in LAST_NAME_GOES.into_iter().chain([write_without_name]) {
@@ -527,7 +530,7 @@ fn what_a_killed_server_left_goes_when_the_folder_is_served_again() {
                 return;
             }
             sweep(&Arc::downgrade(&disk.store.volume()));
-            let of_file = disk.open("file").map_or(0, |file| file.stream("stream").unwrap().map_or(0, |_| 1));
+            let of_file = disk.open("file").map_or(0, |file| file.extras().stream("stream").unwrap().map_or(0, |_| 1));
             assert_eq!(disk.sides(), of_file);
             if of_file == 1 {
                 assert_eq!(disk.streams("file").last(), Some(&entry("stream", LARGE, 1)));
@@ -542,12 +545,12 @@ fn what_a_killed_server_left_goes_when_the_folder_is_served_again() {
 fn what_is_used_is_not_swept_away() {
     let disk = Disk::new(false);
     let file = disk.create("file", Kind::File).unwrap();
-    let stream = file.create_stream("stream").unwrap();
-    disk.node("").remove(&Name::new("file").unwrap(), file.identity()).unwrap();
+    let stream = file.extras().create_stream("stream").unwrap();
+    disk.node("").names().unwrap().remove(&Name::new("file").unwrap(), file.identity()).unwrap();
     stream.write_at(&vec![2; LARGE], 0).unwrap();
     let again = DirectoryStore::open(disk.path(), DirectoryOptions::default()).unwrap();
     sweep(&Arc::downgrade(&again.volume()));
-    let other = file.stream("stream").unwrap().unwrap().1;
+    let other = file.extras().stream("stream").unwrap().unwrap().1;
     assert_eq!(other.read_at(&mut vec![0; LARGE], 0), Ok(LARGE));
 }
 
@@ -559,14 +562,14 @@ fn a_stream_that_outgrows_its_attribute_is_whole_whatever_fails() {
             disk.create("file", Kind::File).unwrap();
             disk.stream("file", "stream", 1, SMALL);
         };
-        let change = |disk: &Disk| disk.open("file")?.stream("stream")?.unwrap().1.write_at(&[1; LARGE], 0);
+        let change = |disk: &Disk| disk.open("file")?.extras().stream("stream")?.unwrap().1.write_at(&[1; LARGE], 0);
         at_each_call(beside, prepare, change, |disk, answer, _| {
             let (old, new) = ([entry("stream", SMALL, 1)], [entry("stream", LARGE, 1)]);
             let streams = disk.streams("file");
             assert!(streams == new || (answer.is_err() && streams == old), "{beside} {answer:?} {streams:?}");
-            disk.node("file").stream("stream").unwrap().unwrap().1.write_at(&[1; LARGE], 0).unwrap();
+            disk.node("file").extras().stream("stream").unwrap().unwrap().1.write_at(&[1; LARGE], 0).unwrap();
             assert_eq!(disk.streams("file"), new);
-            disk.node("file").remove_stream("stream").unwrap();
+            disk.node("file").extras().remove_stream("stream").unwrap();
             sweep(&Arc::downgrade(&disk.store.volume()));
             assert_eq!(disk.sides(), 0, "{beside} {answer:?}");
         });
@@ -578,10 +581,10 @@ fn a_descriptor_that_could_not_be_replaced_by_a_long_one_is_there() {
     // Longer than an attribute, and what is kept beside a file as one.
     let [old, new] = [1, 2].map(|byte| vec![byte; 70_000]);
     for beside in [false, true] {
-        let prepare = |disk: &Disk| disk.create("file", Kind::File).unwrap().set_security(&old).unwrap();
-        let change = |disk: &Disk| disk.open("file")?.set_security(&new);
+        let prepare = |disk: &Disk| disk.create("file", Kind::File).unwrap().extras().set_security(&old).unwrap();
+        let change = |disk: &Disk| disk.open("file")?.extras().set_security(&new);
         at_each_call(beside, prepare, change, |disk, answer, _| {
-            let found = disk.node("file").security().unwrap().unwrap();
+            let found = disk.node("file").extras().security().unwrap().unwrap();
             assert!(found == new || (answer.is_err() && found == old), "{beside} {answer:?}");
         });
     }
@@ -597,7 +600,7 @@ fn a_copied_stream_is_whole_whatever_fails_as_it_gets_a_file_of_its_own() {
             disk.stream("original", "stream", 1, LARGE);
             disk.copy_value(beside, "user.multilane.stream.stream", ("original", "copy"));
         };
-        let change = |disk: &Disk| disk.open("copy")?.stream("stream")?.unwrap().1.write_at(&[1; 10], 0);
+        let change = |disk: &Disk| disk.open("copy")?.extras().stream("stream")?.unwrap().1.write_at(&[1; 10], 0);
         at_each_call(beside, prepare, change, |disk, answer, _| {
             for name in ["original", "copy"] {
                 assert_eq!(disk.streams(name), [entry("stream", LARGE, 1)], "{beside} {answer:?}");
@@ -614,7 +617,7 @@ fn a_stream_whose_file_cannot_be_opened_is_not_left_out_of_a_list() {
             disk.stream("file", "stream", 1, LARGE);
         };
         let change = |disk: &Disk| {
-            let listed = disk.open("file")?.streams()?;
+            let listed = disk.open("file")?.extras().streams()?;
             assert_eq!(listed.len(), 1, "{beside}");
             Ok(())
         };
@@ -629,7 +632,7 @@ fn a_stream_that_another_share_made_is_not_lost_whatever_fails_as_it_is_looked_f
             disk.create("inner", Kind::Directory).unwrap();
             let inner = DirectoryStore::open(&disk.path().join("inner"), DirectoryOptions::default()).unwrap();
             let file = inner.create(&SharePath::parse("file").unwrap(), new_file()).unwrap();
-            file.create_stream("stream").unwrap().write_at(&vec![1; LARGE], 0).unwrap();
+            file.extras().create_stream("stream").unwrap().write_at(&vec![1; LARGE], 0).unwrap();
             // What is served is found without its place, too.
             disk.create("aside", Kind::Directory).unwrap();
             std::fs::rename(disk.path().join("inner/file"), disk.path().join("aside/file")).unwrap();
@@ -640,7 +643,7 @@ fn a_stream_that_another_share_made_is_not_lost_whatever_fails_as_it_is_looked_f
             }
         };
         let name = if is_served { "aside\\file" } else { "inner\\file" };
-        let change = |disk: &Disk| disk.open(name)?.create_stream("stream").map(drop);
+        let change = |disk: &Disk| disk.open(name)?.extras().create_stream("stream").map(drop);
         at_each_call(false, prepare, change, |disk, answer, _| {
             assert!(answer.is_err());
             assert_eq!(disk.streams(name), [entry("stream", LARGE, 1)], "{answer:?}");
@@ -657,12 +660,12 @@ fn a_stream_that_another_share_made_is_found_while_its_file_is_moved() {
         }
         let inner = DirectoryStore::open(&disk.path().join("inner"), DirectoryOptions::default()).unwrap();
         let file = inner.create(&SharePath::parse("deep\\deeper\\file").unwrap(), new_file()).unwrap();
-        file.create_stream("stream").unwrap().write_at(&vec![1; LARGE], 0).unwrap();
+        file.extras().create_stream("stream").unwrap().write_at(&vec![1; LARGE], 0).unwrap();
         drop((file, inner));
         let node = disk.node("inner\\deep\\deeper\\file");
         let (from, to) = (disk.path().join("inner/deep/deeper"), disk.path().join("inner/moved"));
         let (answer, happened) =
-            meanwhile(at, move || std::fs::rename(from, to).unwrap(), || node.create_stream("stream"));
+            meanwhile(at, move || std::fs::rename(from, to).unwrap(), || node.extras().create_stream("stream"));
         assert_eq!(answer.err(), Some(Error::Exists), "{at}");
         if !happened {
             break;

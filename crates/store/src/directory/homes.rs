@@ -228,15 +228,18 @@ mod tests {
         let (outer, inner) = (open(folder.path()), open(&folder.path().join("inner")));
         let new = NewNode { kind: Kind::File, attributes: 0, security: None };
         let made = inner.create(&SharePath::parse("file").unwrap(), new).unwrap();
-        made.create_stream("s").unwrap().write_at(&[1; 9_000], 0).unwrap();
+        made.extras().create_stream("s").unwrap().write_at(&[1; 9_000], 0).unwrap();
         let path = SharePath::parse("inner\\file").unwrap();
         let Resolved::Found { node: seen, .. } = outer.resolve(&path, Use::ReadWrite).unwrap() else { panic!() };
-        let read = |node: &dyn Node| node.stream("s").and_then(|found| found.unwrap().1.try_read_at(&mut [0], 0));
+        let read =
+            |node: &dyn Node| node.extras().stream("s").and_then(|found| found.unwrap().1.try_read_at(&mut [0], 0));
         assert_eq!(without_waiting(|| read(&*made)), Ok(1));
-        let changes: [&(dyn Fn() -> Result<(), Error> + Sync); 4] =
-            [&|| read(&*seen).map(drop), &|| seen.create_stream("s").map(drop), &|| seen.remove_stream("s"), &|| {
-                seen.renew(&Renewal::default()).map_err(|failed| failed.error)
-            }];
+        let changes: [&(dyn Fn() -> Result<(), Error> + Sync); 4] = [
+            &|| read(&*seen).map(drop),
+            &|| seen.extras().create_stream("s").map(drop),
+            &|| seen.extras().remove_stream("s"),
+            &|| seen.renew(&Renewal::default()).map_err(|failed| failed.error),
+        ];
         for change in changes {
             let change = || {
                 let _held = seen.try_hold().unwrap();
@@ -246,7 +249,7 @@ mod tests {
         }
         assert_eq!(read(&*seen), Ok(1), "nothing went");
         // What is open answers at once: it lies in the same memory.
-        let stream = seen.stream("s").unwrap().unwrap().1;
+        let stream = seen.extras().stream("s").unwrap().unwrap().1;
         stream.prepare(Use::ReadWrite).unwrap();
         stream.read_at(&mut [0], 0).unwrap();
         assert_eq!(without_waiting(|| stream.try_read_at(&mut [0; 9_000], 0)), Ok(9_000));

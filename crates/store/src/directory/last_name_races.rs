@@ -53,7 +53,7 @@ fn file_with_stream(disk: &Disk) {
 
 /// Writes so much to a stream that it gets a side file, and closes all.
 fn write(node: &Arc<dyn Node>, stream: &str) -> Box<dyn FnOnce() + Send> {
-    let (node, stream) = (Arc::clone(node), node.create_stream(stream).unwrap());
+    let (node, stream) = (Arc::clone(node), node.extras().create_stream(stream).unwrap());
     Box::new(move || {
         stream.write_at(&[2; LARGE], 0).unwrap();
         drop((stream, node));
@@ -64,7 +64,7 @@ fn write(node: &Arc<dyn Node>, stream: &str) -> Box<dyn FnOnce() + Send> {
 fn describe(node: &Arc<dyn Node>, _: &str) -> Box<dyn FnOnce() + Send> {
     let node = Arc::clone(node);
     Box::new(move || {
-        node.set_security(&[2; 70_000]).unwrap();
+        node.extras().set_security(&[2; 70_000]).unwrap();
         drop(node);
     })
 }
@@ -90,7 +90,7 @@ fn what_belongs_to_a_file_goes_where_both_its_names_go_at_a_time() {
     };
     let work = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
         let (folder, file) = (disk.node("folder"), disk.node("file").identity());
-        Box::new(move || folder.remove(&Name::new("second").unwrap(), file).unwrap())
+        Box::new(move || folder.names().unwrap().remove(&Name::new("second").unwrap(), file).unwrap())
     };
     for change in LAST_NAME_GOES {
         at_each_call(prepare, change, work, |disk| assert_eq!(disk.sides(), 0));
@@ -110,7 +110,7 @@ fn a_file_whose_last_name_goes_while_what_was_left_is_removed_leaves_nothing() {
     };
     let work = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
         let (root, file) = (disk.node(""), disk.node("file").identity());
-        Box::new(move || root.remove(&Name::new("file").unwrap(), file).unwrap())
+        Box::new(move || root.names().unwrap().remove(&Name::new("file").unwrap(), file).unwrap())
     };
     at_each_call(prepare, change, work, |disk| assert_eq!(disk.sides(), 0));
 }
@@ -125,7 +125,7 @@ fn what_is_made_for_a_file_just_as_its_last_name_goes_is_found_where_the_server_
     let make_more = |disk: &Disk| write(&disk.node("file"), "more");
     let remove_second = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
         let (folder, file) = (disk.node("folder"), disk.node("file").identity());
-        Box::new(move || folder.remove(&Name::new("second").unwrap(), file).unwrap())
+        Box::new(move || folder.names().unwrap().remove(&Name::new("second").unwrap(), file).unwrap())
     };
     type Prepare = fn(&Disk);
     type Work = fn(&Disk) -> Box<dyn FnOnce() + Send>;

@@ -13,7 +13,7 @@ use crate::{Destination, Kind, Name, Replace};
 const DIRECTORY_OVER_FILE: Change = |disk| {
     let (root, new) = (disk.open("")?, Name::new("file").unwrap());
     let to = Destination { directory: &*root, name: &new };
-    root.rename(&Name::new("folder").unwrap(), disk.open("folder")?.identity(), to, Replace::Yes)
+    root.names().unwrap().rename(&Name::new("folder").unwrap(), disk.open("folder")?.identity(), to, Replace::Yes)
 };
 
 fn prepare(disk: &Disk) {
@@ -55,9 +55,9 @@ fn what_goes_with_a_last_name_is_not_lost_sight_of_whatever_call_fails() {
 
 /// What has a side file made, and for whom it is.
 const SIDE_FILE_IS_MADE: [(&str, Change); 3] = [
-    ("file", |disk| disk.open("file")?.stream("small")?.unwrap().1.write_at(&[1; LARGE], 0)),
-    ("file", |disk| disk.open("file")?.set_security(&[2; 70_000])),
-    ("copy", |disk| disk.open("copy")?.stream("stream")?.unwrap().1.write_at(&[1; 10], 0)),
+    ("file", |disk| disk.open("file")?.extras().stream("small")?.unwrap().1.write_at(&[1; LARGE], 0)),
+    ("file", |disk| disk.open("file")?.extras().set_security(&[2; 70_000])),
+    ("copy", |disk| disk.open("copy")?.extras().stream("stream")?.unwrap().1.write_at(&[1; 10], 0)),
 ];
 
 #[test]
@@ -76,9 +76,14 @@ fn a_side_file_that_nothing_names_yet_goes_where_the_server_is_killed() {
                 assert!(streams.contains(&entry("stream", LARGE, 1)), "{beside} {answer:?} {streams:?}");
                 let is_whole = |length| streams.contains(&entry("small", length, 1));
                 assert!(file == "copy" || is_whole(500) || is_whole(LARGE), "{beside} {answer:?} {streams:?}");
-                assert!(disk.node(file).security().is_ok(), "{beside} {answer:?}");
+                assert!(disk.node(file).extras().security().is_ok(), "{beside} {answer:?}");
                 for name in ["copy", "file"] {
-                    disk.open("").unwrap().remove(&Name::new(name).unwrap(), disk.node(name).identity()).unwrap();
+                    disk.open("")
+                        .unwrap()
+                        .names()
+                        .unwrap()
+                        .remove(&Name::new(name).unwrap(), disk.node(name).identity())
+                        .unwrap();
                 }
                 assert_eq!(disk.sides(), 0, "{beside} {file} {answer:?}");
             });
@@ -104,7 +109,12 @@ fn a_side_file_that_could_be_neither_named_nor_removed_goes_when_the_folder_is_s
                 let hint = format!("{errno:?} {beside} {file} {at} {answer:?}");
                 assert!(disk.streams(file).contains(&entry("stream", LARGE, 1)), "{hint}");
                 for name in ["copy", "file"] {
-                    disk.open("").unwrap().remove(&Name::new(name).unwrap(), disk.node(name).identity()).unwrap();
+                    disk.open("")
+                        .unwrap()
+                        .names()
+                        .unwrap()
+                        .remove(&Name::new(name).unwrap(), disk.node(name).identity())
+                        .unwrap();
                 }
                 assert_eq!(disk.sides(), 0, "{hint}");
                 has_failed
@@ -120,7 +130,7 @@ fn a_side_file_that_nothing_names_yet_stays_for_a_file_that_was_moved_and_goes_w
         let disk = Disk::new(false);
         prepare(&disk);
         disk.stream("other", "small", 1, 500);
-        let write = || disk.open("other")?.stream("small")?.unwrap().1.write_at(&[1; LARGE], 0);
+        let write = || disk.open("other")?.extras().stream("small")?.unwrap().1.write_at(&[1; LARGE], 0);
         let (answer, has_failed) = during(Fail::AllAfterChanges(at), Errno::IO, write);
         assert!(has_failed, "{answer:?}");
         disk
@@ -145,7 +155,7 @@ fn killed_while_a_stream_goes(beside: bool) -> Disk {
         disk.create("file", Kind::File).unwrap();
         disk.stream("file", "goes", 1, LARGE);
         disk.stream("file", "stays", 2, LARGE);
-        let remove = || disk.open("file")?.remove_stream("goes");
+        let remove = || disk.open("file")?.extras().remove_stream("goes");
         let (answer, has_failed) = during(Fail::AllAfterChanges(at), Errno::IO, remove);
         assert!(has_failed, "{answer:?}");
         disk

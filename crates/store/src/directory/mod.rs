@@ -29,6 +29,7 @@ mod entries;
 mod errno;
 mod exclusive;
 mod extended;
+mod extras;
 #[cfg(test)]
 mod faults;
 mod fence;

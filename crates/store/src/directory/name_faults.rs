@@ -98,9 +98,9 @@ impl Case {
         let to = Destination { directory: &*directory, name: &new };
         let file = disk.open("one/old")?;
         match self.change {
-            Change::Rename => from.rename(&old, file.identity(), to, Replace::Yes),
+            Change::Rename => from.names().unwrap().rename(&old, file.identity(), to, Replace::Yes),
             Change::Link => file.link(to, Replace::Yes),
-            Change::Remove => from.remove(&old, file.identity()),
+            Change::Remove => from.names().unwrap().remove(&old, file.identity()),
         }
     }
 

@@ -13,15 +13,11 @@ use crate::copy::{Span, through_memory};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
-use crate::directory::quota::{Growth, account};
-use crate::directory::{
-    contents, create, data, entries, extended, metadata, remove, rename, renew, resolve, security, space, stream,
-    streams,
-};
+use crate::directory::quota::Growth;
+use crate::directory::{contents, create, data, entries, metadata, remove, rename, renew, resolve, space};
 use crate::{
-    ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, ExtendedAttribute, Extents,
-    Failed, Held, Identity, Kind, Metadata, Name, NamedNode, NewNode, Node, Renewal, Replace, Take, TakeStream, Use,
-    Waits, waiting,
+    Changes, ChooseOffset, Cursor, Destination, Error, Extents, Extras, Failed, Held, Identity, Kind, Metadata, Name,
+    NamedNode, Names, NewNode, Node, Renewal, Replace, Take, Use, Waits, waiting,
 };
 
 /// A file or directory.
@@ -45,7 +41,7 @@ impl FileNode {
     /// Changes the data within the quota.
     fn write(&self, growth: Growth, change: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>) -> Result<(), Error> {
         let fd = self.file.writable()?;
-        account(self.file.volume.quota.as_ref(), self.file.identity, fd, growth, || change(fd))
+        self.file.volume.account(self.file.identity, fd, growth, || change(fd))
     }
 
     fn is_same_data(&self, other: &dyn Node) -> bool {
@@ -184,8 +180,7 @@ impl Node for FileNode {
             let length = length.min(data::length(from).map_err(error)?.saturating_sub(source_offset));
             let span = Span { length, ..span };
             let growth = Growth::Write { offset, length };
-            let copied =
-                account(self.file.volume.quota.as_ref(), self.file.identity, to, growth, || data::copy(from, to, span));
+            let copied = self.file.volume.account(self.file.identity, to, growth, || data::copy(from, to, span));
             match copied {
                 Err(Error::Unsupported) => {}
                 answer => return answer,
@@ -223,65 +218,29 @@ impl Node for FileNode {
         self
     }
 
-    fn security(&self) -> Result<Option<Vec<u8>>, Error> {
-        self.file.may_wait_to_look("security");
-        security::load(&self.file)
-    }
-
-    fn security_within(&self, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
-        self.file.may_wait_to_look("security");
-        security::load_within(&self.file, bytes_max)
-    }
-
-    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
-        let _turn = self.file.begin("change_security")?;
-        security::change(&self.file, change)
-    }
-
-    fn extended(&self) -> Result<Vec<ExtendedAttribute>, Error> {
-        self.file.may_wait_to_look("extended");
-        extended::all(&self.file)
-    }
-
-    fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
-        let _turn = self.file.begin("set_extended")?;
-        extended::set(&self.file, name, value)
-    }
-
-    fn change_extended(&self, change: ChangeExtended<'_>) -> Result<(), Failed> {
-        let _turn = self.file.begin("change_extended").map_err(Failed::untouched)?;
-        extended::change(&self.file, change)
-    }
-
-    fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
-        self.file.may_wait_to_look("list_streams");
-        streams::list(&self.file, take)
-    }
-
-    fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
-        self.file.may_wait_to_look("stream");
-        stream::open(&self.file, name)
-    }
-
-    fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
-        let _turn = self.file.begin("create_stream")?;
-        stream::create(&self.file, name)
-    }
-
-    fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
-        let _turn = self.file.begin("rename_stream")?;
-        streams::rename(&self.file, from, to, replace)
-    }
-
-    fn remove_stream(&self, name: &str) -> Result<(), Error> {
-        let _turn = self.file.begin("remove_stream")?;
-        streams::remove(&self.file, name)
-    }
-
     fn renew(&self, new: &Renewal<'_>) -> Result<(), Failed> {
         renew::renew(&self.file, new)
     }
 
+    fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
+        waiting::may_wait("link");
+        let _turn = self.file.begin_names(self.file.identity, replaced(replace));
+        rename::link(&self.file, (of_store(to.directory)?, to.name), replace)
+    }
+
+    fn extras(&self) -> &dyn Extras {
+        &self.file
+    }
+
+    fn names(&self) -> Result<&dyn Names, Error> {
+        match self.file.kind {
+            Kind::Directory => Ok(self),
+            Kind::File | Kind::Stream => Err(Error::NotDirectory),
+        }
+    }
+}
+
+impl Names for FileNode {
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
         waiting::may_wait("list");
         entries::list(&self.file, cursor, take)
@@ -330,12 +289,6 @@ impl Node for FileNode {
         waiting::may_wait("rename");
         let _turn = self.file.begin_names(expected, replaced(replace));
         rename::rename((&self.file, name), (of_store(to.directory)?, to.name), expected, replace)
-    }
-
-    fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
-        waiting::may_wait("link");
-        let _turn = self.file.begin_names(self.file.identity, replaced(replace));
-        rename::link(&self.file, (of_store(to.directory)?, to.name), replace)
     }
 
     fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error> {

@@ -360,7 +360,7 @@ mod tests {
         let moved = find(format!("{from}\\{name}").trim_start_matches('\\')).identity();
         let (from, to, new) = (find(from), find(to), Name::new(new).unwrap());
         let to = Destination { directory: &*to, name: &new };
-        from.rename(&Name::new(name).unwrap(), moved, to, Replace::No).unwrap();
+        from.names().unwrap().rename(&Name::new(name).unwrap(), moved, to, Replace::No).unwrap();
     }
 
     #[test]

@@ -108,7 +108,7 @@ mod tests {
         std::thread::scope(|scope| {
             let ask = || {
                 forbid(Forbidden::Panics);
-                (node.try_metadata().map(|known| known.attributes), node.security())
+                (node.try_metadata().map(|known| known.attributes), node.extras().security())
             };
             scope.spawn(ask).join().unwrap()
         })
@@ -119,7 +119,7 @@ mod tests {
         loop {
             let stamp = Stamp::of(&stat(node.descriptor().unwrap()).unwrap());
             if stamp.is_far_from(LOCAL_TICK * 2, SystemTime::now()) {
-                return (node.metadata().unwrap().attributes, node.security().unwrap());
+                return (node.metadata().unwrap().attributes, node.extras().security().unwrap());
             }
             std::thread::yield_now();
         }
@@ -131,8 +131,8 @@ mod tests {
         let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
         let new = NewNode { kind: Kind::File, attributes: 2, security: Some(b"descriptor") };
         let (directory, name) = store.directory_of(&SharePath::parse("file").unwrap()).unwrap();
-        let node = directory.create(&name, new).unwrap();
-        let other = directory.child(&name, Use::Read).unwrap().unwrap().1;
+        let node = directory.names().unwrap().create(&name, new).unwrap();
+        let other = directory.names().unwrap().child(&name, Use::Read).unwrap().unwrap().1;
         (node.waits() == Waits::ForData).then_some((folder, [node, other]))
     }
 
@@ -150,12 +150,12 @@ mod tests {
         let Some((_folder, [node, other])) = file() else { return };
         for number in 0..50u8 {
             // However little time has passed.
-            let _ = (node.metadata().unwrap(), node.security().unwrap());
+            let _ = (node.metadata().unwrap(), node.extras().security().unwrap());
             let attributes = AttributeChange::to(u32::from(number % 2) + 2);
             other.change(&Changes { attributes, ..Changes::default() }).unwrap();
             assert_eq!(told(&*node), (Err(Error::WouldBlock), Err(Error::WouldBlock)));
-            let _ = (node.metadata().unwrap(), node.security().unwrap());
-            other.set_security(&[number; 20]).unwrap();
+            let _ = (node.metadata().unwrap(), node.extras().security().unwrap());
+            other.extras().set_security(&[number; 20]).unwrap();
             assert_eq!(told(&*node), (Err(Error::WouldBlock), Err(Error::WouldBlock)));
         }
     }
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_long_descriptor_is_not_remembered() {
         let Some((_folder, [node, _])) = file() else { return };
-        node.set_security(&[7; 600]).unwrap();
+        node.extras().set_security(&[7; 600]).unwrap();
         settled(&*node);
         assert_eq!(told(&*node), (Ok(2), Err(Error::WouldBlock)));
     }

@@ -30,7 +30,7 @@ impl State {
         let length = node.read_at(&mut data, 0).unwrap();
         data.truncate(length);
         let attributes = node.metadata().unwrap().attributes;
-        State { data, attributes, extended: node.extended().unwrap(), streams: disk.streams("file") }
+        State { data, attributes, extended: node.extras().extended().unwrap(), streams: disk.streams("file") }
     }
 }
 
@@ -43,8 +43,8 @@ fn prepare(disk: &Disk) {
     node.write_at(DATA, 0).unwrap();
     let attributes = AttributeChange::to(HIDDEN);
     node.change(&crate::Changes { attributes, ..crate::Changes::default() }).unwrap();
-    node.set_extended("One", b"first").unwrap();
-    node.set_extended("two", b"second").unwrap();
+    node.extras().set_extended("One", b"first").unwrap();
+    node.extras().set_extended("two", b"second").unwrap();
     for (name, length) in [("small", 10), ("large", LARGE), (&"l".repeat(250), LARGE)] {
         disk.stream("file", name, 1, length);
     }
@@ -110,7 +110,7 @@ fn a_stream_that_could_not_be_emptied_is_as_it_was() {
                 let disk = Disk::new(beside);
                 prepare(&disk);
                 let before = State::of(&disk);
-                let stream = disk.node("file").stream(name).unwrap().unwrap().1;
+                let stream = disk.node("file").extras().stream(name).unwrap().unwrap().1;
                 let (answer, has_failed) = during(kind(*at), Errno::IO, || stream.set_length(0));
                 let hint = format!("{beside} {name} {:?} {answer:?}", kind(*at));
                 match answer {
@@ -175,7 +175,7 @@ fn extended_attributes_are_set_all_or_none_whatever_fails() {
                 let asked = vec![named("ONE", b"1"), named("three", b"3"), named("two", b"")];
                 let (answer, has_failed) = during(kind(*at), errno, || {
                     let node = disk.open("file").map_err(Failed::untouched)?;
-                    node.change_extended(&mut |_| Some(asked.clone()))
+                    node.extras().change_extended(&mut |_| Some(asked.clone()))
                 });
                 let after = State::of(&disk);
                 match answer {
@@ -206,7 +206,7 @@ fn what_others_change_meanwhile_is_not_undone() {
             if is_done.recv().is_ok() {
                 let attributes = AttributeChange::setting(SYSTEM);
                 node.change(&crate::Changes { attributes, ..crate::Changes::default() }).unwrap();
-                node.set_extended("another's", b"value").unwrap();
+                node.extras().set_extended("another's", b"value").unwrap();
             }
         });
         // It waits for nobody: who holds the file goes on first.
@@ -227,9 +227,9 @@ fn what_others_change_meanwhile_is_not_undone() {
 
 /// What has a side file go while its file stays.
 const SIDE_FILES_GO: [Change; 3] = [
-    |disk| disk.open("file")?.remove_stream("large"),
-    |disk| disk.open("file")?.rename_stream("small", "large", crate::Replace::Yes),
-    |disk| disk.open("file")?.set_security(b"short again"),
+    |disk| disk.open("file")?.extras().remove_stream("large"),
+    |disk| disk.open("file")?.extras().rename_stream("small", "large", crate::Replace::Yes),
+    |disk| disk.open("file")?.extras().set_security(b"short again"),
 ];
 
 #[test]
@@ -237,13 +237,18 @@ fn a_side_file_that_nothing_names_any_more_goes_where_the_server_is_killed() {
     for beside in [false, true] {
         for change in SIDE_FILES_GO {
             let prepare = |disk: &Disk| {
-                disk.create("file", Kind::File).unwrap().set_security(&[2; 70_000]).unwrap();
+                disk.create("file", Kind::File).unwrap().extras().set_security(&[2; 70_000]).unwrap();
                 disk.stream("file", "small", 1, 10);
                 disk.stream("file", "large", 1, LARGE);
             };
             at_each_call(beside, prepare, change, |disk, answer, _| {
                 sweep(&Arc::downgrade(&disk.store.volume()));
-                disk.open("").unwrap().remove(&Name::new("file").unwrap(), disk.node("file").identity()).unwrap();
+                disk.open("")
+                    .unwrap()
+                    .names()
+                    .unwrap()
+                    .remove(&Name::new("file").unwrap(), disk.node("file").identity())
+                    .unwrap();
                 assert_eq!(disk.sides(), 0, "{beside} {answer:?}");
             });
         }

@@ -9,7 +9,7 @@ use crate::directory::file::OpenFile;
 use crate::directory::keys::{SECURITY, SECURITY_SIDE};
 use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
-use crate::directory::quota::{Growth, account};
+use crate::directory::quota::Growth;
 use crate::directory::reserved;
 use crate::directory::side::Whose;
 use crate::directory::side_name::{NAME_BYTES_MAX, SideName};
@@ -183,7 +183,7 @@ fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
         let fd = side::create(&file.volume, &side)?;
         let growth = Growth::Write { offset: 0, length: descriptor.len() as u64 };
         let write = || data::write(&fd, descriptor, 0).and_then(|()| fsync(&fd));
-        account(file.volume.quota.as_ref(), file.identity, &fd, growth, write)?;
+        file.volume.account(file.identity, &fd, growth, write)?;
         reserved::sync(&file.volume)
     };
     if let Err(error) = make() {

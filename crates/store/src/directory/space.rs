@@ -10,7 +10,7 @@ use crate::directory::data;
 use crate::directory::errno::error;
 use crate::directory::file::{LONG_BYTES, OpenFile};
 use crate::directory::neighbours::Turn;
-use crate::directory::quota::{Growth, account, note_reserved};
+use crate::directory::quota::{Growth, note_reserved};
 use crate::{Error, Waits, waiting};
 
 /// A step: some milliseconds.
@@ -136,7 +136,7 @@ fn change(
     growth: Growth,
     change: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<(), Error> {
-    account(file.volume.quota.as_ref(), file.identity, fd, growth, change)
+    file.volume.account(file.identity, fd, growth, change)
 }
 
 #[cfg(test)]
@@ -177,11 +177,11 @@ mod tests {
                 node.zero(0, 1, true).err(),
                 node.extents(0, 1, 1).err(),
                 node.change(&changes).err(),
-                node.set_security(b"s").err(),
-                node.set_extended("a", b"x").err(),
-                node.create_stream("t").err(),
-                node.rename_stream("t", "u", Replace::No).err(),
-                node.remove_stream("u").err(),
+                node.extras().set_security(b"s").err(),
+                node.extras().set_extended("a", b"x").err(),
+                node.extras().create_stream("t").err(),
+                node.extras().rename_stream("t", "u", Replace::No).err(),
+                node.extras().remove_stream("u").err(),
             ]
         };
         std::thread::scope(|scope| scope.spawn(change).join().unwrap())
@@ -191,7 +191,7 @@ mod tests {
     fn who_must_not_wait_changes_nothing_while_a_change_takes_long() {
         let Some((_folder, store)) = in_memory(Some(1 << 30)) else { return };
         let file = make(&store, "file");
-        let stream = file.create_stream("s").unwrap();
+        let stream = file.extras().create_stream("s").unwrap();
         if file.waits() != Waits::Never {
             return;
         }
@@ -249,20 +249,23 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 began.send(()).unwrap();
-                root.remove(&name, file.identity()).unwrap();
+                root.names().unwrap().remove(&name, file.identity()).unwrap();
             });
             begun.recv().unwrap();
             // It makes names beside the one that is to go.
             for number in 0..100 {
                 make(&store, &format!("made {number}"));
             }
-            assert!(root.has(&name, file.identity()).unwrap());
+            assert!(root.names().unwrap().has(&name, file.identity()).unwrap());
             turn.end();
         });
-        assert!(!root.has(&name, file.identity()).unwrap());
+        assert!(!root.names().unwrap().has(&name, file.identity()).unwrap());
         let new = Name::new("new").unwrap();
         let to = crate::Destination { directory: &*root, name: &new };
-        root.rename(&Name::new("other").unwrap(), other.identity(), to, Replace::Only(other.identity())).unwrap();
+        root.names()
+            .unwrap()
+            .rename(&Name::new("other").unwrap(), other.identity(), to, Replace::Only(other.identity()))
+            .unwrap();
     }
 
     fn held_bytes(node: &dyn Node) -> u64 {
@@ -276,7 +279,7 @@ mod tests {
         let free_bytes = store.space().unwrap().free_bytes;
         for name in ["file", "stream"] {
             let file = make(&store, name);
-            let node = if name == "stream" { file.create_stream("s").unwrap() } else { file };
+            let node = if name == "stream" { file.extras().create_stream("s").unwrap() } else { file };
             let length = || node.metadata().unwrap().length;
             node.write_at(&[7; 10_000], 0).unwrap();
             node.set_allocation(LONG).unwrap();

@@ -20,7 +20,7 @@ use crate::directory::calls::{fsync, futimens};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
-use crate::directory::quota::{Growth, account};
+use crate::directory::quota::Growth;
 use crate::directory::side::{Nameless, Opened, Whose};
 use crate::directory::side_name;
 use crate::directory::side_name::SideName;
@@ -28,10 +28,10 @@ use crate::directory::stat::stat;
 use crate::directory::stream_value::{Body, INLINE_BYTES_MAX, Stays, StreamValue, VALUE_BYTES_MAX, key};
 use crate::directory::streams::{self, Held, Kept};
 use crate::directory::subject::Subject;
-use crate::directory::{adopt, contents, data, extended, metadata, security, side, space};
+use crate::directory::{adopt, contents, data, metadata, side, space};
 use crate::{
-    ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Error, ExtendedAttribute, Extent, Extents, Failed,
-    Identity, Kind, Metadata, Name, NamedNode, Node, Renewal, Replace, Take, TakeStream, Use, Waits, waiting,
+    Changes, ChooseOffset, Error, Extent, Extents, Extras, Failed, Identity, Kind, Metadata, NamedNode, Node, Renewal,
+    Use, Waits, waiting,
 };
 use std::sync::Arc;
 
@@ -286,7 +286,7 @@ impl StreamNode {
         change: impl FnOnce() -> Result<T, rustix::io::Errno>,
     ) -> Result<T, Error> {
         self.file.volume.check_writable()?;
-        let answer = account(self.file.volume.quota.as_ref(), self.file.identity, fd, growth, change)?;
+        let answer = self.file.volume.account(self.file.identity, fd, growth, change)?;
         self.touch();
         Ok(answer)
     }
@@ -571,69 +571,11 @@ impl Node for StreamNode {
         self
     }
 
-    fn security(&self) -> Result<Option<Vec<u8>>, Error> {
-        self.file.may_wait_to_look("security");
-        security::load(&self.file)
-    }
-
-    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
-        let _turn = self.file.begin("change_security")?;
-        security::change(&self.file, change)
-    }
-
-    fn extended(&self) -> Result<Vec<ExtendedAttribute>, Error> {
-        self.file.may_wait_to_look("extended");
-        extended::all(&self.file)
-    }
-
-    fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
-        let _turn = self.file.begin("set_extended")?;
-        extended::set(&self.file, name, value)
-    }
-
-    fn change_extended(&self, change: ChangeExtended<'_>) -> Result<(), Failed> {
-        let _turn = self.file.begin("change_extended").map_err(Failed::untouched)?;
-        extended::change(&self.file, change)
-    }
-
-    fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
-        self.file.may_wait_to_look("list_streams");
-        streams::list(&self.file, take)
-    }
-
-    fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
-        self.file.may_wait_to_look("stream");
-        open(&self.file, name)
-    }
-
-    fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
-        let _turn = self.file.begin("create_stream")?;
-        create(&self.file, name)
-    }
-
-    fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
-        let _turn = self.file.begin("rename_stream")?;
-        streams::rename(&self.file, from, to, replace)
-    }
-
-    fn remove_stream(&self, name: &str) -> Result<(), Error> {
-        let _turn = self.file.begin("remove_stream")?;
-        streams::remove(&self.file, name)
-    }
-
     fn renew(&self, _new: &Renewal<'_>) -> Result<(), Failed> {
         Err(Failed::untouched(Error::Invalid))
     }
 
-    fn list(&self, _cursor: &mut Cursor, _take: Take<'_>) -> Result<bool, Error> {
-        Err(Error::NotDirectory)
-    }
-
-    fn is_empty(&self) -> Result<bool, Error> {
-        Err(Error::NotDirectory)
-    }
-
-    fn entry_metadata(&self, _name: &Name) -> Result<Metadata, Error> {
-        Err(Error::NotDirectory)
+    fn extras(&self) -> &dyn Extras {
+        &self.file
     }
 }

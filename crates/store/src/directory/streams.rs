@@ -10,7 +10,7 @@ use crate::directory::file::OpenFile;
 use crate::directory::keys::{LONG_STREAM, SECURITY_SIDE, STREAM};
 use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
-use crate::directory::quota::{Growth, account};
+use crate::directory::quota::Growth;
 use crate::directory::reserved;
 use crate::directory::side::{Removable, Whose};
 use crate::directory::side_name;
@@ -315,7 +315,7 @@ pub(super) fn move_out(
     let make = || {
         let fd = side::create(subject.volume, &side)?;
         let growth = Growth::Write { offset: 0, length: inline.len() as u64 };
-        account(subject.volume.quota.as_ref(), subject.identity, &fd, growth, || data::write(&fd, inline, 0))?;
+        subject.volume.account(subject.identity, &fd, growth, || data::write(&fd, inline, 0))?;
         if !inline.is_empty() {
             // The disk may have been asked to keep what the attribute holds: it has it here before that is gone.
             fsync(&fd).map_err(error)?;

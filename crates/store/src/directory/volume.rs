@@ -24,7 +24,7 @@ use crate::directory::mounts::{self, Below};
 use crate::directory::nameless::Nameless;
 use crate::directory::names::is_reserved_on_disk;
 use crate::directory::neighbours::{self, Locks, Making};
-use crate::directory::quota::{Limit, Quota};
+use crate::directory::quota::{self, Growth, Limit, Quota};
 use crate::directory::roots::Root;
 use crate::directory::stat::{COARSE_TICK, Mount, identity, mount, stat};
 use crate::{Error, Identity, Look, SharePath, Waits, waiting};
@@ -126,6 +126,17 @@ impl Volume {
     /// Where open files count for the quota, if there is one.
     pub(super) fn nameless(&self) -> Option<&Arc<Nameless>> {
         self.quota.as_ref().map(|quota| &quota.nameless)
+    }
+
+    /// Changes the data of `file`, which `fd` has open, within the quota, if there is one.
+    pub(super) fn account<Fd: AsFd, T>(
+        &self,
+        file: Identity,
+        fd: Fd,
+        growth: Growth,
+        change: impl FnOnce() -> Result<T, Errno>,
+    ) -> Result<T, Error> {
+        quota::account(self.quota.as_ref(), file, fd, growth, change)
     }
 
     /// Has what counts for the quota, if there is one, counted anew now and then.
@@ -417,7 +428,7 @@ mod tests {
         let path = SharePath::parse("file").unwrap();
         let made = store.create(&path, NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap();
         made.write_at(b"data", 0).unwrap();
-        let stream = made.create_stream("s").unwrap();
+        let stream = made.extras().create_stream("s").unwrap();
         stream.write_at(&[1; 8192], 0).unwrap();
         let find = |usage| match store.resolve(&path, usage).unwrap() {
             Resolved::Found { node, .. } => node,
@@ -425,7 +436,7 @@ mod tests {
         };
         let prepared = find(Use::Metadata);
         prepared.prepare(Use::ReadWrite).unwrap();
-        let found = find(Use::Metadata).stream("s").unwrap().unwrap().1;
+        let found = find(Use::Metadata).extras().stream("s").unwrap().unwrap().1;
         found.read_at(&mut [0], 0).unwrap();
         for node in [&made, &find(Use::Read), &find(Use::ReadWrite), &prepared, &stream, &found] {
             assert!(fcntl_getfl(node.descriptor().unwrap()).unwrap().contains(OFlags::NOATIME));

@@ -30,7 +30,7 @@ use crate::directory::errno::{error, reading_attribute};
 use crate::directory::keys::{KEY_BYTES_MAX, Keep, RECORD};
 use crate::directory::listing::each_name;
 use crate::directory::outcome::{self, At};
-use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES, account};
+use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES};
 use crate::directory::reserved;
 use crate::directory::stat::stat;
 use crate::directory::subject::{Place, Subject};
@@ -316,7 +316,7 @@ impl Subject<'_> {
         let draft = Descriptor::new(draft, calls_wait).made(volume.nameless());
         // Whether there is room for it was looked at before.
         let write = || data::write(&draft, value, 0).and_then(|()| fsync(&draft));
-        let written = account(volume.quota.as_ref(), self.identity, &draft, Growth::None, write);
+        let written = volume.account(self.identity, &draft, Growth::None, write);
         let replaced = volume.about_to_go(&folder, key.as_bytes());
         let saved = written.and_then(|()| renameat(&folder, DRAFT, &folder, key).map_err(error));
         if saved.is_err() {
@@ -397,10 +397,10 @@ mod tests {
     fn looks(node: &dyn Node) -> [(&'static str, Option<Error>); 5] {
         [
             ("metadata", node.try_metadata().err()),
-            ("security", node.security().err()),
-            ("extended", node.extended().err()),
-            ("streams", node.list_streams(&mut |_| ControlFlow::Continue(())).err()),
-            ("stream", node.stream("s").err()),
+            ("security", node.extras().security().err()),
+            ("extended", node.extras().extended().err()),
+            ("streams", node.extras().list_streams(&mut |_| ControlFlow::Continue(())).err()),
+            ("stream", node.extras().stream("s").err()),
         ]
     }
 
@@ -411,7 +411,7 @@ mod tests {
         let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor") };
         let path = SharePath::parse("file").unwrap();
         let node = store.create(&path, new).unwrap();
-        node.create_stream("s").unwrap();
+        node.extras().create_stream("s").unwrap();
         if node.waits() != Waits::ForData {
             return;
         }
@@ -422,7 +422,7 @@ mod tests {
                 for (look, error) in looks(&*node) {
                     assert_eq!(error, Some(Error::WouldBlock), "{look}");
                 }
-                assert_eq!(root.try_child(&name, Use::Metadata).err(), Some(Error::WouldBlock));
+                assert_eq!(root.names().unwrap().try_child(&name, Use::Metadata).err(), Some(Error::WouldBlock));
                 for usage in [Use::Metadata, Use::Read, Use::ReadWrite] {
                     assert_eq!(store.try_resolve(&path, usage).err(), Some(Error::WouldBlock), "{usage:?}");
                 }
@@ -446,6 +446,6 @@ mod tests {
                 assert_eq!(looks(&*node).map(|(_, error)| error), [Some(Error::WouldBlock); 5]);
             });
         });
-        assert_eq!(node.security().unwrap().as_deref(), Some(b"descriptor".as_slice()));
+        assert_eq!(node.extras().security().unwrap().as_deref(), Some(b"descriptor".as_slice()));
     }
 }

@@ -10,7 +10,7 @@ use crate::ram::ledger::{Charge, Ledger};
 use crate::ram::names::Disk;
 use crate::ram::pages::Pages;
 use crate::ram::{entry_bytes, heap_bytes, shared_bytes};
-use crate::{Changes, Error, ExtendedAttribute, Identity, Kind, Metadata, Name, NewNode, Time, Waits, fold};
+use crate::{Changes, Error, ExtendedAttribute, Identity, Kind, Metadata, Name, NewNode, Time, Waits, fold, waiting};
 
 /// What a node costs besides its data and its names.
 const NODE_BYTES: u64 = shared_bytes(size_of::<Inode>()) + DATA_BYTES;
@@ -191,6 +191,20 @@ impl Stream {
 }
 
 impl Inode {
+    /// Notes that `call` may wait.
+    pub(super) fn may_wait(&self, call: &str) {
+        if self.waits != Waits::Never {
+            waiting::may_wait(call);
+        }
+    }
+
+    /// Notes that `call`, which looks at what is known of the open file, may wait.
+    pub(super) fn may_wait_to_look(&self, call: &str) {
+        if self.waits == Waits::Always {
+            waiting::may_wait(call);
+        }
+    }
+
     /// A node without a name.
     pub(super) fn new(
         disk: &Arc<Disk>,

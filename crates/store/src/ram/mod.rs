@@ -4,6 +4,7 @@
 //! ([`names`]), lookups go on meanwhile. Everything is charged against the capacity by the memory that it takes:
 //! data by the block, files, names, streams and attributes by what the structures and texts have. Reads do not move the time of last access.
 
+mod extras;
 mod inode;
 mod ledger;
 mod names;

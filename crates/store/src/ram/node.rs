@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use parking_lot::{RwLock, RwLockWriteGuard};
 
-use crate::ram::inode::{Inode, Spelling, Stream};
+use crate::ram::inode::Inode;
 use crate::ram::pages::Pages;
-use crate::ram::{ROOT_FILE, heap_bytes, names};
+use crate::ram::{ROOT_FILE, names};
 use crate::{
-    ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Entry, Error, ExtendedAttribute,
-    Extents, Failed, Identity, Kind, Metadata, Name, NamedNode, NewNode, Node, Renewal, Replace, StreamEntry, Take,
-    TakeStream, Use, Waits, copy, effort, fold, waiting,
+    Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extents, Extras, Failed, Identity, Kind, Metadata, Name,
+    NamedNode, Names, NewNode, Node, Renewal, Replace, Take, Use, Waits, copy, effort, fold, waiting,
 };
 
 /// The most names that are shown in one go.
-const PIECE_NAMES: usize = 1_024;
+pub(super) const PIECE_NAMES: usize = 1_024;
 
 /// What a call shares of another file in one go.
 const CLONE_BYTES_MAX: u64 = 4 << 20;
@@ -49,34 +48,18 @@ impl RamNode {
         Arc::new(RamNode { inode: Arc::clone(inode), data: Arc::clone(&inode.data), kind: inode.kind })
     }
 
-    fn open_stream(&self, data: &Arc<RwLock<Pages>>) -> Arc<dyn Node> {
-        Arc::new(RamNode { inode: Arc::clone(&self.inode), data: Arc::clone(data), kind: Kind::Stream })
+    /// A stream of `inode`.
+    pub(super) fn open_stream(inode: &Arc<Inode>, data: &Arc<RwLock<Pages>>) -> Arc<dyn Node> {
+        Arc::new(RamNode { inode: Arc::clone(inode), data: Arc::clone(data), kind: Kind::Stream })
     }
 
     /// The next names in order, each with its folded form.
-    fn piece(&self, cursor: &Cursor) -> Result<Vec<(Box<str>, Entry)>, Error> {
-        if self.kind != Kind::Directory {
-            return Err(Error::NotDirectory);
-        }
+    fn piece(&self, cursor: &Cursor) -> Vec<(Box<str>, Entry)> {
         let names = self.inode.names.read();
         let from = cursor.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let left = names.children.range::<str, _>((from, Bound::Unbounded));
         let entry = |child: &super::inode::Child| Entry { name: child.name.clone(), file: child.inode.identity.file };
-        Ok(left.take(PIECE_NAMES).map(|(folded, child)| (folded.clone(), entry(child))).collect())
-    }
-
-    /// Notes that `call` may wait.
-    fn may_wait(&self, call: &str) {
-        if self.inode.waits != Waits::Never {
-            waiting::may_wait(call);
-        }
-    }
-
-    /// Notes that `call`, which looks at what is known of the open file, may wait.
-    fn may_wait_to_look(&self, call: &str) {
-        if self.inode.waits == Waits::Always {
-            waiting::may_wait(call);
-        }
+        left.take(PIECE_NAMES).map(|(folded, child)| (folded.clone(), entry(child))).collect()
     }
 
     /// The data, where there is any.
@@ -102,7 +85,7 @@ impl Node for RamNode {
     }
 
     fn metadata(&self) -> Result<Metadata, Error> {
-        self.may_wait_to_look("metadata");
+        self.inode.may_wait_to_look("metadata");
         let data = self.data.read();
         Ok(self.inode.metadata(self.kind, data.length(), data.allocated()))
     }
@@ -112,13 +95,13 @@ impl Node for RamNode {
     }
 
     fn change(&self, changes: &Changes) -> Result<(), Error> {
-        self.may_wait("change");
+        self.inode.may_wait("change");
         self.inode.change(changes);
         Ok(())
     }
 
     fn prepare(&self, _usage: Use) -> Result<(), Error> {
-        self.may_wait("prepare");
+        self.inode.may_wait("prepare");
         Ok(())
     }
 
@@ -127,7 +110,7 @@ impl Node for RamNode {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-        self.may_wait("read_at");
+        self.inode.may_wait("read_at");
         Ok(self.data()?.read().read(buffer, offset))
     }
 
@@ -140,14 +123,14 @@ impl Node for RamNode {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
-        self.may_wait("write_at");
+        self.inode.may_wait("write_at");
         self.data()?.write().write(data, offset)?;
         self.inode.written();
         Ok(())
     }
 
     fn append(&self, data: &[u8], place: ChooseOffset<'_>) -> Result<u64, Error> {
-        self.may_wait("append");
+        self.inode.may_wait("append");
         let mut pages = self.data()?.write();
         let offset = place(pages.length())?;
         pages.write(data, offset)?;
@@ -156,12 +139,12 @@ impl Node for RamNode {
     }
 
     fn sync(&self) -> Result<(), Error> {
-        self.may_wait("sync");
+        self.inode.may_wait("sync");
         self.inode.disk.synced.get().map_or(Ok(()), |synced| synced(self.inode.identity))
     }
 
     fn set_length(&self, length: u64) -> Result<(), Error> {
-        self.may_wait("set_length");
+        self.inode.may_wait("set_length");
         // What is cut off is freed once the lock is let go of.
         let gone = self.data()?.write().set_length(length)?;
         drop(gone);
@@ -170,7 +153,7 @@ impl Node for RamNode {
     }
 
     fn set_allocation(&self, bytes: u64) -> Result<(), Error> {
-        self.may_wait("set_allocation");
+        self.inode.may_wait("set_allocation");
         let mut pages = self.data()?.write();
         if bytes >= pages.length() {
             return pages.set_allocation(bytes);
@@ -183,12 +166,12 @@ impl Node for RamNode {
     }
 
     fn reserve(&self, length: u64) -> Result<(), Error> {
-        self.may_wait("reserve");
+        self.inode.may_wait("reserve");
         self.data()?.write().reserve(length)
     }
 
     fn zero(&self, offset: u64, length: u64, punch: bool) -> Result<(), Error> {
-        self.may_wait("zero");
+        self.inode.may_wait("zero");
         let data = self.data()?;
         let mut left = offset..offset.saturating_add(length);
         while !left.is_empty() {
@@ -203,19 +186,19 @@ impl Node for RamNode {
     }
 
     fn extents(&self, offset: u64, length: u64, count_max: usize) -> Result<Extents, Error> {
-        self.may_wait("extents");
+        self.inode.may_wait("extents");
         Ok(self.data()?.read().extents(offset, length, count_max))
     }
 
     fn copy_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
-        self.may_wait("copy_from");
+        self.inode.may_wait("copy_from");
         self.data()?;
         let same = source.as_any().downcast_ref::<RamNode>().is_some_and(|node| Arc::ptr_eq(&node.data, &self.data));
         copy::through_memory(self, source, copy::Span { source_offset, offset, length }, same)
     }
 
     fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
-        self.may_wait("clone_from");
+        self.inode.may_wait("clone_from");
         let end = source_offset.checked_add(length).ok_or(Error::Invalid)?;
         if source.metadata()?.length < end {
             return Err(Error::Invalid);
@@ -262,129 +245,8 @@ impl Node for RamNode {
         self
     }
 
-    fn security(&self) -> Result<Option<Vec<u8>>, Error> {
-        self.may_wait_to_look("security");
-        Ok(self.inode.extras.read().security.clone())
-    }
-
-    fn security_within(&self, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
-        self.may_wait_to_look("security");
-        let extras = self.inode.extras.read();
-        let is_long = extras.security.as_ref().is_some_and(|stored| stored.len() > bytes_max);
-        if is_long { Err(Error::WouldBlock) } else { Ok(extras.security.clone()) }
-    }
-
-    fn change_security(&self, change: ChangeSecurity<'_>) -> Result<(), Error> {
-        self.may_wait("change_security");
-        let mut extras = self.inode.extras.write();
-        let Some(descriptor) = change(Ok(extras.security.clone())) else { return Ok(()) };
-        extras.charge.grow(heap_bytes(descriptor.len()))?;
-        if let Some(old) = extras.security.replace(descriptor) {
-            extras.charge.shrink(heap_bytes(old.len()));
-        }
-        self.inode.changed();
-        Ok(())
-    }
-
-    fn extended(&self) -> Result<Vec<ExtendedAttribute>, Error> {
-        self.may_wait_to_look("extended");
-        Ok(self.inode.extras.read().all_extended())
-    }
-
-    fn set_extended(&self, name: &str, value: &[u8]) -> Result<(), Error> {
-        self.may_wait("set_extended");
-        let asked = [(name.to_owned(), value.to_vec())];
-        self.inode.extras.write().set_all_extended(&asked, Spelling::AsThere)?;
-        self.inode.changed();
-        Ok(())
-    }
-
-    fn change_extended(&self, change: ChangeExtended<'_>) -> Result<(), Failed> {
-        self.may_wait("change_extended");
-        let mut extras = self.inode.extras.write();
-        let Some(asked) = change(&extras.all_extended()) else { return Ok(()) };
-        extras.set_all_extended(&asked, Spelling::AsThere).map_err(Failed::untouched)?;
-        self.inode.changed();
-        Ok(())
-    }
-
-    fn list_streams(&self, take: TakeStream<'_>) -> Result<(), Error> {
-        self.may_wait_to_look("list_streams");
-        let mut after: Option<Box<str>> = None;
-        loop {
-            // Others have the lock between two pieces.
-            let extras = self.inode.extras.read();
-            let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let mut piece = extras.streams.range::<str, _>((from, Bound::Unbounded)).take(PIECE_NAMES);
-            let mut last = None;
-            for (folded, stream) in piece.by_ref() {
-                let data = stream.data.read();
-                let entry =
-                    StreamEntry { name: stream.name.to_string(), length: data.length(), allocated: data.allocated() };
-                if take(entry).is_break() {
-                    return Ok(());
-                }
-                last = Some(folded);
-            }
-            let Some(last) = last.cloned() else { return Ok(()) };
-            drop(extras);
-            after = Some(last);
-        }
-    }
-
-    fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
-        self.may_wait_to_look("stream");
-        let extras = self.inode.extras.read();
-        let found = extras.streams.get(fold(name).as_str());
-        Ok(found.map(|stream| (stream.name.to_string(), self.open_stream(&stream.data))))
-    }
-
-    fn create_stream(&self, name: &str) -> Result<Arc<dyn Node>, Error> {
-        self.may_wait("create_stream");
-        copy::check_stream_name(name)?;
-        let mut extras = self.inode.extras.write();
-        let folded = fold(name);
-        if extras.streams.contains_key(folded.as_str()) {
-            return Err(Error::Exists);
-        }
-        let stream = Stream::new(extras.charge.ledger(), &folded, name)?;
-        let data = Arc::clone(&stream.data);
-        extras.streams.insert(folded.into_boxed_str(), stream);
-        self.inode.changed();
-        Ok(self.open_stream(&data))
-    }
-
-    fn rename_stream(&self, from: &str, to: &str, replace: Replace) -> Result<(), Error> {
-        self.may_wait("rename_stream");
-        copy::check_stream_name(to)?;
-        let (from, target) = (fold(from), fold(to));
-        // Freed once the lock is let go of, which is done first.
-        let mut _gone = None;
-        let mut extras = self.inode.extras.write();
-        let is_taken = from != target && extras.streams.contains_key(target.as_str());
-        let stream = extras.streams.get_mut(from.as_str()).ok_or(Error::NotFound)?;
-        if is_taken && replace == Replace::No {
-            return Err(Error::Exists);
-        }
-        stream.rename(&from, &target, to)?;
-        if let Some(stream) = extras.streams.remove(from.as_str()) {
-            _gone = extras.streams.insert(target.into_boxed_str(), stream);
-        }
-        self.inode.changed();
-        Ok(())
-    }
-
-    fn remove_stream(&self, name: &str) -> Result<(), Error> {
-        self.may_wait("remove_stream");
-        // It is freed once the lock is let go of.
-        let gone = self.inode.extras.write().streams.remove(fold(name).as_str());
-        gone.ok_or(Error::NotFound)?;
-        self.inode.changed();
-        Ok(())
-    }
-
     fn renew(&self, new: &Renewal<'_>) -> Result<(), Failed> {
-        self.may_wait("renew");
+        self.inode.may_wait("renew");
         if self.kind != Kind::File {
             return Err(Failed::untouched(Error::Invalid));
         }
@@ -406,10 +268,28 @@ impl Node for RamNode {
         Ok(())
     }
 
+    fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
+        self.inode.may_wait("link");
+        names::link(&self.inode, (of_store(to.directory)?, to.name), replace)
+    }
+
+    fn extras(&self) -> &dyn Extras {
+        &self.inode
+    }
+
+    fn names(&self) -> Result<&dyn Names, Error> {
+        match self.kind {
+            Kind::Directory => Ok(self),
+            Kind::File | Kind::Stream => Err(Error::NotDirectory),
+        }
+    }
+}
+
+impl Names for RamNode {
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
-        self.may_wait("list");
+        self.inode.may_wait("list");
         // Whoever takes a name may ask for more of it, which locks the names once more.
-        let piece = self.piece(cursor)?;
+        let piece = self.piece(cursor);
         let more = piece.len() == PIECE_NAMES;
         for (folded, entry) in piece {
             if take(entry).is_break() {
@@ -421,25 +301,19 @@ impl Node for RamNode {
     }
 
     fn is_empty(&self) -> Result<bool, Error> {
-        self.may_wait("is_empty");
-        match self.kind {
-            Kind::Directory => Ok(self.inode.names.read().children.is_empty()),
-            Kind::File | Kind::Stream => Err(Error::NotDirectory),
-        }
+        self.inode.may_wait("is_empty");
+        Ok(self.inode.names.read().children.is_empty())
     }
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
-        self.may_wait("entry_metadata");
-        if self.kind != Kind::Directory {
-            return Err(Error::NotDirectory);
-        }
+        self.inode.may_wait("entry_metadata");
         let (_, inode) = self.inode.child(&fold(name.as_str()))?.ok_or(Error::NotFound)?;
         let data = inode.data.read();
         Ok(inode.metadata(inode.kind, data.length(), data.allocated()))
     }
 
     fn child(&self, name: &Name, _usage: Use) -> Result<Option<NamedNode>, Error> {
-        self.may_wait("child");
+        self.inode.may_wait("child");
         let found = self.inode.child(&fold(name.as_str()))?;
         Ok(found.map(|(name, inode)| (name.as_str().to_owned(), RamNode::open(&inode))))
     }
@@ -454,22 +328,17 @@ impl Node for RamNode {
     }
 
     fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
-        self.may_wait("create");
+        self.inode.may_wait("create");
         names::create(&self.inode, name, new, self.inode.waits).map(|inode| RamNode::open(&inode))
     }
 
     fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
-        self.may_wait("rename");
+        self.inode.may_wait("rename");
         names::rename((&self.inode, name), (of_store(to.directory)?, to.name), expected, replace)
     }
 
-    fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
-        self.may_wait("link");
-        names::link(&self.inode, (of_store(to.directory)?, to.name), replace)
-    }
-
     fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error> {
-        self.may_wait("remove");
+        self.inode.may_wait("remove");
         names::remove(&self.inode, name, expected)
     }
 }
@@ -489,10 +358,10 @@ mod tests {
         let new = NewNode { kind: Kind::File, attributes: 0, security: None };
         let node = RamStore::new(1 << 20).create(&SharePath::parse("file").unwrap(), new).unwrap();
         for count in [0, PIECE_NAMES, PIECE_NAMES + 1, 2 * PIECE_NAMES + 500] {
-            for number in node.streams().unwrap().len()..count {
-                node.create_stream(&format!("S{number:05}")).unwrap();
+            for number in node.extras().streams().unwrap().len()..count {
+                node.extras().create_stream(&format!("S{number:05}")).unwrap();
             }
-            let names: Vec<_> = node.streams().unwrap().into_iter().map(|stream| stream.name).collect();
+            let names: Vec<_> = node.extras().streams().unwrap().into_iter().map(|stream| stream.name).collect();
             assert_eq!(names, (0..count).map(|number| format!("S{number:05}")).collect::<Vec<_>>());
         }
     }

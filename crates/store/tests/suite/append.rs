@@ -76,13 +76,13 @@ fn appends_of_many_lose_nothing(disk: &Disk) {
 
 fn appends_to_a_stream_lose_nothing(disk: &Disk) {
     let file = disk.file("file", b"");
-    let read = file.create_stream("s").unwrap();
-    race((0..WRITERS).map(|_| disk.node("file").stream("s").unwrap().unwrap().1).collect(), &*read);
+    let read = file.extras().create_stream("s").unwrap();
+    race((0..WRITERS).map(|_| disk.node("file").extras().stream("s").unwrap().unwrap().1).collect(), &*read);
 }
 
 fn an_append_goes_where_it_is_told(disk: &Disk) {
     let file = disk.file("file", b"one");
-    for node in [Arc::clone(&file), file.create_stream("s").unwrap()] {
+    for node in [Arc::clone(&file), file.extras().create_stream("s").unwrap()] {
         let held = node.metadata().unwrap().length;
         assert_eq!(node.append(b"x", &mut |end| Ok(end + 2)).unwrap(), held + 3);
         assert_eq!(node.append(b"x", &mut |_| Err(Error::Denied)).err(), Some(Error::Denied));
@@ -94,14 +94,14 @@ fn an_append_goes_where_it_is_told(disk: &Disk) {
 fn appends_through_two_stores_over_one_folder_lose_nothing() {
     let disk = directory();
     let made = disk.file("file", b"");
-    let stream = made.create_stream("s").unwrap();
+    let stream = made.extras().create_stream("s").unwrap();
     let other = DirectoryStore::open(disk.folder(), Default::default()).unwrap();
     let through_other = || match other.resolve(&path("file"), Use::ReadWrite).unwrap() {
         Resolved::Found { node, .. } => node,
         missing @ Resolved::Missing { .. } => panic!("{missing:?}"),
     };
     race(vec![disk.node("file"), through_other(), disk.node("file"), through_other()], &*made);
-    let of = |node: Arc<dyn Node>| node.stream("s").unwrap().unwrap().1;
+    let of = |node: Arc<dyn Node>| node.extras().stream("s").unwrap().unwrap().1;
     race(vec![of(disk.node("file")), of(through_other())], &*stream);
 }
 

@@ -77,8 +77,19 @@ fn a_file_that_is_found_has_its_descriptor(disk: &Disk) {
         while number < FILES {
             let name = format!("made {number}");
             let node = match number % 3 {
-                0 => root.try_child(&store::Name::new(&name).unwrap(), Use::Read).ok().flatten().map(|(_, node)| node),
-                1 => root.child(&store::Name::new(&name).unwrap(), Use::Read).unwrap().map(|(_, node)| node),
+                0 => root
+                    .names()
+                    .unwrap()
+                    .try_child(&store::Name::new(&name).unwrap(), Use::Read)
+                    .ok()
+                    .flatten()
+                    .map(|(_, node)| node),
+                1 => root
+                    .names()
+                    .unwrap()
+                    .child(&store::Name::new(&name).unwrap(), Use::Read)
+                    .unwrap()
+                    .map(|(_, node)| node),
                 _ => match disk.store.try_resolve(&path(&name), Use::Read) {
                     Ok(Resolved::Found { node, .. }) => Some(node),
                     _ => None,
@@ -86,7 +97,7 @@ fn a_file_that_is_found_has_its_descriptor(disk: &Disk) {
             };
             let node = node.or_else(|| disk.find(&name).ok().map(|(node, _)| node));
             if let Some(node) = node {
-                assert_eq!(node.security().unwrap().as_deref(), Some(b"descriptor".as_slice()), "{name}");
+                assert_eq!(node.extras().security().unwrap().as_deref(), Some(b"descriptor".as_slice()), "{name}");
                 number += 1;
             }
         }
@@ -100,7 +111,7 @@ fn a_missing_name_gives_its_directory(disk: &Disk) {
         Resolved::Missing { parent, path } => {
             assert_eq!(path.as_str(), "Folder\\New");
             assert_eq!(parent.identity(), made.identity());
-            assert!(parent.is_empty().unwrap());
+            assert!(parent.names().unwrap().is_empty().unwrap());
         }
         found @ Resolved::Found { .. } => panic!("{found:?}"),
     }
@@ -183,8 +194,8 @@ fn length_changes_cut_and_fill_with_zeros(disk: &Disk) {
 
 fn space_cuts_data_that_is_longer_and_no_other(disk: &Disk) {
     let file = disk.file("file", &[9; 5000]);
-    file.create_stream("stream").unwrap().write_at(&[9; 5000], 0).unwrap();
-    for node in [&file, &file.stream("stream").unwrap().unwrap().1] {
+    file.extras().create_stream("stream").unwrap().write_at(&[9; 5000], 0).unwrap();
+    for node in [&file, &file.extras().stream("stream").unwrap().unwrap().1] {
         for (bytes, length) in [(100_000, 5000), (5000, 5000), (4096, 4096), (0, 0), (8192, 0)] {
             node.set_allocation(bytes).unwrap();
             assert_eq!(node.metadata().unwrap().length, length, "{bytes}");
@@ -267,7 +278,7 @@ fn copies_stop_at_the_source_end(disk: &Disk) {
     let data = read_all(&*target);
     assert_eq!(data.len(), 50_010);
     assert!(data[..10].iter().all(|byte| *byte == 0) && data[10..].iter().all(|byte| *byte == 4));
-    let stream = target.create_stream("copy").unwrap();
+    let stream = target.extras().create_stream("copy").unwrap();
     assert_eq!(stream.copy_from(&*source, 0, 0, 5000).unwrap(), 5000);
     assert_eq!(read_all(&*stream), [4; 5000]);
     assert_eq!(target.copy_from(&*stream, 0, 60_000, 9000).unwrap(), 5000);
@@ -343,7 +354,7 @@ fn writing_moves_the_times(disk: &Disk) {
     moved("a write");
     node.set_length(0).unwrap();
     moved("a length");
-    let stream = node.create_stream("s").unwrap();
+    let stream = node.extras().create_stream("s").unwrap();
     node.change(&set).unwrap();
     stream.write_at(b"y", 0).unwrap();
     moved("a stream");
@@ -363,7 +374,7 @@ fn entries_are_listed_with_their_metadata(disk: &Disk) {
     assert_eq!(disk.names(""), ["File", "Folder"]);
     let root = disk.node("");
     for entry in entries(&*root).unwrap() {
-        let known = root.entry_metadata(&entry.name).unwrap();
+        let known = root.names().unwrap().entry_metadata(&entry.name).unwrap();
         assert_eq!(known.identity.file, entry.file);
         assert_eq!(known, disk.node(entry.name.as_str()).metadata().unwrap());
     }
@@ -379,7 +390,7 @@ fn a_listing_goes_on_behind_what_was_taken_whatever_comes_and_goes(disk: &Disk) 
     let (mut cursor, mut told, mut round) = (Cursor::default(), Vec::new(), 0);
     loop {
         let mut left = 1 + round % 90;
-        let more = folder.list(&mut cursor, &mut |entry| {
+        let more = folder.names().unwrap().list(&mut cursor, &mut |entry| {
             if left == 0 {
                 return ControlFlow::Break(());
             }
@@ -393,7 +404,7 @@ fn a_listing_goes_on_behind_what_was_taken_whatever_comes_and_goes(disk: &Disk) 
         // Every third name goes, told or not, and others come.
         disk.store.remove(&path(&name(3 * round)), disk.node(&name(3 * round)).identity()).unwrap();
         disk.file(&format!("folder\\new-{round}"), b"");
-        assert!(!folder.is_empty().unwrap());
+        assert!(!folder.names().unwrap().is_empty().unwrap());
         round += 1;
     }
     told.sort();
@@ -415,7 +426,7 @@ fn what_is_not_taken_is_the_next_one(disk: &Disk) {
     let mut cursor = Cursor::default();
     let mut next = |takes: bool| {
         let mut shown = Vec::new();
-        let more = root.list(&mut cursor, &mut |entry| {
+        let more = root.names().unwrap().list(&mut cursor, &mut |entry| {
             let is_second = !shown.is_empty();
             shown.push(entry.name.as_str().to_owned());
             if takes && !is_second { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -427,8 +438,8 @@ fn what_is_not_taken_is_the_next_one(disk: &Disk) {
     assert_eq!(first[0], again[0]);
     let (_, second) = next(true);
     assert_eq!(second[0], again[1]);
-    assert_eq!(disk.directory("empty").is_empty(), Ok(true));
-    assert_eq!(disk.node("a").is_empty(), Err(Error::NotDirectory));
+    assert_eq!(disk.directory("empty").names().unwrap().is_empty(), Ok(true));
+    assert_eq!(disk.node("a").names().err(), Some(Error::NotDirectory));
 }
 
 fn a_rename_keeps_the_file(disk: &Disk) {
@@ -586,7 +597,7 @@ fn a_removed_file_stays_usable_while_open(disk: &Disk) {
     assert_ne!(next.identity(), file.identity());
     let folder = disk.directory("folder");
     disk.remove("folder").unwrap();
-    assert!(folder.is_empty().unwrap());
+    assert!(folder.names().unwrap().is_empty().unwrap());
 }
 
 fn deep_trees_are_walked(disk: &Disk) {
@@ -652,13 +663,13 @@ fn nobody_undoes_what_another_changes_at_the_same_moment(disk: &Disk) {
                         counted[place] += 1;
                         Some(counted)
                     };
-                    node.change_security(change).unwrap();
+                    node.extras().change_security(change).unwrap();
                 }
             });
         }
     });
     assert_eq!(node.metadata().unwrap().attributes, BITS.iter().fold(0x20, |all, bit| all | bit));
-    assert_eq!(node.security(), Ok(Some(vec![TIMES; BITS.len()])));
-    node.change_security(&mut |_| None).unwrap();
-    assert_eq!(node.security(), Ok(Some(vec![TIMES; BITS.len()])));
+    assert_eq!(node.extras().security(), Ok(Some(vec![TIMES; BITS.len()])));
+    node.extras().change_security(&mut |_| None).unwrap();
+    assert_eq!(node.extras().security(), Ok(Some(vec![TIMES; BITS.len()])));
 }

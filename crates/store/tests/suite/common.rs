@@ -77,7 +77,7 @@ pub(crate) fn entries(node: &dyn Node) -> Result<Vec<Entry>, Error> {
         all.push(entry);
         ControlFlow::Continue(())
     };
-    while node.list(&mut cursor, &mut take)? {}
+    while node.names()?.list(&mut cursor, &mut take)? {}
     Ok(all)
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn read_all(node: &dyn Node) -> Vec<u8> {
 }
 
 pub(crate) fn entry_metadata(node: &dyn Node, name: &str) -> Result<Metadata, Error> {
-    node.entry_metadata(&Name::new(name).unwrap())
+    node.names()?.entry_metadata(&Name::new(name).unwrap())
 }
 
 /// A file system in memory, mounted somewhere.

@@ -54,8 +54,8 @@ fn copy_all(from: &Path, to: &Path) {
 /// A file with a long stream and a long descriptor, and its copy.
 fn copied(disk: &Disk) {
     let node = disk.file("original", b"data");
-    node.create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
-    node.set_security(&[1; 60_000]).unwrap();
+    node.extras().create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
+    node.extras().set_security(&[1; 60_000]).unwrap();
     copy_in(disk, "original", "copy");
 }
 
@@ -64,7 +64,7 @@ fn copy_in(disk: &Disk, from: &str, to: &str) {
 }
 
 fn stream(disk: &Disk, name: &str) -> Arc<dyn Node> {
-    disk.node(name).stream("long").unwrap().unwrap().1
+    disk.node(name).extras().stream("long").unwrap().unwrap().1
 }
 
 /// A stream as the server opens it for its data.
@@ -81,7 +81,7 @@ fn disks() -> [Disk; 2] {
 #[track_caller]
 fn is_whole(disk: &Disk, name: &str) {
     assert!(read_all(&*stream(disk, name)) == LONG, "the stream of {name}");
-    assert_eq!(disk.node(name).security().unwrap().unwrap(), [1; 60_000], "{name}");
+    assert_eq!(disk.node(name).extras().security().unwrap().unwrap(), [1; 60_000], "{name}");
 }
 
 #[test]
@@ -124,15 +124,15 @@ fn what_goes_with_a_copy_is_not_the_originals() {
         is_whole(&disk, "original");
 
         copy_in(&disk, "original", "copy");
-        disk.node("copy").remove_stream("long").unwrap();
-        disk.node("copy").set_security(&[2; 50_000]).unwrap();
+        disk.node("copy").extras().remove_stream("long").unwrap();
+        disk.node("copy").extras().set_security(&[2; 50_000]).unwrap();
         is_whole(&disk, "original");
-        assert!(disk.node("copy").stream("long").unwrap().is_none());
+        assert!(disk.node("copy").extras().stream("long").unwrap().is_none());
 
         disk.remove("copy").unwrap();
         copy_in(&disk, "original", "copy");
-        disk.node("copy").create_stream("other").unwrap().write_at(b"other", 0).unwrap();
-        disk.node("copy").rename_stream("other", "long", Replace::Yes).unwrap();
+        disk.node("copy").extras().create_stream("other").unwrap().write_at(b"other", 0).unwrap();
+        disk.node("copy").extras().rename_stream("other", "long", Replace::Yes).unwrap();
         is_whole(&disk, "original");
 
         disk.remove("copy").unwrap();
@@ -157,7 +157,7 @@ fn a_copy_that_was_opened_outlives_the_original() {
         let of_original = kept_beside(&disk).len();
         let held = stream(&disk, "copy");
         held.prepare(Use::Read).unwrap();
-        disk.node("copy").security().unwrap();
+        disk.node("copy").extras().security().unwrap();
         disk.remove("original").unwrap();
         is_whole(&disk, "copy");
         assert!(read_all(&*held) == LONG);
@@ -171,7 +171,7 @@ fn a_copy_that_was_opened_outlives_the_original() {
 fn a_directory_that_is_copied_has_its_own_streams() {
     let disk = directory();
     let node = disk.directory("original");
-    node.create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
+    node.extras().create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
     copy_all(&disk.folder().join("original"), &disk.folder().join("copy"));
     opened(&disk, "copy").write_at(b"changed", 0).unwrap();
     assert!(read_all(&*stream(&disk, "original")) == LONG);
@@ -182,7 +182,7 @@ fn a_directory_that_is_copied_has_its_own_streams() {
 #[test]
 fn a_short_stream_grows_in_the_copy_and_in_the_original() {
     for disk in disks() {
-        disk.file("original", b"").create_stream("long").unwrap().write_at(b"short", 0).unwrap();
+        disk.file("original", b"").extras().create_stream("long").unwrap().write_at(b"short", 0).unwrap();
         copy_in(&disk, "original", "copy");
         opened(&disk, "original").write_at(&LONG, 0).unwrap();
         opened(&disk, "copy").write_at(&[6; 70_000], 0).unwrap();
@@ -198,10 +198,10 @@ fn what_is_only_looked_at_is_not_copied() {
     let of_original = kept_beside(&disk).len();
     let stream = stream(&disk, "copy");
     assert_eq!(stream.metadata().unwrap().length, 70_000);
-    assert_eq!(disk.node("copy").streams().unwrap()[0].length, 70_000);
+    assert_eq!(disk.node("copy").extras().streams().unwrap()[0].length, 70_000);
     stream.prepare(Use::Metadata).unwrap();
     stream.try_prepare(Use::Metadata).unwrap();
-    disk.node("copy").rename_stream("long", "other", Replace::No).unwrap();
+    disk.node("copy").extras().rename_stream("long", "other", Replace::No).unwrap();
     assert_eq!(kept_beside(&disk).len(), of_original);
     stream.prepare(Use::ReadWrite).unwrap();
     assert_eq!(kept_beside(&disk).len(), of_original + 1);
@@ -220,7 +220,7 @@ fn a_thread_that_must_not_wait_does_not_copy() {
         stream.try_prepare(Use::ReadWrite).unwrap();
     }
     let disk = memory_directory();
-    disk.file("original", b"").create_stream("long").unwrap().write_at(&[5; 2 << 20], 0).unwrap();
+    disk.file("original", b"").extras().create_stream("long").unwrap().write_at(&[5; 2 << 20], 0).unwrap();
     copy_in(&disk, "original", "copy");
     let stream = stream(&disk, "copy");
     std::thread::scope(|scope| {
@@ -240,13 +240,13 @@ fn a_copy_that_may_not_be_changed_is_read() {
     copied(&disk);
     let of_original = kept_beside(&disk).len();
     disk.reopen(DirectoryOptions { read_only: true, ..DirectoryOptions::default() });
-    let found = disk.find_for("copy", Use::Read).unwrap().0.stream("long").unwrap().unwrap().1;
+    let found = disk.find_for("copy", Use::Read).unwrap().0.extras().stream("long").unwrap().unwrap().1;
     found.try_prepare(Use::Read).unwrap();
     found.prepare(Use::Read).unwrap();
     assert_eq!(found.prepare(Use::ReadWrite), Err(Error::ReadOnly));
     assert!(read_all(&*found) == LONG);
     assert_eq!(found.write_at(b"x", 0), Err(Error::ReadOnly));
-    assert_eq!(disk.find_for("copy", Use::Read).unwrap().0.security().unwrap().unwrap(), [1; 60_000]);
+    assert_eq!(disk.find_for("copy", Use::Read).unwrap().0.extras().security().unwrap().unwrap(), [1; 60_000]);
     assert_eq!(kept_beside(&disk).len(), of_original);
 }
 
@@ -254,7 +254,7 @@ fn a_copy_that_may_not_be_changed_is_read() {
 fn a_copy_that_there_is_no_room_for_is_read() {
     let mut disk = directory();
     let node = disk.file("original", b"");
-    node.create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
+    node.extras().create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
     drop(node);
     copy_in(&disk, "original", "copy");
     disk.reopen(DirectoryOptions { quota_bytes: Some(100_000), ..DirectoryOptions::default() });
@@ -274,7 +274,7 @@ fn a_copy_that_there_is_no_room_for_is_read() {
 #[test]
 fn a_copys_data_count_for_the_quota_while_they_are_there() {
     let mut disk = directory();
-    disk.file("original", b"").create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
+    disk.file("original", b"").extras().create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
     copy_in(&disk, "original", "copy");
     disk.reopen(DirectoryOptions { quota_bytes: Some(1 << 20), ..DirectoryOptions::default() });
     let free = || disk.store.space().unwrap().free_bytes;
@@ -294,7 +294,7 @@ fn a_copys_data_count_for_the_quota_while_they_are_there() {
 fn a_copy_keeps_the_holes_of_a_stream() {
     for disk in disks() {
         let node = disk.file("original", b"");
-        let long = node.create_stream("long").unwrap();
+        let long = node.extras().create_stream("long").unwrap();
         long.write_at(&LONG, 1 << 30).unwrap();
         long.write_at(b"middle", 1 << 20).unwrap();
         copy_in(&disk, "original", "copy");
@@ -358,7 +358,7 @@ fn a_copy_that_a_crash_cut_short_is_made_again() {
     is_whole(&disk, "original");
     // The same where a stream outgrew its attribute.
     let node = disk.file("file", b"");
-    node.create_stream("long").unwrap().write_at(b"short", 0).unwrap();
+    node.extras().create_stream("long").unwrap().write_at(b"short", 0).unwrap();
     let short = value(&disk.folder().join("file"), STREAM_KEY);
     opened(&disk, "file").write_at(&LONG, 0).unwrap();
     set_value(&disk.folder().join("file"), STREAM_KEY, &short);
@@ -370,7 +370,7 @@ fn a_copy_that_a_crash_cut_short_is_made_again() {
 fn a_share_that_was_restored_has_all_its_streams() {
     let from = directory();
     copied(&from);
-    from.directory("folder").create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
+    from.directory("folder").extras().create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
     let mut disk = directory();
     copy_all(from.folder(), disk.folder());
     disk.reopen(DirectoryOptions::default());
@@ -386,7 +386,7 @@ fn a_share_that_was_restored_has_all_its_streams() {
     }
     disk.remove("copy").unwrap();
     assert_eq!(read_all(&*stream(&disk, "original"))[..8], *b"original");
-    assert_eq!(disk.node("original").security().unwrap().unwrap(), [1; 60_000]);
+    assert_eq!(disk.node("original").extras().security().unwrap().unwrap(), [1; 60_000]);
 }
 
 /// Makes a side file and what names it those of an earlier version, which wrote no owner.
@@ -403,8 +403,8 @@ fn make_earlier(disk: &Disk, key: &str, id: std::ops::Range<usize>) {
 fn what_an_earlier_version_kept_is_the_files_own() {
     let disk = directory();
     let node = disk.file("original", b"");
-    node.create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
-    node.set_security(&[1; 60_000]).unwrap();
+    node.extras().create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
+    node.extras().set_security(&[1; 60_000]).unwrap();
     let held = kept_beside(&disk).len();
     make_earlier(&disk, STREAM_KEY, 2..18);
     if held > 1 {
@@ -414,7 +414,7 @@ fn what_an_earlier_version_kept_is_the_files_own() {
     opened(&disk, "original").write_at(b"new", 0).unwrap();
     assert_eq!(read_all(&*stream(&disk, "original"))[..3], *b"new");
     assert_eq!(kept_beside(&disk).len(), held);
-    disk.node("original").set_security(&[2; 50_000]).unwrap();
+    disk.node("original").extras().set_security(&[2; 50_000]).unwrap();
     assert_eq!(kept_beside(&disk).len(), held);
     disk.remove("original").unwrap();
     assert_eq!(kept_beside(&disk).len(), 0);
@@ -433,10 +433,10 @@ fn nobody_owns_anothers_stream_by_writing_that_it_does() {
     let unborn = [&forged[..owner + 16], &[0; 16]].concat();
     for value in [&forged[..], &unborn, &honest[..owner]] {
         set_value(&thief, STREAM_KEY, value);
-        assert!(disk.node("copy").stream("long").unwrap().is_none(), "there is no side file of that name");
+        assert!(disk.node("copy").extras().stream("long").unwrap().is_none(), "there is no side file of that name");
         let _ = open.write_at(b"stolen", 0);
         let _ = open.set_length(1);
-        disk.node("copy").remove_stream("long").unwrap();
+        disk.node("copy").extras().remove_stream("long").unwrap();
         is_whole(&disk, "original");
     }
 }
@@ -445,8 +445,8 @@ fn nobody_owns_anothers_stream_by_writing_that_it_does() {
 fn copies_where_attributes_lie_beside_files_have_none() {
     let disk = beside();
     copied(&disk);
-    assert!(disk.node("copy").streams().unwrap().is_empty());
-    disk.node("copy").create_stream("long").unwrap().write_at(b"own", 0).unwrap();
+    assert!(disk.node("copy").extras().streams().unwrap().is_empty());
+    disk.node("copy").extras().create_stream("long").unwrap().write_at(b"own", 0).unwrap();
     disk.remove("copy").unwrap();
     is_whole(&disk, "original");
     disk.remove("original").unwrap();
@@ -481,7 +481,7 @@ fn copies_across_what_is_mounted_in_a_share_have_their_own() {
 /// A copy whose stream of this name went with the original.
 fn with_lost_stream(disk: &Disk, name: &str) -> Arc<dyn Node> {
     let original = disk.file("original", b"data");
-    original.create_stream(name).unwrap().write_at(&LONG, 0).unwrap();
+    original.extras().create_stream(name).unwrap().write_at(&LONG, 0).unwrap();
     copy_in(disk, "original", "copy");
     disk.remove("original").unwrap();
     disk.node("copy")
@@ -491,25 +491,25 @@ fn with_lost_stream(disk: &Disk, name: &str) -> Arc<dyn Node> {
 fn a_stream_that_went_with_the_original_is_none_and_its_name_is_free() {
     type Take = fn(&dyn Node, &str) -> Result<(), Error>;
     let takes: [Take; 3] = [
-        |node, name| node.create_stream(name).map(drop),
-        |node, name| node.create_stream(&name.to_uppercase()).map(drop),
+        |node, name| node.extras().create_stream(name).map(drop),
+        |node, name| node.extras().create_stream(&name.to_uppercase()).map(drop),
         |node, name| {
-            node.create_stream("other")?;
-            node.rename_stream("other", name, Replace::No)
+            node.extras().create_stream("other")?;
+            node.extras().rename_stream("other", name, Replace::No)
         },
     ];
     for disk in disks() {
         for name in ["long", &"l".repeat(250)] {
             for take in takes {
                 let node = with_lost_stream(&disk, name);
-                assert!(node.streams().unwrap().is_empty());
-                assert!(node.stream(name).unwrap().is_none());
-                assert_eq!(node.rename_stream(name, "new", Replace::No), Err(Error::NotFound));
+                assert!(node.extras().streams().unwrap().is_empty());
+                assert!(node.extras().stream(name).unwrap().is_none());
+                assert_eq!(node.extras().rename_stream(name, "new", Replace::No), Err(Error::NotFound));
                 take(&*node, name).unwrap();
-                node.stream(name).unwrap().unwrap().1.write_at(b"new", 0).unwrap();
-                assert_eq!(node.streams().unwrap().len(), 1);
-                node.remove_stream(name).unwrap();
-                assert!(node.stream(name).unwrap().is_none());
+                node.extras().stream(name).unwrap().unwrap().1.write_at(b"new", 0).unwrap();
+                assert_eq!(node.extras().streams().unwrap().len(), 1);
+                node.extras().remove_stream(name).unwrap();
+                assert!(node.extras().stream(name).unwrap().is_none());
                 disk.remove("copy").unwrap();
             }
         }
@@ -520,15 +520,15 @@ fn a_stream_that_went_with_the_original_is_none_and_its_name_is_free() {
 fn a_stream_that_cannot_be_looked_at_is_not_taken_for_lost() {
     for disk in disks() {
         let node = disk.file("file", b"data");
-        node.create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
+        node.extras().create_stream("long").unwrap().write_at(&LONG, 0).unwrap();
         let side = kept_beside(&disk).remove(0);
         let aside = disk.folder().join("aside");
         fs::rename(&side, &aside).unwrap();
         // That may not be followed.
         std::os::unix::fs::symlink(&aside, &side).unwrap();
         let node = disk.node("file");
-        assert_eq!(node.streams().err(), Some(Error::Denied));
-        assert_eq!(node.create_stream("long").err(), Some(Error::Exists));
+        assert_eq!(node.extras().streams().err(), Some(Error::Denied));
+        assert_eq!(node.extras().create_stream("long").err(), Some(Error::Exists));
         fs::rename(&aside, &side).unwrap();
         assert!(read_all(&*stream(&disk, "file")) == LONG);
     }

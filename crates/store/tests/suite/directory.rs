@@ -25,15 +25,15 @@ fn side_files_go_with_their_stream_or_file() {
     let count = || kept_beside(&disk).len();
     let large = |name: &str| {
         let node = disk.file(name, b"");
-        node.create_stream("a").unwrap().write_at(&[1; 5000], 0).unwrap();
-        node.create_stream("b").unwrap().write_at(&[1; 5000], 0).unwrap();
-        node.set_security(&[1; 60_000]).unwrap();
+        node.extras().create_stream("a").unwrap().write_at(&[1; 5000], 0).unwrap();
+        node.extras().create_stream("b").unwrap().write_at(&[1; 5000], 0).unwrap();
+        node.extras().set_security(&[1; 60_000]).unwrap();
         node
     };
     let node = large("file");
     assert_eq!(count(), 3);
-    node.remove_stream("a").unwrap();
-    node.set_security(&[1; 100]).unwrap();
+    node.extras().remove_stream("a").unwrap();
+    node.extras().set_security(&[1; 100]).unwrap();
     assert_eq!(count(), 1);
     disk.link("file", "second", Replace::No).unwrap();
     disk.remove("file").unwrap();
@@ -48,7 +48,7 @@ fn side_files_go_with_their_stream_or_file() {
     disk.link("old", "old2", Replace::Yes).unwrap();
     assert_eq!(count(), 0);
     let folder = disk.directory("folder");
-    folder.create_stream("a").unwrap().write_at(&[1; 5000], 0).unwrap();
+    folder.extras().create_stream("a").unwrap().write_at(&[1; 5000], 0).unwrap();
     disk.remove("folder").unwrap();
     assert_eq!(count(), 0);
 }
@@ -59,8 +59,8 @@ fn what_is_kept_outside_files_goes_with_them() {
     let count = || kept_beside(&disk).len();
     let node = disk.file("file", b"");
     node.change(&Changes { attributes: AttributeChange::to(0x3), ..Changes::default() }).unwrap();
-    node.set_extended("author", b"me").unwrap();
-    node.create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    node.extras().set_extended("author", b"me").unwrap();
+    node.extras().create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
     assert_eq!(count(), 2);
     disk.remove("file").unwrap();
     assert_eq!(count(), 0);
@@ -71,9 +71,9 @@ fn keeps_everything(mut disk: Disk, options: DirectoryOptions) {
     let descriptor = NewNode { kind: Kind::File, attributes: 0x23, security: Some(b"descriptor") };
     let node = disk.store.create(&path("File"), descriptor).unwrap();
     node.change(&Changes { creation: Some(time), write: Some(time), ..Changes::default() }).unwrap();
-    node.set_extended("Author", b"me").unwrap();
-    node.create_stream("small").unwrap().write_at(b"small", 0).unwrap();
-    node.create_stream("large").unwrap().write_at(&[5; 70_000], 0).unwrap();
+    node.extras().set_extended("Author", b"me").unwrap();
+    node.extras().create_stream("small").unwrap().write_at(b"small", 0).unwrap();
+    node.extras().create_stream("large").unwrap().write_at(&[5; 70_000], 0).unwrap();
     let stamped = Changes { write: Some(time), ..Changes::default() };
     node.change(&stamped).unwrap();
     let known = node.metadata().unwrap();
@@ -82,10 +82,10 @@ fn keeps_everything(mut disk: Disk, options: DirectoryOptions) {
     let node = disk.node("FILE");
     assert_eq!(node.metadata().unwrap(), known);
     assert_eq!((known.attributes, known.creation, known.write), (0x23, time, time));
-    assert_eq!(node.security().unwrap().unwrap(), b"descriptor");
-    assert_eq!(node.extended().unwrap(), [("Author".to_owned(), b"me".to_vec())]);
-    assert_eq!(read_all(&*node.stream("SMALL").unwrap().unwrap().1), b"small");
-    assert_eq!(read_all(&*node.stream("large").unwrap().unwrap().1), [5; 70_000]);
+    assert_eq!(node.extras().security().unwrap().unwrap(), b"descriptor");
+    assert_eq!(node.extras().extended().unwrap(), [("Author".to_owned(), b"me".to_vec())]);
+    assert_eq!(read_all(&*node.extras().stream("SMALL").unwrap().unwrap().1), b"small");
+    assert_eq!(read_all(&*node.extras().stream("large").unwrap().unwrap().1), [5; 70_000]);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn names_that_clients_cannot_say_are_found_again() {
         let (node, stored) = disk.find(entry.name.as_str()).unwrap();
         assert_eq!(stored, entry.name.as_str());
         assert_eq!(node.identity().file, entry.file);
-        assert_eq!(root.entry_metadata(&entry.name).unwrap().identity, node.identity());
+        assert_eq!(root.names().unwrap().entry_metadata(&entry.name).unwrap().identity, node.identity());
         disk.find(&entry.name.as_str().to_uppercase()).unwrap();
     }
     disk.file("made\u{F03A}here", b"");
@@ -343,7 +343,7 @@ fn who_must_not_wait_reads_through_no_directory_in_memory() {
     if directory.waits() != Waits::Never {
         return;
     }
-    let make = |name: &str| directory.try_create(&Name::new(name).unwrap(), new(Kind::File)).map(drop);
+    let make = |name: &str| directory.names().unwrap().try_create(&Name::new(name).unwrap(), new(Kind::File)).map(drop);
     assert_eq!(make("made"), Err(Error::WouldBlock));
     assert!(!disk.folder().join("d").join("made").exists());
     waiting::allow(|| disk.file("d\\made", b""));
@@ -357,37 +357,37 @@ fn who_must_not_wait_looks_behind_few_names_of_streams() {
     let disk = memory_directory();
     let node = disk.file("file", b"");
     let long = |number: usize| format!("{number:0250}");
-    node.create_stream("short").unwrap();
+    node.extras().create_stream("short").unwrap();
     for number in 0..70 {
-        node.create_stream(&long(number)).unwrap();
+        node.extras().create_stream(&long(number)).unwrap();
     }
     waiting::forbid(waiting::Forbidden::Panics);
     if node.waits() != Waits::Never {
         return;
     }
-    assert!(node.stream("short").unwrap().is_some(), "its name leads to it");
+    assert!(node.extras().stream("short").unwrap().is_some(), "its name leads to it");
     for name in [long(5), long(100), "SHORT".to_owned()] {
-        assert_eq!(node.stream(&name).err(), Some(Error::WouldBlock));
+        assert_eq!(node.extras().stream(&name).err(), Some(Error::WouldBlock));
     }
     let held = node.try_hold();
-    assert_eq!(node.create_stream(&long(100)).err(), Some(Error::WouldBlock));
+    assert_eq!(node.extras().create_stream(&long(100)).err(), Some(Error::WouldBlock));
     drop(held);
-    assert_eq!(node.list_streams(&mut |_| panic!("none is shown")).err(), Some(Error::WouldBlock));
+    assert_eq!(node.extras().list_streams(&mut |_| panic!("none is shown")).err(), Some(Error::WouldBlock));
     waiting::forbid(waiting::Forbidden::Not);
-    assert_eq!(node.streams().unwrap().len(), 71, "none was made");
-    assert!(node.stream(&long(5)).unwrap().is_some());
+    assert_eq!(node.extras().streams().unwrap().len(), 71, "none was made");
+    assert!(node.extras().stream(&long(5)).unwrap().is_some());
 }
 
 #[test]
 fn a_read_only_store_changes_nothing() {
     let mut disk = directory();
     let identity = disk.file("file", b"data").identity();
-    disk.node("file").create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    disk.node("file").extras().create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
     disk.reopen(DirectoryOptions { read_only: true, ..options() });
     assert!(disk.store.facts().read_only);
     let node = disk.node("file");
     assert_eq!(read_all(&*node), b"data");
-    let stream = node.stream("s").unwrap().unwrap().1;
+    let stream = node.extras().stream("s").unwrap().unwrap().1;
     assert_eq!(read_all(&*stream).len(), 5000);
     let refused = [
         node.write_at(b"x", 0),
@@ -396,11 +396,11 @@ fn a_read_only_store_changes_nothing() {
         node.reserve(10),
         node.prepare(Use::ReadWrite),
         node.change(&Changes { attributes: AttributeChange::to(1), ..Changes::default() }),
-        node.set_security(b"x"),
-        node.set_extended("a", b"x"),
-        node.create_stream("t").map(|_| ()),
-        node.remove_stream("s"),
-        node.rename_stream("s", "t", Replace::No),
+        node.extras().set_security(b"x"),
+        node.extras().set_extended("a", b"x"),
+        node.extras().create_stream("t").map(|_| ()),
+        node.extras().remove_stream("s"),
+        node.extras().rename_stream("s", "t", Replace::No),
         stream.write_at(b"x", 0),
         stream.set_length(0),
         disk.store.create(&path("new"), new(Kind::File)).map(|_| ()),
@@ -427,7 +427,7 @@ fn a_quota_bounds_what_is_written() {
     assert_eq!(node.write_at(&[1; 600_000], 500_000), Err(Error::Full));
     assert_eq!(node.reserve(2 * QUOTA), Err(Error::Full));
     node.write_at(&[2; 500_000], 0).unwrap();
-    let stream = node.create_stream("s").unwrap();
+    let stream = node.extras().create_stream("s").unwrap();
     assert_eq!(stream.write_at(&[1; 600_000], 0), Err(Error::Full));
     stream.write_at(&[1; 100_000], 0).unwrap();
     let mut written = 0;
@@ -453,7 +453,7 @@ fn what_lies_in_folders_counts_for_the_quota_when_a_store_is_opened() {
     disk.directory("folder\\deep");
     for file in ["file", "folder\\file", "folder\\deep\\file"] {
         let node = disk.file(file, &[1; 1 << 20]);
-        node.create_stream("long").unwrap().write_at(&[1; 1 << 20], 0).unwrap();
+        node.extras().create_stream("long").unwrap().write_at(&[1; 1 << 20], 0).unwrap();
     }
     disk.reopen(DirectoryOptions { quota_bytes: Some(QUOTA), ..options() });
     let used = QUOTA - disk.store.space().unwrap().free_bytes;
@@ -506,7 +506,7 @@ fn a_stream_of_a_file_without_a_name_counts_for_the_quota_until_it_is_closed() {
     disk.reopen(DirectoryOptions { quota_bytes: Some(QUOTA), ..options() });
     let empty = left(&disk);
     let node = disk.file("file", b"data");
-    let stream = node.create_stream("s").unwrap();
+    let stream = node.extras().create_stream("s").unwrap();
     stream.write_at(&[1; 300_000], 0).unwrap();
     disk.remove("file").unwrap();
     assert!(left(&disk) <= empty - 300_000);
@@ -518,8 +518,8 @@ fn a_stream_of_a_file_without_a_name_counts_for_the_quota_until_it_is_closed() {
     assert_eq!(left(&disk), empty);
     // One that nobody has open is free at once.
     let node = disk.file("file", b"data");
-    node.create_stream("s").unwrap().write_at(&[1; 300_000], 0).unwrap();
-    node.remove_stream("s").unwrap();
+    node.extras().create_stream("s").unwrap().write_at(&[1; 300_000], 0).unwrap();
+    node.extras().remove_stream("s").unwrap();
     drop(node);
     disk.remove("file").unwrap();
     assert_eq!(left(&disk), empty);
@@ -592,15 +592,15 @@ fn what_other_programs_write_into_our_attributes_does_no_harm() {
             setxattr(&file, key, bytes, XattrFlags::empty()).unwrap();
         }
         node.metadata().unwrap();
-        node.streams().unwrap();
-        let _ = node.stream("s").unwrap().map(|(_, stream)| stream.read_at(&mut [0; 10], 0));
-        assert!(node.security().is_err(), "there was one, or so it seems");
-        assert!(node.extended().unwrap().is_empty());
+        node.extras().streams().unwrap();
+        let _ = node.extras().stream("s").unwrap().map(|(_, stream)| stream.read_at(&mut [0; 10], 0));
+        assert!(node.extras().security().is_err(), "there was one, or so it seems");
+        assert!(node.extras().extended().unwrap().is_empty());
     }
     node.change(&Changes { attributes: AttributeChange::to(0x22), ..Changes::default() }).unwrap();
     assert_eq!(node.metadata().unwrap().attributes, 0x22);
-    node.set_security(b"descriptor").unwrap();
-    assert_eq!(node.security().unwrap().unwrap(), b"descriptor");
+    node.extras().set_security(b"descriptor").unwrap();
+    assert_eq!(node.extras().security().unwrap().unwrap(), b"descriptor");
     disk.remove("file").unwrap();
 }
 
@@ -608,44 +608,44 @@ fn what_other_programs_write_into_our_attributes_does_no_harm() {
 fn a_stream_whose_side_file_is_lost_is_gone() {
     let disk = directory();
     let node = disk.file("file", b"");
-    node.create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
-    let (_, open) = node.stream("s").unwrap().unwrap();
+    node.extras().create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    let (_, open) = node.extras().stream("s").unwrap().unwrap();
     fs::remove_dir_all(disk.folder().join(".multilane")).unwrap();
-    assert!(node.streams().unwrap().is_empty());
-    assert!(node.stream("s").unwrap().is_none());
+    assert!(node.extras().streams().unwrap().is_empty());
+    assert!(node.extras().stream("s").unwrap().is_none());
     assert_eq!(open.read_at(&mut [0; 8], 0), Err(Error::Gone));
-    node.create_stream("s").unwrap().write_at(&[2; 5000], 0).unwrap();
-    assert_eq!(read_all(&*node.stream("s").unwrap().unwrap().1), [2; 5000]);
+    node.extras().create_stream("s").unwrap().write_at(&[2; 5000], 0).unwrap();
+    assert_eq!(read_all(&*node.extras().stream("s").unwrap().unwrap().1), [2; 5000]);
 }
 
 #[test]
 fn a_descriptor_whose_side_file_is_lost_is_not_missing() {
     let disk = directory();
     let node = disk.file("file", b"");
-    assert_eq!(node.security(), Ok(None));
-    node.set_security(&[1; 60_000]).unwrap();
+    assert_eq!(node.extras().security(), Ok(None));
+    node.extras().set_security(&[1; 60_000]).unwrap();
     fs::remove_dir_all(disk.folder().join(".multilane")).unwrap();
-    assert!(matches!(node.security(), Err(Error::Io(_))));
-    node.set_security(&[2; 60_000]).unwrap();
-    assert_eq!(node.security().unwrap().unwrap(), [2; 60_000]);
+    assert!(matches!(node.extras().security(), Err(Error::Io(_))));
+    node.extras().set_security(&[2; 60_000]).unwrap();
+    assert_eq!(node.extras().security().unwrap().unwrap(), [2; 60_000]);
 }
 
 #[test]
 fn a_descriptor_that_is_replaced_is_never_seen_to_be_missing() {
     let disk = directory();
     let node = disk.file("file", b"");
-    node.set_security(&[1; 60_000]).unwrap();
+    node.extras().set_security(&[1; 60_000]).unwrap();
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 0..200 {
                 let length = if round % 2 == 0 { 100 } else { 60_000 };
-                node.set_security(&vec![1; length]).unwrap();
+                node.extras().set_security(&vec![1; length]).unwrap();
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         while !done.load(std::sync::atomic::Ordering::Relaxed) {
-            assert_ne!(node.security(), Ok(None));
+            assert_ne!(node.extras().security(), Ok(None));
         }
     });
 }
@@ -655,12 +655,12 @@ fn our_names_are_no_extended_attributes_of_clients() {
     let disk = directory();
     let node = disk.file("file", b"");
     for name in ["multilane", "MULTILANE", "multilane.sd", "Multilane.stream.x"] {
-        assert_eq!(node.set_extended(name, b"x"), Err(Error::Denied), "{name}");
+        assert_eq!(node.extras().set_extended(name, b"x"), Err(Error::Denied), "{name}");
     }
-    node.set_extended("multilane2", b"x").unwrap();
-    assert_eq!(node.set_extended(&"x".repeat(251), b"x"), Err(Error::NameInvalid));
-    assert_eq!(node.set_extended("large", &[1; 100_000]), Err(Error::TooLarge));
-    assert_eq!(node.extended().unwrap().len(), 1);
+    node.extras().set_extended("multilane2", b"x").unwrap();
+    assert_eq!(node.extras().set_extended(&"x".repeat(251), b"x"), Err(Error::NameInvalid));
+    assert_eq!(node.extras().set_extended("large", &[1; 100_000]), Err(Error::TooLarge));
+    assert_eq!(node.extras().extended().unwrap().len(), 1);
 }
 
 #[test]
@@ -750,10 +750,10 @@ fn who_must_not_wait_gives_back_no_large_file_of_memory() {
 #[test]
 fn who_must_not_wait_closes_nothing_that_lies_on_a_disk() {
     let disk = directory();
-    disk.file("file", b"data").create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    disk.file("file", b"data").extras().create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
     disk.directory("folder");
     let read = || disk.find_for("file", Use::Read).unwrap().0;
-    let nodes = [read(), disk.node("file"), disk.node("folder"), read().stream("s").unwrap().unwrap().1];
+    let nodes = [read(), disk.node("file"), disk.node("folder"), read().extras().stream("s").unwrap().unwrap().1];
     if nodes[0].waits() != Waits::ForData {
         return;
     }

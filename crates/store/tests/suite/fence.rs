@@ -61,7 +61,9 @@ fn what_is_behind_a_link_says_so() {
             let found = disk.store.resolve(&path(missing), Use::Metadata).unwrap();
             assert!(matches!(found, Resolved::Missing { parent, .. } if parent.is_behind_link() == is_behind));
         }
-        let child = |name: &str| disk.node("").child(&Name::new(name).unwrap(), Use::Metadata).unwrap().unwrap().1;
+        let child = |name: &str| {
+            disk.node("").names().unwrap().child(&Name::new(name).unwrap(), Use::Metadata).unwrap().unwrap().1
+        };
         assert!(child("link").is_behind_link() && !child("folder").is_behind_link());
     }
 }
@@ -171,7 +173,7 @@ fn pipes_and_their_like_are_not_there_to_open() {
 #[test]
 fn the_reserved_folder_is_out_of_reach() {
     let disk = directory();
-    disk.file("file", b"").create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    disk.file("file", b"").extras().create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
     assert!(disk.folder().join(".multilane").is_dir());
     assert_eq!(fs::metadata(disk.folder().join(".multilane")).unwrap().mode() & 0o777, 0o700);
     assert_eq!(disk.names(""), ["file"]);
@@ -188,7 +190,7 @@ fn the_reserved_folder_is_out_of_reach() {
 #[test]
 fn no_link_leads_into_the_reserved_folder() {
     let disk = directory();
-    disk.file("file", b"").create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
+    disk.file("file", b"").extras().create_stream("s").unwrap().write_at(&[1; 5000], 0).unwrap();
     let side = kept_beside(&disk).remove(0);
     let side = side.file_name().unwrap().to_str().unwrap();
     disk.directory("inner");
@@ -209,7 +211,7 @@ fn a_directory_has_a_file_and_not_what_a_link_in_it_leads_to() {
     let disk = directory();
     let file = disk.file("File", b"").identity();
     symlink("File", disk.folder().join("link")).unwrap();
-    let has = |name: &str| disk.node("").has(&Name::new(name).unwrap(), file);
+    let has = |name: &str| disk.node("").names().unwrap().has(&Name::new(name).unwrap(), file);
     assert_eq!((has("File"), has("file"), has("link"), has("none")), (Ok(true), Ok(true), Ok(false), Ok(false)));
 }
 
@@ -253,9 +255,9 @@ fn a_reserved_folder_that_leads_outside_is_not_used() {
     fs::remove_dir_all(disk.folder().join(".multilane")).unwrap();
     symlink(outside.path(), disk.folder().join(".multilane")).unwrap();
     let node = disk.file("file", b"data");
-    let stream = node.create_stream("s").unwrap();
+    let stream = node.extras().create_stream("s").unwrap();
     assert_eq!(stream.write_at(&[1; 5000], 0), Err(Error::Denied));
-    assert_eq!(node.set_security(&[1; 70_000]), Err(Error::Denied));
+    assert_eq!(node.extras().set_security(&[1; 70_000]), Err(Error::Denied));
     stream.write_at(b"small", 0).unwrap();
     assert_eq!(read_all(&*stream), b"small");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
@@ -266,13 +268,13 @@ fn a_reserved_folder_that_leads_outside_is_not_used() {
 fn a_link_in_place_of_a_side_file_is_not_followed() {
     let disk = directory();
     let outside = tempfile::NamedTempFile::new().unwrap();
-    let stream = disk.file("file", b"").create_stream("s").unwrap();
+    let stream = disk.file("file", b"").extras().create_stream("s").unwrap();
     stream.write_at(&[1; 5000], 0).unwrap();
     drop(stream);
     let side = kept_beside(&disk).remove(0);
     fs::remove_file(&side).unwrap();
     symlink(outside.path(), &side).unwrap();
-    let (_, stream) = disk.node("file").stream("s").unwrap().unwrap();
+    let (_, stream) = disk.node("file").extras().stream("s").unwrap().unwrap();
     assert_eq!(stream.write_at(b"out", 0), Err(Error::Denied));
     assert_eq!(stream.read_at(&mut [0; 8], 0), Err(Error::Denied));
     assert_eq!(fs::metadata(outside.path()).unwrap().len(), 0);

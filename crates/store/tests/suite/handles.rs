@@ -34,10 +34,10 @@ fn a_name_is_made_in_the_directory_that_is_open_wherever_it_stands(disk: &Disk) 
     let judged = disk.directory("judged");
     disk.directory("other");
     swap(disk, "judged", "other");
-    let made = judged.create(&name("file"), new(Kind::File)).unwrap();
+    let made = judged.names().unwrap().create(&name("file"), new(Kind::File)).unwrap();
     assert!(disk.names("judged").is_empty());
     assert_eq!(disk.node("other\\file").identity(), made.identity());
-    assert_eq!(judged.create(&name("FILE"), new(Kind::File)).err(), Some(Error::Exists));
+    assert_eq!(judged.names().unwrap().create(&name("FILE"), new(Kind::File)).err(), Some(Error::Exists));
 }
 
 fn a_file_moves_between_open_directories_wherever_they_stand(disk: &Disk) {
@@ -47,12 +47,15 @@ fn a_file_moves_between_open_directories_wherever_they_stand(disk: &Disk) {
     swap(disk, "from", "other");
     swap(disk, "into", "from");
     // "from" is what was "into", "into" what was "other", "other" what was "from".
-    from.rename(&name("FILE"), file.identity(), to(&into, &name("moved")), Replace::No).unwrap();
+    from.names().unwrap().rename(&name("FILE"), file.identity(), to(&into, &name("moved")), Replace::No).unwrap();
     assert_eq!(disk.names("from"), ["moved"]);
     assert!(disk.names("into").is_empty() && disk.names("other").is_empty());
-    let inside = into.create(&name("inside"), new(Kind::Directory)).unwrap();
+    let inside = into.names().unwrap().create(&name("inside"), new(Kind::Directory)).unwrap();
     let (directory, root) = (into.identity(), disk.node(""));
-    assert_eq!(root.rename(&name("from"), directory, to(&inside, &name("x")), Replace::No), Err(Error::Denied));
+    assert_eq!(
+        root.names().unwrap().rename(&name("from"), directory, to(&inside, &name("x")), Replace::No),
+        Err(Error::Denied)
+    );
 }
 
 fn a_link_is_made_to_the_open_file_whatever_has_its_name(disk: &Disk) {
@@ -71,38 +74,40 @@ fn only_the_file_that_was_meant_is_replaced(disk: &Disk) {
     let (file, taken, root) = (disk.file("file", b"new"), disk.file("taken", b"old"), disk.node(""));
     let another = disk.file("another", b"another");
     let meant = Replace::Only(another.identity());
-    assert_eq!(root.rename(&name("file"), file.identity(), to(&root, &name("taken")), meant), Err(Error::Exists));
+    assert_eq!(
+        root.names().unwrap().rename(&name("file"), file.identity(), to(&root, &name("taken")), meant),
+        Err(Error::Exists)
+    );
     assert_eq!(file.link(to(&root, &name("taken")), meant), Err(Error::Exists));
     assert_eq!(disk.node("taken").identity(), taken.identity());
     let meant = Replace::Only(taken.identity());
     file.link(to(&root, &name("taken")), meant).unwrap();
     assert_eq!(disk.node("taken").identity(), file.identity());
     let meant = Replace::Only(another.identity());
-    root.rename(&name("file"), file.identity(), to(&root, &name("another")), meant).unwrap();
+    root.names().unwrap().rename(&name("file"), file.identity(), to(&root, &name("another")), meant).unwrap();
     assert_eq!(disk.names(""), ["another", "taken"]);
 }
 
 fn what_was_not_expected_is_neither_moved_nor_removed(disk: &Disk) {
     let (file, another, root) = (disk.file("file", b"data"), disk.file("another", b"data"), disk.node(""));
-    let moved = root.rename(&name("file"), another.identity(), to(&root, &name("moved")), Replace::No);
+    let moved = root.names().unwrap().rename(&name("file"), another.identity(), to(&root, &name("moved")), Replace::No);
     assert_eq!(moved, Err(Error::NotFound));
-    assert_eq!(root.remove(&name("file"), another.identity()), Err(Error::NotFound));
+    assert_eq!(root.names().unwrap().remove(&name("file"), another.identity()), Err(Error::NotFound));
     assert_eq!(disk.names(""), ["another", "file"]);
-    assert_eq!(file.remove(&name("file"), file.identity()), Err(Error::NotDirectory));
-    assert_eq!(file.create(&name("file"), new(Kind::File)).err(), Some(Error::NotDirectory));
-    root.remove(&name("FILE"), file.identity()).unwrap();
+    assert_eq!(file.names().err(), Some(Error::NotDirectory));
+    root.names().unwrap().remove(&name("FILE"), file.identity()).unwrap();
     assert_eq!(disk.names(""), ["another"]);
 }
 
 fn a_child_is_found_in_any_case(disk: &Disk) {
     let (directory, file) = (disk.directory("Folder"), disk.file("Folder\\File", b"data"));
-    let (stored, found) = directory.child(&name("FILE"), Use::Read).unwrap().unwrap();
+    let (stored, found) = directory.names().unwrap().child(&name("FILE"), Use::Read).unwrap().unwrap();
     assert_eq!((stored.as_str(), found.identity()), ("File", file.identity()));
     assert_eq!(read_all(&*found), b"data");
-    assert!(directory.child(&name("none"), Use::Read).unwrap().is_none());
-    let (_, found) = disk.node("").child(&name("folder"), Use::ReadWrite).unwrap().unwrap();
+    assert!(directory.names().unwrap().child(&name("none"), Use::Read).unwrap().is_none());
+    let (_, found) = disk.node("").names().unwrap().child(&name("folder"), Use::ReadWrite).unwrap().unwrap();
     assert_eq!(found.identity(), directory.identity());
-    assert_eq!(file.child(&name("x"), Use::Read).err(), Some(Error::NotDirectory));
+    assert_eq!(file.names().err(), Some(Error::NotDirectory));
 }
 
 fn nothing_comes_into_a_directory_that_was_removed(disk: &Disk) {
@@ -110,8 +115,8 @@ fn nothing_comes_into_a_directory_that_was_removed(disk: &Disk) {
     disk.remove("gone").unwrap();
     let into = || to(&gone, &NAME);
     static NAME: std::sync::LazyLock<Name> = std::sync::LazyLock::new(|| name("x"));
-    assert_eq!(gone.create(&NAME, new(Kind::File)).err(), Some(Error::PathNotFound));
-    assert!(root.rename(&name("file"), file.identity(), into(), Replace::No).is_err());
+    assert_eq!(gone.names().unwrap().create(&NAME, new(Kind::File)).err(), Some(Error::PathNotFound));
+    assert!(root.names().unwrap().rename(&name("file"), file.identity(), into(), Replace::No).is_err());
     assert!(file.link(into(), Replace::No).is_err());
     assert_eq!(disk.names(""), ["file"]);
 }

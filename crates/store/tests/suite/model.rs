@@ -190,7 +190,7 @@ fn directory_of(disk: &Disk, name: &str) -> Result<std::sync::Arc<dyn Node>, Err
 }
 
 fn open_stream(disk: &Disk, path: &str, name: &str) -> Result<std::sync::Arc<dyn Node>, Error> {
-    let stream = directory_of(disk, path)?.stream(name)?;
+    let stream = directory_of(disk, path)?.extras().stream(name)?;
     stream.map(|(_, node)| node).ok_or(Error::NotFound)
 }
 
@@ -247,7 +247,7 @@ fn step(disk: &mut Disk, model: &mut Model, options: &DirectoryOptions, operatio
         }
         Operation::Remove(name) => assert_eq!(disk.remove(name), model.remove(name), "{what}"),
         Operation::CreateStream(name, stream) => {
-            let made = directory_of(disk, name).and_then(|node| node.create_stream(stream)).map(|_| ());
+            let made = directory_of(disk, name).and_then(|node| node.extras().create_stream(stream)).map(|_| ());
             let wanted = model.find(name).and_then(|index| {
                 let streams = &mut model.nodes[index].streams;
                 if streams.contains_key(&stream.to_uppercase()) {
@@ -267,18 +267,18 @@ fn step(disk: &mut Disk, model: &mut Model, options: &DirectoryOptions, operatio
             assert_eq!(set, model.stream(name, stream).map(|held| held.resize(*length as usize, 0)), "{what}");
         }
         Operation::RenameStream(name, from, to, replace) => {
-            let renamed = directory_of(disk, name).and_then(|node| node.rename_stream(from, to, *replace));
+            let renamed = directory_of(disk, name).and_then(|node| node.extras().rename_stream(from, to, *replace));
             assert_eq!(renamed, model.rename_stream(name, from, to, *replace), "{what}");
         }
         Operation::RemoveStream(name, stream) => {
-            let removed = directory_of(disk, name).and_then(|node| node.remove_stream(stream));
+            let removed = directory_of(disk, name).and_then(|node| node.extras().remove_stream(stream));
             let wanted = model.find(name).and_then(|index| {
                 model.nodes[index].streams.remove(&stream.to_uppercase()).map(|_| ()).ok_or(Error::NotFound)
             });
             assert_eq!(removed, wanted, "{what}");
         }
         Operation::Extended(name, key, value) => {
-            let set = directory_of(disk, name).and_then(|node| node.set_extended(key, value));
+            let set = directory_of(disk, name).and_then(|node| node.extras().set_extended(key, value));
             let wanted = model.find(name).map(|index| {
                 let extended = &mut model.nodes[index].extended;
                 let folded = key.to_uppercase();
@@ -305,14 +305,14 @@ fn compare(node: &dyn Node, wanted: &ModelNode, what: &str) {
         assert_eq!(lost, None, "{what}: data outside the extents {extents:?}");
     }
     let streams: BTreeMap<String, u64> =
-        node.streams().unwrap().into_iter().map(|stream| (stream.name, stream.length)).collect();
+        node.extras().streams().unwrap().into_iter().map(|stream| (stream.name, stream.length)).collect();
     let expected = wanted.streams.values().map(|(name, data)| (name.clone(), data.len() as u64)).collect();
     assert_eq!(streams, expected, "{what}: streams");
     for (name, data) in wanted.streams.values() {
-        let stream = node.stream(&name.to_lowercase()).unwrap().unwrap().1;
+        let stream = node.extras().stream(&name.to_lowercase()).unwrap().unwrap().1;
         assert!(read_all(&*stream) == *data, "{what}: stream {name}");
     }
-    let mut extended = node.extended().unwrap();
+    let mut extended = node.extras().extended().unwrap();
     let mut expected: Vec<_> = wanted.extended.values().cloned().collect();
     extended.sort();
     expected.sort();

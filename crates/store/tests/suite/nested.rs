@@ -105,13 +105,13 @@ fn sides(folder: &Path) -> usize {
 }
 
 fn stream(node: &dyn Node, name: &str) -> Arc<dyn Node> {
-    let stream = node.stream(name).unwrap().expect("it is there").1;
+    let stream = node.extras().stream(name).unwrap().expect("it is there").1;
     stream.prepare(Use::ReadWrite).unwrap();
     stream
 }
 
 fn make_stream(node: &dyn Node, name: &str, byte: u8) -> Arc<dyn Node> {
-    let stream = node.create_stream(name).unwrap();
+    let stream = node.extras().create_stream(name).unwrap();
     stream.write_at(&vec![byte; LONG], 0).unwrap();
     stream.sync().unwrap();
     stream
@@ -123,8 +123,8 @@ fn a_long_stream_is_one_through_each_share() {
         let folders = Folders::new();
         let made = make_stream(&*folders.make(one, "file"), "long", 1);
         let seen = folders.find(other, "file");
-        assert_eq!(seen.create_stream("long").err(), Some(Error::Exists), "it takes nothing away");
-        let listed = seen.streams().unwrap();
+        assert_eq!(seen.extras().create_stream("long").err(), Some(Error::Exists), "it takes nothing away");
+        let listed = seen.extras().streams().unwrap();
         assert_eq!((listed.len(), listed[0].length), (1, LONG as u64), "{other:?}");
         let shared = stream(&*seen, "long");
         assert_eq!(read_all(&*shared), vec![1; LONG]);
@@ -134,11 +134,11 @@ fn a_long_stream_is_one_through_each_share() {
         shared.sync().unwrap();
         assert_eq!(read_all(&*made), read_all(&*shared));
         assert_eq!((read_all(&*made)[..11].to_vec(), folders.sides()), ([vec![2; 10], vec![1]].concat(), 1));
-        seen.rename_stream("long", "renamed", Replace::No).unwrap();
+        seen.extras().rename_stream("long", "renamed", Replace::No).unwrap();
         assert_eq!(read_all(&*stream(&*folders.find(one, "file"), "renamed")).len(), LONG + 10);
-        folders.find(one, "file").rename_stream("renamed", "long", Replace::No).unwrap();
-        seen.remove_stream("long").unwrap();
-        assert_eq!((folders.sides(), folders.find(one, "file").streams().unwrap().len()), (0, 0));
+        folders.find(one, "file").extras().rename_stream("renamed", "long", Replace::No).unwrap();
+        seen.extras().remove_stream("long").unwrap();
+        assert_eq!((folders.sides(), folders.find(one, "file").extras().streams().unwrap().len()), (0, 0));
     }
 }
 
@@ -149,7 +149,7 @@ fn a_long_stream_is_one_though_the_share_it_was_made_through_is_no_more() {
         make_stream(&*folders.make(one, "file"), "long", 1);
         folders.stop(one);
         let seen = folders.find(other, "file");
-        assert_eq!(seen.create_stream("long").err(), Some(Error::Exists));
+        assert_eq!(seen.extras().create_stream("long").err(), Some(Error::Exists));
         stream(&*seen, "long").write_at(&[2], 0).unwrap();
         assert_eq!(read_all(&*stream(&*seen, "long"))[..2], [2, 1]);
         drop(seen);
@@ -165,7 +165,7 @@ fn long_streams_go_with_their_file_whichever_share_it_is_removed_through() {
         for name in ["removed", "replaced", "emptied"] {
             let node = folders.make(one, name);
             make_stream(&*node, "long", 1);
-            node.set_security(&[1; 60_000]).unwrap();
+            node.extras().set_security(&[1; 60_000]).unwrap();
         }
         folders.remove(other, "removed");
         assert_eq!(folders.sides(), 4);
@@ -190,7 +190,7 @@ fn a_long_stream_that_another_program_moves_to_another_share_and_back_stays() {
     make_stream(&*node, "long", 1);
     fs::rename(one.1.join("file"), other.1.join("file")).unwrap();
     let moved = find(&other.0, "file");
-    assert_eq!(moved.create_stream("long").err(), Some(Error::Exists));
+    assert_eq!(moved.extras().create_stream("long").err(), Some(Error::Exists));
     assert_eq!(read_all(&*stream(&*moved, "long")), vec![1; LONG]);
     stream(&*moved, "long").write_at(&[2; 10], 0).unwrap();
     fs::rename(other.1.join("file"), one.1.join("file")).unwrap();
@@ -210,7 +210,7 @@ fn a_long_stream_of_a_file_on_what_is_mounted_in_a_share_is_one_through_each() {
         }
         let made = make_stream(&*folders.make(one, "file"), "long", 1);
         let seen = folders.find(other, "file");
-        assert_eq!(seen.create_stream("long").err(), Some(Error::Exists));
+        assert_eq!(seen.extras().create_stream("long").err(), Some(Error::Exists));
         let shared = stream(&*seen, "long");
         shared.write_at(&[2; 10], 0).unwrap();
         assert_eq!((read_all(&*made)[..11].to_vec(), folders.sides()), ([vec![2; 10], vec![1]].concat(), 1));
@@ -223,11 +223,11 @@ fn a_long_stream_of_a_file_on_what_is_mounted_in_a_share_is_one_through_each() {
 fn a_long_descriptor_is_one_through_each_share() {
     for (one, other) in BOTH_WAYS {
         let folders = Folders::new();
-        folders.make(one, "file").set_security(&[1; 60_000]).unwrap();
+        folders.make(one, "file").extras().set_security(&[1; 60_000]).unwrap();
         let seen = folders.find(other, "file");
-        assert_eq!(seen.security(), Ok(Some(vec![1; 60_000])));
-        seen.set_security(&[2; 60_000]).unwrap();
-        assert_eq!(folders.find(one, "file").security(), Ok(Some(vec![2; 60_000])));
+        assert_eq!(seen.extras().security(), Ok(Some(vec![1; 60_000])));
+        seen.extras().set_security(&[2; 60_000]).unwrap();
+        assert_eq!(folders.find(one, "file").extras().security(), Ok(Some(vec![2; 60_000])));
         folders.remove(one, "file");
         assert_eq!(folders.sides(), 0);
     }
@@ -240,7 +240,7 @@ fn the_streams_of_a_served_folder_itself_are_one_through_each_share() {
         let store = |name: &str| folders.store(if name.is_empty() { Through::Inner } else { Through::Outer });
         make_stream(&*find(store(one), one), "long", 1);
         assert_eq!(read_all(&*stream(&*find(store(other), other), "long")), vec![1; LONG]);
-        find(store(other), other).remove_stream("long").unwrap();
+        find(store(other), other).extras().remove_stream("long").unwrap();
         assert_eq!(folders.sides(), 0);
     }
 }
@@ -253,7 +253,7 @@ fn what_others_may_have_put_above_a_share_is_not_taken_for_a_streams_data() {
     let reserved = folders.place.path().join("folder/.multilane");
     fs::set_permissions(&reserved, fs::Permissions::from_mode(0o777)).unwrap();
     let seen = folders.find(Through::Inner, "file");
-    assert!(seen.stream("long").unwrap().is_none());
+    assert!(seen.extras().stream("long").unwrap().is_none());
     fs::set_permissions(&reserved, fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(read_all(&*stream(&*seen, "long")), vec![1; LONG]);
 }
@@ -302,8 +302,8 @@ fn folders_in_each_other_are_not_both_served_where_one_has_no_attributes() {
     // The same folder as often as anybody likes.
     let again = (opened(&inner, beside()), opened(&inner, beside()), opened(&sibling, beside()));
     let made = again.0.create(&path("file"), new(Kind::File)).unwrap();
-    made.set_security(b"descriptor").unwrap();
-    assert_eq!(find(&again.1, "file").security(), Ok(Some(b"descriptor".to_vec())));
+    made.extras().set_security(b"descriptor").unwrap();
+    assert_eq!(find(&again.1, "file").extras().security(), Ok(Some(b"descriptor".to_vec())));
 }
 
 #[test]
@@ -331,13 +331,13 @@ fn a_folder_without_attributes_that_is_moved_into_another_is_open_to_nobody_and_
     fs::create_dir(&outer).unwrap();
     fs::create_dir(&sibling).unwrap();
     let (served, _outer) = (DirectoryStore::open(&sibling, beside()).unwrap(), open(&outer));
-    served.create(&path("file"), new(Kind::File)).unwrap().set_security(b"descriptor").unwrap();
+    served.create(&path("file"), new(Kind::File)).unwrap().extras().set_security(b"descriptor").unwrap();
     fs::rename(&sibling, outer.join("moved")).unwrap();
     assert_eq!(served.look(), Err(Error::Nested));
-    assert_eq!(find(&served, "file").security(), Err(Error::Denied));
+    assert_eq!(find(&served, "file").extras().security(), Err(Error::Denied));
     fs::rename(outer.join("moved"), &sibling).unwrap();
     assert!(served.look().is_ok());
-    assert_eq!(find(&served, "file").security(), Ok(Some(b"descriptor".to_vec())));
+    assert_eq!(find(&served, "file").extras().security(), Ok(Some(b"descriptor".to_vec())));
 }
 
 #[test]
@@ -360,12 +360,12 @@ fn what_two_shares_have_mounted_in_them_without_attributes_is_open_to_nobody_thr
     let Some(_another) = Mounted::of("ramfs", &folder.join("another"), "size=4m") else { return };
     let outer = open(&folder);
     for file in ["another\\file", "inner\\mounted\\file"] {
-        outer.create(&path(file), new(Kind::File)).unwrap().set_security(b"descriptor").unwrap();
+        outer.create(&path(file), new(Kind::File)).unwrap().extras().set_security(b"descriptor").unwrap();
     }
     let inner = open(&inner);
-    let seen = |store: &DirectoryStore, name: &str| find(store, name).security();
+    let seen = |store: &DirectoryStore, name: &str| find(store, name).extras().security();
     assert_eq!(seen(&inner, "mounted\\file"), Err(Error::Denied));
-    assert_eq!(find(&inner, "mounted\\file").set_security(b"other"), Err(Error::Denied));
+    assert_eq!(find(&inner, "mounted\\file").extras().set_security(b"other"), Err(Error::Denied));
     assert_eq!(seen(&outer, "inner\\mounted\\file"), Err(Error::Denied));
     assert_eq!(seen(&outer, "another\\file"), Ok(Some(b"descriptor".to_vec())), "one alone has it");
     drop(inner);

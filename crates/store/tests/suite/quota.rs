@@ -74,25 +74,25 @@ fn each_change_of_what_is_kept_with_a_file_counts_at_once() {
         let node = make(&disk, "file");
         let check = |what: &str| check_counts_what_is_held(&disk, &format!("{way}: {what}"));
         check("made");
-        node.set_extended("name", &[1; 2000]).unwrap();
+        node.extras().set_extended("name", &[1; 2000]).unwrap();
         check("attribute");
-        node.set_extended("name", &[]).unwrap();
+        node.extras().set_extended("name", &[]).unwrap();
         check("attribute erased");
-        node.set_security(&[1; 60_000]).unwrap();
+        node.extras().set_security(&[1; 60_000]).unwrap();
         check("long descriptor");
-        node.set_security(&[1; 50_000]).unwrap();
+        node.extras().set_security(&[1; 50_000]).unwrap();
         check("another long descriptor");
-        node.set_security(&[1; 100]).unwrap();
+        node.extras().set_security(&[1; 100]).unwrap();
         check("short descriptor");
-        let stream = node.create_stream("s").unwrap();
+        let stream = node.extras().create_stream("s").unwrap();
         stream.write_at(&[1; 900], 0).unwrap();
         check("short stream");
         stream.write_at(&[1; 900], 900).unwrap();
         check("long stream");
-        node.rename_stream("s", "t", Replace::No).unwrap();
+        node.extras().rename_stream("s", "t", Replace::No).unwrap();
         check("stream renamed");
         drop(stream);
-        node.remove_stream("t").unwrap();
+        node.extras().remove_stream("t").unwrap();
         check("stream removed");
         node.write_at(&[1; 10_000], 0).unwrap();
         disk.link("file", "other", Replace::No).unwrap();
@@ -153,23 +153,23 @@ fn what_another_program_does_to_an_open_file_is_counted_when_it_is_closed() {
 fn where_the_quota_is_used_up_no_attributes_are_added() {
     for (way, disk) in disks() {
         let (node, other) = (disk.file("file", b""), disk.file("other", b"data"));
-        other.set_extended("name", &[1; 1000]).unwrap();
-        other.set_security(&[1; 1000]).unwrap();
+        other.extras().set_extended("name", &[1; 1000]).unwrap();
+        other.extras().set_security(&[1; 1000]).unwrap();
         let mut length = 0;
         while node.write_at(&[1; 4096], length).is_ok() {
             length += 4096;
         }
-        assert_eq!(node.set_extended("name", &[1; 1000]), Err(Error::Full), "{way}");
-        assert_eq!(node.set_security(&[1; 5000]), Err(Error::Full), "{way}");
-        assert_eq!(node.set_security(&[1; 60_000]), Err(Error::Full), "{way}");
-        let stream = node.create_stream("s");
+        assert_eq!(node.extras().set_extended("name", &[1; 1000]), Err(Error::Full), "{way}");
+        assert_eq!(node.extras().set_security(&[1; 5000]), Err(Error::Full), "{way}");
+        assert_eq!(node.extras().set_security(&[1; 60_000]), Err(Error::Full), "{way}");
+        let stream = node.extras().create_stream("s");
         assert_eq!(stream.and_then(|stream| stream.write_at(&[1; 100], 0)), Err(Error::Full), "{way}");
         // What is there is changed, and goes.
-        other.set_extended("name", &[2; 1000]).unwrap();
-        other.set_security(&[2; 900]).unwrap();
-        other.set_extended("name", &[]).unwrap();
+        other.extras().set_extended("name", &[2; 1000]).unwrap();
+        other.extras().set_security(&[2; 900]).unwrap();
+        other.extras().set_extended("name", &[]).unwrap();
         node.set_length(length - (256 << 10)).unwrap();
-        node.set_extended("name", &[1; 1000]).unwrap();
+        node.extras().set_extended("name", &[1; 1000]).unwrap();
         check_counts_what_is_held(&disk, way);
     }
 }
@@ -178,7 +178,7 @@ fn where_the_quota_is_used_up_no_attributes_are_added() {
 fn a_full_quota_bounds_a_file_whatever_its_attributes_take() {
     for (way, disk) in disks() {
         let node = make(&disk, "file");
-        node.set_extended("name", &[1; 1500]).unwrap();
+        node.extras().set_extended("name", &[1; 1500]).unwrap();
         // Whole pieces first.
         let mut length = 0;
         while node.write_at(&[1; 65536], length).is_ok() {

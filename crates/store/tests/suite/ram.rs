@@ -23,15 +23,15 @@ fn everything_counts_and_is_given_back() {
     let free = || disk.store.space().unwrap().free_bytes;
     assert_eq!((disk.store.space().unwrap().total_bytes, free()), (1 << 20, 1 << 20));
     let file = disk.file("file", &[1; 100_000]);
-    file.create_stream("s").unwrap().write_at(&[1; 10_000], 0).unwrap();
-    file.set_extended("a", &[1; 1000]).unwrap();
-    file.set_security(&[1; 500]).unwrap();
-    file.set_security(&[1; 400]).unwrap();
+    file.extras().create_stream("s").unwrap().write_at(&[1; 10_000], 0).unwrap();
+    file.extras().set_extended("a", &[1; 1000]).unwrap();
+    file.extras().set_security(&[1; 500]).unwrap();
+    file.extras().set_security(&[1; 400]).unwrap();
     assert!(free() < (1 << 20) - 111_000);
     assert_eq!(file.write_at(&[1; 1 << 20], 0), Err(Error::Full));
     assert_eq!(file.reserve(2 << 20), Err(Error::Full));
-    assert_eq!(file.set_security(&vec![1; 1 << 20]), Err(Error::Full));
-    assert_eq!(file.set_extended("b", &vec![1; 1 << 20]), Err(Error::Full));
+    assert_eq!(file.extras().set_security(&vec![1; 1 << 20]), Err(Error::Full));
+    assert_eq!(file.extras().set_extended("b", &vec![1; 1 << 20]), Err(Error::Full));
     disk.remove("file").unwrap();
     assert_eq!(read_all(&*file), [1; 100_000]);
     drop(file);
@@ -59,8 +59,8 @@ fn what_is_charged_is_no_less_than_what_is_held() {
         ("files", |disk, _, name| drop(disk.file(name, b""))),
         ("directories", |disk, _, name| drop(disk.directory(name))),
         ("links", |disk, _, name| disk.link("file", name, Replace::No).unwrap()),
-        ("streams", |_, file, name| drop(file.create_stream(name).unwrap())),
-        ("attributes", |_, file, name| file.set_extended(name, &[1; 100]).unwrap()),
+        ("streams", |_, file, name| drop(file.extras().create_stream(name).unwrap())),
+        ("attributes", |_, file, name| file.extras().set_extended(name, &[1; 100]).unwrap()),
         ("files of a block", |disk, _, name| drop(disk.file(name, &[1; 10]))),
     ];
     for (kind, make) in kinds {

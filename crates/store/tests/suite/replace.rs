@@ -14,7 +14,7 @@ behaviours! {
 
 fn a_directory_takes_the_place_of_a_file(disk: &Disk) {
     let taken = disk.file("Taken", b"old");
-    taken.create_stream("s").unwrap().write_at(&[1; 20_000], 0).unwrap();
+    taken.extras().create_stream("s").unwrap().write_at(&[1; 20_000], 0).unwrap();
     disk.directory("folder");
     disk.file("folder\\inside", b"inside");
     disk.rename("folder", "TAKEN", Replace::Yes).unwrap();
@@ -47,25 +47,25 @@ fn a_refused_replacement_leaves_everything(disk: &Disk) {
 
 fn a_stream_is_replaced_or_stays(disk: &Disk) {
     let file = disk.file("file", b"");
-    file.create_stream("from").unwrap().write_at(b"new", 0).unwrap();
-    file.create_stream("Taken").unwrap().write_at(&[1; 20_000], 0).unwrap();
-    assert_eq!(file.rename_stream("from", "taken", Replace::No), Err(Error::Exists));
-    assert_eq!(file.rename_stream("gone", "taken", Replace::Yes), Err(Error::NotFound));
-    assert_eq!(file.streams().unwrap().len(), 2);
-    file.rename_stream("from", "taken", Replace::Yes).unwrap();
-    assert_eq!(file.streams().unwrap().len(), 1);
-    assert_eq!(read_all(&*file.stream("TAKEN").unwrap().unwrap().1), b"new");
+    file.extras().create_stream("from").unwrap().write_at(b"new", 0).unwrap();
+    file.extras().create_stream("Taken").unwrap().write_at(&[1; 20_000], 0).unwrap();
+    assert_eq!(file.extras().rename_stream("from", "taken", Replace::No), Err(Error::Exists));
+    assert_eq!(file.extras().rename_stream("gone", "taken", Replace::Yes), Err(Error::NotFound));
+    assert_eq!(file.extras().streams().unwrap().len(), 2);
+    file.extras().rename_stream("from", "taken", Replace::Yes).unwrap();
+    assert_eq!(file.extras().streams().unwrap().len(), 1);
+    assert_eq!(read_all(&*file.extras().stream("TAKEN").unwrap().unwrap().1), b"new");
 }
 
 /// Tries to take the place of a file with streams and attributes of its own, which must still be there.
 fn keeps_what_it_cannot_replace(disk: &Disk, to: &str, tries: impl FnOnce() -> Result<(), Error>, error: Error) {
     let taken = disk.file(to, b"old");
-    taken.create_stream("s").unwrap().write_at(&[1; 20_000], 0).unwrap();
-    taken.set_security(b"descriptor").unwrap();
+    taken.extras().create_stream("s").unwrap().write_at(&[1; 20_000], 0).unwrap();
+    taken.extras().set_security(b"descriptor").unwrap();
     assert_eq!(tries(), Err(error));
     assert_eq!(read_all(&*disk.node(to)), b"old");
-    assert_eq!(disk.node(to).security().unwrap().as_deref(), Some(b"descriptor".as_slice()));
-    assert_eq!(read_all(&*disk.node(to).stream("s").unwrap().unwrap().1), [1; 20_000]);
+    assert_eq!(disk.node(to).extras().security().unwrap().as_deref(), Some(b"descriptor".as_slice()));
+    assert_eq!(read_all(&*disk.node(to).extras().stream("s").unwrap().unwrap().1), [1; 20_000]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_replaced_file_takes_what_stands_beside_it_along() {
         for replacement in ["link", "rename", "directory"] {
             disk.file("file", b"new");
             let taken = disk.file("taken", b"old");
-            taken.create_stream("s").unwrap().write_at(&[1; 20_000], 0).unwrap();
+            taken.extras().create_stream("s").unwrap().write_at(&[1; 20_000], 0).unwrap();
             drop(taken);
             match replacement {
                 "link" => disk.link("file", "taken", Replace::Yes).unwrap(),

@@ -108,7 +108,7 @@ fn nothing_is_changed_in_a_folder_that_another_server_has_taken_over() {
     disk.file("file", b"data");
     disk.directory("directory");
     let node = disk.node("file");
-    let stream = node.create_stream("stream").unwrap();
+    let stream = node.extras().create_stream("stream").unwrap();
     fs::remove_dir_all(disk.folder().join(".multilane")).unwrap();
     let lock = serve_elsewhere(disk.folder());
     let served = || Some(Error::Served(4242));
@@ -117,7 +117,7 @@ fn nothing_is_changed_in_a_folder_that_another_server_has_taken_over() {
         assert_eq!(node.write_at(b"more", 0).err(), served());
         assert_eq!(node.set_length(0).err(), served());
         assert_eq!(stream.write_at(b"more", 0).err(), served());
-        assert_eq!(node.set_security(b"descriptor").err(), served());
+        assert_eq!(node.extras().set_security(b"descriptor").err(), served());
         assert_eq!(disk.store.create(&path("new"), new(Kind::File)).err(), served());
         assert_eq!(disk.rename("file", "new", Replace::No).err(), served());
         assert_eq!(disk.remove("file").err(), served());
@@ -175,13 +175,16 @@ fn what_was_left_half_made_has_a_descriptor_that_cannot_be_had() {
         fs::write(disk.folder().join("file"), "").unwrap();
         fs::create_dir(disk.folder().join("directory")).unwrap();
         for (name, mode) in [("file", 0o1600), ("directory", 0o1700)] {
-            assert_eq!(disk.node(name).security(), Ok(None), "another program's");
+            assert_eq!(disk.node(name).extras().security(), Ok(None), "another program's");
             fs::set_permissions(disk.folder().join(name), fs::Permissions::from_mode(mode)).unwrap();
-            assert!(disk.node(name).security().is_err(), "{name}");
-            disk.node(name).set_security(b"descriptor").unwrap();
-            assert_eq!(disk.node(name).security(), Ok(Some(b"descriptor".to_vec())));
+            assert!(disk.node(name).extras().security().is_err(), "{name}");
+            disk.node(name).extras().set_security(b"descriptor").unwrap();
+            assert_eq!(disk.node(name).extras().security(), Ok(Some(b"descriptor".to_vec())));
         }
-        assert_eq!((disk.node("made").security(), disk.node("made too").security()), (Ok(None), Ok(None)));
+        assert_eq!(
+            (disk.node("made").extras().security(), disk.node("made too").extras().security()),
+            (Ok(None), Ok(None))
+        );
     }
 }
 

@@ -46,12 +46,12 @@ fn do_something(store: &DirectoryStore, numbers: &mut Numbers) -> Result<(), Err
         0..=2 => store.create(&path(&one), new(Kind::File)).map(drop),
         3 | 4 => {
             let file = file()?;
-            let stream = file.create_stream(&stream)?;
+            let stream = file.extras().create_stream(&stream)?;
             stream.write_at(&[1; LARGE], 0)
         }
-        5 => file()?.set_security(&vec![1; 40_000 + 40_000 * numbers.below(2) as usize]),
+        5 => file()?.extras().set_security(&vec![1; 40_000 + 40_000 * numbers.below(2) as usize]),
         6 => file()?.renew(&Renewal::default()).map_err(|failed| failed.error),
-        7 => file()?.rename_stream(&stream, "stream0", Replace::Yes),
+        7 => file()?.extras().rename_stream(&stream, "stream0", Replace::Yes),
         8 => store.rename(&path(&one), &path(&other), file()?.identity(), Replace::Yes),
         _ => store.remove(&path(&one), file()?.identity()),
     }

@@ -45,7 +45,7 @@ pub(super) async fn open<'a>(
     };
     let stream_changes = Some(context.server().files.stream_changes(node.identity()));
     let wanted = name.clone();
-    match context.look(&node, move |node| node.stream(&wanted)).await? {
+    match context.look(&node, move |node| node.extras().stream(&wanted)).await? {
         Some((stored, stream)) => {
             let stream_of = Some((node, stored));
             let found = Found { node: stream, stream: stream_of, own, stream_changes, renames };
@@ -476,7 +476,7 @@ fn try_directory(context: &Context, file: Identity, path: &SharePath) -> Result<
     let Resolved::Found { node, .. } = context.store()?.try_resolve(&above, Use::Metadata)? else {
         return Ok(Lender::Moved);
     };
-    match node.try_child(&Name::new(name)?, Use::Metadata)? {
+    match node.names()?.try_child(&Name::new(name)?, Use::Metadata)? {
         Some((_, child)) if child.identity() == file => context.rights(&*node, &above).map(Lender::Directory),
         Some(_) | None => Ok(Lender::Moved),
     }
@@ -492,7 +492,7 @@ async fn directory_of(context: &Context, file: Identity, path: &SharePath) -> Re
             Err(Error::PathNotFound | Error::NotDirectory) => return Ok(Lender::Moved),
             found => found?,
         };
-        match directory.has(&name, file)? {
+        match directory.names()?.has(&name, file)? {
             true => {
                 let above = followed.parent().unwrap_or_default();
                 let at = At { store: &*store, node: &*directory, path: &above };

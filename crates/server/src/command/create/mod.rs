@@ -227,7 +227,7 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<(Resolved, Optio
 fn remember(node: &dyn Node) {
     if node.waits() == Waits::ForData {
         let _ = node.metadata();
-        let _ = node.security();
+        let _ = node.extras().security();
     }
 }
 

@@ -115,7 +115,7 @@ async fn make_node(
         let decorated = decorate(&*node, &work_plan);
         let kept = decorated.and_then(|()| if through { keep_name(&*held, &*node) } else { Ok(()) });
         if let Err(error) = kept {
-            let _ = held.remove(&name, node.identity());
+            let _ = held.names().and_then(|names| names.remove(&name, node.identity()));
             return Err(Refusal::from(error));
         }
         if kind == Kind::Directory {
@@ -128,7 +128,7 @@ async fn make_node(
     let made = match try_here(context, plan, &**parent, &make)? {
         Some(made) => made,
         None => {
-            let make = move || make(|parent, name, new| parent.create(name, new));
+            let make = move || make(|parent, name, new| parent.names()?.create(name, new));
             let turn = context.queue_key_at(Device::Volume(parent.identity().volume));
             match plan.is_long_work() {
                 true => context.on_long_work_in(turn, make).await?,
@@ -190,7 +190,7 @@ async fn take_back(context: &Context, directory: Arc<dyn Node>, name: Name, path
             Kind::Directory | Kind::Stream => true,
         };
         if is_empty && server.files.find(identity).is_none() {
-            directory.remove(&name, identity)?;
+            directory.names()?.remove(&name, identity)?;
             if made.kind() == Kind::Directory {
                 server.descriptors.inheritance.directory_changed();
             }
@@ -227,7 +227,7 @@ fn try_here(
         return Ok(None);
     }
     context.in_flight.note_done_here(bytes);
-    match make(|parent, name, new| parent.try_create(name, new)) {
+    match make(|parent, name, new| parent.names()?.try_create(name, new)) {
         Err(refusal) if refusal.status == Status::RETRY => Ok(None),
         made => Ok(Some(made)),
     }
@@ -304,9 +304,9 @@ pub(super) async fn make_stream<'a>(
     let (asker, through) = (context.asker()?, context.writes_through());
     let made = move || {
         asker.check_stays()?;
-        let made = maker.create_stream(&stream)?;
+        let made = maker.extras().create_stream(&stream)?;
         if through && let Err(error) = made.sync() {
-            let _ = maker.remove_stream(&stream);
+            let _ = maker.extras().remove_stream(&stream);
             return Err(error.into());
         }
         server.watches.stream_made(&*store, &path, &stream);
@@ -347,7 +347,7 @@ pub(super) fn decorate(node: &dyn Node, plan: &Plan) -> Result<(), Error> {
     if plan.extended_count() > 0 {
         // An empty value removes what there is: nothing.
         let mut list = Some(plan.extended().into_iter().filter(|(_, value)| !value.is_empty()).collect());
-        node.change_extended(&mut |_| list.take()).map_err(|failed| failed.error)?;
+        node.extras().change_extended(&mut |_| list.take()).map_err(|failed| failed.error)?;
     }
     match plan.allocation {
         Some(bytes) if node.kind() == Kind::File && bytes > 0 => node.reserve(bytes),

@@ -90,12 +90,12 @@ fn has_many_extras(node: &dyn Node) -> Result<bool, Error> {
         return Ok(false);
     }
     let mut streams = 0;
-    let listed = node.list_streams(&mut |_| {
+    let listed = node.extras().list_streams(&mut |_| {
         streams += 1;
         if streams > INLINE_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     // What cannot be listed goes all the same.
-    Ok(listed.is_err() || streams > INLINE_MAX || node.extended()?.len() > INLINE_MAX)
+    Ok(listed.is_err() || streams > INLINE_MAX || node.extras().extended()?.len() > INLINE_MAX)
 }
 
 /// Makes a file as good as new: it is empty, its attributes are those asked for and none of the others that a client may set, and what was kept

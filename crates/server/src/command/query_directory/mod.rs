@@ -250,7 +250,7 @@ impl Query {
             return true;
         }
         slice.lookups = slice.lookups.saturating_sub(ACCESS_LOOKUPS);
-        match file.node.child(name, Use::Metadata) {
+        match file.node.names().and_then(|names| names.child(name, Use::Metadata)) {
             Ok(Some((_, node))) => {
                 let path = file.path.now().join(name);
                 let (descriptors, share) = (&self.server.descriptors, &self.open.tree.share);

@@ -28,7 +28,7 @@ const LIST_BYTE_COST: u64 = EA_COST / 8;
 /// The length of a node's extended attributes as clients are told it (MS-FSA 2.1.5.12.10): zero where there are none. Gives too what
 /// the look at them costs, in bytes of work. A file that the server may not read shows what else it is.
 pub(super) fn total_bytes(node: &dyn Node) -> Result<(u32, u64), Error> {
-    let all = match node.extended() {
+    let all = match node.extras().extended() {
         Err(Error::Denied) => return Ok((0, 0)),
         all => all?,
     };
@@ -55,9 +55,11 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
     if !request.input.is_empty() {
         let list = context.message.holding(request.input);
         let cost = list.len() as u64 * LIST_BYTE_COST;
-        return context.work_on(cost, move || asked_for(&held.file()?.base().extended()?, &list, room)).await?;
+        return context
+            .work_on(cost, move || asked_for(&held.file()?.base().extras().extended()?, &list, room))
+            .await?;
     }
-    let all = context.work(move || Ok::<_, Refusal>(held.file()?.base().extended()?)).await??;
+    let all = context.work(move || Ok::<_, Refusal>(held.file()?.base().extras().extended()?)).await??;
     context.in_flight.note_done_here(all.len() as u64 * EA_COST);
     let flags = request.flags;
     let by_index = flags.contains(QueryInfoFlags::INDEX_SPECIFIED);

@@ -135,7 +135,7 @@ fn check_deletable(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
     if read_only && !ignores {
         return Err(Status::CANNOT_DELETE.into());
     }
-    if file.kind == Kind::Directory && !file.node.is_empty()? {
+    if file.kind == Kind::Directory && !file.node.names()?.is_empty()? {
         return Err(Status::DIRECTORY_NOT_EMPTY.into());
     }
     Ok(())

@@ -58,7 +58,7 @@ fn checked(list: &[u8]) -> Result<usize, Status> {
 fn set_all(job: &Job, asked: Asked) -> Result<(), Refusal> {
     let base = job.file()?.base();
     let (mut asked, mut total) = (Some(asked), 0);
-    let set = base.change_extended(&mut |before| {
+    let set = base.extras().change_extended(&mut |before| {
         let (bytes, asked) = after(before, asked.take().unwrap_or_default());
         total = bytes;
         (total <= TOTAL_BYTES_MAX).then_some(asked)

@@ -70,7 +70,7 @@ impl Scene {
             sacl: None,
             dacl: Some(Acl { aces: vec![Ace::allow(Sid::EVERYONE, access, AceFlags::NONE)] }),
         };
-        self.node(path).set_security(&descriptor.encode().unwrap()).unwrap();
+        self.node(path).extras().set_security(&descriptor.encode().unwrap()).unwrap();
     }
 
     /// The keeper opens it to read, and keeps what it read and the handle.

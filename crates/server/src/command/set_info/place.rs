@@ -50,7 +50,7 @@ impl Place {
         let above = &path;
         job.authorize(Way::Name { directory: &|| job.rights(&*directory, above), kind })?;
         let name = Name::new(last)?;
-        let taken = directory.child(&name, Use::Metadata)?.map(|(_, node)| node);
+        let taken = directory.names()?.child(&name, Use::Metadata)?.map(|(_, node)| node);
         Ok(Place { path: path.join(&name), directory, name, taken })
     }
 
@@ -74,7 +74,7 @@ impl Place {
     pub(super) fn settle(&self, job: &Job, own: &dyn Node, from: &SharePath) -> Result<(), Error> {
         if from.parent() == self.path.parent()
             && let Some(name) = from.name()
-            && self.directory.has(&Name::new(name)?, own.identity())?
+            && self.directory.names()?.has(&Name::new(name)?, own.identity())?
         {
             return Ok(());
         }
@@ -102,7 +102,7 @@ impl Place {
         let read_only = taken.metadata()?.attributes & FileAttributes::READONLY.0 != 0;
         let guarded = read_only && !flags.contains(RenameFlags::IGNORE_READONLY_ATTRIBUTE);
         // MS-FSA 2.1.5.15.12 says ACCESS_DENIED of every directory; programs that were made for POSIX want to know of a full one.
-        if taken.kind() == Kind::Directory && own.kind() == Kind::Directory && !taken.is_empty()? {
+        if taken.kind() == Kind::Directory && own.kind() == Kind::Directory && !taken.names()?.is_empty()? {
             return Err(Status::DIRECTORY_NOT_EMPTY.into());
         }
         if taken.kind() == Kind::Directory || guarded {

@@ -93,16 +93,17 @@ async fn a_list_that_another_sets_is_not_undone_by_a_new_group() {
     let test = async {
         let mut scene = Scene::new().await;
         let node = scene.node("file");
-        node.set_security(&granting(Sid::EVERYONE).encode().unwrap()).unwrap();
+        node.extras().set_security(&granting(Sid::EVERYONE).encode().unwrap()).unwrap();
         let shut = granting(Sid::SYSTEM);
         let stored = shut.encode().unwrap();
-        let times =
-            scene.others([Call::LookAtSecurity, Call::ChangeSecurity], move |node| node.set_security(&stored).unwrap());
+        let times = scene.others([Call::LookAtSecurity, Call::ChangeSecurity], move |node| {
+            node.extras().set_security(&stored).unwrap()
+        });
         let asked = SecurityDescriptor { group: Some(Sid::SYSTEM), ..SecurityDescriptor::default() };
         assert_eq!(scene.set_security(SecurityInformation::GROUP, &asked).await, Status::SUCCESS);
         scene.meanwhile.clear();
         assert!(times.load(Ordering::Relaxed) > 0);
-        let now = SecurityDescriptor::decode(&node.security().unwrap().unwrap()).unwrap();
+        let now = SecurityDescriptor::decode(&node.extras().security().unwrap().unwrap()).unwrap();
         assert_eq!((now.dacl, now.group), (shut.dacl, Some(Sid::SYSTEM)));
     };
     LocalSet::new().run_until(test).await;

@@ -159,7 +159,7 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
         Err(error) => return Err(error.into()),
     }
     let renamed = job.store.directory_of(&from).and_then(|(directory, name)| {
-        directory.rename(&name, file.node.identity(), place.destination(), replace)?;
+        directory.names()?.rename(&name, file.node.identity(), place.destination(), replace)?;
         Ok((Link::new(directory.identity(), name.as_str()), directory))
     });
     let (old, left) = match renamed {
@@ -201,7 +201,10 @@ fn moved(job: &Job, file: &FileOpen, place: &Place, replace: Replace) -> Option<
         let renamed = store.directory_of(&from).and_then(|(directory, name)| {
             let old = Link::new(directory.identity(), name.as_str());
             if Arc::ptr_eq(&store, &job.store) {
-                return directory.rename(&name, identity, place.destination(), replace).map(|()| (old, directory));
+                return directory
+                    .names()?
+                    .rename(&name, identity, place.destination(), replace)
+                    .map(|()| (old, directory));
             }
             let to = job.store.place_of(&place.path).and_then(|to| store.path_at(&to)).ok_or(Error::NotFound)?;
             let (into, new) = store.directory_of(&to)?;
@@ -209,7 +212,7 @@ fn moved(job: &Job, file: &FileOpen, place: &Place, replace: Replace) -> Option<
                 return Err(Error::NotFound);
             }
             let to = Destination { directory: &*into, name: &new };
-            directory.rename(&name, identity, to, replace).map(|()| (old, directory))
+            directory.names()?.rename(&name, identity, to, replace).map(|()| (old, directory))
         });
         match renamed {
             Err(Error::NotFound | Error::PathNotFound) => {}

@@ -41,13 +41,13 @@ pub(super) async fn set(context: &Context, request: &SetInfoRequest<'_>) -> Resu
         let at = At { store: &*job.store, node: &**base, path: &path };
         let (descriptors, share) = (&job.server.descriptors, &job.open.tree.share);
         // What it has from its directory is asked for before the file is held.
-        let before = match base.security()? {
+        let before = match base.extras().security()? {
             None => Some(descriptors.passed_on(at, Reading::Whole)?.readable()?),
             Some(_) => None,
         };
         let mut outcome = Err(Status::INVALID_SECURITY_DESCR.into());
         // Others may change other parts at the same moment: none of them is to be undone.
-        base.change_security(&mut |stored| {
+        base.extras().change_security(&mut |stored| {
             let old = descriptors.understand(stored, at, share).map_err(Refusal::from);
             let new = old.and_then(|old| {
                 let old = old.or_else(|| before.clone()).ok_or(Status::FILE_INVALID)?.readable()?.into_effective();

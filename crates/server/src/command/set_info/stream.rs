@@ -26,18 +26,18 @@ pub(super) fn rename(job: &Job, asked: &str, flags: RenameFlags) -> Result<(), R
     if store::fold(&old) == store::fold(new) {
         return Ok(());
     }
-    if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) && stream.base.stream(new)?.is_some() {
+    if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) && stream.base.extras().stream(new)?.is_some() {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
     // Whoever opens either name from now on looks it up when this is over.
     let _renaming = StreamRename::begin(&job.server.files, &file.file, &old, new)?;
-    let replace = match stream.base.stream(new)? {
+    let replace = match stream.base.extras().stream(new)? {
         Some(_) if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) => Replace::No,
         Some((_, node)) if node.metadata()?.length > 0 => return Err(Status::INVALID_PARAMETER.into()),
         Some(_) => Replace::Yes,
         None => Replace::No,
     };
-    stream.base.rename_stream(&old, new, replace)?;
+    stream.base.extras().rename_stream(&old, new, replace)?;
     file.file.stream_renamed(&old, new);
     let path = file.path.now();
     job.server.watches.stream_renamed(&*job.store, &path, &old, new);

@@ -50,9 +50,10 @@ impl Bench {
         for path in ["d\\f", "d\\new", "t\\n"] {
             if exists(&*self.store, path) {
                 let node = node(&*self.store, path);
-                let streams: Vec<String> = node.streams().unwrap().into_iter().map(|stream| stream.name).collect();
+                let streams: Vec<String> =
+                    node.extras().streams().unwrap().into_iter().map(|stream| stream.name).collect();
                 let known = node.metadata().unwrap();
-                let (file, length, security) = (known.identity.file, known.length, node.security().unwrap());
+                let (file, length, security) = (known.identity.file, known.length, node.extras().security().unwrap());
                 seen += &format!("{path} {file} {length} {security:?} {streams:?}\n");
             }
         }
@@ -88,7 +89,7 @@ impl Bench {
             let file = node(&*self.store, "d\\f");
             file.write_at(b"data", 0).unwrap();
             if case.way == Way::OpenStream {
-                file.create_stream("s").unwrap();
+                file.extras().create_stream("s").unwrap();
             }
         }
         let before = self.look();

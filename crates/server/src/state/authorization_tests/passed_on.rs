@@ -114,7 +114,7 @@ async fn what_a_program_leaves_in_a_closed_folder_is_closed() {
         leave(&*store, "closed\\secret", Kind::File);
         leave(&*store, "closed\\sub", Kind::Directory);
         leave(&*store, "closed\\sub\\secret", Kind::File);
-        node(&*store, "closed\\secret").create_stream("s").unwrap();
+        node(&*store, "closed\\secret").extras().create_stream("s").unwrap();
         for path in ["closed\\secret", "closed\\sub", "closed\\sub\\secret", "closed\\secret:s"] {
             assert_eq!(most(&mut peer, path).await, 0, "{path}");
             assert_eq!(open(&mut peer, path, READ_DATA).await, Err(Status::ACCESS_DENIED), "{path}");
@@ -129,7 +129,7 @@ async fn what_a_program_leaves_in_a_closed_folder_is_closed() {
         // What the other user makes there is closed as well, and says so itself.
         let made = open_as(&mut owner, "closed\\sub\\new", WRITE_DATA, make, none).await.unwrap();
         owner.close(made).await;
-        assert!(node(&*store, "closed\\sub\\new").security().unwrap().is_some());
+        assert!(node(&*store, "closed\\sub\\new").extras().security().unwrap().is_some());
         assert_eq!(most(&mut peer, "closed\\sub\\new").await, 0);
         let made = open_as(&mut keeper, "closed\\sub\\kept", WRITE_DATA, make, none).await.unwrap();
         keeper.close(made).await;
@@ -393,8 +393,8 @@ async fn what_gets_another_name_in_its_directory_goes_on_having_what_that_passes
         leave(&*store, "d\\file", Kind::File);
         let mut peer = sign_in(&server, USER).await;
         assert_eq!(rename(&mut peer, "d\\file", "d\\other").await, Status::SUCCESS);
-        assert_eq!(node(&*store, "d\\other").security(), Ok(None));
-        node(&*store, "d").set_security(&closed()).unwrap();
+        assert_eq!(node(&*store, "d\\other").extras().security(), Ok(None));
+        node(&*store, "d").extras().set_security(&closed()).unwrap();
         server.descriptors.inheritance.directory_changed();
         assert_eq!(open(&mut peer, "d\\other", READ_DATA).await, Err(Status::ACCESS_DENIED));
     })

@@ -34,7 +34,7 @@ fn found(machine: &Machine) -> Option<Arc<dyn Node>> {
 }
 
 fn exists(machine: &Machine, name: &str) -> bool {
-    found(machine).is_some_and(|file| name == "file" || file.stream("stream").unwrap().is_some())
+    found(machine).is_some_and(|file| name == "file" || file.extras().stream("stream").unwrap().is_some())
 }
 
 fn record_of(machine: &Machine, id: FileId) -> PathBuf {
@@ -78,7 +78,7 @@ fn what_was_deleted_goes_though_the_server_is_killed_while_its_open_closes() {
             if name == "file" {
                 fs::rename(kept, file).unwrap();
             } else {
-                found(&machine).unwrap().create_stream("stream").unwrap();
+                found(&machine).unwrap().extras().create_stream("stream").unwrap();
             }
             assert!(exists(&machine, name));
 

@@ -61,7 +61,7 @@ async fn empty(peer: &mut Peer, name: &str, disposition: CreateDisposition) -> S
 fn streams(store: &Arc<dyn Store>) -> Vec<String> {
     let path = SharePath::parse("file").unwrap();
     let Ok(Resolved::Found { node, .. }) = store.resolve(&path, Use::Metadata) else { panic!("it is there") };
-    let named = node.streams().unwrap().into_iter().map(|stream| stream.name);
+    let named = node.extras().streams().unwrap().into_iter().map(|stream| stream.name);
     named.filter(|name| !name.is_empty()).collect()
 }
 

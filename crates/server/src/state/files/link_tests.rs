@@ -144,7 +144,7 @@ async fn an_open_of_the_only_name_there_was_deletes_that_and_no_later_one() {
     let [new, gone] = ["d", "c"].map(|name| Name::new(name).unwrap());
     node.link(Destination { directory: &*directory, name: &new }, Replace::No).unwrap();
     let named = peer.open("d").await;
-    directory.remove(&gone, node.identity()).unwrap();
+    directory.names().unwrap().remove(&gone, node.identity()).unwrap();
     delete(&mut peer, old).await;
     peer.close(old).await;
     assert_eq!(try_open(&mut peer, "d").await, Status::SUCCESS);

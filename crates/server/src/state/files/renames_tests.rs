@@ -237,10 +237,10 @@ fn exchanged_at_each_look(server: Arc<Shared>, store: Arc<dyn Store>, left: Rc<C
         let _renaming = Renaming::of_file(&server.files);
         for (from, to) in [("file", "third"), ("other", "file"), ("third", "other")] {
             let (directory, name) = store.directory_of(&SharePath::parse(from).unwrap()).unwrap();
-            let (_, node) = directory.child(&name, Use::Metadata).unwrap().unwrap();
+            let (_, node) = directory.names().unwrap().child(&name, Use::Metadata).unwrap().unwrap();
             let to = Name::new(to).unwrap();
             let to = Destination { directory: &*directory, name: &to };
-            directory.rename(&name, node.identity(), to, Replace::No).unwrap();
+            directory.names().unwrap().rename(&name, node.identity(), to, Replace::No).unwrap();
         }
         left.set(left.get() - 1);
         if left.get() > 0 {

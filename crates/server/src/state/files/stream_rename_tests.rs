@@ -171,7 +171,7 @@ async fn who_waits_to_make_a_stream_is_judged_by_the_descriptor_that_the_file_ha
             ..SecurityDescriptor::default()
         };
         let security = nobody.encode().unwrap();
-        one.opened(&server, file).file().unwrap().node.set_security(&security).unwrap();
+        one.opened(&server, file).file().unwrap().node.extras().set_security(&security).unwrap();
         drop(emptying);
         assert_eq!(other.last().await.status(), Status::ACCESS_DENIED);
     };

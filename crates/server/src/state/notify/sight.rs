@@ -132,7 +132,7 @@ impl Sight {
     /// not the one that had it then, or may be another one, it is not known.
     fn enter(&self, place: &mut Reached, name: &str, gone: u64) -> Verdict {
         let Ok(name) = Name::new(name) else { return Verdict::Unknown };
-        let now = match place.now.as_ref().map(|directory| directory.child(&name, Use::Metadata)) {
+        let now = match place.now.as_ref().map(|directory| directory.names()?.child(&name, Use::Metadata)) {
             None | Some(Ok(None) | Err(Error::NotDirectory | Error::Gone | Error::NotFound)) => None,
             Some(Ok(Some((_, node)))) => Some(node),
             Some(Err(_)) => return Verdict::Unknown,

@@ -141,7 +141,7 @@ fn find_by(share: &Share, record: &Record, name: &RecordedName, usage: Use) -> R
     if name.stream.is_empty() {
         return Ok(Found { node: base, path, stream: None });
     }
-    let (stored, node) = base.stream(&name.stream)?.ok_or_else(|| match record.is_of(&*base) {
+    let (stored, node) = base.extras().stream(&name.stream)?.ok_or_else(|| match record.is_of(&*base) {
         // A later one of its name would be another: a stream has neither number nor birth.
         true => lost("its stream is gone"),
         false => missing("another file has its name"),
