@@ -16,7 +16,7 @@ use crate::state::mailbox::Notification;
 
 /// How long sent bytes may stay unacknowledged meanwhile. Long for a network that works, short against the 35 seconds that a client has
 /// for its answer.
-const PATIENCE: Duration = Duration::from_millis(1_250);
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_millis(1_250);
 /// How much longer the kernel waits. It ends a connection without a word to the client, who may hear well where only it is not heard; and it looks
 /// when it sends again, which after a long silence is minutes later.
 const LONGER: Duration = Duration::from_millis(500);
@@ -26,9 +26,9 @@ const DELIVERED_AFTER: Duration = Duration::from_millis(3_000);
 /// How long bytes may stay unacknowledged from then on, until what has to be answered is. A client takes its time to write back what it cached,
 /// and its network may falter meanwhile. But where something sent before was lost already, the kernel repeats that alone, at longer and
 /// longer intervals, and finds only at the next of them that its time is over.
-const PATIENCE_FOR_ANSWERS: Duration = Duration::from_millis(5_000);
+const UNANSWERED_MAX: Duration = Duration::from_millis(5_000);
 /// How often it is looked what is acknowledged, what is answered, and whether there is another way.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_AT_DELIVERIES_EVERY: Duration = Duration::from_millis(250);
 
 /// What one connection has sent and perhaps not delivered.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Deliveries {
     pub(crate) fn note(&mut self, notification: Notification, hurries: bool) {
         self.notifications.push_back((Instant::now(), notification));
         // Where it is impatient already it looks soon enough. To look anew for each notification would go through all of them each time.
-        if hurries && self.patience != Some(PATIENCE) {
+        if hurries && self.patience != Some(UNACKNOWLEDGED_MAX) {
             self.timer = None;
         }
     }
@@ -72,7 +72,7 @@ impl Deliveries {
         let newest = self.notifications.back().map(|(sent, _)| *sent + DELIVERED_AFTER);
         let hurried =
             newest.filter(|_| self.notifications.iter().any(|(_, notification)| has_another_way(notification)));
-        let patience = hurried.map(|due| if now < due { PATIENCE } else { PATIENCE_FOR_ANSWERS });
+        let patience = hurried.map(|due| if now < due { UNACKNOWLEDGED_MAX } else { UNANSWERED_MAX });
         if patience != self.patience {
             self.patience = patience;
             stream.set_patience(patience.map(|patience| patience + LONGER));
@@ -82,7 +82,7 @@ impl Deliveries {
             stream.give_up();
             return Err(Disconnect("what it sends is not acknowledged"));
         }
-        self.timer = newest.map(|_| Box::pin(sleep_until(now + LOOK_EVERY)));
+        self.timer = newest.map(|_| Box::pin(sleep_until(now + LOOK_AT_DELIVERIES_EVERY)));
         if let Some(timer) = &mut self.timer
             && timer.as_mut().poll(task).is_ready()
         {
@@ -134,26 +134,26 @@ mod tests {
         deliveries.note(notification, false);
         deliveries.advance(&mut task, &mut stream, 0, true, |_| false).unwrap();
         assert_eq!(deliveries.patience, None, "to break the only connection would help nobody");
-        tokio::time::advance(LOOK_EVERY * 2).await;
+        tokio::time::advance(LOOK_AT_DELIVERIES_EVERY * 2).await;
         deliveries.advance(&mut task, &mut stream, 0, true, |_| true).unwrap();
-        assert_eq!(deliveries.patience, Some(PATIENCE));
+        assert_eq!(deliveries.patience, Some(UNACKNOWLEDGED_MAX));
     }
 
     #[test]
     fn a_client_that_acknowledges_less_than_is_sent_is_alive_and_one_that_acknowledges_nothing_is_not() {
-        let mut deliveries = Deliveries { patience: Some(PATIENCE), ..Deliveries::default() };
-        let (began, half) = (Instant::now(), PATIENCE / 2);
+        let mut deliveries = Deliveries { patience: Some(UNACKNOWLEDGED_MAX), ..Deliveries::default() };
+        let (began, half) = (Instant::now(), UNACKNOWLEDGED_MAX / 2);
         let mut after = |time: Duration, passed_on, unacknowledged| {
             deliveries.stands_still(began + time, passed_on, unacknowledged)
         };
         assert!(!after(Duration::ZERO, 1_000, 900));
         // It takes a little, however much more is sent.
-        assert!(!after(PATIENCE, 5_000, 4_899));
-        assert!(!after(PATIENCE + half, 6_000, 5_899));
-        assert!(after(PATIENCE * 2, 9_000, 8_899));
+        assert!(!after(UNACKNOWLEDGED_MAX, 5_000, 4_899));
+        assert!(!after(UNACKNOWLEDGED_MAX + half, 6_000, 5_899));
+        assert!(after(UNACKNOWLEDGED_MAX * 2, 9_000, 8_899));
         // What came before is acknowledged, and something else is not.
-        assert!(!after(PATIENCE * 3, 9_000, 0));
-        assert!(!after(PATIENCE * 4, 9_100, 100));
-        assert!(after(PATIENCE * 5, 9_100, 100));
+        assert!(!after(UNACKNOWLEDGED_MAX * 3, 9_000, 0));
+        assert!(!after(UNACKNOWLEDGED_MAX * 4, 9_100, 100));
+        assert!(after(UNACKNOWLEDGED_MAX * 5, 9_100, 100));
     }
 }

@@ -2,6 +2,9 @@
 //! it, holds memory for nothing. TCP does not end such a connection while its other side says that it is there. One that waits for memory
 //! itself may hold that with what it asked before. And where a client dies while something is on its way to it, TCP repeats that for more than
 //! fifteen minutes and asks for no sign of life meanwhile.
+//!
+//! Two others end a connection earlier: `delivery.rs`, where a notification has another way to its client, and `allowance.rs`, where others
+//! wait for memory that is held for a client who is slow.
 
 use std::pin::Pin;
 use std::task::Context;

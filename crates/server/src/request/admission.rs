@@ -9,10 +9,11 @@ use wire::header::{Flags, Header};
 use wire::ids::{Command, FileId, SessionId, TreeId};
 use wire::status::Status;
 
-use crate::command::connection::Connection;
+use crate::command::connection::{Connection, Disconnect};
 use crate::command::context::{Context, Outcome};
 use crate::command::proof::{Proof, SealingNeed};
 use crate::resource::slice::Slice;
+use crate::state::credits;
 use crate::state::in_flight::InFlight;
 use crate::state::open_id::OpenId;
 use crate::state::session::Channel;
@@ -109,6 +110,31 @@ pub(crate) fn file_ref(message: &[u8], offset: usize, related: bool) -> Option<F
     })
 }
 
+/// The session that an unsealed message means, where the request before it, which no CANCEL is, means `before`.
+pub(crate) fn session_meant(header: &Header, before: Option<SessionId>) -> SessionId {
+    let related = header.flags.contains(Flags::RELATED_OPERATIONS);
+    before.filter(|_| related).unwrap_or(header.session_id)
+}
+
+/// What a request is related to.
+pub(super) struct Relation {
+    pub(super) session_id: SessionId,
+    /// Related, but to nothing: to no request, or to one that is so itself. It is refused (3.3.5.2.7.2).
+    is_orphan: bool,
+}
+
+impl Relation {
+    pub(super) fn after(before: Option<&Request>, header: &Header, sealed: Option<&Rc<Channel>>) -> Self {
+        let related = header.flags.contains(Flags::RELATED_OPERATIONS);
+        let is_orphan = related && before.is_none_or(|before| before.is_orphan);
+        let session_id = match sealed {
+            Some(channel) => channel.session.id,
+            None => session_meant(header, before.map(|before| before.session_id)),
+        };
+        Relation { session_id, is_orphan }
+    }
+}
+
 /// One request of a frame.
 pub(super) struct Request {
     pub(super) range: Range<usize>,
@@ -149,6 +175,38 @@ impl Carried {
 }
 
 impl Request {
+    /// As it arrives: `place` is what it is related to, `proof` what its message proves. What is wrong with it is its verdict.
+    pub(super) fn admit(
+        connection: &Connection,
+        (header, range): (Header, Range<usize>),
+        message: &[u8],
+        place: Relation,
+        proof: Proof,
+    ) -> Result<Request, Disconnect> {
+        let Relation { session_id, is_orphan } = place;
+        let row = row(header.command);
+        // 3.3.5.2.2.
+        if connection.negotiation.borrow().dialect().is_none() && header.command != Command::NEGOTIATE {
+            return Err(Disconnect("a request before NEGOTIATE"));
+        }
+        let mut verdict = Ok(());
+        if is_orphan || row.is_none() {
+            verdict = Err(Status::INVALID_PARAMETER);
+        }
+        let (large, charge) = (connection.negotiation.borrow().has_large_mtu(), connection.charge(&header));
+        if large && row.is_some_and(|row| !credits::covers(charge, row.payload_bytes(message))) {
+            verdict = Err(Status::INVALID_PARAMETER);
+        }
+        if matches!(proof, Proof::Forged) {
+            verdict = Err(Status::ACCESS_DENIED);
+        }
+        let channel = connection.channel(session_id);
+        if let Some(channel) = &channel {
+            channel.count_request(range.len());
+        }
+        Ok(Request { range, header, session_id, is_orphan, channel, proof, verdict })
+    }
+
     pub(super) fn is_related(&self) -> bool {
         self.header.flags.contains(Flags::RELATED_OPERATIONS)
     }

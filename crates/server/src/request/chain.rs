@@ -3,14 +3,13 @@
 
 use std::cell::Cell;
 use std::future;
-use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 
 use secure::sign::SigningAlgorithm;
 use wire::command::error::{ErrorContext, ErrorId, ErrorResponse};
 use wire::header::{Flags, Header, Route};
-use wire::ids::{Command, Dialect, SessionId};
+use wire::ids::{Command, Dialect};
 use wire::status::Status;
 
 use crate::command::connection::{Connection, Disconnect};
@@ -18,13 +17,13 @@ use crate::command::context::RESPONSE_ROOM;
 use crate::command::context::{Context, Outcome, Reply};
 use crate::command::proof::Proof;
 use crate::command::{self, cancel};
-use crate::request::admission::{self, Carried, Request};
+use crate::request::admission::{Carried, Relation, Request};
 use crate::request::answer::{self, LongAnswer};
 use crate::request::inbox::Kept;
 use crate::request::responder::Responder;
 use crate::request::response::Response;
 use crate::request::slow_path::{
-    ANNOUNCED_WAITS_MAX, ANSWERS_BYTES_MAX, CANCELS_MAX, FILLED_PART, Long, asked_bytes, end_of, need, session_meant,
+    ANNOUNCED_WAITS_MAX, ANSWERS_BYTES_MAX, CANCELS_MAX, FILLED_PART, Long, asked_bytes, end_of, need,
 };
 use crate::resource::budget::Charge;
 use crate::resource::pool::INLINE_BYTES_MAX;
@@ -33,7 +32,6 @@ use crate::resource::slice::Slice;
 use crate::resource::turns::{LONG_REQUEST_COST, REQUEST_COST, TURN_BYTES};
 use crate::state::breaks;
 use crate::state::channel_sequence::{Counted, Step};
-use crate::state::credits;
 use crate::state::in_flight::INTERIM_AFTER;
 use crate::state::in_flight::InFlight;
 use crate::state::refusal::Refusal;
@@ -157,59 +155,7 @@ impl Chain {
     }
 }
 
-/// What a request is related to.
-struct Relation {
-    session_id: SessionId,
-    /// Related, but to nothing: to no request, or to one that is so itself. It is refused (3.3.5.2.7.2).
-    is_orphan: bool,
-}
-
-impl Relation {
-    fn after(before: Option<&Request>, header: &Header, sealed: Option<&Rc<Channel>>) -> Self {
-        let related = header.flags.contains(Flags::RELATED_OPERATIONS);
-        let is_orphan = related && before.is_none_or(|before| before.is_orphan);
-        let session_id = match sealed {
-            Some(channel) => channel.session.id,
-            None => session_meant(header, before.map(|before| before.session_id)),
-        };
-        Relation { session_id, is_orphan }
-    }
-}
-
-impl Request {
-    fn admit(
-        connection: &Connection,
-        (header, range): (Header, Range<usize>),
-        message: &[u8],
-        place: Relation,
-        proof: Proof,
-    ) -> Result<Request, Disconnect> {
-        let Relation { session_id, is_orphan } = place;
-        let row = admission::row(header.command);
-        // 3.3.5.2.2.
-        if connection.negotiation.borrow().dialect().is_none() && header.command != Command::NEGOTIATE {
-            return Err(Disconnect("a request before NEGOTIATE"));
-        }
-        let mut verdict = Ok(());
-        if is_orphan || row.is_none() {
-            verdict = Err(Status::INVALID_PARAMETER);
-        }
-        let (large, charge) = (connection.negotiation.borrow().has_large_mtu(), connection.charge(&header));
-        if large && row.is_some_and(|row| !credits::covers(charge, row.payload_bytes(message))) {
-            verdict = Err(Status::INVALID_PARAMETER);
-        }
-        if matches!(proof, Proof::Forged) {
-            verdict = Err(Status::ACCESS_DENIED);
-        }
-        let channel = connection.channel(session_id);
-        if let Some(channel) = &channel {
-            channel.count_request(range.len());
-        }
-        Ok(Request { range, header, session_id, is_orphan, channel, proof, verdict })
-    }
-}
-
-/// Runs a chain and queues its responses.
+/// Runs a chain and queues its responses. A request that fails ends nothing: what is related to it fails by what it lacks then ([`Carried`]).
 pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
     let mut response = Response::default();
     let mut carried = Carried::default();

@@ -10,6 +10,7 @@ use wire::ids::{Command, SessionId};
 use wire::transform::{TRANSFORM_PROTOCOL_ID, TransformHeader};
 
 use crate::command::connection::{Connection, Ending};
+use crate::request::admission;
 use crate::request::fast_path::Shield;
 use crate::request::finding::{Finding, Judged, Opened, Signatures};
 use crate::request::inbox::Inbox;
@@ -148,7 +149,7 @@ fn verify(keys: &[(SessionId, Signature)], frame: &mut [u8]) -> Vec<Judged> {
         && let Some(Ok(header)) = frame.get(start..).map(Header::decode)
     {
         let Ok(end) = slow_path::end_of(&header, start, frame.len()) else { break };
-        let session = slow_path::session_meant(&header, session_before);
+        let session = admission::session_meant(&header, session_before);
         if let Some(channel) = keys.iter().position(|(id, _)| *id == session)
             && header.flags.contains(Flags::SIGNED)
         {

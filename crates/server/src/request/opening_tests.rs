@@ -16,10 +16,10 @@ use wire::header::{FLAGS_OFFSET, Flags, Header};
 use wire::ids::{Command, FileId, SessionId};
 use wire::status::Status;
 
+use crate::request::admission::session_meant;
 use crate::request::finding::Finding;
 use crate::request::opening::Look;
 use crate::request::proof_tests::seal_with;
-use crate::request::slow_path::session_meant;
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
 use crate::tests::testing::{Peer, chained, framed, headers, next_message, server};

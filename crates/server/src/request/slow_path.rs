@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use wire::codec::Reader;
-use wire::header::{Flags, HEADER_LENGTH, Header};
-use wire::ids::{Command, SessionId};
+use wire::header::{HEADER_LENGTH, Header};
+use wire::ids::Command;
 
 use crate::command::connection::Disconnect;
 use crate::command::proof::Proof;
@@ -115,12 +115,6 @@ pub(crate) fn asked_bytes(command: Command, message: &[u8], is_last: bool) -> us
         }
         Some(_) | None => 0,
     }
-}
-
-/// The session that an unsealed message means, where the request before it, which no CANCEL is, means `before`.
-pub(crate) fn session_meant(header: &Header, before: Option<SessionId>) -> SessionId {
-    let related = header.flags.contains(Flags::RELATED_OPERATIONS);
-    before.filter(|_| related).unwrap_or(header.session_id)
 }
 
 /// Where the request at `start` ends: the next one begins there, inside the frame. Like Windows, which way it is aligned is not

@@ -48,6 +48,11 @@ pub(crate) const ANSWERS_BYTES: u64 = 42 << 20;
 const ANSWERS_PART_OF_ALL: (u64, u64) = (1, 4);
 const LITTLE_BYTES: u64 = 6 << 20;
 const SPARE_PART_OF_ALL: (u64, u64) = (1, 16);
+/// The most that one user makes the server hold, with all that comes on top.
+const USER_BYTES_IN_ALL: u64 =
+    USER_BYTES + BEYOND_BYTES_MAX + FINISHING_BYTES + ANSWERS_BYTES + LITTLE_BYTES + ARRIVING_BYTES + OPENING_BYTES;
+/// What `docs/BOUNDS.md` promises.
+const _: () = assert!(USER_BYTES_IN_ALL <= 256 << 20);
 /// The part of one user's bytes for names of listings: those that find no room go on without.
 const LISTINGS_PART: (u64, u64) = (1, 6);
 

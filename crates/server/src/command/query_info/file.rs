@@ -59,7 +59,9 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
         FileClass::STREAM => streams(context, room).await,
         _ => {
             let known = Known::of(context, class).await?;
-            Ok(room.reply(|out| known.write(class, open, file, out)))
+            let mut is_told = false;
+            let reply = room.reply(|out| is_told = known.write(class, open, file, out));
+            if is_told { Ok(reply) } else { Err(Status::INVALID_INFO_CLASS.into()) }
         }
     }
 }
@@ -133,7 +135,8 @@ impl Known {
         }
     }
 
-    fn write(&self, class: FileClass, open: &Open, file: &FileOpen, out: &mut Vec<u8>) {
+    /// False where it does not tell what `class` asks for.
+    fn write(&self, class: FileClass, open: &Open, file: &FileOpen, out: &mut Vec<u8>) -> bool {
         let known = &self.metadata;
         match class {
             // MS-FSA 2.1.5.12.6, 2.1.5.12.27, 2.1.5.12.17, 2.1.5.12.10.
@@ -149,8 +152,9 @@ impl Known {
             FileClass::ATTRIBUTE_TAG => AttributeTag { attributes: self.attributes(), reparse_tag: 0 }.encode(out),
             FileClass::ID => self.id().encode(out),
             FileClass::ALL => self.all(open, file).encode_with_name(&absolute_name(file), out),
-            class => debug_assert!(false, "{class:?} has a length and no layout"),
+            _ => return false,
         }
+        true
     }
 
     fn attributes(&self) -> FileAttributes {
@@ -274,7 +278,7 @@ impl Streams {
         let mut writer = StreamWriter::new(body, room.0);
         *all_fit = data.kind == Kind::Directory || writer.push("", data.length, data.allocated);
         if *all_fit {
-            base.list_streams(&mut |stream| {
+            base.extras().list_streams(&mut |stream| {
                 *walked += 1;
                 *is_cut = *walked > walked_max;
                 *all_fit = *is_cut || writer.push(&stream.name, stream.length, stream.allocated);

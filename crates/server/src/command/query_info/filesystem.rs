@@ -61,7 +61,8 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
         FileSystemClass::ATTRIBUTE => room.reply(|out| attribute(context, &facts).encode(out)),
         FileSystemClass::CONTROL => room.reply(|out| control().encode(out)),
         FileSystemClass::OBJECT_ID => room.reply(|out| object_id(&facts).encode(out)),
-        _ => room.reply(|out| sector_size().encode(out)),
+        FileSystemClass::SECTOR_SIZE => room.reply(|out| sector_size().encode(out)),
+        _ => return Err(Status::INVALID_INFO_CLASS.into()),
     })
 }
 

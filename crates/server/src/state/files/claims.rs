@@ -9,8 +9,8 @@ use store::Store;
 use wire::security::access::{READ_ATTRIBUTES, READ_CONTROL, SYNCHRONIZE, WRITE_ATTRIBUTES};
 
 use super::links::{Link, may_be_one};
-use crate::state::access::Modes;
 use crate::state::caching::LeaseId;
+use crate::state::files::share_modes::Modes;
 use crate::state::open::Open;
 use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;

@@ -29,6 +29,7 @@ mod renames;
 mod renames_tests;
 mod replacing;
 mod restored;
+mod share_modes;
 mod state;
 #[cfg(test)]
 mod stream_caching_tests;

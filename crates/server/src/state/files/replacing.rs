@@ -8,7 +8,7 @@ use wire::security::access::DELETE;
 use wire::status::Status;
 
 use super::{FileEntry, FileTable, Link};
-use crate::state::access::Modes;
+use crate::state::files::share_modes::Modes;
 
 /// What an open shares that keeps others from nothing.
 const SHARES_ALL: u32 = ShareAccess::READ.0 | ShareAccess::WRITE.0 | ShareAccess::DELETE.0;

@@ -11,10 +11,10 @@ use wire::status::Status;
 use super::claims::{Claim, breaks_oplocks};
 use super::state::FileState;
 use super::{Entering, Entry, FileEntry, FileTable, now};
-use crate::state::access::Modes;
 use crate::state::caching::{
     ACKNOWLEDGE_WITHIN, Actor, Granted, Holder, LeaseId, Notice, Notices, Operation, Surroundings, Wanted,
 };
+use crate::state::files::share_modes::Modes;
 use crate::state::open::Open;
 use crate::state::open_id::OpenId;
 

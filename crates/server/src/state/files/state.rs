@@ -15,10 +15,10 @@ use super::restored::Recorded;
 use super::wait::BreakWait;
 use super::waiters::Waiters;
 use super::{Empties, Entering, Entry, FileEntry, Removal, now};
-use crate::state::access::Modes;
 use crate::state::caching::{
     ACKNOWLEDGE_WITHIN, Actor, Caches, Holder, LeaseId, Notice, Operation, Surroundings, Wanted,
 };
+use crate::state::files::share_modes::Modes;
 use crate::state::locks::RangeLocks;
 use crate::state::open_id::OpenId;
 
