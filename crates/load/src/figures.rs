@@ -29,19 +29,20 @@ pub(crate) fn link(bits_per_second: u64) -> String {
 }
 
 /// Bytes per second: `1.2 GiB/s`.
-pub(crate) fn rate(bytes_per_second: f64) -> String {
+pub fn rate(bytes_per_second: f64) -> String {
     match bytes_per_second / f64::from(1 << 20) {
         mib if mib >= 1024.0 => format!("{} GiB/s", short(mib / 1024.0)),
         mib => format!("{} MiB/s", short(mib)),
     }
 }
 
-/// Bytes: `64 KiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
-    match bytes {
-        0x10_0000.. => format!("{} MiB", short(bytes as f64 / f64::from(1 << 20))),
-        0x400.. => format!("{} KiB", short(bytes as f64 / 1024.0)),
-        _ => format!("{bytes} bytes"),
+/// Bytes, with the largest unit that they reach: `512 B`, `64 KiB`, `1.5 MiB`.
+pub fn bytes(bytes: impl Into<u64>) -> String {
+    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let bytes = bytes.into();
+    match UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0) {
+        Some((unit, shift)) => format!("{} {unit}", short(bytes as f64 / (1_u64 << shift) as f64)),
+        None => format!("{bytes} B"),
     }
 }
 
@@ -75,10 +76,22 @@ mod tests {
             ("10 Gbit/s".into(), "2.5 Gbit/s".into(), "100 Mbit/s".into())
         );
         assert_eq!((rate(1_258_291_200.0), rate(314_572.8)), ("1.17 GiB/s".into(), "0.3 MiB/s".into()));
-        assert_eq!(
-            (bytes(512), bytes(65_536), bytes(6_291_456)),
-            ("512 bytes".into(), "64 KiB".into(), "6 MiB".into())
-        );
         assert_eq!(milliseconds(Duration::from_micros(312)), "0.31 ms");
+    }
+
+    #[test]
+    fn bytes_have_the_unit_that_they_reach() {
+        for (number, text) in [
+            (0_u64, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            (65_536, "64 KiB"),
+            (6 << 20, "6 MiB"),
+            (3 << 29, "1.5 GiB"),
+            (u64::MAX, "16,777,216 TiB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
     }
 }

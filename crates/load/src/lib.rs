@@ -31,7 +31,7 @@ pub mod compare;
 pub mod diskspd;
 pub mod doctor;
 pub mod engine;
-mod figures;
+pub mod figures;
 pub mod growth;
 pub mod network;
 pub mod profile;

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use control::{DataFolder, Error, Interface, OpenFile, Request, Session, ask, ask_for_all};
+use load::figures::bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::arguments::{CloseCommand, ServerCommand};
 use crate::output::Output;
-use crate::table::{Table, size, span};
+use crate::table::{Table, span};
 
 /// What was closed, as `--json` prints it.
 #[derive(Serialize)]
@@ -103,8 +104,8 @@ fn session_table(sessions: &[Session]) -> String {
                 channel.local.clone(),
                 channel.shard.to_string(),
                 channel.signing.clone(),
-                size(channel.bytes_received),
-                size(channel.bytes_sent),
+                bytes(channel.bytes_received),
+                bytes(channel.bytes_sent),
                 channel.requests.to_string(),
                 channel.outstanding.to_string(),
                 span(channel.connected_seconds),

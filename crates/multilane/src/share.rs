@@ -8,12 +8,13 @@ use control::{
     DataFolder, Error, Modes, NewShare, Problem, Request, ShareChanges, ShareRecord, Source, Status, ask,
     look_for_problems,
 };
+use load::figures::bytes;
 use serde::Serialize;
 
 use crate::arguments::{Quota, ShareCommand, ShareCreate, ShareUpdate};
 use crate::data;
 use crate::output::{Deleted, Output};
-use crate::table::{Table, printable, size};
+use crate::table::{Table, printable};
 
 /// A share as `--json` prints it.
 #[derive(Serialize)]
@@ -160,7 +161,7 @@ impl Shown {
     fn place(&self) -> String {
         match (&self.path, self.ram_bytes) {
             (Some(path), _) => path.display().to_string(),
-            (None, Some(bytes)) => format!("RAM {}", size(bytes.get())),
+            (None, Some(memory)) => format!("RAM {}", bytes(memory.get())),
             (None, None) => String::new(),
         }
     }
@@ -179,7 +180,7 @@ impl Shown {
     }
 
     fn quota(&self) -> String {
-        self.quota_gib.map(|gib| format!("{gib}G")).unwrap_or_default()
+        self.quota_gib.map(|gib| bytes(u64::from(gib.get()) << 30)).unwrap_or_default()
     }
 }
 

@@ -47,18 +47,6 @@ pub(crate) fn span(seconds: u64) -> String {
     }
 }
 
-/// Bytes as people say them, in powers of 1024: `512B`, `1.5K`, `64M`.
-pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u32); 4] = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
-    let Some((unit, shift)) = UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0) else {
-        return format!("{bytes}B");
-    };
-    match (bytes >> shift, ((bytes >> (shift - 10)) & 1023) * 10 / 1024) {
-        (whole, 0) => format!("{whole}{unit}"),
-        (whole, tenth) => format!("{whole}.{tenth}{unit}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,15 +65,10 @@ mod tests {
     }
 
     #[test]
-    fn spans_and_sizes_are_short() {
+    fn spans_are_short() {
         let spans = [(0, "0s"), (59, "59s"), (60, "1m"), (3599, "59m"), (3900, "1h05m"), (90_000, "1d01h")];
         for (seconds, text) in spans {
             assert_eq!(span(seconds), text);
-        }
-        for (bytes, text) in
-            [(0, "0B"), (1023, "1023B"), (1024, "1K"), (1536, "1.5K"), (64 << 20, "64M"), (u64::MAX, "16777215.9T")]
-        {
-            assert_eq!(size(bytes), text);
         }
     }
 }

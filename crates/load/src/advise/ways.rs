@@ -104,7 +104,7 @@ fn files(workload: &Workload, around: &Surroundings) -> Option<Advice> {
         reason: "Small requests of many threads to one file are in each other's way in some clients and servers, above all over several \
                  channels."
             .into(),
-        evidence: vec![format!("one file, {} a request", figures::bytes(u64::from(workload.block_bytes)))],
+        evidence: vec![format!("one file, {} a request", figures::bytes(workload.block_bytes))],
         source: GUIDANCE,
     })
 }
@@ -124,8 +124,8 @@ fn block_size(workload: &Workload, around: &Surroundings) -> Option<Advice> {
         subject: Subject::BlockSize,
         action: format!(
             "Ask for {} at once instead of {}, where the program moves more than it needs single blocks.",
-            figures::bytes(u64::from(wider.block_bytes)),
-            figures::bytes(u64::from(workload.block_bytes))
+            figures::bytes(wider.block_bytes),
+            figures::bytes(workload.block_bytes)
         ),
         gain: best,
         reason: "Each request costs the same whatever it moves; larger ones move more for it, and each takes longer."

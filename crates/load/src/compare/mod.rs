@@ -30,6 +30,7 @@ use self::sample::{Files, Run, Sample};
 use self::servers::{Server, Wanted};
 pub use self::summary::{Against, NeverWorse, Summary, Worse};
 use crate::engine::{Failure, Stop};
+use crate::figures::bytes;
 use crate::growth::{self, Curves};
 use crate::network::Sides;
 
@@ -190,7 +191,7 @@ impl Comparison<'_> {
         let channels = if run.channels == 1 { "1 channel".to_owned() } else { format!("{} channels", run.channels) };
         let of = self.plan.experiments.get(run.experiment).map_or_else(String::new, |experiment| {
             let Experiment { workload, op, block_bytes, protection } = experiment;
-            format!("{workload} {op} {} {protection}", size(*block_bytes))
+            format!("{workload} {op} {} {protection}", bytes(*block_bytes))
         });
         match round {
             0 => format!("warm-up: {server} {of} {channels}"),
@@ -219,16 +220,6 @@ fn protected_otherwise(server: &str, asked: Protection, had: Protection) -> Opti
         Protection::Seal => "insists on encryption",
     };
     Some(format!("{server} {wants}: its figures under \"{asked}\" are those of \"{had}\"."))
-}
-
-/// Bytes as people say them: `4 KiB`, `1 MiB`.
-pub fn size(bytes: u32) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 if bytes.is_multiple_of(1024) => format!("{} KiB", bytes >> 10),
-        1_048_576.. if bytes.is_multiple_of(1_048_576) => format!("{} MiB", bytes >> 20),
-        _ => format!("{:.1} KiB", f64::from(bytes) / 1024.0),
-    }
 }
 
 fn method(plan: &Plan) -> Method {

@@ -9,8 +9,8 @@ use super::plan::{Experiment, Op, Plan, Protection, Workload};
 use super::report::Case;
 use super::sample::{Run, Sample};
 use super::servers::Server;
-use super::size;
 use super::statistics::{Spread, median};
+use crate::figures::bytes;
 
 /// Several channels are worse than one in a case where they reach less than this part of its throughput, whatever chance adds.
 const WORSE: f64 = 0.97;
@@ -72,7 +72,7 @@ pub struct Worse {
 impl fmt::Display for Worse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Worse { workload, op, block_bytes, protection, channels, ratio, one_channel_spread } = self;
-        let block = size(*block_bytes);
+        let block = bytes(*block_bytes);
         write!(
             f,
             "{workload} {op} {block} {protection} with {channels} channels: {ratio:.2}, where chance explains {one_channel_spread:.2}"

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use load::compare::{Case, NeverWorse, Report, size};
+use load::compare::{Case, NeverWorse, Report};
+use load::figures::bytes;
 use load::growth::Curve;
 
 use crate::table::Table;
@@ -63,7 +64,7 @@ fn row(case: &Case) -> [String; 15] {
         case.server.clone(),
         case.workload.to_string(),
         case.op.to_string(),
-        size(case.block_bytes),
+        bytes(case.block_bytes),
         case.protection.to_string(),
         case.channels.to_string(),
         format!("{:.0}", case.iops_median),
@@ -103,7 +104,7 @@ fn limit(report: &Report) -> String {
         for part in &limit.reached {
             table.row([
                 limit.op.to_string(),
-                size(limit.block_bytes),
+                bytes(limit.block_bytes),
                 limit.connections.to_string(),
                 format!("{:.0}", limit.iops_median),
                 format!("{:.1}", limit.mibps_median),
@@ -144,7 +145,7 @@ fn against(report: &Report) -> String {
             against.server.clone(),
             against.workload.to_string(),
             against.op.to_string(),
-            size(against.block_bytes),
+            bytes(against.block_bytes),
             against.protection.to_string(),
             against.channels.to_string(),
             format!("{:.2}", against.ratio_median),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ::client::{Access, Data, Disposition, File, FileTime, OpenOptions, Session, Sharing, Status, Tree};
 use control::Error;
+use load::figures;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -22,7 +23,7 @@ use super::progress::Progress;
 use super::tree::{self, Item, Listing, joined, unreadable, unwritable};
 use super::{failed, is_watched, runtime, settings, sign_in};
 use crate::output::Output;
-use crate::table::{printable, size};
+use crate::table::printable;
 
 /// Times that differ by less are the same: file systems keep them with different precision.
 const SAME_TIME: u64 = 2 * 10_000_000;
@@ -206,13 +207,12 @@ async fn work(
 }
 
 fn summary(copied: &Copied) -> String {
-    let rate = (copied.bytes as f64 / copied.seconds.max(0.001)) as u64;
     format!(
-        "{} files, {} in {:.1} s ({}/s, {} channels){}{}\n",
+        "{} files, {} in {:.1} s ({}, {} channels){}{}\n",
         copied.files,
-        size(copied.bytes),
+        figures::bytes(copied.bytes),
         copied.seconds,
-        size(rate),
+        figures::rate(copied.bytes as f64 / copied.seconds.max(0.001)),
         copied.channels,
         if copied.passed_over > 0 { format!(", {} passed over", copied.passed_over) } else { String::new() },
         if copied.verified { ", verified" } else { "" },

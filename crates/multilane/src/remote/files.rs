@@ -2,13 +2,14 @@
 
 use ::client::{Entry, FileAttributes, FileTime, Status, Tree};
 use control::Error;
+use load::figures::bytes;
 use serde::Serialize;
 
 use super::arguments::{List, Login, Make, Remove, Stat};
 use super::place::Place;
 use super::{failed, runtime, sign_in};
 use crate::output::{Deleted, Output};
-use crate::table::{Table, printable, size};
+use crate::table::{Table, printable};
 
 /// A file or directory as `--json` prints it.
 #[derive(Serialize)]
@@ -53,9 +54,9 @@ pub(crate) fn stat(arguments: &Stat, output: Output) -> Result<(), Error> {
             "Name        {}\nKind        {}\nSize        {} ({} bytes)\nAllocated   {}\nCreated     {}\nWritten     {}\nChanged     {}\nAttributes  {}\n",
             printable(&one.name),
             one.kind,
-            size(one.size),
+            bytes(one.size),
             one.size,
-            size(one.allocated),
+            bytes(one.allocated),
             one.created,
             one.written,
             one.changed,
@@ -183,7 +184,7 @@ fn short(entries: &[Shown]) -> String {
 fn long(entries: &[Shown]) -> String {
     let mut table = Table::new(["KIND", "SIZE", "WRITTEN", "NAME"]);
     for entry in entries {
-        table.row([entry.kind.to_owned(), size(entry.size), entry.written.clone(), entry.name.clone()]);
+        table.row([entry.kind.to_owned(), bytes(entry.size), entry.written.clone(), entry.name.clone()]);
     }
     table.text()
 }

@@ -8,9 +8,8 @@ use self::table::{Align, table};
 use super::page::number;
 use super::plan::Protection;
 use super::report::{Case, Report};
-use super::size;
 use super::summary::NeverWorse;
-use crate::figures::{count, so_many};
+use crate::figures::{bytes, count, so_many};
 use crate::growth::Curve;
 
 /// A section of the second level: how it was measured, `command` being what repeats it, and every table.
@@ -97,7 +96,7 @@ fn channels(report: &Report, server: &str, protection: Protection) -> String {
         vec![
             case.workload.to_string(),
             case.op.to_string(),
-            size(case.block_bytes),
+            bytes(case.block_bytes),
             case.channels.to_string(),
             one.map_or_else(String::new, |one| count(one.mibps_median)),
             count(case.mibps_median),
@@ -143,7 +142,7 @@ fn against(report: &Report) -> String {
             row.protection.to_string(),
             row.workload.to_string(),
             row.op.to_string(),
-            size(row.block_bytes),
+            bytes(row.block_bytes),
             row.channels.to_string(),
             format!("{:.2}", row.ratio_median),
             span(Some((row.ratio_low, row.ratio_high))),
@@ -171,7 +170,7 @@ fn raw_limit(report: &Report) -> String {
         limit.reached.iter().map(move |part| {
             vec![
                 limit.op.to_string(),
-                size(limit.block_bytes),
+                bytes(limit.block_bytes),
                 limit.connections.to_string(),
                 count(limit.iops_median),
                 count(limit.mibps_median),
@@ -199,8 +198,8 @@ fn raw_limit(report: &Report) -> String {
 /// What our server costs as it has more of something to keep.
 fn curve(what: &str, curve: &Curve) -> String {
     let mut about = format!("{}\n\n", curve.description);
-    if let Some(bytes) = curve.memory_bytes_each {
-        let _ = write!(about, "Each one more takes {} bytes of memory.\n\n", count(bytes));
+    if let Some(each) = curve.memory_bytes_each {
+        let _ = write!(about, "Each one more takes {} bytes of memory.\n\n", count(each));
     }
     if let Some(why) = &curve.ended {
         let _ = write!(about, "It ends early: {why}.\n\n");

@@ -7,7 +7,7 @@ use super::text::escape;
 use crate::compare::limit::RawLimit;
 use crate::compare::plan::{Op, Protection, Workload};
 use crate::compare::report::{Case, Report};
-use crate::compare::size;
+use crate::figures::bytes;
 
 const ACROSS: &str = "I/O size";
 
@@ -181,7 +181,7 @@ fn blocks(cases: &[&Case]) -> Vec<u32> {
 }
 
 fn places(cases: &[&Case]) -> Vec<String> {
-    blocks(cases).into_iter().map(size).collect()
+    blocks(cases).into_iter().map(bytes).collect()
 }
 
 /// A value of the cases that are chosen, for each block size.
@@ -213,7 +213,7 @@ fn style(channels: usize) -> usize {
 }
 
 fn bar_name(case: &Case) -> String {
-    format!("{}, {}", size(case.block_bytes), channels_in_words(case.channels))
+    format!("{}, {}", bytes(case.block_bytes), channels_in_words(case.channels))
 }
 
 fn words(workload: Workload) -> String {

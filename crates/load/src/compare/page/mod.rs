@@ -11,8 +11,8 @@ pub(super) use self::text::number;
 use self::text::{escape, moment};
 use super::plan::Protection;
 use super::report::{Case, Report};
-use super::size;
 use super::summary::NeverWorse;
+use crate::figures::bytes;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -168,7 +168,7 @@ fn raw_limit(report: &Report) -> String {
         for part in &limit.reached {
             text.push_str("<tr>");
             cell(&mut text, "word", limit.op.name());
-            let counts = [size(limit.block_bytes), limit.connections.to_string(), limit.depth.to_string()];
+            let counts = [bytes(limit.block_bytes), limit.connections.to_string(), limit.depth.to_string()];
             counts.iter().for_each(|count| cell(&mut text, "", count));
             [limit.iops_median, limit.mibps_median].iter().for_each(|value| cell(&mut text, "", &number(*value)));
             cell(&mut text, "word", &escape(&part.server));
@@ -197,7 +197,7 @@ fn servers_compared(report: &Report) -> String {
         text.push_str("<tr>");
         let words = [escape(&row.server), row.workload.to_string(), row.op.to_string()];
         words.iter().for_each(|word| cell(&mut text, "word", word));
-        cell(&mut text, "", &size(row.block_bytes));
+        cell(&mut text, "", &bytes(row.block_bytes));
         cell(&mut text, "word", row.protection.name());
         cell(&mut text, "", &row.channels.to_string());
         [row.ratio_median, row.ratio_low, row.ratio_high].iter().for_each(|ratio| cell(&mut text, "", &number(*ratio)));
@@ -238,7 +238,7 @@ fn all_cases(report: &Report) -> String {
         text.push_str("<tr>");
         let words = [escape(&case.server), case.workload.to_string(), case.op.to_string()];
         words.iter().for_each(|word| cell(&mut text, "word", word));
-        cell(&mut text, "", &size(case.block_bytes));
+        cell(&mut text, "", &bytes(case.block_bytes));
         cell(&mut text, "word", case.protection.name());
         let counts = [case.channels.to_string(), case.threads.to_string(), case.depth.to_string()];
         counts.iter().for_each(|count| cell(&mut text, "", count));
