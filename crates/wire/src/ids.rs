@@ -101,21 +101,6 @@ impl FileTime {
         let nanoseconds = intervals.rem_euclid(INTERVALS_PER_SECOND) as u32 * 100;
         (seconds, nanoseconds)
     }
-
-    /// Its year, month and day in UTC, by the Gregorian calendar.
-    pub fn date(self) -> (i64, i64, i64) {
-        const DAY_SECONDS: i64 = 86_400;
-        const ERA_DAYS: i64 = 146_097;
-        // Years begin in March here, so that a leap day comes last; eras are of 400 years.
-        let days = self.to_unix().0.div_euclid(DAY_SECONDS) + 719_468;
-        let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
-        let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-        let day = day - (365 * year + year / 4 - year / 100);
-        let month = (5 * day + 2) / 153;
-        let month_day = day - (153 * month + 2) / 5 + 1;
-        let month = if month < 10 { month + 3 } else { month - 9 };
-        (era * 400 + year + i64::from(month <= 2), month, month_day)
-    }
 }
 
 impl From<SystemTime> for FileTime {
@@ -219,14 +204,6 @@ mod tests {
         assert_eq!(FileTime::from_unix(i64::MIN, 0), FileTime(0));
         assert_eq!(FileTime::from_unix(i64::MAX, 0), FileTime(i64::MAX as u64));
         let _ = FileTime(u64::MAX).to_unix();
-    }
-
-    #[test]
-    fn times_have_dates() {
-        for (days, date) in [(0, (1970, 1, 1)), (-1, (1969, 12, 31)), (11_016, (2000, 2, 29)), (20_454, (2026, 1, 1))] {
-            assert_eq!(FileTime::from_unix(days * 86_400, 0).date(), date);
-            assert_eq!(FileTime::from_unix(days * 86_400 + 86_399, 0).date(), date);
-        }
     }
 
     #[test]

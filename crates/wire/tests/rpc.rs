@@ -10,7 +10,7 @@ use wire::rpc::pdu::{
 use wire::rpc::server::{Closed, Conversation, Refused, Taken};
 use wire::rpc::srvsvc::{
     Call, ListedShare, NetStatus, Operation, Server, Share, ShareKind, Srvsvc, Unreadable, decode_listing,
-    encode_list_shares, encode_share, encode_shares,
+    encode_list_shares, encode_share, encode_shares, encode_time_of_day,
 };
 use wire::rpc::{Syntax, SyntaxId};
 
@@ -537,6 +537,24 @@ fn shares_that_are_not_told_are_not_made() {
         encode_shares(&counted, 1, preferred, Some(resume), Syntax::Ndr32, &mut Vec::new());
         assert_eq!(counted.0.get(), made, "{preferred} {resume}");
     }
+}
+
+#[test]
+fn the_time_of_day_is_a_date_in_utc() {
+    let told = |now: FileTime| {
+        let mut stub = Vec::new();
+        encode_time_of_day(now, Syntax::Ndr32, &mut stub);
+        let (numbers, _) = stub.as_chunks();
+        numbers[1..13].iter().map(|bytes| u32::from_le_bytes(*bytes)).collect::<Vec<_>>()
+    };
+    let milliseconds = 1_795_219_199_230_u64 as u32;
+    assert_eq!(
+        told(FileTime::from_unix(1_795_219_199, 230_000_000)),
+        [1_795_219_199, milliseconds, 23, 59, 59, 23, 0, 310, 20, 11, 2026, 5]
+    );
+    assert_eq!(told(FileTime::from_unix(951_782_400, 0))[8..], [29, 2, 2000, 2], "a leap day");
+    assert_eq!(told(FileTime(0))[8..], [1, 1, 1601, 1]);
+    assert_eq!(told(FileTime(u64::MAX))[8..], [1, 1, 1970, 4]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use client::FileTime;
+use jiff::Timestamp;
 
 /// Processors that are told apart; what a machine has beyond is left out.
 const PROCESSORS_MAX: u32 = 4096;
@@ -76,10 +76,7 @@ impl Machine {
 
 /// A time as reports show it, in UTC.
 pub(super) fn time(time: SystemTime) -> String {
-    let time = FileTime::from(time);
-    let (year, month, day) = time.date();
-    let second = time.to_unix().0.rem_euclid(86_400);
-    format!("{year}/{month:02}/{day:02} {:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
+    Timestamp::try_from(time).unwrap_or_default().strftime("%Y/%m/%d %H:%M:%S UTC").to_string()
 }
 
 fn distinct(processors: &[Processor], of: impl Fn(&Processor) -> u32) -> usize {

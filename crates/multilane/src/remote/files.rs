@@ -2,6 +2,7 @@
 
 use ::client::{Entry, FileAttributes, FileTime, Status, Tree};
 use control::Error;
+use jiff::Timestamp;
 use load::figures::bytes;
 use serde::Serialize;
 
@@ -189,15 +190,10 @@ fn long(entries: &[Shown]) -> String {
     table.text()
 }
 
-/// As RFC 3339 has it, in UTC and whole seconds; empty where there is none.
+/// As RFC 3339 has it, in UTC and whole seconds; empty where there is none, or one after the year 9999, which it cannot say.
 fn time(time: FileTime) -> String {
-    if time == FileTime(0) {
-        return String::new();
-    }
-    let (seconds, _) = time.to_unix();
-    let second = seconds.rem_euclid(86_400);
-    let (year, month, day) = time.date();
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+    let second = Timestamp::from_second(time.to_unix().0).ok().filter(|_| time != FileTime(0));
+    second.map_or_else(String::new, |second| second.to_string())
 }
 
 #[cfg(test)]
@@ -214,6 +210,8 @@ mod tests {
         ] {
             assert_eq!(time(FileTime::from_unix(seconds, 0)), text);
         }
-        assert_eq!(time(FileTime(0)), "");
+        for none in [FileTime(0), FileTime(i64::MAX as u64), FileTime(u64::MAX)] {
+            assert_eq!(time(none), "");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Text and numbers as the page shows them.
 
+use jiff::Timestamp;
+
 /// Text that means itself in HTML and SVG.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -44,23 +46,8 @@ fn thousands(digits: &str) -> String {
 
 /// A moment as `2026-11-22 01:02 UTC`, from seconds since 1970.
 pub(super) fn moment(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", rest / 3600, rest / 60 % 60)
-}
-
-/// Year, month and day of the Gregorian calendar. Years begin in March here, so that the leap day is a year's last.
-fn date(days_since_1970: u64) -> (u64, u64, u64) {
-    const DAYS_FROM_MARCH_0_TO_1970: u64 = 719_468;
-    const ERA: u64 = 146_097;
-    let days = days_since_1970 + DAYS_FROM_MARCH_0_TO_1970;
-    let (era, day) = (days / ERA, days % ERA);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let of_month = day - (153 * month + 2) / 5 + 1;
-    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + later, month, of_month)
+    let moment = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    moment.unwrap_or_default().strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! What clients are told (MS-SRVS 2.2.4, 3.1.4).
 
+use jiff::Timestamp;
+use jiff::tz::Offset;
+
 use crate::ids::FileTime;
 use crate::rpc::Syntax;
 use crate::rpc::ndr::NdrWriter;
@@ -11,9 +14,6 @@ const ENTRIES_BYTES_MAX: usize = 512 * 1024;
 pub(crate) const PLATFORM_NT: u32 = 500;
 /// SV_TYPE_WORKSTATION | SV_TYPE_SERVER | SV_TYPE_NT | SV_TYPE_SERVER_NT (MS-SRVS 2.2.2.7).
 const SERVER_TYPE: u32 = 0x0000_9003;
-/// Seconds from 1601 to 1970, and in a day.
-const UNIX_EPOCH_SECONDS: i64 = 11_644_473_600;
-const DAY_SECONDS: i64 = 86_400;
 
 /// Appends the stub that answers `call` to `out`.
 pub fn answer(call: &Call<'_>, service: &dyn Srvsvc, syntax: Syntax, out: &mut Vec<u8>) {
@@ -201,28 +201,28 @@ fn write_server(ndr: &mut NdrWriter<'_>, server: &Server, level: u32) {
     }
 }
 
-/// Appends NetrRemoteTOD's answer (MS-SRVS 2.2.4.105) to `out`. The time zone is UTC.
+/// Appends NetrRemoteTOD's answer (MS-SRVS 2.2.4.105) to `out`. The time zone is UTC. A time after the year 9999, which has no date, is 1970.
 pub fn encode_time_of_day(now: FileTime, syntax: Syntax, out: &mut Vec<u8>) {
-    let hundredths = (now.0 / 100_000) as i64;
-    let seconds = hundredths / 100 - UNIX_EPOCH_SECONDS;
-    let (days, second) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
-    let (year, month, day) = now.date();
-    let fields = [
-        seconds,
-        seconds * 1000 + hundredths % 100 * 10,
-        second / 3600,
-        second / 60 % 60,
-        second % 60,
-        hundredths % 100,
+    let (seconds, nanoseconds) = now.to_unix();
+    let time = Timestamp::new(seconds, nanoseconds as i32).unwrap_or_default();
+    let date = Offset::UTC.to_datetime(time);
+    let hundredths = date.subsec_nanosecond() / 10_000_000;
+    let fields: [i32; 10] = [
+        date.hour().into(),
+        date.minute().into(),
+        date.second().into(),
+        hundredths,
         0,
         310,
-        day,
-        month,
-        year,
-        (days + 4).rem_euclid(7),
+        date.day().into(),
+        date.month().into(),
+        date.year().into(),
+        date.weekday().to_sunday_zero_offset().into(),
     ];
     let mut ndr = NdrWriter::new(out, syntax);
     ndr.pointer(true);
+    ndr.u32(seconds as u32);
+    ndr.u32((seconds * 1000 + i64::from(hundredths) * 10) as u32);
     fields.iter().for_each(|field| ndr.u32(*field as u32));
     ndr.u32(NetStatus::SUCCESS.0);
 }
