@@ -132,6 +132,10 @@ impl Case {
 #[cfg(test)]
 pub(super) mod examples {
     use super::*;
+    use crate::compare::limit::PartReached;
+    use crate::compare::servers::Description;
+    use crate::compare::summary::Against;
+    use crate::growth::{Curve, Point};
 
     /// One thread's reads on one file of our server, with the lowest, the median and the highest ratio to one channel.
     pub(crate) fn case(block_bytes: u32, channels: usize, ratio: [f64; 3]) -> Case {
@@ -156,6 +160,86 @@ pub(super) mod examples {
             client_cpu_us_per_op: 1.0,
             server_cpu_us_per_op: None,
             channel_shares: vec![1.0],
+        }
+    }
+
+    /// Of our server and one whose name has markup in it, with one of everything.
+    pub(crate) fn report() -> Report {
+        let server = |name: &str| Description {
+            name: name.to_owned(),
+            about: "files in memory".to_owned(),
+            address: "127.0.0.1:4450".to_owned(),
+            is_ours: true,
+        };
+        let mut four = case(4096, 4, [3.9, 4.0, 4.125]);
+        (four.iops_median, four.mibps_median, four.server_cpu_us_per_op) = (102_400.0, 400.0, Some(1.25));
+        let other = Case { server: "a|<b>".to_owned(), iops_median: 20_480.0, ..four.clone() };
+        let point = |count| Point {
+            count,
+            memory_bytes: 3 << 19,
+            cpu_us_each: 2.5,
+            cpu_us_per_read: 1.75,
+            reads_per_second: 5_000.0,
+        };
+        let curve = |ended: Option<&str>| Curve {
+            description: "How it grows.".to_owned(),
+            points: vec![point(1), point(1_000)],
+            memory_bytes_each: Some(1_234.0),
+            ended: ended.map(str::to_owned),
+        };
+        Report {
+            version: "1",
+            began: 0,
+            seconds: 12.0,
+            is_complete: true,
+            machine: Machine {
+                cores: 2,
+                processor: "A fast one".to_owned(),
+                memory_bytes: 4 << 30,
+                kernel: "Linux 6".to_owned(),
+                congestion_control: "cubic".to_owned(),
+                load_before: 0.25,
+            },
+            network: Network { name: "quad".to_owned(), description: "Simulated: four links.".to_owned() },
+            method: Method {
+                rounds: 3,
+                run_seconds: 0.4,
+                warmup_seconds: 0.1,
+                file_bytes: 64 << 20,
+                description: String::new(),
+            },
+            servers: vec![server("multilane"), server("a|<b>")],
+            raw_limit: vec![RawLimit {
+                op: Op::Read,
+                block_bytes: 4096,
+                connections: 4,
+                depth: 16,
+                iops_median: 204_800.0,
+                mibps_median: 800.0,
+                reached: vec![PartReached {
+                    server: "multilane".to_owned(),
+                    part_median: 0.5,
+                    part_low: 0.45,
+                    part_high: 0.6,
+                }],
+            }],
+            summary: Summary {
+                never_worse: vec![],
+                against: vec![Against {
+                    server: "a|<b>".to_owned(),
+                    workload: Workload::StSingle,
+                    op: Op::Read,
+                    block_bytes: 4096,
+                    protection: Protection::Plain,
+                    channels: 4,
+                    ratio_median: 5.0,
+                    ratio_low: 4.5,
+                    ratio_high: 5.5,
+                }],
+            },
+            cases: vec![case(4096, 1, [0.99, 1.0, 1.01]), four, other],
+            curves: Some(Curves { connections: curve(None), open_files: curve(Some("there is no room")) }),
+            notes: vec!["Something was left out.".to_owned()],
         }
     }
 }

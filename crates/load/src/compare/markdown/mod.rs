@@ -240,107 +240,21 @@ fn both(one: Option<f64>, several: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limit::{PartReached, RawLimit};
-    use super::super::plan::{Op, Workload};
-    use super::super::report::examples::case;
-    use super::super::report::{Method, Network};
-    use super::super::servers::Description;
-    use super::super::summary::{Against, Summary};
+    use super::super::report::examples::report;
     use super::*;
-    use crate::compare::Machine;
-    use crate::growth::{Curves, Point};
-
-    fn report() -> Report {
-        let server = |name: &str| Description {
-            name: name.to_owned(),
-            about: "files in memory".to_owned(),
-            address: "127.0.0.1:4450".to_owned(),
-            is_ours: true,
-        };
-        let mut four = case(4096, 4, [3.9, 4.0, 4.125]);
-        (four.iops_median, four.mibps_median, four.server_cpu_us_per_op) = (102_400.0, 400.0, Some(1.25));
-        let other = Case { server: "a|b".to_owned(), iops_median: 20_480.0, ..four.clone() };
-        let point = |count| Point {
-            count,
-            memory_bytes: 3 << 19,
-            cpu_us_each: 2.5,
-            cpu_us_per_read: 1.75,
-            reads_per_second: 5_000.0,
-        };
-        let curve = |ended: Option<&str>| Curve {
-            description: "How it grows.".to_owned(),
-            points: vec![point(1), point(1_000)],
-            memory_bytes_each: Some(1_234.0),
-            ended: ended.map(str::to_owned),
-        };
-        Report {
-            version: "1",
-            began: 0,
-            seconds: 12.0,
-            is_complete: true,
-            machine: Machine {
-                cores: 2,
-                processor: "A fast one".to_owned(),
-                memory_bytes: 4 << 30,
-                kernel: "Linux 6".to_owned(),
-                congestion_control: "cubic".to_owned(),
-                load_before: 0.25,
-            },
-            network: Network { name: "quad".to_owned(), description: "Simulated: four links.".to_owned() },
-            method: Method {
-                rounds: 3,
-                run_seconds: 0.4,
-                warmup_seconds: 0.1,
-                file_bytes: 64 << 20,
-                description: String::new(),
-            },
-            servers: vec![server("multilane"), server("a|b")],
-            raw_limit: vec![RawLimit {
-                op: Op::Read,
-                block_bytes: 4096,
-                connections: 4,
-                depth: 16,
-                iops_median: 204_800.0,
-                mibps_median: 800.0,
-                reached: vec![PartReached {
-                    server: "multilane".to_owned(),
-                    part_median: 0.5,
-                    part_low: 0.45,
-                    part_high: 0.6,
-                }],
-            }],
-            summary: Summary {
-                never_worse: vec![],
-                against: vec![Against {
-                    server: "a|b".to_owned(),
-                    workload: Workload::StSingle,
-                    op: Op::Read,
-                    block_bytes: 4096,
-                    protection: Protection::Plain,
-                    channels: 4,
-                    ratio_median: 5.0,
-                    ratio_low: 4.5,
-                    ratio_high: 5.5,
-                }],
-            },
-            cases: vec![case(4096, 1, [0.99, 1.0, 1.01]), four, other],
-            curves: Some(Curves { connections: curve(None), open_files: curve(Some("there is no room")) }),
-            notes: vec!["Something was left out.".to_owned()],
-        }
-    }
 
     #[test]
     fn a_section_has_the_command_the_machine_and_every_table() {
         let text = markdown(&report(), "multilane compare --network quad");
         for part in [
-            "## Network quad: multilane beside a|b\n\n```\nmultilane compare --network quad\n```\n",
+            "## Network quad: multilane beside a|<b>\n\n```\nmultilane compare --network quad\n```\n",
             "2 cores (A fast one), 4 GiB, Linux 6, TCP with cubic; load average before: 0.2. Simulated: four links.\n",
             "- 3 rounds of 0.40 s for each run, after 0.10 s of warm-up; files of 64 MiB; 12 s in all\n",
             "- Something was left out.\n",
             "### multilane, plain\n\n| workload |",
             "| st-single | read | 4 KiB | 4 | 1 | 400 | 102,400 | 4.00 | 3.90 to 4.12 | 0.99 to 1.01 | 1 | 1; 1 | ?; 1.25 |\n",
             "### multilane divided by the other\n",
-            "| a\\|b | plain | st-single | read | 4 KiB | 4 | 5.00 | 4.50 to 5.50 | 102,400 | 20,480 |\n",
+            "| a\\|<b> | plain | st-single | read | 4 KiB | 4 | 5.00 | 4.50 to 5.50 | 102,400 | 20,480 |\n",
             "| read | 4 KiB | 4 | 204,800 | 800 | multilane | 0.50 | 0.45 to 0.60 |\n",
             "### Connections: what they cost the server\n\nHow it grows.\n\nEach one more takes 1,234 bytes of memory.\n\n|",
             "It ends early: there is no room.\n\n| Open files |",

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::text::{escape, number};
+use maud::{Markup, Render, html};
+
+use super::text::{number, perhaps};
 
 /// The drawing's size in its own units; the page scales it.
 const WIDTH: f64 = 460.0;
@@ -60,13 +62,23 @@ pub(super) struct Shares {
     pub(super) bars: Vec<(String, Vec<f64>)>,
 }
 
+/// A length or a place in the drawing's units: more than a tenth of one nobody sees.
+struct Units(f64);
+
+impl Render for Units {
+    fn render_to(&self, buffer: &mut String) {
+        // Writing to a String cannot fail.
+        let _ = write!(buffer, "{:.1}", self.0);
+    }
+}
+
 impl Lines {
     /// The chart and its table.
-    pub(super) fn figure(&self) -> String {
+    pub(super) fn figure(&self) -> Markup {
         figure(&self.title, &self.svg(), &self.table())
     }
 
-    fn svg(&self) -> String {
+    fn svg(&self) -> Markup {
         let values: Vec<f64> = self.lines.iter().flat_map(|line| line.values.iter().flatten().copied()).collect();
         let (marks, height) = self.axis.divided(&values);
         let x = |at: usize| {
@@ -74,48 +86,40 @@ impl Lines {
             let inset = 16.0;
             LEFT + inset + (WIDTH - LEFT - RIGHT - 2.0 * inset) * at as f64 / gaps
         };
-        let columns = self.legend_columns();
-        let ceiling = TOP + LEGEND_ROW * self.lines.len().div_ceil(columns) as f64;
+        let ceiling = TOP + LEGEND_ROW * self.lines.len().div_ceil(self.legend_columns()) as f64;
         let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - BOTTOM - ceiling) * height(value);
-        let mut svg = opening(HEIGHT, &format!("{}. {} by {}.", self.title, self.up, self.across));
-        for value in marks {
-            let _ = write!(
-                svg,
-                r#"<line class="grid" x1="{LEFT}" x2="{:.1}" y1="{y:.1}" y2="{y:.1}"/><text x="{:.1}" y="{:.1}" class="right">{}</text>"#,
-                WIDTH - RIGHT,
-                LEFT - 6.0,
-                y(value) + 3.5,
-                number(value),
-                y = y(value),
-            );
+        let drawing = html! {
+            @for value in marks { (grid_line(y(value), &number(value))) }
+            @for (at, place) in self.places.iter().enumerate() {
+                text.middle x=(Units(x(at))) y=(Units(HEIGHT - BOTTOM + 16.0)) { (place) }
+            }
+            (self.axis_names(ceiling))
+            (self.legend())
+            @for line in &self.lines {
+                @let points = line.values.iter().enumerate().filter_map(|(at, value)| Some((x(at), y((*value)?))));
+                (line.drawn(&points.collect::<Vec<_>>()))
+            }
+        };
+        svg(HEIGHT, &format!("{}. {} by {}.", self.title, self.up, self.across), &drawing)
+    }
+
+    fn axis_names(&self, ceiling: f64) -> Markup {
+        let middle = Units((ceiling + HEIGHT - BOTTOM) / 2.0);
+        html! {
+            text.middle.axis x=(Units((LEFT + WIDTH - RIGHT) / 2.0)) y=(Units(HEIGHT - 8.0)) { (self.across) }
+            text.middle.axis transform={ "translate(12 " (middle) ") rotate(-90)" } { (self.up) }
         }
-        for (at, place) in self.places.iter().enumerate() {
-            let _ = write!(
-                svg,
-                r#"<text x="{:.1}" y="{:.1}" class="middle">{}</text>"#,
-                x(at),
-                HEIGHT - BOTTOM + 16.0,
-                escape(place)
-            );
-        }
-        let _ = write!(
-            svg,
-            r#"<text x="{:.1}" y="{:.1}" class="middle axis">{}</text><text transform="translate(12 {:.1}) rotate(-90)" class="middle axis">{}</text>"#,
-            (LEFT + WIDTH - RIGHT) / 2.0,
-            HEIGHT - 8.0,
-            escape(self.across),
-            (ceiling + HEIGHT - BOTTOM) / 2.0,
-            escape(self.up),
-        );
+    }
+
+    fn legend(&self) -> Markup {
+        let columns = self.legend_columns();
         let room = (WIDTH - LEFT - RIGHT) / columns as f64;
-        for (at, line) in self.lines.iter().enumerate() {
-            let (row, column) = (at / columns, at % columns);
-            svg.push_str(&line.legend(LEFT + room * column as f64, LEGEND_ROW * (row as f64 + 1.0)));
-            let points = line.values.iter().enumerate();
-            let points: Vec<(f64, f64)> = points.filter_map(|(at, value)| Some((x(at), y((*value)?)))).collect();
-            svg.push_str(&line.drawn(&points));
+        html! {
+            @for (at, line) in self.lines.iter().enumerate() {
+                @let (row, column) = (at / columns, at % columns);
+                (line.legend(LEFT + room * column as f64, LEGEND_ROW * (row as f64 + 1.0)))
+            }
         }
-        svg + "</svg>"
     }
 
     /// Names of the legend that stand beside each other.
@@ -124,21 +128,25 @@ impl Lines {
         LEGEND_COLUMNS.iter().find(|(characters, _)| longest <= *characters).map_or(1, |(_, columns)| *columns)
     }
 
-    fn table(&self) -> String {
-        let mut table = format!("<table><thead><tr><th scope=\"col\">{}</th>", escape(self.across));
-        for line in &self.lines {
-            let _ = write!(table, "<th scope=\"col\">{}</th>", escape(&line.name));
-        }
-        table.push_str("</tr></thead><tbody>");
-        for (at, place) in self.places.iter().enumerate() {
-            let _ = write!(table, "<tr><th scope=\"row\">{}</th>", escape(place));
-            for line in &self.lines {
-                let value = line.values.get(at).copied().flatten();
-                let _ = write!(table, "<td>{}</td>", value.map_or_else(|| "–".to_owned(), number));
+    fn table(&self) -> Markup {
+        html! {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { (self.across) }
+                        @for line in &self.lines { th scope="col" { (line.name) } }
+                    }
+                }
+                tbody {
+                    @for (at, place) in self.places.iter().enumerate() {
+                        tr {
+                            th scope="row" { (place) }
+                            @for line in &self.lines { td { (perhaps(line.values.get(at).copied().flatten())) } }
+                        }
+                    }
+                }
             }
-            table.push_str("</tr>");
         }
-        table + "</tbody></table>"
     }
 }
 
@@ -165,88 +173,94 @@ impl Axis {
 }
 
 impl Line {
-    fn drawn(&self, points: &[(f64, f64)]) -> String {
-        let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let dashed = if self.is_dashed { " dashed" } else { "" };
-        let style = self.style % STYLES;
-        let mut svg = format!(r#"<polyline class="line c{style}{dashed}" points="{}"/>"#, path.join(" "));
-        points.iter().for_each(|(x, y)| svg.push_str(&mark(style, *x, *y)));
-        svg
+    fn drawn(&self, points: &[(f64, f64)]) -> Markup {
+        html! {
+            (self.stroke(points))
+            @for (x, y) in points { (mark(self.style % STYLES, *x, *y)) }
+        }
     }
 
-    fn legend(&self, x: f64, y: f64) -> String {
-        let style = self.style % STYLES;
-        let dashed = if self.is_dashed { " dashed" } else { "" };
-        format!(
-            r#"<polyline class="line c{style}{dashed}" points="{x:.1},{y} {:.1},{y}"/>{}<text x="{:.1}" y="{:.1}">{}</text>"#,
-            x + 20.0,
-            mark(style, x + 10.0, y),
-            x + 25.0,
-            y + 3.5,
-            escape(&self.name)
-        )
+    fn legend(&self, x: f64, y: f64) -> Markup {
+        html! {
+            (self.stroke(&[(x, y), (x + 20.0, y)]))
+            (mark(self.style % STYLES, x + 10.0, y))
+            text x=(Units(x + 25.0)) y=(Units(y + 3.5)) { (self.name) }
+        }
+    }
+
+    fn stroke(&self, points: &[(f64, f64)]) -> Markup {
+        let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        html! { polyline.line.{ "c" (self.style % STYLES) }.dashed[self.is_dashed] points=(path.join(" ")) {} }
     }
 }
 
 impl Shares {
     /// The chart and its table.
-    pub(super) fn figure(&self) -> String {
+    pub(super) fn figure(&self) -> Markup {
         figure(&self.title, &self.svg(), &self.table())
     }
 
-    fn svg(&self) -> String {
+    fn svg(&self) -> Markup {
         let height = BAR * self.bars.len() as f64 + 24.0;
-        let mut svg = opening(height, &format!("{}. Each bar is all bytes; each part is one channel.", self.title));
-        for (at, (name, parts)) in self.bars.iter().enumerate() {
-            let y = 4.0 + BAR * at as f64;
-            let _ = write!(
-                svg,
-                r#"<text x="{:.1}" y="{:.1}" class="right">{}</text>"#,
-                BAR_LEFT - 6.0,
-                y + 12.0,
-                escape(name)
-            );
-            let mut x = BAR_LEFT;
-            for (style, part) in parts.iter().enumerate() {
-                let width = (WIDTH - BAR_LEFT - RIGHT) * part.clamp(0.0, 1.0);
-                let _ = write!(
-                    svg,
-                    r#"<rect class="part c{}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{:.1}"/>"#,
-                    style % STYLES,
-                    BAR - 6.0
-                );
-                x += width;
+        let mark = |part: f64| BAR_LEFT + (WIDTH - BAR_LEFT - RIGHT) * part - if part == 1.0 { 8.0 } else { 0.0 };
+        let drawing = html! {
+            @for (at, (name, parts)) in self.bars.iter().enumerate() { (bar(4.0 + BAR * at as f64, name, parts)) }
+            @for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
+                text.middle x=(Units(mark(part))) y=(Units(height - 4.0)) { (percent(part)) }
             }
-        }
-        for at in 0..=4 {
-            let part = f64::from(at) / 4.0;
-            let _ = write!(
-                svg,
-                r#"<text x="{:.1}" y="{:.1}" class="middle">{:.0} %</text>"#,
-                BAR_LEFT + (WIDTH - BAR_LEFT - RIGHT) * part - if at == 4 { 8.0 } else { 0.0 },
-                height - 4.0,
-                part * 100.0
-            );
-        }
-        svg + "</svg>"
+        };
+        svg(height, &format!("{}. Each bar is all bytes; each part is one channel.", self.title), &drawing)
     }
 
-    fn table(&self) -> String {
+    fn table(&self) -> Markup {
         let most = self.bars.iter().map(|(_, parts)| parts.len()).max().unwrap_or(0);
-        let mut table = "<table><thead><tr><th scope=\"col\">case</th>".to_owned();
-        for channel in 1..=most {
-            let _ = write!(table, "<th scope=\"col\">channel {channel}</th>");
-        }
-        table.push_str("</tr></thead><tbody>");
-        for (name, parts) in &self.bars {
-            let _ = write!(table, "<tr><th scope=\"row\">{}</th>", escape(name));
-            for at in 0..most {
-                let part = parts.get(at).map_or_else(|| "–".to_owned(), |part| format!("{:.0} %", part * 100.0));
-                let _ = write!(table, "<td>{part}</td>");
+        let shown = |part: Option<&f64>| part.map_or_else(|| "–".to_owned(), |part| percent(*part));
+        html! {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "case" }
+                        @for channel in 1..=most { th scope="col" { "channel " (channel) } }
+                    }
+                }
+                tbody {
+                    @for (name, parts) in &self.bars {
+                        tr {
+                            th scope="row" { (name) }
+                            @for at in 0..most { td { (shown(parts.get(at))) } }
+                        }
+                    }
+                }
             }
-            table.push_str("</tr>");
         }
-        table + "</tbody></table>"
+    }
+}
+
+/// One bar, its name before it.
+fn bar(y: f64, name: &str, parts: &[f64]) -> Markup {
+    let mut end = BAR_LEFT;
+    let parts = parts.iter().enumerate().map(|(style, part)| {
+        let (x, width) = (end, (WIDTH - BAR_LEFT - RIGHT) * part.clamp(0.0, 1.0));
+        end += width;
+        html! {
+            rect.part.{ "c" (style % STYLES) } x=(Units(x)) y=(Units(y)) width=(Units(width)) height=(Units(BAR - 6.0)) {}
+        }
+    });
+    html! {
+        text.right x=(Units(BAR_LEFT - 6.0)) y=(Units(y + 12.0)) { (name) }
+        @for part in parts { (part) }
+    }
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}
+
+/// A line across the plot, and the value that it stands for.
+fn grid_line(y: f64, value: &str) -> Markup {
+    html! {
+        line.grid x1=(Units(LEFT)) x2=(Units(WIDTH - RIGHT)) y1=(Units(y)) y2=(Units(y)) {}
+        text.right x=(Units(LEFT - 6.0)) y=(Units(y + 3.5)) { (value) }
     }
 }
 
@@ -254,27 +268,29 @@ impl Shares {
 const STYLES: usize = 6;
 
 /// A different shape for each style, so that nobody depends on colours.
-fn mark(style: usize, x: f64, y: f64) -> String {
+fn mark(style: usize, x: f64, y: f64) -> Markup {
     let path = match style {
-        0 => return format!(r#"<circle class="mark c0" cx="{x:.1}" cy="{y:.1}" r="3.2"/>"#),
+        0 => return html! { circle.mark.c0 cx=(Units(x)) cy=(Units(y)) r="3.2" {} },
         1 => "m-3,-3h6v6h-6z",
         2 => "m0,-4l4,7h-8z",
         3 => "m0,-4.5l4.5,4.5l-4.5,4.5l-4.5,-4.5z",
         4 => "m0,4l4,-7h-8z",
         _ => "m-4,-1.2h2.8v-2.8h2.4v2.8h2.8v2.4h-2.8v2.8h-2.4v-2.8h-2.8z",
     };
-    format!(r#"<path class="mark c{style}" d="M{x:.1},{y:.1}{path}"/>"#)
+    html! { path.mark.{ "c" (style) } d={ "M" (Units(x)) "," (Units(y)) (path) } {} }
 }
 
-fn opening(height: f64, description: &str) -> String {
-    format!(
-        r#"<svg role="img" viewBox="0 0 {WIDTH} {height:.0}" xmlns="http://www.w3.org/2000/svg"><title>{}</title>"#,
-        escape(description)
-    )
+fn svg(height: f64, description: &str, drawing: &Markup) -> Markup {
+    html! {
+        svg role="img" viewBox={ "0 0 " (WIDTH) " " (format_args!("{height:.0}")) } xmlns="http://www.w3.org/2000/svg" {
+            title { (description) }
+            (drawing)
+        }
+    }
 }
 
-fn figure(title: &str, svg: &str, table: &str) -> String {
-    format!("<figure><figcaption>{}</figcaption>{svg}{table}</figure>\n", escape(title))
+fn figure(title: &str, svg: &Markup, table: &Markup) -> Markup {
+    html! { figure { figcaption { (title) } (svg) (table) } }
 }
 
 /// A step of 1, 2 or 5 times a power of ten, and how many of them reach above `highest`.
@@ -319,7 +335,7 @@ mod tests {
                 values: vec![Some(123_456.0), None],
             }],
         };
-        let figure = lines.figure();
+        let figure = lines.figure().into_string();
         assert!(figure.contains("role=\"img\"") && figure.contains("<title>Reads &lt;fast&gt;."), "{figure}");
         assert!(figure.contains("<td>123,456</td>") && figure.contains("<td>–</td>"), "{figure}");
         assert!(!figure.contains("<fast>") && !figure.contains("NaN"), "{figure}");
@@ -342,14 +358,14 @@ mod tests {
         for axis in [Axis::Linear, Axis::Logarithmic] {
             let lines = vec![Line { values: line.values.clone(), name: String::new(), ..line }];
             let chart = Lines { title: String::new(), across: "", up: "", axis, places: vec![String::new()], lines };
-            assert!(!chart.figure().contains("NaN"));
+            assert!(!chart.figure().into_string().contains("NaN"));
         }
     }
 
     #[test]
     fn shares_fill_the_bar() {
         let shares = Shares { title: "Share".to_owned(), bars: vec![("4 KiB".to_owned(), vec![0.75, 0.25])] };
-        let figure = shares.figure();
+        let figure = shares.figure().into_string();
         assert!(figure.contains("<td>75 %</td><td>25 %</td>"), "{figure}");
         assert!(figure.contains("width=\"237.0\"") && figure.contains("width=\"79.0\""), "{figure}");
     }

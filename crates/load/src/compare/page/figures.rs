@@ -1,9 +1,8 @@
 //! Which charts the page has: what channels do, and how servers stand to each other.
 
-use std::fmt::Write;
+use maud::{Markup, html};
 
 use super::chart::{Axis, Line, Lines, Shares};
-use super::text::escape;
 use crate::compare::limit::RawLimit;
 use crate::compare::plan::{Op, Protection, Workload};
 use crate::compare::report::{Case, Report};
@@ -28,49 +27,46 @@ pub(super) fn workloads(report: &Report) -> String {
 }
 
 /// What channels do to a server's throughput and latency, by workload, and how they share the bytes: reads and writes side by side.
-pub(super) fn of_channels(cases: &[&Case]) -> String {
-    const FIGURES: [fn(&[&Case], Op) -> String; 5] = [iops, throughput, latency, cpu, shares];
-    let mut text = String::new();
-    for workload in Workload::ALL {
-        let cases: Vec<&Case> = cases.iter().copied().filter(|case| case.workload == *workload).collect();
-        if cases.is_empty() {
-            continue;
-        }
-        let _ = writeln!(text, "<h3>{}</h3>\n<div class=\"figures\">", words(*workload));
-        for figure in FIGURES {
-            for op in Op::ALL {
-                let cases: Vec<&Case> = cases.iter().copied().filter(|case| case.op == *op).collect();
-                if !cases.is_empty() {
-                    text.push_str(&figure(&cases, *op));
+pub(super) fn of_channels(cases: &[&Case]) -> Markup {
+    const FIGURES: [fn(&[&Case], Op) -> Markup; 5] = [iops, throughput, latency, cpu, shares];
+    let of = |workload: Workload, op: Op| {
+        cases.iter().copied().filter(|case| (case.workload, case.op) == (workload, op)).collect::<Vec<_>>()
+    };
+    html! {
+        @for workload in Workload::ALL.iter().filter(|workload| cases.iter().any(|case| case.workload == **workload)) {
+            h3 { (workload) ": " (words(*workload)) }
+            div.figures {
+                @for figure in FIGURES {
+                    @for (op, cases) in Op::ALL.iter().map(|op| (*op, of(*workload, *op))) {
+                        @if !cases.is_empty() { (figure(&cases, op)) }
+                    }
                 }
             }
         }
-        text.push_str("</div>\n");
     }
-    text
 }
 
-fn iops(cases: &[&Case], op: Op) -> String {
+fn iops(cases: &[&Case], op: Op) -> Markup {
     let lines = by_channels(cases, |case| Some(case.iops_median));
     chart(cases, format!("IOPS, {op}s"), "IOPS", Axis::Linear, lines)
 }
 
-fn throughput(cases: &[&Case], op: Op) -> String {
+fn throughput(cases: &[&Case], op: Op) -> Markup {
     let lines = by_channels(cases, |case| Some(case.mibps_median));
     chart(cases, format!("Throughput, {op}s"), "MiB/s", Axis::Linear, lines)
 }
 
-fn latency(cases: &[&Case], op: Op) -> String {
+fn latency(cases: &[&Case], op: Op) -> Markup {
     let lines = by_channels(cases, |case| Some(case.latency.p99_us));
     chart(cases, format!("Latency of {op}s, 99th percentile"), "µs, logarithmic", Axis::Logarithmic, lines)
 }
 
 /// How several channels share the bytes; nothing where there is one.
-fn shares(cases: &[&Case], op: Op) -> String {
+fn shares(cases: &[&Case], op: Op) -> Markup {
     let several = cases.iter().filter(|case| case.channels > 1);
     let bars: Vec<_> = several.map(|case| (bar_name(case), case.channel_shares.clone())).collect();
     if bars.is_empty() {
-        return String::new();
+        return html! {};
     }
     Shares { title: format!("Each channel's share of the bytes, {op}s"), bars }.figure()
 }
@@ -87,12 +83,12 @@ fn by_channels(cases: &[&Case], value: fn(&Case) -> Option<f64>) -> Vec<Line> {
 }
 
 /// Lines over the block sizes of these cases.
-fn chart(cases: &[&Case], title: String, up: &'static str, axis: Axis, lines: Vec<Line>) -> String {
+fn chart(cases: &[&Case], title: String, up: &'static str, axis: Axis, lines: Vec<Line>) -> Markup {
     Lines { title, across: ACROSS, up, axis, places: places(cases), lines }.figure()
 }
 
 /// The client's and the server's CPU time for one request, with one channel.
-fn cpu(cases: &[&Case], op: Op) -> String {
+fn cpu(cases: &[&Case], op: Op) -> Markup {
     let line = |name: &str, style, value: fn(&Case) -> Option<f64>| Line {
         name: name.to_owned(),
         style,
@@ -108,10 +104,10 @@ fn cpu(cases: &[&Case], op: Op) -> String {
 }
 
 /// The limit and what one thread on one file reaches, with one channel and with the most.
-pub(super) fn of_limit(report: &Report) -> String {
+pub(super) fn of_limit(report: &Report) -> Markup {
     let most = report.raw_limit.iter().map(|limit| limit.connections).max().unwrap_or(1);
     let of = |case: &&Case| case.workload == Workload::StSingle && case.protection == Protection::Plain;
-    let mut text = "<div class=\"figures\">\n".to_owned();
+    let mut charts = Vec::new();
     for op in Op::ALL {
         let cases: Vec<&Case> = report.cases.iter().filter(of).filter(|case| case.op == *op).collect();
         let blocks = blocks(&cases);
@@ -140,15 +136,15 @@ pub(super) fn of_limit(report: &Report) -> String {
             }));
         }
         let title = format!("IOPS of {op}s by connections, one thread on one file");
-        text.push_str(&chart(&cases, title, "IOPS", Axis::Linear, lines));
+        charts.push(chart(&cases, title, "IOPS", Axis::Linear, lines));
     }
-    text + "</div>\n"
+    side_by_side(&charts)
 }
 
 /// Every server with one channel and with the most, by workload.
-pub(super) fn of_servers(report: &Report) -> String {
+pub(super) fn of_servers(report: &Report) -> Markup {
     let most = report.cases.iter().map(|case| case.channels).max().unwrap_or(1);
-    let mut text = "<div class=\"figures\">\n".to_owned();
+    let mut charts = Vec::new();
     let mut experiments: Vec<_> = report.cases.iter().map(|case| (case.protection, case.workload, case.op)).collect();
     experiments.dedup();
     for (protection, workload, op) in experiments {
@@ -169,10 +165,14 @@ pub(super) fn of_servers(report: &Report) -> String {
         };
         let title = |what: &str| format!("{what}, {workload} {op}s, {protection}");
         let chart = |title, up, lines| chart(&cases, title, up, Axis::Linear, lines);
-        text.push_str(&chart(title("IOPS"), "IOPS", series(|case| Some(case.iops_median))));
-        text.push_str(&chart(title("Throughput"), "MiB/s", series(|case| Some(case.mibps_median))));
+        charts.push(chart(title("IOPS"), "IOPS", series(|case| Some(case.iops_median))));
+        charts.push(chart(title("Throughput"), "MiB/s", series(|case| Some(case.mibps_median))));
     }
-    text + "</div>\n"
+    side_by_side(&charts)
+}
+
+fn side_by_side(charts: &[Markup]) -> Markup {
+    html! { div.figures { @for chart in charts { (chart) } } }
 }
 
 /// Block sizes that these cases have, rising.
@@ -216,12 +216,11 @@ fn bar_name(case: &Case) -> String {
     format!("{}, {}", bytes(case.block_bytes), channels_in_words(case.channels))
 }
 
-fn words(workload: Workload) -> String {
-    let words = match workload {
+fn words(workload: Workload) -> &'static str {
+    match workload {
         Workload::MtMulti => "many threads on ten files",
         Workload::MtSingle => "many threads on one file",
         Workload::StSingle => "one thread on one file",
         Workload::StMulti => "one thread on ten files",
-    };
-    escape(&format!("{workload}: {words}"))
+    }
 }

@@ -2,22 +2,6 @@
 
 use jiff::Timestamp;
 
-/// Text that means itself in HTML and SVG.
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
 /// Three digits or more, with commas between thousands.
 pub(in crate::compare) fn number(value: f64) -> String {
     match value.abs() {
@@ -26,6 +10,11 @@ pub(in crate::compare) fn number(value: f64) -> String {
         below if below < 100.0 => trimmed(format!("{value:.1}")),
         _ => thousands(&format!("{value:.0}")),
     }
+}
+
+/// The number, or a dash where there is none.
+pub(super) fn perhaps(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), number)
 }
 
 fn trimmed(text: String) -> String {
@@ -53,11 +42,6 @@ pub(super) fn moment(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn markup_means_itself() {
-        assert_eq!(escape("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
-    }
 
     #[test]
     fn numbers_have_three_digits_and_commas() {
