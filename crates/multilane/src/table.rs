@@ -1,31 +1,29 @@
 //! Aligned columns for people.
 
+use comfy_table::presets::NOTHING;
+
+/// Between two columns.
+const GAP: u16 = 2;
+
 /// A heading and rows of as many cells.
-pub(crate) struct Table<const COLUMNS: usize> {
-    rows: Vec<[String; COLUMNS]>,
-}
+pub(crate) struct Table<const COLUMNS: usize>(comfy_table::Table);
 
 impl<const COLUMNS: usize> Table<COLUMNS> {
     pub(crate) fn new(heading: [&str; COLUMNS]) -> Self {
-        Table { rows: vec![heading.map(str::to_owned)] }
+        let mut table = comfy_table::Table::new();
+        table.load_style(NOTHING).set_header(heading);
+        table.column_iter_mut().for_each(|column| _ = column.set_padding((0, GAP)));
+        Table(table)
     }
 
     /// Adds a row. What would move the cursor or colour the terminal is shown escaped: clients choose some of these texts.
     pub(crate) fn row(&mut self, cells: [String; COLUMNS]) {
-        self.rows.push(cells.map(|cell| if cell.is_empty() { "-".to_owned() } else { printable(&cell) }));
+        self.0.add_row(cells.map(|cell| if cell.is_empty() { "-".to_owned() } else { printable(&cell) }));
     }
 
     /// The whole table, each row a line, each column as wide as its widest cell.
     pub(crate) fn text(&self) -> String {
-        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: [usize; COLUMNS] = std::array::from_fn(width);
-        let mut text = String::new();
-        for row in &self.rows {
-            let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-            text.push_str(cells.join("  ").trim_end());
-            text.push('\n');
-        }
-        text
+        self.0.trim_fmt() + "\n"
     }
 }
 
@@ -56,7 +54,8 @@ mod tests {
         let mut table = Table::new(["NAME", "N"]);
         table.row(["a".to_owned(), "1".to_owned()]);
         table.row(["größer".to_owned(), String::new()]);
-        assert_eq!(table.text(), "NAME    N\na       1\ngrößer  -\n");
+        table.row(["写真".to_owned(), "2".to_owned()]);
+        assert_eq!(table.text(), "NAME    N\na       1\ngrößer  -\n写真    2\n");
     }
 
     #[test]
