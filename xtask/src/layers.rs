@@ -1,6 +1,7 @@
 //! The folders of a crate, one above the other: imports between them go down only, and circles of files inside one folder stay small.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use petgraph::algo::tarjan_scc;
@@ -110,8 +111,17 @@ fn folder_of(module: &str) -> &str {
     module.rsplit_once("::").map_or("", |(folder, _)| folder)
 }
 
+/// Why a module is not known.
+#[derive(Debug, thiserror::Error)]
+enum Unread {
+    #[error("{}: {cause}", file.display())]
+    NoFile { file: PathBuf, cause: io::Error },
+    #[error("{}: {cause}", file.display())]
+    NoRust { file: PathBuf, cause: syn::Error },
+}
+
 /// Reads the crate whose root is in `source`, module by module.
-fn imports(source: &Path) -> Result<Imports, String> {
+fn imports(source: &Path) -> Result<Imports, Unread> {
     let mut files = BTreeMap::new();
     read_module(source, &[], &source.join("lib.rs"), &mut files)?;
     let modules: BTreeSet<String> = files.keys().cloned().collect();
@@ -132,9 +142,9 @@ fn read_module(
     module: &[String],
     file: &Path,
     files: &mut BTreeMap<String, Vec<Vec<String>>>,
-) -> Result<(), String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let parsed = syn::parse_file(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+) -> Result<(), Unread> {
+    let text = std::fs::read_to_string(file).map_err(|cause| Unread::NoFile { file: file.to_owned(), cause })?;
+    let parsed = syn::parse_file(&text).map_err(|cause| Unread::NoRust { file: file.to_owned(), cause })?;
     let mut found = Found { module, paths: Vec::new(), modules: Vec::new() };
     found.visit_file(&parsed);
     let Found { paths, modules, .. } = found;

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(&test::PARTS),
         ["test", "--only", names] => match test::chosen(names) {
             Ok(parts) => test::run(&parts),
-            Err(name) => refuse(&format!("there is no part called {name:?}")),
+            Err(unknown) => refuse(&unknown.to_string()),
         },
         ["spec"] => spec::table(false),
         ["spec", "--write"] => spec::table(true),

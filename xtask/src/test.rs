@@ -75,11 +75,16 @@ impl Part {
     }
 }
 
-/// The parts named in a list with commas, in the order they run, or the name that is none.
-pub(crate) fn chosen(names: &str) -> Result<Vec<Part>, String> {
+/// A name that no part has.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no part called {0:?}")]
+pub(crate) struct UnknownPart(String);
+
+/// The parts named in a list with commas, in the order they run.
+pub(crate) fn chosen(names: &str) -> Result<Vec<Part>, UnknownPart> {
     let all = || PARTS.into_iter().chain(LONG_PARTS);
     if let Some(unknown) = names.split(',').find(|name| all().all(|part| part.name() != *name)) {
-        return Err(unknown.to_owned());
+        return Err(UnknownPart(unknown.to_owned()));
     }
     Ok(all().filter(|part| names.split(',').any(|name| name == part.name())).collect())
 }
@@ -205,7 +210,7 @@ mod tests {
 
     #[test]
     fn an_unknown_part_is_named() {
-        assert_eq!(chosen("unit,speed"), Err("speed".to_owned()));
+        assert_eq!(chosen("unit,speed"), Err(UnknownPart("speed".to_owned())));
     }
 
     #[test]

@@ -224,7 +224,7 @@ impl ServedFolder {
             },
             None => match open(&self.terms, begun.quota_gib) {
                 Ok(store) => Found::Opened(store, place),
-                Err(problem) => Found::Wrong(problem),
+                Err(cause) => Found::Wrong(unopened(path, &cause)),
             },
         }
     }
@@ -364,8 +364,7 @@ fn bytes(gib: NonZeroU32) -> u64 {
     u64::from(gib.get()) << 30
 }
 
-fn open(terms: &Terms, quota_gib: Option<NonZeroU32>) -> Result<Arc<DirectoryStore>, String> {
-    let path = &terms.path;
+fn open(terms: &Terms, quota_gib: Option<NonZeroU32>) -> Result<Arc<DirectoryStore>, store::Error> {
     let options = DirectoryOptions {
         read_only: terms.read_only,
         quota_bytes: quota_gib.map(bytes),
@@ -373,12 +372,16 @@ fn open(terms: &Terms, quota_gib: Option<NonZeroU32>) -> Result<Arc<DirectorySto
         directory_mode: terms.modes.directory,
         ..DirectoryOptions::default()
     };
-    match DirectoryStore::open(path, options) {
-        Ok(store) => Ok(Arc::new(store)),
-        Err(store::Error::Unsupported) => Err("this kernel has no openat2; Linux 5.6 or later is needed".to_owned()),
-        Err(cause @ store::Error::Served(_)) => Err(not_free(path, &cause)),
-        Err(store::Error::Nested) => Err(nested(path)),
-        Err(cause) => Err(format!("the folder {} cannot be opened: {cause}", path.display())),
+    DirectoryStore::open(&terms.path, options).map(Arc::new)
+}
+
+/// Why the folder at `path` could not be opened.
+fn unopened(path: &Path, cause: &store::Error) -> String {
+    match cause {
+        store::Error::Unsupported => "this kernel has no openat2; Linux 5.6 or later is needed".to_owned(),
+        store::Error::Served(_) => not_free(path, cause),
+        store::Error::Nested => nested(path),
+        _ => format!("the folder {} cannot be opened: {cause}", path.display()),
     }
 }
 

@@ -64,6 +64,17 @@ impl Looks {
     }
 }
 
+/// Why the store of a share is not opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotKept {
+    #[error("the server ends")]
+    ServerEnds,
+    #[error("too many folders hang that no share is on any more")]
+    TooManyHang,
+    #[error("there is no thread for its folder: {0}")]
+    NoThread(io::Error),
+}
+
 impl Stores {
     /// No stores yet, for shares that must not hold `data`. The receiver hears when a folder is served that was not.
     pub(crate) fn new(data: DataFolder, before_touch: BeforeTouch) -> (Self, Receiver<()>) {
@@ -75,8 +86,8 @@ impl Stores {
     /// What is known of the store of `share`, which is served from now on where it is there: the one it has had as long as it means the
     /// same, else one that is being opened.
     pub(crate) fn of(&mut self, share: &ShareRecord) -> Known {
-        if let Err(problem) = self.keep(share) {
-            return Known { store: None, problem: Some(problem) };
+        if let Err(why) = self.keep(share) {
+            return Known { store: None, problem: Some(why.to_string()) };
         }
         match self.kept.get_mut(&share.id) {
             Some(Kept::Folder { folder, before, was_there }) => {
@@ -92,10 +103,10 @@ impl Stores {
         }
     }
 
-    /// Begins to open the store of `share`, unless that was done. The sentence says why it cannot be.
-    pub(crate) fn keep(&mut self, share: &ShareRecord) -> Result<(), String> {
+    /// Begins to open the store of `share`, unless that was done.
+    pub(crate) fn keep(&mut self, share: &ShareRecord) -> Result<(), NotKept> {
         if self.ended {
-            return Err("the server ends".to_owned());
+            return Err(NotKept::ServerEnds);
         }
         let (path, quota_gib) = match &share.source {
             Source::Folder { path, quota_gib } => (path.clone(), *quota_gib),
@@ -113,10 +124,9 @@ impl Stores {
         }
         let before = self.take(share.id, &terms);
         if self.surroundings.threads.load(Ordering::Relaxed) >= self.kept.len() + ABANDONED_MAX {
-            return Err("too many folders hang that no share is on any more".to_owned());
+            return Err(NotKept::TooManyHang);
         }
-        let folder = ServedFolder::start(terms, quota_gib, self.surroundings.clone())
-            .map_err(|cause| format!("there is no thread for its folder: {cause}"))?;
+        let folder = ServedFolder::start(terms, quota_gib, self.surroundings.clone()).map_err(NotKept::NoThread)?;
         self.kept.insert(share.id, Kept::Folder { folder, before, was_there: false });
         Ok(())
     }

@@ -55,10 +55,10 @@ impl Share {
 }
 
 impl Places for Share {
-    fn place(&self, path: &str) -> Result<Place, String> {
+    fn place(&self, path: &str) -> Result<Place, Failure> {
         match path.strip_prefix(r"z:\") {
             Some(name) => Ok(Place { mount: Arc::clone(&self.0), name: name.to_owned() }),
-            None => Err(format!("{path} is on no share; map its drive")),
+            None => Err(Failure { what: format!("{path} is on no share"), remedy: "map its drive".to_owned() }),
         }
     }
 }

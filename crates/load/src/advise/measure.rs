@@ -163,7 +163,7 @@ fn failure(error: &Error) -> Failure {
 struct OnePlace(Arc<Mount>);
 
 impl Places for OnePlace {
-    fn place(&self, path: &str) -> Result<Place, String> {
+    fn place(&self, path: &str) -> Result<Place, Failure> {
         Ok(Place { mount: Arc::clone(&self.0), name: path.to_owned() })
     }
 }

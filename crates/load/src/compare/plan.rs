@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::engine::Failure;
+use crate::network::UnknownName;
 
 /// Files of the workloads that have several.
 pub(crate) const FILES: usize = 10;
@@ -51,11 +52,11 @@ macro_rules! names {
         }
 
         impl FromStr for $type {
-            type Err = String;
+            type Err = UnknownName;
 
-            fn from_str(text: &str) -> Result<Self, String> {
+            fn from_str(text: &str) -> Result<Self, UnknownName> {
                 let found = $type::ALL.iter().find(|known| known.name() == text);
-                found.copied().ok_or_else(|| format!("use one of {}", [$($name,)*].join(", ")))
+                found.copied().ok_or_else(|| UnknownName([$($name,)*].join(", ")))
             }
         }
     };

@@ -83,7 +83,7 @@ impl Files {
 struct OneShare(Arc<Mount>);
 
 impl Places for OneShare {
-    fn place(&self, path: &str) -> Result<Place, String> {
+    fn place(&self, path: &str) -> Result<Place, Failure> {
         Ok(Place { mount: Arc::clone(&self.0), name: path.to_owned() })
     }
 }

@@ -24,8 +24,8 @@ pub enum Asked {
 
 /// What a command line leads to outside of itself.
 pub struct Surroundings<'a> {
-    /// Reads the file of `-X`, or says why it cannot.
-    pub file: &'a dyn Fn(&str) -> Result<Vec<u8>, String>,
+    /// Reads the file of `-X`.
+    pub file: &'a dyn Fn(&str) -> Result<Vec<u8>, Failure>,
     /// The seed of `-z` without a number.
     pub clock_seed: u32,
 }
@@ -110,7 +110,7 @@ fn from_file(
     if file.value.is_empty() {
         return Err(wrong("-X names no file", "use -X<file>, such as -Xprofile.xml"));
     }
-    let document = (surroundings.file)(file.value).map_err(|why| wrong(why, "check the name of the profile"))?;
+    let document = (surroundings.file)(file.value)?;
     let mut profile = profile_xml::read(&document)
         .map_err(|Failure { what, remedy }| wrong(format!("{}: {what}", file.value), remedy))?;
     substitute(&mut profile, targets)?;
@@ -159,7 +159,7 @@ mod tests {
 
     fn asked(line: &str) -> Result<Asked, Vec<Failure>> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let file = |path: &str| Err(format!("cannot read {path}"));
+        let file = |path: &str| Err(wrong(format!("cannot read {path}"), "check the name of the profile"));
         read(&words, &Surroundings { file: &file, clock_seed: 77 })
     }
 

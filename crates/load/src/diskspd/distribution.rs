@@ -1,19 +1,40 @@
 //! `-rd`: which part of the requests goes to which part of the target.
 
-use super::size::{digits, shown, shown_in, size_and_rest};
+use super::size::{NoNumber, digits, shown, shown_in, size_and_rest};
 use super::wrong;
 use crate::engine::Failure;
 use crate::profile::{DistributionKind, DistributionRange};
 
 const REMEDY: &str = "use -rdpct<IO%>/<target%>[:…] or -rdabs<IO%>/<size>[:…], such as -rdpct90/10:0/10:5/20";
 
+/// Why ranges are no distribution.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoDistribution {
+    #[error("a distribution is pct or abs")]
+    NoKind,
+    #[error(transparent)]
+    NoNumber(#[from] NoNumber),
+    #[error("{0:?} begins with more than 100 percent")]
+    TooManyRequests(String),
+    #[error("{0:?} has no / after the percentage")]
+    NoLength(String),
+    #[error("{0:?} ends with more than 100 percent")]
+    LongerThanTarget(String),
+    #[error("{0:?} is a range of no length")]
+    Empty(String),
+    #[error("{0:?} is not understood")]
+    NotUnderstood(String),
+    #[error("the ranges are longer than 64 bits hold")]
+    TooLong,
+}
+
 /// Reads what follows `-rd`. Where the ranges leave requests over, they go to what the ranges leave of the target.
 pub(super) fn read(text: &str, block_bytes: u32) -> Result<(DistributionKind, Vec<DistributionRange>), Failure> {
-    let fail = |why: String| wrong(format!("-rd{text}: {why}"), REMEDY);
+    let fail = |why: NoDistribution| wrong(format!("-rd{text}: {why}"), REMEDY);
     let kind = match text.get(..3) {
         Some("pct") => DistributionKind::Percent,
         Some("abs") => DistributionKind::Absolute,
-        Some(_) | None => return Err(fail("a distribution is pct or abs".into())),
+        Some(_) | None => return Err(fail(NoDistribution::NoKind)),
     };
     let mut ranges = Vec::new();
     for part in text.get(3..).unwrap_or_default().split(':') {
@@ -23,31 +44,32 @@ pub(super) fn read(text: &str, block_bytes: u32) -> Result<(DistributionKind, Ve
     placed(kind, &ranges).map(|ranges| (kind, ranges)).map_err(fail)
 }
 
-fn pair(part: &str, kind: DistributionKind, block_bytes: u32) -> Result<(u8, u64), String> {
+fn pair(part: &str, kind: DistributionKind, block_bytes: u32) -> Result<(u8, u64), NoDistribution> {
+    let of = |why: fn(String) -> NoDistribution| why(part.to_owned());
     let (io_percent, rest) = digits(part)?;
     let io_percent = u8::try_from(io_percent).ok().filter(|percent| *percent <= 100);
-    let io_percent = io_percent.ok_or_else(|| format!("{part:?} begins with more than 100 percent"))?;
-    let length = rest.strip_prefix('/').ok_or_else(|| format!("{part:?} has no / after the percentage"))?;
+    let io_percent = io_percent.ok_or_else(|| of(NoDistribution::TooManyRequests))?;
+    let length = rest.strip_prefix('/').ok_or_else(|| of(NoDistribution::NoLength))?;
     let (length, rest) = match kind {
         DistributionKind::Percent => digits(length)?,
         DistributionKind::Absolute => size_and_rest(length, block_bytes)?,
     };
     match (length, rest, kind) {
-        (_, "", DistributionKind::Percent) if length > 100 => Err(format!("{part:?} ends with more than 100 percent")),
-        (0, "", _) => Err(format!("{part:?} is a range of no length")),
+        (_, "", DistributionKind::Percent) if length > 100 => Err(of(NoDistribution::LongerThanTarget)),
+        (0, "", _) => Err(of(NoDistribution::Empty)),
         (_, "", _) => Ok((io_percent, length)),
-        (_, rest, _) => Err(format!("{rest:?} is not understood")),
+        (_, rest, _) => Err(NoDistribution::NotUnderstood(rest.to_owned())),
     }
 }
 
 /// Lays ranges end to end and adds the last, which takes what is left over.
-pub(super) fn placed(kind: DistributionKind, ranges: &[(u8, u64)]) -> Result<Vec<DistributionRange>, String> {
+pub(super) fn placed(kind: DistributionKind, ranges: &[(u8, u64)]) -> Result<Vec<DistributionRange>, NoDistribution> {
     let (mut io_sum, mut start) = (0_u64, 0_u64);
     let mut placed = Vec::with_capacity(ranges.len() + 1);
     for (io_percent, length) in ranges {
         placed.push(DistributionRange { io_percent: *io_percent, start, length: *length });
         io_sum += u64::from(*io_percent);
-        start = start.checked_add(*length).ok_or("the ranges are longer than 64 bits hold")?;
+        start = start.checked_add(*length).ok_or(NoDistribution::TooLong)?;
     }
     let io_percent = 100_u64.saturating_sub(io_sum) as u8;
     match kind {

@@ -1,5 +1,6 @@
 //! The options one by one: what each sets.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use super::caching::CachingSaid;
@@ -37,9 +38,9 @@ impl<'a> Flag<'a> {
         })
     }
 
-    fn wrong(&self, why: impl AsRef<str>) -> Failure {
+    fn wrong(&self, why: impl Display) -> Failure {
         let form = super::help::form(self.letter);
-        wrong(format!("{}: {}", self.text, why.as_ref()), format!("use {form}"))
+        wrong(format!("{}: {}", self.text, why), format!("use {form}"))
     }
 
     fn number(&self) -> Result<u64, Failure> {

@@ -1,23 +1,38 @@
 //! Numbers and sizes, as they are given and as they are shown.
 
+/// Why a text is no number, or no size.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoNumber {
+    #[error("a number is missing")]
+    Missing,
+    #[error("{0:?} is no number")]
+    NoDigits(String),
+    #[error("{0} is more than 64 bits hold")]
+    TooLarge(String),
+    #[error("{0:?} after the number is not understood")]
+    AfterNumber(String),
+    #[error("{0:?} after the size is not understood; the units are K, M, G, T and b")]
+    AfterSize(String),
+}
+
 /// Reads a whole text as a number.
-pub(super) fn number(text: &str) -> Result<u64, String> {
+pub(super) fn number(text: &str) -> Result<u64, NoNumber> {
     match digits(text)? {
         (number, "") => Ok(number),
-        (_, rest) => Err(format!("{rest:?} after the number is not understood")),
+        (_, rest) => Err(NoNumber::AfterNumber(rest.to_owned())),
     }
 }
 
 /// Reads a whole text as a size: a number with K, M, G or T for powers of 1024, or b for blocks, or nothing for bytes.
-pub(super) fn size(text: &str, block_bytes: u32) -> Result<u64, String> {
+pub(super) fn size(text: &str, block_bytes: u32) -> Result<u64, NoNumber> {
     match size_and_rest(text, block_bytes)? {
         (size, "") => Ok(size),
-        (_, rest) => Err(format!("{rest:?} after the size is not understood; the units are K, M, G, T and b")),
+        (_, rest) => Err(NoNumber::AfterSize(rest.to_owned())),
     }
 }
 
 /// Reads the size that a text begins with; what comes after it is the second of the two.
-pub(super) fn size_and_rest(text: &str, block_bytes: u32) -> Result<(u64, &str), String> {
+pub(super) fn size_and_rest(text: &str, block_bytes: u32) -> Result<(u64, &str), NoNumber> {
     let (number, rest) = digits(text)?;
     let unit = match rest.as_bytes().first().map(u8::to_ascii_uppercase) {
         Some(b'K') => 1 << 10,
@@ -27,18 +42,18 @@ pub(super) fn size_and_rest(text: &str, block_bytes: u32) -> Result<(u64, &str),
         Some(b'B') => u64::from(block_bytes),
         Some(_) | None => return Ok((number, rest)),
     };
-    let bytes = number.checked_mul(unit).ok_or_else(|| format!("{text:?} is more than 64 bits hold"))?;
+    let bytes = number.checked_mul(unit).ok_or_else(|| NoNumber::TooLarge(format!("{text:?}")))?;
     Ok((bytes, rest.get(1..).unwrap_or_default()))
 }
 
 /// The number that a text begins with, and what comes after it.
-pub(super) fn digits(text: &str) -> Result<(u64, &str), String> {
+pub(super) fn digits(text: &str) -> Result<(u64, &str), NoNumber> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
     if number.is_empty() {
-        return Err(if text.is_empty() { "a number is missing".into() } else { format!("{text:?} is no number") });
+        return Err(if text.is_empty() { NoNumber::Missing } else { NoNumber::NoDigits(text.to_owned()) });
     }
-    Ok((number.parse().map_err(|_| format!("{number} is more than 64 bits hold"))?, rest))
+    Ok((number.parse().map_err(|_| NoNumber::TooLarge(number.to_owned()))?, rest))
 }
 
 /// A size with the largest unit that it reaches: `64KiB`, `1.95MiB`, `100`.

@@ -58,8 +58,8 @@ pub struct Place {
 
 /// Finds the place that a path stands for.
 pub trait Places: Sync {
-    /// The place, or a sentence that says what to change.
-    fn place(&self, path: &str) -> Result<Place, String>;
+    /// The place, or what is wrong with the path.
+    fn place(&self, path: &str) -> Result<Place, Failure>;
 }
 
 /// Where a run is, for whoever watches.
@@ -100,7 +100,8 @@ impl Stop {
 }
 
 /// Why a run gave no results.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}; {remedy}")]
 pub struct Failure {
     /// What happened, to which target.
     pub what: String,

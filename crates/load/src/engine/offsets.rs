@@ -27,6 +27,21 @@ struct Range {
     up_to: u64,
 }
 
+/// Why no request fits into a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unfit {
+    #[error("{length} bytes can be used{}, which is less than a block of {block}", from(*base))]
+    BlockTooLarge { length: u64, base: u64, block: u32 },
+    #[error("thread {thread} of the target would begin {first} bytes into it, behind its end")]
+    ThreadBehindEnd { thread: u32, first: u64 },
+    #[error("no range of the distribution lies within the target")]
+    RangesBehindEnd,
+}
+
+fn from(base: u64) -> String {
+    if base == 0 { String::new() } else { format!(" from byte {base} on") }
+}
+
 /// The offsets of one thread in one target.
 #[derive(Clone, Debug)]
 pub(super) struct Offsets {
@@ -66,24 +81,20 @@ pub(super) struct Next {
 }
 
 impl Region {
-    /// The region of a file of `file_bytes`; a sentence that says what to change where no block fits.
-    pub(super) fn of(target: &Target, file_bytes: u64) -> Result<Region, String> {
+    /// The region of a file of `file_bytes`, where a block fits into it.
+    pub(super) fn of(target: &Target, file_bytes: u64) -> Result<Region, Unfit> {
         let end = target.max_file_bytes.map_or(file_bytes, |most| most.min(file_bytes));
         let length = end.saturating_sub(target.base_offset);
         if length >= u64::from(target.block_bytes) && target.block_bytes > 0 {
             return Ok(Region { begin: target.base_offset, length });
         }
-        let from = match target.base_offset {
-            0 => String::new(),
-            base => format!(" from byte {base} on"),
-        };
-        Err(format!("{length} bytes can be used{from}, which is less than a block of {}", target.block_bytes))
+        Err(Unfit::BlockTooLarge { length, base: target.base_offset, block: target.block_bytes })
     }
 }
 
 impl Offsets {
-    /// The offsets of the target's thread with this number; a sentence that says what does not fit.
-    pub(super) fn new(target: &Target, region: Region, thread: u32, chance: &mut Rng) -> Result<Self, String> {
+    /// The offsets of the target's thread with this number.
+    pub(super) fn new(target: &Target, region: Region, thread: u32, chance: &mut Rng) -> Result<Self, Unfit> {
         let (order, step) = match target.pattern {
             Pattern::Sequential { stride_bytes } if target.parallel_async => (Order::EachSlot, stride_bytes),
             Pattern::Sequential { stride_bytes } => (Order::Sequential, stride_bytes),
@@ -94,7 +105,7 @@ impl Offsets {
         let (block, step) = (u64::from(target.block_bytes), step.max(1));
         let first = u64::from(thread).saturating_mul(target.thread_stride_bytes.unwrap_or(0));
         if first.saturating_add(block) > region.length {
-            return Err(format!("thread {thread} of the target would begin {first} bytes into it, behind its end"));
+            return Err(Unfit::ThreadBehindEnd { thread, first });
         }
         let is_distributed = !target.distribution.is_empty();
         let mut offsets =
@@ -102,7 +113,7 @@ impl Offsets {
         if matches!(order, Order::Random | Order::Mixed(_)) {
             offsets.ranges = offsets.spread(&target.distribution, target.distribution_kind);
             if offsets.ranges.is_empty() {
-                return Err("no range of the distribution lies within the target".to_owned());
+                return Err(Unfit::RangesBehindEnd);
             }
         }
         if let Order::Mixed(_) = order {
@@ -355,7 +366,7 @@ mod tests {
         let pattern = Pattern::Sequential { stride_bytes: 4 };
         assert!(Region::of(&target(pattern), 3).is_err());
         let behind = Target { base_offset: 10, ..target(pattern) };
-        assert!(Region::of(&behind, 13).unwrap_err().contains("from byte 10"));
+        assert!(Region::of(&behind, 13).unwrap_err().to_string().contains("from byte 10"));
         assert!(Region::of(&behind, 14).is_ok());
     }
 }

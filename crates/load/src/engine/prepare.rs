@@ -8,7 +8,7 @@ use client::{Access, OpenOptions, Scan, Status, Tree};
 
 use crate::engine::content::{Content, Contents};
 use crate::engine::files::{Cut, Wanted, made_first, make_all};
-use crate::engine::offsets::Region;
+use crate::engine::offsets::{Region, Unfit};
 use crate::engine::{Failure, Run};
 use crate::profile::{Profile, SoftwareCache, Target, TimeSpan};
 
@@ -59,8 +59,7 @@ pub(super) async fn prepare(run: &mut Run<'_>, span: &TimeSpan) -> Result<Vec<Ar
 impl Run<'_> {
     /// The share and the name in it of a target.
     async fn find(&mut self, target: &Target) -> Result<(Tree, String), Failure> {
-        let refused = |what: String| Failure { what, remedy: "name another target".to_owned() };
-        let place = self.places.place(&target.path).map_err(refused)?;
+        let place = self.places.place(&target.path)?;
         Ok((self.mounts.tree(&place.mount, self.watch).await?, place.name))
     }
 }
@@ -106,7 +105,7 @@ pub(super) fn unopened(path: &str, error: &client::Error) -> Failure {
     }
 }
 
-fn too_short(target: &Target, why: &str) -> Failure {
+fn too_short(target: &Target, why: &Unfit) -> Failure {
     let remedy = match target.file_bytes {
         Some(_) => "make it larger with -c<size>, or use smaller blocks with -b<size>",
         None => "have it made anew with -c<size>, or use smaller blocks with -b<size>",

@@ -98,12 +98,17 @@ impl fmt::Display for Network {
     }
 }
 
-impl FromStr for Network {
-    type Err = String;
+/// A name that nothing has; it says which names there are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("use one of {0}")]
+pub struct UnknownName(pub(crate) String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Network {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
         let found = Network::ALL.into_iter().find(|known| known.name() == text);
-        found.ok_or_else(|| format!("use one of {}", Network::ALL.map(Network::name).join(", ")))
+        found.ok_or_else(|| UnknownName(Network::ALL.map(Network::name).join(", ")))
     }
 }
 
@@ -184,13 +189,27 @@ impl fmt::Display for Sides {
     }
 }
 
-impl FromStr for Sides {
-    type Err = String;
+/// Why a text names no hosts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSides {
+    /// Its parts are others.
+    #[error("use NETWORK:PROCESS.NUMBER")]
+    OtherForm,
+    /// The process, or what follows it, is no number.
+    #[error("{0:?} is no number")]
+    NoNumber(String),
+    /// No network has that name.
+    #[error(transparent)]
+    NoNetwork(#[from] UnknownName),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Sides {
+    type Err = NoSides;
+
+    fn from_str(text: &str) -> Result<Self, NoSides> {
         let parts = text.split_once(':').and_then(|(network, place)| Some((network, place.split_once('.')?)));
-        let (network, (owner, number)) = parts.ok_or("use NETWORK:PROCESS.NUMBER")?;
-        let number_of = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number"));
+        let (network, (owner, number)) = parts.ok_or(NoSides::OtherForm)?;
+        let number_of = |text: &str| text.parse().map_err(|_| NoSides::NoNumber(text.to_owned()));
         Ok(Sides { network: network.parse()?, owner: number_of(owner)?, number: number_of(number)? })
     }
 }
@@ -214,7 +233,7 @@ mod tests {
             assert_eq!(network.name().parse(), Ok(network));
             assert!(!network.description().is_empty());
         }
-        assert_eq!("ring".parse::<Network>().unwrap_err(), "use one of plain, quad, rss, d32s-v3");
+        assert_eq!("ring".parse::<Network>().unwrap_err().to_string(), "use one of plain, quad, rss, d32s-v3");
     }
 
     #[test]

@@ -157,16 +157,17 @@ pub(super) fn heed_signals(stop: &Stop) -> Result<(), Error> {
     Ok(())
 }
 
-fn profile_file(path: &str) -> Result<Vec<u8>, String> {
+fn profile_file(path: &str) -> Result<Vec<u8>, Failure> {
     let read = || {
         let mut bytes = Vec::new();
         io::Read::read_to_end(&mut io::Read::take(fs::File::open(path)?, PROFILE_BYTES_MAX + 1), &mut bytes)?;
         Ok::<_, io::Error>(bytes)
     };
+    let unread = |what: String| Failure { what, remedy: "check the name of the profile".to_owned() };
     match read() {
-        Ok(bytes) if bytes.len() as u64 > PROFILE_BYTES_MAX => Err(format!("{path} is longer than a profile")),
+        Ok(bytes) if bytes.len() as u64 > PROFILE_BYTES_MAX => Err(unread(format!("{path} is longer than a profile"))),
         Ok(bytes) => Ok(bytes),
-        Err(cause) => Err(format!("cannot read {path}: {cause}")),
+        Err(cause) => Err(unread(format!("cannot read {path}: {cause}"))),
     }
 }
 
@@ -272,8 +273,9 @@ impl Drives {
 }
 
 impl Places for Drives {
-    fn place(&self, path: &str) -> Result<engine::Place, String> {
-        self.find(path).map_err(|error| error.to_string())
+    fn place(&self, path: &str) -> Result<engine::Place, Failure> {
+        let failure = |error: Error| Failure { what: error.what().to_owned(), remedy: error.remedy().to_owned() };
+        self.find(path).map_err(failure)
     }
 }
 

@@ -148,7 +148,7 @@ fn distribution(fields: &Fields<'_>) -> Result<(DistributionKind, Vec<Distributi
         pairs.push((io_percent, fields::number(range, 0..=most)?));
     }
     let placed = distribution::placed(kind, &pairs);
-    Ok((kind, placed.map_err(|why| at(ranges, why, "make the ranges shorter"))?))
+    Ok((kind, placed.map_err(|why| at(ranges, why.to_string(), "make the ranges shorter"))?))
 }
 
 fn caching(fields: &Fields<'_>) -> Result<Caching, Failure> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use store::{Kind, Node, Resolved, SharePath, Use};
 use tokio::time::Instant;
+use wire::Malformed;
 use wire::command::create::{CreateAction, CreateOptions, OplockLevel};
 use wire::context::create::{Lease, LeaseState};
 use wire::ids::TreeId;
@@ -164,7 +165,7 @@ fn open_file(
     let (base, stream_name) = stream.unzip();
     let stream_name = stream_name.unwrap_or_default();
     let names = OpenPath::of_stream(path, &stream_name);
-    let wanted = wanted(record, user).map_err(lost)?;
+    let wanted = wanted(record, user).map_err(|malformed| lost(malformed.to_string()))?;
     let entry = Entry {
         open: OpenId(record.open),
         stream: &stream_name,
@@ -228,11 +229,11 @@ fn open_file(
 }
 
 /// What the open cached. A record of a version that did not follow it may say that it cached writes when it did no longer.
-fn wanted(record: &Record, user: UserId) -> Result<Wanted, String> {
+fn wanted(record: &Record, user: UserId) -> Result<Wanted, Malformed> {
     let is_exact = record.written > 0;
     match OplockLevel(record.oplock) {
         OplockLevel::LEASE => {
-            let lease = Lease::decode(&record.lease).map_err(|malformed| malformed.to_string())?;
+            let lease = Lease::decode(&record.lease)?;
             let lease_state =
                 if is_exact { lease.lease_state } else { lease.lease_state.without(LeaseState::WRITE_CACHING) };
             let id = LeaseId { client: record.client, user, key: lease.lease_key };
