@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use client::{Access, Disposition, Network, OpenOptions, Session, Settings, Target};
-use server::admin::{
-    Account, Advertise, AdvertisedAddress, Configuration, Multichannel, OwnAddresses, Principal, PrincipalKind,
-    Sealing, Share, Signing,
-};
+use server::admin::{Advertise, AdvertisedAddress, Configuration, Multichannel, OwnAddresses, Sealing, Signing};
 use server::in_memory::InMemory;
 use store::RamStore;
 
 use crate::network::{Links, PORT, reach_all, server_address};
+
+#[path = "../../../server/src/tests/kit/configuration.rs"]
+mod kit;
 
 /// A server with one RAM disk, `ram`, that tells of `count` addresses; multichannel as `multichannel` has it.
 pub(crate) fn server(count: u8, multichannel: Multichannel, sealing: Sealing) -> InMemory {
@@ -19,41 +19,22 @@ pub(crate) fn server(count: u8, multichannel: Multichannel, sealing: Sealing) ->
 
 /// What such a server serves.
 pub(crate) fn configuration(count: u8, multichannel: Multichannel, sealing: Sealing) -> Configuration {
-    let principal = Principal {
-        name: "tester".into(),
-        account: "local".into(),
-        kind: PrincipalKind::User,
-        relative_id: 1001,
-        secrets: vec![server::admin::nt_hash("secret")],
-    };
-    let share = Share {
-        name: "ram".into(),
-        account: "local".into(),
-        comment: String::new(),
-        store: Arc::new(RamStore::new(256 << 20)),
-        read_only: false,
-        seal_required: false,
-        continuously_available: false,
-        access_based: false,
-    };
     let address = |index| AdvertisedAddress {
         address: server_address(usize::from(index)),
         bits_per_second: Some(1_000_000_000),
         rss: false,
     };
-    let settings = server::admin::Settings {
-        server_name: "server".into(),
-        machine_sid: [1, 2, 3],
-        server_guid: [7; 16],
+    let mut configuration = kit::configuration(Arc::new(RamStore::new(256 << 20)));
+    configuration.accounts[0].multichannel = multichannel;
+    configuration.settings = server::admin::Settings {
         dialect_min: 0x0300,
         signing: Signing::Required,
         sealing,
         channels_max: 4,
         advertise: Advertise { addresses: (0..count).map(address).collect(), own: OwnAddresses::LeftOut },
-        anonymous: server::admin::Anonymous::default(),
+        ..configuration.settings
     };
-    let accounts = vec![Account { name: "local".into(), multichannel }];
-    Configuration { principals: vec![principal], accounts, shares: vec![share], awaited: Vec::new(), settings }
+    configuration
 }
 
 /// How a file is made that is written to.
@@ -63,7 +44,7 @@ pub(crate) fn making(disposition: Disposition) -> OpenOptions {
 
 /// Who signs in.
 pub(crate) fn target(password: &str) -> Target {
-    Target { host: "server".into(), port: PORT, user: "tester".into(), password: password.into() }
+    Target { host: "server".into(), port: PORT, user: kit::USER.into(), password: password.into() }
 }
 
 /// Signs in over `links`.
@@ -73,7 +54,7 @@ pub(crate) async fn session(links: &Arc<Links>, settings: Settings) -> Session {
 
 /// Signs in over a network.
 pub(crate) async fn session_over(network: Arc<dyn Network>, settings: Settings) -> Session {
-    Session::connect(&target("secret"), settings, network).await.unwrap()
+    Session::connect(&target(kit::PASSWORD), settings, network).await.unwrap()
 }
 
 /// Runs a test on one thread with virtual time. Nothing in it waits for real time or another thread, so that the same chance gives the same

@@ -11,3 +11,5 @@ mod network;
 mod seeds;
 mod signing;
 mod witness;
+
+use server::admin;

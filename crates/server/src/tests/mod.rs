@@ -11,6 +11,7 @@ pub(crate) mod flight_tests;
 pub(crate) mod folder_tests;
 pub(crate) mod holding_tests;
 pub(crate) mod interrupted;
+pub(crate) mod kit;
 pub(crate) mod lease_tests;
 pub(crate) mod race_tests;
 pub(crate) mod random;

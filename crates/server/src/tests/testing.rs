@@ -44,23 +44,15 @@ use crate::resource::buffers::{Buffer, Buffers};
 use crate::resource::capacity::Capacity;
 use crate::resource::slice::Slice;
 use crate::resource::turns::Turns;
-use crate::state::configuration::{
-    Account, Advertise, Anonymous, CHANNELS_DEFAULT, Configuration, Multichannel, Principal, PrincipalKind, Sealing,
-    Settings, Share, Signing,
-};
+use crate::state::configuration::Signing;
 use crate::state::open::Open;
 use crate::state::open_id::OpenId;
 use crate::state::shared::Shared;
 use crate::state::strangers::Room;
+use crate::tests::kit::configuration::configuration;
+pub(crate) use crate::tests::kit::configuration::{OTHER_USER, PASSWORD, THIRD_USER, USER};
 
-/// The user and password that the test server knows.
-pub(crate) const USER: &str = "tester";
-pub(crate) const PASSWORD: &str = "secret";
-/// Another user with the same password.
-pub(crate) const OTHER_USER: &str = "other";
-pub(crate) const THIRD_USER: &str = "third";
-
-/// A server with one RAM disk, `ram`, and one user.
+/// A server with one RAM disk, `ram`.
 pub(crate) fn server(signing: Signing) -> Arc<Shared> {
     let store: Arc<dyn Store> = Arc::new(RamStore::new(64 << 20));
     server_with(signing, store)
@@ -73,44 +65,9 @@ pub(crate) fn server_with(signing: Signing, store: Arc<dyn Store>) -> Arc<Shared
 
 /// The same with room for so much.
 pub(crate) fn server_of(signing: Signing, store: Arc<dyn Store>, capacity: Capacity) -> Arc<Shared> {
-    let principal = Principal {
-        name: USER.into(),
-        account: "local".into(),
-        kind: PrincipalKind::User,
-        relative_id: 1001,
-        secrets: vec![NtHash::from_password(PASSWORD).into()],
-    };
-    let account = Account { name: "local".into(), multichannel: Multichannel::On };
-    let other = Principal { name: OTHER_USER.into(), relative_id: 1002, ..principal.clone() };
-    let third = Principal { name: THIRD_USER.into(), relative_id: 1003, ..principal.clone() };
-    let share = Share {
-        name: "ram".into(),
-        account: "local".into(),
-        comment: String::new(),
-        store,
-        read_only: false,
-        seal_required: false,
-        access_based: false,
-        continuously_available: true,
-    };
-    let settings = Settings {
-        server_name: "test".into(),
-        machine_sid: [1, 2, 3],
-        server_guid: [7; 16],
-        dialect_min: Dialect::SMB_2_0_2.0,
-        signing,
-        sealing: Sealing::Enabled,
-        channels_max: CHANNELS_DEFAULT,
-        advertise: Advertise::default(),
-        anonymous: Anonymous::default(),
-    };
-    let configuration = Configuration {
-        principals: vec![principal, other, third],
-        accounts: vec![account],
-        shares: vec![share],
-        awaited: Vec::new(),
-        settings,
-    };
+    let mut configuration = configuration(store);
+    configuration.settings.signing = signing;
+    configuration.shares[0].continuously_available = true;
     Arc::new(Shared::new(configuration, vec![([127, 0, 0, 1], 445).into()], 1, capacity))
 }
 

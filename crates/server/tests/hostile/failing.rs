@@ -5,13 +5,12 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use server::admin::Configuration;
 use server::{Config, Server};
 use store::{Error, Facts, RamStore, Resolved, SharePath, Space, Store, Use};
 use wire::codec::utf16_bytes;
 use wire::ids::Command;
 
-use crate::configuration;
+use crate::kit::configuration::configuration;
 use crate::peer::{End, Peer, create};
 
 /// A RAM disk that panics where `panic` is asked for, and hangs where `hang` is, until it is let go.
@@ -52,10 +51,8 @@ impl Store for Failing {
 fn failing() -> (Server, Receiver<()>, SyncSender<()>) {
     let ((hanging, hangs), (lets_go, let_go)) = (mpsc::sync_channel(1), mpsc::sync_channel(1));
     let store = Failing { disk: RamStore::new(1 << 20), hanging, let_go: Mutex::new(let_go) };
-    let Configuration { mut shares, principals, accounts, awaited, settings } = configuration();
-    shares[0].store = Arc::new(store);
     let config = Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 1, opens: None };
-    let server = Server::start(&config, Configuration { shares, principals, accounts, awaited, settings }).unwrap();
+    let server = Server::start(&config, configuration(Arc::new(store))).unwrap();
     (server, hangs, lets_go)
 }
 

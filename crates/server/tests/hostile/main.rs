@@ -9,6 +9,8 @@ mod data;
 mod deaf;
 mod failing;
 mod framing;
+#[path = "../../src/tests/kit/mod.rs"]
+mod kit;
 mod links;
 mod negotiate;
 mod peer;
@@ -21,14 +23,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use server::admin::{
-    Account, Advertise, Anonymous, CHANNELS_DEFAULT, Configuration, Multichannel, Principal, PrincipalKind, Sealing,
-    Settings, Share, Signing, nt_hash,
-};
+use server::admin::{self, Configuration};
 use server::{Config, Server};
 use store::RamStore;
 
-use crate::peer::{PASSWORD, Peer, USER};
+use crate::peer::Peer;
 
 /// Serves one RAM disk, lets `test` do its worst, and sees whether a client from before and a new one still work.
 fn served(test: impl FnOnce(SocketAddr)) {
@@ -45,40 +44,5 @@ fn served(test: impl FnOnce(SocketAddr)) {
 }
 
 fn configuration() -> Configuration {
-    let principal = Principal {
-        name: USER.into(),
-        account: "local".into(),
-        kind: PrincipalKind::User,
-        relative_id: 1001,
-        secrets: vec![nt_hash(PASSWORD)],
-    };
-    let account = Account { name: "local".into(), multichannel: Multichannel::On };
-    let share = Share {
-        name: "ram".into(),
-        account: "local".into(),
-        comment: String::new(),
-        store: Arc::new(RamStore::new(64 << 20)),
-        read_only: false,
-        seal_required: false,
-        access_based: false,
-        continuously_available: false,
-    };
-    let settings = Settings {
-        server_name: "test".into(),
-        machine_sid: [1, 2, 3],
-        server_guid: [7; 16],
-        dialect_min: 0x0202,
-        signing: Signing::Enabled,
-        sealing: Sealing::Enabled,
-        channels_max: CHANNELS_DEFAULT,
-        advertise: Advertise::default(),
-        anonymous: Anonymous::default(),
-    };
-    Configuration {
-        principals: vec![principal],
-        accounts: vec![account],
-        shares: vec![share],
-        awaited: Vec::new(),
-        settings,
-    }
+    kit::configuration::configuration(Arc::new(RamStore::new(64 << 20)))
 }

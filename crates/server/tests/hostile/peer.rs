@@ -31,8 +31,7 @@ use wire::list::U16List;
 use wire::status::Status;
 use wire::transform::TRANSFORM_HEADER_LENGTH;
 
-pub(crate) const USER: &str = "tester";
-pub(crate) const PASSWORD: &str = "secret";
+pub(crate) use crate::kit::configuration::{PASSWORD, USER};
 
 pub(crate) const CLIENT_GUID: Guid = Guid([9; 16]);
 
