@@ -19,7 +19,6 @@ use wire::status::Status;
 use crate::request::admission::session_meant;
 use crate::request::finding::Finding;
 use crate::request::opening::Look;
-use crate::request::proof_tests::seal_with;
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
 use crate::tests::testing::{Peer, chained, framed, headers, next_message, server};
@@ -89,10 +88,7 @@ impl Client {
     fn frame(&self, messages: Vec<Vec<u8>>) -> Vec<u8> {
         match self.shield {
             Shield::Signed => chained(messages, |_, message| self.key.sign(message, Role::Client)),
-            Shield::Sealed => {
-                let keys = self.peer.keys.as_ref().unwrap();
-                seal_with(keys, self.peer.session_id, &chained(messages, |_, _| ()))
-            }
+            Shield::Sealed => self.peer.sealed(&chained(messages, |_, _| ())),
         }
     }
 

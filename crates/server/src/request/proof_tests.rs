@@ -4,7 +4,7 @@ mod adversary;
 
 use std::sync::Arc;
 
-use secure::seal::{Cipher, NonceRange, NonceSpace};
+use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
 use tokio::task::LocalSet;
 use wire::command::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
@@ -23,7 +23,6 @@ use wire::fscc::FileClass;
 use wire::header::{Flags, Header, Route};
 use wire::ids::{Command, FileId, Guid, MessageId, SessionId, TreeId};
 use wire::status::Status;
-use wire::transform::TRANSFORM_HEADER_LENGTH;
 use wire::{Utf16, codec::utf16_bytes};
 
 use crate::state::configuration::Signing;
@@ -71,18 +70,6 @@ async fn intruded(terms: Terms) -> (Arc<Shared>, Peer, Member) {
     assert_eq!(peer.ask(Command::WRITE, |body| write.encode(body)).await.status(), Status::SUCCESS);
     let victim = join(&mut peer, file, OTHER_USER).await;
     (server, peer, victim)
-}
-
-/// Seals messages with the keys of the one who speaks.
-fn sealed(peer: &Peer, messages: &[u8]) -> Vec<u8> {
-    seal_with(peer.keys.as_ref().unwrap(), peer.session_id, messages)
-}
-
-pub(crate) fn seal_with(keys: &secure::kdf::SessionKeys, session: SessionId, messages: &[u8]) -> Vec<u8> {
-    let mut frame = [&[0; TRANSFORM_HEADER_LENGTH][..], messages].concat();
-    let nonce = NonceRange::empty().draw(&NonceSpace::new()).unwrap();
-    keys.sealer().unwrap().seal(&mut frame, session, nonce).unwrap();
-    frame
 }
 
 /// The victim's session lives, and its file is what it was, as its user sees it elsewhere.
@@ -155,7 +142,7 @@ async fn a_sealed_message_that_names_another_session_ends_the_connection() {
                 parts.push(peer.message(Command::ECHO, |body| EchoRequest.encode(body)));
             }
             parts.push(disguised(&mut peer, &victim, command));
-            let mut frame = sealed(&peer, &chained(parts, |_, _| {}));
+            let mut frame = peer.sealed(&chained(parts, |_, _| {}));
             assert!(peer.process(&mut frame).is_err(), "{command:?}, behind an echo: {behind_an_echo}");
             assert!(peer.take_frame().is_none(), "{command:?} is not answered");
             assert_untouched(&server, &victim).await;
@@ -168,7 +155,7 @@ async fn a_sealed_frame_does_not_begin_with_a_related_request() {
     let (server, mut peer, victim) = intruded(Terms::default()).await;
     peer.flags = Flags::RELATED_OPERATIONS;
     let echo = peer.message(Command::ECHO, |body| EchoRequest.encode(body));
-    let mut frame = sealed(&peer, &echo);
+    let mut frame = peer.sealed(&echo);
     assert!(peer.process(&mut frame).is_err());
     assert_untouched(&server, &victim).await;
 }
@@ -180,7 +167,7 @@ async fn bytes_sealed_with_a_slow_cipher_count_for_more_in_a_turn() {
         let terms = Terms { cipher: Some(cipher), ..Terms::default() };
         let mut peer = Peer::sign_in_as(&server, terms).await;
         let echo = peer.message(Command::ECHO, |body| EchoRequest.encode(body));
-        let mut frame = sealed(&peer, &echo);
+        let mut frame = peer.sealed(&echo);
         assert_eq!(peer.connection.byte_cost.get(), 1);
         peer.process(&mut frame).unwrap();
         assert_eq!(peer.connection.byte_cost.get(), cost, "{cipher:?}");
@@ -193,7 +180,7 @@ async fn what_is_related_to_a_sealed_request_is_of_its_session_whatever_it_names
     let echo = peer.message(Command::ECHO, |body| EchoRequest.encode(body));
     peer.flags = Flags::RELATED_OPERATIONS;
     let read = disguised(&mut peer, &victim, Command::READ);
-    let mut frame = sealed(&peer, &chained(vec![echo, read], |_, _| {}));
+    let mut frame = peer.sealed(&chained(vec![echo, read], |_, _| {}));
     peer.process(&mut frame).unwrap();
     let mut answer = peer.take_frame().unwrap();
     let opener = peer.keys.as_ref().unwrap().opener().unwrap();
@@ -342,7 +329,7 @@ async fn cancel_what_waits() {
         }
         let mut cancel = header.to_bytes().to_vec();
         EchoRequest.encode(&mut cancel);
-        let mut in_a_frame = sealed(&peer, &cancel);
+        let mut in_a_frame = peer.sealed(&cancel);
         peer.sign(&mut cancel);
         peer.process(&mut cancel).unwrap();
         peer.process(&mut in_a_frame).unwrap();

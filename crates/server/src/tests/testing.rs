@@ -1,35 +1,22 @@
 //! For tests: a server without sockets, and a client that speaks to one of its connections frame by frame.
 
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use secure::kdf::{Derivation, SessionKeys, channel_signing_key};
-use secure::ntlm::{Authenticate, Credentials, Flags as NtlmFlags, Fresh, Negotiate, NtHash};
-use secure::preauth::PreauthHash;
-use secure::seal::Cipher;
-use secure::sign::{SigningAlgorithm, SigningKey};
+use secure::ntlm::{Authenticate, Flags as NtlmFlags, Negotiate};
 use secure::spnego::Initiator;
 use store::{RamStore, Store};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use wire::codec::utf16_bytes;
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
-use wire::command::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse};
+use wire::command::create::{CreateOptions, CreateRequest};
 use wire::command::query_info::{InfoType, QueryInfoRequest};
-use wire::command::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use wire::command::session_setup::SessionSetupFlags;
 use wire::command::set_info::SetInfoRequest;
-use wire::command::tree_connect::TreeConnectRequest;
-use wire::context::create::CreateContexts;
-use wire::context::negotiate::{
-    self as contexts, ContextType, EncryptionCapabilities, HashAlgorithm, NegotiateContextsBuilder,
-    PreauthIntegrityCapabilities, SigningCapabilities,
-};
+use wire::frame;
 use wire::fscc::FileClass;
-use wire::header::{Flags, Header, Route};
-use wire::ids::{Command, Dialect, FileId, FileTime, Guid, MessageId, SessionId, TreeId};
-use wire::list::U16List;
+use wire::ids::{Command, FileId, SessionId};
 use wire::status::Status;
-use wire::{Utf16, frame};
 
 use crate::command::connection::Disconnect;
 use crate::command::migrated::MigratedConnection;
@@ -49,8 +36,11 @@ use crate::state::open::Open;
 use crate::state::open_id::OpenId;
 use crate::state::shared::Shared;
 use crate::state::strangers::Room;
+use crate::tests::kit::client::Client;
+pub(crate) use crate::tests::kit::client::{Answer, Terms};
 use crate::tests::kit::configuration::configuration;
-pub(crate) use crate::tests::kit::configuration::{OTHER_USER, PASSWORD, THIRD_USER, USER};
+pub(crate) use crate::tests::kit::configuration::{OTHER_USER, THIRD_USER, USER};
+pub(crate) use crate::tests::kit::frames::{chained, framed, headers};
 
 /// A server with one RAM disk, `ram`.
 pub(crate) fn server(signing: Signing) -> Arc<Shared> {
@@ -71,78 +61,25 @@ pub(crate) fn server_of(signing: Signing, store: Arc<dyn Store>, capacity: Capac
     Arc::new(Shared::new(configuration, vec![([127, 0, 0, 1], 445).into()], 1, capacity))
 }
 
-/// What a client offers in NEGOTIATE, and who signs in.
-#[derive(Clone, Copy)]
-pub(crate) struct Terms {
-    pub(crate) dialect: Dialect,
-    pub(crate) client: Guid,
-    pub(crate) capabilities: Capabilities,
-    pub(crate) cipher: Option<Cipher>,
-    pub(crate) signing: Option<SigningAlgorithm>,
-    pub(crate) user: &'static str,
-    pub(crate) password: &'static str,
-    /// The session that the new one takes the place of.
-    pub(crate) previous_session: SessionId,
-    /// The client's address and port.
-    pub(crate) peer: &'static str,
-}
-
-impl Default for Terms {
-    fn default() -> Self {
-        Terms {
-            dialect: Dialect::SMB_3_1_1,
-            client: Guid([9; 16]),
-            capabilities: Capabilities::MULTI_CHANNEL | Capabilities::LARGE_MTU,
-            cipher: Some(Cipher::Aes128Gcm),
-            signing: Some(SigningAlgorithm::AesCmac),
-            user: USER,
-            password: PASSWORD,
-            previous_session: SessionId(0),
-            peer: "192.0.2.1:50000",
-        }
-    }
-}
-
-impl Terms {
-    /// How the client signs on such a connection.
-    pub(crate) fn signing(&self) -> SigningAlgorithm {
-        let by_dialect =
-            if self.dialect >= Dialect::SMB_3_0 { SigningAlgorithm::AesCmac } else { SigningAlgorithm::HmacSha256 };
-        self.signing.filter(|_| self.dialect == Dialect::SMB_3_1_1).unwrap_or(by_dialect)
-    }
-}
-
 /// A client on one connection.
 pub(crate) struct Peer {
-    pub(crate) terms: Terms,
-    /// The session's keys, where this connection set it up.
-    pub(crate) keys: Option<SessionKeys>,
+    client: Client,
     pub(crate) connection: Rc<Endpoint>,
-    pub(crate) message_id: u64,
-    pub(crate) session_id: SessionId,
-    pub(crate) tree_id: TreeId,
-    pub(crate) signing_key: Option<SigningKey>,
-    /// Flags of the next requests, beside the usual ones.
-    pub(crate) flags: Flags,
-    /// ChannelSequence of requests.
-    pub(crate) channel_sequence: u16,
     /// Its frames are opened and verified first, as long ones are.
     pub(crate) opens_first: bool,
-    /// After NEGOTIATE, and during a sign-in.
-    negotiated: PreauthHash,
-    preauth: PreauthHash,
 }
 
-/// A response: its header and its whole message.
-#[derive(Clone)]
-pub(crate) struct Answer {
-    pub(crate) header: Header,
-    pub(crate) message: Vec<u8>,
+impl Deref for Peer {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
 }
 
-impl Answer {
-    pub(crate) fn status(&self) -> Status {
-        self.header.status
+impl DerefMut for Peer {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
     }
 }
 
@@ -158,20 +95,7 @@ impl Peer {
         let mut migrated = MigratedConnection::of_new(origin);
         migrated.stranger = server.strangers.enter(AddressPrefix::of(terms.peer), &migrated.mailbox, Room::Left);
         let connection = Endpoint::new(migrated, Arc::clone(server), Rc::new(Buffers::default()), turns);
-        Peer {
-            terms,
-            keys: None,
-            connection,
-            message_id: 0,
-            session_id: SessionId(0),
-            tree_id: TreeId(0),
-            signing_key: None,
-            channel_sequence: 0,
-            opens_first: false,
-            flags: Flags::NONE,
-            negotiated: PreauthHash::new(),
-            preauth: PreauthHash::new(),
-        }
+        Peer { client: Client::new(terms), connection, opens_first: false }
     }
 
     /// A connection that has negotiated 3.1.1, signed in and connected to the share.
@@ -190,77 +114,36 @@ impl Peer {
 
     /// Connects to a share, and goes on with that where it may.
     pub(crate) async fn connect(&mut self, share: &str) -> Status {
-        let path = utf16_bytes(&format!(r"\\test\{share}"));
-        let request = TreeConnectRequest { path: Utf16::new(&path).unwrap(), ..TreeConnectRequest::default() };
-        let answer = self.ask(Command::TREE_CONNECT, |body| request.encode(body)).await;
-        if answer.status() == Status::SUCCESS {
-            self.tree_id = answer.header.tree_id();
-        }
+        let message = self.tree_connect(share);
+        let answer = self.exchange(message).await;
+        self.take_tree(&answer);
         answer.status()
     }
 
     pub(crate) async fn negotiate(&mut self) {
-        let mut builder = NegotiateContextsBuilder::new();
-        builder.add(ContextType::PREAUTH_INTEGRITY_CAPABILITIES, |writer| {
-            let hashes = [HashAlgorithm::SHA_512];
-            PreauthIntegrityCapabilities { hash_algorithms: U16List::new(&hashes), salt: &[1; 32] }.encode(writer);
-        });
-        if let Some(cipher) = self.terms.cipher {
-            builder.add(ContextType::ENCRYPTION_CAPABILITIES, |writer| {
-                let ciphers = [contexts::Cipher(cipher.to_wire())];
-                EncryptionCapabilities { ciphers: U16List::new(&ciphers) }.encode(writer);
-            });
-        }
-        if let Some(signing) = self.terms.signing {
-            builder.add(ContextType::SIGNING_CAPABILITIES, |writer| {
-                let algorithms = [contexts::SigningAlgorithm(signing.to_wire())];
-                SigningCapabilities { algorithms: U16List::new(&algorithms) }.encode(writer);
-            });
-        }
-        if self.terms.dialect != Dialect::SMB_3_1_1 {
-            builder = NegotiateContextsBuilder::new();
-        }
-        let Terms { dialect, client, capabilities, .. } = self.terms;
-        let dialects = [dialect];
-        let request = NegotiateRequest {
-            client_guid: client,
-            capabilities,
-            dialects: U16List::new(&dialects),
-            contexts: builder.contexts(),
-            ..NegotiateRequest::default()
-        };
-        let sent = self.message(Command::NEGOTIATE, |body| request.encode(body));
-        self.preauth.update(&sent);
-        let answer = self.exchange(sent).await;
-        assert_eq!(NegotiateResponse::decode(&answer.message).unwrap().dialect, dialect);
-        self.preauth.update(&answer.message);
-        self.negotiated = self.preauth.clone();
+        let message = self.negotiate_message();
+        let answer = self.exchange(message.clone()).await;
+        self.take_negotiated(&message, &answer);
     }
 
     pub(crate) async fn set_up_session(&mut self) {
-        let (answer, key) = self.authenticate(SessionSetupFlags::NONE).await;
+        let (answer, initiator) = self.authenticate(SessionSetupFlags::NONE).await;
         assert_eq!(answer.status(), Status::SUCCESS);
-        let derivation = Derivation::new(self.terms.dialect, &self.preauth);
-        let keys = SessionKeys::derive(secure::Role::Client, derivation, &key.unwrap(), self.terms.cipher);
-        self.take_key(keys.signing_key(self.terms.signing()), answer);
-        self.keys = Some(keys);
+        self.take_session(&initiator, &answer);
     }
 
     /// Binds the session of `first` to this connection, which has negotiated.
     pub(crate) async fn bind(&mut self, first: &Peer) -> Status {
-        let keys = first.keys.as_ref().unwrap();
-        self.signing_key = Some(keys.signing_key(first.terms.signing()));
+        self.join(first);
         self.bind_with_key(first).await
     }
 
     /// The same, signed with whatever key this connection has.
     pub(crate) async fn bind_with_key(&mut self, first: &Peer) -> Status {
         (self.session_id, self.tree_id) = (first.session_id, first.tree_id);
-        let (answer, key) = self.authenticate(SessionSetupFlags::BINDING).await;
+        let (answer, initiator) = self.authenticate(SessionSetupFlags::BINDING).await;
         if answer.status() == Status::SUCCESS {
-            let derivation = Derivation::new(self.terms.dialect, &self.preauth);
-            let key = channel_signing_key(derivation, &key.unwrap());
-            self.take_key(SigningKey::new(self.terms.signing(), key), answer.clone());
+            self.take_channel(&initiator, &answer);
         }
         answer.status()
     }
@@ -270,29 +153,15 @@ impl Peer {
         self.authenticate(flags).await.0.status()
     }
 
-    /// The last token of a sign-in whose first one, of `initiator`, was answered with `answer`.
-    pub(crate) fn last_token(&self, initiator: &mut Initiator, answer: &Answer) -> Vec<u8> {
-        let challenge = SessionSetupResponse::decode(&answer.message).unwrap().security_buffer.to_vec();
-        let credentials = Credentials {
-            domain: String::new(),
-            user: self.terms.user.into(),
-            workstation: String::new(),
-            nt_hash: NtHash::from_password(self.terms.password),
-        };
-        let fresh = Fresh { client_challenge: [5; 8], session_key: [6; 16].into() };
-        initiator.answer(&challenge, &credentials, FileTime(1), &fresh).unwrap()
-    }
-
     /// Begins to sign in, and leaves it at that.
     pub(crate) async fn begin_sign_in(&mut self) -> Status {
-        (self.session_id, self.preauth) = (SessionId(0), self.negotiated.clone());
-        let (_, token) = Initiator::begin();
-        self.send_token(SessionSetupFlags::NONE, &token).await.status()
+        self.session_id = SessionId(0);
+        let (_, message) = self.begin(SessionSetupFlags::NONE);
+        self.exchange(message).await.status()
     }
 
     /// Asks for the anonymous user: with a token without a name and without a response (MS-NLMP 3.2.5.1.2).
     pub(crate) async fn ask_for_anonymous(&mut self, flags: SessionSetupFlags) -> Answer {
-        self.preauth = self.negotiated.clone();
         let (mut negotiate, mut authenticate) = (Vec::new(), Vec::new());
         let ntlm_flags = NtlmFlags::UNICODE | NtlmFlags::NTLM | NtlmFlags::EXTENDED_SESSION_SECURITY;
         Negotiate { flags: ntlm_flags }.encode(&mut negotiate);
@@ -307,48 +176,29 @@ impl Peer {
             mic: None,
         };
         nobody.encode(&mut authenticate).unwrap();
-        let challenge = self.send_token(flags, &negotiate).await;
+        let message = self.first_setup(flags, &negotiate);
+        let challenge = self.exchange(message).await;
         if challenge.status() != Status::MORE_PROCESSING_REQUIRED {
             return challenge;
         }
-        self.session_id = challenge.header.session_id;
-        self.preauth.update(&challenge.message);
+        self.take_challenge(&challenge);
         self.send_token(flags, &authenticate).await
     }
 
-    fn take_key(&mut self, key: SigningKey, answer: Answer) {
-        assert!(key.verify(&mut answer.message.clone(), secure::Role::Server), "the last response is signed");
-        self.signing_key = Some(key);
-    }
-
-    /// Sends tokens until the server has decided; gives its answer, and the key where it was asked for all it wanted.
-    async fn authenticate(&mut self, flags: SessionSetupFlags) -> (Answer, Option<Vec<u8>>) {
-        self.preauth = self.negotiated.clone();
-        let (mut initiator, token) = Initiator::begin();
-        let answer = self.send_token(flags, &token).await;
-        if answer.status() != Status::MORE_PROCESSING_REQUIRED {
-            return (answer, None);
+    /// Signs in until the server has decided; gives its answer, and what has the key where it was asked for all it wanted.
+    async fn authenticate(&mut self, flags: SessionSetupFlags) -> (Answer, Initiator) {
+        let (mut initiator, message) = self.begin(flags);
+        let challenge = self.exchange(message).await;
+        if challenge.status() != Status::MORE_PROCESSING_REQUIRED {
+            return (challenge, initiator);
         }
-        if let Some(key) = &self.signing_key {
-            assert!(key.verify(&mut answer.message.clone(), secure::Role::Server), "interim responses are signed");
-        }
-        self.session_id = answer.header.session_id;
-        self.preauth.update(&answer.message);
-        let token = self.last_token(&mut initiator, &answer);
-        let answer = self.send_token(flags, &token).await;
-        (answer, initiator.session_key().map(|key| key.to_vec()))
+        let message = self.finish(&mut initiator, flags, &challenge);
+        (self.exchange(message).await, initiator)
     }
 
     pub(crate) async fn send_token(&mut self, flags: SessionSetupFlags, token: &[u8]) -> Answer {
-        let request = SessionSetupRequest {
-            flags,
-            security_buffer: token,
-            previous_session_id: self.terms.previous_session,
-            ..SessionSetupRequest::default()
-        };
-        let sent = self.message(Command::SESSION_SETUP, |body| request.encode(body));
-        self.preauth.update(&sent);
-        self.exchange(sent).await
+        let message = self.setup(flags, token);
+        self.exchange(message).await
     }
 
     /// The connection breaks.
@@ -374,18 +224,7 @@ impl Peer {
 
     /// Makes `name`, or opens it, for everything.
     pub(crate) async fn open(&mut self, name: &str) -> FileId {
-        let name = utf16_bytes(name);
-        let request = CreateRequest {
-            desired_access: wire::security::access::FILE_ALL.into(),
-            share_access: ShareAccess(7),
-            disposition: CreateDisposition::OPEN_IF,
-            options: CreateOptions::NON_DIRECTORY_FILE,
-            name: Utf16::new(&name).unwrap(),
-            ..CreateRequest::default()
-        };
-        let answer = self.ask(Command::CREATE, |body| request.encode(body)).await;
-        assert_eq!(answer.status(), Status::SUCCESS);
-        CreateResponse::decode(&answer.message).unwrap().file_id
+        self.create(name, |request| request.options = CreateOptions::NON_DIRECTORY_FILE).await.file_id()
     }
 
     /// Makes or opens `name` as `edit` has it, for everything and shared with all where it says nothing else.
@@ -400,24 +239,13 @@ impl Peer {
         contexts: &[u8],
         edit: impl FnOnce(&mut CreateRequest<'_>),
     ) -> Answer {
-        let name = utf16_bytes(name);
-        let mut request = CreateRequest {
-            desired_access: wire::security::access::FILE_ALL.into(),
-            share_access: ShareAccess(7),
-            disposition: CreateDisposition::OPEN_IF,
-            name: Utf16::new(&name).unwrap(),
-            contexts: CreateContexts::decode(contexts).unwrap(),
-            ..CreateRequest::default()
-        };
-        edit(&mut request);
-        self.ask(Command::CREATE, |body| request.encode(body)).await
+        let message = self.create_message(name, contexts, edit);
+        self.exchange(message).await
     }
 
     /// Makes or opens the directory `name`; the share's root where that is empty.
     pub(crate) async fn open_directory(&mut self, name: &str) -> FileId {
-        let answer = self.create(name, |request| request.options = CreateOptions::DIRECTORY_FILE).await;
-        assert_eq!(answer.status(), Status::SUCCESS);
-        CreateResponse::decode(&answer.message).unwrap().file_id
+        self.create(name, |request| request.options = CreateOptions::DIRECTORY_FILE).await.file_id()
     }
 
     /// Closes an open.
@@ -443,39 +271,6 @@ impl Peer {
         let info_type = InfoType::FILE;
         let request = SetInfoRequest { info_type, class: class.into(), file_id, buffer, ..SetInfoRequest::default() };
         self.ask(Command::SET_INFO, |body| request.encode(body)).await.status()
-    }
-
-    /// A message ready to be sent, signed where the session is.
-    pub(crate) fn message(&mut self, command: Command, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-        let header = self.header(command);
-        let mut message = header.to_bytes().to_vec();
-        body(&mut message);
-        self.sign(&mut message);
-        message
-    }
-
-    /// A header with the next message id.
-    pub(crate) fn header(&mut self, command: Command) -> Header {
-        let message_id = MessageId(self.message_id);
-        let charge = u16::from(self.message_id > 0);
-        self.message_id += 1;
-        Header {
-            credit_charge: charge,
-            command,
-            credits: 64,
-            message_id,
-            route: Route::Sync { tree_id: self.tree_id },
-            session_id: self.session_id,
-            status: Status(u32::from(self.channel_sequence)),
-            flags: self.flags | if self.signing_key.is_some() { Flags::SIGNED } else { Flags::NONE },
-            ..Header::default()
-        }
-    }
-
-    pub(crate) fn sign(&self, message: &mut [u8]) {
-        if let Some(key) = &self.signing_key {
-            key.sign(message, secure::Role::Client);
-        }
     }
 
     /// Sends one request and gives its final response.
@@ -528,7 +323,7 @@ impl Peer {
     pub(crate) async fn receive(&self) -> Answer {
         loop {
             if let Some(message) = self.take_frame() {
-                return Answer { header: Header::decode(&message).unwrap(), message };
+                return Answer::of(message);
             }
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
@@ -550,42 +345,10 @@ impl Peer {
     }
 }
 
-/// A message as it goes through a stream.
-pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
-    [&frame::frame_prefix(message.len()).unwrap()[..], message].concat()
-}
-
 /// The next message that comes out of a stream.
 pub(crate) async fn next_message(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let length = stream.read_u32().await.unwrap() as usize;
     let mut message = vec![0; length];
     stream.read_exact(&mut message).await.unwrap();
     message
-}
-
-/// Joins messages of one frame; each is signed by `sign` when it stands where it belongs.
-pub(crate) fn chained(mut messages: Vec<Vec<u8>>, sign: impl Fn(usize, &mut [u8])) -> Vec<u8> {
-    let last = messages.len() - 1;
-    for (position, message) in messages.iter_mut().enumerate() {
-        if position < last {
-            message.resize(message.len().next_multiple_of(8), 0);
-            let length = message.len() as u32;
-            message[20..24].copy_from_slice(&length.to_le_bytes());
-        }
-        sign(position, message);
-    }
-    messages.concat()
-}
-
-/// The headers of the responses in one frame.
-pub(crate) fn headers(frame: &[u8]) -> Vec<Header> {
-    let (mut headers, mut rest) = (Vec::new(), frame);
-    loop {
-        let header = Header::decode(rest).unwrap();
-        headers.push(header);
-        match header.next_command as usize {
-            0 => return headers,
-            next => rest = &rest[next..],
-        }
-    }
 }

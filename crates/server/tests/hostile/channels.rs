@@ -8,18 +8,18 @@ use secure::kdf::{Derivation, SessionKeys};
 use secure::preauth::PreauthHash;
 use server::admin::CHANNELS_DEFAULT;
 use wire::command::echo::EchoRequest;
+use wire::command::session_setup::SessionSetupFlags;
 use wire::ids::{Command, Dialect, SessionId};
 use wire::status::Status;
 
-use crate::peer::{End, Peer};
-use crate::{configuration, served};
+use crate::peer::{End, Peer, framed};
+use crate::{configuration, served, start};
 
 const SHARDS: usize = 4;
 
 #[test]
 fn no_two_channels_share_a_shard_while_another_is_free() {
-    let config = server::Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: SHARDS, opens: None };
-    let server = server::Server::start(&config, configuration()).unwrap();
+    let server = start(SHARDS, configuration());
     let address = server.addresses()[0];
     // Others keep the shards unevenly busy.
     let _others: Vec<Peer> = (0..3).map(|_| Peer::signed_in(address)).collect();
@@ -48,13 +48,12 @@ fn what_follows_a_bind_at_once_is_answered_on_the_new_shard() {
         for _ in 0..20 {
             let first = Peer::signed_in(address);
             let mut second = Peer::negotiated(address);
-            let (mut initiator, response) = second.begin_bind(&first);
-            let last = second.bind_message(&mut initiator, &response);
+            let (mut initiator, challenge) = second.begin_bind(&first);
+            let last = second.finish(&mut initiator, SessionSetupFlags::BINDING, &challenge);
             second.session_id = SessionId(0);
             second.signing_key = None;
             let echo = second.message(Command::ECHO, |body| EchoRequest.encode(body));
-            let frame = |message: &[u8]| [&(message.len() as u32).to_be_bytes()[..], message].concat();
-            let both = [frame(&last), frame(&echo)].concat();
+            let both = [framed(&last), framed(&echo)].concat();
             let (start, rest) = both.split_at(both.len() - 10);
             second.send_bytes(start);
             second.send_bytes(rest);
@@ -66,8 +65,7 @@ fn what_follows_a_bind_at_once_is_answered_on_the_new_shard() {
 
 #[test]
 fn a_thousand_binds_harm_nobody_and_leave_nothing_behind() {
-    let config = server::Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2, opens: None };
-    let server = server::Server::start(&config, configuration()).unwrap();
+    let server = start(2, configuration());
     let address = server.addresses()[0];
     let mut first = Peer::signed_in(address);
     for round in 0..1_000 {
@@ -102,8 +100,7 @@ fn a_thousand_binds_harm_nobody_and_leave_nothing_behind() {
 
 #[test]
 fn a_channel_too_many_is_refused_as_often_as_it_is_asked_for() {
-    let config = server::Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2, opens: None };
-    let server = server::Server::start(&config, configuration()).unwrap();
+    let server = start(2, configuration());
     let address = server.addresses()[0];
     let mut channels = vec![Peer::signed_in(address)];
     for _ in 1..CHANNELS_DEFAULT {

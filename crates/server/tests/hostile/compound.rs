@@ -5,36 +5,28 @@ use wire::command::echo::EchoRequest;
 use wire::command::logoff::LogoffRequest;
 use wire::command::read::ReadRequest;
 use wire::command::tree_disconnect::TreeDisconnectRequest;
-use wire::header::{Flags, HEADER_LENGTH, Header, Route};
+use wire::header::{Flags, HEADER_LENGTH, Route};
 use wire::ids::{Command, FileId, SessionId, TreeId};
 use wire::status::Status;
 
-use crate::peer::{End, Peer, RELATED, create, put_u32};
+use crate::peer::{End, Peer, RELATED, chained, create, headers, put_u32, unprotected};
 use crate::served;
 
 type Body<'a> = &'a dyn Fn(&mut Vec<u8>);
 
 /// Signed requests, one after the other in one frame.
 fn chain(peer: &mut Peer, parts: &[(Command, Flags, Body<'_>)]) -> Vec<u8> {
-    let mut frame = Vec::new();
-    for (position, (command, flags, body)) in parts.iter().enumerate() {
+    let mut requests = Vec::new();
+    for (command, flags, body) in parts {
         let mut header = peer.header(*command);
         header.flags |= *flags;
         if flags.contains(Flags::RELATED_OPERATIONS) {
             header.session_id = SessionId(u64::MAX);
             header.route = Route::Sync { tree_id: TreeId(u32::MAX) };
         }
-        let mut message = header.to_bytes().to_vec();
-        body(&mut message);
-        if position + 1 < parts.len() {
-            message.resize(message.len().next_multiple_of(8), 0);
-            let next = message.len() as u32;
-            put_u32(&mut message, 20, next);
-        }
-        peer.sign(&mut message);
-        frame.extend(message);
+        requests.push(unprotected(header, body));
     }
-    frame
+    chained(requests, |_, message| peer.sign(message))
 }
 
 /// The statuses of a chain's responses, which may come in one frame or in several.
@@ -42,15 +34,8 @@ fn statuses(peer: &mut Peer, count: usize) -> Vec<Status> {
     let mut statuses = Vec::new();
     while statuses.len() < count {
         let frame = peer.receive().expect("the chain is answered");
-        let mut rest = frame.as_slice();
-        loop {
-            let header = Header::decode(rest).unwrap();
-            statuses.extend((header.status != Status::PENDING).then_some(header.status));
-            match header.next_command as usize {
-                0 => break,
-                next => rest = &rest[next..],
-            }
-        }
+        let all = headers(&frame).into_iter().map(|header| header.status);
+        statuses.extend(all.filter(|status| *status != Status::PENDING));
     }
     statuses
 }
@@ -93,7 +78,7 @@ fn a_chain_must_not_begin_with_a_related_request() {
         let file = peer.open("file");
         let mut header = peer.header(Command::READ);
         header.flags |= Flags::RELATED_OPERATIONS;
-        let message = peer.finish(header, |body| read(body, file));
+        let message = peer.complete(header, |body| read(body, file));
         assert_eq!(peer.end_of(&message), End::Answered(Status::INVALID_PARAMETER));
         assert!(peer.is_alive());
     });

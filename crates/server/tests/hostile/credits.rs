@@ -18,7 +18,7 @@ fn a_payload_that_credits_do_not_pay_for_is_refused() {
             header.credit_charge = charge;
             peer.message_id += u64::from(charge).saturating_sub(1);
             let request = ReadRequest { file_id, length, ..ReadRequest::default() };
-            let message = peer.finish(header, |body| request.encode(body));
+            let message = peer.complete(header, |body| request.encode(body));
             assert_eq!(peer.end_of(&message), End::Answered(Status::INVALID_PARAMETER), "{charge} for {length}");
         }
         assert!(peer.is_alive());
@@ -32,7 +32,7 @@ fn message_ids_that_were_used_or_never_granted_end_the_connection() {
             let mut peer = Peer::signed_in(address);
             let mut header = peer.header(Command::ECHO);
             header.message_id = MessageId(id);
-            let message = peer.finish(header, |body| EchoRequest.encode(body));
+            let message = peer.complete(header, |body| EchoRequest.encode(body));
             assert_eq!(peer.end_of(&message), End::Disconnected, "{id}");
         }
     });
@@ -44,7 +44,7 @@ fn a_charge_of_more_ids_than_were_granted_ends_the_connection() {
         let mut peer = Peer::signed_in(address);
         let mut header = peer.header(Command::ECHO);
         header.credit_charge = u16::MAX;
-        let message = peer.finish(header, |body| EchoRequest.encode(body));
+        let message = peer.complete(header, |body| EchoRequest.encode(body));
         assert_eq!(peer.end_of(&message), End::Disconnected);
     });
 }

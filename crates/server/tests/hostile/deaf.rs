@@ -12,8 +12,8 @@ use wire::header::{Flags, Header};
 use wire::ids::{Command, FileId, SessionId};
 use wire::status::Status;
 
-use crate::configuration;
-use crate::peer::{End, Peer, create};
+use crate::peer::{End, Peer};
+use crate::{configuration, start};
 
 /// What one READ asks for.
 const READ_BYTES: usize = 64 << 10;
@@ -38,8 +38,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
-        let config = server::Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2, opens: None };
-        let server = Server::start(&config, configuration()).unwrap();
+        let server = start(2, configuration());
         let address = server.addresses()[0];
         let mut deaf = Peer::connect(address);
         deaf.hold_little(SOCKET_BYTES);
@@ -121,7 +120,7 @@ impl Scene {
 
 fn write(peer: &mut Peer, file_id: FileId, data: &[u8], offset: u64) -> Status {
     let request = WriteRequest { file_id, offset, data, ..WriteRequest::default() };
-    peer.ask(Command::WRITE, |body| request.encode(body)).0.status
+    peer.ask(Command::WRITE, |body| request.encode(body)).status()
 }
 
 /// A WRITE once more, by a client that has lost a channel (MS-SMB2 3.2.7.1).
@@ -131,7 +130,7 @@ fn replay(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Status {
     header.flags |= Flags::REPLAY_OPERATION;
     // The channel sequence.
     header.status = Status(1);
-    let message = peer.finish(header, |body| request.encode(body));
+    let message = peer.complete(header, |body| request.encode(body));
     peer.send(&message);
     match peer.end() {
         End::Answered(status) => status,
@@ -141,15 +140,14 @@ fn replay(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Status {
 
 fn read(peer: &mut Peer, file_id: FileId) -> Vec<u8> {
     let request = ReadRequest { file_id, length: READ_BYTES as u32, ..ReadRequest::default() };
-    let (_, response) = peer.ask(Command::READ, |body| request.encode(body));
-    ReadResponse::decode(&response).unwrap().data.to_vec()
+    let answer = peer.ask(Command::READ, |body| request.encode(body));
+    ReadResponse::decode(&answer.message).unwrap().data.to_vec()
 }
 
 fn open_cached(peer: &mut Peer) -> FileId {
-    let name = wire::codec::utf16_bytes("cached");
-    let request = wire::command::create::CreateRequest { oplock_level: OplockLevel::BATCH, ..create(&name) };
-    let (_, response) = peer.ask(Command::CREATE, |body| request.encode(body));
-    let made = CreateResponse::decode(&response).unwrap();
+    let message = peer.create_message("cached", &[], |request| request.oplock_level = OplockLevel::BATCH);
+    let answer = peer.exchange(&message);
+    let made = CreateResponse::decode(&answer.message).unwrap();
     assert_eq!(made.oplock_level, OplockLevel::BATCH);
     made.file_id
 }
@@ -166,15 +164,14 @@ fn the_other_channels_go_on_and_what_it_asks_for_is_not_kept_in_memory() {
 fn a_break_reaches_the_client_on_another_channel_and_the_deaf_one_is_reset() {
     let mut scene = Scene::stuck();
     let mut other = Peer::signed_in(scene.server.addresses()[0]);
-    let name = wire::codec::utf16_bytes("cached");
-    let message = other.message(Command::CREATE, |body| create(&name).encode(body));
+    let message = other.create_message("cached", &[], |_| ());
     other.send(&message);
     let told = scene.channels[0].receive().unwrap();
     assert_eq!(Header::decode(&told).unwrap().command, Command::OPLOCK_BREAK);
     let left = OplockBreak { oplock_level: OplockLevel::II, file_id: scene.cached };
     let acknowledged =
         scene.channels[1].ask(Command::OPLOCK_BREAK, |body| OplockBreakRequest::Oplock(left).encode(body));
-    assert_eq!(acknowledged.0.status, Status::SUCCESS);
+    assert_eq!(acknowledged.status(), Status::SUCCESS);
     assert_eq!(other.end(), End::Answered(Status::SUCCESS));
     scene.wait_until_it_is_gone();
     assert!(scene.deaf.take().is_some_and(Peer::ends_in_a_reset), "the client is told");

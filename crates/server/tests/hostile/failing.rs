@@ -5,13 +5,12 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use server::{Config, Server};
+use server::Server;
 use store::{Error, Facts, RamStore, Resolved, SharePath, Space, Store, Use};
-use wire::codec::utf16_bytes;
-use wire::ids::Command;
 
 use crate::kit::configuration::configuration;
-use crate::peer::{End, Peer, create};
+use crate::peer::{End, Peer};
+use crate::start;
 
 /// A RAM disk that panics where `panic` is asked for, and hangs where `hang` is, until it is let go.
 struct Failing {
@@ -51,14 +50,11 @@ impl Store for Failing {
 fn failing() -> (Server, Receiver<()>, SyncSender<()>) {
     let ((hanging, hangs), (lets_go, let_go)) = (mpsc::sync_channel(1), mpsc::sync_channel(1));
     let store = Failing { disk: RamStore::new(1 << 20), hanging, let_go: Mutex::new(let_go) };
-    let config = Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 1, opens: None };
-    let server = Server::start(&config, configuration(Arc::new(store))).unwrap();
-    (server, hangs, lets_go)
+    (start(1, configuration(Arc::new(store))), hangs, lets_go)
 }
 
 fn ask_for(peer: &mut Peer, name: &str) {
-    let name = utf16_bytes(name);
-    let message = peer.message(Command::CREATE, |body| create(&name).encode(body));
+    let message = peer.create_message(name, &[], |_| ());
     peer.send(&message);
 }
 

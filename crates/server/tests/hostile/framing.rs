@@ -4,7 +4,7 @@ use wire::command::echo::EchoRequest;
 use wire::header::Flags;
 use wire::ids::Command;
 
-use crate::peer::{End, Peer, put_u16};
+use crate::peer::{End, Peer, framed, put_u16};
 use crate::served;
 
 #[test]
@@ -77,7 +77,7 @@ fn a_message_that_says_it_is_a_response_ends_the_connection() {
         let mut peer = Peer::signed_in(address);
         let mut header = peer.header(Command::ECHO);
         header.flags |= Flags::SERVER_TO_REDIR;
-        let message = peer.finish(header, |body| EchoRequest.encode(body));
+        let message = peer.complete(header, |body| EchoRequest.encode(body));
         assert_eq!(peer.end_of(&message), End::Disconnected);
     });
 }
@@ -86,12 +86,11 @@ fn a_message_that_says_it_is_a_response_ends_the_connection() {
 fn requests_in_one_segment_are_each_answered_and_so_are_those_cut_into_bytes() {
     served(|address| {
         let mut peer = Peer::signed_in(address);
-        let frame = |message: &[u8]| [&(message.len() as u32).to_be_bytes(), message].concat();
         let frames: Vec<u8> =
-            (0..20).flat_map(|_| frame(&peer.message(Command::ECHO, |body| EchoRequest.encode(body)))).collect();
+            (0..20).flat_map(|_| framed(&peer.message(Command::ECHO, |body| EchoRequest.encode(body)))).collect();
         peer.send_bytes(&frames);
         (0..20).for_each(|_| drop(peer.receive().unwrap()));
-        for byte in frame(&peer.message(Command::ECHO, |body| EchoRequest.encode(body))) {
+        for byte in framed(&peer.message(Command::ECHO, |body| EchoRequest.encode(body))) {
             peer.send_bytes(&[byte]);
         }
         assert!(peer.receive().is_some());

@@ -100,9 +100,9 @@ fn addresses(peer: &mut Peer) -> Vec<IpAddr> {
         max_output_response: 65_536,
         ..IoctlRequest::default()
     };
-    let (header, response) = peer.ask(Command::IOCTL, |body| request.encode(body));
-    assert_eq!(header.status, Status::SUCCESS);
-    let output = IoctlResponse::decode(&response).unwrap().output;
+    let answer = peer.ask(Command::IOCTL, |body| request.encode(body));
+    assert_eq!(answer.status(), Status::SUCCESS);
+    let output = IoctlResponse::decode(&answer.message).unwrap().output;
     wire::fscc::ioctl::interfaces(output).filter_map(|told| told.unwrap().address).collect()
 }
 
@@ -122,15 +122,15 @@ fn a_session_goes_on_over_the_links_that_are_left() {
 fn go_on_over_the_other_link(links: &Links, port: u16) {
     let over = |link: u8| SocketAddr::from(([10, 98, link, 1], port));
     let mut first = Peer::connect(over(1));
-    first.capabilities = Capabilities::MULTI_CHANNEL;
+    first.terms.capabilities = Capabilities::MULTI_CHANNEL;
     let mut first = first.negotiate_and_sign_in();
     assert_eq!(addresses(&mut first), [over(1).ip(), over(2).ip()]);
 
     let name = wire::codec::utf16_bytes("cached");
     let mut request = create(&name);
     request.oplock_level = OplockLevel::BATCH;
-    let (_, response) = first.ask(Command::CREATE, |body| request.encode(body));
-    let made = CreateResponse::decode(&response).unwrap();
+    let answer = first.ask(Command::CREATE, |body| request.encode(body));
+    let made = CreateResponse::decode(&answer.message).unwrap();
     assert_eq!(made.oplock_level, OplockLevel::BATCH);
     let mut channels = [channel(over(1), &first), channel(over(2), &first), channel(over(2), &first)];
     channels.iter_mut().for_each(|peer| peer.write_and_read_back("file"));
@@ -145,8 +145,8 @@ fn go_on_over_the_other_link(links: &Links, port: u16) {
     let told = channels[1].receive().unwrap();
     assert_eq!(Header::decode(&told).unwrap().command, Command::OPLOCK_BREAK);
     let left = OplockBreak { oplock_level: OplockLevel::II, file_id: made.file_id };
-    let (header, _) = channels[2].ask(Command::OPLOCK_BREAK, |body| OplockBreakRequest::Oplock(left).encode(body));
-    assert_eq!(header.status, Status::SUCCESS);
+    let answer = channels[2].ask(Command::OPLOCK_BREAK, |body| OplockBreakRequest::Oplock(left).encode(body));
+    assert_eq!(answer.status(), Status::SUCCESS);
     assert_eq!(other.end(), crate::peer::End::Answered(Status::SUCCESS));
 }
 
@@ -164,8 +164,8 @@ fn a_client_that_dies_while_something_is_on_its_way_to_it_is_ended_within_85_sec
     request.oplock_level = OplockLevel::BATCH;
     let (first, other) = links.on("client", || {
         let (mut first, mut other) = (Peer::signed_in(over(1)), Peer::signed_in(over(2)));
-        let (_, response) = first.ask(Command::CREATE, |body| request.encode(body));
-        assert_eq!(CreateResponse::decode(&response).unwrap().oplock_level, OplockLevel::BATCH);
+        let answer = first.ask(Command::CREATE, |body| request.encode(body));
+        assert_eq!(CreateResponse::decode(&answer.message).unwrap().oplock_level, OplockLevel::BATCH);
         links.cut();
         // The break of its oplock is what the first one does not hear.
         let message = other.message(Command::CREATE, |body| request.encode(body));

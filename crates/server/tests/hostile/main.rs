@@ -9,6 +9,7 @@ mod data;
 mod deaf;
 mod failing;
 mod framing;
+#[allow(dead_code)]
 #[path = "../../src/tests/kit/mod.rs"]
 mod kit;
 mod links;
@@ -31,8 +32,7 @@ use crate::peer::Peer;
 
 /// Serves one RAM disk, lets `test` do its worst, and sees whether a client from before and a new one still work.
 fn served(test: impl FnOnce(SocketAddr)) {
-    let config = Config { listen: vec![([127, 0, 0, 1], 0).into()], shards: 2, opens: None };
-    let server = Server::start(&config, configuration()).unwrap();
+    let server = start(2, configuration());
     let address = server.addresses()[0];
     let mut bystander = Peer::signed_in(address);
     bystander.write_and_read_back("bystander");
@@ -41,6 +41,12 @@ fn served(test: impl FnOnce(SocketAddr)) {
     Peer::signed_in(address).write_and_read_back("new");
     drop(bystander);
     server.stop(Duration::ZERO);
+}
+
+/// A server on a free port.
+fn start(shards: usize, configuration: Configuration) -> Server {
+    let config = Config { listen: vec![([127, 0, 0, 1], 0).into()], shards, opens: None };
+    Server::start(&config, configuration).unwrap()
 }
 
 fn configuration() -> Configuration {

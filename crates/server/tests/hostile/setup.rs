@@ -7,7 +7,7 @@ use wire::command::session_setup::{SessionSetupFlags, SessionSetupRequest};
 use wire::ids::{Command, SessionId};
 use wire::status::Status;
 
-use crate::peer::{End, PASSWORD, Peer, put_u16};
+use crate::peer::{End, Peer, put_u16};
 use crate::served;
 
 const BUFFER_OFFSET: usize = 76;
@@ -104,17 +104,16 @@ fn a_token_cut_anywhere_is_refused() {
 fn sign_ins_that_cross_on_one_connection_each_have_their_own_hash() {
     served(|address| {
         let mut peer = Peer::negotiated(address);
-        let mut begun: Vec<_> = (0..3)
-            .map(|_| {
-                let (initiator, token) = Initiator::begin();
-                (initiator, peer.begin_sign_in(&token))
-            })
-            .collect();
+        let mut begun = Vec::new();
+        for _ in 0..3 {
+            peer.session_id = SessionId(0);
+            let (initiator, message) = peer.begin(SessionSetupFlags::NONE);
+            begun.push((initiator, peer.preauth.clone(), peer.exchange(&message)));
+        }
         begun.reverse();
-        for (mut initiator, (session_id, hash, response)) in begun {
-            peer.signing_key = None;
-            peer.resume_sign_in(session_id, hash);
-            assert_eq!(peer.finish_sign_in(&mut initiator, &response, PASSWORD), Status::SUCCESS);
+        for (mut initiator, hash, challenge) in begun {
+            (peer.signing_key, peer.preauth) = (None, hash);
+            assert_eq!(peer.finish_sign_in(&mut initiator, &challenge), Status::SUCCESS);
             assert!(peer.is_alive(), "signed with the keys of this session");
         }
     });
@@ -124,7 +123,8 @@ fn sign_ins_that_cross_on_one_connection_each_have_their_own_hash() {
 fn a_wrong_password_is_refused_and_the_session_with_it() {
     served(|address| {
         let mut peer = Peer::negotiated(address);
-        assert_eq!(peer.sign_in("wrong"), Status::LOGON_FAILURE);
+        peer.terms.password = "wrong";
+        assert_eq!(peer.sign_in(), Status::LOGON_FAILURE);
         let (_, token) = Initiator::begin();
         let message = peer.message(Command::SESSION_SETUP, |body| request(&token).encode(body));
         assert_eq!(peer.end_of(&message), End::Answered(Status::USER_SESSION_DELETED));

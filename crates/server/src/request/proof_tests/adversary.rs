@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use secure::Role;
+use secure::seal::NonceSpace;
 use secure::sign::SigningAlgorithm;
 use tokio::task::LocalSet;
 use wire::command::echo::EchoRequest;
@@ -19,9 +20,10 @@ use wire::ids::{Command, MessageId, SessionId, TreeId};
 use wire::status::Status;
 use wire::transform::TRANSFORM_PROTOCOL_ID;
 
-use super::{Member, join, seal_with, swap};
+use super::{Member, join, swap};
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
+use crate::tests::kit::client::seal_with;
 use crate::tests::testing::{OTHER_USER, Peer, Terms, chained, server};
 
 /// Whose session: two share the connection, one is on another.
@@ -277,7 +279,7 @@ impl World {
             }
         });
         if let Some(who) = frame.sealed_by {
-            bytes = seal_with(self.keys(who), self.session_id(who), &bytes);
+            bytes = seal_with(self.keys(who), self.session_id(who), &NonceSpace::new(), &bytes);
         }
         self.peer.opens_first = self.place % 2 == 1;
         let goes_on = self.peer.process(&mut bytes).is_ok();

@@ -1,3 +1,6 @@
-//! The test kit: what the servers of tests serve. The hostile tests and the simulated clients of `multilane` include it by its path.
+//! The test kit: what the servers of tests serve, and how clients of tests speak. The hostile tests include it by its path, and those of the
+//! simulated network in `multilane` its configuration.
 
+pub(crate) mod client;
 pub(crate) mod configuration;
+pub(crate) mod frames;
