@@ -258,4 +258,4 @@ fn room_for_one(transaction: &Transaction<'_>, table: &str, rows_max: i64) -> Re
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

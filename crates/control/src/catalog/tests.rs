@@ -30,7 +30,8 @@ fn user(name: &str) -> UserName {
     name.parse().unwrap()
 }
 
-fn ram(name: &str) -> NewShare {
+/// A RAM disk of no account.
+pub(crate) fn ram(name: &str) -> NewShare {
     NewShare {
         name: name.parse().unwrap(),
         account: None,

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -16,10 +16,11 @@ use server::admin::{Admin, ChannelView, Configuration, InterfaceView, OpenView, 
 use tempfile::TempDir;
 
 use super::*;
+use crate::catalog::tests::ram;
 use crate::small_disk::SmallDisk;
 use crate::{
-    AccountKind, Catalog, Control, DataFolder, Modes, NewShare, OpenFile, Overrides, Problem, Reloader, Session,
-    ShareChanges, Source, Status, first_start,
+    AccountKind, Catalog, Control, DataFolder, NewShare, OpenFile, Overrides, Problem, Reloader, Session, ShareChanges,
+    Source, Status, first_start,
 };
 
 /// Longer than anything takes that a test waits for.
@@ -852,20 +853,6 @@ fn silent_clients_keep_no_command_waiting() {
     // Each of them may take two seconds to say something, and a command does not wait for ten minutes.
     assert!(ask::<Status>(&running.folder, &Request::Status).unwrap().is_some());
     drop(silent);
-}
-
-fn ram(name: &str) -> NewShare {
-    NewShare {
-        name: name.parse().unwrap(),
-        account: None,
-        source: Source::Ram { bytes: NonZeroU64::new(1 << 20).unwrap() },
-        read_only: false,
-        seal_required: false,
-        continuous: false,
-        access_based: false,
-        modes: Modes::default(),
-        comment: String::new(),
-    }
 }
 
 #[test]
