@@ -7,12 +7,11 @@ use store::waiting::{self, Forbidden};
 use store::{Error, Identity, RamStore, Resolved, SharePath, Store, Use, Waits};
 use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
+use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest};
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use wire::command::negotiate::Capabilities;
 use wire::command::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 use wire::command::set_info::SetInfoRequest;
-use wire::command::write::WriteRequest;
 use wire::fscc::ea::{FullEa, FullEaWriter};
 use wire::fscc::file::{Allocation, Basic, EndOfFile};
 use wire::fscc::ioctl::{Chunk, CopyChunks, DuplicateExtents, LevelTrim, Range, ResumeKey, ZeroData};
@@ -61,8 +60,7 @@ impl Disk {
         }
         for name in ["from\\a", "from\\other"] {
             let id = peer.open(name).await;
-            let request = WriteRequest { file_id: id, data: &[7; 8_192], ..WriteRequest::default() };
-            assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+            assert_eq!(peer.write(id, 0, &[7; 8_192]).await, Status::SUCCESS);
             peer.close(id).await;
         }
         self.synced.lock().clear();
@@ -94,7 +92,7 @@ fn run(test: impl Future<Output = ()>) {
 async fn create(peer: &mut Peer, name: &str, edit: impl for<'a> FnOnce(&mut CreateRequest<'a>)) -> FileId {
     let answer = peer.create(name, edit).await;
     assert_eq!(answer.status(), Status::SUCCESS, "{name}");
-    CreateResponse::decode(&answer.message).unwrap().file_id
+    answer.file_id()
 }
 
 async fn ioctl(peer: &mut Peer, file_id: FileId, ctl_code: CtlCode, input: &[u8]) -> Answer {

@@ -12,7 +12,7 @@ use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::close::{CloseFlags, CloseRequest};
-use wire::command::create::{CreateDisposition, CreateOptions, CreateResponse};
+use wire::command::create::{CreateDisposition, CreateOptions};
 use wire::command::flush::FlushRequest;
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
 use wire::command::query_directory::QueryDirectoryRequest;
@@ -229,7 +229,7 @@ async fn use_all(store: Arc<dyn Store>, above: &str) {
         for name in ["file", "file:stream", "file:another"] {
             let answer = peer.create(&at(name), |request| request.disposition = disposition).await;
             if answer.status() == Status::SUCCESS {
-                peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
+                peer.close(answer.file_id()).await;
             }
         }
     }
@@ -237,9 +237,7 @@ async fn use_all(store: Arc<dyn Store>, above: &str) {
     let inside = peer.open(&at("dir\\inside")).await;
     list(&mut peer, directory).await;
     peer.close(directory).await;
-    let mut renamed = Vec::new();
-    Rename::encode(&at("dir\\renamed"), false, &mut renamed);
-    assert_eq!(peer.set(inside, FileClass::RENAME, &renamed).await, Status::SUCCESS);
+    assert_eq!(peer.rename(inside, &at("dir\\renamed")).await, Status::SUCCESS);
     assert_eq!(
         peer.set(inside, FileClass::LINK, &{
             let mut linked = Vec::new();
@@ -255,7 +253,7 @@ async fn use_all(store: Arc<dyn Store>, above: &str) {
     peer.close(inside).await;
     for name in ["dir", "linked"] {
         let answer = peer.create(&at(name), |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
-        peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
+        peer.close(answer.file_id()).await;
     }
     let directory = peer.open_directory("").await;
     list(&mut peer, directory).await;

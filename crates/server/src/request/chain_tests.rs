@@ -9,7 +9,7 @@ use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::change_notify::{ChangeNotifyRequest, CompletionFilter};
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, OplockLevel, ShareAccess};
+use wire::command::create::{CreateDisposition, CreateRequest, OplockLevel};
 use wire::command::echo::EchoRequest;
 use wire::command::flush::FlushRequest;
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
@@ -27,12 +27,11 @@ use crate::resource::pool::INLINE_BYTES_MAX;
 use crate::resource::turns::{LONG_REQUEST_COST, TURN_BYTES};
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Peer, Terms, chained, headers, server};
+use crate::tests::testing::{Peer, Terms, by_hand, chained, create, headers, server};
 
 /// A client whose listing waits for a pool that works when it is told to.
 async fn waiting_listing() -> (Arc<Shared>, Peer) {
-    let mut server = server(Signing::Enabled);
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    let server = by_hand(server(Signing::Enabled));
     let mut peer = Peer::sign_in(&server).await;
     let file_id = peer.open_directory("").await;
     let pattern = utf16_bytes("*");
@@ -84,7 +83,7 @@ async fn holder_and_other() -> (Arc<Shared>, (Peer, FileId), Peer) {
     let server = server(Signing::Required);
     let mut holder = Peer::sign_in(&server).await;
     let held = holder.create("file", |request| request.oplock_level = OplockLevel::BATCH).await;
-    let held = CreateResponse::decode(&held.message).unwrap().file_id;
+    let held = held.file_id();
     let other = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
     (server, (holder, held), other)
 }
@@ -92,14 +91,7 @@ async fn holder_and_other() -> (Arc<Shared>, (Peer, FileId), Peer) {
 /// Asks to open "file".
 fn open_file(body: &mut Vec<u8>) {
     let name = utf16_bytes("file");
-    let request = CreateRequest {
-        desired_access: wire::security::access::FILE_ALL.into(),
-        share_access: ShareAccess(7),
-        disposition: CreateDisposition::OPEN,
-        name: Utf16::new(&name).unwrap(),
-        ..CreateRequest::default()
-    };
-    request.encode(body);
+    CreateRequest { disposition: CreateDisposition::OPEN, ..create(&name) }.encode(body);
 }
 
 /// Lets who waits for "file" have it.

@@ -90,8 +90,7 @@ async fn plain_reads_in_a_folder_allocate_nothing() {
             peer.signing_key = None;
             let file = peer.open("file").await;
             let data = vec![0x5a; 65_536];
-            let write = WriteRequest { file_id: file, data: &data, ..WriteRequest::default() };
-            assert_eq!(peer.ask(Command::WRITE, |body| write.encode(body)).await.status(), Status::SUCCESS);
+            assert_eq!(peer.write(file, 0, &data).await, Status::SUCCESS);
             for block in [4096, 65_536] {
                 read(&mut peer, file, block, allocations);
             }

@@ -21,7 +21,7 @@ use crate::request::finding::Finding;
 use crate::request::opening::Look;
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Peer, chained, framed, headers, next_message, server};
+use crate::tests::testing::{Peer, by_hand, chained, framed, headers, next_message, server, unprotected, work};
 
 const MIB: usize = 1 << 20;
 /// More than a shard opens or verifies itself.
@@ -45,12 +45,7 @@ struct Client {
 impl Client {
     async fn new(server: &Arc<Shared>, shield: Shield) -> Client {
         let mut peer = Peer::sign_in(server).await;
-        let mut header = peer.header(Command::ECHO);
-        header.credits = 8_192;
-        let mut echo = header.to_bytes().to_vec();
-        EchoRequest.encode(&mut echo);
-        peer.sign(&mut echo);
-        peer.exchange(echo).await;
+        peer.ask_for_credits().await;
         let file_id = peer.open("file").await;
         let (stream, far) = tokio::io::duplex(16 * MIB);
         spawn_local(Rc::clone(&peer.connection).serve(far, Vec::new()));
@@ -63,12 +58,7 @@ impl Client {
 
     /// A message that is not protected yet, with the credits that `payload` bytes cost.
     fn message(&mut self, command: Command, payload: usize, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-        let mut header = self.peer.header(command);
-        header.credit_charge = payload.div_ceil(65_536).max(1) as u16;
-        self.peer.message_id += u64::from(header.credit_charge) - 1;
-        let mut message = header.to_bytes().to_vec();
-        body(&mut message);
-        message
+        unprotected(self.peer.charged(command, payload), body)
     }
 
     fn write(&mut self, data: &[u8]) -> Vec<u8> {
@@ -127,20 +117,7 @@ impl Client {
 }
 
 fn server_by_hand() -> Arc<Shared> {
-    let mut server = server(Signing::Enabled);
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
-    server
-}
-
-/// Has the pool work whenever there is work.
-fn work(server: &Arc<Shared>) {
-    let pool = server.pool.clone();
-    spawn_local(async move {
-        loop {
-            while pool.work_once() {}
-            sleep(Duration::from_millis(1)).await;
-        }
-    });
+    by_hand(server(Signing::Enabled))
 }
 
 #[tokio::test]

@@ -9,10 +9,9 @@ use secure::sign::SigningAlgorithm;
 use tokio::task::LocalSet;
 use wire::command::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateDisposition, CreateRequest, OplockLevel, ShareAccess};
+use wire::command::create::OplockLevel;
 use wire::command::echo::EchoRequest;
 use wire::command::logoff::LogoffRequest;
-use wire::command::oplock_break::{LeaseBreak, OplockBreakRequest};
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::session_setup::{SessionSetupFlags, SessionSetupRequest};
 use wire::command::tree_connect::TreeConnectRequest;
@@ -27,7 +26,7 @@ use wire::{Utf16, codec::utf16_bytes};
 
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
-use crate::tests::testing::{OTHER_USER, Peer, Terms, chained, headers, server};
+use crate::tests::testing::{OTHER_USER, Peer, Terms, chained, create, headers, server};
 
 /// Of two users' sessions that share a connection, what the one who speaks is not.
 struct Member {
@@ -66,8 +65,7 @@ async fn intruded(terms: Terms) -> (Arc<Shared>, Peer, Member) {
     let server = server(Signing::Required);
     let mut peer = Peer::sign_in_as(&server, terms).await;
     let file = peer.open("file").await;
-    let write = WriteRequest { file_id: file, data: b"mine", ..WriteRequest::default() };
-    assert_eq!(peer.ask(Command::WRITE, |body| write.encode(body)).await.status(), Status::SUCCESS);
+    assert_eq!(peer.write(file, 0, b"mine").await, Status::SUCCESS);
     let victim = join(&mut peer, file, OTHER_USER).await;
     (server, peer, victim)
 }
@@ -77,19 +75,9 @@ async fn assert_untouched(server: &Arc<Shared>, victim: &Member) {
     assert!(server.sessions.find(victim.session_id).is_some_and(|session| !session.has_ended()));
     let mut elsewhere = Peer::sign_in(server).await;
     let file_id = elsewhere.open("file").await;
-    let request = ReadRequest { file_id, length: 10, ..ReadRequest::default() };
-    let answer = elsewhere.ask(Command::READ, |body| request.encode(body)).await;
+    let answer = elsewhere.read(file_id, 0, 10).await;
     assert_eq!(ReadResponse::decode(&answer.message).unwrap().data, b"mine");
-    let name = utf16_bytes("planted");
-    let open = CreateRequest {
-        desired_access: wire::security::access::FILE_ALL.into(),
-        share_access: ShareAccess(7),
-        disposition: CreateDisposition::OPEN,
-        name: Utf16::new(&name).unwrap(),
-        ..CreateRequest::default()
-    };
-    let answer = elsewhere.ask(Command::CREATE, |body| open.encode(body)).await;
-    assert_eq!(answer.status(), Status::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(elsewhere.try_open("planted").await, Status::OBJECT_NAME_NOT_FOUND);
 }
 
 /// What an intruder asks for in the session of another.
@@ -105,19 +93,11 @@ const WANTED: [Command; 7] = [
 
 /// The body of one of them.
 fn wanted(command: Command, file_id: FileId, body: &mut Vec<u8>) {
-    let name = utf16_bytes("planted");
-    let create = CreateRequest {
-        desired_access: wire::security::access::FILE_ALL.into(),
-        share_access: ShareAccess(7),
-        disposition: CreateDisposition::OPEN_IF,
-        name: Utf16::new(&name).unwrap(),
-        ..CreateRequest::default()
-    };
     match command {
         Command::READ => ReadRequest { file_id, length: 10, ..ReadRequest::default() }.encode(body),
         Command::WRITE => WriteRequest { file_id, data: b"stolen", ..WriteRequest::default() }.encode(body),
         Command::LOGOFF => LogoffRequest.encode(body),
-        Command::CREATE => create.encode(body),
+        Command::CREATE => create(&utf16_bytes("planted")).encode(body),
         Command::SESSION_SETUP => SessionSetupRequest { security_buffer: b"token", ..Default::default() }.encode(body),
         _ => EchoRequest.encode(body),
     }
@@ -350,15 +330,7 @@ async fn what_is_related_uses_the_open_of_what_came_before_whatever_it_names() {
     let server = server(Signing::Required);
     let mut peer = Peer::sign_in(&server).await;
     let other = peer.open("other").await;
-    let name = utf16_bytes("file");
-    let create = CreateRequest {
-        desired_access: wire::security::access::FILE_ALL.into(),
-        share_access: ShareAccess(7),
-        disposition: CreateDisposition::OPEN_IF,
-        name: Utf16::new(&name).unwrap(),
-        ..CreateRequest::default()
-    };
-    let create = peer.message(Command::CREATE, |body| create.encode(body));
+    let create = peer.create_message("file", &[], |_| ());
     peer.flags = Flags::RELATED_OPERATIONS;
     let close = peer.message(Command::CLOSE, |body| CloseRequest { file_id: other, ..Default::default() }.encode(body));
     peer.flags = Flags::NONE;
@@ -413,9 +385,7 @@ async fn who_has_a_lease_for_an_open_that_only_looks_gives_it_up() {
         let mut cause = other.message(Command::CREATE, |body| wanted_file("file", body));
         other.process(&mut cause).unwrap();
         assert_eq!(other.receive().await.status(), Status::PENDING);
-        let answer = OplockBreakRequest::Lease(LeaseBreak { lease_key, lease_state: LeaseState::NONE });
-        let taken = holder.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
-        assert_eq!(taken.status(), Status::SUCCESS);
+        assert_eq!(holder.acknowledge(lease_key, LeaseState::NONE).await, Status::SUCCESS);
         assert_eq!(other.receive().await.status(), Status::SUCCESS);
     };
     LocalSet::new().run_until(test).await;
@@ -439,9 +409,7 @@ async fn acknowledge_for_others() {
     assert_eq!(other.receive().await.status(), Status::PENDING);
     // Another user of the same machine, which has one ClientGuid.
     let mut thief = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..Terms::default() }).await;
-    let answer = OplockBreakRequest::Lease(LeaseBreak { lease_key, lease_state: LeaseState::NONE });
-    let refused = thief.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
-    assert_eq!(refused.status(), Status::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(thief.acknowledge(lease_key, LeaseState::NONE).await, Status::OBJECT_NAME_NOT_FOUND);
     assert!(other.take_frame().is_none(), "it waits for who holds the lease");
     // Nor by way of an open that waits for nothing and names the lease: it has one of its own.
     let look = thief.create_edited("file", &contexts, |request| {
@@ -449,24 +417,15 @@ async fn acknowledge_for_others() {
         request.desired_access = wire::security::access::READ_ATTRIBUTES.into();
     });
     assert_eq!(look.await.status(), Status::SUCCESS);
-    let refused = thief.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
-    assert!([Status::OBJECT_NAME_NOT_FOUND, Status::UNSUCCESSFUL].contains(&refused.status()), "{}", refused.status());
+    let refused = thief.acknowledge(lease_key, LeaseState::NONE).await;
+    assert!([Status::OBJECT_NAME_NOT_FOUND, Status::UNSUCCESSFUL].contains(&refused), "{refused}");
     assert!(other.take_frame().is_none(), "it waits for who holds the lease");
     // Another session of the same user and client speaks for it.
     let mut again = Peer::sign_in(&server).await;
-    let taken = again.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await;
-    assert_eq!(taken.status(), Status::SUCCESS);
+    assert_eq!(again.acknowledge(lease_key, LeaseState::NONE).await, Status::SUCCESS);
     assert_eq!(other.receive().await.status(), Status::SUCCESS);
 }
 
 fn wanted_file(name: &str, body: &mut Vec<u8>) {
-    let name = utf16_bytes(name);
-    let create = CreateRequest {
-        desired_access: wire::security::access::FILE_ALL.into(),
-        share_access: ShareAccess(7),
-        disposition: CreateDisposition::OPEN_IF,
-        name: Utf16::new(&name).unwrap(),
-        ..CreateRequest::default()
-    };
-    create.encode(body);
+    create(&utf16_bytes(name)).encode(body);
 }

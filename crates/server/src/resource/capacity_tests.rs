@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{LocalSet, spawn_local};
 use wire::Utf16;
 use wire::codec::utf16_bytes;
-use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse};
+use wire::command::create::{CreateDisposition, CreateRequest};
 use wire::command::session_setup::SessionSetupFlags;
 use wire::command::tree_connect::TreeConnectRequest;
 use wire::fscc::FileClass;
@@ -91,7 +91,7 @@ async fn a_closed_open_makes_room_and_a_stream_counts_twice() {
             for name in ["a", "b:stream", "c", "d"] {
                 let answer = peer.create(name, |_| ()).await;
                 assert_eq!(answer.status(), Status::SUCCESS, "{name}");
-                files.push(CreateResponse::decode(&answer.message).unwrap().file_id);
+                files.push(answer.file_id());
             }
             assert_eq!(peer.create("e:stream", |_| ()).await.status(), Status::TOO_MANY_OPENED_FILES);
             peer.close(files[1]).await;

@@ -31,7 +31,9 @@ use crate::resource::turns::{TURN_BYTES, Turn, Turns};
 use crate::state::configuration::Signing;
 use crate::state::in_flight::InFlight;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Peer, Terms, chained, framed, headers, next_message, server, server_with};
+use crate::tests::testing::{
+    Peer, Terms, by_hand, chained, framed, headers, next_message, server, server_with, unprotected,
+};
 
 const KIB: u64 = 1 << 10;
 const TURN: u64 = TURN_BYTES as u64;
@@ -117,9 +119,8 @@ impl Greedy {
     /// One that reads `length` bytes at a time.
     async fn new(server: &Arc<Shared>, turns: &Rc<Turns>, length: u32) -> Greedy {
         let (mut peer, file) = sign_in(server, turns).await;
-        let mut header = peer.header(Command::READ);
-        header.credit_charge = length.div_ceil(65_536) as u16;
-        header.credits = header.credit_charge;
+        let header = peer.charged(Command::READ, length as usize);
+        let header = Header { credits: header.credit_charge, ..header };
         let (connection, taken) = (Rc::clone(&peer.connection), Rc::default());
         let read = ReadRequest { file_id: file, length, ..ReadRequest::default() };
         let stream = Endless { header, read, taken: Rc::clone(&taken) };
@@ -277,12 +278,7 @@ async fn sign_in_as(server: &Arc<Shared>, turns: &Rc<Turns>, terms: Terms) -> Pe
     peer.negotiate().await;
     peer.set_up_session().await;
     assert_eq!(peer.connect("ram").await, Status::SUCCESS);
-    let mut header = peer.header(Command::ECHO);
-    header.credits = 8_192;
-    let mut echo = header.to_bytes().to_vec();
-    wire::command::echo::EchoRequest.encode(&mut echo);
-    peer.sign(&mut echo);
-    peer.exchange(echo).await;
+    peer.ask_for_credits().await;
     peer
 }
 
@@ -305,12 +301,8 @@ async fn asking_for(server: &Arc<Shared>, turns: &Rc<Turns>, length: u32) -> Pee
 /// A READ of `length` bytes of that file.
 async fn read_of_large(peer: &mut Peer, length: u32) -> Vec<u8> {
     let file = peer.open("large").await;
-    let mut header = peer.header(Command::READ);
-    header.credit_charge = length.div_ceil(65_536) as u16;
-    let mut message = header.to_bytes().to_vec();
-    ReadRequest { file_id: file, length, ..ReadRequest::default() }.encode(&mut message);
-    peer.sign(&mut message);
-    message
+    let header = peer.charged(Command::READ, length as usize);
+    peer.complete(header, |body| ReadRequest { file_id: file, length, ..ReadRequest::default() }.encode(body))
 }
 
 fn queued(peer: &Peer) -> usize {
@@ -347,8 +339,7 @@ async fn a_long_read_is_made_at_once_where_it_is_signed_fast_and_nobody_is_in_li
         .run_until(async {
             use SigningAlgorithm::{AesCmac, AesGmac};
             for (signing, is_alone) in [(AesGmac, true), (AesGmac, false), (AesCmac, true)] {
-                let (mut server, turns) = (server_with_large_file(), Rc::default());
-                Arc::get_mut(&mut server).unwrap().work_by_hand();
+                let (server, turns) = (by_hand(server_with_large_file()), Rc::default());
                 let terms = Terms { signing: Some(signing), ..Terms::default() };
                 let mut peer = sign_in_as(&server, &turns, terms).await;
                 let mut message = read_of_large(&mut peer, LONG_READ).await;
@@ -425,8 +416,7 @@ async fn who_did_more_in_a_turn_than_it_may_lets_as_many_pass_where_there_is_any
 async fn no_shard_signs_a_long_answer() {
     LocalSet::new()
         .run_until(async {
-            let (mut server, turns) = (server_with_large_file(), Rc::default());
-            Arc::get_mut(&mut server).unwrap().work_by_hand();
+            let (server, turns) = (by_hand(server_with_large_file()), Rc::default());
             let mut modest = Modest::new(&server, &turns).await;
             let mut asking = Vec::new();
             for _ in 0..8 {
@@ -456,8 +446,7 @@ async fn no_shard_signs_a_long_answer() {
 async fn no_shard_puts_a_long_chain_together_or_signs_it() {
     LocalSet::new()
         .run_until(async {
-            let (mut server, turns) = (server_with_large_file(), Rc::default());
-            Arc::get_mut(&mut server).unwrap().work_by_hand();
+            let (server, turns) = (by_hand(server_with_large_file()), Rc::default());
             let mut asking = Vec::new();
             // The first has the byte locked that the others wait for.
             for _ in 0..3 {
@@ -497,18 +486,12 @@ async fn asking_for_parts(server: &Arc<Shared>, turns: &Rc<Turns>) -> Peer {
     let (file_id, length) = (peer.open("large").await, LONG_READ / PARTS);
     let mut chain = Vec::new();
     for part in 0..PARTS {
-        let mut header = peer.header(Command::READ);
-        header.credit_charge = length.div_ceil(65_536) as u16;
-        peer.message_id += u64::from(header.credit_charge) - 1;
-        let mut message = header.to_bytes().to_vec();
-        let offset = (part * length).into();
-        ReadRequest { file_id, offset, length, ..ReadRequest::default() }.encode(&mut message);
-        chain.push(message);
+        let read = ReadRequest { file_id, offset: (part * length).into(), length, ..ReadRequest::default() };
+        chain.push(unprotected(peer.charged(Command::READ, length as usize), |body| read.encode(body)));
     }
-    let mut message = peer.header(Command::LOCK).to_bytes().to_vec();
     let locks = [LockElement { offset: 1 << 40, length: 1, flags: LockFlags::EXCLUSIVE_LOCK }];
-    LockRequest { file_id, locks: LockElements::new(&locks), ..LockRequest::default() }.encode(&mut message);
-    chain.push(message);
+    let lock = LockRequest { file_id, locks: LockElements::new(&locks), ..LockRequest::default() };
+    chain.push(unprotected(peer.header(Command::LOCK), |body| lock.encode(body)));
     let mut chain = chained(chain, |_, message| peer.sign(message));
     peer.process(&mut chain).unwrap();
     peer

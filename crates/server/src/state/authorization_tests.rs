@@ -18,7 +18,6 @@ use wire::command::set_info::{InfoType, SetInfoRequest};
 use wire::context::create::{CreateContextsBuilder, DurableReconnectV2, DurableRequestV2, Lease, LeaseState, name};
 use wire::context::durable::DurableFlags;
 use wire::fscc::file::Access;
-use wire::fscc::rename::Rename;
 use wire::fscc::{FileAttributes, FileClass};
 use wire::ids::{Command, FileId, Guid, TreeId};
 use wire::security::access::{
@@ -33,7 +32,7 @@ use crate::state::descriptors::{At, Descriptor, Reading};
 use crate::state::restore::restore;
 use crate::state::shared::Shared;
 use crate::tests::interrupted::{Call, Interrupted};
-use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, USER, server_with};
+use crate::tests::testing::{OTHER_USER, Peer, Terms, USER, server_with};
 
 /// The holder of the account's key; its password is that of the users.
 const KEEPER: &str = "keeper";
@@ -141,14 +140,7 @@ async fn open_as(
         request.disposition = disposition;
         request.options = options;
     };
-    file_id(&peer.create_edited(path, &[], edit).await)
-}
-
-fn file_id(answer: &Answer) -> Result<FileId, Status> {
-    match answer.status() {
-        Status::SUCCESS => Ok(CreateResponse::decode(&answer.message).unwrap().file_id),
-        status => Err(status),
-    }
+    peer.create_edited(path, &[], edit).await.opened()
 }
 
 /// FileAccessInformation: what was granted.
@@ -182,7 +174,7 @@ async fn make_with(peer: &mut Peer, path: &str, descriptor: &SecurityDescriptor)
     let answer = peer
         .create_edited(path, contexts.contexts().as_bytes(), |request| request.desired_access = READ_DATA.into())
         .await;
-    file_id(&answer)
+    answer.opened()
 }
 
 #[tokio::test]
@@ -278,9 +270,7 @@ async fn a_rename_over_one_of_several_names_asks_its_directory_and_leaves_the_ot
         store.link(&path("theirs\\file"), &path("mine\\l"), file.identity(), Replace::No).unwrap();
         let mut peer = sign_in(&server, USER).await;
         let mine = open(&mut peer, "mine\\file", DELETE).await.unwrap();
-        let mut over = Vec::new();
-        Rename::encode("mine\\l", true, &mut over);
-        assert_eq!(peer.set(mine, FileClass::RENAME, &over).await, expected);
+        assert_eq!(peer.set_name(mine, FileClass::RENAME, "mine\\l", true).await, expected);
         assert!(exists(&*store, "theirs\\file") && file.extras().stream("s").unwrap().is_some());
         assert_eq!(node(&*store, "mine\\l").identity() == file.identity(), expected != Status::SUCCESS);
     }
@@ -606,7 +596,7 @@ async fn cached_by_a_look(peer: &mut Peer, path: &str, level: OplockLevel) -> Op
         request.oplock_level = level;
     };
     let answer = peer.create_edited(path, contexts.contexts().as_bytes(), edit).await;
-    let file = file_id(&answer).unwrap();
+    let file = answer.opened().unwrap();
     peer.close(file).await;
     CreateResponse::decode(&answer.message).unwrap().oplock_level
 }
@@ -676,9 +666,7 @@ async fn who_may_change_nothing_in_a_directory_keeps_nobody_from_making_names_in
         assert_eq!(peer.create_edited(path, &[], alone).await.status(), Status::SUCCESS);
         assert_eq!(open(&mut second, path, WRITE_DATA).await.err().unwrap_or_default(), expected, "{path}");
         let file = open(&mut second, &format!("{path}\\file"), FILE_ALL).await.unwrap();
-        let mut buffer = Vec::new();
-        Rename::encode(&format!("{path}\\renamed"), false, &mut buffer);
-        assert_eq!(second.set(file, FileClass::RENAME, &buffer).await, expected, "{path}");
+        assert_eq!(second.rename(file, &format!("{path}\\renamed")).await, expected, "{path}");
     }
 }
 
@@ -715,7 +703,7 @@ async fn who_keeps_nobody_from_reading_is_in_nobodys_way_after_the_server_was_ki
             let bytes = contexts(name::DURABLE_HANDLE_REQUEST_V2, asked.to_bytes());
             let answer = peer.create_edited("theirs", &bytes, alone).await;
             assert_eq!(answer.status(), Status::SUCCESS);
-            ids.push((CreateResponse::decode(&answer.message).unwrap().file_id, create_guid));
+            ids.push((answer.file_id(), create_guid));
         }
         let mut peer = Peer::sign_in_as(&start(), terms).await;
         for (file_id, create_guid) in ids {

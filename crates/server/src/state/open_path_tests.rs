@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use store::{RamStore, Store};
 use tokio::task::{LocalSet, yield_now};
-use wire::command::create::{CreateDisposition, CreateResponse};
-use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
+use wire::command::create::CreateDisposition;
 use wire::ids::FileId;
 use wire::status::Status;
 
@@ -44,17 +42,7 @@ async fn long_name(peer: &mut Peer, bytes: usize) -> String {
 }
 
 async fn create(peer: &mut Peer, name: &str, disposition: CreateDisposition) -> Result<FileId, Status> {
-    let answer = peer.create(name, |request| request.disposition = disposition).await;
-    match answer.status() {
-        Status::SUCCESS => Ok(CreateResponse::decode(&answer.message).unwrap().file_id),
-        status => Err(status),
-    }
-}
-
-async fn rename(peer: &mut Peer, file: FileId, to: &str) -> Status {
-    let mut buffer = Vec::new();
-    Rename::encode(to, false, &mut buffer);
-    peer.set(file, FileClass::RENAME, &buffer).await
+    peer.create(name, |request| request.disposition = disposition).await.opened()
 }
 
 #[tokio::test]
@@ -118,7 +106,7 @@ async fn who_renames_pays_for_the_name_and_nobody_else() {
         let file = renamer.open("file").await;
         let (before, of_holder) = (pays.bytes.used(), holds.bytes.used());
         let full = holds.bytes.charge(holds.bytes.limit() - of_holder).unwrap();
-        assert_eq!(rename(&mut renamer, file, &name).await, Status::SUCCESS, "nobody else's budget is asked");
+        assert_eq!(renamer.rename(file, &name).await, Status::SUCCESS, "nobody else's budget is asked");
         drop(full);
         assert_eq!(holds.bytes.used(), of_holder);
         let cost = pays.bytes.used() - before;
@@ -143,10 +131,10 @@ async fn a_rename_that_its_user_has_no_bytes_for_changes_nothing() {
         let name = long_name(&mut peer, 3_900).await;
         let file = peer.open("file").await;
         let all = user.bytes.charge(user.bytes.limit() - user.bytes.used() - 3_000).unwrap();
-        assert_eq!(rename(&mut peer, file, &name).await, Status::INSUFFICIENT_RESOURCES);
-        assert_eq!(rename(&mut peer, file, "other").await, Status::SUCCESS, "a short one is included");
+        assert_eq!(peer.rename(file, &name).await, Status::INSUFFICIENT_RESOURCES);
+        assert_eq!(peer.rename(file, "other").await, Status::SUCCESS, "a short one is included");
         drop(all);
-        assert_eq!(rename(&mut peer, file, &name).await, Status::SUCCESS);
+        assert_eq!(peer.rename(file, &name).await, Status::SUCCESS);
     };
     LocalSet::new().run_until(test).await;
 }
@@ -161,7 +149,7 @@ async fn a_stream_is_charged_for_the_longest_name_it_may_get() {
         let stream = peer.open("file:s").await;
         let cost = user.bytes.used() - before;
         assert!(cost > OPEN_BYTES + 3 * 255 * 2, "{cost}");
-        assert_eq!(rename(&mut peer, stream, &format!(":{}", "x".repeat(255))).await, Status::SUCCESS);
+        assert_eq!(peer.rename(stream, &format!(":{}", "x".repeat(255))).await, Status::SUCCESS);
         assert_eq!(user.bytes.used(), before + cost);
         peer.close(stream).await;
         assert_eq!(user.bytes.used(), before);

@@ -6,7 +6,7 @@ use store::{DirectoryOptions, DirectoryStore, Error, RamStore, Resolved, SharePa
 use tokio::task::LocalSet;
 use wire::codec::{Utf16, utf16_bytes};
 use wire::command::close::{CloseFlags, CloseRequest};
-use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, ShareAccess};
+use wire::command::create::{CreateDisposition, CreateRequest, ShareAccess};
 use wire::context::create::{CreateContexts, CreateContextsBuilder, name};
 use wire::fscc::FileClass;
 use wire::ids::Command;
@@ -16,7 +16,7 @@ use wire::status::Status;
 use crate::state::configuration::{Configuration, Share, Signing};
 use crate::state::open::Open;
 use crate::tests::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
-use crate::tests::testing::{Peer, server_with};
+use crate::tests::testing::{Peer, by_hand, server_with};
 
 const DISK: u64 = 64 << 20;
 /// More than a shard makes itself.
@@ -57,8 +57,7 @@ async fn what_was_deleted_goes_where_the_last_to_have_it_open_is_a_create_that_f
     ] {
         let test = async {
             let (store, meanwhile) = Interrupted::around(RamStore::new(DISK));
-            let mut server = server_with(Signing::Enabled, Arc::clone(&store));
-            Arc::get_mut(&mut server).unwrap().work_by_hand();
+            let server = by_hand(server_with(Signing::Enabled, Arc::clone(&store)));
             let (mut one, mut other) = (Peer::sign_in(&server).await, Peer::sign_in(&server).await);
             let deleted = one.open(name).await;
 
@@ -153,7 +152,7 @@ async fn what_is_open_last_through_a_share_that_may_only_be_read_goes_too() {
             let deleted = one.open(name).await;
             let reads = |request: &mut CreateRequest<'_>| request.desired_access = READ_DATA.into();
             let last = other.create(name, reads).await;
-            let last = CreateResponse::decode(&last.message).unwrap().file_id;
+            let last = last.file_id();
             assert_eq!(one.set(deleted, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
             one.close(deleted).await;
             assert!(exists(&store, name));

@@ -7,17 +7,14 @@ use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateRequest};
-use wire::command::query_info::InfoType;
-use wire::command::set_info::SetInfoRequest;
 use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
 use wire::ids::Command;
 use wire::security::access;
 use wire::status::Status;
 
 use crate::resource::pool::Device;
 use crate::state::configuration::Signing;
-use crate::tests::testing::{Peer, headers, server_with};
+use crate::tests::testing::{Peer, by_hand, headers, server_with, working};
 
 /// Asks to open or make a file, without waiting for the answer.
 fn begin_create(peer: &mut Peer, name: &str) {
@@ -43,8 +40,7 @@ async fn what_is_mounted_below_a_share_keeps_nobody_waiting_who_goes_elsewhere()
     let test = async {
         let store = RamStore::that_waits(64 << 20, Waits::ForData).with_mounted("nas", Waits::Always).unwrap();
         let (root, mounted) = (store.facts().volume, store.volume_at(&SharePath::parse("nas").unwrap()));
-        let mut server = server_with(Signing::Enabled, Arc::new(store));
-        Arc::get_mut(&mut server).unwrap().work_by_hand();
+        let server = by_hand(server_with(Signing::Enabled, Arc::new(store)));
         let mut peer = Peer::sign_in(&server).await;
         let session = Arc::clone(&peer.connection.channel(peer.session_id).unwrap().session);
         let devices = [Device::Volume(root), Device::Volume(mounted), Device::of_both(root, mounted)];
@@ -52,16 +48,7 @@ async fn what_is_mounted_below_a_share_keeps_nobody_waiting_who_goes_elsewhere()
             let turns = devices.map(|device| session.queue_key(device));
             turns.map(|queue_key| server.pool.waiting(queue_key) + server.pool.waiting(queue_key.first()))
         };
-        let pool = server.pool.clone();
-        let works = tokio::task::spawn_local(async move {
-            loop {
-                while pool.work_once() {}
-                tokio::task::yield_now().await;
-            }
-        });
-        let file = peer.open("file").await;
-        works.abort();
-        let _ = works.await;
+        let file = working(&server, peer.open("file")).await;
 
         for name in ["nas\\one", "NAS\\two", "nas\\no directory\\three"] {
             begin_create(&mut peer, name);
@@ -71,16 +58,7 @@ async fn what_is_mounted_below_a_share_keeps_nobody_waiting_who_goes_elsewhere()
         begin_create(&mut peer, "new");
         settle().await;
         assert_eq!(waiting(), [1, 3, 0]);
-        let mut buffer = Vec::new();
-        Rename::encode("nas\\moved", false, &mut buffer);
-        let request = SetInfoRequest {
-            info_type: InfoType::FILE,
-            class: FileClass::RENAME.into(),
-            file_id: file,
-            buffer: &buffer,
-            ..SetInfoRequest::default()
-        };
-        let mut message = peer.message(Command::SET_INFO, |body| request.encode(body));
+        let mut message = peer.name_message(file, FileClass::RENAME, "nas\\moved", false);
         peer.process(&mut message).unwrap();
         settle().await;
         assert_eq!(waiting(), [1, 3, 0], "a rename that no device could make waits for none");

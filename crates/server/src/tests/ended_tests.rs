@@ -4,22 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::LocalSet;
-use wire::Utf16;
-use wire::codec::utf16_bytes;
 use wire::command::change_notify::{ChangeNotifyRequest, CompletionFilter};
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, OplockLevel, ShareAccess};
+use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, OplockLevel};
 use wire::command::logoff::LogoffRequest;
-use wire::command::oplock_break::{LeaseBreak, OplockBreakRequest};
 use wire::command::query_info::InfoType;
 use wire::command::set_info::SetInfoRequest;
 use wire::command::tree_disconnect::TreeDisconnectRequest;
-use wire::command::write::WriteRequest;
 use wire::context::create::{CreateContextsBuilder, name};
 use wire::context::lease::{Lease, LeaseState};
 use wire::fscc::FileClass;
 use wire::ids::{Command, FileId, Guid};
-use wire::security::access::FILE_ALL;
 use wire::status::Status;
 
 use crate::admin::Admin;
@@ -46,17 +41,15 @@ impl Keeper {
         contexts.add(name::LEASE, &lease);
         let contexts = contexts.contexts().as_bytes().to_vec();
         let opened = peer.create_edited("file", &contexts, |request| request.oplock_level = OplockLevel::LEASE).await;
-        let file = CreateResponse::decode(&opened.message).unwrap().file_id;
-        let write = WriteRequest { file_id: file, data: b"data", ..WriteRequest::default() };
-        assert_eq!(peer.ask(Command::WRITE, |body| write.encode(body)).await.status(), Status::SUCCESS);
+        let file = opened.file_id();
+        assert_eq!(peer.write(file, 0, b"data").await, Status::SUCCESS);
         Keeper { peer, file }
     }
 
     /// Gives back what others wait for.
     async fn makes_way(&mut self) {
         self.peer.discard();
-        let answer = OplockBreakRequest::Lease(LeaseBreak { lease_key: LEASE_KEY, lease_state: LeaseState::NONE });
-        assert_eq!(self.peer.ask(Command::OPLOCK_BREAK, |body| answer.encode(body)).await.status(), Status::SUCCESS);
+        assert_eq!(self.peer.acknowledge(LEASE_KEY, LeaseState::NONE).await, Status::SUCCESS);
     }
 
     /// True where the file is there, with what was written, once nobody has it open.
@@ -151,15 +144,8 @@ async fn a_create_that_waits_empties_nothing_once_its_session_has_ended() {
             let server = server(Signing::Required);
             let mut keeper = Keeper::new(&server, ALL).await;
             let mut peer = Peer::sign_in(&server).await;
-            let name = utf16_bytes("file");
-            let create = CreateRequest {
-                desired_access: FILE_ALL.into(),
-                share_access: ShareAccess(7),
-                disposition: CreateDisposition::OVERWRITE_IF,
-                name: Utf16::new(&name).unwrap(),
-                ..CreateRequest::default()
-            };
-            let mut message = peer.message(Command::CREATE, |body| create.encode(body));
+            let overwrite = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::OVERWRITE_IF;
+            let mut message = peer.create_message("file", &[], overwrite);
             peer.process(&mut message).unwrap();
             assert_eq!(peer.receive().await.status(), Status::PENDING);
             let answer = end(&server, (&mut peer, FileId::default()), how, &mut keeper, Command::CREATE).await;

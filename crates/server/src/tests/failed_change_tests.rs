@@ -40,8 +40,7 @@ struct Scene {
 }
 
 fn opened(answer: &Answer) -> FileId {
-    assert_eq!(answer.status(), Status::SUCCESS);
-    CreateResponse::decode(&answer.message).unwrap().file_id
+    answer.file_id()
 }
 
 impl Scene {
@@ -50,8 +49,7 @@ impl Scene {
         let server = server_with(Signing::Enabled, store);
         let mut writer = Peer::sign_in(&server).await;
         let file = writer.open("file").await;
-        let request = WriteRequest { file_id: file, data: b"before", ..WriteRequest::default() };
-        assert_eq!(writer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+        assert_eq!(writer.write(file, 0, b"before").await, Status::SUCCESS);
         let mut reader = Peer::sign_in(&server).await;
         let root = reader
             .create("", |request| {

@@ -4,14 +4,11 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use wire::command::create::{
-    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel, ShareAccess,
-};
+use wire::command::create::{CreateOptions, CreateRequest, CreateResponse, OplockLevel};
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::oplock_break::{OplockBreak, OplockBreakRequest};
 use wire::command::read::ReadRequest;
-use wire::command::write::WriteRequest;
 use wire::fscc::FileClass;
 use wire::header::Flags;
 use wire::ids::{Command, FileId};
@@ -23,21 +20,15 @@ use crate::state::mailbox::Notification;
 use crate::state::shared::Shared;
 use crate::tests::testing::{Peer, server};
 
-async fn write(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Status {
-    let request = WriteRequest { file_id, data, ..WriteRequest::default() };
-    peer.ask(Command::WRITE, |body| request.encode(body)).await.status()
-}
-
 async fn replay(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Status {
     peer.flags = Flags::REPLAY_OPERATION;
-    let status = write(peer, file_id, data).await;
+    let status = peer.write(file_id, 0, data).await;
     peer.flags = Flags::NONE;
     status
 }
 
 async fn read(peer: &mut Peer, file_id: FileId) -> Status {
-    let request = ReadRequest { file_id, length: 1, ..ReadRequest::default() };
-    peer.ask(Command::READ, |body| request.encode(body)).await.status()
+    peer.read(file_id, 0, 1).await.status()
 }
 
 /// Locks or unlocks bytes 100 to 110.
@@ -59,12 +50,12 @@ async fn a_change_from_before_the_loss_comes_too_late() {
     let mut first = Peer::sign_in(&server).await;
     let file = first.open("file").await;
     let mut second = Peer::bound(&server, &first).await;
-    assert_eq!(write(&mut first, file, b"old").await, Status::SUCCESS);
+    assert_eq!(first.write(file, 0, b"old").await, Status::SUCCESS);
     second.channel_sequence = 1;
-    assert_eq!(write(&mut second, file, b"new").await, Status::SUCCESS);
+    assert_eq!(second.write(file, 0, b"new").await, Status::SUCCESS);
     for flags in [Flags::NONE, Flags::REPLAY_OPERATION] {
         first.flags = flags;
-        assert_eq!(write(&mut first, file, b"old").await, Status::FILE_NOT_AVAILABLE);
+        assert_eq!(first.write(file, 0, b"old").await, Status::FILE_NOT_AVAILABLE);
         assert_eq!(read(&mut first, file).await, Status::SUCCESS);
     }
     assert_eq!(replay(&mut second, file, b"new").await, Status::SUCCESS);
@@ -90,7 +81,7 @@ async fn replay_beside_a_wait() {
 
     second.channel_sequence = 1;
     assert_eq!(replay(&mut second, file, b"x").await, Status::FILE_NOT_AVAILABLE);
-    assert_eq!(write(&mut second, file, b"x").await, Status::SUCCESS, "what is new is no replay");
+    assert_eq!(second.write(file, 0, b"x").await, Status::SUCCESS, "what is new is no replay");
     first.disconnect();
     while replay(&mut second, file, b"x").await == Status::FILE_NOT_AVAILABLE {
         tokio::task::yield_now().await;
@@ -104,11 +95,11 @@ async fn an_open_begins_with_the_sequence_of_its_create() {
     let mut first = Peer::sign_in(&server).await;
     first.channel_sequence = 0xFFF0;
     let file = first.open("file").await;
-    assert_eq!(write(&mut first, file, b"x").await, Status::SUCCESS);
+    assert_eq!(first.write(file, 0, b"x").await, Status::SUCCESS);
     first.channel_sequence = 0xFFEF;
-    assert_eq!(write(&mut first, file, b"x").await, Status::FILE_NOT_AVAILABLE);
+    assert_eq!(first.write(file, 0, b"x").await, Status::FILE_NOT_AVAILABLE);
     first.channel_sequence = 5;
-    assert_eq!(write(&mut first, file, b"x").await, Status::SUCCESS);
+    assert_eq!(first.write(file, 0, b"x").await, Status::SUCCESS);
 }
 
 #[tokio::test]
@@ -118,11 +109,11 @@ async fn whatever_changes_something_is_held_to_the_sequence_and_what_reads_is_no
     let file = first.open("file").await;
     let mut second = Peer::bound(&server, &first).await;
     first.channel_sequence = 1;
-    assert_eq!(write(&mut first, file, b"x").await, Status::SUCCESS);
+    assert_eq!(first.write(file, 0, b"x").await, Status::SUCCESS);
     // Behind, and ahead by more than 0x7FFF, which is behind too.
     for stale in [0, 0xFFFF, 0x8001] {
         second.channel_sequence = stale;
-        assert_eq!(write(&mut second, file, b"y").await, Status::FILE_NOT_AVAILABLE);
+        assert_eq!(second.write(file, 0, b"y").await, Status::FILE_NOT_AVAILABLE);
         assert_eq!(set_length(&mut second, file).await, Status::FILE_NOT_AVAILABLE);
         assert_eq!(make_sparse(&mut second, file).await, Status::FILE_NOT_AVAILABLE);
         assert_eq!(read(&mut second, file).await, Status::SUCCESS);
@@ -131,7 +122,7 @@ async fn whatever_changes_something_is_held_to_the_sequence_and_what_reads_is_no
     second.channel_sequence = 0x8000;
     assert_eq!(make_sparse(&mut second, file).await, Status::SUCCESS);
     assert_eq!(set_length(&mut second, file).await, Status::SUCCESS);
-    assert_eq!(write(&mut first, file, b"x").await, Status::FILE_NOT_AVAILABLE);
+    assert_eq!(first.write(file, 0, b"x").await, Status::FILE_NOT_AVAILABLE);
     assert_eq!(read(&mut first, file).await, Status::SUCCESS);
 }
 
@@ -187,16 +178,8 @@ async fn an_unlock_from_before_the_loss_does_not_undo_what_came_after_it_was_sen
 fn create(oplock_level: OplockLevel) -> impl FnOnce(&mut Vec<u8>) {
     move |body| {
         let name = wire::codec::utf16_bytes("file");
-        let request = CreateRequest {
-            oplock_level,
-            desired_access: wire::security::access::FILE_ALL.into(),
-            share_access: ShareAccess(7),
-            disposition: CreateDisposition::OPEN_IF,
-            options: CreateOptions::NON_DIRECTORY_FILE,
-            name: wire::Utf16::new(&name).unwrap(),
-            ..CreateRequest::default()
-        };
-        request.encode(body);
+        let options = CreateOptions::NON_DIRECTORY_FILE;
+        CreateRequest { oplock_level, options, ..crate::tests::testing::create(&name) }.encode(body);
     }
 }
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::LocalSet;
 use wire::command::read::{ReadRequest, ReadResponse};
-use wire::header::{HEADER_LENGTH, Header};
+use wire::header::Header;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
@@ -40,14 +40,8 @@ fn byte_at(offset: usize) -> u8 {
 
 fn read(peer: &mut Peer, file_id: FileId, offset: usize, length: usize) -> Vec<u8> {
     let request = ReadRequest { file_id, offset: offset as u64, length: length as u32, ..ReadRequest::default() };
-    let mut message = peer.message(Command::READ, |body| request.encode(body));
-    // Enough credits for any length that is read here.
-    let charge = length.div_ceil(65_536) as u16;
-    let mut header = Header::decode(&message).unwrap();
-    header.credit_charge = charge;
-    message[..HEADER_LENGTH].copy_from_slice(&header.to_bytes());
-    peer.message_id += u64::from(charge) - 1;
-    message
+    let header = peer.charged(Command::READ, length);
+    peer.complete(header, |body| request.encode(body))
 }
 
 fn assert_is_file(message: &[u8], offset: usize, length: usize) {

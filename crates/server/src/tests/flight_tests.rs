@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
-use wire::command::create::{CreateOptions, CreateResponse};
+use wire::command::create::CreateOptions;
 use wire::command::echo::EchoRequest;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::read::{ReadRequest, ReadResponse};
@@ -24,7 +24,9 @@ use crate::request::slow_path::{self, MESSAGES_MAX};
 use crate::resource::capacity::Capacity;
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Peer, chained, framed, headers, next_message, server, server_of, server_with};
+use crate::tests::testing::{
+    Peer, by_hand, chained, framed, headers, next_message, server, server_of, server_with, work,
+};
 
 const MIB: u64 = 1 << 20;
 /// What the documents promise of one user: its budget, and what the budget does not see.
@@ -49,11 +51,7 @@ impl Wired {
     /// The same for who has signed in as somebody else.
     pub(crate) async fn of(mut peer: Peer, held: usize) -> Wired {
         peer.signing_key = None;
-        let mut header = peer.header(Command::ECHO);
-        header.credits = 8_192;
-        let mut echo = header.to_bytes().to_vec();
-        EchoRequest.encode(&mut echo);
-        peer.exchange(echo).await;
+        peer.ask_for_credits().await;
         let file = peer.open("large").await;
         peer.set(file, FileClass::END_OF_FILE, &(8 * MIB).to_le_bytes()).await;
         let (stream, far) = tokio::io::duplex(held);
@@ -65,13 +63,8 @@ impl Wired {
 
     /// A request with the credits that `payload` bytes cost.
     pub(crate) fn request(&mut self, command: Command, payload: usize, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-        let mut header = self.peer.header(command);
-        header.credit_charge = payload.div_ceil(65_536).max(1) as u16;
-        header.credits = header.credit_charge;
-        self.peer.message_id += u64::from(header.credit_charge) - 1;
-        let mut message = header.to_bytes().to_vec();
-        body(&mut message);
-        message
+        let header = self.peer.charged(command, payload);
+        self.peer.complete(Header { credits: header.credit_charge, ..header }, body)
     }
 
     pub(crate) async fn send(&mut self, message: &[u8]) {
@@ -126,7 +119,7 @@ impl Wired {
     /// Opens the share's root.
     pub(crate) async fn open_root(&mut self) -> FileId {
         let made = self.peer.create("", |request| request.options = CreateOptions::DIRECTORY_FILE).await;
-        CreateResponse::decode(&made.message).unwrap().file_id
+        made.file_id()
     }
 
     /// What it holds.
@@ -150,27 +143,14 @@ impl Wired {
 /// A server on a folder whose files' reads wait for a pool that works when it is told to.
 fn slow_server(folder: &tempfile::TempDir) -> Arc<Shared> {
     let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), Default::default()).unwrap());
-    let mut server = server_with(Signing::Enabled, store);
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
-    server
+    by_hand(server_with(Signing::Enabled, store))
 }
 
 /// Has this thread do what else waits for a thread of the pool, so that no virtual time passes while one stands in line for a core.
-pub(crate) fn working_here(mut server: Arc<Shared>) -> Arc<Shared> {
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
+pub(crate) fn working_here(server: Arc<Shared>) -> Arc<Shared> {
+    let server = by_hand(server);
     work(&server);
     server
-}
-
-/// Has the pool work whenever there is work.
-fn work(server: &Arc<Shared>) {
-    let pool = server.pool.clone();
-    spawn_local(async move {
-        loop {
-            while pool.work_once() {}
-            sleep(Duration::from_millis(1)).await;
-        }
-    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,11 +6,8 @@ use std::sync::Arc;
 
 use store::{DirectoryStore, Kind, NewNode, Resolved, SharePath, Store, Use};
 use tempfile::TempDir;
-use wire::command::close::CloseRequest;
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, CreateResponse};
-use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
-use wire::ids::{Command, FileId};
+use wire::ids::FileId;
 use wire::status::Status;
 
 use crate::state::configuration::{Share, Signing};
@@ -44,23 +41,11 @@ async fn client(server: &Arc<Shared>, share: &str) -> Peer {
 
 async fn open_to_delete(peer: &mut Peer, name: &str) -> FileId {
     let answer = peer.create(name, |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
-    assert_eq!(answer.status(), Status::SUCCESS);
-    CreateResponse::decode(&answer.message).unwrap().file_id
-}
-
-async fn rename(peer: &mut Peer, file: FileId, to: &str) -> Status {
-    let mut buffer = Vec::new();
-    Rename::encode(to, false, &mut buffer);
-    peer.set(file, FileClass::RENAME, &buffer).await
+    answer.file_id()
 }
 
 async fn here(test: impl Future<Output = ()>) {
     tokio::task::LocalSet::new().run_until(test).await;
-}
-
-async fn close(peer: &mut Peer, file_id: FileId) -> Status {
-    let request = CloseRequest { file_id, ..CloseRequest::default() };
-    peer.ask(Command::CLOSE, |body| request.encode(body)).await.status()
 }
 
 #[tokio::test]
@@ -78,10 +63,10 @@ async fn a_directory_with_opens_below_through_any_share_stays_where_it_is() {
                 other.close(sub).await;
             }
             let file = other.open(name).await;
-            assert_eq!(rename(&mut mover, directory, "e").await, Status::ACCESS_DENIED, "{share} {name}");
+            assert_eq!(mover.rename(directory, "e").await, Status::ACCESS_DENIED, "{share} {name}");
             other.close(file).await;
         }
-        assert_eq!(rename(&mut mover, directory, "e").await, Status::SUCCESS);
+        assert_eq!(mover.rename(directory, "e").await, Status::SUCCESS);
     })
     .await;
 }
@@ -100,7 +85,7 @@ async fn a_file_goes_with_its_close_wherever_another_share_has_moved_it() {
             let mut other = client(&server, share).await;
             let doomed = open_to_delete(&mut other, name).await;
             let file = mover.open(from).await;
-            assert_eq!(rename(&mut mover, file, to).await, Status::SUCCESS);
+            assert_eq!(mover.rename(file, to).await, Status::SUCCESS);
             mover.close(file).await;
             other.close(doomed).await;
             assert!(!folder.path().join(to.replace('\\', "/")).exists(), "{share}: {name}");
@@ -122,9 +107,9 @@ async fn an_open_renames_its_file_wherever_another_share_has_moved_it() {
             let mut other = client(&server, share).await;
             let held = other.open(name).await;
             let file = mover.open(from).await;
-            assert_eq!(rename(&mut mover, file, moved).await, Status::SUCCESS);
+            assert_eq!(mover.rename(file, moved).await, Status::SUCCESS);
             mover.close(file).await;
-            assert_eq!(rename(&mut other, held, to).await, Status::SUCCESS, "{share}: {name}");
+            assert_eq!(other.rename(held, to).await, Status::SUCCESS, "{share}: {name}");
             other.close(held).await;
             let at = if share == "inner" { folder.path().join("d").join(to) } else { folder.path().join(to) };
             assert!(at.exists(), "{share}: {name}");
@@ -140,7 +125,7 @@ async fn what_another_program_has_moved_is_found_and_deleted() {
         let mut peer = client(&server, "ram").await;
         let file = open_to_delete(&mut peer, "d\\file").await;
         fs::rename(folder.path().join("d"), folder.path().join("e")).unwrap();
-        assert_eq!(close(&mut peer, file).await, Status::SUCCESS);
+        peer.close(file).await;
         assert!(!folder.path().join("e/file").exists());
     })
     .await;
@@ -156,11 +141,11 @@ async fn a_close_that_cannot_delete_says_so_and_the_file_can_be_had_again() {
         if !sealed().is_ok_and(|output| output.status.success()) {
             return;
         }
-        let closed = close(&mut peer, file).await;
+        let closed = peer.try_close(file).await;
         std::process::Command::new("chattr").arg("-a").arg(folder.path().join("d")).output().unwrap();
         assert_eq!(closed, Status::ACCESS_DENIED);
         let again = open_to_delete(&mut peer, "d\\file").await;
-        assert_eq!(close(&mut peer, again).await, Status::SUCCESS);
+        peer.close(again).await;
         assert!(!folder.path().join("d/file").exists());
     })
     .await;
@@ -193,7 +178,7 @@ async fn create(peer: &mut Peer, name: &str, disposition: CreateDisposition) -> 
         return Err(answer.status());
     }
     let created = CreateResponse::decode(&answer.message).unwrap();
-    assert_eq!(close(peer, created.file_id).await, Status::SUCCESS);
+    peer.close(created.file_id).await;
     Ok(created.create_action)
 }
 

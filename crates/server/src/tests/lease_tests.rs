@@ -4,12 +4,9 @@ use std::time::Duration;
 
 use tokio::task::LocalSet;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
-use wire::command::oplock_break::{LeaseBreak, OplockBreakNotification, OplockBreakRequest};
-use wire::command::write::WriteRequest;
+use wire::command::oplock_break::OplockBreakNotification;
 use wire::context::create::{CreateContextsBuilder, Lease, LeaseState, name};
 use wire::context::lease::{LeaseFlags, LeaseV2};
-use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
 use wire::header::Header;
 use wire::ids::{Command, FileId, Guid};
 use wire::security::access::READ_DATA;
@@ -74,13 +71,11 @@ fn held(answer: &Answer) -> (FileId, LeaseState) {
 }
 
 async fn write(peer: &mut Peer, file_id: FileId) -> Status {
-    let request = WriteRequest { file_id, data: b"new", ..WriteRequest::default() };
-    peer.ask(Command::WRITE, |body| request.encode(body)).await.status()
+    peer.write(file_id, 0, b"new").await
 }
 
 async fn acknowledge(peer: &mut Peer, lease_state: LeaseState) -> Status {
-    let request = OplockBreakRequest::Lease(LeaseBreak { lease_key: KEY, lease_state });
-    peer.ask(Command::OPLOCK_BREAK, |body| request.encode(body)).await.status()
+    peer.acknowledge(KEY, lease_state).await
 }
 
 /// What a client has been told of its leases: which, and what is left of it.
@@ -170,17 +165,11 @@ async fn who_names_another_users_key_waits_for_what_that_one_caches_and_cannot_g
         assert_eq!(held(&leased(&mut holder, "file", &contexts).await).1, ALL);
         let mut same_user = Peer::sign_in(&server).await;
         assert_eq!(held(&leased(&mut same_user, "file", &contexts).await).1, ALL, "it is one lease for one user");
-        let name = wire::codec::utf16_bytes("file");
-        let request = CreateRequest {
-            oplock_level: OplockLevel::LEASE,
-            desired_access: READ_DATA.into(),
-            share_access: wire::command::create::ShareAccess(7),
-            disposition: CreateDisposition::OPEN,
-            name: wire::Utf16::new(&name).unwrap(),
-            contexts: wire::context::create::CreateContexts::decode(&contexts).unwrap(),
-            ..CreateRequest::default()
-        };
-        let mut opening = other.message(Command::CREATE, |body| request.encode(body));
+        let mut opening = other.create_message("file", &contexts, |request| {
+            request.oplock_level = OplockLevel::LEASE;
+            request.desired_access = READ_DATA.into();
+            request.disposition = CreateDisposition::OPEN;
+        });
         other.process(&mut opening).unwrap();
         assert_eq!(other.receive().await.status(), Status::PENDING);
         assert_eq!(heard(&holder), [(KEY, READ_HANDLE)]);
@@ -215,9 +204,7 @@ async fn a_renamed_directory_waits_for_all_leases_below_it_at_once() {
             held(&leased(&mut holder, &format!(r"directory\{number}"), &contexts).await);
         }
         let began = tokio::time::Instant::now();
-        let mut buffer = Vec::new();
-        Rename::encode("moved", false, &mut buffer);
-        assert_eq!(renamer.set(directory, FileClass::RENAME, &buffer).await, Status::ACCESS_DENIED);
+        assert_eq!(renamer.rename(directory, "moved").await, Status::ACCESS_DENIED);
         assert!(began.elapsed() < Duration::from_secs(40), "{:?} for {FILES} files", began.elapsed());
         assert_eq!(heard(&holder).len(), usize::from(FILES));
     };

@@ -6,7 +6,6 @@ use parking_lot::Mutex;
 use store::{Error, Facts, Kind, NewNode, Node, RamStore, Replace, Resolved, SharePath, Space, Store, Use};
 use wire::command::create::{CreateDisposition, CreateOptions};
 use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
 use wire::security::access::{DELETE, FILE_ALL, MAXIMUM_ALLOWED};
 use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
 use wire::status::Status;
@@ -102,9 +101,7 @@ async fn served() -> (Arc<Shared>, Arc<Swapping>, Peer) {
 /// Gives a file the name `to`, in the place of its own or besides it.
 async fn name(peer: &mut Peer, class: FileClass, to: &str, replace: bool) -> Status {
     let file = peer.open("file").await;
-    let mut buffer = Vec::new();
-    Rename::encode(to, replace, &mut buffer);
-    let status = peer.set(file, class, &buffer).await;
+    let status = peer.set_name(file, class, to, replace).await;
     peer.close(file).await;
     status
 }

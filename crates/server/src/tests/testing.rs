@@ -3,19 +3,29 @@
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use secure::ntlm::{Authenticate, Flags as NtlmFlags, Negotiate};
 use secure::spnego::Initiator;
 use store::{RamStore, Store};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::task::spawn_local;
+use tokio::time::sleep;
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateOptions, CreateRequest};
+use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest};
+use wire::command::echo::EchoRequest;
+use wire::command::oplock_break::{LeaseBreak, OplockBreakRequest};
 use wire::command::query_info::{InfoType, QueryInfoRequest};
+use wire::command::read::ReadRequest;
 use wire::command::session_setup::SessionSetupFlags;
 use wire::command::set_info::SetInfoRequest;
+use wire::command::write::WriteRequest;
+use wire::context::lease::LeaseState;
 use wire::frame;
 use wire::fscc::FileClass;
-use wire::ids::{Command, FileId, SessionId};
+use wire::fscc::rename::Rename;
+use wire::header::{Flags, Header};
+use wire::ids::{Command, FileId, Guid, SessionId};
 use wire::status::Status;
 
 use crate::command::connection::Disconnect;
@@ -29,6 +39,7 @@ use crate::request::pipeline;
 use crate::resource::address::AddressPrefix;
 use crate::resource::buffers::{Buffer, Buffers};
 use crate::resource::capacity::Capacity;
+use crate::resource::pool::Pool;
 use crate::resource::slice::Slice;
 use crate::resource::turns::Turns;
 use crate::state::configuration::Signing;
@@ -37,7 +48,7 @@ use crate::state::open_id::OpenId;
 use crate::state::shared::Shared;
 use crate::state::strangers::Room;
 use crate::tests::kit::client::Client;
-pub(crate) use crate::tests::kit::client::{Answer, Terms};
+pub(crate) use crate::tests::kit::client::{Answer, Terms, create, unprotected};
 use crate::tests::kit::configuration::configuration;
 pub(crate) use crate::tests::kit::configuration::{OTHER_USER, THIRD_USER, USER};
 pub(crate) use crate::tests::kit::frames::{chained, framed, headers};
@@ -59,6 +70,33 @@ pub(crate) fn server_of(signing: Signing, store: Arc<dyn Store>, capacity: Capac
     configuration.settings.signing = signing;
     configuration.shares[0].continuously_available = true;
     Arc::new(Shared::new(configuration, vec![([127, 0, 0, 1], 445).into()], 1, capacity))
+}
+
+/// A server whose pool works when it is told to.
+pub(crate) fn by_hand(mut server: Arc<Shared>) -> Arc<Shared> {
+    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    server
+}
+
+/// Has the pool of such a server work whenever there is work.
+pub(crate) fn work(server: &Shared) {
+    spawn_local(works(server.pool.clone()));
+}
+
+/// Has it work until this is done.
+pub(crate) async fn working<T>(server: &Shared, done: impl Future<Output = T>) -> T {
+    tokio::select! {
+        biased;
+        done = done => done,
+        () = works(server.pool.clone()) => unreachable!(),
+    }
+}
+
+async fn works(pool: Pool) {
+    loop {
+        while pool.work_once() {}
+        sleep(Duration::from_millis(1)).await;
+    }
 }
 
 /// A client on one connection.
@@ -243,6 +281,15 @@ impl Peer {
         self.exchange(message).await
     }
 
+    /// Opens a file that is there, and closes it again.
+    pub(crate) async fn try_open(&mut self, name: &str) -> Status {
+        let answer = self.create(name, |request| request.disposition = CreateDisposition::OPEN).await;
+        if answer.status() == Status::SUCCESS {
+            self.close(answer.file_id()).await;
+        }
+        answer.status()
+    }
+
     /// Makes or opens the directory `name`; the share's root where that is empty.
     pub(crate) async fn open_directory(&mut self, name: &str) -> FileId {
         self.create(name, |request| request.options = CreateOptions::DIRECTORY_FILE).await.file_id()
@@ -250,8 +297,22 @@ impl Peer {
 
     /// Closes an open.
     pub(crate) async fn close(&mut self, file_id: FileId) {
+        assert_eq!(self.try_close(file_id).await, Status::SUCCESS);
+    }
+
+    pub(crate) async fn try_close(&mut self, file_id: FileId) -> Status {
         let request = CloseRequest { file_id, ..CloseRequest::default() };
-        assert_eq!(self.ask(Command::CLOSE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+        self.ask(Command::CLOSE, |body| request.encode(body)).await.status()
+    }
+
+    pub(crate) async fn read(&mut self, file_id: FileId, offset: u64, length: u32) -> Answer {
+        let request = ReadRequest { file_id, offset, length, ..ReadRequest::default() };
+        self.ask(Command::READ, |body| request.encode(body)).await
+    }
+
+    pub(crate) async fn write(&mut self, file_id: FileId, offset: u64, data: &[u8]) -> Status {
+        let request = WriteRequest { file_id, offset, data, ..WriteRequest::default() };
+        self.ask(Command::WRITE, |body| request.encode(body)).await.status()
     }
 
     /// Asks about a file.
@@ -268,9 +329,51 @@ impl Peer {
 
     /// Changes a file.
     pub(crate) async fn set(&mut self, file_id: FileId, class: FileClass, buffer: &[u8]) -> Status {
+        let message = self.set_message(file_id, class, buffer);
+        self.exchange(message).await.status()
+    }
+
+    pub(crate) fn set_message(&mut self, file_id: FileId, class: FileClass, buffer: &[u8]) -> Vec<u8> {
         let info_type = InfoType::FILE;
         let request = SetInfoRequest { info_type, class: class.into(), file_id, buffer, ..SetInfoRequest::default() };
-        self.ask(Command::SET_INFO, |body| request.encode(body)).await.status()
+        self.message(Command::SET_INFO, |body| request.encode(body))
+    }
+
+    /// Gives a file another name, which no other file has.
+    pub(crate) async fn rename(&mut self, file: FileId, to: &str) -> Status {
+        self.set_name(file, FileClass::RENAME, to, false).await
+    }
+
+    /// Gives a file another name, or one more, as `class` has it.
+    pub(crate) async fn set_name(&mut self, file: FileId, class: FileClass, to: &str, replace: bool) -> Status {
+        let message = self.name_message(file, class, to, replace);
+        self.exchange(message).await.status()
+    }
+
+    pub(crate) fn name_message(&mut self, file: FileId, class: FileClass, to: &str, replace: bool) -> Vec<u8> {
+        let mut buffer = Vec::new();
+        Rename::encode(to, replace, &mut buffer);
+        self.set_message(file, class, &buffer)
+    }
+
+    /// Acknowledges the break of a lease.
+    pub(crate) async fn acknowledge(&mut self, lease_key: Guid, lease_state: LeaseState) -> Status {
+        let request = OplockBreakRequest::Lease(LeaseBreak { lease_key, lease_state });
+        self.ask(Command::OPLOCK_BREAK, |body| request.encode(body)).await.status()
+    }
+
+    /// Cancels a request that has had this interim response.
+    pub(crate) fn cancel(&self, interim: &Header) {
+        let (flags, route, session_id) = (Flags::ASYNC_COMMAND, interim.route, self.session_id);
+        let header = Header { command: Command::CANCEL, flags, route, session_id, ..Header::default() };
+        self.process(&mut unprotected(header, |body| body.extend_from_slice(&[4, 0, 0, 0]))).unwrap();
+    }
+
+    /// Asks for credits that are enough for large requests.
+    pub(crate) async fn ask_for_credits(&mut self) {
+        let header = Header { credits: 8_192, ..self.header(Command::ECHO) };
+        let message = self.complete(header, |body| EchoRequest.encode(body));
+        self.exchange(message).await;
     }
 
     /// Sends one request and gives its final response.
@@ -325,7 +428,7 @@ impl Peer {
             if let Some(message) = self.take_frame() {
                 return Answer::of(message);
             }
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            sleep(Duration::from_millis(1)).await;
         }
     }
 

@@ -113,7 +113,7 @@ impl Scene {
         };
         let answer = self.peer.create_edited("file", &contexts, edit).await;
         if answer.status() == Status::SUCCESS {
-            self.peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
+            self.peer.close(answer.file_id()).await;
         }
         answer.status()
     }
@@ -147,7 +147,7 @@ impl Scene {
         let request = ChangeNotifyRequest {
             flags: ChangeNotifyFlags::NONE,
             output_buffer_length: 4096,
-            file_id: CreateResponse::decode(&root.message).unwrap().file_id,
+            file_id: root.file_id(),
             completion_filter: filter,
         };
         let mut watch = watcher.message(Command::CHANGE_NOTIFY, |body| request.encode(body));

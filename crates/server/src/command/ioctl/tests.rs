@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateRequest, CreateResponse};
+use wire::command::create::CreateRequest;
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::tree_connect::TreeConnectRequest;
-use wire::command::write::WriteRequest;
 use wire::fscc::ioctl::{
     Chunk, CopyChunks, CopyChunksResult, DuplicateExtents, LevelTrim, ObjectId, PipePeek, PipeWait, Range, ResumeKey,
     ZeroData, encode_ranges, interfaces, ranges,
@@ -46,13 +45,11 @@ fn output(answer: &Answer) -> &[u8] {
 }
 
 async fn write(peer: &mut Peer, file_id: FileId, offset: u64, data: &[u8]) {
-    let request = WriteRequest { file_id, offset, data, ..WriteRequest::default() };
-    assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+    assert_eq!(peer.write(file_id, offset, data).await, Status::SUCCESS);
 }
 
 async fn read(peer: &mut Peer, file_id: FileId, offset: u64, length: u32) -> Vec<u8> {
-    let request = ReadRequest { file_id, offset, length, ..ReadRequest::default() };
-    let answer = peer.ask(Command::READ, |body| request.encode(body)).await;
+    let answer = peer.read(file_id, offset, length).await;
     assert_eq!(answer.status(), Status::SUCCESS);
     ReadResponse::decode(&answer.message).unwrap().data.to_vec()
 }
@@ -386,7 +383,7 @@ async fn open_pipe(peer: &mut Peer, name: &str) -> Result<FileId, Status> {
     if answer.status() != Status::SUCCESS {
         return Err(answer.status());
     }
-    Ok(CreateResponse::decode(&answer.message).unwrap().file_id)
+    Ok(answer.file_id())
 }
 
 #[tokio::test]
@@ -405,8 +402,7 @@ async fn shares_are_listed_over_a_pipe_message_by_message() {
     let peeked = output(&answer)[16..].to_vec();
     let answer = ioctl(&mut peer, CtlCode::PIPE_TRANSCEIVE, pipe, &[], 4096).await;
     assert_eq!(answer.status(), Status::PIPE_BUSY);
-    let request = ReadRequest { file_id: pipe, length: 10, ..ReadRequest::default() };
-    let answer = peer.ask(Command::READ, |body| request.encode(body)).await;
+    let answer = peer.read(pipe, 0, 10).await;
     assert_eq!(answer.status(), Status::BUFFER_OVERFLOW);
     let mut message = ReadResponse::decode(&answer.message).unwrap().data.to_vec();
     message.extend(read(&mut peer, pipe, 0, 4096).await);
@@ -472,8 +468,7 @@ async fn bound_pipe(peer: &mut Peer) -> FileId {
 }
 
 async fn try_write(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Status {
-    let request = WriteRequest { file_id, data, ..WriteRequest::default() };
-    peer.ask(Command::WRITE, |body| request.encode(body)).await.status()
+    peer.write(file_id, 0, data).await
 }
 
 #[tokio::test]

@@ -10,9 +10,8 @@ use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateRequest};
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use wire::command::query_info::{InfoType, QueryInfoResponse};
-use wire::command::read::{ReadRequest, ReadResponse};
+use wire::command::read::ReadResponse;
 use wire::command::set_info::SetInfoRequest;
-use wire::command::write::WriteRequest;
 use wire::context::create::{CreateContextsBuilder, name};
 use wire::fscc::FileClass;
 use wire::fscc::ea::{FullEa, FullEaWriter};
@@ -27,15 +26,13 @@ use wire::status::Status;
 use crate::resource::pool::Device;
 use crate::state::configuration::{Share, Signing};
 use crate::state::shared::Shared;
-use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, server, server_with};
+use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, by_hand, server, server_with, working};
 
 const MIB: u64 = 1 << 20;
 const LONG_BYTES: u64 = 200 * MIB;
 
-fn by_hand() -> Arc<Shared> {
-    let mut server = server(Signing::Enabled);
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
-    server
+fn server_by_hand() -> Arc<Shared> {
+    by_hand(server(Signing::Enabled))
 }
 
 /// A client with a file of `length` bytes whose first and last byte are ones, and the rest a hole.
@@ -48,8 +45,7 @@ async fn with_file(server: &Arc<Shared>, name: &str, length: u64) -> (Peer, File
 async fn made(peer: &mut Peer, name: &str, length: u64) -> FileId {
     let file_id = peer.open(name).await;
     for offset in [0, length - 1] {
-        let request = WriteRequest { file_id, offset, data: &[1], ..WriteRequest::default() };
-        assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+        assert_eq!(peer.write(file_id, offset, &[1]).await, Status::SUCCESS);
     }
     file_id
 }
@@ -122,8 +118,7 @@ async fn worked(server: &Shared, peer: &Peer) -> (usize, Answer) {
 }
 
 async fn read(peer: &mut Peer, file_id: FileId, offset: u64) -> Vec<u8> {
-    let request = ReadRequest { file_id, offset, length: 1, ..ReadRequest::default() };
-    let answer = peer.ask(Command::READ, |body| request.encode(body)).await;
+    let answer = peer.read(file_id, offset, 1).await;
     ReadResponse::decode(&answer.message).unwrap().data.to_vec()
 }
 
@@ -136,7 +131,7 @@ async fn allocated(peer: &mut Peer, file_id: FileId) -> u64 {
 #[tokio::test]
 async fn a_long_copy_lets_other_sessions_have_their_turn() {
     let test = async {
-        let server = by_hand();
+        let server = server_by_hand();
         let (mut long, source) = with_file(&server, "long", 16 * MIB).await;
         let target = long.open("long copy").await;
         let (mut other, small) = with_file(&server, "small", 2 * MIB).await;
@@ -159,7 +154,7 @@ async fn a_long_copy_lets_other_sessions_have_their_turn() {
 #[tokio::test]
 async fn a_user_waits_for_one_piece_of_anothers_work_however_many_sessions_that_has() {
     let test = async {
-        let server = by_hand();
+        let server = server_by_hand();
         let mut crowd = Vec::new();
         for number in 0..3 {
             let (mut peer, source) = with_file(&server, &format!("source {number}"), 8 * MIB).await;
@@ -187,8 +182,7 @@ fn of_two_devices(waits: [Waits; 2]) -> (Arc<Shared>, [u64; 2]) {
     let stores = waits.map(|waits| -> Arc<dyn Store> { Arc::new(RamStore::that_waits(64 << 20, waits)) });
     let volumes = [stores[0].facts().volume, stores[1].facts().volume];
     let [first, second] = stores;
-    let mut server = server_with(Signing::Enabled, first);
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    let server = by_hand(server_with(Signing::Enabled, first));
     let mut configuration = (**server.configuration.load()).clone();
     configuration.shares.push(Share { name: "second".into(), store: second, ..configuration.shares[0].clone() });
     server.configuration.store(Arc::new(configuration));
@@ -199,19 +193,10 @@ fn of_two_devices(waits: [Waits; 2]) -> (Arc<Shared>, [u64; 2]) {
 /// together.
 async fn copy_waits_at(waits: [Waits; 2]) -> [usize; 3] {
     let (server, volumes) = of_two_devices(waits);
-    let pool = server.pool.clone();
-    let works = tokio::task::spawn_local(async move {
-        loop {
-            while pool.work_once() {}
-            tokio::task::yield_now().await;
-        }
-    });
-    let (mut peer, source) = with_file(&server, "source", 2 * MIB).await;
-    let key = resume_key(&mut peer, source).await;
-    assert_eq!(peer.connect("second").await, Status::SUCCESS);
-    let target = made(&mut peer, "target", 2 * MIB).await;
-    works.abort();
-    let _ = works.await;
+    let (mut peer, source) = working(&server, with_file(&server, "source", 2 * MIB)).await;
+    let key = working(&server, resume_key(&mut peer, source)).await;
+    assert_eq!(working(&server, peer.connect("second")).await, Status::SUCCESS);
+    let target = working(&server, made(&mut peer, "target", 2 * MIB)).await;
     begin_copy_of(&mut peer, key, target, 1);
     assert!(answer(&peer).await.is_none(), "it waits for a device");
     let session = Arc::clone(&peer.connection.channel(peer.session_id).unwrap().session);
@@ -233,7 +218,7 @@ async fn a_copy_between_two_shares_waits_for_the_devices_of_both() {
 #[tokio::test]
 async fn a_long_copy_ends_where_one_chunk_fails() {
     let test = async {
-        let server = by_hand();
+        let server = server_by_hand();
         let (mut peer, source) = with_file(&server, "source", 9 * MIB).await;
         let target = peer.open("target").await;
         begin_copy(&mut peer, source, target, 16).await;
@@ -248,7 +233,7 @@ async fn a_long_copy_ends_where_one_chunk_fails() {
 #[tokio::test]
 async fn a_long_zeroing_goes_in_turns_and_zeroes_all() {
     let test = async {
-        let server = by_hand();
+        let server = server_by_hand();
         let (mut peer, file) = with_file(&server, "long", LONG_BYTES).await;
         begin_zero(&mut peer, file, i64::MAX as u64);
         let (pieces, done) = worked(&server, &peer).await;
@@ -262,7 +247,7 @@ async fn a_long_zeroing_goes_in_turns_and_zeroes_all() {
 #[tokio::test]
 async fn a_long_trim_goes_in_turns_and_frees_all() {
     let test = async {
-        let server = by_hand();
+        let server = server_by_hand();
         let (mut peer, file) = with_file(&server, "long", LONG_BYTES).await;
         let mut input = Vec::new();
         LevelTrim::encode(0, &[Range { offset: 0, length: LONG_BYTES }], &mut input);
@@ -277,12 +262,11 @@ async fn a_long_trim_goes_in_turns_and_frees_all() {
 #[tokio::test]
 async fn sharing_the_extents_of_a_long_file_goes_in_turns_and_leaves_holes_holes() {
     let test = async {
-        let server = by_hand();
+        let server = server_by_hand();
         let (mut peer, source) = with_file(&server, "source", LONG_BYTES).await;
         for piece in 0..256 {
             let (offset, data) = (MIB + piece * (64 << 10), &[1; 64 << 10]);
-            let request = WriteRequest { file_id: source, offset, data, ..WriteRequest::default() };
-            assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+            assert_eq!(peer.write(source, offset, data).await, Status::SUCCESS);
         }
         let target = peer.open("target").await;
         begin_to_set(&mut peer, target, FileClass::END_OF_FILE, LONG_BYTES);
@@ -303,7 +287,7 @@ async fn sharing_the_extents_of_a_long_file_goes_in_turns_and_leaves_holes_holes
 #[tokio::test]
 async fn what_is_short_is_done_at_once_where_the_store_never_waits() {
     let test = async {
-        let server = by_hand();
+        let server = server_by_hand();
         let (mut peer, file) = with_file(&server, "short", MIB).await;
         begin_zero(&mut peer, file, i64::MAX as u64);
         assert_eq!(answer(&peer).await.unwrap().status(), Status::SUCCESS);
@@ -318,7 +302,7 @@ async fn what_is_short_is_done_at_once_where_the_store_never_waits() {
 #[tokio::test]
 async fn a_file_that_is_cut_or_gets_space_by_much_is_left_to_the_pool() {
     let test = async {
-        let server = by_hand();
+        let server = server_by_hand();
         let (mut peer, file) = with_file(&server, "file", LONG_BYTES).await;
         for (class, value) in [(FileClass::END_OF_FILE, 0), (FileClass::ALLOCATION, 32 * MIB)] {
             begin_to_set(&mut peer, file, class, value);
@@ -332,15 +316,14 @@ async fn a_file_that_is_cut_or_gets_space_by_much_is_left_to_the_pool() {
 #[tokio::test]
 async fn a_long_look_for_ranges_goes_in_turns_and_is_told_whole() {
     let test = async {
-        let server = by_hand();
+        let server = server_by_hand();
         let (mut peer, file_id) = with_file(&server, "holes", 1).await;
         begin(&mut peer, CtlCode::SET_SPARSE, file_id, &[], 0);
         assert_eq!(answer(&peer).await.unwrap().status(), Status::SUCCESS);
         // Of every table of a file in memory the last page alone is there: 512 slots have to be looked at for each.
         let offsets: Vec<_> = (0..200).map(|table| (table * 512 + 511) * (64 << 10)).collect();
         for offset in &offsets {
-            let request = WriteRequest { file_id, offset: *offset, data: &[1], ..WriteRequest::default() };
-            assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+            assert_eq!(peer.write(file_id, *offset, &[1]).await, Status::SUCCESS);
         }
         let mut input = Vec::new();
         encode_ranges(&[Range { offset: 1 << 20, length: 1 << 40 }], &mut input);
@@ -359,7 +342,7 @@ async fn a_long_look_for_ranges_goes_in_turns_and_is_told_whole() {
 #[tokio::test]
 async fn a_long_zeroing_ends_with_its_connection() {
     let test = async {
-        let server = by_hand();
+        let server = server_by_hand();
         let (mut gone, file) = with_file(&server, "long", LONG_BYTES).await;
         begin_zero(&mut gone, file, LONG_BYTES);
         assert!(answer(&gone).await.is_none() && server.pool.work_once());
@@ -369,15 +352,7 @@ async fn a_long_zeroing_ends_with_its_connection() {
             assert!(answer(&other).await.is_none());
         }
         // Who opens it comes behind what is begun.
-        let pool = server.pool.clone();
-        let works = tokio::task::spawn_local(async move {
-            loop {
-                while pool.work_once() {}
-                tokio::task::yield_now().await;
-            }
-        });
-        let file = other.open("long").await;
-        works.abort();
+        let file = working(&server, other.open("long")).await;
         assert_eq!(read(&mut other, file, 0).await, [0], "what was begun is done");
         assert_eq!(read(&mut other, file, LONG_BYTES - 1).await, [1], "the rest is not gone on with");
     };
@@ -387,7 +362,7 @@ async fn a_long_zeroing_ends_with_its_connection() {
 #[tokio::test]
 async fn a_file_that_is_made_with_many_attributes_is_made_on_the_pool() {
     let test = async {
-        let server = by_hand();
+        let server = server_by_hand();
         for (count, is_many) in [(100, false), (200, true)] {
             let mut list = Vec::new();
             let mut writer = FullEaWriter::new(&mut list, 64 << 10);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
-use wire::header::{Flags, Header};
+use wire::header::Header;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
@@ -47,10 +47,6 @@ async fn two_peers() -> (Arc<Shared>, (Peer, FileId), (Peer, FileId)) {
     (server, (one, first), (other, second))
 }
 
-async fn close(peer: &mut Peer, file_id: FileId) -> Status {
-    peer.ask(Command::CLOSE, |body| CloseRequest { file_id, ..CloseRequest::default() }.encode(body)).await.status()
-}
-
 #[tokio::test]
 async fn a_lock_waits_for_the_unlock_of_another_client() {
     let shard = LocalSet::new();
@@ -75,7 +71,7 @@ async fn the_close_of_the_holder_grants_and_that_of_the_waiter_refuses() {
             let (_server, (mut one, first), (mut other, second)) = two_peers().await;
             assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
             wait(&mut other, second, LockFlags::SHARED_LOCK).await;
-            assert_eq!(close(&mut one, first).await, Status::SUCCESS);
+            one.close(first).await;
             assert_eq!(other.receive().await.status(), Status::SUCCESS);
 
             let third = one.open("file").await;
@@ -98,16 +94,7 @@ async fn a_cancelled_lock_is_not_taken_later() {
             let (_server, (mut one, first), (mut other, second)) = two_peers().await;
             assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
             let interim = wait(&mut other, second, LockFlags::EXCLUSIVE_LOCK).await;
-            let header = Header {
-                command: Command::CANCEL,
-                flags: Flags::ASYNC_COMMAND,
-                route: interim.route,
-                session_id: other.session_id,
-                ..Header::default()
-            };
-            let mut cancel = header.to_bytes().to_vec();
-            cancel.extend_from_slice(&[4, 0, 0, 0]);
-            other.process(&mut cancel).unwrap();
+            other.cancel(&interim);
             assert_eq!(other.receive().await.status(), Status::CANCELLED);
             assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
             assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
@@ -244,7 +231,7 @@ async fn a_count_that_lies_is_refused() {
 async fn a_closed_file_is_not_locked() {
     let (server, (mut one, first), (mut other, second)) = two_peers().await;
     let open = server.sessions.find(one.session_id).unwrap().opens().pop().unwrap();
-    assert_eq!(close(&mut one, first).await, Status::SUCCESS);
+    one.close(first).await;
     assert_eq!(lock(&mut one, first, &[element(0, 1, AT_ONCE)]).await, Status::FILE_CLOSED);
     // A request that found the open before it was closed.
     let wanted = crate::state::locks::RangeLock {
@@ -268,19 +255,6 @@ async fn wait_in_sequence(peer: &mut Peer, file_id: FileId) -> Header {
     let interim = peer.receive().await;
     assert_eq!(interim.status(), Status::PENDING);
     interim.header
-}
-
-fn cancel(peer: &mut Peer, waiting: &Header) {
-    let header = Header {
-        command: Command::CANCEL,
-        flags: Flags::ASYNC_COMMAND,
-        route: waiting.route,
-        session_id: peer.session_id,
-        ..Header::default()
-    };
-    let mut message = header.to_bytes().to_vec();
-    message.extend_from_slice(&[4, 0, 0, 0]);
-    peer.process(&mut message).unwrap();
 }
 
 #[tokio::test]
@@ -313,7 +287,7 @@ async fn who_sent_a_lock_again_goes_on_waiting_when_the_first_is_cancelled() {
             assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
             let waiting = wait_in_sequence(&mut other, second).await;
             let again = wait_in_sequence(&mut other, second).await;
-            cancel(&mut other, &waiting);
+            other.cancel(&waiting);
             assert_eq!(other.last().await.status(), Status::CANCELLED);
             assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
             let granted = other.receive().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use store::{RamStore, SharePath, Store, Use, Waits};
 use tokio::task::LocalSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use wire::command::create::CreateOptions;
 use wire::command::logoff::LogoffRequest;
 use wire::command::tree_disconnect::TreeDisconnectRequest;
@@ -14,25 +14,15 @@ use wire::status::Status;
 
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Peer, server_with};
+use crate::tests::testing::{Peer, by_hand, server_with, working};
 
 /// A server whose disk hangs, and a client that has a file open there that goes when it is closed.
 async fn hanging() -> (Arc<Shared>, Arc<dyn Store>, Peer) {
     let store: Arc<dyn Store> = Arc::new(RamStore::that_waits(1 << 20, Waits::ForData));
-    let mut server = server_with(Signing::Required, Arc::clone(&store));
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    let server = by_hand(server_with(Signing::Required, Arc::clone(&store)));
     let mut peer = Peer::sign_in(&server).await;
-    let pool = server.pool.clone();
-    let works = tokio::task::spawn_local(async move {
-        loop {
-            while pool.work_once() {}
-            sleep(Duration::from_millis(1)).await;
-        }
-    });
-    let opened = peer.create("file", |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
-    assert_eq!(opened.status(), Status::SUCCESS);
-    works.abort();
-    let _ = works.await;
+    let open = peer.create("file", |request| request.options = CreateOptions::DELETE_ON_CLOSE);
+    assert_eq!(working(&server, open).await.status(), Status::SUCCESS);
     (server, store, peer)
 }
 

@@ -181,7 +181,7 @@ async fn only_directories_that_may_be_listed_are_listed() {
     let file = peer.open("dir\\a").await;
     assert_eq!(status(&mut peer, file, PLAIN, "*").await, Status::INVALID_PARAMETER);
     let blind = peer.create("dir", |request| request.desired_access = READ_ATTRIBUTES.into()).await;
-    let blind = wire::command::create::CreateResponse::decode(&blind.message).unwrap().file_id;
+    let blind = blind.file_id();
     assert_eq!(status(&mut peer, blind, PLAIN, "*").await, Status::ACCESS_DENIED);
     let answer = query(&mut peer, directory, FileClass::BASIC, PLAIN, "*", ROOM).await;
     assert_eq!(answer.status(), Status::INVALID_INFO_CLASS);

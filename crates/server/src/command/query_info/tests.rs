@@ -71,7 +71,7 @@ async fn everything_about_a_file_is_told_in_one() {
 async fn attributes_are_for_those_who_may_read_them() {
     let mut peer = peer().await;
     let made = peer.create("file", |request| request.desired_access = READ_DATA.into()).await;
-    let file = wire::command::create::CreateResponse::decode(&made.message).unwrap().file_id;
+    let file = made.file_id();
     assert_eq!(peer.query(file, FileClass::BASIC, ROOM).await.status(), Status::ACCESS_DENIED);
     assert_eq!(peer.query(file, FileClass::STANDARD, ROOM).await.status(), Status::SUCCESS);
     assert_eq!(peer.query(file, FileClass::FULL_EA, ROOM).await.status(), Status::ACCESS_DENIED);

@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use wire::codec::utf16_bytes;
-use wire::command::create::{CreateDisposition, CreateRequest, ShareAccess};
+use wire::command::create::CreateDisposition;
 use wire::command::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
-use wire::command::write::WriteRequest;
 use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
-use wire::ids::{Command, FileId, SessionId};
-use wire::security::access::FILE_ALL;
+use wire::ids::{FileId, SessionId};
 use wire::status::Status;
 
 use crate::admin::Admin;
@@ -35,21 +31,7 @@ async fn become_anonymous(peer: &mut Peer) -> SessionFlags {
 }
 
 async fn create(peer: &mut Peer, name: &str, disposition: CreateDisposition) -> Status {
-    let name = utf16_bytes(name);
-    let request = CreateRequest {
-        desired_access: FILE_ALL.into(),
-        share_access: ShareAccess(7),
-        disposition,
-        name: wire::Utf16::new(&name).unwrap(),
-        ..CreateRequest::default()
-    };
-    peer.ask(Command::CREATE, |body| request.encode(body)).await.status()
-}
-
-async fn rename(peer: &mut Peer, file: FileId, name: &str) -> Status {
-    let mut buffer = Vec::new();
-    Rename::encode(name, false, &mut buffer);
-    peer.set(file, FileClass::RENAME, &buffer).await
+    peer.create(name, |request| request.disposition = disposition).await.status()
 }
 
 #[tokio::test]
@@ -79,13 +61,12 @@ async fn the_anonymous_user_keeps_what_is_open_and_comes_at_nothing_else() {
     let (_server, mut peer, file) = lenient().await;
     assert_eq!(become_anonymous(&mut peer).await, SessionFlags::IS_NULL);
     assert_eq!(peer.query(file, FileClass::BASIC, 100).await.status(), Status::SUCCESS);
-    let write = WriteRequest { file_id: file, data: b"x", ..WriteRequest::default() };
-    assert_eq!(peer.ask(Command::WRITE, |body| write.encode(body)).await.status(), Status::SUCCESS);
+    assert_eq!(peer.write(file, 0, b"x").await, Status::SUCCESS);
     for disposition in [CreateDisposition::OPEN, CreateDisposition::OPEN_IF, CreateDisposition::OVERWRITE_IF] {
         assert_eq!(create(&mut peer, "file", disposition).await, Status::ACCESS_DENIED);
     }
     assert_eq!(create(&mut peer, "new", CreateDisposition::CREATE).await, Status::ACCESS_DENIED);
-    assert_eq!(rename(&mut peer, file, "new").await, Status::ACCESS_DENIED);
+    assert_eq!(peer.rename(file, "new").await, Status::ACCESS_DENIED);
     assert_eq!(peer.connect("ram").await, Status::ACCESS_DENIED);
     assert_eq!(peer.connect("IPC$").await, Status::SUCCESS);
     assert_eq!(create(&mut peer, "srvsvc", CreateDisposition::OPEN).await, Status::ACCESS_DENIED);
@@ -100,7 +81,7 @@ async fn the_keys_stay_and_the_user_comes_back() {
     assert_eq!(peer.ask_for_anonymous(SessionSetupFlags::NONE).await.status(), Status::ACCESS_DENIED, "unsigned");
     peer.signing_key = key;
     assert_eq!(peer.sign_in_again(SessionSetupFlags::NONE).await, Status::SUCCESS);
-    assert_eq!(rename(&mut peer, file, "new").await, Status::SUCCESS);
+    assert_eq!(peer.rename(file, "new").await, Status::SUCCESS);
     assert_eq!(create(&mut peer, "new", CreateDisposition::OPEN).await, Status::SUCCESS);
     assert_eq!(peer.connect("ram").await, Status::SUCCESS);
 }

@@ -12,12 +12,11 @@ use wire::status::Status;
 
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Peer, Terms, server};
+use crate::tests::testing::{Peer, Terms, by_hand, server};
 
 /// A server whose pool does nothing, and a session on it that has a file open and lost its connection's other end.
 async fn with_opens_that_cannot_close() -> (Arc<Shared>, SessionId) {
-    let mut server = server(Signing::Required);
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    let server = by_hand(server(Signing::Required));
     let mut former = Peer::sign_in(&server).await;
     former.open("file").await;
     let id = former.session_id;

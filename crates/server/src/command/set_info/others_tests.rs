@@ -30,8 +30,7 @@ struct Scene {
 }
 
 fn opened(answer: &Answer) -> FileId {
-    assert_eq!(answer.status(), Status::SUCCESS);
-    CreateResponse::decode(&answer.message).unwrap().file_id
+    answer.file_id()
 }
 
 fn ex(to: &str, flags: RenameFlags) -> Vec<u8> {
@@ -111,9 +110,7 @@ async fn nobody_makes_way_for_a_rename_that_is_refused() {
         scene.keep("taken").await;
         let replace = ex("taken", RenameFlags::REPLACE_IF_EXISTS);
         assert_eq!(peer.set(file, FileClass::RENAME_EX, &replace).await, Status::ACCESS_DENIED);
-        let mut link = Vec::new();
-        Rename::encode("taken", true, &mut link);
-        assert_eq!(peer.set(file, FileClass::LINK, &link).await, Status::ACCESS_DENIED);
+        assert_eq!(peer.set_name(file, FileClass::LINK, "taken", true).await, Status::ACCESS_DENIED);
         assert!(!scene.was_told());
     };
     LocalSet::new().run_until(test).await;
@@ -127,9 +124,7 @@ async fn nobody_makes_way_for_a_link_that_is_refused() {
         scene.keep("kept").await;
         let mut peer = scene.other().await;
         let looked = peer.create("kept", |request| request.desired_access = READ_ATTRIBUTES.into()).await;
-        let mut link = Vec::new();
-        Rename::encode("nowhere\\link", false, &mut link);
-        let status = peer.set(opened(&looked), FileClass::LINK, &link).await;
+        let status = peer.set_name(opened(&looked), FileClass::LINK, "nowhere\\link", false).await;
         assert_eq!(status, Status::OBJECT_PATH_NOT_FOUND);
         assert!(!scene.was_told());
     };

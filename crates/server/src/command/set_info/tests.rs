@@ -1,8 +1,7 @@
 //! SET_INFO as clients see it.
 
 use tokio::task::LocalSet;
-use wire::command::create::{AccessMask, CreateOptions, CreateResponse, OplockLevel, ShareAccess};
-use wire::command::oplock_break::{LeaseBreak, OplockBreakRequest};
+use wire::command::create::{AccessMask, CreateOptions, OplockLevel, ShareAccess};
 use wire::command::query_info::{InfoType, QueryInfoResponse};
 use wire::command::set_info::SetInfoRequest;
 use wire::command::write::WriteFlags;
@@ -19,20 +18,14 @@ use super::*;
 use crate::state::configuration::Signing;
 use crate::state::open_id::OpenId;
 use crate::tests::interrupted::{Call, Interrupted};
-use crate::tests::testing::{Answer, Peer, Terms, server};
+use crate::tests::testing::{Peer, Terms, server};
 
 async fn peer() -> Peer {
     Peer::sign_in(&server(Signing::Enabled)).await
 }
 
-fn file_id(answer: &Answer) -> FileId {
-    CreateResponse::decode(&answer.message).unwrap().file_id
-}
-
 async fn rename(peer: &mut Peer, file: FileId, to: &str, replace: bool) -> Status {
-    let mut buffer = Vec::new();
-    Rename::encode(to, replace, &mut buffer);
-    peer.set(file, FileClass::RENAME, &buffer).await
+    peer.set_name(file, FileClass::RENAME, to, replace).await
 }
 
 async fn exists(peer: &mut Peer, name: &str) -> bool {
@@ -40,7 +33,7 @@ async fn exists(peer: &mut Peer, name: &str) -> bool {
         peer.create(name, |request| request.disposition = wire::command::create::CreateDisposition::OPEN).await;
     let found = answer.status() == Status::SUCCESS;
     if found {
-        peer.close(file_id(&answer)).await;
+        peer.close(answer.file_id()).await;
     }
     found
 }
@@ -86,7 +79,7 @@ async fn write_through_that_is_set_later_holds_for_writes_until_it_is_taken_back
     let mut peer = peer().await;
     let plain = peer.open("plain").await;
     let answer = peer.create("through", |request| request.options = CreateOptions::WRITE_THROUGH).await;
-    let through = file_id(&answer);
+    let through = answer.file_id();
     assert_eq!((writes_through(&peer, plain), writes_through(&peer, through)), (false, true));
     for (mode, expected) in [(ModeFlags::WRITE_THROUGH, true), (ModeFlags::NONE, false)] {
         for file in [plain, through] {
@@ -143,7 +136,7 @@ async fn read_shared(peer: &mut Peer, name: &str, share: ShareAccess) -> FileId 
             request.share_access = share;
         })
         .await;
-    file_id(&answer)
+    answer.file_id()
 }
 
 #[tokio::test]
@@ -184,20 +177,13 @@ async fn replace_what_is_kept() {
         builder.add(name::LEASE, &lease);
         let contexts = builder.contexts().as_bytes().to_vec();
         let kept = keeper.create_edited("taken", &contexts, |request| request.oplock_level = OplockLevel::LEASE).await;
-        let mut buffer = Vec::new();
-        Rename::encode("taken", true, &mut buffer);
-        let (info_type, class) = (InfoType::FILE, FileClass::RENAME.into());
-        let request = SetInfoRequest { info_type, class, file_id: file, buffer: &buffer, ..SetInfoRequest::default() };
-        let mut message = peer.message(Command::SET_INFO, |body| request.encode(body));
+        let mut message = peer.name_message(file, FileClass::RENAME, "taken", true);
         peer.process(&mut message).unwrap();
         tokio::task::yield_now().await;
         if closes {
-            keeper.close(file_id(&kept)).await;
+            keeper.close(kept.file_id()).await;
         } else {
-            let left = LeaseBreak { lease_key, lease_state: LeaseState::READ_CACHING };
-            let left = OplockBreakRequest::Lease(left);
-            let told = keeper.ask(Command::OPLOCK_BREAK, |body| left.encode(body)).await;
-            assert_eq!(told.status(), Status::SUCCESS);
+            assert_eq!(keeper.acknowledge(lease_key, LeaseState::READ_CACHING).await, Status::SUCCESS);
         }
         let status = loop {
             let answer = peer.receive().await;
@@ -217,7 +203,7 @@ async fn replace_what_is_kept() {
         assert_eq!(peer.set(taken, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
         peer.close(taken).await;
         assert_eq!(rename(&mut peer, file, "taken", true).await, Status::DELETE_PENDING);
-        keeper.close(file_id(&kept)).await;
+        keeper.close(kept.file_id()).await;
         assert_eq!(rename(&mut peer, file, "taken", true).await, Status::SUCCESS);
     }
 }
@@ -279,9 +265,7 @@ async fn what_was_done_is_answered_so_though_the_file_cannot_be_marked_to_be_arc
         let unmarked = Basic { attributes: FileAttributes::NORMAL, ..basic(&mut peer, file).await };
         assert_eq!(set_basic(&mut peer, file, unmarked).await, Status::SUCCESS);
         meanwhile.set(|call, _| if call == Call::Change { Err(store::Error::Full) } else { Ok(()) });
-        let mut buffer = Vec::new();
-        Rename::encode("second", false, &mut buffer);
-        assert_eq!(peer.set(file, FileClass::LINK, &buffer).await, Status::SUCCESS);
+        assert_eq!(peer.set_name(file, FileClass::LINK, "second", false).await, Status::SUCCESS);
         assert_eq!(rename(&mut peer, file, "renamed", false).await, Status::SUCCESS);
         assert!(exists(&mut peer, "second").await && exists(&mut peer, "renamed").await);
     };
@@ -350,7 +334,7 @@ async fn not_everything_can_be_deleted() {
 async fn a_close_that_deletes_can_be_called_off() {
     let mut peer = peer().await;
     let answer = peer.create("file", |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
-    let file = file_id(&answer);
+    let file = answer.file_id();
     let off = DispositionFlags::ON_CLOSE.0.to_le_bytes();
     assert_eq!(peer.set(file, FileClass::DISPOSITION_EX, &off).await, Status::SUCCESS);
     peer.close(file).await;
@@ -383,7 +367,7 @@ async fn lengths_are_for_those_who_may_write_and_for_files() {
     let directory = peer.open_directory("dir").await;
     assert_eq!(peer.set(directory, FileClass::END_OF_FILE, &[0; 8]).await, Status::INVALID_PARAMETER);
     let reader = peer.create("file", |request| request.desired_access = READ_DATA.into()).await;
-    let reader = file_id(&reader);
+    let reader = reader.file_id();
     for class in [FileClass::END_OF_FILE, FileClass::ALLOCATION, FileClass::DISPOSITION, FileClass::RENAME] {
         assert_eq!(peer.set(reader, class, &[0; 24]).await, Status::ACCESS_DENIED, "{class:?}");
     }
@@ -413,7 +397,7 @@ async fn an_empty_list_shuts_out_everybody_but_the_owner() {
         assert_eq!(peer.create("file", opened(FILE_ALL)).await.status(), Status::ACCESS_DENIED);
         let owner = peer.create("file", opened(WRITE_DAC)).await;
         assert_eq!(owner.status(), Status::SUCCESS);
-        let broken = SetInfoRequest { file_id: file_id(&owner), buffer: &buffer[..19], ..request };
+        let broken = SetInfoRequest { file_id: owner.file_id(), buffer: &buffer[..19], ..request };
         let answer = peer.ask(Command::SET_INFO, |body| broken.encode(body)).await;
         assert_eq!(answer.status(), Status::INVALID_SECURITY_DESCR);
     };

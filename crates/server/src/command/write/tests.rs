@@ -5,7 +5,7 @@ use std::sync::Arc;
 use store::{DirectoryStore, Store};
 use tempfile::TempDir;
 use tokio::task::LocalSet;
-use wire::command::create::{AccessMask, CreateResponse};
+use wire::command::create::AccessMask;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::write::WriteRequest;
 use wire::ids::{Command, FileId};
@@ -21,13 +21,7 @@ const IN_FLIGHT: usize = 40;
 
 async fn open_to_append(peer: &mut Peer, name: &str) -> FileId {
     let answer = peer.create(name, |request| request.desired_access = AccessMask(APPEND_DATA | READ_ATTRIBUTES)).await;
-    assert_eq!(answer.status(), Status::SUCCESS);
-    CreateResponse::decode(&answer.message).unwrap().file_id
-}
-
-async fn write(peer: &mut Peer, file_id: FileId, offset: u64, data: &[u8]) -> Status {
-    let request = WriteRequest { file_id, offset, data, ..WriteRequest::default() };
-    peer.ask(Command::WRITE, |body| request.encode(body)).await.status()
+    answer.file_id()
 }
 
 /// Sends appends that are one byte longer each, signed, without waiting for any answer.
@@ -75,10 +69,10 @@ async fn an_open_that_may_write_appends_where_it_says_so() {
     let test = async {
         let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
         let file = peer.open("file").await;
-        assert_eq!(write(&mut peer, file, 0, b"one").await, Status::SUCCESS);
-        assert_eq!(write(&mut peer, file, END_OF_FILE, b"two").await, Status::SUCCESS);
-        assert_eq!(write(&mut peer, file, END_OF_FILE, b"").await, Status::SUCCESS);
-        assert_eq!(write(&mut peer, file, END_OF_FILE - 1, b"x").await, Status::INVALID_PARAMETER);
+        assert_eq!(peer.write(file, 0, b"one").await, Status::SUCCESS);
+        assert_eq!(peer.write(file, END_OF_FILE, b"two").await, Status::SUCCESS);
+        assert_eq!(peer.write(file, END_OF_FILE, b"").await, Status::SUCCESS);
+        assert_eq!(peer.write(file, END_OF_FILE - 1, b"x").await, Status::INVALID_PARAMETER);
         let known = peer.query(file, wire::fscc::FileClass::STANDARD, 24).await;
         let known = wire::command::query_info::QueryInfoResponse::decode(&known.message).unwrap().output.to_vec();
         assert_eq!(wire::fscc::file::Standard::decode(&known).unwrap().end_of_file, 6);
@@ -91,11 +85,11 @@ async fn an_open_that_may_only_append_changes_nothing_that_is_there() {
     let test = async {
         let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
         let file = open_to_append(&mut peer, "file").await;
-        assert_eq!(write(&mut peer, file, END_OF_FILE, b"one").await, Status::SUCCESS);
-        assert_eq!(write(&mut peer, file, 2, b"x").await, Status::ACCESS_DENIED);
-        assert_eq!(write(&mut peer, file, 3, b"two").await, Status::SUCCESS);
-        assert_eq!(write(&mut peer, file, 3, b"x").await, Status::ACCESS_DENIED);
-        assert_eq!(write(&mut peer, file, 10, b"far").await, Status::SUCCESS);
+        assert_eq!(peer.write(file, END_OF_FILE, b"one").await, Status::SUCCESS);
+        assert_eq!(peer.write(file, 2, b"x").await, Status::ACCESS_DENIED);
+        assert_eq!(peer.write(file, 3, b"two").await, Status::SUCCESS);
+        assert_eq!(peer.write(file, 3, b"x").await, Status::ACCESS_DENIED);
+        assert_eq!(peer.write(file, 10, b"far").await, Status::SUCCESS);
     };
     LocalSet::new().run_until(test).await;
 }
@@ -111,10 +105,10 @@ async fn an_append_respects_a_lock_where_it_goes_and_no_other() {
             [LockElement { offset: 3, length: 2, flags: LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY }];
         let request = LockRequest { file_id: held, locks: LockElements::new(&elements), ..LockRequest::default() };
         assert_eq!(holder.ask(Command::LOCK, |body| request.encode(body)).await.status(), Status::SUCCESS);
-        assert_eq!(write(&mut writer, file, END_OF_FILE, b"one").await, Status::SUCCESS);
-        assert_eq!(write(&mut writer, file, END_OF_FILE, b"two").await, Status::FILE_LOCK_CONFLICT);
-        assert_eq!(write(&mut writer, file, 5, b"two").await, Status::SUCCESS);
-        assert_eq!(write(&mut writer, file, END_OF_FILE, b"three").await, Status::SUCCESS);
+        assert_eq!(writer.write(file, END_OF_FILE, b"one").await, Status::SUCCESS);
+        assert_eq!(writer.write(file, END_OF_FILE, b"two").await, Status::FILE_LOCK_CONFLICT);
+        assert_eq!(writer.write(file, 5, b"two").await, Status::SUCCESS);
+        assert_eq!(writer.write(file, END_OF_FILE, b"three").await, Status::SUCCESS);
     };
     LocalSet::new().run_until(test).await;
 }

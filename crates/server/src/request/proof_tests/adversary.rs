@@ -12,7 +12,7 @@ use secure::sign::SigningAlgorithm;
 use tokio::task::LocalSet;
 use wire::command::echo::EchoRequest;
 use wire::command::logoff::LogoffRequest;
-use wire::command::read::{ReadRequest, ReadResponse};
+use wire::command::read::ReadResponse;
 use wire::command::session_setup::{SessionSetupFlags, SessionSetupRequest};
 use wire::command::write::WriteRequest;
 use wire::header::{FLAGS_OFFSET, Flags, Header, Route};
@@ -341,8 +341,7 @@ impl World {
         let mut reader = Peer::sign_in(&self.server).await;
         for who in EVERYBODY {
             let file_id = reader.open(&format!("{who:?}")).await;
-            let request = ReadRequest { file_id, length: 4096, ..ReadRequest::default() };
-            let answer = reader.ask(Command::READ, |body| request.encode(body)).await;
+            let answer = reader.read(file_id, 0, 4096).await;
             let data = match answer.status() {
                 Status::SUCCESS => ReadResponse::decode(&answer.message).unwrap().data.to_vec(),
                 _ => Vec::new(),

@@ -24,7 +24,7 @@ use wire::status::Status;
 use super::HELD_BYTES_MAX;
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Peer, framed, next_message, server_with};
+use crate::tests::testing::{Peer, by_hand, framed, next_message, server_with, working};
 
 const BLOCK: usize = 4096;
 
@@ -39,19 +39,10 @@ struct Served {
 }
 
 async fn served(signing: Signing) -> Served {
-    let mut server = server_with(signing, Arc::new(RamStore::that_waits(64 << 20, Waits::ForData)));
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
-    let pool = server.pool.clone();
-    let works = tokio::task::spawn_local(async move {
-        loop {
-            while pool.work_once() {}
-            sleep(Duration::from_millis(1)).await;
-        }
-    });
+    let server = by_hand(server_with(signing, Arc::new(RamStore::that_waits(64 << 20, Waits::ForData))));
     let mut peer = Peer::sign_in(&server).await;
-    let (file, other) = (peer.open("file").await, peer.open("file").await);
-    works.abort();
-    let _ = works.await;
+    let file = working(&server, peer.open("file")).await;
+    let other = working(&server, peer.open("file")).await;
     let (ours, stream) = tokio::io::duplex(4 << 20);
     tokio::task::spawn_local(Rc::clone(&peer.connection).serve(ours, Vec::new()));
     Served { server, peer, file, other, stream }

@@ -137,7 +137,7 @@ async fn go(peer: &mut Peer, case: &Case) -> (Status, Option<(u32, bool)>) {
         request.oplock_level = OplockLevel::BATCH;
     };
     let answer = peer.create_edited(path, contexts.contexts().as_bytes(), edit).await;
-    let file = match file_id(&answer) {
+    let file = match answer.opened() {
         Ok(file) => file,
         Err(status) => return (status, None),
     };

@@ -66,9 +66,7 @@ async fn most(peer: &mut Peer, path: &str) -> u32 {
 
 async fn rename(peer: &mut Peer, path: &str, to: &str) -> Status {
     let file = open(peer, path, DELETE | SYNCHRONIZE).await.unwrap();
-    let mut name = Vec::new();
-    Rename::encode(to, false, &mut name);
-    let status = peer.set(file, FileClass::RENAME, &name).await;
+    let status = peer.rename(file, to).await;
     peer.close(file).await;
     status
 }
@@ -243,9 +241,7 @@ async fn what_a_client_moves_keeps_what_counted_for_it() {
         assert_eq!(rename(&mut peer, "from\\file", "mine\\file").await, Status::SUCCESS);
         assert_eq!(rename(&mut peer, "from\\dir", "mine\\dir").await, Status::SUCCESS);
         let linked = open(&mut peer, "from\\linked", READ_DATA).await.unwrap();
-        let mut name = Vec::new();
-        Rename::encode("mine\\linked", false, &mut name);
-        assert_eq!(peer.set(linked, FileClass::LINK, &name).await, Status::SUCCESS);
+        assert_eq!(peer.set_name(linked, FileClass::LINK, "mine\\linked", false).await, Status::SUCCESS);
         peer.close(linked).await;
         // Deleting it by DELETE_CHILD is what its directory lends.
         for path in ["mine\\file", "mine\\dir", "mine\\dir\\file", "mine\\linked"] {
@@ -301,7 +297,7 @@ async fn make_folder(peer: &mut Peer, path: &str, descriptor: &SecurityDescripto
         request.disposition = CreateDisposition::CREATE;
         request.options = CreateOptions::DIRECTORY_FILE;
     };
-    file_id(&peer.create_edited(path, contexts.contexts().as_bytes(), edit).await).unwrap()
+    peer.create_edited(path, contexts.contexts().as_bytes(), edit).await.opened().unwrap()
 }
 
 #[tokio::test]
@@ -351,9 +347,7 @@ async fn a_link_shows_what_it_leads_to_as_that_is_where_it_lies() {
         }
         // One more name beside the link is one for the file that lies in the closed folder.
         let linked = open(&mut owner, "file", READ_DATA).await.unwrap();
-        let mut name = Vec::new();
-        Rename::encode("beside", false, &mut name);
-        assert_eq!(owner.set(linked, FileClass::LINK, &name).await, Status::SUCCESS);
+        assert_eq!(owner.set_name(linked, FileClass::LINK, "beside", false).await, Status::SUCCESS);
         owner.close(linked).await;
         assert_eq!(open(&mut peer, "beside", READ_DATA).await, Err(Status::ACCESS_DENIED));
         let made = open_as(&mut owner, "sub\\new", WRITE_DATA, make, none).await.unwrap();
@@ -376,9 +370,7 @@ async fn what_a_program_closed_in_stays_closed_when_who_had_it_open_moves_or_lin
             let mut peer = sign_in(&server, USER).await;
             let file = open(&mut peer, "file", DELETE | SYNCHRONIZE).await.unwrap();
             std::fs::rename(folder.path().join("file"), folder.path().join("closed/file")).unwrap();
-            let mut name = Vec::new();
-            Rename::encode("mine", false, &mut name);
-            assert_eq!(peer.set(file, class, &name).await, Status::SUCCESS);
+            assert_eq!(peer.set_name(file, class, "mine", false).await, Status::SUCCESS);
             peer.close(file).await;
             assert_eq!(open(&mut peer, "mine", READ_DATA).await, Err(Status::ACCESS_DENIED), "{class:?}");
         };

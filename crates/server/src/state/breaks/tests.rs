@@ -3,34 +3,25 @@ use std::rc::Rc;
 use tokio::io::AsyncWriteExt;
 use tokio::task::LocalSet;
 use wire::codec::utf16_bytes;
-use wire::command::create::{CreateDisposition, CreateRequest, OplockLevel, ShareAccess};
+use wire::command::create::{CreateRequest, OplockLevel};
 use wire::command::echo::EchoRequest;
 use wire::context::create::{CreateContextsBuilder, name};
 use wire::context::lease::{Lease, LeaseState};
 use wire::fscc::FileClass;
 use wire::header::Header;
 use wire::ids::{Command, Guid};
-use wire::security::access::FILE_ALL;
 use wire::status::Status;
 
 use crate::net::connection::NOTIFICATIONS_AT_ONCE;
 use crate::resource::turns::REQUEST_COST;
 use crate::state::configuration::Signing;
 use crate::state::mailbox::Notification;
-use crate::tests::testing::{Peer, framed, next_message, server};
+use crate::tests::testing::{Peer, create, framed, next_message, server};
 
 fn open(oplock_level: OplockLevel) -> impl FnOnce(&mut Vec<u8>) {
     move |body| {
         let name = utf16_bytes("file");
-        let request = CreateRequest {
-            oplock_level,
-            desired_access: FILE_ALL.into(),
-            share_access: ShareAccess(7),
-            disposition: CreateDisposition::OPEN_IF,
-            name: wire::Utf16::new(&name).unwrap(),
-            ..CreateRequest::default()
-        };
-        request.encode(body);
+        CreateRequest { oplock_level, ..create(&name) }.encode(body);
     }
 }
 

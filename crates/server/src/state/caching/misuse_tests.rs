@@ -9,7 +9,7 @@ use tokio::task::LocalSet;
 use tokio::time::Instant;
 use wire::command::create::{CreateResponse, OplockLevel};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
-use wire::command::oplock_break::{LeaseBreak, OplockBreak, OplockBreakRequest};
+use wire::command::oplock_break::{OplockBreak, OplockBreakRequest};
 use wire::context::create::{
     CreateContextsBuilder, DurableReconnectV2, DurableRequestV2, Lease, LeaseFlags, LeaseState, name,
 };
@@ -22,7 +22,7 @@ use super::ACKNOWLEDGE_WITHIN;
 use crate::state::configuration::Signing;
 use crate::state::scavenger::scavenge;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, server, server_with};
+use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, by_hand, server, server_with};
 
 const KEY: Guid = Guid([3; 16]);
 const CREATE: Guid = Guid([7; 16]);
@@ -58,7 +58,7 @@ async fn create(peer: &mut Peer, listed: &[(&[u8], Vec<u8>)]) -> Answer {
 async fn leased(peer: &mut Peer) -> FileId {
     let answer = create(peer, &[(name::LEASE, lease(ALL))]).await;
     assert_eq!(granted(&answer).lease_state, ALL);
-    CreateResponse::decode(&answer.message).unwrap().file_id
+    answer.file_id()
 }
 
 fn granted(answer: &Answer) -> Lease {
@@ -67,22 +67,17 @@ fn granted(answer: &Answer) -> Lease {
     Lease::decode(response.contexts.find(name::LEASE).unwrap()).unwrap()
 }
 
-async fn acknowledge(peer: &mut Peer, lease_key: Guid, lease_state: LeaseState) -> Status {
-    let request = OplockBreakRequest::Lease(LeaseBreak { lease_key, lease_state });
-    peer.ask(Command::OPLOCK_BREAK, |body| request.encode(body)).await.status()
-}
-
 #[test]
 fn acknowledgements_of_what_was_never_granted_or_is_closed_are_refused() {
     run(async {
         let server = server(Signing::Enabled);
         let (mut peer, mut other) = (Peer::sign_in(&server).await, other_client(&server).await);
-        assert_eq!(acknowledge(&mut peer, KEY, READ_HANDLE).await, Status::OBJECT_NAME_NOT_FOUND);
+        assert_eq!(peer.acknowledge(KEY, READ_HANDLE).await, Status::OBJECT_NAME_NOT_FOUND);
         let file_id = leased(&mut peer).await;
-        assert_eq!(acknowledge(&mut peer, KEY, ALL).await, Status::UNSUCCESSFUL, "nothing breaks");
-        assert_eq!(acknowledge(&mut other, KEY, READ_HANDLE).await, Status::OBJECT_NAME_NOT_FOUND, "another client's");
+        assert_eq!(peer.acknowledge(KEY, ALL).await, Status::UNSUCCESSFUL, "nothing breaks");
+        assert_eq!(other.acknowledge(KEY, READ_HANDLE).await, Status::OBJECT_NAME_NOT_FOUND, "another client's");
         peer.close(file_id).await;
-        assert_eq!(acknowledge(&mut peer, KEY, READ_HANDLE).await, Status::OBJECT_NAME_NOT_FOUND, "closed");
+        assert_eq!(peer.acknowledge(KEY, READ_HANDLE).await, Status::OBJECT_NAME_NOT_FOUND, "closed");
         let oplock = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id });
         let answer = peer.ask(Command::OPLOCK_BREAK, |body| oplock.encode(body)).await;
         assert_eq!(answer.status(), Status::FILE_CLOSED);
@@ -117,7 +112,7 @@ fn who_never_acknowledges_holds_others_up_for_one_break_and_no_longer() {
         }
         let waited = began.elapsed();
         assert!(waited >= ACKNOWLEDGE_WITHIN && waited < ACKNOWLEDGE_WITHIN + Duration::from_secs(1), "{waited:?}");
-        assert_eq!(acknowledge(&mut silent, KEY, READ_HANDLE).await, Status::UNSUCCESSFUL, "too late");
+        assert_eq!(silent.acknowledge(KEY, READ_HANDLE).await, Status::UNSUCCESSFUL, "too late");
     });
 }
 
@@ -153,13 +148,12 @@ fn back(file_id: FileId, create_guid: Guid) -> Vec<u8> {
 
 /// A server whose pool works when it is told to, and a durable open with a lease whose client is lost.
 async fn lost_open() -> (Arc<Shared>, FileId) {
-    let mut server = server_with(Signing::Enabled, Arc::new(RamStore::new(1 << 20)));
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    let server = by_hand(server_with(Signing::Enabled, Arc::new(RamStore::new(1 << 20))));
     let mut peer = Peer::sign_in(&server).await;
     let answer = create(&mut peer, &[(name::LEASE, lease(ALL)), (name::DURABLE_HANDLE_REQUEST_V2, durable())]).await;
     assert_eq!(granted(&answer).lease_state, ALL);
     peer.disconnect();
-    (server, CreateResponse::decode(&answer.message).unwrap().file_id)
+    (server, answer.file_id())
 }
 
 #[test]

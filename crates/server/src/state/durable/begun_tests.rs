@@ -5,58 +5,38 @@ use std::time::Duration;
 
 use store::{RamStore, Waits};
 use tokio::time::sleep;
-use wire::Utf16;
-use wire::codec::utf16_bytes;
 use wire::command::cancel::CancelRequest;
-use wire::command::create::{CreateDisposition, CreateRequest, OplockLevel, ShareAccess};
-use wire::command::read::{ReadRequest, ReadResponse};
+use wire::command::create::{CreateRequest, OplockLevel};
+use wire::command::read::ReadResponse;
 use wire::command::set_info::{InfoType, SetInfoRequest};
 use wire::command::write::WriteRequest;
-use wire::context::create::CreateContexts;
 use wire::context::durable::DurableFlags;
 use wire::fscc::FileClass;
 use wire::fscc::file::EndOfFile;
 use wire::ids::{Command, FileId};
-use wire::security::access::FILE_ALL;
 use wire::status::Status;
 
-use super::tests::{Contexts, GUID, back_v2, bytes, create, file_id, lose, run, v2};
+use super::tests::{Contexts, GUID, back_v2, bytes, create, lose, run, v2};
 use crate::state::configuration::Signing;
 use crate::state::open_id::OpenId;
 use crate::state::restore::restore;
 use crate::state::scavenger::scavenge;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Answer, Peer, server_with};
+use crate::tests::testing::{Answer, Peer, by_hand, server_with, working};
 
 /// A server whose share may wait, and whose pool works when it is told to. It keeps records in the folder.
 fn served(folder: &tempfile::TempDir) -> Arc<Shared> {
-    let mut server = server_with(Signing::Enabled, Arc::new(RamStore::that_waits(64 << 20, Waits::ForData)));
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    let server = by_hand(server_with(Signing::Enabled, Arc::new(RamStore::that_waits(64 << 20, Waits::ForData))));
     server.durables.keep_records(folder.path()).unwrap();
     restore(&server).unwrap();
     server
-}
-
-/// Has the pool work while this is done.
-async fn working<T>(server: &Arc<Shared>, done: impl Future<Output = T>) -> T {
-    let works = async {
-        loop {
-            while server.pool.work_once() {}
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::select! {
-        biased;
-        done = done => done,
-        () = works => unreachable!(),
-    }
 }
 
 /// A client with an open that is kept, through which data was written once.
 async fn opened(server: &Arc<Shared>, contexts: &Contexts) -> (Peer, FileId) {
     working(server, async {
         let mut peer = super::persistent_tests::persistent_peer(server).await;
-        let id = file_id(&create(&mut peer, "file", contexts).await);
+        let id = create(&mut peer, "file", contexts).await.file_id();
         let request = write(id, b"first");
         assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
         (peer, id)
@@ -76,19 +56,9 @@ fn begin(peer: &mut Peer, command: Command, body: impl FnOnce(&mut Vec<u8>)) {
 
 /// The client asks for its open again.
 fn begin_coming_back(peer: &mut Peer, contexts: &Contexts) {
-    let (name, contexts) = (utf16_bytes("file"), bytes(contexts));
-    begin(peer, Command::CREATE, |body| {
-        let request = CreateRequest {
-            desired_access: FILE_ALL.into(),
-            share_access: ShareAccess(7),
-            disposition: CreateDisposition::OPEN_IF,
-            oplock_level: OplockLevel::BATCH,
-            name: Utf16::new(&name).unwrap(),
-            contexts: CreateContexts::decode(&contexts).unwrap(),
-            ..CreateRequest::default()
-        };
-        request.encode(body);
-    });
+    let batch = |request: &mut CreateRequest<'_>| request.oplock_level = OplockLevel::BATCH;
+    let mut message = peer.create_message("file", &bytes(contexts), batch);
+    peer.process(&mut message).unwrap();
 }
 
 fn waits(server: &Arc<Shared>, id: FileId) -> bool {
@@ -96,8 +66,7 @@ fn waits(server: &Arc<Shared>, id: FileId) -> bool {
 }
 
 async fn read(peer: &mut Peer, file_id: FileId) -> Vec<u8> {
-    let request = ReadRequest { file_id, length: 100, ..ReadRequest::default() };
-    let answer = peer.ask(Command::READ, |body| request.encode(body)).await;
+    let answer = peer.read(file_id, 0, 100).await;
     ReadResponse::decode(&answer.message).unwrap().data.to_vec()
 }
 
@@ -131,7 +100,7 @@ fn what_a_lost_session_began_is_made_before_its_client_has_the_open_back() {
                 assert!(waits(&server, id));
                 let newer = write(id, b"newer");
                 let data = working(&server, async {
-                    assert_eq!(file_id(&peer.receive().await), id);
+                    assert_eq!(peer.receive().await.file_id(), id);
                     let written = peer.ask(Command::WRITE, |body| newer.encode(body)).await;
                     assert_eq!(written.status(), Status::SUCCESS);
                     sleep(Duration::from_millis(100)).await;
@@ -157,7 +126,7 @@ fn a_lost_session_begins_nothing_more() {
         assert!(old.begin_change_at_once().is_none());
         let peer = working(&server, async {
             let mut peer = super::persistent_tests::persistent_peer(&server).await;
-            file_id(&create(&mut peer, "file", &back_v2(id, GUID, DurableFlags::NONE)).await);
+            create(&mut peer, "file", &back_v2(id, GUID, DurableFlags::NONE)).await.file_id();
             peer
         })
         .await;
@@ -183,7 +152,7 @@ fn an_open_whose_client_is_back_in_time_is_kept_while_its_device_hangs() {
         sleep(Duration::from_secs(600)).await;
         assert!(waits(&server, id));
         let answer: Answer = working(&server, peer.receive()).await;
-        assert_eq!(file_id(&answer), id);
+        assert_eq!(answer.file_id(), id);
     });
 }
 
@@ -209,6 +178,6 @@ fn a_client_that_waits_no_longer_for_its_open_leaves_it_waiting() {
         let answer = working(&server, create(&mut peer, "file", &back)).await;
         // It is asked for behind an interim answer, or is there already.
         let answer = if answer.status() == Status::PENDING { working(&server, peer.receive()).await } else { answer };
-        assert_eq!(file_id(&answer), id);
+        assert_eq!(answer.file_id(), id);
     });
 }

@@ -16,7 +16,7 @@ use wire::status::Status;
 use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::record::Record;
 use super::restored_caching_tests::{OTHER_GUID, OTHER_KEY, leased, nothing, other_peer};
-use super::tests::{GUID, back_v2, bytes, create, file_id, run};
+use super::tests::{GUID, back_v2, bytes, create, run};
 use crate::tests::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
 
 /// A machine whose share is a folder of files that have births.
@@ -46,7 +46,7 @@ fn record_of(machine: &Machine, id: FileId) -> PathBuf {
 async fn closing(machine: &Machine, name: &str, (file, kept): (&Path, &Path)) -> (FileId, tempfile::TempDir) {
     let server = machine.start();
     let mut peer = persistent_peer(&server).await;
-    let id = file_id(&create(&mut peer, name, &nothing(persistent(GUID))).await);
+    let id = create(&mut peer, name, &nothing(persistent(GUID))).await.file_id();
     assert_eq!(peer.set(id, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
     let (open, records) = (peer.opened(&server, id), tempfile::tempdir().unwrap());
     let (record, copy) = (record_of(machine, id), records.path().to_owned());
@@ -85,7 +85,7 @@ fn what_was_deleted_goes_though_the_server_is_killed_while_its_open_closes() {
             let machine = Machine { folder: records, ..machine };
             let mut peer = persistent_peer(&machine.start()).await;
             let back = nothing(back_v2(id, GUID, DurableFlags::PERSISTENT));
-            assert_eq!(file_id(&create(&mut peer, name, &back).await), id, "{name}");
+            assert_eq!(create(&mut peer, name, &back).await.file_id(), id, "{name}");
             peer.close(id).await;
             assert!(!exists(&machine, name), "{name}");
             assert_eq!(machine.records(), Vec::<PathBuf>::new());
@@ -124,12 +124,12 @@ fn an_open_that_deletes_as_it_closes_is_forgotten_when_others_are_recorded_as_de
         let server = machine.start();
         let (mut peer, mut other) = (persistent_peer(&server).await, other_peer(&server).await);
         let theirs = leased(persistent(OTHER_GUID), OTHER_KEY, LeaseState::NONE);
-        let theirs = file_id(&create(&mut other, "file", &theirs).await);
+        let theirs = create(&mut other, "file", &theirs).await.file_id();
         let deletes = |request: &mut CreateRequest<'_>| {
             request.oplock_level = wire::command::create::OplockLevel::LEASE;
             request.options = CreateOptions::DELETE_ON_CLOSE;
         };
-        let id = file_id(&peer.create_edited("file", &bytes(&nothing(persistent(GUID))), deletes).await);
+        let id = peer.create_edited("file", &bytes(&nothing(persistent(GUID))), deletes).await.file_id();
         assert!(record_of(&machine, id).exists());
 
         let stays = other.opened(&server, theirs);

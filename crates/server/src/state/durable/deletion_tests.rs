@@ -9,11 +9,11 @@ use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::restored_caching_tests::{nothing, other_peer};
-use super::tests::{GUID, back_v2, create, file_id, run};
+use super::tests::{GUID, back_v2, create, run};
 use crate::tests::testing::Peer;
 
 async fn open(peer: &mut Peer, name: &str) -> FileId {
-    file_id(&create(peer, name, &nothing(persistent(GUID))).await)
+    create(peer, name, &nothing(persistent(GUID))).await.file_id()
 }
 
 /// The server is killed, the client comes back and closes what it has: whether the file is there then.
@@ -21,7 +21,7 @@ async fn is_there_after_a_kill(machine: &Machine, id: FileId, name: &str) -> boo
     let server = machine.start();
     let mut peer = persistent_peer(&server).await;
     let answer = create(&mut peer, name, &nothing(back_v2(id, GUID, DurableFlags::PERSISTENT))).await;
-    assert_eq!(file_id(&answer), id);
+    assert_eq!(answer.file_id(), id);
     peer.close(id).await;
     let answer = peer.create("file", |request| request.disposition = CreateDisposition::OPEN).await;
     match answer.status() {
@@ -72,7 +72,7 @@ fn what_goes_with_the_close_of_another_open_goes_though_the_server_is_killed() {
         let (mut peer, mut other) = (persistent_peer(&server).await, other_peer(&server).await);
         let id = open(&mut peer, "file").await;
         let deletes = other.create("file", |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
-        other.close(file_id(&deletes)).await;
+        other.close(deletes.file_id()).await;
         assert!(!is_there_after_a_kill(&machine, id, "file").await);
     });
 }
@@ -97,7 +97,7 @@ fn a_lock_that_is_sent_again_after_the_server_was_killed_is_done_once() {
             let server = machine.start();
             peer = persistent_peer(&server).await;
             let back = nothing(back_v2(id, GUID, DurableFlags::PERSISTENT));
-            assert_eq!(file_id(&create(&mut peer, "file", &back).await), id);
+            assert_eq!(create(&mut peer, "file", &back).await.file_id(), id);
             assert_eq!(lock(&mut peer, id, flags, (64, number)).await, Status::SUCCESS);
         }
         assert_eq!(lock(&mut peer, id, LockFlags::UNLOCK, (64, 7)).await, Status::RANGE_NOT_LOCKED);

@@ -8,7 +8,6 @@ use wire::context::create::{Lease, LeaseState, name};
 use wire::context::durable::DurableFlags;
 use wire::context::lease::LeaseV2;
 use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
 use wire::ids::FileId;
 use wire::security::access::{READ_DATA, WRITE_DATA};
 use wire::status::Status;
@@ -16,7 +15,7 @@ use wire::status::Status;
 use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::record::Record;
 use super::restoring_tests::wait_until;
-use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, file_id, lose, run};
+use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, lose, run};
 use crate::admin::Admin;
 use crate::state::configuration::{Configuration, Signing};
 use crate::state::restore::restore;
@@ -44,16 +43,14 @@ async fn open(peer: &mut Peer, name: &str, contexts: &Contexts) -> Answer {
 /// A persistent open of "file", which shares all and caches writes, and whose file is "link", too.
 async fn opened(peer: &mut Peer) -> FileId {
     let id = peer.open("file").await;
-    let mut buffer = Vec::new();
-    Rename::encode("link", false, &mut buffer);
-    assert_eq!(peer.set(id, FileClass::LINK, &buffer).await, Status::SUCCESS);
+    assert_eq!(peer.set_name(id, FileClass::LINK, "link", false).await, Status::SUCCESS);
     peer.close(id).await;
-    file_id(&open(peer, "file", &leased(persistent(GUID))).await)
+    open(peer, "file", &leased(persistent(GUID))).await.file_id()
 }
 
 async fn back(server: &Arc<Shared>, id: FileId) -> Peer {
     let mut peer = persistent_peer(server).await;
-    assert_eq!(file_id(&create(&mut peer, "file", &leased(back_v2(id, GUID, DurableFlags::PERSISTENT))).await), id);
+    assert_eq!(create(&mut peer, "file", &leased(back_v2(id, GUID, DurableFlags::PERSISTENT))).await.file_id(), id);
     peer
 }
 
@@ -96,10 +93,10 @@ fn a_persistent_open_that_waits_is_in_the_way_of_every_name_of_its_file() {
         let server = machine.start();
         let mut other = persistent_peer(&server).await;
         assert_eq!(open(&mut other, "LINK", &vec![]).await.status(), Status::FILE_NOT_AVAILABLE);
-        file_id(&open(&mut other, "link:stream", &vec![]).await);
+        open(&mut other, "link:stream", &vec![]).await.file_id();
         let mut peer = back(&server, id).await;
         peer.close(id).await;
-        file_id(&open(&mut other, "link", &vec![]).await);
+        open(&mut other, "link", &vec![]).await.file_id();
     });
 }
 
@@ -115,7 +112,7 @@ fn a_persistent_open_that_waits_is_in_the_way_of_other_shares_over_its_folder() 
         }
         let mut peer = back(&server, id).await;
         peer.close(id).await;
-        file_id(&open(&mut other, "file", &vec![]).await);
+        open(&mut other, "file", &vec![]).await.file_id();
     });
 }
 
@@ -131,10 +128,12 @@ fn a_persistent_open_of_a_share_that_comes_late_is_in_the_way_of_other_shares_ov
         for name in ["file", "link"] {
             assert_eq!(open(&mut other, name, &vec![]).await.status(), Status::FILE_NOT_AVAILABLE, "{name}");
         }
-        let mine = file_id(&open(&mut other, "mine", &vec![]).await);
-        let mut buffer = Vec::new();
-        Rename::encode("file", true, &mut buffer);
-        assert_eq!(other.set(mine, FileClass::RENAME, &buffer).await, Status::ACCESS_DENIED, "it stays what it is");
+        let mine = open(&mut other, "mine", &vec![]).await.file_id();
+        assert_eq!(
+            other.set_name(mine, FileClass::RENAME, "file", true).await,
+            Status::ACCESS_DENIED,
+            "it stays what it is"
+        );
         server.replace(whole);
         let until = std::time::Instant::now() + std::time::Duration::from_secs(120);
         while server.configuration.load().shares.len() < 2 {
@@ -144,7 +143,7 @@ fn a_persistent_open_of_a_share_that_comes_late_is_in_the_way_of_other_shares_ov
         assert_eq!(open(&mut other, "link", &vec![]).await.status(), Status::FILE_NOT_AVAILABLE);
         let mut peer = back(&server, id).await;
         peer.close(id).await;
-        file_id(&open(&mut other, "link", &vec![]).await);
+        open(&mut other, "link", &vec![]).await.file_id();
     });
 }
 
@@ -153,7 +152,7 @@ fn a_persistent_open_of_a_stream_that_is_not_back_keeps_its_file_from_being_empt
     run(async {
         let machine = Machine::new();
         let mut peer = persistent_peer(&machine.start()).await;
-        file_id(&open(&mut peer, "file:stream", &leased(persistent(GUID))).await);
+        open(&mut peer, "file:stream", &leased(persistent(GUID))).await.file_id();
         let (server, _) = start(&machine, |configuration| {
             configuration.awaited = vec![configuration.shares.remove(0).name];
         });
@@ -166,7 +165,7 @@ fn a_persistent_open_of_a_stream_that_is_not_back_keeps_its_file_from_being_empt
         };
         assert_eq!(other.create("file", empties).await.status(), Status::FILE_NOT_AVAILABLE);
         let writes = |request: &mut CreateRequest<'_>| request.desired_access = (READ_DATA | WRITE_DATA).into();
-        file_id(&other.create("file", writes).await);
+        other.create("file", writes).await.file_id();
     });
 }
 
@@ -182,7 +181,7 @@ fn a_persistent_open_of_a_share_that_is_deleted_before_it_comes_is_in_nobodys_wa
         server.replace(whole);
         let mut other = peer_on(&server, "other").await;
         for name in ["file", "link"] {
-            file_id(&open(&mut other, name, &vec![]).await);
+            open(&mut other, name, &vec![]).await.file_id();
         }
         wait_until("it is still recorded", || machine.records().is_empty());
     });
@@ -201,7 +200,7 @@ fn a_persistent_open_that_waits_is_in_the_way_of_shares_over_folders_above_and_b
         let directory = peer.open_directory("inner").await;
         peer.close(directory).await;
         let answer = open(&mut peer, "inner\\file", &leased(persistent(GUID))).await;
-        let id = file_id(&answer);
+        let id = answer.file_id();
         std::fs::hard_link(folder.path().join("middle/inner/file"), folder.path().join("link")).unwrap();
 
         for is_late in [false, true] {
@@ -222,7 +221,7 @@ fn a_persistent_open_that_waits_is_in_the_way_of_shares_over_folders_above_and_b
             if !is_late {
                 let mut peer = persistent_peer(&server).await;
                 let back = leased(back_v2(id, GUID, DurableFlags::PERSISTENT));
-                assert_eq!(file_id(&create(&mut peer, "inner\\file", &back).await), id);
+                assert_eq!(create(&mut peer, "inner\\file", &back).await.file_id(), id);
             }
         }
     });
@@ -243,7 +242,7 @@ fn a_file_that_was_made_later_and_has_the_number_of_another_is_not_that_one() {
 
         let server = machine.start();
         let mut other = persistent_peer(&server).await;
-        file_id(&open(&mut other, "link", &vec![]).await);
+        open(&mut other, "link", &vec![]).await.file_id();
         let back = leased(back_v2(id, GUID, DurableFlags::PERSISTENT));
         let mut peer = persistent_peer(&server).await;
         assert_eq!(create(&mut peer, "file", &back).await.status(), Status::OBJECT_NAME_NOT_FOUND);

@@ -4,21 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::{DirectoryStore, Resolved, SharePath, Store, Use};
-use tokio::task::{JoinHandle, spawn_local, yield_now};
-use tokio::time::sleep;
+use tokio::task::yield_now;
 use wire::command::close::{CloseFlags, CloseRequest};
 use wire::fscc::FileClass;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
-use super::tests::{GUID, create, file_id, run};
+use super::tests::{GUID, create, run};
 use crate::resource::pool::{Device, QueueKey};
 use crate::state::configuration::Signing;
 use crate::state::open::Open;
 use crate::state::pipe::Pipe;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Peer, server_with};
+use crate::tests::testing::{Peer, by_hand, server_with, working};
 
 struct Scene {
     machine: Machine,
@@ -33,29 +32,24 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), Default::default()).unwrap());
         let machine = Machine { store, folder: tempfile::tempdir().unwrap() };
-        let mut server = server_with(Signing::Enabled, Arc::clone(&machine.store));
-        Arc::get_mut(&mut server).unwrap().work_by_hand();
+        let server = by_hand(server_with(Signing::Enabled, Arc::clone(&machine.store)));
         server.durables.keep_records(machine.folder.path()).unwrap();
-        let works = works(&server);
-        let peer = persistent_peer(&server).await;
-        works.abort();
+        let peer = working(&server, persistent_peer(&server)).await;
         Scene { machine, _folder: folder, server, peer }
     }
 
     /// Opens a file persistently, and another one for as long as the session lasts.
     async fn open(&mut self) -> (FileId, FileId) {
-        let works = works(&self.server);
-        let persistent = file_id(&create(&mut self.peer, "file", &persistent(GUID)).await);
-        let mortal = self.peer.open("mortal").await;
-        works.abort();
+        let persistent = persistent(GUID);
+        let persistent = working(&self.server, create(&mut self.peer, "file", &persistent)).await.file_id();
+        let mortal = working(&self.server, self.peer.open("mortal")).await;
         assert_eq!(self.machine.records().len(), 1);
         (persistent, mortal)
     }
 
     async fn mark_deleted(&mut self, id: FileId) {
-        let works = works(&self.server);
-        assert_eq!(self.peer.set(id, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
-        works.abort();
+        let set = self.peer.set(id, FileClass::DISPOSITION, &[1]);
+        assert_eq!(working(&self.server, set).await, Status::SUCCESS);
     }
 
     async fn begin_close(&mut self, file_id: FileId, flags: CloseFlags) {
@@ -89,9 +83,8 @@ impl Scene {
 
     /// What the client is told once the pool has nothing left to do.
     async fn answer(&self) -> Status {
-        let works = works(&self.server);
-        let answer = tokio::time::timeout(Duration::from_secs(60), self.peer.last()).await.expect("no answer");
-        works.abort();
+        let last = tokio::time::timeout(Duration::from_secs(60), self.peer.last());
+        let answer = working(&self.server, last).await.expect("no answer");
         answer.status()
     }
 
@@ -99,16 +92,6 @@ impl Scene {
         let found = self.machine.store.resolve(&SharePath::parse(name).unwrap(), Use::Metadata).unwrap();
         matches!(found, Resolved::Found { .. })
     }
-}
-
-fn works(server: &Arc<Shared>) -> JoinHandle<()> {
-    let pool = server.pool.clone();
-    spawn_local(async move {
-        loop {
-            while pool.work_once() {}
-            sleep(Duration::from_millis(1)).await;
-        }
-    })
 }
 
 async fn settle() {

@@ -10,14 +10,12 @@ use wire::command::negotiate::Capabilities;
 use wire::context::create::{DurableRequestV2, DurableResponseV2, Lease, LeaseState, name};
 use wire::context::durable::DurableFlags;
 use wire::context::lease::LeaseV2;
-use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
 use wire::ids::{Command, Guid};
 use wire::security::access::{APPEND_DATA, DELETE, READ_ATTRIBUTES, READ_DATA, WRITE_ATTRIBUTES, WRITE_DATA};
 use wire::status::Status;
 
 use super::Farewell;
-use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, file_id, lose, run, works};
+use super::tests::{Contexts, GUID, KEY, back_v2, bytes, create, lose, run, works};
 use crate::state::configuration::Signing;
 use crate::state::open_id::OpenId;
 use crate::state::restore::restore;
@@ -72,7 +70,7 @@ fn a_persistent_open_survives_the_server_with_its_locks() {
         let mut peer = persistent_peer(&server).await;
         let bytes = bytes(&persistent(GUID));
         let answer = peer.create_edited("file", &bytes, |request| request.share_access = ShareAccess::READ).await;
-        let id = file_id(&answer);
+        let id = answer.file_id();
         assert_eq!(granted(&answer), DurableFlags::PERSISTENT);
         let lock =
             [LockElement { offset: 1, length: 2, flags: LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY }];
@@ -86,7 +84,7 @@ fn a_persistent_open_survives_the_server_with_its_locks() {
         assert_eq!(create(&mut other, "file", &stolen).await.status(), Status::OBJECT_NAME_NOT_FOUND);
         let mut peer = persistent_peer(&server).await;
         let back = back_v2(id, GUID, DurableFlags::PERSISTENT);
-        assert_eq!(file_id(&create(&mut peer, "file", &back).await), id);
+        assert_eq!(create(&mut peer, "file", &back).await.file_id(), id);
         assert!(works(&mut peer, id).await);
         assert_eq!(create(&mut other, "file", &vec![]).await.status(), Status::SHARING_VIOLATION);
         let unlock = [LockElement { flags: LockFlags::UNLOCK, ..lock[0] }];
@@ -94,7 +92,7 @@ fn a_persistent_open_survives_the_server_with_its_locks() {
         assert_eq!(peer.ask(Command::LOCK, |body| request.encode(body)).await.status(), Status::SUCCESS);
         peer.close(id).await;
         assert_eq!(machine.records(), Vec::<std::path::PathBuf>::new());
-        file_id(&create(&mut other, "file", &vec![]).await);
+        create(&mut other, "file", &vec![]).await.file_id();
         assert!(server.new_open_id().0 > id.persistent);
     });
 }
@@ -105,15 +103,13 @@ fn a_persistent_open_survives_the_server_where_another_one_renamed_its_file() {
         let machine = Machine::new();
         let server = machine.start();
         let (mut peer, mut other) = (persistent_peer(&server).await, persistent_peer(&server).await);
-        let id = file_id(&create(&mut peer, "file", &persistent(GUID)).await);
+        let id = create(&mut peer, "file", &persistent(GUID)).await.file_id();
         let renaming = other.open("file").await;
-        let mut buffer = Vec::new();
-        Rename::encode("moved", false, &mut buffer);
-        assert_eq!(other.set(renaming, FileClass::RENAME, &buffer).await, Status::SUCCESS);
+        assert_eq!(other.rename(renaming, "moved").await, Status::SUCCESS);
         let server = machine.start();
         let mut peer = persistent_peer(&server).await;
         let back = back_v2(id, GUID, DurableFlags::PERSISTENT);
-        assert_eq!(file_id(&create(&mut peer, "moved", &back).await), id);
+        assert_eq!(create(&mut peer, "moved", &back).await.file_id(), id);
         assert!(works(&mut peer, id).await);
     });
 }
@@ -125,7 +121,7 @@ fn a_persistent_open_that_nobody_reclaims_is_gone_with_its_record() {
         let server = machine.start();
         tokio::task::spawn_local(scavenge(Arc::clone(&server)));
         let mut peer = persistent_peer(&server).await;
-        let id = file_id(&create(&mut peer, "file", &persistent(GUID)).await);
+        let id = create(&mut peer, "file", &persistent(GUID)).await.file_id();
         lose(&peer);
         assert_eq!(server.close_disconnected(OpenId(id.persistent)), Farewell::Stays);
         let mut other = persistent_peer(&server).await;
@@ -140,7 +136,7 @@ fn a_persistent_open_that_nobody_reclaims_is_gone_with_its_record() {
             server.pool.run(crate::resource::pool::QueueKey::OWN, std::thread::yield_now).await.unwrap();
             again = create(&mut other, "file", &vec![]).await;
         }
-        file_id(&again);
+        again.file_id();
     });
 }
 
@@ -150,7 +146,7 @@ fn the_create_that_made_a_persistent_open_gets_it_again() {
         let machine = Machine::new();
         let server = machine.start();
         let mut peer = persistent_peer(&server).await;
-        let id = file_id(&create(&mut peer, "file", &persistent(GUID)).await);
+        let id = create(&mut peer, "file", &persistent(GUID)).await.file_id();
         let server = machine.start();
         let mut peer = persistent_peer(&server).await;
         let bytes = bytes(&persistent(GUID));
@@ -158,7 +154,7 @@ fn the_create_that_made_a_persistent_open_gets_it_again() {
         assert_eq!(other.status(), Status::CONTEXT_MISMATCH);
         let mut thief = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..peer.terms }).await;
         assert_eq!(create(&mut thief, "file", &persistent(GUID)).await.status(), Status::ACCESS_DENIED);
-        assert_eq!(file_id(&create(&mut peer, "file", &persistent(GUID)).await), id);
+        assert_eq!(create(&mut peer, "file", &persistent(GUID)).await.file_id(), id);
         assert_eq!(create(&mut peer, "file", &persistent(GUID)).await.status(), Status::FILE_NOT_AVAILABLE);
     });
 }
@@ -171,11 +167,9 @@ fn records_that_no_longer_fit_are_refused() {
         let mut peer = persistent_peer(&server).await;
         let mut ids = Vec::new();
         for (number, name) in ["gone", "moved", "replaced", "damaged"].into_iter().enumerate() {
-            ids.push(file_id(&create(&mut peer, name, &persistent(Guid([number as u8 + 1; 16]))).await));
+            ids.push(create(&mut peer, name, &persistent(Guid([number as u8 + 1; 16]))).await.file_id());
         }
-        let mut buffer = Vec::new();
-        Rename::encode("new name", false, &mut buffer);
-        assert_eq!(peer.set(ids[1], FileClass::RENAME, &buffer).await, Status::SUCCESS);
+        assert_eq!(peer.rename(ids[1], "new name").await, Status::SUCCESS);
         for name in ["gone", "replaced"] {
             let path = SharePath::parse(name).unwrap();
             let Resolved::Found { node, .. } = machine.store.resolve(&path, Use::Metadata).unwrap() else { panic!() };
@@ -237,7 +231,7 @@ fn a_persistent_open_that_may_not_write_keeps_nobody_out_while_its_client_is_awa
             let made = peer.open("file").await;
             peer.close(made).await;
             let answer = opening(&mut peer, access, share, &persistent(GUID)).await;
-            let id = file_id(&answer);
+            let id = answer.file_id();
             assert_eq!(granted(&answer), DurableFlags::PERSISTENT);
             lose(&peer);
             for killed in [false, true] {
@@ -248,12 +242,12 @@ fn a_persistent_open_that_may_not_write_keeps_nobody_out_while_its_client_is_awa
                 let answer = opening(&mut other, READ_DATA | WRITE_DATA, all, &vec![]).await;
                 assert_eq!(answer.status(), writing, "{access:x}, {killed}");
                 if writing == Status::SUCCESS {
-                    other.close(file_id(&answer)).await;
+                    other.close(answer.file_id()).await;
                 }
             }
             let mut peer = persistent_peer(&server).await;
             let back = back_v2(id, GUID, DurableFlags::PERSISTENT);
-            assert_eq!(file_id(&opening(&mut peer, access, share, &back).await), id);
+            assert_eq!(opening(&mut peer, access, share, &back).await.file_id(), id);
             assert!(works(&mut peer, id).await);
         }
     });
@@ -270,11 +264,11 @@ fn a_persistent_open_comes_back_with_its_lease() {
         };
         let machine = Machine::new();
         let mut peer = persistent_peer(&machine.start()).await;
-        let id = file_id(&create(&mut peer, "file", &leased(persistent(GUID))).await);
+        let id = create(&mut peer, "file", &leased(persistent(GUID))).await.file_id();
         let mut peer = persistent_peer(&machine.start()).await;
         let back = leased(back_v2(id, GUID, DurableFlags::PERSISTENT));
         let answer = create(&mut peer, "file", &back).await;
-        assert_eq!(file_id(&answer), id);
+        assert_eq!(answer.file_id(), id);
         let response = CreateResponse::decode(&answer.message).unwrap();
         let lease = Lease::decode(response.contexts.find(name::LEASE).unwrap()).unwrap();
         assert_eq!((lease.lease_key, lease.lease_state), (KEY, LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING));

@@ -18,7 +18,7 @@ use wire::status::Status;
 use super::Claimed;
 use super::persistent::record;
 use super::persistent_tests::{Machine, persistent, persistent_peer};
-use super::tests::{GUID, OTHER_CLIENT, bytes, create, file_id, instance, run, v2};
+use super::tests::{GUID, OTHER_CLIENT, bytes, create, instance, run, v2};
 use crate::state::configuration::{Share, Signing};
 use crate::state::files::Link;
 use crate::state::open::Open;
@@ -43,7 +43,7 @@ fn claim(server: &Arc<Shared>, client: Guid) -> Claimed {
 /// A persistent open, in its session.
 async fn persistent_open(server: &Arc<Shared>, name: &str) -> (Peer, Arc<Open>) {
     let mut peer = persistent_peer(server).await;
-    let id = file_id(&create(&mut peer, name, &persistent(GUID)).await);
+    let id = create(&mut peer, name, &persistent(GUID)).await.file_id();
     let session = server.sessions.find(peer.session_id).unwrap();
     let open = session.open(OpenId(id.persistent)).unwrap();
     (peer, open)
@@ -150,7 +150,7 @@ fn a_create_that_ends_after_its_open_is_not_remembered() {
     run(async {
         let server = server(Signing::Enabled);
         let mut peer = Peer::sign_in(&server).await;
-        let id = file_id(&create(&mut peer, "file", &instance(v2(0, GUID), APPLICATION, None)).await);
+        let id = create(&mut peer, "file", &instance(v2(0, GUID), APPLICATION, None)).await.file_id();
         let open = peer.opened(&server, id);
         peer.close(id).await;
         let Claimed::Ours(reservation) = claim(&server, peer.terms.client) else { panic!("it is free") };
@@ -165,7 +165,7 @@ fn the_guid_of_an_open_between_two_sessions_is_taken() {
     run(async {
         let server = server(Signing::Enabled);
         let mut peer = Peer::sign_in(&server).await;
-        let id = file_id(&create(&mut peer, "file", &v2(0, GUID)).await);
+        let id = create(&mut peer, "file", &v2(0, GUID)).await.file_id();
         let session = server.sessions.find(peer.session_id).unwrap();
         let under_way = session.end();
         assert!(matches!(claim(&server, peer.terms.client), Claimed::UnderWay));
@@ -180,7 +180,7 @@ fn a_create_does_not_outlive_its_session() {
     run(async {
         let server = server(Signing::Enabled);
         let mut holder = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
-        file_id(&create(&mut holder, "file", &vec![]).await);
+        create(&mut holder, "file", &vec![]).await.file_id();
         let mut peer = Peer::sign_in(&server).await;
         let name = utf16_bytes("file");
         let contexts = bytes(&v2(0, GUID));

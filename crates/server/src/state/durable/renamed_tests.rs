@@ -8,19 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use store::{Error, Facts, Name, Node, RamStore, Resolved, SharePath, Space, Store, Use};
-use wire::Utf16;
-use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateRequest, ShareAccess};
-use wire::context::create::CreateContexts;
 use wire::context::durable::DurableFlags;
-use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
-use wire::ids::{Command, FileId, Guid};
-use wire::security::access::FILE_ALL;
+use wire::ids::{FileId, Guid};
 use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
-use super::tests::{GUID, KEY, back_v2, bytes, create, file_id, lose, run, with_lease, works};
+use super::tests::{GUID, KEY, back_v2, bytes, create, lose, run, with_lease, works};
 use crate::state::configuration::Signing;
 use crate::state::open_id::OpenId;
 use crate::tests::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
@@ -76,9 +70,7 @@ fn machines() -> (Machine, Machine) {
 }
 
 async fn renamed(peer: &mut Peer, id: FileId, to: &str) {
-    let mut buffer = Vec::new();
-    Rename::encode(to, false, &mut buffer);
-    assert_eq!(peer.set(id, FileClass::RENAME, &buffer).await, Status::SUCCESS);
+    assert_eq!(peer.rename(id, to).await, Status::SUCCESS);
 }
 
 #[test]
@@ -96,7 +88,7 @@ fn persistent_opens_come_back_where_the_server_was_killed_between_a_rename_and_t
             let share = |request: &mut wire::command::create::CreateRequest<'_>| {
                 request.share_access = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;
             };
-            ids.push(file_id(&peer.create_edited("before", &bytes, share).await));
+            ids.push(peer.create_edited("before", &bytes, share).await.file_id());
         }
         renamed(&mut peer, ids[0], "after").await;
 
@@ -105,7 +97,7 @@ fn persistent_opens_come_back_where_the_server_was_killed_between_a_rename_and_t
         assert_eq!(create(&mut other, "after", &vec![]).await.status(), Status::FILE_NOT_AVAILABLE);
         for (id, guid) in ids.into_iter().zip([GUID, OTHER_GUID]) {
             let back = bytes(&back_v2(id, guid, DurableFlags::PERSISTENT));
-            assert_eq!(file_id(&peer.create_edited("after", &back, |_| {}).await), id);
+            assert_eq!(peer.create_edited("after", &back, |_| {}).await.file_id(), id);
             assert!(works(&mut peer, id).await);
         }
         // It is found once more by what is recorded now.
@@ -132,13 +124,13 @@ fn a_rename_whose_answer_was_lost_with_the_server_leaves_its_client_the_old_name
         let server = server_with(Signing::Enabled, Arc::new(store));
         server.durables.keep_records(machine.folder.path()).unwrap();
         let mut peer = persistent_peer(&server).await;
-        let id = file_id(&create(&mut peer, "before", &with_lease(persistent(GUID), KEY)).await);
+        let id = create(&mut peer, "before", &with_lease(persistent(GUID), KEY)).await.file_id();
         renamed(&mut peer, id, "after").await;
 
         let mut peer = persistent_peer(&killed.start()).await;
         let back = with_lease(back_v2(id, GUID, DurableFlags::PERSISTENT), KEY);
         assert_eq!(create(&mut peer, "elsewhere", &back).await.status(), Status::INVALID_PARAMETER);
-        assert_eq!(file_id(&create(&mut peer, "before", &back).await), id);
+        assert_eq!(create(&mut peer, "before", &back).await.file_id(), id);
     });
 }
 
@@ -148,16 +140,16 @@ fn what_is_renamed_through_an_open_that_came_back_is_recorded() {
         let machine = Machine::new();
         let server = machine.start();
         let mut peer = persistent_peer(&server).await;
-        let id = file_id(&create(&mut peer, "before", &persistent(GUID)).await);
+        let id = create(&mut peer, "before", &persistent(GUID)).await.file_id();
         lose(&peer);
         let mut peer = persistent_peer(&server).await;
         let back = back_v2(id, GUID, DurableFlags::PERSISTENT);
-        assert_eq!(file_id(&create(&mut peer, "before", &back).await), id);
+        assert_eq!(create(&mut peer, "before", &back).await.file_id(), id);
         renamed(&mut peer, id, "after").await;
 
         let server = machine.start();
         let mut peer = persistent_peer(&server).await;
-        assert_eq!(file_id(&create(&mut peer, "after", &back).await), id);
+        assert_eq!(create(&mut peer, "after", &back).await.file_id(), id);
     });
 }
 
@@ -167,30 +159,20 @@ fn a_rename_that_was_refused_changes_nothing_that_is_recorded() {
         let machine = Machine::new();
         let server = machine.start();
         let mut peer = persistent_peer(&server).await;
-        let id = file_id(&create(&mut peer, "before", &persistent(GUID)).await);
+        let id = create(&mut peer, "before", &persistent(GUID)).await.file_id();
         let taken = peer.open("after").await;
-        let mut buffer = Vec::new();
-        Rename::encode("after", false, &mut buffer);
-        assert_eq!(peer.set(id, FileClass::RENAME, &buffer).await, Status::OBJECT_NAME_COLLISION);
+        assert_eq!(peer.rename(id, "after").await, Status::OBJECT_NAME_COLLISION);
         peer.close(taken).await;
         let mut peer = persistent_peer(&machine.start()).await;
         let back = back_v2(id, GUID, DurableFlags::PERSISTENT);
-        assert_eq!(file_id(&create(&mut peer, "before", &back).await), id);
+        assert_eq!(create(&mut peer, "before", &back).await.file_id(), id);
     });
 }
 
 /// Asks for a persistent open, without waiting for the answer.
 fn asking(peer: &mut Peer, name: &str) -> Vec<u8> {
-    let (name, contexts) = (utf16_bytes(name), bytes(&persistent(GUID)));
-    let request = CreateRequest {
-        desired_access: FILE_ALL.into(),
-        share_access: ShareAccess(7),
-        disposition: CreateDisposition::OPEN,
-        name: Utf16::new(&name).unwrap(),
-        contexts: CreateContexts::decode(&contexts).unwrap(),
-        ..CreateRequest::default()
-    };
-    peer.message(Command::CREATE, |body| request.encode(body))
+    let open = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::OPEN;
+    peer.create_message(name, &bytes(&persistent(GUID)), open)
 }
 
 #[test]
@@ -222,7 +204,7 @@ fn what_is_opened_persistently_in_the_middle_of_its_rename_is_recorded_by_the_ne
             let opened = loop {
                 let answer = other.receive().await;
                 if answer.status() != Status::PENDING {
-                    break file_id(&answer);
+                    break answer.file_id();
                 }
             };
 

@@ -8,7 +8,6 @@ use wire::command::create::{CreateResponse, OplockLevel};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::negotiate::Capabilities;
 use wire::command::oplock_break::{LeaseBreak, OplockBreak, OplockBreakRequest};
-use wire::command::write::WriteRequest;
 use wire::context::create::{Lease, LeaseState, name};
 use wire::context::durable::DurableFlags;
 use wire::context::lease::LeaseV2;
@@ -17,7 +16,7 @@ use wire::ids::{Command, FileId, Guid, MessageId};
 use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
-use super::tests::{Contexts, GUID, KEY, OTHER_CLIENT, back_v2, bytes, create, file_id, run, works};
+use super::tests::{Contexts, GUID, KEY, OTHER_CLIENT, back_v2, bytes, create, run, works};
 use crate::state::shared::Shared;
 use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms};
 
@@ -62,7 +61,7 @@ async fn opened(server: &Arc<Shared>) -> (Peer, FileId, Lease) {
     let mut peer = persistent_peer(server).await;
     let answer = create(&mut peer, "file", &leased(persistent(GUID), KEY, ALL)).await;
     assert_eq!(lease_of(&answer).lease_state, ALL);
-    (peer, file_id(&answer), lease_of(&answer))
+    (peer, answer.file_id(), lease_of(&answer))
 }
 
 /// The same open after the server was killed. What its client believes to have is `believed`.
@@ -70,7 +69,7 @@ async fn back(server: &Arc<Shared>, id: FileId, believed: LeaseState) -> (Peer, 
     let mut peer = persistent_peer(server).await;
     let contexts = leased(back_v2(id, GUID, DurableFlags::PERSISTENT), KEY, believed);
     let answer = create(&mut peer, "file", &contexts).await;
-    assert_eq!(file_id(&answer), id);
+    assert_eq!(answer.file_id(), id);
     assert!(works(&mut peer, id).await);
     (peer, lease_of(&answer))
 }
@@ -93,7 +92,7 @@ async fn acknowledge(peer: &mut Peer, request: OplockBreakRequest) {
 async fn let_in(peer: &mut Peer, mut other: Peer, contexts: Contexts, request: OplockBreakRequest) -> (Peer, FileId) {
     let opening = tokio::task::spawn_local(async move {
         let answer = create(&mut other, "file", &contexts).await;
-        (other, file_id(&answer))
+        (other, answer.file_id())
     });
     acknowledge(peer, request).await;
     opening.await.unwrap()
@@ -105,8 +104,7 @@ pub(super) fn without_writes() -> OplockBreakRequest {
 }
 
 pub(super) async fn write(peer: &mut Peer, file_id: FileId) -> Status {
-    let request = WriteRequest { file_id, data: b"new", ..WriteRequest::default() };
-    peer.ask(Command::WRITE, |body| request.encode(body)).await.status()
+    peer.write(file_id, 0, b"new").await
 }
 
 pub(super) async fn lock(peer: &mut Peer, file_id: FileId, flags: LockFlags) -> Status {
@@ -135,7 +133,7 @@ fn a_lease_that_was_broken_is_in_no_other_opens_way_after_the_server_was_killed(
         let mut other = other_peer(&server).await;
         let contexts = back_v2(other_id, OTHER_GUID, DurableFlags::PERSISTENT);
         let answer = create(&mut other, "file", &leased(contexts, OTHER_KEY, READ_HANDLE)).await;
-        assert_eq!(file_id(&answer), other_id);
+        assert_eq!(answer.file_id(), other_id);
         assert_eq!(write(&mut peer, id).await, Status::FILE_LOCK_CONFLICT, "the lock is there");
         assert_eq!(write(&mut other, other_id).await, Status::SUCCESS);
     });
@@ -166,13 +164,13 @@ fn a_batch_oplock_that_was_given_back_is_gone_after_the_server_was_killed() {
         let machine = Machine::new();
         let server = machine.start();
         let mut peer = persistent_peer(&server).await;
-        let id = file_id(&create(&mut peer, "file", &persistent(GUID)).await);
+        let id = create(&mut peer, "file", &persistent(GUID)).await.file_id();
         let request = OplockBreakRequest::Oplock(OplockBreak { oplock_level: OplockLevel::II, file_id: id });
         let_in(&mut peer, other_peer(&server).await, vec![], request).await;
 
         let mut peer = persistent_peer(&machine.start()).await;
         let answer = create(&mut peer, "file", &back_v2(id, GUID, DurableFlags::PERSISTENT)).await;
-        assert_eq!(file_id(&answer), id);
+        assert_eq!(answer.file_id(), id);
         let level = CreateResponse::decode(&answer.message).unwrap().oplock_level;
         assert_eq!(level, OplockLevel::NONE, "nothing could tell it that what it has read is old");
     });
@@ -186,7 +184,7 @@ fn a_lease_that_was_not_given_back_in_time_is_gone_after_the_server_was_killed()
         let (_peer, id, _) = opened(&server).await;
         let mut other = other_peer(&server).await;
         let answer = create(&mut other, "file", &vec![]).await;
-        file_id(&answer);
+        answer.file_id();
 
         let (_peer, again) = back(&machine.start(), id, ALL).await;
         assert_eq!(again.lease_state, LeaseState::NONE);
@@ -234,10 +232,10 @@ fn a_client_that_cannot_be_told_to_read_again_caches_no_reads_after_the_server_w
         let mut peer = persistent_peer(&machine.start()).await;
         let answer = create(&mut peer, "file", &first(persistent(GUID))).await;
         assert_eq!(lease_of(&answer).lease_state, READ_HANDLE);
-        let id = file_id(&answer);
+        let id = answer.file_id();
         let mut peer = persistent_peer(&machine.start()).await;
         let answer = create(&mut peer, "file", &first(back_v2(id, GUID, DurableFlags::PERSISTENT))).await;
-        assert_eq!((file_id(&answer), lease_of(&answer).lease_state), (id, LeaseState::NONE));
+        assert_eq!((answer.file_id(), lease_of(&answer).lease_state), (id, LeaseState::NONE));
     });
 }
 
@@ -253,8 +251,8 @@ fn all_persistent_opens_of_a_file_that_is_to_be_deleted_come_back() {
             contexts
         };
         let ids = [
-            file_id(&create(&mut peer, "file", &none(persistent(GUID))).await),
-            file_id(&create(&mut peer, "file", &none(persistent(OTHER_GUID))).await),
+            create(&mut peer, "file", &none(persistent(GUID))).await.file_id(),
+            create(&mut peer, "file", &none(persistent(OTHER_GUID))).await.file_id(),
         ];
         for id in ids {
             assert_eq!(peer.set(id, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
@@ -262,7 +260,7 @@ fn all_persistent_opens_of_a_file_that_is_to_be_deleted_come_back() {
         let mut peer = persistent_peer(&machine.start()).await;
         for (id, guid) in ids.into_iter().zip([GUID, OTHER_GUID]) {
             let answer = create(&mut peer, "file", &none(back_v2(id, guid, DurableFlags::PERSISTENT))).await;
-            assert_eq!(file_id(&answer), id);
+            assert_eq!(answer.file_id(), id);
         }
     });
 }
@@ -275,8 +273,8 @@ fn a_lock_is_who_was_told_of_it_last_whatever_else_is_recorded() {
         let (mut peer, mut other) = (persistent_peer(&server).await, other_peer(&server).await);
         let plain = |guid| bytes(&persistent(guid));
         // The other one is opened first, and comes first wherever opens are sorted.
-        let other_id = file_id(&other.create_edited("file", &plain(OTHER_GUID), |_| {}).await);
-        let id = file_id(&peer.create_edited("file", &plain(GUID), |_| {}).await);
+        let other_id = other.create_edited("file", &plain(OTHER_GUID), |_| {}).await.file_id();
+        let id = peer.create_edited("file", &plain(GUID), |_| {}).await.file_id();
         assert_eq!(lock(&mut peer, id, exclusive()).await, Status::SUCCESS);
         let path = machine.folder.path().join(format!("{:016x}.open", id.persistent));
         let before = std::fs::read(&path).unwrap();
@@ -288,8 +286,8 @@ fn a_lock_is_who_was_told_of_it_last_whatever_else_is_recorded() {
         let server = machine.start();
         let (mut peer, mut other) = (persistent_peer(&server).await, other_peer(&server).await);
         let back = |id, guid| bytes(&back_v2(id, guid, DurableFlags::PERSISTENT));
-        assert_eq!(file_id(&peer.create_edited("file", &back(id, GUID), |_| {}).await), id);
-        assert_eq!(file_id(&other.create_edited("file", &back(other_id, OTHER_GUID), |_| {}).await), other_id);
+        assert_eq!(peer.create_edited("file", &back(id, GUID), |_| {}).await.file_id(), id);
+        assert_eq!(other.create_edited("file", &back(other_id, OTHER_GUID), |_| {}).await.file_id(), other_id);
         assert_eq!(write(&mut other, other_id).await, Status::SUCCESS);
         assert_eq!(write(&mut peer, id).await, Status::FILE_LOCK_CONFLICT);
     });
@@ -306,7 +304,7 @@ fn a_client_that_tells_no_epoch_forgets_what_it_has_read_each_time_the_server_wa
         };
         let mut peer = persistent_peer(&machine.start()).await;
         let answer = create(&mut peer, "file", &zero(persistent(GUID), READ_HANDLE)).await;
-        let (id, mut known) = (file_id(&answer), epoch(&lease_of(&answer)));
+        let (id, mut known) = (answer.file_id(), epoch(&lease_of(&answer)));
         for _ in 0..3 {
             let mut peer = persistent_peer(&machine.start()).await;
             let contexts = zero(back_v2(id, GUID, DurableFlags::PERSISTENT), ALL);
@@ -325,7 +323,7 @@ fn a_lease_that_grew_through_another_open_comes_back_grown() {
         let machine = Machine::new();
         let mut peer = persistent_peer(&machine.start()).await;
         let answer = create(&mut peer, "file", &leased(persistent(GUID), KEY, READ_HANDLE)).await;
-        let id = file_id(&answer);
+        let id = answer.file_id();
         let answer = create(&mut peer, "file", &leased(vec![], KEY, ALL)).await;
         assert_eq!(lease_of(&answer).lease_state, ALL);
         let (_peer, again) = back(&machine.start(), id, ALL).await;
@@ -346,6 +344,6 @@ fn a_lease_is_not_taken_up_by_a_create_of_another_client() {
         let refused = create(&mut other, "file", &contexts).await;
         assert_eq!(refused.status(), Status::FILE_NOT_AVAILABLE, "breaks would be told to the first");
         let mut peer = persistent_peer(&server).await;
-        assert_eq!(file_id(&create(&mut peer, "file", &contexts).await), id);
+        assert_eq!(create(&mut peer, "file", &contexts).await.file_id(), id);
     });
 }

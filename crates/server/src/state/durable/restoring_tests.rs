@@ -11,7 +11,7 @@ use wire::ids::FileId;
 use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
-use super::tests::{GUID, back_v2, bytes, create, file_id, run};
+use super::tests::{GUID, back_v2, bytes, create, run};
 use crate::admin::Admin;
 use crate::state::configuration::{Configuration, Signing};
 use crate::state::restore::restore;
@@ -58,7 +58,7 @@ impl Store for Hanging {
 async fn opened(machine: &Machine) -> FileId {
     let mut peer = persistent_peer(&machine.start()).await;
     let bytes = bytes(&persistent(GUID));
-    file_id(&peer.create_edited("file", &bytes, |request| request.share_access = ShareAccess::NONE).await)
+    peer.create_edited("file", &bytes, |request| request.share_access = ShareAccess::NONE).await.file_id()
 }
 
 /// The next server: `store` is its share's, and `change` says what is served of it at first.
@@ -97,7 +97,7 @@ async fn is_reclaimed(server: &Arc<Shared>, id: FileId) {
     let mut other = persistent_peer(server).await;
     assert_eq!(create(&mut other, "file", &vec![]).await.status(), Status::FILE_NOT_AVAILABLE);
     let mut peer = persistent_peer(server).await;
-    assert_eq!(file_id(&create(&mut peer, "file", &back_v2(id, GUID, DurableFlags::PERSISTENT)).await), id);
+    assert_eq!(create(&mut peer, "file", &back_v2(id, GUID, DurableFlags::PERSISTENT)).await.file_id(), id);
     assert_eq!(create(&mut other, "file", &vec![]).await.status(), Status::SHARING_VIOLATION);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wire::command::create::{CreateResponse, OplockLevel};
 use wire::command::oplock_break::{
-    LeaseBreak, LeaseBreakFlags, LeaseBreakNotification, OplockBreak, OplockBreakNotification, OplockBreakRequest,
+    LeaseBreakFlags, LeaseBreakNotification, OplockBreak, OplockBreakNotification, OplockBreakRequest,
 };
 use wire::context::create::{Lease, LeaseState, name};
 use wire::context::durable::DurableFlags;
@@ -18,7 +18,7 @@ use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::restored_caching_tests::{
     ALL, OTHER_GUID, READ, READ_HANDLE, epoch, lease_of, leased, other_peer, without_writes, write,
 };
-use super::tests::{Contexts, GUID, KEY, back_v2, create, file_id, run, v2};
+use super::tests::{Contexts, GUID, KEY, back_v2, create, run, v2};
 use crate::state::shared::Shared;
 use crate::tests::testing::{Answer, Peer};
 
@@ -47,22 +47,21 @@ fn ahead(of: u16, epoch: u16) -> u16 {
 }
 
 async fn acknowledge(peer: &mut Peer, lease_state: LeaseState) -> Status {
-    let request = OplockBreakRequest::Lease(LeaseBreak { lease_key: KEY, lease_state });
-    peer.ask(Command::OPLOCK_BREAK, |body| request.encode(body)).await.status()
+    peer.acknowledge(KEY, lease_state).await
 }
 
 async fn opened(server: &Arc<Shared>, lease_state: LeaseState) -> (Peer, FileId, Lease) {
     let mut peer = persistent_peer(server).await;
     let answer = create(&mut peer, "file", &leased(persistent(GUID), KEY, lease_state)).await;
     assert_eq!(lease_of(&answer).lease_state, lease_state);
-    (peer, file_id(&answer), lease_of(&answer))
+    (peer, answer.file_id(), lease_of(&answer))
 }
 
 /// The client comes back and knows of its lease what `known` says.
 async fn back(server: &Arc<Shared>, id: FileId, known: Lease) -> (Peer, Lease) {
     let mut peer = persistent_peer(server).await;
     let answer = ask_back(&mut peer, id, GUID, known).await;
-    assert_eq!(file_id(&answer), id);
+    assert_eq!(answer.file_id(), id);
     (peer, lease_of(&answer))
 }
 
@@ -75,17 +74,7 @@ async fn ask_back(peer: &mut Peer, id: FileId, guid: Guid, known: Lease) -> Answ
 /// Another client's CREATE of the file, as far as it can be answered at once.
 async fn opening(server: &Arc<Shared>) -> Peer {
     let mut other = other_peer(server).await;
-    let name = wire::codec::utf16_bytes("file");
-    let mut message = other.message(Command::CREATE, |body| {
-        let request = wire::command::create::CreateRequest {
-            desired_access: wire::security::access::FILE_ALL.into(),
-            share_access: wire::command::create::ShareAccess(7),
-            disposition: wire::command::create::CreateDisposition::OPEN_IF,
-            name: wire::Utf16::new(&name).unwrap(),
-            ..Default::default()
-        };
-        request.encode(body);
-    });
+    let mut message = other.create_message("file", &[], |_| ());
     other.process(&mut message).unwrap();
     assert_eq!(other.receive().await.status(), Status::PENDING);
     other
@@ -223,7 +212,7 @@ fn a_batch_oplock_that_breaks_comes_back_with_its_notice() {
         let machine = Machine::new();
         let server = machine.start();
         let mut peer = persistent_peer(&server).await;
-        let id = file_id(&create(&mut peer, "file", &persistent(GUID)).await);
+        let id = create(&mut peer, "file", &persistent(GUID)).await.file_id();
         let other = opening(&server).await;
         assert_eq!(notices(&peer).len(), 1);
         peer.disconnect();
@@ -246,7 +235,7 @@ fn each_open_of_a_lease_that_comes_back_hears_what_is_true_then() {
         let mut other = other_peer(&server).await;
         let theirs = other.open("file").await;
         let (mut peer, id, known) = opened(&server, READ_HANDLE).await;
-        let second = file_id(&create(&mut peer, "file", &leased(persistent(OTHER_GUID), KEY, READ_HANDLE)).await);
+        let second = create(&mut peer, "file", &leased(persistent(OTHER_GUID), KEY, READ_HANDLE)).await.file_id();
         peer.disconnect();
         assert_eq!(write(&mut other, theirs).await, Status::SUCCESS);
         let (mut peer, _) = back(&server, id, known).await;
@@ -274,7 +263,7 @@ fn a_create_that_is_replayed_is_followed_by_the_notice_of_what_breaks() {
         let server = machine.start();
         let mut peer = persistent_peer(&server).await;
         let contexts: Contexts = leased(v2(0, GUID), KEY, ALL);
-        let id = file_id(&create(&mut peer, "file", &contexts).await);
+        let id = create(&mut peer, "file", &contexts).await.file_id();
         let mut second = Peer::bound(&server, &peer).await;
         let other = opening(&server).await;
         assert_eq!(states(&notice(&peer)), (ALL, READ_HANDLE), "before it knows of the lease");
@@ -282,7 +271,7 @@ fn a_create_that_is_replayed_is_followed_by_the_notice_of_what_breaks() {
         second.channel_sequence = 1;
         let answer = create(&mut second, "file", &contexts).await;
         second.flags = Flags::NONE;
-        assert_eq!(file_id(&answer), id);
+        assert_eq!(answer.file_id(), id);
         let told = notice(&second);
         assert_eq!(states(&told), (ALL, READ_HANDLE));
         assert_eq!(ahead(epoch(&lease_of(&answer)), told.new_epoch), 1);
@@ -297,13 +286,13 @@ fn a_create_that_is_replayed_is_not_told_the_oplock_that_it_lost() {
         let machine = Machine::new();
         let server = machine.start();
         let mut peer = persistent_peer(&server).await;
-        let id = file_id(&create(&mut peer, "file", &v2(0, GUID)).await);
+        let id = create(&mut peer, "file", &v2(0, GUID)).await.file_id();
         let mut second = Peer::bound(&server, &peer).await;
         let_in(&opening(&server).await).await;
         second.flags = Flags::REPLAY_OPERATION;
         second.channel_sequence = 1;
         let answer = create(&mut second, "file", &v2(0, GUID)).await;
-        assert_eq!(file_id(&answer), id);
+        assert_eq!(answer.file_id(), id);
         assert_eq!(CreateResponse::decode(&answer.message).unwrap().oplock_level, OplockLevel::NONE);
     });
 }
@@ -316,8 +305,8 @@ fn a_durable_open_comes_back_while_another_open_of_its_lease_has_a_break_to_answ
         let (mut first, mut second) = (persistent_peer(&server).await, persistent_peer(&server).await);
         let durable = leased(v2(0, GUID), KEY, ALL);
         let answer = create(&mut first, "file", &durable).await;
-        let (id, known) = (file_id(&answer), lease_of(&answer));
-        file_id(&create(&mut second, "file", &leased(vec![], KEY, ALL)).await);
+        let (id, known) = (answer.file_id(), lease_of(&answer));
+        create(&mut second, "file", &leased(vec![], KEY, ALL)).await.file_id();
         first.disconnect();
         let other = opening(&server).await;
         assert_eq!(states(&notice(&second)), (ALL, READ_HANDLE));
@@ -325,7 +314,7 @@ fn a_durable_open_comes_back_while_another_open_of_its_lease_has_a_break_to_answ
         let mut contexts = back_v2(id, GUID, DurableFlags::NONE);
         contexts.push((name::LEASE, known.to_bytes()));
         let answer = create(&mut first, "file", &contexts).await;
-        assert_eq!(file_id(&answer), id);
+        assert_eq!(answer.file_id(), id);
         assert_eq!(states(&notice(&first)), (ALL, READ_HANDLE));
         let request = without_writes();
         assert_eq!(first.ask(Command::OPLOCK_BREAK, |body| request.encode(body)).await.status(), Status::SUCCESS);
@@ -346,7 +335,7 @@ fn a_lease_without_an_epoch_comes_back_without_what_others_changed() {
         contexts.push((name::LEASE, first.to_bytes()));
         let answer = create(&mut peer, "file", &contexts).await;
         assert_eq!(lease_of(&answer).lease_state, READ_HANDLE);
-        let id = file_id(&answer);
+        let id = answer.file_id();
         peer.disconnect();
         assert_eq!(write(&mut other, theirs).await, Status::SUCCESS);
         let (peer, lease) = back(&server, id, first).await;

@@ -11,9 +11,7 @@ use wire::command::create::{
 };
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
 use wire::command::logoff::LogoffRequest;
-use wire::command::read::ReadRequest;
 use wire::command::tree_disconnect::TreeDisconnectRequest;
-use wire::command::write::WriteRequest;
 use wire::context::create::{
     AppInstanceId, AppInstanceVersion, CreateContexts, CreateContextsBuilder, DurableReconnect, DurableReconnectV2,
     DurableRequestV2, DurableResponseV2, Lease, LeaseState, name,
@@ -21,7 +19,6 @@ use wire::context::create::{
 use wire::context::durable::{DURABLE_REQUEST, DurableFlags};
 use wire::fscc::FileClass;
 use wire::fscc::ioctl::Resiliency;
-use wire::fscc::rename::Rename;
 use wire::header::Flags;
 use wire::ids::{Command, FileId, Guid};
 use wire::security::access::FILE_ALL;
@@ -102,11 +99,6 @@ pub(super) fn instance(mut contexts: Contexts, id: Guid, version: Option<u64>) -
     contexts
 }
 
-pub(super) fn file_id(answer: &Answer) -> FileId {
-    assert_eq!(answer.status(), Status::SUCCESS);
-    CreateResponse::decode(&answer.message).unwrap().file_id
-}
-
 fn has(answer: &Answer, name: &[u8]) -> bool {
     CreateResponse::decode(&answer.message).unwrap().contexts.find(name).is_some()
 }
@@ -125,7 +117,7 @@ async fn durable(server: &Arc<Shared>, contexts: &Contexts) -> FileId {
 
 async fn durable_on(server: &Arc<Shared>, name: &str, contexts: &Contexts) -> FileId {
     let mut peer = Peer::sign_in(server).await;
-    let id = file_id(&create(&mut peer, name, contexts).await);
+    let id = create(&mut peer, name, contexts).await.file_id();
     lose(&peer);
     id
 }
@@ -142,13 +134,13 @@ fn a_durable_open_comes_back_to_its_client_and_stays_durable() {
         let mut first = Peer::sign_in(&server).await;
         let answer = create(&mut first, "file", &v1()).await;
         assert!(has(&answer, name::DURABLE_HANDLE_REQUEST));
-        let id = file_id(&answer);
+        let id = answer.file_id();
         lose(&first);
         assert_eq!(server.opens().next().map(|open| open.session), Some(0));
         for _ in 0..2 {
             let mut second = Peer::sign_in(&server).await;
             let answer = create(&mut second, "whatever", &back_v1(id)).await;
-            assert_eq!(file_id(&answer), id);
+            assert_eq!(answer.file_id(), id);
             let response = CreateResponse::decode(&answer.message).unwrap();
             assert_eq!((response.create_action, response.oplock_level), (CreateAction::OPENED, OplockLevel::BATCH));
             assert!(works(&mut second, id).await);
@@ -195,7 +187,7 @@ fn only_the_same_user_gets_it_back() {
         let back = back_v2(id, GUID, DurableFlags::NONE);
         assert_eq!(create(&mut thief, "file", &back).await.status(), Status::ACCESS_DENIED);
         let mut owner = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
-        assert_eq!(file_id(&create(&mut owner, "file", &back).await), id);
+        assert_eq!(create(&mut owner, "file", &back).await.file_id(), id);
     });
 }
 
@@ -211,7 +203,7 @@ fn only_the_right_create_guid_gets_it_back() {
         }
         let persistent = create(&mut peer, "file", &back_v2(id, GUID, DurableFlags::PERSISTENT)).await;
         assert_eq!(persistent.status(), Status::INVALID_PARAMETER, "it is not persistent");
-        assert_eq!(file_id(&create(&mut peer, "file", &back_v2(id, GUID, DurableFlags::NONE)).await), id);
+        assert_eq!(create(&mut peer, "file", &back_v2(id, GUID, DurableFlags::NONE)).await.file_id(), id);
     });
 }
 
@@ -229,7 +221,7 @@ fn a_leased_open_needs_its_key_its_client_and_its_name() {
         assert_eq!(create(&mut peer, "file", &with_lease(back_v1(id), GUID)).await.status(), not_found);
         assert_eq!(create(&mut peer, "elsewhere", &back).await.status(), Status::INVALID_PARAMETER);
         let answer = create(&mut peer, "FILE", &back).await;
-        assert_eq!(file_id(&answer), id);
+        assert_eq!(answer.file_id(), id);
         let response = CreateResponse::decode(&answer.message).unwrap();
         let lease = Lease::decode(response.contexts.find(name::LEASE).unwrap()).unwrap();
         assert_eq!((response.oplock_level, lease.lease_key), (OplockLevel::LEASE, KEY));
@@ -297,13 +289,13 @@ fn logoff_and_a_session_that_takes_the_place_keep_and_tree_disconnect_closes() {
     run(async {
         let server = server(Signing::Enabled);
         let mut peer = Peer::sign_in(&server).await;
-        let id = file_id(&create(&mut peer, "file", &v1()).await);
+        let id = create(&mut peer, "file", &v1()).await.file_id();
         assert_eq!(peer.ask(Command::LOGOFF, |body| LogoffRequest.encode(body)).await.status(), Status::SUCCESS);
         let mut peer = Peer::sign_in(&server).await;
-        assert_eq!(file_id(&create(&mut peer, "file", &back_v1(id)).await), id);
+        assert_eq!(create(&mut peer, "file", &back_v1(id)).await.file_id(), id);
         let previous = peer.session_id;
         let mut peer = Peer::sign_in_as(&server, Terms { previous_session: previous, ..Terms::default() }).await;
-        assert_eq!(file_id(&create(&mut peer, "file", &back_v1(id)).await), id);
+        assert_eq!(create(&mut peer, "file", &back_v1(id)).await.file_id(), id);
         peer.ask(Command::TREE_DISCONNECT, |body| TreeDisconnectRequest.encode(body)).await;
         let mut peer = Peer::sign_in(&server).await;
         assert_eq!(create(&mut peer, "file", &back_v1(id)).await.status(), Status::OBJECT_NAME_NOT_FOUND);
@@ -349,7 +341,7 @@ fn a_resilient_open_stays_whatever_it_caches() {
         assert_eq!(server.close_disconnected(OpenId(id.persistent)), Farewell::CachesNothing);
         tokio::time::sleep(Duration::from_secs(119)).await;
         let mut peer = Peer::sign_in(&server).await;
-        assert_eq!(file_id(&create(&mut peer, "file", &back_v1(id)).await), id);
+        assert_eq!(create(&mut peer, "file", &back_v1(id)).await.file_id(), id);
         assert_eq!(make_resilient(&mut peer, id, 1_000).await, Status::SUCCESS);
         lose(&peer);
         tokio::time::sleep(Duration::from_millis(1_001)).await;
@@ -366,7 +358,7 @@ fn a_create_is_replayed_until_its_open_is_used() {
         assert_eq!(create(&mut peer, "file", &v2(0, GUID)).await.status(), Status::DUPLICATE_OBJECTID);
         peer.flags = Flags::REPLAY_OPERATION;
         let again = create(&mut peer, "file", &v2(0, GUID)).await;
-        assert_eq!(file_id(&again), file_id(&first));
+        assert_eq!(again.file_id(), first.file_id());
         let response = CreateResponse::decode(&again.message).unwrap();
         assert_eq!(response.create_action, CreateAction::CREATED);
         assert!(has(&again, name::DURABLE_HANDLE_REQUEST_V2));
@@ -378,12 +370,11 @@ fn a_create_is_replayed_until_its_open_is_used() {
         assert_eq!(create(&mut thief, "file", &v2(0, GUID)).await.status(), Status::ACCESS_DENIED);
         let mut stranger = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
         stranger.flags = Flags::REPLAY_OPERATION;
-        assert_ne!(file_id(&create(&mut stranger, "file", &v2(0, GUID)).await), file_id(&first));
+        assert_ne!(create(&mut stranger, "file", &v2(0, GUID)).await.file_id(), first.file_id());
         peer.flags = Flags::NONE;
-        let read = ReadRequest { length: 1, file_id: file_id(&first), ..ReadRequest::default() };
-        peer.ask(Command::READ, |body| read.encode(body)).await;
+        peer.read(first.file_id(), 0, 1).await;
         peer.flags = Flags::REPLAY_OPERATION;
-        assert_ne!(file_id(&create(&mut peer, "file", &v2(0, GUID)).await), file_id(&first));
+        assert_ne!(create(&mut peer, "file", &v2(0, GUID)).await.file_id(), first.file_id());
     });
 }
 
@@ -396,10 +387,9 @@ fn a_create_that_comes_after_its_replay_does_nothing() {
         let empties = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::OVERWRITE_IF;
         peer.channel_sequence = 1;
         peer.flags = Flags::REPLAY_OPERATION;
-        let id = file_id(&create_as(&mut peer, "file", &v2(0, GUID), empties).await);
+        let id = create_as(&mut peer, "file", &v2(0, GUID), empties).await.file_id();
         peer.flags = Flags::NONE;
-        let write = WriteRequest { file_id: id, data: b"whole", ..WriteRequest::default() };
-        assert_eq!(peer.ask(Command::WRITE, |body| write.encode(body)).await.status(), Status::SUCCESS);
+        assert_eq!(peer.write(id, 0, b"whole").await, Status::SUCCESS);
         let late = create_as(&mut lost, "file", &v2(0, GUID), empties).await;
         assert_eq!(late.status(), Status::DUPLICATE_OBJECTID, "while what the replay made is open");
         peer.close(id).await;
@@ -428,7 +418,7 @@ fn a_create_that_comes_after_its_replay_failed_does_nothing() {
             request.options = CreateOptions::DELETE_ON_CLOSE;
             request.desired_access = FILE_ALL.into();
         };
-        let id = file_id(&create_as(&mut peer, "file", &Contexts::new(), goes).await);
+        let id = create_as(&mut peer, "file", &Contexts::new(), goes).await.file_id();
         let makes = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::CREATE;
         peer.channel_sequence = 1;
         peer.flags = Flags::REPLAY_OPERATION;
@@ -449,9 +439,9 @@ fn a_create_that_failed_leaves_its_guid_free() {
         let gone = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::OPEN;
         let answer = create_as(&mut peer, "gone", &v2(0, GUID), gone).await;
         assert_eq!(answer.status(), Status::OBJECT_NAME_NOT_FOUND);
-        let id = file_id(&create(&mut peer, "file", &v2(0, GUID)).await);
+        let id = create(&mut peer, "file", &v2(0, GUID)).await.file_id();
         peer.close(id).await;
-        file_id(&create(&mut peer, "file", &v2(0, GUID)).await);
+        create(&mut peer, "file", &v2(0, GUID)).await.file_id();
     });
 }
 
@@ -464,7 +454,7 @@ fn an_application_that_fails_over_ends_what_it_had_open() {
         let mut other = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
         let contexts = bytes(&instance(v2(0, GUID), app, Some(5)));
         let answer = one.create_edited("file", &contexts, |request| request.share_access = ShareAccess::NONE).await;
-        let id = file_id(&answer);
+        let id = answer.file_id();
         for older in [Some(4), Some(5), None] {
             let answer = create(&mut other, "file", &instance(v2(0, GUID), app, older)).await;
             assert_eq!(answer.status(), Status::FILE_FORCED_CLOSED);
@@ -473,7 +463,7 @@ fn an_application_that_fails_over_ends_what_it_had_open() {
         assert_eq!(answer.status(), Status::SHARING_VIOLATION, "another application");
         let answer = create(&mut one, "file", &instance(v2(0, Guid([2; 16])), app, Some(6))).await;
         assert_eq!(answer.status(), Status::SHARING_VIOLATION, "the same client");
-        file_id(&create(&mut other, "file", &instance(v2(0, GUID), app, Some(6))).await);
+        create(&mut other, "file", &instance(v2(0, GUID), app, Some(6))).await.file_id();
         assert!(!works(&mut one, id).await);
     });
 }
@@ -486,7 +476,7 @@ fn an_application_ends_nothing_of_another_users_and_nothing_where_it_may_not_ope
         let mut one = Peer::sign_in(&server).await;
         let contexts = bytes(&instance(v2(0, GUID), app, Some(5)));
         let answer = one.create_edited("file", &contexts, |request| request.share_access = ShareAccess::NONE).await;
-        let id = file_id(&answer);
+        let id = answer.file_id();
         let terms = Terms { client: OTHER_CLIENT, ..Terms::default() };
         let mut another_user = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..terms }).await;
         for version in [Some(6), None] {
@@ -504,7 +494,7 @@ fn an_application_ends_nothing_of_another_users_and_nothing_where_it_may_not_ope
         let answer = create_as(&mut same_user, "file", &contexts, beyond).await;
         assert_eq!(answer.status(), Status::PRIVILEGE_NOT_HELD);
         assert!(works(&mut one, id).await);
-        file_id(&create(&mut same_user, "file", &contexts).await);
+        create(&mut same_user, "file", &contexts).await.file_id();
         assert!(!works(&mut one, id).await);
     });
 }
@@ -517,8 +507,8 @@ fn opens_of_an_application_instance_are_found_by_their_name_whatever_else_is_ope
         let mut other = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
         let contexts = bytes(&instance(vec![], app, None));
         for number in 0..50 {
-            file_id(&one.create_edited(&format!("one{number}"), &contexts, |_| {}).await);
-            file_id(&other.create_edited("own", &contexts, |_| {}).await);
+            one.create_edited(&format!("one{number}"), &contexts, |_| {}).await.file_id();
+            other.create_edited("own", &contexts, |_| {}).await.file_id();
         }
         let client = one.terms.client;
         let found = |client, name: &str| {
@@ -527,11 +517,9 @@ fn opens_of_an_application_instance_are_found_by_their_name_whatever_else_is_ope
         assert_eq!((found(OTHER_CLIENT, "ONE7"), found(OTHER_CLIENT, "one")), (1, 0));
         assert_eq!((found(OTHER_CLIENT, "own"), found(client, "Own")), (0, 50));
         let renamed = one.open("one7").await;
-        let mut buffer = Vec::new();
-        Rename::encode("new", false, &mut buffer);
-        assert_eq!(one.set(renamed, FileClass::RENAME, &buffer).await, Status::SUCCESS);
+        assert_eq!(one.rename(renamed, "new").await, Status::SUCCESS);
         assert_eq!((found(OTHER_CLIENT, "one7"), found(OTHER_CLIENT, "new")), (0, 1));
-        file_id(&other.create_edited("new", &contexts, |_| {}).await);
+        other.create_edited("new", &contexts, |_| {}).await.file_id();
         assert_eq!((found(OTHER_CLIENT, "new"), found(client, "new")), (0, 1), "it took its place");
         lose(&one);
         lose(&other);
@@ -548,7 +536,7 @@ fn an_application_that_fails_over_ends_what_waits_for_it() {
         let app = Guid([5; 16]);
         let id = durable(&server, &instance(v2(0, GUID), app, None)).await;
         let mut other = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
-        file_id(&create(&mut other, "file", &instance(v2(0, GUID), app, None)).await);
+        create(&mut other, "file", &instance(v2(0, GUID), app, None)).await.file_id();
         let gone = create(&mut other, "file", &back_v2(id, GUID, DurableFlags::NONE)).await;
         assert_eq!(gone.status(), Status::OBJECT_NAME_NOT_FOUND);
     });
@@ -560,7 +548,7 @@ fn somebody_who_opens_the_file_ends_what_waits_there() {
         let server = server(Signing::Enabled);
         let id = durable(&server, &v1()).await;
         let mut other = Peer::sign_in(&server).await;
-        file_id(&other.create("file", |request| request.share_access = ShareAccess::NONE).await);
+        other.create("file", |request| request.share_access = ShareAccess::NONE).await.file_id();
         let mut peer = Peer::sign_in(&server).await;
         assert_eq!(create(&mut peer, "file", &back_v1(id)).await.status(), Status::OBJECT_NAME_NOT_FOUND);
     });
@@ -571,23 +559,13 @@ fn a_create_under_way_is_not_done_twice_and_outlives_its_channel() {
     run(async {
         let server = server(Signing::Enabled);
         let mut holder = Peer::sign_in_as(&server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await;
-        let held = file_id(&create(&mut holder, "file", &vec![]).await);
+        let held = create(&mut holder, "file", &vec![]).await.file_id();
         let mut first = Peer::sign_in(&server).await;
         let mut second = Peer::connect_as(&server, Terms::default());
         second.negotiate().await;
         assert_eq!(second.bind(&first).await, Status::SUCCESS);
 
-        let bytes = bytes(&v2(0, GUID));
-        let name = utf16_bytes("file");
-        let request = CreateRequest {
-            desired_access: wire::security::access::FILE_ALL.into(),
-            share_access: ShareAccess(7),
-            disposition: CreateDisposition::OPEN_IF,
-            name: Utf16::new(&name).unwrap(),
-            contexts: CreateContexts::decode(&bytes).unwrap(),
-            ..CreateRequest::default()
-        };
-        let mut message = first.message(Command::CREATE, |body| request.encode(body));
+        let mut message = first.create_message("file", &bytes(&v2(0, GUID)), |_| ());
         first.process(&mut message).unwrap();
         assert_eq!(first.receive().await.status(), Status::PENDING);
         assert_eq!(create(&mut second, "file", &v2(0, GUID)).await.status(), Status::DUPLICATE_OBJECTID);

@@ -5,17 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::{Resolved, SharePath, Use};
-use wire::command::create::{CreateDisposition, CreateOptions, ShareAccess};
+use wire::command::create::{CreateDisposition, CreateOptions};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::context::durable::DurableFlags;
 use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use super::persistent_tests::{Machine, persistent, persistent_peer};
 use super::restored_caching_tests::{OTHER_GUID, leased, nothing, other_peer};
-use super::tests::{GUID, KEY, back_v2, create, file_id, run};
+use super::tests::{GUID, KEY, back_v2, create, run};
 use crate::resource::pool::QueueKey;
 use crate::state::locks::{LockKind, RangeLock};
 use crate::state::scavenger::scavenge;
@@ -24,7 +23,7 @@ use crate::tests::testing::Peer;
 use wire::context::create::LeaseState;
 
 async fn open(peer: &mut Peer) -> FileId {
-    file_id(&create(peer, "file", &nothing(persistent(GUID))).await)
+    create(peer, "file", &nothing(persistent(GUID))).await.file_id()
 }
 
 /// A server and a client that has `file` open persistently.
@@ -70,7 +69,7 @@ const EXCLUSIVE: LockFlags = LockFlags::EXCLUSIVE_LOCK.union(LockFlags::FAIL_IMM
 async fn back(machine: &Machine, id: FileId, name: &str) -> Peer {
     let mut peer = persistent_peer(&machine.start()).await;
     let answer = create(&mut peer, name, &nothing(back_v2(id, GUID, DurableFlags::PERSISTENT))).await;
-    assert_eq!(file_id(&answer), id);
+    assert_eq!(answer.file_id(), id);
     peer
 }
 
@@ -100,7 +99,7 @@ fn what_is_to_go_and_cannot_be_recorded_so_is_refused_and_stays() {
         for killed in [false, true] {
             let (machine, server, mut peer, id) = served().await;
             let mut other = other_peer(&server).await;
-            let theirs = file_id(&create(&mut other, "file", &persistent(OTHER_GUID)).await);
+            let theirs = create(&mut other, "file", &persistent(OTHER_GUID)).await.file_id();
             let unrecorded = Unrecorded::of(&machine, theirs);
             assert_eq!(delete(&mut peer, id, true).await, Status::UNEXPECTED_IO_ERROR);
             drop(unrecorded);
@@ -121,7 +120,7 @@ fn a_close_that_deletes_and_cannot_be_recorded_fails() {
         let (machine, server, mut peer, id) = served().await;
         let mut other = other_peer(&server).await;
         let deletes = other.create("file", |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
-        let deletes = file_id(&deletes);
+        let deletes = deletes.file_id();
         let _unrecorded = Unrecorded::of(&machine, id);
         let request = wire::command::close::CloseRequest { file_id: deletes, ..Default::default() };
         let closed = other.ask(Command::CLOSE, |body| request.encode(body)).await;
@@ -193,10 +192,8 @@ fn what_an_unlock_did_before_it_failed_is_recorded_and_nothing_else() {
 fn a_new_name_that_cannot_be_recorded_is_refused() {
     run(async {
         let (machine, _server, mut peer, id) = served().await;
-        let mut buffer = Vec::new();
-        Rename::encode("moved", false, &mut buffer);
         let unrecorded = Unrecorded::of(&machine, id);
-        assert_eq!(peer.set(id, FileClass::RENAME, &buffer).await, Status::UNEXPECTED_IO_ERROR);
+        assert_eq!(peer.rename(id, "moved").await, Status::UNEXPECTED_IO_ERROR);
         assert!(is_there(&machine, "file"));
         drop(unrecorded);
         drop(back(&machine, id, "file").await);
@@ -210,25 +207,12 @@ fn what_was_cached_for_writing_and_cannot_be_recorded_as_gone_does_not_come_back
         let server = machine.start();
         let (mut peer, mut other) = (persistent_peer(&server).await, other_peer(&server).await);
         let leased = leased(persistent(GUID), KEY, LeaseState::READ_CACHING | LeaseState::WRITE_CACHING);
-        let id = file_id(&create(&mut peer, "file", &leased).await);
+        let id = create(&mut peer, "file", &leased).await.file_id();
         let _unrecorded = Unrecorded::of(&machine, id);
-        let name = wire::codec::utf16_bytes("file");
-        let mut opening = other.message(Command::CREATE, |body| {
-            let request = wire::command::create::CreateRequest {
-                desired_access: wire::security::access::FILE_ALL.into(),
-                share_access: ShareAccess(7),
-                disposition: CreateDisposition::OPEN,
-                name: wire::Utf16::new(&name).unwrap(),
-                ..Default::default()
-            };
-            request.encode(body);
-        });
+        let mut opening = other.create_message("file", &[], |request| request.disposition = CreateDisposition::OPEN);
         other.process(&mut opening).unwrap();
         assert_eq!(other.receive().await.status(), Status::PENDING);
-        let left = wire::command::oplock_break::LeaseBreak { lease_key: KEY, lease_state: LeaseState::READ_CACHING };
-        let request = wire::command::oplock_break::OplockBreakRequest::Lease(left);
-        let acknowledged = peer.ask(Command::OPLOCK_BREAK, |body| request.encode(body)).await;
-        assert_eq!(acknowledged.status(), Status::SUCCESS);
+        assert_eq!(peer.acknowledge(KEY, LeaseState::READ_CACHING).await, Status::SUCCESS);
         assert_eq!(other.receive().await.status(), Status::SUCCESS);
         let records = machine.records().into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "open"));
         assert_eq!(records.count(), 0, "a record that said it would give write caching back");
@@ -345,6 +329,6 @@ fn a_record_that_cannot_be_removed_is_removed_when_it_can() {
             server.pool.run(QueueKey::OWN, std::thread::yield_now).await.unwrap();
         }
         let mut other = persistent_peer(&machine.start()).await;
-        file_id(&create(&mut other, "file", &vec![]).await);
+        create(&mut other, "file", &vec![]).await.file_id();
     });
 }

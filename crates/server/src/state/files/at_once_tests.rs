@@ -10,7 +10,7 @@ use store::{Identity, RamStore};
 use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
-use wire::command::read::{ReadRequest, ReadResponse};
+use wire::command::read::ReadResponse;
 use wire::command::write::WriteRequest;
 use wire::ids::{Command, FileId};
 use wire::security::Sid;
@@ -75,8 +75,7 @@ async fn a_lock_is_told_of_behind_a_write_that_another_shard_makes_at_once() {
         // What it finds now stays.
         let late = write(&mut one, file);
         assert_eq!(one.exchange(late).await.status(), Status::FILE_LOCK_CONFLICT);
-        let request = ReadRequest { file_id: locked, length: 100, ..ReadRequest::default() };
-        let read = other.ask(Command::READ, |body| request.encode(body)).await;
+        let read = other.read(locked, 0, 100).await;
         assert_eq!(ReadResponse::decode(&read.message).unwrap().data, b"written");
     };
     LocalSet::new().run_until(test).await;

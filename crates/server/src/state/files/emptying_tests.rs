@@ -38,8 +38,7 @@ async fn open(peer: &mut Peer, name: &str, access: u32, share: ShareAccess) -> F
             request.share_access = share;
         })
         .await;
-    assert_eq!(answer.status(), Status::SUCCESS);
-    CreateResponse::decode(&answer.message).unwrap().file_id
+    answer.file_id()
 }
 
 /// Empties what has the name, and closes it.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use store::{Destination, Name, RamStore, Replace, Resolved, SharePath, Store, Use};
-use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
+use wire::command::create::{CreateOptions, CreateRequest};
 use wire::fscc::FileClass;
-use wire::fscc::rename::{DispositionFlags, Rename};
+use wire::fscc::rename::DispositionFlags;
 use wire::ids::FileId;
 use wire::security::access::READ_DATA;
 use wire::status::Status;
@@ -25,15 +25,9 @@ async fn linked() -> (Arc<Shared>, Arc<dyn Store>, Peer) {
     let server = server_with(Signing::Enabled, Arc::clone(&store));
     let mut peer = Peer::sign_in(&server).await;
     let file = peer.open("a").await;
-    assert_eq!(name(&mut peer, file, FileClass::LINK, "b", false).await, Status::SUCCESS);
+    assert_eq!(peer.set_name(file, FileClass::LINK, "b", false).await, Status::SUCCESS);
     peer.close(file).await;
     (server, store, peer)
-}
-
-async fn name(peer: &mut Peer, file: FileId, class: FileClass, to: &str, replace: bool) -> Status {
-    let mut buffer = Vec::new();
-    Rename::encode(to, replace, &mut buffer);
-    peer.set(file, class, &buffer).await
 }
 
 async fn delete(peer: &mut Peer, file: FileId) {
@@ -43,15 +37,6 @@ async fn delete(peer: &mut Peer, file: FileId) {
 async fn delete_at_once(peer: &mut Peer, file: FileId) {
     let flags = DispositionFlags::DELETE | DispositionFlags::POSIX_SEMANTICS;
     assert_eq!(peer.set(file, FileClass::DISPOSITION_EX, &flags.0.to_le_bytes()).await, Status::SUCCESS);
-}
-
-async fn try_open(peer: &mut Peer, name: &str) -> Status {
-    let edit = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::OPEN;
-    let answer = peer.create_edited(name, &[], edit).await;
-    if answer.status() == Status::SUCCESS {
-        peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
-    }
-    answer.status()
 }
 
 fn names(store: &Arc<dyn Store>) -> String {
@@ -67,13 +52,13 @@ async fn the_name_that_was_opened_is_deleted_whoever_closes_last() {
     let (_server, store, mut peer) = linked().await;
     let (first, second, other) = (peer.open("a").await, peer.open("a").await, peer.open("b").await);
     delete(&mut peer, first).await;
-    assert_eq!(try_open(&mut peer, "a").await, Status::DELETE_PENDING);
-    assert_eq!(try_open(&mut peer, "b").await, Status::SUCCESS, "it is not the one that goes");
+    assert_eq!(peer.try_open("a").await, Status::DELETE_PENDING);
+    assert_eq!(peer.try_open("b").await, Status::SUCCESS, "it is not the one that goes");
     peer.close(first).await;
     assert_eq!(names(&store), "ab");
     peer.close(second).await;
     assert_eq!(names(&store), "b", "who has it open by another name keeps nothing of this one");
-    assert_eq!(try_open(&mut peer, "a").await, Status::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(peer.try_open("a").await, Status::OBJECT_NAME_NOT_FOUND);
     peer.close(other).await;
     assert_eq!(names(&store), "b");
 }
@@ -82,7 +67,7 @@ async fn the_name_that_was_opened_is_deleted_whoever_closes_last() {
 async fn opens_from_before_there_was_another_name_keep_theirs() {
     let (_server, store, mut peer) = linked().await;
     let only = peer.open("c").await;
-    assert_eq!(name(&mut peer, only, FileClass::LINK, "a", true).await, Status::SUCCESS);
+    assert_eq!(peer.set_name(only, FileClass::LINK, "a", true).await, Status::SUCCESS);
     let other = peer.open("a").await;
     delete(&mut peer, other).await;
     peer.close(other).await;
@@ -112,7 +97,7 @@ async fn a_deletion_by_a_name_that_has_gone_leaves_the_others() {
             request.options = if on_close { CreateOptions::DELETE_ON_CLOSE } else { CreateOptions::default() };
         };
         let first = peer.create("a", deletes).await;
-        let first = CreateResponse::decode(&first.message).unwrap().file_id;
+        let first = first.file_id();
         let taken = peer.open("a").await;
         delete_at_once(&mut peer, taken).await;
         peer.close(taken).await;
@@ -120,13 +105,13 @@ async fn a_deletion_by_a_name_that_has_gone_leaves_the_others() {
         let stays = peer.open("b").await;
         if !on_close {
             delete(&mut peer, first).await;
-            assert_eq!(try_open(&mut peer, "b").await, Status::SUCCESS, "it is another name that goes");
+            assert_eq!(peer.try_open("b").await, Status::SUCCESS, "it is another name that goes");
         }
         peer.close(first).await;
-        assert_eq!(try_open(&mut peer, "b").await, Status::SUCCESS);
+        assert_eq!(peer.try_open("b").await, Status::SUCCESS);
         peer.close(stays).await;
         assert_eq!(names(&store), "b");
-        assert_eq!(try_open(&mut peer, "b").await, Status::SUCCESS);
+        assert_eq!(peer.try_open("b").await, Status::SUCCESS);
         assert!(server.files.is_empty());
     }
 }
@@ -147,9 +132,9 @@ async fn an_open_of_the_only_name_there_was_deletes_that_and_no_later_one() {
     directory.names().unwrap().remove(&gone, node.identity()).unwrap();
     delete(&mut peer, old).await;
     peer.close(old).await;
-    assert_eq!(try_open(&mut peer, "d").await, Status::SUCCESS);
+    assert_eq!(peer.try_open("d").await, Status::SUCCESS);
     peer.close(named).await;
-    assert_eq!(try_open(&mut peer, "d").await, Status::SUCCESS);
+    assert_eq!(peer.try_open("d").await, Status::SUCCESS);
     assert!(server.files.is_empty());
 }
 
@@ -160,11 +145,11 @@ async fn a_stream_goes_with_its_last_open_whether_its_file_is_to_go_or_not() {
     let deletes = |request: &mut CreateRequest<'_>| request.options = CreateOptions::DELETE_ON_CLOSE;
     let stream = peer.create("a:stream", deletes).await;
     delete(&mut peer, file).await;
-    peer.close(CreateResponse::decode(&stream.message).unwrap().file_id).await;
+    peer.close(stream.file_id()).await;
     assert_eq!(peer.set(file, FileClass::DISPOSITION, &[0]).await, Status::SUCCESS);
-    assert_eq!(try_open(&mut peer, "a:stream").await, Status::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(peer.try_open("a:stream").await, Status::OBJECT_NAME_NOT_FOUND);
     peer.close(file).await;
-    assert_eq!(try_open(&mut peer, "a").await, Status::SUCCESS);
+    assert_eq!(peer.try_open("a").await, Status::SUCCESS);
 }
 
 #[tokio::test]
@@ -172,7 +157,7 @@ async fn what_is_deleted_on_close_is_the_name_of_that_open() {
     let (_server, store, mut peer) = linked().await;
     let stays = peer.open("a").await;
     let answer = peer.create("b", |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
-    peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
+    peer.close(answer.file_id()).await;
     assert_eq!(names(&store), "a");
     peer.close(stays).await;
     assert_eq!(names(&store), "a");
@@ -182,9 +167,9 @@ async fn what_is_deleted_on_close_is_the_name_of_that_open() {
 async fn a_name_that_changed_is_the_one_that_goes() {
     let (_server, store, mut peer) = linked().await;
     let (one, other) = (peer.open("a").await, peer.open("b").await);
-    assert_eq!(name(&mut peer, one, FileClass::RENAME, "c", false).await, Status::SUCCESS);
+    assert_eq!(peer.set_name(one, FileClass::RENAME, "c", false).await, Status::SUCCESS);
     delete(&mut peer, one).await;
-    assert_eq!(try_open(&mut peer, "c").await, Status::DELETE_PENDING);
+    assert_eq!(peer.try_open("c").await, Status::DELETE_PENDING);
     peer.close(other).await;
     assert_eq!(names(&store), "bc");
     peer.close(one).await;

@@ -6,12 +6,10 @@ use std::sync::Arc;
 use store::{DirectoryStore, RamStore, Resolved, SharePath, Store, Use};
 use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
+use wire::command::create::CreateOptions;
 use wire::command::flush::FlushRequest;
-use wire::command::query_info::InfoType;
-use wire::command::set_info::SetInfoRequest;
 use wire::fscc::FileClass;
-use wire::fscc::rename::{DispositionFlags, Rename};
+use wire::fscc::rename::DispositionFlags;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
@@ -20,7 +18,7 @@ use crate::state::configuration::Signing;
 use crate::state::open_id::OpenId;
 use crate::state::shared::Shared;
 use crate::tests::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
-use crate::tests::testing::{Peer, headers, server_with};
+use crate::tests::testing::{Peer, by_hand, headers, server_with, working};
 
 /// Two clients, and a file with the names "a" and "b".
 async fn two_clients() -> (Arc<Shared>, Arc<dyn Store>, Peer, Peer) {
@@ -28,27 +26,9 @@ async fn two_clients() -> (Arc<Shared>, Arc<dyn Store>, Peer, Peer) {
     let server = server_with(Signing::Enabled, Arc::clone(&store));
     let (mut one, other) = (Peer::sign_in(&server).await, Peer::sign_in(&server).await);
     let file = one.open("a").await;
-    assert_eq!(set_name(&mut one, file, FileClass::LINK, "b", false).await, Status::SUCCESS);
+    assert_eq!(one.set_name(file, FileClass::LINK, "b", false).await, Status::SUCCESS);
     one.close(file).await;
     (server, store, one, other)
-}
-
-async fn set_name(peer: &mut Peer, file: FileId, class: FileClass, to: &str, replace: bool) -> Status {
-    let mut buffer = Vec::new();
-    Rename::encode(to, replace, &mut buffer);
-    peer.set(file, class, &buffer).await
-}
-
-fn to_name(peer: &mut Peer, file_id: FileId, class: FileClass, to: &str) -> Vec<u8> {
-    let mut buffer = Vec::new();
-    Rename::encode(to, false, &mut buffer);
-    deletion(peer, file_id, class, &buffer)
-}
-
-fn deletion(peer: &mut Peer, file_id: FileId, class: FileClass, buffer: &[u8]) -> Vec<u8> {
-    let info_type = InfoType::FILE;
-    let request = SetInfoRequest { info_type, class: class.into(), file_id, buffer, ..SetInfoRequest::default() };
-    peer.message(Command::SET_INFO, |body| request.encode(body))
 }
 
 /// Renames; when that was judged `asked` comes in from the other client, whose answer may be there at once.
@@ -56,18 +36,9 @@ async fn rename_while(one: &mut Peer, file: FileId, to: &str, other: Peer, mut a
     let other = Rc::new(other);
     let during = Rc::clone(&other);
     once_here(Call::FindDirectory, move || during.process(&mut asked).unwrap());
-    let renamed = set_name(one, file, FileClass::RENAME, to, false).await;
+    let renamed = one.set_name(file, FileClass::RENAME, to, false).await;
     assert!(!is_to_happen_here(), "it came in the middle");
     (renamed, Rc::into_inner(other).unwrap())
-}
-
-async fn try_open(peer: &mut Peer, name: &str) -> Status {
-    let edit = |request: &mut CreateRequest<'_>| request.disposition = CreateDisposition::OPEN;
-    let answer = peer.create_edited(name, &[], edit).await;
-    if answer.status() == Status::SUCCESS {
-        peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
-    }
-    answer.status()
 }
 
 fn names(store: &Arc<dyn Store>) -> String {
@@ -86,16 +57,16 @@ async fn a_name_that_is_deleted_in_the_middle_of_its_rename_goes_and_the_others_
         let test = async {
             let (server, store, mut one, mut other) = two_clients().await;
             let (renamed, deleted) = (one.open("b").await, other.open("b").await);
-            let deletion = deletion(&mut other, deleted, class, buffer);
+            let deletion = other.set_message(deleted, class, buffer);
             let (answer, mut other) = rename_while(&mut one, renamed, "c", other, deletion).await;
             assert_eq!(answer, Status::SUCCESS);
             assert_eq!(other.receive().await.status(), Status::SUCCESS);
-            assert_eq!(try_open(&mut one, "c").await, Status::DELETE_PENDING);
+            assert_eq!(one.try_open("c").await, Status::DELETE_PENDING);
             other.close(deleted).await;
             one.close(renamed).await;
             assert_eq!(names(&store), "a");
-            assert_eq!(try_open(&mut one, "c").await, Status::OBJECT_NAME_NOT_FOUND);
-            assert_eq!(try_open(&mut one, "a").await, Status::SUCCESS);
+            assert_eq!(one.try_open("c").await, Status::OBJECT_NAME_NOT_FOUND);
+            assert_eq!(one.try_open("a").await, Status::SUCCESS);
             assert!(server.files.is_empty());
         };
         LocalSet::new().run_until(test).await;
@@ -108,16 +79,16 @@ async fn a_name_that_is_to_go_with_an_open_that_closes_in_the_middle_of_its_rena
         let (server, store, mut one, mut other) = two_clients().await;
         let renamed = one.open("b").await;
         let answer = other.create("b", |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
-        let file_id = CreateResponse::decode(&answer.message).unwrap().file_id;
+        let file_id = answer.file_id();
         let request = CloseRequest { file_id, ..CloseRequest::default() };
         let close = other.message(Command::CLOSE, |body| request.encode(body));
         let (answer, mut other) = rename_while(&mut one, renamed, "c", other, close).await;
         assert_eq!(answer, Status::SUCCESS);
         assert_eq!(other.receive().await.status(), Status::SUCCESS);
-        assert_eq!(try_open(&mut other, "c").await, Status::DELETE_PENDING);
+        assert_eq!(other.try_open("c").await, Status::DELETE_PENDING);
         one.close(renamed).await;
         assert_eq!(names(&store), "a");
-        assert_eq!(try_open(&mut one, "a").await, Status::SUCCESS);
+        assert_eq!(one.try_open("a").await, Status::SUCCESS);
         assert!(server.files.is_empty());
     };
     LocalSet::new().run_until(test).await;
@@ -129,7 +100,7 @@ async fn no_file_gets_its_own_name_that_goes() {
         let (_server, store, mut one, mut other) = two_clients().await;
         let (stays, goes) = (one.open("a").await, other.open("b").await);
         assert_eq!(other.set(goes, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
-        assert_eq!(set_name(&mut one, stays, class, "b", true).await, Status::DELETE_PENDING);
+        assert_eq!(one.set_name(stays, class, "b", true).await, Status::DELETE_PENDING);
         other.close(goes).await;
         one.close(stays).await;
         assert_eq!(names(&store), "a");
@@ -140,7 +111,7 @@ async fn no_file_gets_its_own_name_that_goes() {
 async fn who_opened_a_file_while_it_had_one_name_knows_it_when_there_is_another() {
     let (server, store, mut one, _other) = two_clients().await;
     let file = one.open("c").await;
-    assert_eq!(set_name(&mut one, file, FileClass::LINK, "b", true).await, Status::SUCCESS);
+    assert_eq!(one.set_name(file, FileClass::LINK, "b", true).await, Status::SUCCESS);
     let Ok(Resolved::Found { node, .. }) = store.resolve(&SharePath::parse("b").unwrap(), Use::Metadata) else {
         panic!("it is there")
     };
@@ -154,22 +125,21 @@ async fn who_changes_a_name_keeps_nobody_waiting_for_what_else_it_has_asked_for(
     let folder = tempfile::tempdir().unwrap();
     let test = async {
         let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), Default::default()).unwrap());
-        let mut server = server_with(Signing::Enabled, store);
-        Arc::get_mut(&mut server).unwrap().work_by_hand();
-        let mut busy = worked(&server, Peer::sign_in(&server)).await;
-        let mut other = worked(&server, Peer::sign_in(&server)).await;
-        let file = worked(&server, busy.open("a")).await;
-        let of_other = worked(&server, other.open("a")).await;
+        let server = by_hand(server_with(Signing::Enabled, store));
+        let mut busy = working(&server, Peer::sign_in(&server)).await;
+        let mut other = working(&server, Peer::sign_in(&server)).await;
+        let file = working(&server, busy.open("a")).await;
+        let of_other = working(&server, other.open("a")).await;
         for _ in 0..BACKLOG {
             let flush = FlushRequest { file_id: file, ..FlushRequest::default() };
             let mut message = busy.message(Command::FLUSH, |body| flush.encode(body));
             busy.process(&mut message).unwrap();
         }
         for number in 0..20 {
-            let mut message = to_name(&mut busy, file, FileClass::LINK, &format!("b{number}"));
+            let mut message = busy.name_message(file, FileClass::LINK, &format!("b{number}"), false);
             busy.process(&mut message).unwrap();
         }
-        let mut message = to_name(&mut other, of_other, FileClass::RENAME, "c");
+        let mut message = other.name_message(of_other, FileClass::RENAME, "c", false);
         other.process(&mut message).unwrap();
         let mut done = 0;
         let answer = loop {
@@ -185,18 +155,6 @@ async fn who_changes_a_name_keeps_nobody_waiting_for_what_else_it_has_asked_for(
     LocalSet::new().run_until(test).await;
 }
 
-/// Has the pool work until `future` ends.
-async fn worked<T>(server: &Arc<Shared>, future: impl Future<Output = T>) -> T {
-    tokio::pin!(future);
-    loop {
-        tokio::select! {
-            biased;
-            done = &mut future => return done,
-            () = tokio::task::yield_now() => while server.pool.work_once() {},
-        }
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn no_open_waits_without_end_for_what_nobody_gives_back() {
     let test = async {
@@ -205,9 +163,9 @@ async fn no_open_waits_without_end_for_what_nobody_gives_back() {
         let Ok(Resolved::Found { node, .. }) = store.resolve(&path, Use::Metadata) else { panic!("it is there") };
         let link = Link::at(&*store, &path).unwrap();
         let replacing = Replacing::begin(&server.files, node.identity(), &link, false).unwrap();
-        assert_eq!(try_open(&mut one, "a").await, Status::SHARING_VIOLATION);
+        assert_eq!(one.try_open("a").await, Status::SHARING_VIOLATION);
         drop(replacing);
-        assert_eq!(try_open(&mut one, "a").await, Status::SUCCESS);
+        assert_eq!(one.try_open("a").await, Status::SUCCESS);
     };
     LocalSet::new().run_until(test).await;
 }

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use wire::command::create::{
     CreateAction, CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel,
 };
-use wire::command::read::{ReadRequest, ReadResponse};
+use wire::command::read::ReadResponse;
 use wire::command::write::WriteRequest;
 use wire::context::create::{CreateContextsBuilder, Lease, LeaseState, name};
 use wire::context::durable::{DurableFlags, DurableRequestV2};
@@ -24,7 +24,7 @@ use super::FileEntry;
 use crate::state::configuration::Signing;
 use crate::state::durable::Parting;
 use crate::state::shared::Shared;
-use crate::tests::testing::{OTHER_USER, Peer, Terms, server_with};
+use crate::tests::testing::{OTHER_USER, Peer, Terms, by_hand, server_with};
 
 /// What a client has begun when its connection is lost.
 #[derive(Clone, Copy, Debug)]
@@ -43,9 +43,7 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 fn frozen_server() -> Arc<Shared> {
-    let mut server = server_with(Signing::Enabled, Arc::new(RamStore::that_waits(64 << 20, Waits::ForData)));
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
-    server
+    by_hand(server_with(Signing::Enabled, Arc::new(RamStore::that_waits(64 << 20, Waits::ForData))))
 }
 
 /// What comes of `task` while the pool works.
@@ -77,7 +75,7 @@ async fn opened(server: &Arc<Shared>, mut peer: Peer, contexts: Vec<u8>, level: 
     let opening = spawn_local(async move {
         let edit = |request: &mut CreateRequest<'_>| request.oplock_level = level;
         let answer = peer.create_edited("file", &contexts, edit).await;
-        (peer, CreateResponse::decode(&answer.message).unwrap().file_id)
+        (peer, answer.file_id())
     });
     thawed(server, opening).await
 }
@@ -227,7 +225,7 @@ fn what_a_lost_session_has_begun_is_older_than_what_its_client_writes_anew() {
             let mut anew = Peer::sign_in(&server).await;
             let opening = spawn_local(async move {
                 let answer = anew.create("file", |request| request.desired_access = access.into()).await;
-                (CreateResponse::decode(&answer.message).unwrap().file_id, anew)
+                (answer.file_id(), anew)
             });
             do_all_else(&server).await;
             assert!(!opening.is_finished(), "{begun:?} is not made yet");
@@ -239,8 +237,7 @@ fn what_a_lost_session_has_begun_is_older_than_what_its_client_writes_anew() {
             let written = spawn_local(async move {
                 let message = write(&mut anew, file_id, b"new");
                 assert_eq!(anew.exchange(message).await.status(), Status::SUCCESS);
-                let request = ReadRequest { file_id, length: 10, ..ReadRequest::default() };
-                anew.ask(Command::READ, |body| request.encode(body)).await
+                anew.read(file_id, 0, 10).await
             });
             let read = thawed(&server, written).await;
             assert_eq!(ReadResponse::decode(&read.message).unwrap().data, b"new", "{begun:?}");

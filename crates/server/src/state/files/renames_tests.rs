@@ -9,16 +9,9 @@ use std::time::{Duration, Instant};
 
 use store::{Destination, DirectoryStore, Name, RamStore, Replace, Resolved, SharePath, Store, Use};
 use tokio::task::LocalSet;
-use wire::Utf16;
-use wire::codec::utf16_bytes;
-use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, ShareAccess};
 use wire::command::negotiate::Capabilities;
-use wire::command::query_info::InfoType;
-use wire::command::set_info::SetInfoRequest;
 use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
-use wire::ids::{Command, FileId};
-use wire::security::access::FILE_ALL;
+use wire::ids::FileId;
 use wire::status::Status;
 
 use super::Renaming;
@@ -45,23 +38,11 @@ async fn two_clients() -> (Arc<Shared>, Arc<dyn Store>, Peer, FileId, Peer) {
 }
 
 fn create(peer: &mut Peer, name: &str) -> Vec<u8> {
-    let name = utf16_bytes(name);
-    let request = CreateRequest {
-        desired_access: FILE_ALL.into(),
-        share_access: ShareAccess(7),
-        disposition: CreateDisposition::OPEN_IF,
-        name: Utf16::new(&name).unwrap(),
-        ..CreateRequest::default()
-    };
-    peer.message(Command::CREATE, |body| request.encode(body))
+    peer.create_message(name, &[], |_| ())
 }
 
-fn rename(peer: &mut Peer, file_id: FileId, to: &str) -> Vec<u8> {
-    let mut buffer = Vec::new();
-    Rename::encode(to, false, &mut buffer);
-    let (info_type, class) = (InfoType::FILE, FileClass::RENAME.into());
-    let request = SetInfoRequest { info_type, class, file_id, buffer: &buffer, ..SetInfoRequest::default() };
-    peer.message(Command::SET_INFO, |body| request.encode(body))
+fn rename(peer: &mut Peer, file: FileId, to: &str) -> Vec<u8> {
+    peer.name_message(file, FileClass::RENAME, to, false)
 }
 
 /// Asks, and has `asked` come in from the other client in the middle of that. Gives both answers.
@@ -81,7 +62,7 @@ fn exists(store: &Arc<dyn Store>, path: &str) -> bool {
 
 /// True where the open stands by the path that the server has for it.
 fn stands_there(server: &Arc<Shared>, store: &Arc<dyn Store>, peer: &Peer, answer: &Answer) -> bool {
-    let opened = CreateResponse::decode(&answer.message).unwrap().file_id;
+    let opened = answer.file_id();
     let path = peer.opened(server, opened).file().unwrap().path.now();
     exists(store, path.as_str())
 }
@@ -142,7 +123,7 @@ async fn who_opens_a_file_just_before_it_is_renamed_opens_what_has_the_name_then
                 assert!(stands_there(&server, &store, &other, &opened), "{name}");
                 let is_new = to == "renamed";
                 assert_eq!(identity("file") != old, is_new, "{name}");
-                let opened = CreateResponse::decode(&opened.message).unwrap().file_id;
+                let opened = opened.file_id();
                 let session = server.sessions.find(other.session_id).unwrap();
                 let open = session.open(OpenId(opened.persistent)).unwrap();
                 let path = open.file().unwrap().path.now();

@@ -3,20 +3,12 @@
 use std::sync::Arc;
 
 use tokio::task::LocalSet;
-use wire::Utf16;
-use wire::codec::utf16_bytes;
-use wire::command::create::{
-    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel, ShareAccess,
-};
-use wire::command::query_info::InfoType;
-use wire::command::set_info::SetInfoRequest;
-use wire::command::write::WriteRequest;
+use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
 use wire::context::create::{CreateContextsBuilder, Lease, LeaseState, name};
 use wire::context::durable::{DurableFlags, DurableRequestV2};
 use wire::fscc::FileClass;
 use wire::fscc::rename::Rename;
 use wire::ids::{Command, FileId, Guid};
-use wire::security::access::FILE_ALL;
 use wire::status::Status;
 
 use crate::state::configuration::Signing;
@@ -82,16 +74,8 @@ async fn deed(peer: &mut Peer, deed: Deed) -> Vec<u8> {
         Deed::RenameOver => return set(peer, "new", FileClass::RENAME, &rename_to("dir\\file")).await,
         Deed::RenameAbove => return set(peer, "dir", FileClass::RENAME, &rename_to("moved")).await,
     };
-    let name = utf16_bytes("dir\\file");
-    let request = CreateRequest {
-        desired_access: FILE_ALL.into(),
-        share_access: ShareAccess(7),
-        disposition,
-        options,
-        name: Utf16::new(&name).unwrap(),
-        ..CreateRequest::default()
-    };
-    peer.message(Command::CREATE, |body| request.encode(body))
+    let edit = |request: &mut CreateRequest<'_>| (request.disposition, request.options) = (disposition, options);
+    peer.create_message("dir\\file", &[], edit)
 }
 
 fn rename_to(name: &str) -> Vec<u8> {
@@ -101,16 +85,12 @@ fn rename_to(name: &str) -> Vec<u8> {
 }
 
 async fn set(peer: &mut Peer, name: &str, class: FileClass, buffer: &[u8]) -> Vec<u8> {
-    let answer = peer.create(name, |request| request.disposition = CreateDisposition::OPEN_IF).await;
-    let file_id = CreateResponse::decode(&answer.message).unwrap().file_id;
-    let request =
-        SetInfoRequest { info_type: InfoType::FILE, class: class.into(), file_id, buffer, ..Default::default() };
-    peer.message(Command::SET_INFO, |body| request.encode(body))
+    let file = peer.create(name, |_| ()).await.file_id();
+    peer.set_message(file, class, buffer)
 }
 
 async fn write(peer: &mut Peer, file_id: FileId) -> Status {
-    let request = WriteRequest { file_id, data: b"cached", ..WriteRequest::default() };
-    peer.ask(Command::WRITE, |body| request.encode(body)).await.status()
+    peer.write(file_id, 0, b"cached").await
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,17 +6,13 @@ use std::sync::Arc;
 use store::RamStore;
 use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateDisposition, CreateRequest, CreateResponse, ShareAccess};
+use wire::command::create::CreateDisposition;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
-use wire::command::read::{ReadRequest, ReadResponse};
-use wire::command::write::WriteRequest;
+use wire::command::read::ReadResponse;
 use wire::fscc::FileClass;
-use wire::fscc::rename::Rename;
 use wire::ids::{Command, FileId};
-use wire::security::access::FILE_ALL;
 use wire::security::{Acl, Control, SecurityDescriptor};
 use wire::status::Status;
-use wire::{Utf16, codec::utf16_bytes};
 
 use super::Emptying;
 use crate::state::configuration::Signing;
@@ -34,19 +30,13 @@ async fn two_clients() -> (Arc<Shared>, Peer, FileId, Peer) {
         one.close(made).await;
     }
     let stream = one.open("file:a").await;
-    assert_eq!(write(&mut one, stream, b"a").await, Status::SUCCESS);
+    assert_eq!(one.write(stream, 0, b"a").await, Status::SUCCESS);
     (server, one, stream, other)
-}
-
-async fn write(peer: &mut Peer, file_id: FileId, data: &[u8]) -> Status {
-    let request = WriteRequest { file_id, data, ..WriteRequest::default() };
-    peer.ask(Command::WRITE, |body| request.encode(body)).await.status()
 }
 
 async fn read(peer: &mut Peer, name: &str) -> Vec<u8> {
     let file_id = peer.open(name).await;
-    let request = ReadRequest { file_id, length: 100, ..ReadRequest::default() };
-    let answer = peer.ask(Command::READ, |body| request.encode(body)).await;
+    let answer = peer.read(file_id, 0, 100).await;
     peer.close(file_id).await;
     match answer.status() {
         Status::SUCCESS => ReadResponse::decode(&answer.message).unwrap().data.to_vec(),
@@ -55,9 +45,7 @@ async fn read(peer: &mut Peer, name: &str) -> Vec<u8> {
 }
 
 async fn rename(peer: &mut Peer, stream: FileId, to: &str) -> Status {
-    let mut buffer = Vec::new();
-    Rename::encode(to, true, &mut buffer);
-    peer.set(stream, FileClass::RENAME, &buffer).await
+    peer.set_name(stream, FileClass::RENAME, to, true).await
 }
 
 fn create(peer: &mut Peer, name: &str) -> Vec<u8> {
@@ -65,15 +53,7 @@ fn create(peer: &mut Peer, name: &str) -> Vec<u8> {
 }
 
 fn create_with(peer: &mut Peer, name: &str, disposition: CreateDisposition) -> Vec<u8> {
-    let name = utf16_bytes(name);
-    let request = CreateRequest {
-        desired_access: FILE_ALL.into(),
-        share_access: ShareAccess(7),
-        disposition,
-        name: Utf16::new(&name).unwrap(),
-        ..CreateRequest::default()
-    };
-    peer.message(Command::CREATE, |body| request.encode(body))
+    peer.create_message(name, &[], |request| request.disposition = disposition)
 }
 
 #[tokio::test]
@@ -96,8 +76,8 @@ async fn what_is_written_to_a_stream_that_is_opened_while_it_is_replaced_stays()
             if name == "file:a" {
                 assert_eq!(answer.status(), Status::OBJECT_NAME_NOT_FOUND);
             } else {
-                let opened = CreateResponse::decode(&answer.message).unwrap().file_id;
-                assert_eq!(write(&mut other, opened, b"b").await, Status::SUCCESS);
+                let opened = answer.file_id();
+                assert_eq!(other.write(opened, 0, b"b").await, Status::SUCCESS);
                 other.close(opened).await;
                 assert_eq!(read(&mut other, "file:b").await, b"b");
             }
@@ -112,16 +92,7 @@ async fn what_is_written_to_a_stream_that_is_opened_while_it_is_replaced_stays()
 async fn a_stream_that_was_found_before_it_was_replaced_is_looked_up_again() {
     let test = async {
         let (_server, mut one, stream, mut other) = two_clients().await;
-        let mut buffer = Vec::new();
-        Rename::encode(":b", true, &mut buffer);
-        let request = wire::command::set_info::SetInfoRequest {
-            info_type: wire::command::query_info::InfoType::FILE,
-            class: FileClass::RENAME.into(),
-            file_id: stream,
-            buffer: &buffer,
-            ..Default::default()
-        };
-        let mut asked = one.message(Command::SET_INFO, |body| request.encode(body));
+        let mut asked = one.name_message(stream, FileClass::RENAME, ":b", true);
         let one = Rc::new(one);
         let during = Rc::clone(&one);
         once_here(Call::LookForStream, move || during.process(&mut asked).unwrap());
@@ -129,7 +100,7 @@ async fn a_stream_that_was_found_before_it_was_replaced_is_looked_up_again() {
         assert!(!is_to_happen_here(), "it came in the middle");
         let mut one = Rc::into_inner(one).unwrap();
         assert_eq!(one.receive().await.status(), Status::SUCCESS);
-        assert_eq!(write(&mut other, opened, b"b").await, Status::SUCCESS);
+        assert_eq!(other.write(opened, 0, b"b").await, Status::SUCCESS);
         assert_eq!(read(&mut one, "file:b").await, b"b");
     };
     LocalSet::new().run_until(test).await;
@@ -146,7 +117,7 @@ async fn a_stream_that_was_found_before_it_was_deleted_is_looked_up_again() {
         let during = Rc::clone(&one);
         once_here(Call::LookForStream, move || during.process(&mut asked).unwrap());
         let opened = other.open("file:a").await;
-        assert_eq!(write(&mut other, opened, b"new").await, Status::SUCCESS);
+        assert_eq!(other.write(opened, 0, b"new").await, Status::SUCCESS);
         other.close(opened).await;
         assert_eq!(read(&mut other, "file:a").await, b"new");
     };
@@ -189,7 +160,7 @@ async fn all_who_have_a_stream_open_know_its_new_name() {
         let request = LockRequest { file_id: second, locks: LockElements::new(&elements), ..LockRequest::default() };
         let locked = other.ask(Command::LOCK, |body| request.encode(body)).await;
         assert_eq!(locked.status(), Status::SUCCESS);
-        assert_eq!(write(&mut one, stream, b"x").await, Status::FILE_LOCK_CONFLICT);
+        assert_eq!(one.write(stream, 0, b"x").await, Status::FILE_LOCK_CONFLICT);
         assert_eq!(other.set(second, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
         other.close(second).await;
         let late = create(&mut other, "file:b");

@@ -12,15 +12,13 @@ use tokio::task::LocalSet;
 use wire::command::change_notify::{
     ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse, CompletionFilter as Filter,
 };
-use wire::command::create::{CreateDisposition, CreateOptions, CreateResponse};
+use wire::command::create::{CreateDisposition, CreateOptions};
 use wire::command::flush::FlushRequest;
 use wire::command::set_info::{InfoType, SetInfoRequest};
 use wire::command::tree_connect::TreeConnectRequest;
-use wire::command::write::WriteRequest;
 use wire::fscc::ea::{FullEa, FullEaWriter};
 use wire::fscc::file::Basic;
 use wire::fscc::notify::changes;
-use wire::fscc::rename::Rename;
 use wire::fscc::{FileAttributes, FileClass};
 use wire::header::Header;
 use wire::ids::{Command, FileId, FileTime};
@@ -30,7 +28,7 @@ use wire::{Utf16, codec};
 use super::*;
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Answer, Peer, server};
+use crate::tests::testing::{Answer, Peer, by_hand, server, working};
 
 const ALL: Filter = Filter(0xFFF);
 const ROOM: u32 = 4096;
@@ -97,7 +95,7 @@ async fn to_watch(peer: &mut Peer, name: &str) -> FileId {
             request.options = CreateOptions::DIRECTORY_FILE;
         })
         .await;
-    CreateResponse::decode(&answer.message).unwrap().file_id
+    answer.file_id()
 }
 
 async fn make(peer: &mut Peer, name: &str) {
@@ -112,23 +110,19 @@ async fn make_directory(peer: &mut Peer, name: &str) {
 
 async fn remove(peer: &mut Peer, name: &str) {
     let answer = peer.create(name, |request| request.options = CreateOptions::DELETE_ON_CLOSE).await;
-    assert_eq!(answer.status(), Status::SUCCESS);
-    peer.close(CreateResponse::decode(&answer.message).unwrap().file_id).await;
+    peer.close(answer.file_id()).await;
 }
 
 async fn rename(peer: &mut Peer, from: &str, to: &str, replace: bool) -> Status {
     let answer = peer.create(from, |request| request.disposition = CreateDisposition::OPEN).await;
-    let file = CreateResponse::decode(&answer.message).unwrap().file_id;
-    let mut buffer = Vec::new();
-    Rename::encode(to, replace, &mut buffer);
-    let status = peer.set(file, FileClass::RENAME, &buffer).await;
+    let file = answer.file_id();
+    let status = peer.set_name(file, FileClass::RENAME, to, replace).await;
     peer.close(file).await;
     status
 }
 
 async fn write(peer: &mut Peer, file_id: FileId, data: &[u8]) {
-    let request = WriteRequest { file_id, data, ..WriteRequest::default() };
-    assert_eq!(peer.ask(Command::WRITE, |body| request.encode(body)).await.status(), Status::SUCCESS);
+    assert_eq!(peer.write(file_id, 0, data).await, Status::SUCCESS);
 }
 
 async fn set_basic(peer: &mut Peer, file: FileId, basic: Basic) {
@@ -288,9 +282,7 @@ async fn a_renamed_file_has_other_attributes_when_its_open_closes() {
         let file = actor.open("old").await;
         let asked = Asked { filter: Filter::ATTRIBUTES, ..NAMES };
         wait(&mut watcher, root, asked).await;
-        let mut buffer = Vec::new();
-        Rename::encode("new", false, &mut buffer);
-        assert_eq!(actor.set(file, FileClass::RENAME, &buffer).await, Status::SUCCESS);
+        assert_eq!(actor.rename(file, "new").await, Status::SUCCESS);
         assert!(watcher.take_frame().is_none());
         actor.close(file).await;
         assert_eq!(told(&watcher.receive().await), one(Action::MODIFIED, "new"));

@@ -293,17 +293,9 @@ impl Client {
             builder.add(name, data);
         });
         let contexts = builder.contexts().as_bytes().to_vec();
-        let file = wire::codec::utf16_bytes(FILE);
-        let request = wire::command::create::CreateRequest {
-            desired_access: wire::security::access::FILE_ALL.into(),
-            share_access: wire::command::create::ShareAccess(7),
-            disposition: wire::command::create::CreateDisposition::OPEN_IF,
-            oplock_level: OplockLevel::LEASE,
-            name: wire::Utf16::new(&file).unwrap(),
-            contexts: wire::context::create::CreateContexts::decode(&contexts).unwrap(),
-            ..Default::default()
-        };
-        self.ask(Command::CREATE, |body| request.encode(body)).await
+        let peer = self.peer.as_mut().ok_or(Lost)?;
+        let message = peer.create_message(FILE, &contexts, |request| request.oplock_level = OplockLevel::LEASE);
+        self.exchange(message).await
     }
 
     async fn close(&mut self) -> Result<(), Lost> {

@@ -17,7 +17,7 @@ use crate::state::caching::ACKNOWLEDGE_WITHIN;
 use crate::state::configuration::Signing;
 use crate::state::scavenger::scavenge;
 use crate::tests::random::Random;
-use crate::tests::testing::server_with;
+use crate::tests::testing::{by_hand, server_with};
 
 const SEEDS: std::ops::Range<u64> = 0..2000;
 const THREADS: usize = 2;
@@ -35,8 +35,7 @@ fn run(seed: u64) -> Rc<World> {
 
 async fn all_clients(seed: u64, world: Rc<World>) {
     let mut random = Random::new(seed);
-    let mut server = server_with(Signing::Enabled, Arc::new(RamStore::new(1 << 20)));
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    let server = by_hand(server_with(Signing::Enabled, Arc::new(RamStore::new(1 << 20))));
     tokio::task::spawn_local(scavenge(Arc::clone(&server)));
     let (pool, mut delays) = (server.pool.clone(), Random::new(random.next()));
     let pool_works = tokio::task::spawn_local(async move {

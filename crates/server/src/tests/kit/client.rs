@@ -112,10 +112,16 @@ impl Answer {
         self.header.status
     }
 
-    /// The open that a CREATE has made.
+    /// The open that a CREATE has made, or why there is none.
+    pub(crate) fn opened(&self) -> Result<FileId, Status> {
+        match self.status() {
+            Status::SUCCESS => Ok(CreateResponse::decode(&self.message).unwrap().file_id),
+            status => Err(status),
+        }
+    }
+
     pub(crate) fn file_id(&self) -> FileId {
-        assert_eq!(self.status(), Status::SUCCESS);
-        CreateResponse::decode(&self.message).unwrap().file_id
+        self.opened().unwrap()
     }
 }
 
@@ -313,6 +319,14 @@ impl Client {
             flags: self.flags | if self.signing_key.is_some() { Flags::SIGNED } else { Flags::NONE },
             ..Header::default()
         }
+    }
+
+    /// The same with the credits that `payload` bytes cost.
+    pub(crate) fn charged(&mut self, command: Command, payload: usize) -> Header {
+        let credit_charge = payload.div_ceil(65_536).max(1) as u16;
+        let header = Header { credit_charge, ..self.header(command) };
+        self.message_id += u64::from(credit_charge) - 1;
+        header
     }
 
     /// The message that has this header, signed where the session is.

@@ -40,9 +40,7 @@ async fn steps(levels: usize, watched: bool) -> (usize, usize) {
     let before = left(&actor);
     let file = actor.open(&at("one")).await;
     let made = left(&actor);
-    let mut buffer = Vec::new();
-    Rename::encode(&at("two"), false, &mut buffer);
-    assert_eq!(actor.set(file, FileClass::RENAME, &buffer).await, Status::SUCCESS);
+    assert_eq!(actor.rename(file, &at("two")).await, Status::SUCCESS);
     ((before - made) as usize / STEP_COST, (made - left(&actor)) as usize / STEP_COST)
 }
 
@@ -143,8 +141,7 @@ fn a_tree_that_is_watched_on_another_volume_costs_a_change_nothing() {
 
 /// A server whose pool works by hand, who has files open so far down, and who watches their directory for what is written.
 async fn writing(levels: usize, files: usize) -> (Arc<Shared>, (Peer, FileId), (Peer, Vec<FileId>)) {
-    let mut server = server(Signing::Enabled);
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    let server = by_hand(server(Signing::Enabled));
     let (mut watcher, mut writer) = (Peer::sign_in(&server).await, Peer::sign_in(&server).await);
     for level in 1..=levels {
         make_directory(&mut writer, &path(level)).await;

@@ -21,8 +21,7 @@ const OPENS: usize = 200;
 
 /// A server whose pool works by hand, somebody who waits on so many opens of its root, and who changes things.
 async fn many() -> (Arc<Shared>, (Peer, Vec<FileId>), Peer) {
-    let mut server = server(Signing::Enabled);
-    Arc::get_mut(&mut server).unwrap().work_by_hand();
+    let server = by_hand(server(Signing::Enabled));
     let mut watcher = Peer::sign_in(&server).await;
     let mut opens = Vec::new();
     for _ in 0..OPENS {
@@ -434,18 +433,6 @@ async fn what_a_watched_tree_takes_is_paid_for_and_who_cannot_pay_lists_anew() {
     .await;
 }
 
-/// Does what waits for the pool until `future` is done.
-async fn worked<T>(server: &Arc<Shared>, future: impl Future<Output = T>) -> T {
-    tokio::pin!(future);
-    loop {
-        tokio::select! {
-            biased;
-            done = &mut future => return done,
-            () = tokio::task::yield_now() => while server.pool.work_once() {},
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_tree_is_gone_through_in_turns_and_no_further_than_somebody_watches_it() {
     const FILES: usize = 8_000;
@@ -457,17 +444,15 @@ async fn a_tree_is_gone_through_in_turns_and_no_further_than_somebody_watches_it
             let mut server = crate::tests::testing::server_with(Signing::Enabled, store);
             let shared = Arc::get_mut(&mut server).unwrap();
             (shared.pool, shared.long_work) = (Pool::by_hand(), Pool::by_hand());
-            let mut watcher = worked(&server, Peer::sign_in(&server)).await;
-            let root = worked(&server, to_watch(&mut watcher, "")).await;
+            let mut watcher = working(&server, Peer::sign_in(&server)).await;
+            let root = working(&server, to_watch(&mut watcher, "")).await;
             send(&mut watcher, root, Asked { reach: Reach::Tree, ..NAMES });
             let mut slices = 0;
             loop {
-                let settled = async {
-                    for _ in 0..OPENS {
-                        tokio::task::yield_now().await;
-                    }
-                };
-                worked(&server, settled).await;
+                for _ in 0..OPENS {
+                    tokio::task::yield_now().await;
+                    while server.pool.work_once() {}
+                }
                 if !server.long_work.work_once() {
                     break;
                 }

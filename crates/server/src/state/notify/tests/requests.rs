@@ -1,7 +1,6 @@
 //! How requests wait, are answered, and end.
 
 use wire::command::close::CloseRequest;
-use wire::header::Flags;
 
 use super::*;
 use crate::state::configuration::Share;
@@ -92,16 +91,7 @@ async fn a_cancelled_request_takes_no_changes_with_it() {
     here(async {
         let (_server, (mut watcher, root), mut actor) = three().await;
         let interim = wait(&mut watcher, root, NAMES).await;
-        let header = Header {
-            command: Command::CANCEL,
-            flags: Flags::ASYNC_COMMAND,
-            route: interim.route,
-            session_id: watcher.session_id,
-            ..Header::default()
-        };
-        let mut cancel = header.to_bytes().to_vec();
-        cancel.extend_from_slice(&[4, 0, 0, 0]);
-        watcher.process(&mut cancel).unwrap();
+        watcher.cancel(&interim);
         assert_eq!(watcher.receive().await.status(), Status::CANCELLED);
         make(&mut actor, "one").await;
         make(&mut actor, "two").await;
@@ -192,7 +182,7 @@ async fn requests_that_cannot_be_are_refused() {
                 request.options = CreateOptions::DIRECTORY_FILE;
             })
             .await;
-        let blind = CreateResponse::decode(&blind.message).unwrap().file_id;
+        let blind = blind.file_id();
         assert_eq!(ask(&mut watcher, blind, NAMES).await.status(), Status::ACCESS_DENIED);
         let nothing = Asked { filter: Filter(0xFFFF_F000), ..NAMES };
         wait(&mut watcher, root, nothing).await;

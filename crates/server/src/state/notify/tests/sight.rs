@@ -37,7 +37,7 @@ async fn grant(peer: &mut Peer, name: &str, access: u32) {
         ..SecurityDescriptor::default()
     };
     let answer = peer.create(name, |request| request.disposition = CreateDisposition::OPEN).await;
-    let file = CreateResponse::decode(&answer.message).unwrap().file_id;
+    let file = answer.file_id();
     let request = SetInfoRequest {
         info_type: InfoType::SECURITY,
         file_id: file,
