@@ -4,10 +4,11 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use netif::{LocalInterface, SPEED_UNKNOWN};
+use tokio::time::Instant;
 use wire::fscc::ioctl::{Interface, InterfaceCapability};
 
 use crate::state::configuration::{Advertise, OwnAddresses};
@@ -202,16 +203,15 @@ mod tests {
         assert_eq!(told(&machine(), &advertise, &["0.0.0.0:445"]), wanted);
     }
 
-    #[test]
-    fn what_is_known_is_told_by_all_but_one_who_reads_it_anew() {
+    #[tokio::test(start_paused = true)]
+    async fn what_is_known_is_told_by_all_but_one_who_reads_it_anew() {
         let (all, listening) = (Advertise::default(), ["192.0.2.1:445".parse().unwrap()]);
         let interfaces = Arc::new(Interfaces::default());
         let known = || interfaces.known(&all, &listening).ok();
         assert!(known().is_none(), "nothing is known");
         let told = interfaces.to_tell_of(machine(), &all, &listening);
         assert_eq!((told.len(), known()), (1, Some(told.clone())));
-        let old = Known { read: Instant::now().checked_sub(2 * KEPT).unwrap(), own: machine() };
-        interfaces.known.store(Some(Arc::new(old)));
+        tokio::time::advance(2 * KEPT).await;
         let Err(reading) = interfaces.known(&all, &listening) else { panic!("it is old") };
         assert_eq!(known(), Some(told), "somebody reads it");
         // Who was to read it does not get to it.
