@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::directory::calls::failing::{Fail, during, meanwhile};
 use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, LAST_NAME_GOES};
 use crate::directory::leftovers::sweep;
-use crate::{Error, Kind, Name, Node};
+use crate::{Destination, Error, Kind, Name, Node, Replace};
 
 /// Does `work` before each call of `change` in turn, on another thread, which may have to wait for that of the change.
 fn at_each_call(
@@ -94,6 +94,27 @@ fn what_belongs_to_a_file_goes_where_both_its_names_go_at_a_time() {
     };
     for change in LAST_NAME_GOES {
         at_each_call(prepare, change, work, |disk| assert_eq!(disk.sides(), 0));
+    }
+}
+
+#[test]
+fn a_name_that_a_file_gets_just_as_its_last_one_goes_has_all_that_is_kept_with_it() {
+    let prepare = |disk: &Disk| {
+        file_with_stream(disk);
+        disk.create("folder", Kind::Directory).unwrap();
+    };
+    let work = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
+        let (folder, file) = (disk.node("folder"), disk.node("file"));
+        Box::new(move || {
+            let new = Name::new("new").unwrap();
+            let _ = file.link(Destination { directory: &*folder, name: &new }, Replace::No);
+        })
+    };
+    for change in LAST_NAME_GOES {
+        at_each_call(prepare, change, work, |disk| match disk.open("folder\\new") {
+            Ok(_) => assert_eq!(disk.streams("folder\\new"), [("stream".to_owned(), LARGE, 1)]),
+            Err(error) => assert_eq!((error, disk.sides()), (Error::NotFound, 0)),
+        });
     }
 }
 

@@ -18,8 +18,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::FileType;
 
 use crate::directory::errno::error;
-use crate::directory::finish;
-use crate::directory::finish::SidesOf;
+use crate::directory::finish::{self, SidesOf};
 use crate::directory::last_name::{bury, sides_made, through};
 use crate::directory::listing::each_name;
 use crate::directory::names::{RESERVED, is_draft};

@@ -77,7 +77,7 @@ pub(super) fn link(file: &OpenFile, (target, new): (&OpenFile, &Name), replace: 
     let taken = held.find(&to, &wanted, Wait::May)?;
     let linking = Linking { file, place: NewName { volume, to: &to, wanted: &wanted } };
     let linked = match &taken {
-        None => linking.link_to(to.at(&wanted.disk)).map_err(error).map(|()| Spelled::AsAsked),
+        None => linking.beside(to.at(&wanted.disk)).map(|()| Spelled::AsAsked),
         Some(taken) => linking.over(taken, replace),
     };
     match linked {
@@ -214,6 +214,18 @@ impl Moving<'_> {
 }
 
 impl Linking<'_> {
+    /// To a name that is free. What is kept with the file is locked: while its last name goes, and that with it, it gets no other.
+    fn beside(&self, at: At<'_>) -> Result<(), Error> {
+        let _locked = self.place.volume.lock_file(self.file.identity);
+        self.check_named()?;
+        self.link_to(at).map_err(error)
+    }
+
+    /// What is kept with the file is locked. [`Error::NotFound`] where its last name has gone.
+    fn check_named(&self) -> Result<(), Error> {
+        if self.file.is_nameless() { Err(Error::NotFound) } else { Ok(()) }
+    }
+
     /// Over a name that is taken. Whatever fails, what has the name is not lost.
     fn over(&self, taken: &[u8], replace: Replace) -> Result<Spelled, Error> {
         let NewName { volume, to, .. } = self.place;
@@ -223,7 +235,8 @@ impl Linking<'_> {
             return self.place.spell(self.file.identity, taken).map(|()| Spelled::AsAsked);
         }
         let mut losing = Losing::look(volume, to, taken, &target)?;
-        let locked = volume.lock_file(target.own);
+        let locked = volume.lock_files(target.own, self.file.identity);
+        self.check_named()?;
         losing.look_again()?;
         let is_beside = to.identity.volume == volume.identity.volume;
         let side = if is_beside { reserved::folder(volume, true).ok().flatten() } else { None };

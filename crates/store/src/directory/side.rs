@@ -23,8 +23,7 @@ use crate::directory::errno::error;
 use crate::directory::homes::{self, Home};
 use crate::directory::marks::Mark;
 use crate::directory::names::RESERVED;
-use crate::directory::passing;
-use crate::directory::passing::{UsedName, make_mark, nameless};
+use crate::directory::passing::{self, UsedName, make_mark, nameless};
 use crate::directory::reserved;
 use crate::directory::side_name::SideName;
 use crate::directory::stat::stat_at;
@@ -76,8 +75,9 @@ pub(super) struct Removable<'a> {
 }
 
 impl Removable<'_> {
-    pub(super) fn is(&self, side: &SideName) -> bool {
-        self.name == side.on_disk()
+    /// On the disk.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// As [`remove`].

@@ -1,6 +1,6 @@
 //! The named streams of a file or directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::copy::check_stream_name;
 use crate::directory::calls::fsync;
@@ -13,8 +13,7 @@ use crate::directory::marks::Mark;
 use crate::directory::quota::Growth;
 use crate::directory::reserved;
 use crate::directory::side::{Removable, Whose};
-use crate::directory::side_name;
-use crate::directory::side_name::SideName;
+use crate::directory::side_name::{self, SideName};
 use crate::directory::stat::stat;
 use crate::directory::stream_value::{Body, Stays, StreamValue, VALUE_BYTES_MAX, key};
 use crate::directory::subject::Subject;
@@ -199,8 +198,9 @@ pub(super) fn sides<'a>(subject: &Subject<'a>) -> Result<Vec<Removable<'a>>, Err
 
 /// The same but for those that were removed.
 pub(super) fn sides_but<'a>(subject: &Subject<'a>, gone: &[Removable<'_>]) -> Result<Vec<Removable<'a>>, Error> {
-    let is_gone = |side: &SideName| gone.iter().any(|gone| gone.is(side));
-    side::all_removable(subject, named_sides(subject)?.into_iter().filter(|side| !is_gone(side)))
+    let gone: HashSet<&str> = gone.iter().map(Removable::name).collect();
+    let left = named_sides(subject)?.into_iter().filter(|side| !gone.contains(side.on_disk().as_str()));
+    side::all_removable(subject, left)
 }
 
 /// The names on the disk of the side files that a file names.
