@@ -146,8 +146,8 @@ fn clippy() -> Tally {
 
 /// Every fuzz target for a short while, beginning with its corpus.
 fn fuzz() -> Tally {
-    let installed =
-        run::quietly(cargo(&["fuzz", "--version"])) || run::succeeds(cargo(&["install", "cargo-fuzz", "--locked"]));
+    let installed = run::quietly(cargo(&["fuzz", "--version"]))
+        || run::succeeds(cargo(&["install", "cargo-fuzz", "--locked", "--debug"]));
     if !installed {
         eprintln!("cargo-fuzz could not be installed");
         return Tally::failure();
