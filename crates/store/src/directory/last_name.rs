@@ -67,7 +67,10 @@ impl<'a> Losing<'a> {
         }
         let may_have_changed = match &self.sides {
             Some(_) => sets(&self.subject) != self.sets,
-            None => self.file.as_ref().is_some_and(|file| stat(file).is_ok_and(|stat| stat.stx_nlink <= 1)),
+            None => self
+                .file
+                .as_ref()
+                .is_some_and(|file| stat(file).is_ok_and(|stat| stat.stx_nlink <= 1 + self.idle_names())),
         };
         if may_have_changed {
             self.sides = Some(sides(&self.subject)?);
@@ -132,6 +135,11 @@ impl<'a> Losing<'a> {
         }
     }
 
+    /// How many of its names count for nothing, whoever gave them to it. What is kept with the file is locked.
+    fn idle_names(&self) -> u32 {
+        HeldFile::names_of(self.subject.identity)
+    }
+
     /// `None` where that cannot be told.
     fn has_no_name(&self) -> Option<bool> {
         // A directory has one name, and some file systems count it when it is gone.
@@ -141,7 +149,7 @@ impl<'a> Losing<'a> {
         // Another program has taken it away, or put another file there, before it was opened.
         let Some(file) = &self.file else { return Some(false) };
         match stat(file) {
-            Ok(stat) => Some(stat.stx_nlink <= u32::from(self.held.is_some())),
+            Ok(stat) => Some(stat.stx_nlink <= self.idle_names()),
             // So NFS and FUSE say that there is no such file any more.
             Err(Errno::NOENT | Errno::STALE) => Some(true),
             Err(_) => None,

@@ -1,5 +1,6 @@
 //! What others do in the middle of a removal of a file's last name, and what comes of it: nothing stays in the reserved folder.
 
+use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use rustix::io::Errno;
 use crate::directory::calls::failing::{Fail, during, meanwhile};
 use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, LAST_NAME_GOES};
 use crate::directory::leftovers::sweep;
+use crate::directory::passing;
 use crate::{Destination, Error, Kind, Name, Node, Replace};
 
 /// Does `work` before each call of `change` in turn, on another thread, which may have to wait for that of the change.
@@ -94,6 +96,23 @@ fn what_belongs_to_a_file_goes_where_both_its_names_go_at_a_time() {
     };
     for change in LAST_NAME_GOES {
         at_each_call(prepare, change, work, |disk| assert_eq!(disk.sides(), 0));
+    }
+}
+
+#[test]
+fn what_belongs_to_a_file_goes_with_its_last_name_while_a_removal_that_comes_to_nothing_holds_it() {
+    for change in LAST_NAME_GOES {
+        let disk = Disk::new(false);
+        file_with_stream(&disk);
+        let (volume, identity) = (disk.store.volume(), disk.node("file").identity());
+        let file = std::fs::File::open(disk.path().join("file")).unwrap();
+        let held = {
+            let _locked = volume.lock_file(identity);
+            passing::hold(&volume, identity, file.as_fd()).unwrap()
+        };
+        change(&disk).unwrap();
+        drop(held);
+        assert_eq!(disk.sides(), 0);
     }
 }
 
