@@ -10,7 +10,7 @@ use secure::spnego::Initiator;
 use store::{RamStore, Store};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::spawn_local;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest};
 use wire::command::echo::EchoRequest;
@@ -52,6 +52,9 @@ pub(crate) use crate::tests::kit::client::{Answer, Terms, create, unprotected};
 use crate::tests::kit::configuration::configuration;
 pub(crate) use crate::tests::kit::configuration::{OTHER_USER, THIRD_USER, USER};
 pub(crate) use crate::tests::kit::frames::{chained, framed, headers};
+
+/// What a test waits for at most before it fails.
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// A server with one RAM disk, `ram`.
 pub(crate) fn server(signing: Signing) -> Arc<Shared> {
@@ -422,14 +425,17 @@ impl Peer {
         Ok(())
     }
 
-    /// Waits for the next frame of the outbox.
+    /// Waits for the next frame of the outbox; a test fails where none comes.
     pub(crate) async fn receive(&self) -> Answer {
-        loop {
-            if let Some(message) = self.take_frame() {
-                return Answer::of(message);
+        let message = async {
+            loop {
+                if let Some(message) = self.take_frame() {
+                    return Answer::of(message);
+                }
+                sleep(Duration::from_millis(1)).await;
             }
-            sleep(Duration::from_millis(1)).await;
-        }
+        };
+        timeout(PATIENCE, message).await.expect("no message comes")
     }
 
     /// The next frame of the outbox, where there is one.
@@ -448,10 +454,12 @@ impl Peer {
     }
 }
 
-/// The next message that comes out of a stream.
+/// The next message that comes out of a stream; a test fails that waits for one that never comes.
 pub(crate) async fn next_message(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
-    let length = stream.read_u32().await.unwrap() as usize;
-    let mut message = vec![0; length];
-    stream.read_exact(&mut message).await.unwrap();
-    message
+    let message = async {
+        let mut message = vec![0; stream.read_u32().await.unwrap() as usize];
+        stream.read_exact(&mut message).await.unwrap();
+        message
+    };
+    timeout(PATIENCE, message).await.expect("no message comes")
 }
