@@ -14,11 +14,16 @@ from conformance.report import Report, Skip  # noqa: E402
 from conformance.server import end_with_everything  # noqa: E402
 
 SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
-# Module of each suite, in the order they run: quick ones first, so that a broken server is known early. smbtorture's
-# tests mostly wait for timers, so they run beside all others but those that measure, or make the machine busy, which want it to themselves.
+# Modules of the suites. Each lane runs its own in turn, quick ones first, so that a broken server is known early. smbtorture's tests mostly wait for
+# timers; the second lane's clients ask what is right and never how soon; the third's look at times, too, or need guests.
+LANES = (
+    ("torture",),
+    ("py_smbprotocol", "go_smb2", "rust_smb", "smbclient", "access"),
+    ("hostile", "pacing", "coherence", "frozen", "power", "kernel", "kernel_fsx", "kernel_channels", "failover"),
+)
+# These measure, or make the machine busy, and want it to themselves.
 ALONE = ("soak", "channels", "cores", "compare")
-SUITES = ("py_smbprotocol", "hostile", "access", "pacing", "go_smb2", "rust_smb", "smbclient", "coherence", "frozen", "power", "kernel", "kernel_fsx",
-          "kernel_channels", "failover", "torture", *ALONE)
+SUITES = tuple(name for suites in (*LANES, ALONE) for name in suites)
 
 
 def main():
@@ -30,17 +35,18 @@ def main():
     if arguments.server == "multilane" and not multilane.binary().exists():
         sys.exit(f"{multilane.binary()} is not built: cargo build --release, or set MULTILANE_BINARY")
     chosen = arguments.only or SUITES
-    beside = threading.Thread(target=run_suite, args=("torture", kind, report, arguments))
-    if "torture" in chosen:
-        beside.start()
-    for name in chosen:
-        if name != "torture" and name not in ALONE:
-            run_suite(name, kind, report, arguments)
-    if "torture" in chosen:
-        beside.join()
-    for name in chosen:
-        if name in ALONE:
-            run_suite(name, kind, report, arguments)
+
+    def run_those(suites):
+        for name in suites:
+            if name in chosen:
+                run_suite(name, kind, report, arguments)
+
+    lanes = [threading.Thread(target=run_those, args=(suites,)) for suites in LANES]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    run_those(ALONE)
     if arguments.json:
         print(report.json())
     if report.count("known"):

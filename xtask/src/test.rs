@@ -23,6 +23,7 @@ pub(crate) enum Part {
     Conformance,
     Bounds,
     KernelHour,
+    Seeds,
     Soak,
 }
 
@@ -31,7 +32,10 @@ pub(crate) const PARTS: [Part; 8] =
     [Part::Edges, Part::Fmt, Part::Clippy, Part::Style, Part::Unit, Part::Build, Part::Fuzz, Part::Conformance];
 
 /// What takes so long that it runs only where it is named.
-pub(crate) const LONG_PARTS: [Part; 3] = [Part::Bounds, Part::KernelHour, Part::Soak];
+pub(crate) const LONG_PARTS: [Part; 4] = [Part::Seeds, Part::Bounds, Part::KernelHour, Part::Soak];
+
+/// Runs of each simulation in the part that has many.
+const MANY_SEEDS: &str = "10000";
 
 /// Minutes that a long part works.
 const LONG_MINUTES: &str = "60";
@@ -49,6 +53,7 @@ impl Part {
             Self::Conformance => "conformance",
             Self::Bounds => "bounds",
             Self::KernelHour => "kernel-hour",
+            Self::Seeds => "seeds",
             Self::Soak => "soak",
         }
     }
@@ -70,6 +75,7 @@ impl Part {
             Self::Conformance => run::counted(python(&["-m", "conformance.run"]), run::summary),
             Self::Bounds => run::one(python(&["-m", "conformance.bench.bounds"])),
             Self::KernelHour => long("conformance.kernel_fsx"),
+            Self::Seeds => seeds(),
             Self::Soak => long("conformance.soak"),
         }
     }
@@ -167,6 +173,16 @@ fn fuzz() -> Tally {
         total += run::one(cargo_fuzz(&words));
     }
     total
+}
+
+/// The simulations, with many more runs than the unit tests have.
+fn seeds() -> Tally {
+    let many = |words: &[&str]| {
+        let mut command = cargo(&["test", "--profile", "seeds", "--locked", "--package"]);
+        command.args(words).env("MULTILANE_SEEDS", MANY_SEEDS);
+        run::counted(command, run::test_result)
+    };
+    many(&["multilane", "--test", "client", "seeds::"]) + many(&["multilane-server", "--lib", "coherence_tests::"])
 }
 
 /// A suite that works as long as it is told to.

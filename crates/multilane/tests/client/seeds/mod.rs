@@ -31,9 +31,9 @@ use crate::witness::Counts;
 const LINKS: usize = 4;
 const FILES: usize = 2;
 /// Runs of each mode, unless others are asked for.
-const SEEDS: u64 = 700;
+const SEEDS: u64 = 350;
 /// Runs that copy files, and nothing else.
-const COPY_SEEDS: u64 = 700;
+const COPY_SEEDS: u64 = 350;
 /// Runs that make and change names, and nothing else.
 const NAME_SEEDS: u64 = 100;
 const THREADS: u64 = 2;
