@@ -107,6 +107,10 @@ pub(super) fn mkdirat<P: Arg + Clone>(folder: impl AsFd, path: P, mode: Mode) ->
 pub(super) fn unlinkat<P: Arg + Clone>(folder: impl AsFd, path: P, flags: AtFlags) -> Result<(), Errno> {
     #[cfg(test)]
     failing::change(failing::Change::Other)?;
+    #[cfg(test)]
+    if failing::puts_aside(&path) {
+        return fs::renameat(folder.as_fd(), path, folder.as_fd(), failing::ASIDE);
+    }
     change_again(|| fs::unlinkat(folder.as_fd(), path.clone(), flags))
 }
 
@@ -148,6 +152,10 @@ pub(super) fn renameat_with<P: Arg + Clone, Q: Arg + Clone>(
 ) -> Result<(), Errno> {
     #[cfg(test)]
     failing::change(failing::Change::Rename(flags))?;
+    #[cfg(test)]
+    if failing::puts_aside(&new_path) {
+        fs::renameat(new_folder.as_fd(), new_path.clone(), new_folder.as_fd(), failing::ASIDE)?;
+    }
     let rename = || fs::renameat_with(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone(), flags);
     // Made twice it would be undone.
     if flags.contains(RenameFlags::EXCHANGE) { once(rename) } else { change_again(rename) }
@@ -220,6 +228,7 @@ pub(super) mod failing {
 
     use rustix::fs::RenameFlags;
     use rustix::io::Errno;
+    use rustix::path::Arg;
 
     /// What happens before the call after so many.
     type Happens = (usize, Box<dyn FnOnce()>);
@@ -252,6 +261,8 @@ pub(super) mod failing {
         Links,
         /// To say how many names a file has.
         LinkCounts,
+        /// To remove what is open: `file` gets another name.
+        UnlinkOfOpen,
         /// Room for an attribute.
         Room,
         /// The same once one was removed: somebody else has what became free.
@@ -313,6 +324,13 @@ pub(super) mod failing {
     /// True where the file system says of each file that it has no name.
     pub(super) fn lacks_counts() -> bool {
         LACKS.get() == Lacks::LinkCounts
+    }
+
+    pub(super) const ASIDE: &str = ".nfs0000000000abcdef00000001";
+
+    /// True where what has this name is open, and is put aside.
+    pub(super) fn puts_aside(path: &impl Arg) -> bool {
+        LACKS.get() == Lacks::UnlinkOfOpen && path.as_str() == Ok("file")
     }
 
     /// True where no attribute can be set.

@@ -12,7 +12,7 @@ use crate::directory::errno::{error, opening};
 use crate::directory::folder::{Folder, Handle, Reach};
 use crate::directory::names::{Wanted, is_reserved};
 use crate::directory::neighbours::Turn;
-use crate::directory::passing::HeldFile;
+use crate::directory::passing::Idle;
 use crate::directory::record::Record;
 use crate::directory::remembered::Remembered;
 use crate::directory::side::Nameless;
@@ -214,9 +214,12 @@ impl OpenFile {
         self.under_way.get_or_init(Arc::default)
     }
 
-    /// True where it has lost its last name.
+    /// True where it has lost its last name. What is kept with it is locked; else this may be so of a file that has names left, as one that counts for
+    /// nothing comes and goes.
     pub(super) fn is_nameless(&self) -> bool {
-        self.stat().is_ok_and(|stat| stat.stx_nlink <= HeldFile::names_of(self.identity))
+        // In this order: where the last name goes in between it is without a name, too.
+        let idle = Idle::names_of(self.identity);
+        self.stat().is_ok_and(|stat| stat.stx_nlink <= idle)
     }
 
     /// Has a side file, which need not be there yet, go with the last who has the file open, where the file has no name.

@@ -12,7 +12,7 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::folder::Folder;
 use crate::directory::names::RESERVED;
-use crate::directory::passing::{self, HeldFile};
+use crate::directory::passing::{self, HeldFile, Idle};
 use crate::directory::side::Removable;
 use crate::directory::stat::{identity, stat};
 use crate::directory::subject::{Place, Subject};
@@ -49,7 +49,7 @@ impl<'a> Losing<'a> {
         let mut losing = Losing { subject, kind: named.kind, sides, sets, held: None, file: None };
         losing.file = match open(volume, folder, disk, named) {
             Ok(file) => file,
-            Err(error) if losing.has_something_outside() => return Err(error),
+            Err(error) if named.kind == FileType::RegularFile || losing.has_something_outside() => return Err(error),
             Err(_) => None,
         };
         if losing.has_sides() {
@@ -108,6 +108,14 @@ impl<'a> Losing<'a> {
         }
     }
 
+    /// Its name was to go, and that has failed, though it may have gone all the same: then it is as if it had not.
+    pub(super) fn failed<L>(self, locked: L) {
+        // A directory that has something in it is the common case, and says nothing about its name.
+        if self.kind == FileType::RegularFile {
+            self.gone(locked);
+        }
+    }
+
     fn leave(&mut self, cause: &str) {
         if let Some(held) = self.held.take() {
             return held.leave();
@@ -117,7 +125,8 @@ impl<'a> Losing<'a> {
         tracing::warn!(%file, cause, "what was kept in {RESERVED} for a file stays there");
     }
 
-    /// Who has it open may have made more since it was looked at. Who does so from now on sees that it has no name.
+    /// Who has it open may have made more since it was looked at. Who does so from now on sees that it has no name. Where it cannot be told what
+    /// they made all stays, and leads to the file as before: it has the name that counts for nothing, and may get others.
     fn bury<L>(&mut self, locked: L) {
         let sides = self.sides.take().unwrap_or_default();
         let Subject { volume, identity, born, .. } = self.subject;
@@ -128,16 +137,14 @@ impl<'a> Losing<'a> {
             Some(_) | None => Ok(Vec::new()),
         };
         drop(locked);
+        let Ok(more) = more else { return self.leave("the file cannot be looked at any more") };
         bury(&self.subject, &sides);
-        match more {
-            Ok(more) => drop(side::remove_all(&more)),
-            Err(_) => self.leave("the file cannot be looked at any more"),
-        }
+        side::remove_all(&more);
     }
 
     /// How many of its names count for nothing, whoever gave them to it. What is kept with the file is locked.
     fn idle_names(&self) -> u32 {
-        HeldFile::names_of(self.subject.identity)
+        Idle::names_of(self.subject.identity)
     }
 
     /// `None` where that cannot be told.
@@ -149,7 +156,10 @@ impl<'a> Losing<'a> {
         // Another program has taken it away, or put another file there, before it was opened.
         let Some(file) = &self.file else { return Some(false) };
         match stat(file) {
-            Ok(stat) => Some(stat.stx_nlink <= self.idle_names()),
+            Ok(stat) => {
+                let left = stat.stx_nlink.saturating_sub(self.idle_names());
+                Some(left == 0 || left == 1 && self.subject.volume.has_put_aside(file.as_fd()))
+            }
             // So NFS and FUSE say that there is no such file any more.
             Err(Errno::NOENT | Errno::STALE) => Some(true),
             Err(_) => None,

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::directory::calls::failing::{Fail, during, meanwhile};
 use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, LAST_NAME_GOES};
 use crate::directory::leftovers::sweep;
-use crate::directory::passing;
+use crate::directory::passing::{self, Idle};
 use crate::{Destination, Error, Kind, Name, Node, Replace};
 
 /// Does `work` before each call of `change` in turn, on another thread, which may have to wait for that of the change.
@@ -114,6 +114,65 @@ fn what_belongs_to_a_file_goes_with_its_last_name_while_a_removal_that_comes_to_
         drop(held);
         assert_eq!(disk.sides(), 0);
     }
+}
+
+#[test]
+fn a_stream_that_is_closed_as_a_removal_of_its_file_fails_stays() {
+    let disk = Disk::new(false);
+    file_with_stream(&disk);
+    let (volume, node) = (disk.store.volume(), disk.node("file"));
+    let identity = node.identity();
+    let stream = node.extras().stream("stream").unwrap().unwrap().1;
+    stream.read_at(&mut [0; 1], 0).unwrap();
+    let locked = volume.lock_file(identity);
+    // The removal's own name for the file has gone, and still counts for nothing.
+    let idle = Idle::of(identity, "draft").unwrap();
+    let closes = std::thread::spawn(move || drop((stream, node)));
+    std::thread::sleep(Duration::from_millis(50));
+    drop((idle, locked));
+    closes.join().unwrap();
+    assert_eq!(disk.streams("file"), [("stream".to_owned(), LARGE, 1)]);
+}
+
+#[test]
+fn what_belongs_to_a_file_goes_where_both_its_names_go_and_there_are_no_descriptors() {
+    for at in 0..CALLS_MAX {
+        let prepare = |disk: &Disk| {
+            file_with_stream(disk);
+            disk.create("folder", Kind::Directory).unwrap();
+            std::fs::hard_link(disk.path().join("file"), disk.path().join("folder/second")).unwrap();
+        };
+        let work = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
+            let (folder, file) = (disk.node("folder"), disk.node("file").identity());
+            Box::new(move || folder.names().unwrap().remove(&Name::new("second").unwrap(), file).unwrap())
+        };
+        let mut has_failed = false;
+        let change = |disk: &Disk| {
+            let (answer, failed) = during(Fail::OpensAfter(at), Errno::MFILE, || LAST_NAME_GOES[0](disk));
+            has_failed |= failed;
+            answer
+        };
+        at_each_call(prepare, change, work, |disk| {
+            let is_there = disk.path().join("file").exists();
+            assert_eq!(disk.sides(), usize::from(is_there), "{at}");
+        });
+        if !has_failed {
+            return;
+        }
+    }
+    panic!("no end of calls");
+}
+
+#[test]
+fn a_link_over_what_has_become_the_same_file_leaves_no_name_behind() {
+    let work = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
+        let (file, other) = (disk.path().join("file"), disk.path().join("other"));
+        Box::new(move || {
+            std::fs::remove_file(&file).unwrap();
+            std::fs::hard_link(other, file).unwrap();
+        })
+    };
+    at_each_call(file, LAST_NAME_GOES[1], work, |disk| assert_eq!(disk.sides(), 0));
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::directory::finish::{self, SidesOf};
 use crate::directory::last_name::{bury, sides_made, through};
 use crate::directory::listing::each_name;
 use crate::directory::names::{RESERVED, is_draft};
-use crate::directory::passing::{NAMELESS, UsedName};
+use crate::directory::passing::{Idle, NAMELESS, UsedName};
 use crate::directory::reserved;
 use crate::directory::side;
 use crate::directory::stat::{self, born, file_type, identity};
@@ -111,12 +111,18 @@ fn remove_link(volume: &Arc<Volume>, folder: BorrowedFd<'_>, name: &str) -> Resu
         return Ok(());
     }
     let subject = Subject { volume, place: through(file.as_fd()), identity: identity(&stat), born: born(&stat) };
-    let sides = if stat.stx_nlink == 1 { streams::sides(&subject)? } else { Vec::new() };
-    if stat.stx_nlink == 1 {
+    let locked = volume.lock_file(subject.identity);
+    // From now on who has it open knows that this name counts for nothing.
+    let idle = Idle::of(subject.identity, name);
+    let is_last = idle.is_some() && stat::stat(&file).map_err(error)?.stx_nlink == 1;
+    drop(locked);
+    let sides = if is_last { streams::sides(&subject)? } else { Vec::new() };
+    if is_last {
         bury(&subject, &sides);
     }
     let locked = volume.lock_file(subject.identity);
     side::unlink_named(volume, folder, name).map_err(error)?;
+    drop(idle);
     // Its last name but this one may have gone just now.
     let is_nameless = stat::stat(&file).is_ok_and(|stat| stat.stx_nlink == 0);
     let more = if is_nameless { sides_made(&subject, &sides)? } else { Vec::new() };

@@ -44,6 +44,8 @@ mod inotify_walk;
 mod keys;
 mod last_name;
 #[cfg(test)]
+mod last_name_faults;
+#[cfg(test)]
 mod last_name_races;
 mod leaving;
 #[cfg(test)]

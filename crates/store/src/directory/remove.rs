@@ -69,10 +69,12 @@ pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], nam
     let locked = volume.lock_file(named.own);
     losing.look_again()?;
     let flags = if named.kind == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-    outcome::unlink(folder.at(disk), flags).map_err(|errno| match errno {
-        Errno::EXIST => Error::NotEmpty,
-        other => error(other),
-    })?;
-    losing.gone(locked);
+    match outcome::unlink(folder.at(disk), flags) {
+        Ok(()) => losing.gone(locked),
+        Err(errno) => {
+            losing.failed(locked);
+            return Err(if errno == Errno::EXIST { Error::NotEmpty } else { error(errno) });
+        }
+    }
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::folder::Folder;
 use crate::directory::last_name::Losing;
+use crate::directory::listing::{Listed, each_name};
 use crate::directory::marks::Mark;
 use crate::directory::names::Wanted;
 use crate::directory::outcome::{self, At, seen};
@@ -25,7 +26,8 @@ use crate::directory::reserved;
 use crate::directory::volume::Volume;
 use crate::directory::walk::{self, Named};
 use crate::directory::{remove, roots};
-use crate::{Error, Identity, Kind, Name, Replace};
+use crate::path::fold;
+use crate::{Error, Identity, Kind, Name, Replace, Waits};
 
 /// Gives what has `name` in `directory` the name `new` in `target`.
 pub(super) fn rename(
@@ -163,19 +165,36 @@ impl Moving<'_> {
         if is_own && self.named.links > 1 {
             let _locked = self.place.volume.lock_file(self.named.own);
             // Both are names of one file: the one that is left has to be spelled as asked.
+            let is_one = self.is_one_entry(taken)?;
             self.place.spell(self.named.own, taken)?;
-            outcome::unlink(self.at(), AtFlags::empty()).map_err(error)?;
+            if !is_one {
+                outcome::unlink(self.at(), AtFlags::empty()).map_err(error)?;
+            }
             return Ok(Spelled::AsAsked);
         }
         let mut losing = Losing::look(self.place.volume, to, taken, &target)?;
         let locked = self.place.volume.lock_files(self.named.own, target.own);
         losing.look_again()?;
-        if self.named.kind == FileType::Directory {
-            self.directory_over_file(taken, &target)?;
+        let answer = if self.named.kind == FileType::Directory {
+            self.directory_over_file(taken, &target)
         } else {
-            outcome::rename(self.named.own, self.at(), to.at(taken), RenameFlags::empty()).map_err(moving)?;
+            outcome::rename(self.named.own, self.at(), to.at(taken), RenameFlags::empty()).map_err(moving)
+        };
+        self.place.replaced(answer, self.named.own, taken, (losing, locked))
+    }
+
+    /// True where what is moved and what has the new name are one entry of the directory, which some file systems find in any case.
+    fn is_one_entry(&self, taken: &[u8]) -> Result<bool, Error> {
+        let folded = |name: &[u8]| std::str::from_utf8(name).map(fold).ok();
+        if self.from.identity != self.place.to.identity || folded(self.disk) != folded(taken) {
+            return Ok(false);
         }
-        self.place.replaced(self.named.own, taken, (losing, locked))
+        let mut is_stored = false;
+        let look = |entry: Listed<'_>| is_stored |= entry.name == self.disk;
+        if self.disk != taken {
+            self.from.to_read().and_then(|fd| each_name(fd, look)).map_err(error)?;
+        }
+        Ok(!is_stored)
     }
 
     /// A directory takes no file's place in one step: they change places, and then the file goes. Where that fails, or the server is killed in between,
@@ -223,7 +242,9 @@ impl Linking<'_> {
 
     /// What is kept with the file is locked. [`Error::NotFound`] where its last name has gone.
     fn check_named(&self) -> Result<(), Error> {
-        if self.file.is_nameless() { Err(Error::NotFound) } else { Ok(()) }
+        let volume = self.place.volume;
+        let is_aside = volume.waits == Waits::Always && volume.has_put_aside(self.file.fd());
+        if is_aside || self.file.is_nameless() { Err(Error::NotFound) } else { Ok(()) }
     }
 
     /// Over a name that is taken. Whatever fails, what has the name is not lost.
@@ -242,11 +263,11 @@ impl Linking<'_> {
         let side = if is_beside { reserved::folder(volume, true).ok().flatten() } else { None };
         // Beside the share's files a link that a crash leaves behind is in nobody's way.
         let aside = side.as_ref().map(|side| self.link_through(side.as_fd(), taken));
-        match aside {
-            Some(Err(Error::CrossVolume)) | None => self.link_through(to.fd.as_fd(), taken)?,
-            Some(answer) => answer?,
-        }
-        self.place.replaced(self.file.identity, taken, (losing, locked))
+        let answer = match aside {
+            Some(Err(Error::CrossVolume)) | None => self.link_through(to.fd.as_fd(), taken),
+            Some(answer) => answer,
+        };
+        self.place.replaced(answer, self.file.identity, taken, (losing, locked))
     }
 
     /// Links to a name in `folder` and renames that.
@@ -256,11 +277,9 @@ impl Linking<'_> {
         let linked = self
             .link_to(from)
             .and_then(|()| outcome::rename(self.file.identity, from, self.place.to.at(taken), RenameFlags::empty()));
-        linked.map_err(|errno| {
-            // It is nobody else's, whatever became of it.
-            let _ = unlinkat(folder, draft.name(), AtFlags::empty());
-            error(errno)
-        })
+        // It is nobody else's, whatever became of it: a rename does nothing where what has the name has become a name of the same file.
+        let _ = unlinkat(folder, draft.name(), AtFlags::empty());
+        linked.map_err(error)
     }
 
     fn link_to(&self, at: At<'_>) -> Result<(), Errno> {
@@ -269,9 +288,19 @@ impl Linking<'_> {
 }
 
 impl NewName<'_> {
-    /// Another than `file` had the name `taken`. It is spelled as it was asked for, where that can be: in
+    /// Another than `file` had the name `taken`, and has it still where the answer is an error. It is spelled as it was asked for, where that can be: in
     /// its old spelling it is found as well.
-    fn replaced<L>(&self, file: Identity, taken: &[u8], (losing, locked): (Losing<'_>, L)) -> Result<Spelled, Error> {
+    fn replaced<L>(
+        &self,
+        answer: Result<(), Error>,
+        file: Identity,
+        taken: &[u8],
+        (losing, locked): (Losing<'_>, L),
+    ) -> Result<Spelled, Error> {
+        if let Err(error) = answer {
+            losing.failed(locked);
+            return Err(error);
+        }
         losing.gone(locked);
         match self.spell(file, taken) {
             Ok(()) => Ok(Spelled::AsAsked),

@@ -162,12 +162,15 @@ pub(super) fn change(file: &OpenFile, change: ChangeSecurity<'_>) -> Result<(), 
     let Some(old) = side_name(&subject)? else { return save(file, &descriptor) };
     let data = side::removable(&subject, &old)?;
     let leaving = Leaving::begin(&subject, data.into_iter().collect())?;
-    save(file, &descriptor)?;
-    if side_name(&subject)? == Some(old) {
-        return leaving.remove_with(&subject, SECURITY_SIDE);
+    let answer = save(file, &descriptor);
+    match (answer, side_name(&subject)) {
+        (Ok(()), Ok(Some(named))) if named == old => return leaving.remove_with(&subject, SECURITY_SIDE),
+        (Err(_), Ok(Some(named))) if named == old => {}
+        // What says that it failed may have been done.
+        (_, Ok(_)) => leaving.remove(),
+        (_, Err(_)) => leaving.leave(),
     }
-    leaving.remove();
-    Ok(())
+    answer
 }
 
 fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {

@@ -315,9 +315,29 @@ impl StreamNode {
 }
 
 impl Drop for StreamNode {
-    /// The file may have lost its name while the side file was made: who took it away did not see it then.
+    /// Another program may have taken the file's last name away: it did not see the side file.
     fn drop(&mut self) {
         if self.side.get().is_none() || !self.file.is_nameless() {
+            return;
+        }
+        let Ok(file) = self.file.again() else { return };
+        let last = LastOfStream { file, id: self.id };
+        if !waiting::is_allowed() {
+            waiting::drop_elsewhere(self.file.identity.volume, Box::new(last));
+        }
+    }
+}
+
+/// A stream that was closed, of a file that seems to have no name: its side file goes when the last closes the file, if it has none indeed.
+struct LastOfStream {
+    file: OpenFile,
+    id: side_name::Id,
+}
+
+impl Drop for LastOfStream {
+    fn drop(&mut self) {
+        let _locked = self.file.volume.lock_file(self.file.identity);
+        if !self.file.is_nameless() {
             return;
         }
         let Ok(owner) = self.file.subject().owner() else { return };
