@@ -7,7 +7,6 @@ use store::{Error, Kind, Node, Resolved, SharePath, Store, Use};
 use crate::state::breaks;
 use crate::state::caching::LeaseId;
 use crate::state::files::{FileEntry, Link, Removal};
-use crate::state::on_disk;
 use crate::state::open::whereabouts;
 use crate::state::open_path::OpenPath;
 use crate::state::shared::Shared;
@@ -22,6 +21,13 @@ pub(crate) struct LastOpen {
     pub(crate) tree: Arc<Tree>,
     /// The lease of the directory it stands in, where the open's client named one.
     pub(crate) parent_lease: Option<LeaseId>,
+}
+
+/// What was removed: through which share, where it stood, and what the disk has to keep for that: the directory, or a stream's file.
+struct Removed {
+    store: Arc<dyn Store>,
+    path: SharePath,
+    from: Arc<dyn Node>,
 }
 
 impl LastOpen {
@@ -46,17 +52,17 @@ impl LastOpen {
             Removal::File(link) => self.remove_file(server, store, path, link.as_ref()),
             Removal::Stream(name) => self.remove_stream(server, store, path, name),
         };
-        let removed = removed.map(|(store, path)| {
+        let removed = removed.map(|Removed { store, path, from }| {
             if self.base.kind() == Kind::Directory {
                 server.descriptors.inheritance.directory_changed();
             }
             let last = (&*self.base, &*self.path, &*self.tree);
             server.watches.removed(&*store, &path, last, removal);
             breaks::entry_changed(server, &*store, &path, self.parent_lease);
-            (store, path)
+            from
         });
-        let is_continuous = self.tree.is_continuous;
-        let kept = removed.and_then(|gone| if is_continuous { self.keep_removal(gone, removal) } else { Ok(()) });
+        // On a continuously available share it does not come back.
+        let kept = removed.and_then(|from| if self.tree.is_continuous { from.sync() } else { Ok(()) });
         let share = &self.tree.share;
         match kept {
             Ok(()) => Ok(()),
@@ -74,18 +80,23 @@ impl LastOpen {
     }
 
     /// Removes the file's name, wherever it has moved to, through a share of its folder that can be written to; where it has several, `link`
-    /// and no other. Gives what it was.
+    /// and no other.
     fn remove_file(
         &self,
         server: &Shared,
         store: &Arc<dyn Store>,
         path: SharePath,
         link: Option<&Link>,
-    ) -> Result<(Arc<dyn Store>, SharePath), Error> {
+    ) -> Result<Removed, Error> {
         let identity = self.base.identity();
-        let remove = |store: &dyn Store, path: &SharePath| match link {
-            Some(link) if Link::at(store, path)? != *link => Err(Error::NotFound),
-            _ => store.remove(path, identity),
+        let remove = |store: &dyn Store, path: &SharePath| {
+            // All in one directory, whatever its path means by now.
+            let (directory, name) = store.directory_of(path)?;
+            if link.is_some_and(|link| Link::new(directory.identity(), name.as_str()) != *link) {
+                return Err(Error::NotFound);
+            }
+            directory.names()?.remove(&name, identity)?;
+            Ok(directory)
         };
         let here = remove(&**store, &path);
         self.or_elsewhere(server, store, (here, path), remove)
@@ -98,14 +109,13 @@ impl LastOpen {
         store: &Arc<dyn Store>,
         path: SharePath,
         name: &str,
-    ) -> Result<(Arc<dyn Store>, SharePath), Error> {
-        self.or_elsewhere(server, store, (self.base.extras().remove_stream(name), path), |store, path| {
-            match store.resolve(path, Use::ReadWrite) {
-                Ok(Resolved::Found { node, .. }) if node.identity() == self.base.identity() => {
-                    node.extras().remove_stream(name)
-                }
-                _ => Err(Error::NotFound),
+    ) -> Result<Removed, Error> {
+        let here = self.base.extras().remove_stream(name).map(|()| Arc::clone(&self.base));
+        self.or_elsewhere(server, store, (here, path), |store, path| match store.resolve(path, Use::ReadWrite) {
+            Ok(Resolved::Found { node, .. }) if node.identity() == self.base.identity() => {
+                node.extras().remove_stream(name).map(|()| node)
             }
+            _ => Err(Error::NotFound),
         })
     }
 
@@ -114,29 +124,20 @@ impl LastOpen {
         &self,
         server: &Shared,
         store: &Arc<dyn Store>,
-        (here, path): (Result<(), Error>, SharePath),
-        remove: impl Fn(&dyn Store, &SharePath) -> Result<(), Error>,
-    ) -> Result<(Arc<dyn Store>, SharePath), Error> {
+        (here, path): (Result<Arc<dyn Node>, Error>, SharePath),
+        remove: impl Fn(&dyn Store, &SharePath) -> Result<Arc<dyn Node>, Error>,
+    ) -> Result<Removed, Error> {
         let first = match here {
             Err(error) if is_elsewhere(error) => error,
-            answer => return answer.map(|()| (Arc::clone(store), path)),
+            answer => return answer.map(|from| Removed { store: Arc::clone(store), path, from }),
         };
         for (store, path) in whereabouts(&*self.base, &server.configuration.load(), store) {
             match remove(&*store, &path) {
                 Err(error) if is_elsewhere(error) => {}
-                answer => return answer.map(|()| (store, path)),
+                answer => return answer.map(|from| Removed { store, path, from }),
             }
         }
         Err(first)
-    }
-
-    /// Has the disk keep what has gone: on a continuously available share it does not come back.
-    fn keep_removal(&self, (store, path): (Arc<dyn Store>, SharePath), removal: &Removal) -> Result<(), Error> {
-        match removal {
-            Removal::Nothing => Ok(()),
-            Removal::File(_) => on_disk::keep_removal(&*store, &path),
-            Removal::Stream(_) => self.base.sync(),
-        }
     }
 }
 

@@ -1,8 +1,12 @@
 //! What a client was answered to be deleted goes, whoever has it open last.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use store::{DirectoryOptions, DirectoryStore, Error, RamStore, Resolved, SharePath, Store, Use};
+use store::{
+    DirectoryOptions, DirectoryStore, Error, Kind, Name, NewNode, RamStore, Replace, Resolved, SharePath, Store, Use,
+};
 use tokio::task::LocalSet;
 use wire::codec::{Utf16, utf16_bytes};
 use wire::command::close::{CloseFlags, CloseRequest};
@@ -126,6 +130,44 @@ async fn a_close_that_only_now_is_the_last_leaves_what_it_removes_to_the_pool() 
             assert!(!exists(&store, name), "{name}");
             assert!(is_to_happen_here(), "{name}: not on the thread that serves others");
         }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// Has this happen in the call after so many that look for the directory of a name.
+fn at_directory(after: usize, happens: impl FnOnce() + 'static) {
+    once_here(Call::FindDirectory, move || if after == 0 { happens() } else { at_directory(after - 1, happens) });
+}
+
+#[tokio::test]
+async fn of_two_names_the_one_that_was_deleted_goes_whatever_its_path_means_by_then() {
+    let path = |path: &str| SharePath::parse(path).unwrap();
+    let test = async {
+        for after in 0..4 {
+            let ram: Arc<dyn Store> = Arc::new(RamStore::new(DISK));
+            let new = |kind| NewNode { kind, attributes: 0, security: None };
+            let [one, two] = ["one", "two"].map(|name| ram.create(&path(name), new(Kind::Directory)).unwrap());
+            let file = ram.create(&path("one\\file"), new(Kind::File)).unwrap();
+            ram.link(&path("one\\file"), &path("two\\file"), file.identity(), Replace::No).unwrap();
+            let (store, _) = Interrupted::around_any(Arc::clone(&ram));
+            let server = server_with(Signing::Enabled, store);
+            let mut peer = Peer::sign_in(&server).await;
+            let deleted = peer.open("one\\file").await;
+            assert_eq!(peer.set(deleted, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
+            let has_happened = Rc::new(Cell::new(false));
+            let (first, second, happens) = (one.identity(), two.identity(), Rc::clone(&has_happened));
+            at_directory(after, move || {
+                ram.rename(&path("one"), &path("away"), first, Replace::No).unwrap();
+                ram.rename(&path("two"), &path("one"), second, Replace::No).unwrap();
+                happens.set(true);
+            });
+            peer.close(deleted).await;
+            assert!(two.names().unwrap().has(&Name::new("file").unwrap(), file.identity()).unwrap(), "{after}");
+            if !has_happened.get() {
+                return;
+            }
+        }
+        panic!("it is looked for again and again");
     };
     LocalSet::new().run_until(test).await;
 }

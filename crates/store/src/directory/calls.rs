@@ -242,6 +242,8 @@ pub(super) mod failing {
         Done(usize),
         /// The same, and another one so many calls later fails.
         DoneAndLater(usize, usize),
+        /// The one after so many, and another one so many calls later, and nothing is done.
+        Two(usize, usize),
         /// All after so many: what is done then is what a server that was killed there had done.
         AllAfter(usize),
         /// The same once so many were made that change names. Others need not be as many each time: what is remembered of a file is now and then asked
@@ -390,6 +392,7 @@ pub(super) mod failing {
         let (fail, errno) = PLAN.get()?;
         let is_done = match fail {
             Fail::One(at) if made == at => false,
+            Fail::Two(at, later) if made == at || made == at + later => false,
             Fail::Done(at) | Fail::DoneAndLater(at, _) if is_change && changes == at => {
                 DONE.set(Some(made));
                 true

@@ -12,9 +12,10 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::folder::Folder;
 use crate::directory::names::RESERVED;
+use crate::directory::outcome::At;
 use crate::directory::passing::{self, HeldFile, Idle};
 use crate::directory::side::Removable;
-use crate::directory::stat::{identity, stat};
+use crate::directory::stat::{identity, stat, stat_at};
 use crate::directory::subject::{Place, Subject};
 use crate::directory::volume::Volume;
 use crate::directory::walk::Named;
@@ -59,9 +60,13 @@ impl<'a> Losing<'a> {
         Ok(losing)
     }
 
-    /// What is kept with the file is locked now, until the name has gone. What others have made for it since it was looked at goes with it, too, and so
-    /// does everything where they have taken its other names.
-    pub(super) fn look_again(&mut self) -> Result<(), Error> {
+    /// What is kept with the file is locked now, until the name has gone: from now on no client gives the name to another. [`Error::NotFound`] where that was
+    /// done through another share. What others have made for it since it was looked at goes with it, too, and so does everything where they have taken
+    /// its other names.
+    pub(super) fn look_again(&mut self, name: At<'_>) -> Result<(), Error> {
+        if identity(&stat_at(name.folder, name.name).map_err(error)?) != self.subject.identity {
+            return Err(Error::NotFound);
+        }
         if self.kind != FileType::RegularFile || self.held.is_some() {
             return Ok(());
         }
@@ -136,8 +141,13 @@ impl<'a> Losing<'a> {
             }
             Some(_) | None => Ok(Vec::new()),
         };
+        let Ok(more) = more else {
+            // It counts again before anybody else asks whether the file has a name.
+            self.held.iter_mut().for_each(HeldFile::count);
+            drop(locked);
+            return self.leave("the file cannot be looked at any more");
+        };
         drop(locked);
-        let Ok(more) = more else { return self.leave("the file cannot be looked at any more") };
         bury(&self.subject, &sides);
         side::remove_all(&more);
     }

@@ -10,7 +10,9 @@ use crate::directory::calls::failing::{Fail, during, meanwhile};
 use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, LAST_NAME_GOES};
 use crate::directory::leftovers::sweep;
 use crate::directory::passing::{self, Idle};
-use crate::{Destination, Error, Kind, Name, Node, Replace};
+use crate::{
+    Destination, DirectoryOptions, DirectoryStore, Error, Identity, Kind, Name, Node, Replace, SharePath, Store,
+};
 
 /// Does `work` before each call of `change` in turn, on another thread, which may have to wait for that of the change.
 fn at_each_call(
@@ -161,6 +163,55 @@ fn what_belongs_to_a_file_goes_where_both_its_names_go_and_there_are_no_descript
         }
     }
     panic!("no end of calls");
+}
+
+type Replacement = fn(&Disk, Identity) -> Result<(), Error>;
+
+/// What replaces `file`, and nothing else.
+const REPLACED: [Replacement; 2] = [
+    |disk, file| {
+        let (root, new) = (disk.open("")?, Name::new("file").unwrap());
+        disk.open("other")?.link(Destination { directory: &*root, name: &new }, Replace::Only(file))
+    },
+    |disk, file| {
+        let (root, new) = (disk.open("")?, Name::new("file").unwrap());
+        let (other, to) = (disk.open("other")?.identity(), Destination { directory: &*root, name: &new });
+        root.names().unwrap().rename(&Name::new("other").unwrap(), other, to, Replace::Only(file))
+    },
+];
+
+#[test]
+fn what_another_share_has_put_in_a_files_place_is_not_replaced_in_its_stead() {
+    let prepare = |disk: &Disk| {
+        file(disk);
+        disk.create("third", Kind::File).unwrap();
+        disk.stream("third", "stream", 3, LARGE);
+    };
+    let work = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
+        let share = DirectoryStore::open(disk.path(), DirectoryOptions::default()).unwrap();
+        let third = disk.node("third").identity();
+        Box::new(move || {
+            let [from, to] = ["third", "file"].map(|path| SharePath::parse(path).unwrap());
+            let _ = share.rename(&from, &to, third, Replace::Yes);
+        })
+    };
+    for replace in REPLACED {
+        let change = |disk: &Disk| replace(disk, disk.node("file").identity());
+        at_each_call(prepare, change, work, |disk| {
+            let is_it = |name: &&str| disk.open(name).is_ok() && !disk.streams(name).is_empty();
+            let found = ["third", "file"].iter().copied().find(is_it);
+            assert_eq!(found.map(|name| disk.streams(name)), Some(vec![("stream".to_owned(), LARGE, 3)]));
+        });
+    }
+    // A removal is of the file that it was told.
+    let remove: Change = |disk| {
+        let (file, name) = (disk.node("file").identity(), Name::new("file").unwrap());
+        disk.open("")?.names().unwrap().remove(&name, file)
+    };
+    at_each_call(prepare, remove, work, |disk| {
+        let left = ["third", "file"].iter().any(|name| disk.open(name).is_ok() && !disk.streams(name).is_empty());
+        assert!(left);
+    });
 }
 
 #[test]

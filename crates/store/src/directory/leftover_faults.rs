@@ -61,6 +61,33 @@ const SIDE_FILE_IS_MADE: [(&str, Change); 3] = [
 ];
 
 #[test]
+fn a_side_file_that_could_not_be_removed_and_was_made_again_stays_when_the_folder_is_served_again() {
+    const LATER_MAX: usize = 6;
+    for (file, change) in SIDE_FILE_IS_MADE {
+        for later in 1..LATER_MAX {
+            for at in 0..CALLS_MAX {
+                let disk = Disk::new(false);
+                prepare(&disk);
+                disk.stream("file", "small", 1, 500);
+                disk.create("copy", Kind::File).unwrap();
+                disk.copy_value(false, "user.multilane.stream.stream", ("file", "copy"));
+                let (_, has_failed) = during(Fail::Two(at, later), Errno::IO, || change(&disk));
+                change(&disk).unwrap();
+                serve_again(&disk);
+                let streams = disk.streams(file);
+                assert!(streams.contains(&entry("stream", LARGE, 1)), "{file} {at} {later}: {streams:?}");
+                let is_whole = |length| streams.contains(&entry("small", length, 1));
+                assert!(file == "copy" || is_whole(500) || is_whole(LARGE), "{file} {at} {later}: {streams:?}");
+                assert!(disk.node(file).extras().security().is_ok(), "{file} {at} {later}");
+                if !has_failed {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_side_file_that_nothing_names_yet_goes_where_the_server_is_killed() {
     for beside in [false, true] {
         for (file, change) in SIDE_FILE_IS_MADE {

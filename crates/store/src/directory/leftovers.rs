@@ -54,7 +54,14 @@ pub(super) fn sweep(volume: &Weak<Volume>) {
 }
 
 fn sweep_all(volume: &Weak<Volume>, is_meant: impl Fn(&str) -> bool) {
-    let Some((found, sides)) = volume.upgrade().and_then(|volume| leftovers(&volume, is_meant).ok()) else { return };
+    let look = |volume: Arc<Volume>| match leftovers(&volume, is_meant) {
+        Ok(found) => Some(found),
+        Err(error) => {
+            tracing::warn!(%error, "what was left in {RESERVED} cannot be looked for, and stays until the folder is served again");
+            None
+        }
+    };
+    let Some((found, sides)) = volume.upgrade().and_then(look) else { return };
     for slice in found.chunks(SLICE) {
         // The share may have gone meanwhile, and its folder may be served by another process then.
         let Some(volume) = volume.upgrade() else { return };

@@ -109,6 +109,11 @@ pub(super) struct HeldFile {
 }
 
 impl HeldFile {
+    /// The name counts as others do. What is kept with the file is locked.
+    pub(super) fn count(&mut self) {
+        self.idle = None;
+    }
+
     /// The name stays until the folder is served again: then it is seen what becomes of it.
     pub(super) fn leave(mut self) {
         if let Some(passing) = self.passing.take() {

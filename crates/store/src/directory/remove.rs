@@ -67,7 +67,7 @@ pub(super) fn stored(
 pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], named: &Named) -> Result<(), Error> {
     let mut losing = Losing::look(volume, folder, disk, named)?;
     let locked = volume.lock_file(named.own);
-    losing.look_again()?;
+    losing.look_again(folder.at(disk))?;
     let flags = if named.kind == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
     match outcome::unlink(folder.at(disk), flags) {
         Ok(()) => losing.gone(locked),

@@ -174,7 +174,7 @@ impl Moving<'_> {
         }
         let mut losing = Losing::look(self.place.volume, to, taken, &target)?;
         let locked = self.place.volume.lock_files(self.named.own, target.own);
-        losing.look_again()?;
+        losing.look_again(to.at(taken)).map_err(given_away)?;
         let answer = if self.named.kind == FileType::Directory {
             self.directory_over_file(taken, &target)
         } else {
@@ -258,7 +258,7 @@ impl Linking<'_> {
         let mut losing = Losing::look(volume, to, taken, &target)?;
         let locked = volume.lock_files(target.own, self.file.identity);
         self.check_named()?;
-        losing.look_again()?;
+        losing.look_again(to.at(taken)).map_err(given_away)?;
         let is_beside = to.identity.volume == volume.identity.volume;
         let side = if is_beside { reserved::folder(volume, true).ok().flatten() } else { None };
         // Beside the share's files a link that a crash leaves behind is in nobody's way.
@@ -316,6 +316,11 @@ impl NewName<'_> {
         }
         outcome::rename_to_free_name(file, self.to.at(taken), self.to.at(&self.wanted.disk)).map_err(moving)
     }
+}
+
+/// What is to be replaced is another file by now than the one that was judged, or none.
+fn given_away(error: Error) -> Error {
+    if error == Error::NotFound { Error::Exists } else { error }
 }
 
 /// A directory that would move below itself is EINVAL.

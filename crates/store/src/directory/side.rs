@@ -37,6 +37,7 @@ pub(super) fn create(volume: &Volume, side: &SideName) -> Result<Descriptor, Err
     let folder = reserved::folder(volume, true)?.ok_or(Error::NotFound)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let name = side.on_disk();
+    unmark(volume, folder.as_fd(), &name)?;
     let make = || openat(&folder, name.as_str(), flags, Mode::RUSR | Mode::WUSR);
     let made = match make() {
         Err(Errno::EXIST) => {
@@ -162,17 +163,41 @@ pub(super) fn open(subject: &Subject<'_>, side: &SideName, usage: Use) -> Result
 
 /// Gives a side file another name, which nothing that is used has. Where this fails it may have it, and is to be taken back.
 pub(super) fn rename(volume: &Volume, from: &SideName, to: &SideName) -> Result<(), Error> {
-    remove(volume, to);
     let folder = reserved::folder(volume, false)?.ok_or(Error::Gone)?;
+    let _ = unlink_named(volume, folder.as_fd(), &to.on_disk());
+    unmark(volume, folder.as_fd(), &to.on_disk())?;
     renameat(&folder, from.on_disk(), &folder, to.on_disk()).map_err(error)
 }
 
-/// Removes a side file that was made here, or may have been, and that nothing names. Where it stays so does its mark, and it goes when the folder is
-/// served again.
+/// A side file of this name is about to be made: it does not go when the folder is served again, as one of that name that could not be removed does.
+fn unmark(volume: &Volume, folder: BorrowedFd<'_>, name: &str) -> Result<(), Error> {
+    let mark = nameless(name);
+    if UsedName::is_used(&mark) {
+        // It is to go.
+        return Ok(());
+    }
+    match unlinkat(folder, mark, AtFlags::empty()) {
+        Ok(()) => reserved::sync(volume),
+        Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(error(errno)),
+    }
+}
+
+/// Removes a side file that was made here, or may have been, and that nothing names. Where it stays so does its mark: when the folder is served again
+/// the file is asked whether it names it by then.
 pub(super) fn take_back(volume: &Volume, side: &SideName, mark: Option<Mark>) {
-    if !remove(volume, side)
-        && let Some(mark) = mark
-    {
+    let Some(mark) = mark else {
+        remove(volume, side);
+        return;
+    };
+    let name = side.on_disk();
+    let removed = match reserved::folder(volume, false) {
+        Ok(Some(folder)) => unlink_named(volume, folder.as_fd(), &name).map_err(error),
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if let Err(cause) = removed {
+        tell_it_stays(&name, &cause);
         mark.leave();
     }
 }

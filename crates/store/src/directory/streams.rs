@@ -95,7 +95,15 @@ pub(super) fn rename(file: &OpenFile, from: &str, to: &str, replace: Replace) ->
     let data = if settle(&subject, &taken)? == Shared::No { data } else { None };
     let leaving = Leaving::begin(&subject, data.into_iter().collect())?;
     let in_value = if taken.key.starts_with(LONG_STREAM) { to } else { "" };
-    move_to(&subject, &kept.key, &taken.key, in_value)?;
+    if let Err(error) = move_to(&subject, &kept.key, &taken.key, in_value) {
+        // What says that it failed may have been done.
+        match load(&subject, &taken.key, &mut [0; VALUE_BYTES_MAX]).map(|value| value.map(|value| value.id)) {
+            Ok(Some(id)) if id == taken.id => {}
+            Ok(_) => leaving.remove(),
+            Err(_) => leaving.leave(),
+        }
+        return Err(error);
+    }
     leaving.remove();
     // In its old spelling it is found as well.
     let _ = move_to(&subject, &taken.key, &new_key, long_name);
