@@ -223,12 +223,15 @@ async fn requests_that_wait_for_other_clients_do_not_hold_for_long_what_others_w
             let mut client = client_of(&server, OTHER_USER).await;
             let message = lock(&mut client, 8 * MIB);
             client.send(&message).await;
+            if waiting.is_empty() {
+                // The others stand behind it, whichever thread of the pool is done with its frame first.
+                assert_eq!(client.answer().await.status, Status::PENDING);
+            }
             waiting.push(client);
         }
         sleep(3 * SECOND).await;
         let mut modest = client_of(&server, OTHER_USER).await;
         work(&mut modest, 8 * MIB, 3, 40 * SECOND).await;
-        assert_eq!(waiting[0].answer().await.status, Status::PENDING);
         assert_eq!(waiting[0].answer().await.status, Status::CANCELLED);
         // Its connection goes on.
         waiting[0].echo().await;
