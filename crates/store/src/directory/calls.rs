@@ -11,6 +11,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::Arg;
 
+use crate::Waits;
 use crate::directory::link_counts;
 
 /// How often a call is made that is interrupted each time.
@@ -112,6 +113,15 @@ pub(super) fn unlinkat<P: Arg + Clone>(folder: impl AsFd, path: P, flags: AtFlag
         return fs::renameat(folder.as_fd(), path, folder.as_fd(), failing::ASIDE);
     }
     change_again(|| fs::unlinkat(folder.as_fd(), path.clone(), flags))
+}
+
+/// True where the file system may give an open file another name as its last one goes: those do it that ask elsewhere.
+pub(super) fn puts_aside(waits: Waits) -> bool {
+    #[cfg(test)]
+    if failing::puts_open_aside() {
+        return true;
+    }
+    waits == Waits::Always
 }
 
 pub(super) fn linkat<P: Arg + Clone, Q: Arg + Clone>(
@@ -328,11 +338,16 @@ pub(super) mod failing {
         LACKS.get() == Lacks::LinkCounts
     }
 
+    /// True where what is open is put aside.
+    pub(super) fn puts_open_aside() -> bool {
+        LACKS.get() == Lacks::UnlinkOfOpen
+    }
+
     pub(super) const ASIDE: &str = ".nfs0000000000abcdef00000001";
 
     /// True where what has this name is open, and is put aside.
     pub(super) fn puts_aside(path: &impl Arg) -> bool {
-        LACKS.get() == Lacks::UnlinkOfOpen && path.as_str() == Ok("file")
+        puts_open_aside() && path.as_str() == Ok("file")
     }
 
     /// True where no attribute can be set.

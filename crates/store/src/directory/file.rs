@@ -177,6 +177,12 @@ impl OpenFile {
 
     /// The same file once more, for a stream of it.
     pub(super) fn again(&self) -> Result<Self, Error> {
+        let again = self.again_uncounted()?;
+        Ok(OpenFile { fd: again.fd.counted(self.volume.nameless()), ..again })
+    }
+
+    /// The same for a moment, without a look at the file: no quota knows of it.
+    pub(super) fn again_uncounted(&self) -> Result<Self, Error> {
         let (fd, reach) = match self.for_write.get().map(|fd| (fd, Reach::ReadWrite)) {
             Some(best) => best,
             None => match self.for_read.get().map(|fd| (fd, Reach::Read)) {
@@ -192,7 +198,7 @@ impl OpenFile {
             born: self.born,
             dotted: self.dotted,
             behind_link: self.behind_link,
-            fd: self.hold(fcntl_dupfd_cloexec(fd, 0).map_err(error)?).counted(self.volume.nameless()),
+            fd: self.hold(fcntl_dupfd_cloexec(fd, 0).map_err(error)?),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
@@ -217,6 +223,7 @@ impl OpenFile {
     /// True where it has lost its last name. What is kept with it is locked; else this may be so of a file that has names left, as one that counts for
     /// nothing comes and goes.
     pub(super) fn is_nameless(&self) -> bool {
+        self.may_wait_to_look("is_nameless");
         // In this order: where the last name goes in between it is without a name, too.
         let idle = Idle::names_of(self.identity);
         self.stat().is_ok_and(|stat| stat.stx_nlink <= idle)

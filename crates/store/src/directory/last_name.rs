@@ -8,6 +8,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::Error;
+use crate::directory::calls::puts_aside;
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::folder::Folder;
@@ -20,6 +21,9 @@ use crate::directory::subject::{Place, Subject};
 use crate::directory::volume::Volume;
 use crate::directory::walk::Named;
 use crate::directory::{homes, side, streams};
+
+/// How the names begin that files get which are removed while they are open, and how many hexadecimal digits follow: Linux's NFS client, libfuse.
+const ASIDE: [(&str, usize); 2] = [(".nfs", 24), (".fuse_hidden", 16)];
 
 /// A file or directory, or link, that is about to lose a name.
 pub(super) struct Losing<'a> {
@@ -113,10 +117,10 @@ impl<'a> Losing<'a> {
         }
     }
 
-    /// Its name was to go, and that has failed, though it may have gone all the same: then it is as if it had not.
-    pub(super) fn failed<L>(self, locked: L) {
+    /// Its `name` was to go, and that has failed, though it may have gone all the same: then it is as if it had not.
+    pub(super) fn failed<L>(self, locked: L, name: At<'_>) {
         // A directory that has something in it is the common case, and says nothing about its name.
-        if self.kind == FileType::RegularFile {
+        if self.kind == FileType::RegularFile && name.leads_to(self.subject.identity) != Some(true) {
             self.gone(locked);
         }
     }
@@ -157,6 +161,13 @@ impl<'a> Losing<'a> {
         Idle::names_of(self.subject.identity)
     }
 
+    /// True where its last name has gone and NFS, or FUSE, has given the open file another until it is closed. What clients name so they may.
+    fn is_put_aside(&self, file: BorrowedFd<'_>) -> bool {
+        let Subject { volume, place: Place::Named(path), .. } = &self.subject else { return false };
+        let [lost, now] = [path, &volume.place_of(file).unwrap_or_default()].map(|path| last_of(path).to_vec());
+        puts_aside(volume.waits) && lost != now && is_aside(&now)
+    }
+
     /// `None` where that cannot be told.
     fn has_no_name(&self) -> Option<bool> {
         // A directory has one name, and some file systems count it when it is gone.
@@ -168,13 +179,24 @@ impl<'a> Losing<'a> {
         match stat(file) {
             Ok(stat) => {
                 let left = stat.stx_nlink.saturating_sub(self.idle_names());
-                Some(left == 0 || left == 1 && self.subject.volume.has_put_aside(file.as_fd()))
+                Some(left == 0 || left == 1 && self.is_put_aside(file.as_fd()))
             }
             // So NFS and FUSE say that there is no such file any more.
             Err(Errno::NOENT | Errno::STALE) => Some(true),
             Err(_) => None,
         }
     }
+}
+
+fn last_of(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+fn is_aside(name: &[u8]) -> bool {
+    ASIDE.iter().any(|(begins, digits)| {
+        let rest = name.strip_prefix(begins.as_bytes()).unwrap_or_default();
+        rest.len() == *digits && rest.iter().all(u8::is_ascii_hexdigit)
+    })
 }
 
 /// How often something kept with a file has been set.

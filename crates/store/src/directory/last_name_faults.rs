@@ -85,6 +85,27 @@ fn a_long_descriptor_that_could_not_be_replaced_leaves_one_side_file() {
 }
 
 #[test]
+fn what_a_client_has_named_as_if_it_were_put_aside_keeps_all_where_its_removal_fails() {
+    for name in [".nfs0000000000abcdef00000002", ".fuse_hidden0123456789abcdef"] {
+        for lacks in [Lacks::Nothing, Lacks::UnlinkOfOpen] {
+            for at in 0..CALLS_MAX {
+                let disk = disk();
+                std::fs::rename(disk.path().join("file"), disk.path().join(name)).unwrap();
+                let (root, file) = (disk.open("").unwrap(), disk.node(name).identity());
+                let remove = || root.names().unwrap().remove(&Name::new(name).unwrap(), file);
+                let (_, has_failed) = lacking(lacks, || during(Fail::One(at), Errno::IO, remove));
+                if disk.path().join(name).exists() {
+                    assert_eq!(disk.streams(name), [("stream".to_owned(), LARGE, 1)], "{at}");
+                }
+                if !has_failed {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn what_belongs_to_a_file_that_is_put_aside_because_it_is_open_goes_with_its_last_name() {
     for change in LAST_NAME_GOES {
         let disk = disk();

@@ -10,8 +10,10 @@ use crate::directory::calls::failing::{Fail, during, meanwhile};
 use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, LAST_NAME_GOES};
 use crate::directory::leftovers::sweep;
 use crate::directory::passing::{self, Idle};
+use crate::directory::{node, stream};
+use crate::waiting::{self, Forbidden};
 use crate::{
-    Destination, DirectoryOptions, DirectoryStore, Error, Identity, Kind, Name, Node, Replace, SharePath, Store,
+    Destination, DirectoryOptions, DirectoryStore, Error, Identity, Kind, Name, Node, Replace, SharePath, Store, Waits,
 };
 
 /// Does `work` before each call of `change` in turn, on another thread, which may have to wait for that of the change.
@@ -133,6 +135,25 @@ fn a_stream_that_is_closed_as_a_removal_of_its_file_fails_stays() {
     std::thread::sleep(Duration::from_millis(50));
     drop((idle, locked));
     closes.join().unwrap();
+    assert_eq!(disk.streams("file"), [("stream".to_owned(), LARGE, 1)]);
+}
+
+#[test]
+fn whether_the_file_of_a_closed_stream_has_a_name_is_not_asked_of_another_machine_by_who_must_not_wait() {
+    let disk = Disk::new(false);
+    file_with_stream(&disk);
+    let node = disk.node("file");
+    let mut file = node::of_store(&*node).unwrap().again().unwrap();
+    file.waits = Waits::Always;
+    let stream = stream::open(&file, "stream").unwrap().unwrap().1;
+    stream.read_at(&mut [0; 1], 0).unwrap();
+    let (sender, dropped) = mpsc::channel();
+    waiting::discard_to(Box::new(move |_, discarded| sender.send(discarded).unwrap()));
+    waiting::forbid(Forbidden::Panics);
+    drop((stream, file));
+    waiting::forbid(Forbidden::Not);
+    assert!(dropped.try_iter().count() > 0);
+    drop(node);
     assert_eq!(disk.streams("file"), [("stream".to_owned(), LARGE, 1)]);
 }
 

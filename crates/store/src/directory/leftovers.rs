@@ -123,13 +123,15 @@ fn remove_link(volume: &Arc<Volume>, folder: BorrowedFd<'_>, name: &str) -> Resu
     let idle = Idle::of(subject.identity, name);
     let is_last = idle.is_some() && stat::stat(&file).map_err(error)?.stx_nlink == 1;
     drop(locked);
-    let sides = if is_last { streams::sides(&subject)? } else { Vec::new() };
-    if is_last {
+    let bury = |sides: Vec<_>| {
         bury(&subject, &sides);
-    }
+        sides
+    };
+    let sides = if is_last { streams::sides(&subject).map(bury) } else { Ok(Vec::new()) };
     let locked = volume.lock_file(subject.identity);
-    side::unlink_named(volume, folder, name).map_err(error)?;
+    let sides = sides.and_then(|sides| side::unlink_named(volume, folder, name).map(|()| sides).map_err(error));
     drop(idle);
+    let sides = sides?;
     // Its last name but this one may have gone just now.
     let is_nameless = stat::stat(&file).is_ok_and(|stat| stat.stx_nlink == 0);
     let more = if is_nameless { sides_made(&subject, &sides)? } else { Vec::new() };

@@ -58,7 +58,7 @@ fn replaced(replace: Replace) -> Option<Identity> {
 }
 
 /// What a node of another store is not.
-fn of_store(node: &dyn Node) -> Result<&OpenFile, Error> {
+pub(super) fn of_store(node: &dyn Node) -> Result<&OpenFile, Error> {
     node.as_any().downcast_ref::<FileNode>().map(|node| &node.file).ok_or(Error::CrossVolume)
 }
 

@@ -37,7 +37,7 @@ impl At<'_> {
     }
 
     /// Whether the name leads to `file`; `None` where that cannot be told.
-    fn leads_to(self, file: Identity) -> Option<bool> {
+    pub(super) fn leads_to(self, file: Identity) -> Option<bool> {
         self.look().ok().map(|found| found.is_some_and(|found| identity(&found) == file))
     }
 

@@ -72,7 +72,7 @@ pub(super) fn unlink(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], nam
     match outcome::unlink(folder.at(disk), flags) {
         Ok(()) => losing.gone(locked),
         Err(errno) => {
-            losing.failed(locked);
+            losing.failed(locked, folder.at(disk));
             return Err(if errno == Errno::EXIST { Error::NotEmpty } else { error(errno) });
         }
     }

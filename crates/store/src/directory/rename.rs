@@ -27,7 +27,7 @@ use crate::directory::volume::Volume;
 use crate::directory::walk::{self, Named};
 use crate::directory::{remove, roots};
 use crate::path::fold;
-use crate::{Error, Identity, Kind, Name, Replace, Waits};
+use crate::{Error, Identity, Kind, Name, Replace};
 
 /// Gives what has `name` in `directory` the name `new` in `target`.
 pub(super) fn rename(
@@ -242,9 +242,7 @@ impl Linking<'_> {
 
     /// What is kept with the file is locked. [`Error::NotFound`] where its last name has gone.
     fn check_named(&self) -> Result<(), Error> {
-        let volume = self.place.volume;
-        let is_aside = volume.waits == Waits::Always && volume.has_put_aside(self.file.fd());
-        if is_aside || self.file.is_nameless() { Err(Error::NotFound) } else { Ok(()) }
+        if self.file.is_nameless() { Err(Error::NotFound) } else { Ok(()) }
     }
 
     /// Over a name that is taken. Whatever fails, what has the name is not lost.
@@ -298,7 +296,7 @@ impl NewName<'_> {
         (losing, locked): (Losing<'_>, L),
     ) -> Result<Spelled, Error> {
         if let Err(error) = answer {
-            losing.failed(locked);
+            losing.failed(locked, self.to.at(taken));
             return Err(error);
         }
         losing.gone(locked);

@@ -317,10 +317,15 @@ impl StreamNode {
 impl Drop for StreamNode {
     /// Another program may have taken the file's last name away: it did not see the side file.
     fn drop(&mut self) {
-        if self.side.get().is_none() || !self.file.is_nameless() {
+        if self.side.get().is_none() {
             return;
         }
-        let Ok(file) = self.file.again() else { return };
+        // To look may have to wait.
+        let is_elsewheres = !waiting::is_allowed() && !self.file.is_local();
+        if !is_elsewheres && !self.file.is_nameless() {
+            return;
+        }
+        let Ok(file) = self.file.again_uncounted() else { return };
         let last = LastOfStream { file, id: self.id };
         if !waiting::is_allowed() {
             waiting::drop_elsewhere(self.file.identity.volume, Box::new(last));
@@ -328,7 +333,7 @@ impl Drop for StreamNode {
     }
 }
 
-/// A stream that was closed, of a file that seems to have no name: its side file goes when the last closes the file, if it has none indeed.
+/// A stream that was closed, of a file that may have no name: its side file goes when the last closes the file, if it has none indeed.
 struct LastOfStream {
     file: OpenFile,
     id: side_name::Id,

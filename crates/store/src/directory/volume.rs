@@ -29,9 +29,6 @@ use crate::directory::roots::Root;
 use crate::directory::stat::{COARSE_TICK, Mount, identity, mount, stat};
 use crate::{Error, Identity, Look, SharePath, Waits, waiting};
 
-/// How the names begin that files get which are removed while they are open, and how many hexadecimal digits follow: Linux's NFS client, libfuse.
-const PUT_ASIDE: [(&str, usize); 2] = [(".nfs", 24), (".fuse_hidden", 16)];
-
 /// File systems that answer from this machine's memory what they know of an open file, by their `statfs` number. overlayfs is none of them: what
 /// lies below may be another machine's, and it opens files anew, and copies them, as it likes.
 const LOCAL: [u64; 6] = [EXT4, XFS, BTRFS, F2FS, BCACHEFS, ZFS];
@@ -264,16 +261,6 @@ impl Volume {
     pub(super) fn place_of(&self, file: BorrowedFd<'_>) -> Option<Vec<u8>> {
         let link = readlinkat(self.proc.as_ref()?, DecInt::from_fd(file), Vec::new()).ok()?;
         Some(link.into_bytes())
-    }
-
-    /// True for an open file whose last name has gone and that NFS, or FUSE, has given another until it is closed.
-    pub(super) fn has_put_aside(&self, file: BorrowedFd<'_>) -> bool {
-        let place = self.place_of(file).unwrap_or_default();
-        let name = place.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        PUT_ASIDE.iter().any(|(begins, digits)| {
-            let rest = name.strip_prefix(begins.as_bytes()).unwrap_or_default();
-            rest.len() == *digits && rest.iter().all(u8::is_ascii_hexdigit)
-        })
     }
 
     /// The path from the root of a place below it.
