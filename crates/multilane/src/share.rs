@@ -208,5 +208,5 @@ fn description(share: &Shown) -> String {
         ("comment", or(share.comment.clone(), "none")),
         ("problem", share.problem.clone().unwrap_or_else(|| "none".to_owned())),
     ];
-    lines.map(|(name, value)| format!("{name:<11}{}\n", printable(&value))).concat()
+    lines.map(|(name, value)| format!("{name:<13}{}\n", printable(&value))).concat()
 }

@@ -131,6 +131,8 @@ impl Catalog {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let result = change(&transaction)?;
         transaction.commit()?;
+        // Who copies `catalog.db` and not its log has it all. Where there is no room for that it stays in the log.
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         Ok(result)
     }
 }

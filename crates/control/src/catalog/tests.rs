@@ -69,6 +69,16 @@ fn emptied_catalog_is_no_first_start() {
 }
 
 #[test]
+fn a_copy_of_the_catalog_without_its_log_has_what_was_made_while_it_was_open() {
+    let ((_place, folder), (_other_place, other)) = (place(), place());
+    let mut catalog = Catalog::open(&folder).unwrap();
+    let account: AccountName = "copied".parse().unwrap();
+    catalog.create_account(&account, AccountKind::FileStorage).unwrap();
+    fs::copy(folder.catalog(), other.catalog()).unwrap();
+    assert_eq!(Catalog::open(&other).unwrap().account(&account).unwrap().name, "copied");
+}
+
+#[test]
 fn a_catalog_that_was_closed_is_read_where_the_disk_is_full() {
     let Some(disk) = SmallDisk::new(512, 100) else { return };
     let folder = DataFolder::create(disk.path()).unwrap();
