@@ -231,6 +231,14 @@ pub(crate) enum UserCommand {
         #[arg(long, value_name = "NAME")]
         account: Option<AccountName>,
     },
+    /// Change a user's password to the first line of standard input; sessions that the old one began end, and the SID stays
+    Password {
+        /// The user
+        name: UserName,
+        /// Read the password from standard input, the only place it is taken from
+        #[arg(long, required = true)]
+        password_stdin: bool,
+    },
     /// List the users
     List,
     /// Remove a user

@@ -22,6 +22,12 @@ struct Shown {
     sid: String,
 }
 
+/// A user whose password was changed, as `--json` prints it.
+#[derive(Serialize)]
+struct Changed<'a> {
+    changed: &'a str,
+}
+
 pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<(), Error> {
     let (folder, mut catalog) = data::open(path)?;
     let settings = catalog.settings()?;
@@ -29,6 +35,13 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
         UserCommand::Add { name, account, password_stdin: _ } => {
             let user = shown(catalog.add_user(name, &password()?, account.as_ref())?, &settings);
             output.print(&user, |user| format!("added user {} to account {}\n", user.name, user.account))?;
+            data::reload(&folder).map(drop)
+        }
+        UserCommand::Password { name, password_stdin: _ } => {
+            catalog.set_password(name, &password()?)?;
+            output.print(&Changed { changed: name.as_str() }, |_| {
+                format!("changed the password of {name}; sessions that the old one began have ended\n")
+            })?;
             data::reload(&folder).map(drop)
         }
         UserCommand::List => {

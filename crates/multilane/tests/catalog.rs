@@ -23,9 +23,13 @@ fn done(served: &Served, arguments: &[&str]) -> Output {
 }
 
 fn add_user(served: &Served, name: &str) {
-    let mut command = served.program(&["user", "add", name, "--password-stdin"]);
+    tell_password(served, &["user", "add", name], "secret");
+}
+
+fn tell_password(served: &Served, words: &[&str], password: &str) {
+    let mut command = served.program(&[words, &["--password-stdin"]].concat());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"secret\n").unwrap();
+    writeln!(child.stdin.take().unwrap(), "{password}").unwrap();
     assert!(child.wait().unwrap().success());
 }
 
@@ -85,6 +89,19 @@ fn a_user_who_is_removed_from_a_catalog_that_was_replaced_is_out_at_once() {
     assert!(!writer.wait().unwrap().success() && !may_sign_in);
 
     add_user(&served, "alice");
+    assert!(alice_may_sign_in(&served));
+}
+
+#[test]
+fn who_gets_another_password_is_out_at_once_and_comes_back_with_that_alone() {
+    let served = Served::new();
+    add_user(&served, "alice");
+    let mut writer = alice_writes(&served);
+    wait_until_alice_has(&served, true);
+    tell_password(&served, &["user", "password", "alice"], "another");
+    wait_until_alice_has(&served, false);
+    assert!(!writer.wait().unwrap().success() && !alice_may_sign_in(&served));
+    tell_password(&served, &["user", "password", "alice"], "secret");
     assert!(alice_may_sign_in(&served));
 }
 

@@ -266,6 +266,27 @@ fn passwords_are_kept_as_hashes_only() {
 }
 
 #[test]
+fn another_password_leaves_the_user_and_nothing_of_the_old_one() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    let added = catalog.add_user(&user("alice"), "first", None).unwrap();
+    catalog.add_user(&user("bob"), "his own", None).unwrap();
+    catalog.set_password(&user("ALICE"), "second").unwrap();
+    assert_eq!(catalog.set_password(&user("alice"), "").unwrap_err().fault(), Fault::Argument);
+    assert_eq!(catalog.set_password(&user("carol"), "hers").unwrap_err().fault(), Fault::Missing);
+    let users = catalog.snapshot().unwrap().users;
+    assert_eq!(users[0], (added, server::admin::nt_hash("second")));
+    assert_eq!(users[1].1, server::admin::nt_hash("his own"));
+    drop(catalog);
+    let old = server::admin::nt_hash("first");
+    for file in fs::read_dir(folder.path()).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(old.len()).any(|window| window == *old));
+    }
+}
+
+#[test]
 fn folders_are_kept_whole_and_must_be_folders() {
     let (place, folder) = place();
     let mut catalog = Catalog::open(&folder).unwrap();

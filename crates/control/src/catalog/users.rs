@@ -25,13 +25,7 @@ pub struct User {
 impl Catalog {
     /// Adds a user to `account`, or to the oldest account. The password itself is not kept, only its NT hash.
     pub fn add_user(&mut self, name: &UserName, password: &str, account: Option<&AccountName>) -> Result<User, Error> {
-        if password.is_empty() || password.chars().count() > PASSWORD_MAX {
-            return Err(Error::argument(
-                "the password is empty or too long",
-                format!("give one of 1 to {PASSWORD_MAX} characters on the first line of standard input"),
-            ));
-        }
-        let nt_hash = server::admin::nt_hash(password);
+        let nt_hash = hash(password)?;
         self.write(|transaction| {
             let (account_id, account) = account_or_first(transaction, account)?;
             room_for_one(transaction, "user", USERS_MAX)?;
@@ -44,6 +38,17 @@ impl Catalog {
         })
     }
 
+    /// Gives a user another password, whatever the case of the name. The SID stays, and with it what the user may do and owns.
+    pub fn set_password(&mut self, name: &UserName, password: &str) -> Result<(), Error> {
+        let nt_hash = hash(password)?;
+        self.forget(|transaction| {
+            let relative_id = relative_id(transaction, name)?;
+            transaction
+                .execute("UPDATE user SET nt_hash = ?2 WHERE relative_id = ?1", params![relative_id, *nt_hash])?;
+            Ok(())
+        })
+    }
+
     /// All users, by name.
     pub fn users(&self) -> Result<Vec<User>, Error> {
         Ok(all_with_hashes(&self.connection)?.into_iter().map(|(user, _)| user).collect())
@@ -52,17 +57,33 @@ impl Catalog {
     /// Removes a user, whatever the case of the name.
     pub fn remove_user(&mut self, name: &UserName) -> Result<(), Error> {
         self.forget(|transaction| {
-            let select = "SELECT relative_id FROM user JOIN principal USING (relative_id) WHERE folded_name = ?1";
-            let folded = store::fold(name.as_str());
-            let relative_id: Option<u32> = transaction.query_row(select, [folded], |row| row.get(0)).optional()?;
-            let relative_id = relative_id.ok_or_else(|| {
-                let what = format!("there is no user {:?}", name.as_str());
-                Error::missing(what, "`multilane user list` shows those there are")
-            })?;
+            let relative_id = relative_id(transaction, name)?;
             transaction.execute("DELETE FROM principal WHERE relative_id = ?1", [relative_id])?;
             Ok(())
         })
     }
+}
+
+/// What is kept of a password.
+fn hash(password: &str) -> Result<Secret, Error> {
+    if password.is_empty() || password.chars().count() > PASSWORD_MAX {
+        return Err(Error::argument(
+            "the password is empty or too long",
+            format!("give one of 1 to {PASSWORD_MAX} characters on the first line of standard input"),
+        ));
+    }
+    Ok(server::admin::nt_hash(password))
+}
+
+/// The last number of a user's SID.
+fn relative_id(connection: &Connection, name: &UserName) -> Result<u32, Error> {
+    let select = "SELECT relative_id FROM user JOIN principal USING (relative_id) WHERE folded_name = ?1";
+    let folded = store::fold(name.as_str());
+    let relative_id: Option<u32> = connection.query_row(select, [folded], |row| row.get(0)).optional()?;
+    relative_id.ok_or_else(|| {
+        let what = format!("there is no user {:?}", name.as_str());
+        Error::missing(what, "`multilane user list` shows those there are")
+    })
 }
 
 /// All users with the NT hashes of their passwords, by name.
