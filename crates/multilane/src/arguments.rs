@@ -87,7 +87,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     RawEnd {
         /// Listen here
-        #[arg(long, value_name = "ADDRESS:PORT")]
+        #[arg(long, value_name = "ADDRESS:PORT", value_parser = place)]
         listen: SocketAddr,
     },
     /// Print a completion script for a shell
@@ -113,7 +113,7 @@ MULTILANE_LOG says what is logged to standard error, such as `debug` or `server=
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct Serve {
     /// Listen here; may be given several times [default: port 445 for root where it is free, else 4450, on all addresses]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = place)]
     pub(crate) listen: Vec<SocketAddr>,
 
     /// Whether every client must sign [default: required]
@@ -290,7 +290,7 @@ pub(crate) struct ShareCreate {
     pub(crate) ram: Option<NonZeroU64>,
 
     /// The most that clients may store, in GiB
-    #[arg(long, value_name = "GIB", conflicts_with = "ram")]
+    #[arg(long, value_name = "GIB", conflicts_with = "ram", value_parser = gib)]
     pub(crate) quota: Option<NonZeroU32>,
 
     /// The account it belongs to [default: the oldest]
@@ -387,9 +387,17 @@ fn quota(text: &str) -> Result<Quota, Error> {
     if text == "none" {
         return Ok(Quota(None));
     }
-    let gib =
-        text.parse().map_err(|_| Error::argument(format!("{text:?} is no quota"), "use a number of GiB, or none"))?;
-    Ok(Quota(Some(gib)))
+    gib(text).map(|gib| Quota(Some(gib)))
+}
+
+fn gib(text: &str) -> Result<NonZeroU32, Error> {
+    let remedy = "use a whole number of GiB from 1, such as 500; `share update --quota none` has none";
+    text.parse().map_err(|_| Error::argument(format!("{text:?} is no quota"), remedy))
+}
+
+fn place(text: &str) -> Result<SocketAddr, Error> {
+    let remedy = "use an address of this machine and a port, such as 192.0.2.7:445 or [2001:db8::7]:445, and no name";
+    text.parse().map_err(|_| Error::argument(format!("{text:?} is no place to listen"), remedy))
 }
 
 fn mode(text: &str) -> Result<u32, Error> {
