@@ -57,6 +57,19 @@ fn file_with_stream(disk: &Disk) {
     disk.stream("file", "stream", 1, LARGE);
 }
 
+/// The same with a second name in a folder.
+fn file_with_two_names(disk: &Disk) {
+    file_with_stream(disk);
+    disk.create("folder", Kind::Directory).unwrap();
+    std::fs::hard_link(disk.path().join("file"), disk.path().join("folder/second")).unwrap();
+}
+
+/// Takes that one away.
+fn remove_second(disk: &Disk) -> Box<dyn FnOnce() + Send> {
+    let (folder, file) = (disk.node("folder"), disk.node("file").identity());
+    Box::new(move || folder.names().unwrap().remove(&Name::new("second").unwrap(), file).unwrap())
+}
+
 /// Writes so much to a stream that it gets a side file, and closes all.
 fn write(node: &Arc<dyn Node>, stream: &str) -> Box<dyn FnOnce() + Send> {
     let (node, stream) = (Arc::clone(node), node.extras().create_stream(stream).unwrap());
@@ -89,17 +102,8 @@ fn what_is_made_for_a_file_just_as_its_last_name_goes_goes_with_it() {
 
 #[test]
 fn what_belongs_to_a_file_goes_where_both_its_names_go_at_a_time() {
-    let prepare = |disk: &Disk| {
-        file_with_stream(disk);
-        disk.create("folder", Kind::Directory).unwrap();
-        std::fs::hard_link(disk.path().join("file"), disk.path().join("folder/second")).unwrap();
-    };
-    let work = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
-        let (folder, file) = (disk.node("folder"), disk.node("file").identity());
-        Box::new(move || folder.names().unwrap().remove(&Name::new("second").unwrap(), file).unwrap())
-    };
     for change in LAST_NAME_GOES {
-        at_each_call(prepare, change, work, |disk| assert_eq!(disk.sides(), 0));
+        at_each_call(file_with_two_names, change, remove_second, |disk| assert_eq!(disk.sides(), 0));
     }
 }
 
@@ -160,22 +164,13 @@ fn whether_the_file_of_a_closed_stream_has_a_name_is_not_asked_of_another_machin
 #[test]
 fn what_belongs_to_a_file_goes_where_both_its_names_go_and_there_are_no_descriptors() {
     for at in 0..CALLS_MAX {
-        let prepare = |disk: &Disk| {
-            file_with_stream(disk);
-            disk.create("folder", Kind::Directory).unwrap();
-            std::fs::hard_link(disk.path().join("file"), disk.path().join("folder/second")).unwrap();
-        };
-        let work = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
-            let (folder, file) = (disk.node("folder"), disk.node("file").identity());
-            Box::new(move || folder.names().unwrap().remove(&Name::new("second").unwrap(), file).unwrap())
-        };
         let mut has_failed = false;
         let change = |disk: &Disk| {
             let (answer, failed) = during(Fail::OpensAfter(at), Errno::MFILE, || LAST_NAME_GOES[0](disk));
             has_failed |= failed;
             answer
         };
-        at_each_call(prepare, change, work, |disk| {
+        at_each_call(file_with_two_names, change, remove_second, |disk| {
             let is_there = disk.path().join("file").exists();
             assert_eq!(disk.sides(), usize::from(is_there), "{at}");
         });
@@ -288,19 +283,10 @@ fn a_file_whose_last_name_goes_while_what_was_left_is_removed_leaves_nothing() {
 
 #[test]
 fn what_is_made_for_a_file_just_as_its_last_name_goes_is_found_where_the_server_is_killed() {
-    let link = |disk: &Disk| {
-        file_with_stream(disk);
-        disk.create("folder", Kind::Directory).unwrap();
-        std::fs::hard_link(disk.path().join("file"), disk.path().join("folder/second")).unwrap();
-    };
     let make_more = |disk: &Disk| write(&disk.node("file"), "more");
-    let remove_second = |disk: &Disk| -> Box<dyn FnOnce() + Send> {
-        let (folder, file) = (disk.node("folder"), disk.node("file").identity());
-        Box::new(move || folder.names().unwrap().remove(&Name::new("second").unwrap(), file).unwrap())
-    };
     type Prepare = fn(&Disk);
     type Work = fn(&Disk) -> Box<dyn FnOnce() + Send>;
-    let cases: [(Prepare, Work); 2] = [(file, make_more), (link, remove_second)];
+    let cases: [(Prepare, Work); 2] = [(file, make_more), (file_with_two_names, remove_second)];
     for change in LAST_NAME_GOES {
         for (prepare, work) in cases {
             for killed_at in 0..CALLS_MAX {
