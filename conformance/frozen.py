@@ -2,14 +2,15 @@
 that is started then, too."""
 
 import json
+import subprocess
 
 from conformance import packages
-from conformance.loop_disk import DiskOnDevice, LoopDisk
+from conformance.loop_disk import DiskOnDevice, LoopDisk, ran
 from conformance.py_smbprotocol import REQUIREMENTS
 from conformance.server import Wanted, processes_with, serving
 
 NAME = "frozen"
-SHARE, FROZEN = "conf", "frozen"
+SHARE, FROZEN, MEMORY = "conf", "frozen", "memory"
 SECONDS = 120
 
 
@@ -18,12 +19,13 @@ def run(kind, report, options):
     hangs(with_disk(kind, FROZEN), "conformance.frozen_checks", report, python)
     if kind.kind == "multilane":
         hangs(with_disk(kind, FROZEN, DiskOnDevice), "conformance.frozen_device_checks", report, python)
+        hangs(with_memory_below(with_disk(kind, FROZEN)), "conformance.frozen_memory_checks", report, python, (MEMORY,))
         start_and_end(kind, report, python)
         data_hangs(kind, report, python)
 
 
-def hangs(kind, checks, report, python):
-    with serving(kind, Wanted(shares=(SHARE, FROZEN))) as server:
+def hangs(kind, checks, report, python, more=()):
+    with serving(kind, Wanted(shares=(SHARE, FROZEN, *more))) as server:
         disk = server.disk
         environment = dict(server.environment(), FROZEN_FOLDER=str(disk.folder), DEVICE_FOLDER=str(disk.image.parent))
         try:
@@ -91,3 +93,22 @@ def with_disk(kind, share, disk=LoopDisk):
             if self.disk:
                 self.disk.unmount()
     return WithDisk
+
+
+def with_memory_below(kind):
+    """This kind of server with a share in memory that is mounted in the folder of the one on the disk, too."""
+    class WithMemoryBelow(kind):
+        def prepare(self):
+            ran("mount", "-t", "tmpfs", "-o", "mode=777", "none", str(self.share_path(MEMORY)))
+            super().prepare()
+            self._below().mkdir()
+            ran("mount", "--bind", str(self.share_path(MEMORY)), str(self._below()))
+
+        def _below(self):
+            return self.share_path(FROZEN) / MEMORY
+
+        def unmount(self):
+            for folder in (self._below(), self.share_path(MEMORY)):
+                subprocess.run(["umount", "--lazy", str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            super().unmount()
+    return WithMemoryBelow

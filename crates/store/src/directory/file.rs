@@ -61,7 +61,8 @@ impl OpenFile {
     /// Takes a descriptor. [`Error::Denied`] for what is neither file nor directory.
     pub(super) fn new(volume: &Arc<Volume>, fd: OwnedFd, reach: Reach, dotted: bool) -> Result<Self, Error> {
         let stat = stat(&fd).map_err(error)?;
-        let (identity, waits) = (identity(&stat), volume.waits_of(&fd, mount(&stat)));
+        let identity = identity(&stat);
+        let waits = volume.waits_of(&fd, (identity, mount(&stat)));
         let kind = kind(&stat).ok_or(Error::Denied)?;
         let fd = match kind {
             Kind::Directory => Descriptor::of_directory(fd, (waits, identity.volume)),
@@ -94,7 +95,7 @@ impl OpenFile {
 
     /// Makes a node of a directory that names were looked up in.
     pub(super) fn of_folder(volume: &Arc<Volume>, folder: Folder<'_>, dotted: bool) -> Result<Self, Errno> {
-        let waits = volume.waits_of(&folder.fd, folder.mount);
+        let waits = volume.waits_of(&folder.fd, (folder.identity, folder.mount));
         Ok(OpenFile {
             volume: Arc::clone(volume),
             kind: Kind::Directory,

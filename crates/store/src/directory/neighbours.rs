@@ -2,12 +2,13 @@
 //! folders that lie in each other, and a file is the same file in all of them.
 
 use std::collections::BTreeMap;
-use std::sync::Weak;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Once, Weak};
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::directory::synced::Synced;
+use crate::held::Held;
 use crate::{Identity, waiting};
 
 /// How many locks of each sort the files of one file system share.
@@ -27,6 +28,9 @@ pub(super) struct Locks {
     /// Held for reading by whoever makes a file, from before its name is there until its descriptor is.
     making: RwLock<()>,
     makers: AtomicUsize,
+    /// They are files in memory, and also those of a share on a device, below whose folder they are mounted.
+    below_device: AtomicBool,
+    below_device_known: Once,
     /// By inode number, what is known of files that somebody has open to write.
     synced: [Mutex<BTreeMap<u64, Weak<Synced>>>; LOCKS],
 }
@@ -73,6 +77,8 @@ pub(super) fn locks(volume: u64) -> &'static Locks {
             attributes,
             making,
             makers,
+            below_device: AtomicBool::new(false),
+            below_device_known: Once::new(),
             synced,
         }))
     })
@@ -85,9 +91,19 @@ impl Locks {
         Turn::Alone { held: self.changes[slot(file)].write() }
     }
 
-    /// To be held while a file in memory is changed by who must not wait. `None` where a change takes long or is about to.
+    /// To be held while a file in memory is changed by who must not wait. `None` where a change takes long or is about to, or may wait for a device.
     pub(super) fn try_change(&'static self, file: Identity) -> Option<RwLockReadGuard<'static, ()>> {
-        self.changes[slot(file)].try_read()
+        // In this order: who notes a device waits for those who hold one.
+        self.changes[slot(file)].try_read().filter(|_| !self.below_device.load(Ordering::SeqCst))
+    }
+
+    /// Notes that a share on a device has these files in memory, too. What it keeps beside them may lie on the device, so it may hold any of these
+    /// locks while that hangs: once this is over, nobody who must not wait changes one of the files.
+    pub(super) fn note_device(&self) {
+        self.below_device_known.call_once(|| {
+            self.below_device.store(true, Ordering::SeqCst);
+            self.changes.iter().for_each(|changes| drop(changes.write()));
+        });
     }
 
     /// To be held while names of files in memory come or go: the kernel waits for the files and holds their directories meanwhile.
@@ -102,6 +118,12 @@ impl Locks {
     /// Keeps others from changing what is kept beside a file.
     pub(super) fn beside(&self, file: Identity) -> MutexGuard<'_, ()> {
         self.beside[slot(file)].lock()
+    }
+
+    /// The same for who only looks. `None` where another does so, for long perhaps, and this thread must not wait.
+    pub(super) fn beside_to_look(&self, file: Identity) -> Option<MutexGuard<'_, ()>> {
+        let lock = &self.beside[slot(file)];
+        if waiting::is_allowed() || Held::is_there() { Some(lock.lock()) } else { lock.try_lock() }
     }
 
     /// The same of two files.
@@ -175,4 +197,46 @@ fn attribute_slot(file: Identity) -> usize {
 /// Files that share one of the locks share one of each sort.
 pub(super) fn slot(file: Identity) -> usize {
     (file.file % LOCKS as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use std::{array, thread};
+
+    use super::*;
+    use crate::waiting::Forbidden;
+
+    #[test]
+    fn files_in_memory_that_a_share_on_a_device_has_too_are_changed_by_nobody_who_must_not_wait() {
+        let (memory, neighbour) = (u64::MAX, u64::MAX - 1);
+        let files: [Identity; 2] = array::from_fn(|file| Identity { volume: memory, file: file as u64 });
+        let locks_there = locks(memory);
+        let held = locks_there.try_change(files[0]).unwrap();
+        thread::scope(|scope| {
+            let noting = scope.spawn(|| locks_there.note_device());
+            while locks_there.try_change(files[1]).is_some() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(!noting.is_finished(), "it waits for who began before");
+            drop(held);
+        });
+        assert!(files.iter().all(|file| locks_there.try_change(*file).is_none()));
+        assert!(locks(neighbour).try_change(Identity { volume: neighbour, file: 0 }).is_some());
+    }
+
+    #[test]
+    fn who_only_looks_and_must_not_wait_does_not() {
+        let volume = u64::MAX - 2;
+        let (locks, file) = (locks(volume), Identity { volume, file: 0 });
+        let looks = || {
+            waiting::forbid(Forbidden::Panics);
+            locks.beside_to_look(file).is_some()
+        };
+        let looks_on_a_shard = || thread::scope(|scope| scope.spawn(looks).join().unwrap());
+        let held = locks.beside(file);
+        assert!(!looks_on_a_shard());
+        drop(held);
+        assert!(looks_on_a_shard());
+    }
 }

@@ -162,6 +162,11 @@ impl Volume {
         self.locks_of(file).beside(file)
     }
 
+    /// The same for who only looks. [`Error::WouldBlock`] where that has to be waited for.
+    pub(super) fn lock_file_to_look(&self, file: Identity) -> Result<MutexGuard<'_, ()>, Error> {
+        self.locks_of(file).beside_to_look(file).ok_or(Error::WouldBlock)
+    }
+
     /// The same of two files of one file system.
     pub(super) fn lock_files(
         &self,
@@ -332,12 +337,15 @@ impl Volume {
 
     /// What may have to be waited for where `file` lies. What is mounted below the root is asked: the same number may be another file
     /// system's later, so that nothing is remembered of it. It is at least as slow as the root, which holds what does not fit beside the file.
-    pub(super) fn waits_of<Fd: AsFd>(&self, file: Fd, mount: Mount) -> Waits {
+    pub(super) fn waits_of<Fd: AsFd>(&self, file: Fd, (identity, mount): (Identity, Mount)) -> Waits {
         if mount == self.mount {
             return self.waits;
         }
         waiting::may_wait("what is mounted below a share's folder");
         let own = magic(file).map_or(Waits::Always, waits_on);
+        if own == Waits::Never && self.waits != Waits::Never {
+            self.locks_of(identity).note_device();
+        }
         own.max(self.waits).max(Waits::ForData)
     }
 
