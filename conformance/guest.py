@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 
 from conformance import packages
 
@@ -21,6 +22,7 @@ MODULES = ("virtio_pci", "virtio_net", "cifs", "cmac", "gcm", "ccm", "ctr", "gha
 # What a guest prints last whose script came to its end.
 ENDING = "guest finished with 0"
 MEMORY_MIB = 2048
+_building = threading.Lock()
 
 
 def command(script, folder, files=()):
@@ -67,8 +69,14 @@ def built():
     package = kernel_package()
     recipe = hashlib.sha256(pathlib.Path(__file__).read_bytes() + (FILES / "init").read_bytes()).hexdigest()[:12]
     folder = packages.cache("guest") / f"{package}-{recipe}"
-    if (folder / "base.cpio").exists():
-        return folder
+    # Suites run side by side.
+    with _building:
+        if not (folder / "base.cpio").exists():
+            build(package, folder)
+    return folder
+
+
+def build(package, folder):
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
@@ -79,7 +87,6 @@ def built():
         shutil.copy(next((kernel / "boot").glob("vmlinuz-*")), folder / "vmlinuz")
         (folder / "base.part").write_bytes(archive(root))
         (folder / "base.part").rename(folder / "base.cpio")
-    return folder
 
 
 def kernel_package():

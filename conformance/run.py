@@ -15,11 +15,11 @@ from conformance.server import end_with_everything  # noqa: E402
 
 SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # Modules of the suites. Each lane runs its own in turn, quick ones first, so that a broken server is known early. smbtorture's tests mostly wait for
-# timers; the second lane's clients ask what is right and never how soon; the third's look at times, too, or need guests.
+# timers; the second lane's clients ask what is right and never how soon, in a guest at last; the third's look at times, too, or need a guest each.
 LANES = (
     ("torture",),
-    ("py_smbprotocol", "go_smb2", "rust_smb", "smbclient", "access"),
-    ("hostile", "pacing", "coherence", "frozen", "power", "kernel", "kernel_fsx", "kernel_channels", "failover"),
+    ("py_smbprotocol", "go_smb2", "rust_smb", "smbclient", "access", "kernel"),
+    ("hostile", "pacing", "coherence", "frozen", "power", "kernel_fsx", "kernel_channels", "failover"),
 )
 # These measure, or make the machine busy, and want it to themselves.
 ALONE = ("soak", "channels", "cores", "compare")
