@@ -175,6 +175,14 @@ impl Control {
         self.known.is_some() && has_changed
     }
 
+    /// Has nothing stay in the catalog's files that was taken away while another program read them.
+    pub(crate) fn forget_rest(&self) {
+        if let Some(catalog) = self.catalog.as_ref().filter(|catalog| catalog.has_log()) {
+            // Where that cannot be done now it is tried again.
+            let _ = catalog.empty_log(Duration::ZERO);
+        }
+    }
+
     /// True where a folder is served by now that the last configuration left out, or the other way round.
     pub(crate) fn is_behind(&self) -> bool {
         self.stores.lock().are_behind()

@@ -94,7 +94,10 @@ impl Work {
                 Ok(()) => {}
                 Err(RecvTimeoutError::Timeout) => match self.control.upgrade() {
                     Some(control) if control.lock().is_out_of_date() => self.wanted.store(true, Ordering::Release),
-                    Some(_) => continue,
+                    Some(control) => {
+                        control.lock().forget_rest();
+                        continue;
+                    }
                     None => return,
                 },
                 Err(RecvTimeoutError::Disconnected) => return,

@@ -71,12 +71,12 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
         AccountCommand::Keys { name, regenerate: Some(number) } => {
             let key = if *number == 1 { Key::One } else { Key::Two };
             print_keys(catalog.regenerate_key(name, key)?, output)?;
-            data::reload(&folder).map(drop)
+            data::forget(&folder, &catalog)
         }
         AccountCommand::Delete { name } => {
             catalog.delete_account(name)?;
             output.print(&Deleted { deleted: name.as_str() }, |_| format!("deleted account {name}\n"))?;
-            data::reload(&folder).map(drop)
+            data::forget(&folder, &catalog)
         }
     }
 }

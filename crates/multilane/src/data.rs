@@ -2,9 +2,12 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use control::{Catalog, DataFolder, Error, Problem, Request, ask};
 
+/// How long a command waits for programs that read the catalog.
+const READERS_WAIT: Duration = Duration::from_secs(1);
 /// The folder of a server that root runs.
 const OF_ROOT: &str = "/var/lib/multilane";
 
@@ -38,6 +41,18 @@ pub(crate) fn open(path: &Path) -> Result<(DataFolder, Catalog), Error> {
     let folder = DataFolder::open(path)?;
     let catalog = Catalog::open(&folder)?;
     Ok((folder, catalog))
+}
+
+/// Has the server take up that something secret was taken away, and says so where that stays in the catalog's files for now.
+pub(crate) fn forget(folder: &DataFolder, catalog: &Catalog) -> Result<(), Error> {
+    reload(folder)?;
+    if !catalog.empty_log(READERS_WAIT)? {
+        eprintln!(
+            "warning: another program reads the catalog: what was taken away stays in its files until that ends; \
+             a running server, or the next command, takes it out then"
+        );
+    }
+    Ok(())
 }
 
 /// Has the server that runs on `folder`, if one does, take up a change; gives the shares that it does not serve. `None` where none

@@ -39,10 +39,10 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
         }
         UserCommand::Password { name, password_stdin: _ } => {
             catalog.set_password(name, &password()?)?;
+            data::forget(&folder, &catalog)?;
             output.print(&Changed { changed: name.as_str() }, |_| {
                 format!("changed the password of {name}; sessions that the old one began have ended\n")
-            })?;
-            data::reload(&folder).map(drop)
+            })
         }
         UserCommand::List => {
             let users: Vec<Shown> = catalog.users()?.into_iter().map(|user| shown(user, &settings)).collect();
@@ -51,7 +51,7 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
         UserCommand::Remove { name } => {
             catalog.remove_user(name)?;
             output.print(&Deleted { deleted: name.as_str() }, |_| format!("removed user {name}\n"))?;
-            data::reload(&folder).map(drop)
+            data::forget(&folder, &catalog)
         }
     }
 }

@@ -26,6 +26,9 @@ use crate::{AccountName, DataFolder, Error, folder};
 /// How long a program waits for another's change: changes take milliseconds, so longer means that somebody hangs.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// SQLite's log of the catalog, in the data folder.
+const CATALOG_LOG: &str = "catalog.db-wal";
+
 /// What to do where a running server has lost its catalog.
 const RESTORE: &str = "restore it: rename a copy to catalog.db, without catalog.db-wal and catalog.db-shm beside it; to copy over the one \
      that is open keeps the server from it";
@@ -93,7 +96,10 @@ impl Catalog {
         let prepared = prepare(&mut connection, missing);
         prepared.map_err(|error| if error.is_busy() { folder::held(&path) } else { error })?;
         drop(turn);
-        Ok(Catalog { connection, folder: folder.path().to_owned(), file })
+        let catalog = Catalog { connection, folder: folder.path().to_owned(), file };
+        // What could not be forgotten when it was taken away. Where there is no room for that it stays in the log.
+        let _ = catalog.empty_log(Duration::ZERO);
+        Ok(catalog)
     }
 
     /// True where the catalog of `folder` is another file than this one, or none: what this one says is no longer what other programs read
@@ -118,12 +124,29 @@ impl Catalog {
         })
     }
 
-    /// The same where `change` takes secrets away: nothing of them stays in the catalog's files. Where another program has the catalog
-    /// open at this moment, its log is emptied by the last of them.
+    /// The same where `change` takes secrets away: nothing of them stays in the catalog's files, but where another program reads these at this
+    /// moment ([`Catalog::empty_log`]).
     fn forget<T>(&mut self, change: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let result = self.write(change)?;
-        self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        self.empty_log(Duration::ZERO)?;
         Ok(result)
+    }
+
+    /// Has nothing stay in the catalog's files that was taken away. False where another program reads them and goes on for as long as this waits:
+    /// then it is tried again by the running server, and by each command.
+    pub fn empty_log(&self, wait: Duration) -> Result<bool, Error> {
+        self.connection.busy_timeout(wait)?;
+        let is_held_up = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+        self.connection.busy_timeout(WAIT_MAX)?;
+        match is_held_up.map_err(Error::from) {
+            Err(error) if error.is_busy() => Ok(false),
+            is_held_up => Ok(!is_held_up?),
+        }
+    }
+
+    /// True where the log holds something.
+    pub(crate) fn has_log(&self) -> bool {
+        fs::metadata(self.folder.join(CATALOG_LOG)).is_ok_and(|log| log.len() > 0)
     }
 
     /// Runs `change` with the write lock held from its start, so that what it reads stays true until it is done.

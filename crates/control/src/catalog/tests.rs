@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::small_disk::SmallDisk;
-use crate::{Fault, Modes, ShareName, UserName};
+use crate::{Control, Fault, Modes, Overrides, ShareName, UserName};
 
 fn place() -> (TempDir, DataFolder) {
     let place = tempfile::tempdir().unwrap();
@@ -477,4 +477,40 @@ fn nothing_of_a_secret_that_was_taken_away_stays_in_the_catalogs_files() {
     assert!(!holds(keys.key1.as_bytes()));
     catalog.regenerate_key(&account(&kept), Key::One).unwrap();
     assert!(!holds(old.key1.as_bytes()) && holds(old.key2.as_bytes()));
+}
+
+#[test]
+fn what_another_program_reads_as_it_is_taken_away_is_forgotten_later() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    catalog.add_user(&user("alice"), "correct horse battery", None).unwrap();
+    let hash = server::admin::nt_hash("correct horse battery");
+    let holds = || {
+        let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let files = files.filter(|path| path.is_file()).map(|path| fs::read(path).unwrap());
+        files.into_iter().any(|bytes| bytes.windows(hash.len()).any(|window| window == *hash))
+    };
+    let server = Control::new(&folder, Catalog::open(&folder).unwrap(), Overrides::default());
+    for later in [Later::ByTheServer, Later::ByACommand] {
+        let mut reader = rusqlite::Connection::open(folder.catalog()).unwrap();
+        let reading = reader.transaction().unwrap();
+        reading.query_row("SELECT count(*) FROM user", [], |row| row.get::<_, i64>(0)).unwrap();
+        catalog.set_password(&user("alice"), "another").unwrap();
+        assert!(!catalog.empty_log(Duration::from_millis(10)).unwrap());
+        assert!(holds(), "it is being read");
+        drop(reading);
+        drop(reader);
+        match later {
+            Later::ByTheServer => server.forget_rest(),
+            Later::ByACommand => drop(Catalog::open(&folder).unwrap()),
+        }
+        assert!(!holds());
+        catalog.set_password(&user("alice"), "correct horse battery").unwrap();
+    }
+}
+
+enum Later {
+    ByTheServer,
+    ByACommand,
 }

@@ -96,7 +96,9 @@ impl Idle {
 
 impl Drop for Idle {
     fn drop(&mut self) {
-        IDLE.lock().remove(&self.0);
+        // The file may be closed with it, which may wait for its device: not with the table locked.
+        let known = IDLE.lock().remove(&self.0);
+        drop(known);
     }
 }
 
