@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, Statx};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -161,6 +161,15 @@ impl OpenFile {
             Waits::Never => Some(Held::with(Some(self.volume.locks_of(self.identity).try_change(self.identity)?))),
             Waits::ForData | Waits::Always => Some(Held::nothing()),
         }
+    }
+
+    /// Keeps others from changing what is kept beside the file, for who only looks. [`Error::WouldBlock`] where that may take long and this thread
+    /// must not wait: nobody takes long who changes a file in memory that is held.
+    pub(super) fn lock_to_look(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        if waiting::is_allowed() || (self.waits == Waits::Never && Held::is_there()) {
+            return Ok(self.volume.lock_file(self.identity));
+        }
+        self.volume.locks_of(self.identity).try_beside(self.identity).ok_or(Error::WouldBlock)
     }
 
     /// Notes that `call`, which looks at what is known of the open file, may wait for a device.

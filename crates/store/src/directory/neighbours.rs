@@ -8,7 +8,6 @@ use std::sync::{Once, Weak};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::directory::synced::Synced;
-use crate::held::Held;
 use crate::{Identity, waiting};
 
 /// How many locks of each sort the files of one file system share.
@@ -120,10 +119,9 @@ impl Locks {
         self.beside[slot(file)].lock()
     }
 
-    /// The same for who only looks. `None` where another does so, for long perhaps, and this thread must not wait.
-    pub(super) fn beside_to_look(&self, file: Identity) -> Option<MutexGuard<'_, ()>> {
-        let lock = &self.beside[slot(file)];
-        if waiting::is_allowed() || Held::is_there() { Some(lock.lock()) } else { lock.try_lock() }
+    /// The same for who must not wait. `None` where another does so, for long perhaps.
+    pub(super) fn try_beside(&self, file: Identity) -> Option<MutexGuard<'_, ()>> {
+        self.beside[slot(file)].try_lock()
     }
 
     /// The same of two files.
@@ -205,7 +203,6 @@ mod tests {
     use std::{array, thread};
 
     use super::*;
-    use crate::waiting::Forbidden;
 
     #[test]
     fn files_in_memory_that_a_share_on_a_device_has_too_are_changed_by_nobody_who_must_not_wait() {
@@ -223,20 +220,5 @@ mod tests {
         });
         assert!(files.iter().all(|file| locks_there.try_change(*file).is_none()));
         assert!(locks(neighbour).try_change(Identity { volume: neighbour, file: 0 }).is_some());
-    }
-
-    #[test]
-    fn who_only_looks_and_must_not_wait_does_not() {
-        let volume = u64::MAX - 2;
-        let (locks, file) = (locks(volume), Identity { volume, file: 0 });
-        let looks = || {
-            waiting::forbid(Forbidden::Panics);
-            locks.beside_to_look(file).is_some()
-        };
-        let looks_on_a_shard = || thread::scope(|scope| scope.spawn(looks).join().unwrap());
-        let held = locks.beside(file);
-        assert!(!looks_on_a_shard());
-        drop(held);
-        assert!(looks_on_a_shard());
     }
 }

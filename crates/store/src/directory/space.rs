@@ -205,6 +205,24 @@ mod tests {
     }
 
     #[test]
+    fn who_must_not_wait_looks_for_no_stream_that_somebody_changes() {
+        let Some((_folder, store)) = in_memory(None) else { return };
+        let file = make(&store, "file");
+        let stream = file.extras().create_stream("s").unwrap();
+        stream.write_at(b"data", 0).unwrap();
+        file.extras().rename_stream("s", "t", Replace::No).unwrap();
+        let look = || {
+            forbid(Forbidden::Told);
+            stream.try_read_at(&mut [0; 4], 0)
+        };
+        let looks = || std::thread::scope(|scope| scope.spawn(look).join().unwrap());
+        let changing = locks(file.identity().volume).beside(file.identity());
+        assert_eq!(looks(), Err(Error::WouldBlock), "it is not where it was");
+        drop(changing);
+        assert_eq!(looks(), Ok(4));
+    }
+
+    #[test]
     fn a_change_that_takes_long_waits_for_those_who_must_not_wait() {
         let Some((_folder, store)) = in_memory(None) else { return };
         let file = make(&store, "file");

@@ -82,7 +82,7 @@ impl StreamNode {
         let length = match self.look_at_key(subject, bytes)? {
             Some(length) => length,
             None => {
-                let held = self.file.volume.lock_file_to_look(self.file.identity)?;
+                let held = self.file.lock_to_look()?;
                 self.look_for_key(&held, subject, bytes)?
             }
         };

@@ -162,11 +162,6 @@ impl Volume {
         self.locks_of(file).beside(file)
     }
 
-    /// The same for who only looks. [`Error::WouldBlock`] where that has to be waited for.
-    pub(super) fn lock_file_to_look(&self, file: Identity) -> Result<MutexGuard<'_, ()>, Error> {
-        self.locks_of(file).beside_to_look(file).ok_or(Error::WouldBlock)
-    }
-
     /// The same of two files of one file system.
     pub(super) fn lock_files(
         &self,
