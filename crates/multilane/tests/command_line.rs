@@ -200,6 +200,11 @@ fn running_server_takes_up_changes_at_once() {
     fs::rename(&files, place.place.path().join("gone")).unwrap();
     server.signal("-HUP");
     let problem = || place.json(&["share", "show", "files"])["problem"].clone();
+    // It reads the catalog again when it comes to it.
+    let until = Instant::now() + AN_AGE;
+    while problem().is_null() {
+        assert!(Instant::now() < until, "no problem is told");
+    }
     assert!(problem().as_str().unwrap().contains("gone"));
     let shown = place.json(&["share", "show", "fast"]);
     assert_eq!(
