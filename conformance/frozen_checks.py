@@ -72,6 +72,32 @@ def others_are_served(bystander, theirs, what_happens):
             answered(newcomer, CREATE, create_body("newcomer"))
 
 
+class Asking:
+    """A client that sends without waiting for answers, each of which has to be SUCCESS in the end."""
+
+    def __init__(self, connection, echoes):
+        self.connection = connection
+        # Each brings credits, of which there have to be as many as requests are under way.
+        for _ in range(echoes):
+            connection.call(ECHO, ECHO_BODY)
+        self.under_way = set()
+
+    def ask(self, command, body):
+        self.under_way.add(self.connection.next_id)
+        self.connection.send(command, body)
+
+    def take(self):
+        answer = parsed(self.connection.receive_frame())
+        if answer.status != PENDING:
+            self.under_way.discard(answer.message_id)
+            expect(answer.status == SUCCESS, f"command {answer.command}: {answer.status:#010x}")
+
+    def take_all(self):
+        self.connection.socket.settimeout(THAWED_SECONDS)
+        while self.under_way:
+            self.take()
+
+
 class Stuck:
     """A client of the share whose disk hangs, with requests of every kind that wait for it."""
 

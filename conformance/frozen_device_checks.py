@@ -9,9 +9,9 @@ import struct
 import time
 
 from conformance.frozen import FROZEN, SHARE
-from conformance.frozen_checks import BLOCK_BYTES, THAWED_SECONDS, block, lines, others_are_served, signed_in
+from conformance.frozen_checks import Asking, BLOCK_BYTES, block, lines, others_are_served, signed_in
 from conformance.hostile.client import (
-    ECHO, ECHO_BODY, FLUSH, PENDING, QUERY_INFO, READ, SET_INFO, SUCCESS, WRITE, parsed, query_info_body, read_body, set_info_body, write_body,
+    FLUSH, QUERY_INFO, READ, SET_INFO, SUCCESS, WRITE, query_info_body, read_body, set_info_body, write_body,
 )
 from conformance.loop_disk import LoopDisk
 from conformance.report import expect
@@ -63,15 +63,12 @@ def device_hangs(stack):
                 expect(read == block(number if number in numbers else 0), f"block {number} is not as it was written")
 
 
-class Client:
-    """One that sends without waiting for answers."""
+class Client(Asking):
+    """One that looks at files and changes them."""
 
     def __init__(self, connection):
-        self.connection = connection
-        for _ in range(UNDER_WAY_MAX // 50):
-            connection.call(ECHO, ECHO_BODY)
+        super().__init__(connection, UNDER_WAY_MAX // 50)
         self.files = [connection.open(f"file-{number}") for number in range(FILES)]
-        self.under_way = set()
         # For each file that was written, the numbers of the blocks.
         self.written = {}
 
@@ -101,20 +98,8 @@ class Client:
             self.take()
         sends = must or len(self.under_way) < UNDER_WAY_MAX
         if sends:
-            self.under_way.add(self.connection.next_id)
-            self.connection.send(command, body)
+            self.ask(command, body)
         return sends
-
-    def take(self):
-        answer = parsed(self.connection.receive_frame())
-        if answer.status != PENDING:
-            self.under_way.discard(answer.message_id)
-            expect(answer.status == SUCCESS, f"command {answer.command}: {answer.status:#010x}")
-
-    def take_all(self):
-        self.connection.socket.settimeout(THAWED_SECONDS)
-        while self.under_way:
-            self.take()
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ import struct
 import time
 
 from conformance.frozen import FROZEN, MEMORY, SHARE
-from conformance.frozen_checks import THAWED_SECONDS, lines, others_are_served, signed_in
-from conformance.hostile.client import CREATE, ECHO, ECHO_BODY, PENDING, QUERY_INFO, READ, SET_INFO, SUCCESS, WRITE, create_body, parsed
-from conformance.hostile.client import query_info_body, read_body, set_info_body, write_body
+from conformance.frozen_checks import Asking, lines, others_are_served, signed_in
+from conformance.hostile.client import (
+    CREATE, QUERY_INFO, READ, SET_INFO, SUCCESS, WRITE, create_body, query_info_body, read_body, set_info_body, write_body,
+)
 from conformance.loop_disk import LoopDisk
 from conformance.report import expect
 
@@ -31,9 +32,9 @@ def disk_hangs(stack):
     disk = LoopDisk(pathlib.Path(os.environ["FROZEN_FOLDER"]), None)
     bystanders = [stack.enter_context(signed_in(SHARE)) for _ in range(BYSTANDERS)]
     theirs = [bystander.open(f"bystander-{number}") for number, bystander in enumerate(bystanders)]
-    through_disk = Asking(stack.enter_context(signed_in(FROZEN)))
+    through_disk = Asking(stack.enter_context(signed_in(FROZEN)), FILES)
     streams = [through_disk.connection.open(rf"{MEMORY}\file-{number}:stream") for number in range(FILES)]
-    changing = [Asking(stack.enter_context(signed_in(MEMORY))) for _ in range(CHANGING)]
+    changing = [Asking(stack.enter_context(signed_in(MEMORY)), FILES) for _ in range(CHANGING)]
     files = [[one.connection.open(f"file-{number}") for number in range(FILES)] for one in changing]
     for file in files[0]:
         expect(changing[0].connection.call(WRITE, write_body(file, b"written")).status == SUCCESS, "a WRITE was refused")
@@ -42,10 +43,10 @@ def disk_hangs(stack):
         for stream in streams:
             through_disk.ask(WRITE, write_body(stream, bytes(STREAM_BYTES)))
         time.sleep(REACHED_SECONDS)
-        for one, its in zip(changing, files):
+        for client, (one, its) in enumerate(zip(changing, files)):
             for number, file in enumerate(its):
                 one.ask(SET_INFO, set_info_body(file, BASIC, struct.pack("<QQQQII", 0, 0, 0, 0, ARCHIVE | HIDDEN, 0)))
-                one.ask(CREATE, create_body(f"file-{number}:of-{changing.index(one)}"))
+                one.ask(CREATE, create_body(f"file-{number}:of-{client}"))
                 one.ask(QUERY_INFO, query_info_body(file, information_class=BASIC))
                 one.ask(WRITE, write_body(file, b"written"))
                 one.ask(READ, read_body(file, 7))
@@ -57,29 +58,6 @@ def disk_hangs(stack):
     with lines.check("all that was asked for of that memory is done after the thaw"):
         for one in (through_disk, *changing):
             one.take_all()
-
-
-class Asking:
-    """A client that sends without waiting for answers."""
-
-    def __init__(self, connection):
-        self.connection = connection
-        # As many credits as all it asks for.
-        for _ in range(FILES):
-            connection.call(ECHO, ECHO_BODY)
-        self.under_way = set()
-
-    def ask(self, command, body):
-        self.under_way.add(self.connection.next_id)
-        self.connection.send(command, body)
-
-    def take_all(self):
-        self.connection.socket.settimeout(THAWED_SECONDS)
-        while self.under_way:
-            answer = parsed(self.connection.receive_frame())
-            if answer.status != PENDING:
-                self.under_way.discard(answer.message_id)
-                expect(answer.status == SUCCESS, f"command {answer.command}: {answer.status:#010x}")
 
 
 if __name__ == "__main__":

@@ -28,12 +28,13 @@
 /* The kernel keeps a handle for a second after the file was closed, and may be late on a busy machine. */
 enum { FOLDERS = 4, NAMES = 96, MOST = 192 * 1024, KEPT_SECONDS = 3 };
 
-/* That a name is believed that is gone takes two looks in a second and then a third: where it is seen more often, the server does not tell of changes. */
+/* That a name is believed that is gone takes two looks in a second and then a third: the client alone does it
+ * less often than this. */
 enum { BELIEVED_MOST = 2, BELIEVED_ONE_IN = 10000 };
 
-/* `looked` is when the other client has last looked at the file of this name, and `moved` whether it was renamed since; `seen` is when it has
+/* `looked` is when the other client has last looked at the file of this name, and `moved` whether it was renamed since; `found` is when it has
  * last found a file under the name, whichever that was. */
-struct model { int there; size_t size; unsigned char *bytes; double looked; int moved; double seen; };
+struct model { int there; size_t size; unsigned char *bytes; double looked; int moved; double found; };
 
 static struct model models[2][NAMES];
 static const char *mounts[2];
@@ -141,16 +142,16 @@ static void look(int mount, int owner, int name) {
   const char *what = fault(where, model);
   if (mount != owner) {
     if (what && model->moved && ++stale) what = fault(where, model);
-    if (what && !model->there && now() - model->seen < KEPT_SECONDS) {
+    if (what && !model->there && now() - model->found < KEPT_SECONDS) {
       if (++believed > BELIEVED_MOST + operations / BELIEVED_ONE_IN) wrong("names that are gone are believed too often,", where);
-      for (; what && now() - model->seen < KEPT_SECONDS; what = fault(where, model)) usleep(50000);
+      for (; what && now() - model->found < KEPT_SECONDS; what = fault(where, model)) usleep(50000);
     }
     for (int tries = 0; what && tries < 5; tries++, late++) {
       usleep(100000);
       what = fault(where, model);
     }
     model->looked = now();
-    if (model->there) model->seen = model->looked;
+    if (model->there) model->found = model->looked;
     model->moved = 0;
   }
   if (what) wrong(what, where);
@@ -167,9 +168,8 @@ static void move(int owner, int from, int to) {
   models[owner][to].moved = 1;
   models[owner][from].there = 0;
   models[owner][from].looked = -KEPT_SECONDS;
-  double seen = models[owner][from].seen;
-  models[owner][from].seen = models[owner][to].seen;
-  models[owner][to].seen = seen;
+  models[owner][from].found = models[owner][to].found;
+  models[owner][to].found = gone.found;
 }
 
 static void drop(int owner, int name) {
@@ -192,7 +192,7 @@ int main(int count, char **words) {
   }
   for (int owner = 0; owner < 2; owner++)
     for (int name = 0; name < NAMES; name++)
-      if (!(models[owner][name] = (struct model){.bytes = calloc(1, MOST), .looked = -KEPT_SECONDS, .seen = -KEPT_SECONDS}).bytes) return 2;
+      if (!(models[owner][name] = (struct model){.bytes = calloc(1, MOST), .looked = -KEPT_SECONDS, .found = -KEPT_SECONDS}).bytes) return 2;
   for (; time(NULL) < until; operations++) {
     int owner = chance(2), name = chance(NAMES);
     switch (chance(8)) {

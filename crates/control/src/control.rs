@@ -177,9 +177,8 @@ impl Control {
 
     /// Has nothing stay in the catalog's files that was taken away while another program read them.
     pub(crate) fn forget_rest(&self) {
-        if let Some(catalog) = self.catalog.as_ref().filter(|catalog| catalog.has_log()) {
-            // Where that cannot be done now it is tried again.
-            let _ = catalog.empty_log(Duration::ZERO);
+        if let Some(catalog) = &self.catalog {
+            catalog.forget_rest();
         }
     }
 

@@ -26,9 +26,6 @@ use crate::{AccountName, DataFolder, Error, folder};
 /// How long a program waits for another's change: changes take milliseconds, so longer means that somebody hangs.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// SQLite's log of the catalog, in the data folder.
-const CATALOG_LOG: &str = "catalog.db-wal";
-
 /// What to do where a running server has lost its catalog.
 const RESTORE: &str = "restore it: rename a copy to catalog.db, without catalog.db-wal and catalog.db-shm beside it; to copy over the one \
      that is open keeps the server from it";
@@ -97,8 +94,7 @@ impl Catalog {
         prepared.map_err(|error| if error.is_busy() { folder::held(&path) } else { error })?;
         drop(turn);
         let catalog = Catalog { connection, folder: folder.path().to_owned(), file };
-        // What could not be forgotten when it was taken away. Where there is no room for that it stays in the log.
-        let _ = catalog.empty_log(Duration::ZERO);
+        catalog.forget_rest();
         Ok(catalog)
     }
 
@@ -144,9 +140,11 @@ impl Catalog {
         }
     }
 
-    /// True where the log holds something.
-    pub(crate) fn has_log(&self) -> bool {
-        fs::metadata(self.folder.join(CATALOG_LOG)).is_ok_and(|log| log.len() > 0)
+    /// Has nothing stay in the catalog's files that could not be forgotten when it was taken away. Where that cannot be done now, it is tried again.
+    pub(crate) fn forget_rest(&self) {
+        if self.connection.path().is_some_and(|path| !holds_nothing(&log_of(Path::new(path)))) {
+            let _ = self.empty_log(Duration::ZERO);
+        }
     }
 
     /// Runs `change` with the write lock held from its start, so that what it reads stays true until it is done.
@@ -192,11 +190,19 @@ fn keep_log(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
+/// The log that SQLite keeps beside a catalog.
+fn log_of(catalog: &Path) -> PathBuf {
+    catalog.with_extension("db-wal")
+}
+
+fn holds_nothing(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |file| file.len() == 0)
+}
+
 /// An empty catalog is a new one to SQLite. Where a server ran before, or runs, it is one that was lost, and a new one would have other keys.
 fn refuse_emptied(folder: &DataFolder, path: &Path, missing: Missing) -> Result<(), Error> {
-    let holds_nothing = |path: &Path| fs::metadata(path).map_or(true, |file| file.len() == 0);
     let is_lost = match missing {
-        Missing::IsMade => holds_nothing(&path.with_extension("db-wal")) && folder.was_served(),
+        Missing::IsMade => holds_nothing(&log_of(path)) && folder.was_served(),
         Missing::IsRefused => true,
     };
     if !(path.exists() && holds_nothing(path) && is_lost) {

@@ -455,6 +455,13 @@ fn every_data_folder_has_an_identity_of_its_own() {
     assert_ne!(first.machine_sid, second.machine_sid);
 }
 
+/// True where some file of the data folder has these bytes.
+fn holds(folder: &DataFolder, secret: &[u8]) -> bool {
+    let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut files = files.filter(|path| path.is_file()).map(|path| fs::read(path).unwrap());
+    files.any(|bytes| bytes.windows(secret.len()).any(|window| window == secret))
+}
+
 #[test]
 fn nothing_of_a_secret_that_was_taken_away_stays_in_the_catalogs_files() {
     let (_place, folder) = place();
@@ -465,11 +472,7 @@ fn nothing_of_a_secret_that_was_taken_away_stays_in_the_catalogs_files() {
     let old = catalog.keys(&account(&kept)).unwrap();
     catalog.add_user(&user("alice"), "correct horse battery", None).unwrap();
     let hash = server::admin::nt_hash("correct horse battery");
-    let holds = |secret: &[u8]| {
-        let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
-        let files = files.filter(|path| path.is_file()).map(|path| fs::read(path).unwrap());
-        files.into_iter().any(|bytes| bytes.windows(secret.len()).any(|window| window == secret))
-    };
+    let holds = |secret: &[u8]| holds(&folder, secret);
     assert!(holds(&*hash) && holds(keys.key1.as_bytes()) && holds(old.key1.as_bytes()));
     catalog.remove_user(&user("alice")).unwrap();
     assert!(!holds(&*hash));
@@ -486,11 +489,7 @@ fn what_another_program_reads_as_it_is_taken_away_is_forgotten_later() {
     catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
     catalog.add_user(&user("alice"), "correct horse battery", None).unwrap();
     let hash = server::admin::nt_hash("correct horse battery");
-    let holds = || {
-        let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
-        let files = files.filter(|path| path.is_file()).map(|path| fs::read(path).unwrap());
-        files.into_iter().any(|bytes| bytes.windows(hash.len()).any(|window| window == *hash))
-    };
+    let holds = || holds(&folder, &*hash);
     let server = Control::new(&folder, Catalog::open(&folder).unwrap(), Overrides::default());
     for later in [Later::ByTheServer, Later::ByACommand] {
         let mut reader = rusqlite::Connection::open(folder.catalog()).unwrap();
