@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use crate::catalog::{
     self, AccountKind, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings,
 };
+use crate::limits::Limits;
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
 use crate::stores::{Folders, Looks, Stores};
 use crate::{AccountName, DataFolder, Error, Problem, ShareName};
@@ -52,6 +53,7 @@ pub struct Control {
     overrides: Overrides,
     /// Nobody waits with these locked.
     stores: Arc<Mutex<Stores>>,
+    limits: Limits,
     problems: Vec<Problem>,
     /// What was read last. It counts until the catalog can be read again, whatever has become of that.
     known: Option<Arc<Snapshot>>,
@@ -82,6 +84,7 @@ impl Control {
             catalog: Some(catalog),
             overrides,
             stores: Arc::new(Mutex::new(stores)),
+            limits: Limits::default(),
             problems: Vec::new(),
             known: None,
             is_replaced: false,
@@ -106,6 +109,7 @@ impl Control {
 
     fn estate_of(&mut self, snapshot: &Snapshot) -> Configuration {
         self.stores.lock().keep_only(&snapshot.shares);
+        self.limits.keep_only(snapshot);
         let before = std::mem::take(&mut self.problems);
         let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share)).collect();
         self.tell_problems(&before);
@@ -211,6 +215,7 @@ impl Control {
             seal_required: share.seal_required,
             continuously_available: share.continuous,
             access_based: share.access_based,
+            limit: self.limits.of(share),
         })
     }
 

@@ -28,6 +28,7 @@ mod catalog;
 mod control;
 mod error;
 mod folder;
+mod limits;
 mod look;
 mod name;
 mod reload;

@@ -32,6 +32,7 @@
 //!     seal_required: false,
 //!     continuously_available: false,
 //!     access_based: false,
+//!     limit: Arc::default(),
 //! };
 //! let settings = Settings {
 //!     server_name: "TEST".to_owned(),

@@ -38,7 +38,8 @@ fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
     let folded = store::fold(name);
     let share =
         configuration.shares.iter().find(|share| store::fold(&share.name) == folded).ok_or(Status::BAD_NETWORK_NAME)?;
-    if !session.user.load().may_use(share) {
+    let user = session.user.load_full();
+    if !user.may_use(share) {
         return Err(Status::ACCESS_DENIED.into());
     }
     let seals = session.dialect >= Dialect::SMB_3_0 && session.cipher().is_some();
@@ -48,7 +49,7 @@ fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
     let read_only = share.read_only || share.store.facts().read_only;
     let access_max = if read_only { READ_ONLY_ACCESS } else { access::FILE_ALL };
     let keeps_opens = session.dialect >= Dialect::SMB_3_0 && server.durables.keeps_records();
-    let tree = session.add_tree(|id| Tree::on(id, share, access_max, keeps_opens))?;
+    let tree = session.add_tree(|id| Tree::on(id, share, user.id, access_max, keeps_opens))?;
     if !Arc::ptr_eq(&configuration, &server.configuration.load_full()) {
         // Whoever did that may not have seen this tree.
         server.close_on_pool(session.remove_tree(tree.id).unwrap_or_default());

@@ -86,6 +86,11 @@ impl Row {
     }
 }
 
+/// The payload of a request of `command` ([`Row::payload_bytes`]).
+pub(super) fn payload_bytes(command: Command, message: &[u8]) -> u64 {
+    row(command).map_or(0, |row| row.payload_bytes(message))
+}
+
 /// Which open a request means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileRef {

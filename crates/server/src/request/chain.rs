@@ -17,7 +17,7 @@ use crate::command::context::RESPONSE_ROOM;
 use crate::command::context::{Context, Outcome, Reply};
 use crate::command::proof::Proof;
 use crate::command::{self, cancel};
-use crate::request::admission::{Carried, Relation, Request};
+use crate::request::admission::{Carried, Relation, Request, payload_bytes};
 use crate::request::answer::{self, LongAnswer};
 use crate::request::inbox::Kept;
 use crate::request::responder::Responder;
@@ -36,6 +36,7 @@ use crate::state::in_flight::INTERIM_AFTER;
 use crate::state::in_flight::InFlight;
 use crate::state::refusal::Refusal;
 use crate::state::session::Channel;
+use crate::state::share_limit::Work;
 
 /// A frame's requests, taken out of the inbox.
 pub(crate) struct Chain {
@@ -192,7 +193,7 @@ pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
                         in_flight.counting(&responder.turn, work).await
                     }
                     Ok(_counted) => {
-                        let work = pin!(command::dispatch(&context, request.header.command, message));
+                        let work = pin!(request.carry_out(&context, message));
                         in_flight.counting(&responder.turn, work).await
                     }
                 }
@@ -249,6 +250,34 @@ impl Request {
         }
     }
 
+    /// Has the command carried out, once the limits of its share have room for it.
+    async fn carry_out(&self, context: &Context, message: &[u8]) -> Outcome {
+        let command = self.header.command;
+        let limit = context.tree.as_ref().and_then(|tree| tree.limit());
+        let Some((limit, work)) = limit.zip(Work::of(command, payload_bytes(command, message))) else {
+            return command::dispatch(context, command, message).await;
+        };
+        let file = context.open.as_ref().and_then(|open| open.file().ok()).map(|file| &file.file.taken);
+        let begins = match (&context.open, work) {
+            (Some(open), Work::Data(_)) => Some(open.unbegun.enter()),
+            (Some(open), Work::Metadata | Work::Release) => {
+                open.unbegun.have_begun().await;
+                None
+            }
+            (None, _) => None,
+        };
+        let taken = context.in_flight.unless_cancelled(limit.take(work, file, self.session_id)).await?;
+        context.check_stays()?;
+        drop(begins);
+        let outcome = command::dispatch(context, command, message).await;
+        taken.keep(match (command, &outcome) {
+            (Command::READ, Ok(reply)) => reply.body.len() as u64,
+            (Command::READ, Err(_)) => 0,
+            _ => u64::MAX,
+        });
+        outcome
+    }
+
     /// True for what may be answered late though more of its chain follows, which waits with it: a CREATE that others have to make way for, as
     /// with Windows (note 266).
     fn may_wait_in_the_middle(&self) -> bool {
@@ -263,7 +292,7 @@ impl Request {
         response: &mut Response,
         chain: &Chain,
     ) -> Outcome {
-        let mut command = pin!(command::dispatch(context, self.header.command, message));
+        let mut command = pin!(self.carry_out(context, message));
         context.in_flight.let_wait();
         // Most are done at once: neither a timer nor a place in the table is made for them.
         tokio::select! {

@@ -28,6 +28,7 @@ use crate::state::credits;
 use crate::state::open::{FileOpen, Open};
 use crate::state::open_id::OpenId;
 use crate::state::session::Channel;
+use crate::state::share_limit::Taken;
 use crate::state::written;
 
 /// READ and WRITE responses have this much before their data.
@@ -62,6 +63,7 @@ fn read(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proo
     if !is_plain(file) || !has_current_sequence(&channel, &open, header) {
         return None;
     }
+    let paid = pay(&open, file, request.length.into())?;
     let shield = Shield::of(&channel, proof);
     let count = match DataPath::of(&request, file, shield) {
         DataPath::AsFile(_) if responder.server.unsendable.contains(|| file.node.identity()) => return None,
@@ -73,6 +75,7 @@ fn read(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proo
         DataPath::Copied => queue_data(responder, &channel, header, &request, file, shield)?,
         DataPath::Waits => return None,
     };
+    paid.keep(count as u64);
     file.position.store(request.offset + count as u64, Ordering::Relaxed);
     channel.count_request(message.len());
     Some(())
@@ -165,6 +168,7 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
         return None;
     }
     let end = write.end(request.offset).ok()?;
+    let paid = pay(&open, file, request.data.len() as u64)?;
     let through = file.writes_through(request.flags);
     let shield = Shield::of(&channel, proof);
     // A buffered write waits where the kernel likes: for memory, for a journal, for a file system that is frozen.
@@ -179,6 +183,7 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
         }
         let counted = if session_counts(&channel) { Counted::enter(&open, header).ok()? } else { None };
         responder.window.borrow_mut().take(header.message_id, responder.charge(header)).ok()?;
+        paid.keep(u64::MAX);
         channel.count_request(message_length);
         let (offset, count) = (request.offset, request.data.len());
         let asked = Asked { open, channel, header: *header, shield, offset, count, _counted: counted };
@@ -205,6 +210,7 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
     written.ok()?;
     let credits = take_credits(responder, header)?;
     queue_write_response(responder, &channel, header, request.data.len(), Protect { credits, shield })?;
+    paid.keep(u64::MAX);
     file.position.store(end, Ordering::Relaxed);
     responder.turn.spend_on(|| written::wrote(&responder.server, &open, header.session_id));
     channel.count_request(message_length);
@@ -258,6 +264,26 @@ fn find(channel: &Channel, header: &Header, file_id: FileId, proof: &Proof) -> O
     let sealing = SealingNeed::required_where(session.seal_required || open.tree.requires_sealing());
     let reachable = proof.check(session, sealing).is_ok() && open.tree.id == header.tree_id();
     reachable.then_some(open)
+}
+
+/// What a READ or WRITE has taken of the limits of its share, where there are any.
+struct Paid<'a>(Option<Taken<'a>>);
+
+impl Paid<'_> {
+    /// It is made, with so many of its bytes.
+    fn keep(self, bytes: u64) {
+        if let Some(taken) = self.0 {
+            taken.keep(bytes);
+        }
+    }
+}
+
+/// Takes so many bytes of the limits of the open's share; `None` where the request has to wait for them.
+fn pay<'a>(open: &'a Open, file: &'a FileOpen, bytes: u64) -> Option<Paid<'a>> {
+    match open.tree.limit() {
+        None => Some(Paid(None)),
+        Some(limit) => limit.try_take(bytes, Some(&file.file.taken)).map(|taken| Paid(Some(taken))),
+    }
 }
 
 /// True where nothing has to be looked at, or done, beside the data: no byte-range locks, no times that stay, no CREATE that may be replayed. That there

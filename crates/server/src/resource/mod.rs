@@ -16,6 +16,7 @@ pub(crate) mod memory;
 pub(crate) mod pace;
 pub(crate) mod payer;
 pub(crate) mod pool;
+pub(crate) mod rate_limit;
 pub(crate) mod slice;
 pub(crate) mod turns;
 #[cfg(test)]

@@ -7,6 +7,9 @@ use std::sync::Arc;
 pub use secure::Secret;
 use store::Store;
 
+pub use crate::resource::rate_limit::{Rate, RequestRate};
+pub use crate::state::share_limit::{AccountLimit, LimitUse, ShareLimit, ShareRates};
+
 /// Everything the server serves at one moment. A whole snapshot, replaced at once.
 #[derive(Clone, Debug)]
 pub struct Configuration {
@@ -84,6 +87,8 @@ pub struct Share {
     pub continuously_available: bool,
     /// List only what the reader may read (MS-SMB2 3.3.1.6 Share.DoAccessBasedDirectoryEnumeration).
     pub access_based: bool,
+    /// What may be done with it in a second, and what of that was done. It stays the same `Arc` as long as the store does.
+    pub limit: Arc<ShareLimit>,
 }
 
 /// How the server presents and protects itself.
@@ -202,6 +207,7 @@ impl fmt::Debug for Share {
             .field("seal_required", &self.seal_required)
             .field("continuously_available", &self.continuously_available)
             .field("access_based", &self.access_based)
+            .field("limit", &self.limit)
             .finish_non_exhaustive()
     }
 }

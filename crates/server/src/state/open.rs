@@ -25,6 +25,7 @@ use crate::state::open_path::OpenPath;
 use crate::state::pipe::Pipe;
 use crate::state::session_link::SessionLink;
 use crate::state::tree::Tree;
+use crate::state::unbegun::Unbegun;
 use crate::state::untold::Untold;
 use crate::state::user::User;
 
@@ -42,6 +43,8 @@ pub(crate) struct Open {
     pub(crate) granted: GrantedAccess,
     pub(crate) opened: Instant,
     closed: AtomicBool,
+    /// What waits for a limit of the share.
+    pub(crate) unbegun: Unbegun,
     /// It is closed once what was begun through it is made; nothing more begins.
     ending: AtomicBool,
 }
@@ -115,6 +118,7 @@ impl Open {
             granted,
             opened: Instant::now(),
             closed: AtomicBool::new(false),
+            unbegun: Unbegun::default(),
             ending: AtomicBool::new(false),
         }
     }

@@ -9,6 +9,8 @@ use wire::security::access;
 use wire::status::Status;
 
 use crate::state::configuration;
+use crate::state::share_limit::TreeLimit;
+use crate::state::user::UserId;
 
 /// What a share that may only be read leaves of all rights.
 pub(crate) const READ_ONLY_ACCESS: u32 = access::FILE_GENERIC_READ | access::FILE_GENERIC_EXECUTE;
@@ -34,11 +36,19 @@ pub(crate) struct Tree {
     read_only: AtomicBool,
     seal_required: AtomicBool,
     access_based: AtomicBool,
+    /// Nothing on `IPC$`.
+    limit: Option<TreeLimit>,
 }
 
 impl Tree {
-    /// A tree on a share of files. `keeps_opens` says whether the server and the dialect can make opens persistent.
-    pub(crate) fn on(id: TreeId, share: &configuration::Share, access_max: u32, keeps_opens: bool) -> Self {
+    /// A tree of `user` on a share of files. `keeps_opens` says whether the server and the dialect can make opens persistent.
+    pub(crate) fn on(
+        id: TreeId,
+        share: &configuration::Share,
+        user: UserId,
+        access_max: u32,
+        keeps_opens: bool,
+    ) -> Self {
         Tree {
             id,
             backing: Backing::Disk(Arc::clone(&share.store)),
@@ -48,6 +58,7 @@ impl Tree {
             read_only: AtomicBool::new(share.read_only),
             seal_required: AtomicBool::new(share.seal_required),
             access_based: AtomicBool::new(share.access_based),
+            limit: Some(TreeLimit::of(&share.limit, user)),
         }
     }
 
@@ -62,7 +73,13 @@ impl Tree {
             read_only: AtomicBool::new(false),
             seal_required: AtomicBool::new(false),
             access_based: AtomicBool::new(false),
+            limit: None,
         }
+    }
+
+    /// What it takes to do something with the share, where that is limited.
+    pub(crate) fn limit(&self) -> Option<&TreeLimit> {
+        self.limit.as_ref().filter(|limit| limit.is_limited())
     }
 
     /// The most access an open of this tree may have now.

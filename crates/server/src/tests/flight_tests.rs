@@ -104,6 +104,16 @@ impl Wired {
         Header::decode(&self.frame().await).unwrap()
     }
 
+    /// The next answer that is no interim one.
+    pub(crate) async fn last_answer(&mut self) -> Header {
+        loop {
+            let answer = self.answer().await;
+            if answer.status != Status::PENDING {
+                return answer;
+            }
+        }
+    }
+
     /// Takes an answer, so many bytes a second.
     pub(crate) async fn take_slowly(&mut self, bytes: usize) {
         let mut left = self.stream.read_u32().await.unwrap() as usize;

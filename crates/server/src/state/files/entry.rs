@@ -15,6 +15,7 @@ use super::wait::BreakWait;
 use super::{Link, now};
 use crate::resource::budget::Budget;
 use crate::resource::budgets::UserBudgets;
+use crate::resource::rate_limit::MadeOnUse;
 use crate::state::caching::{Actor, Granted, Held, Holder, LOOK_COST, LeaseId, NoticeKind, Notices, Operation};
 use crate::state::files::share_modes::Modes;
 use crate::state::locks::{LockRefusal, QueuedLock, RangeLock, RangeLocks, Ticket};
@@ -34,6 +35,8 @@ pub(crate) struct FileEntry {
     /// Some stream has oplocks or leases. Set under the lock of `state`, read without it.
     pub(super) cached: AtomicBool,
     pub(super) under_way: UnderWay,
+    /// What was taken of the limit that each file of its share has.
+    pub(crate) taken: MadeOnUse,
 }
 
 /// Another share's store, and a file's old and new name there.
@@ -47,6 +50,7 @@ impl FileEntry {
             locked: AtomicBool::new(false),
             cached: AtomicBool::new(false),
             under_way: UnderWay::default(),
+            taken: MadeOnUse::default(),
         }
     }
 

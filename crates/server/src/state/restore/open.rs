@@ -73,7 +73,7 @@ pub(super) fn restore_one(
     }
     let id = OpenId(record.open);
     let line = SessionLink::down();
-    let tree = Arc::new(Tree::on(TreeId(0), share, FILE_ALL, true));
+    let tree = Arc::new(Tree::on(TreeId(0), share, user.id, FILE_ALL, true));
     let mut file = open_file(server, share, record, (&line, user.id))?;
     let budgets = server.budgets.of_user(user.sid());
     // It was granted before, and is not taken away because there is less now.

@@ -28,6 +28,7 @@ pub(crate) fn configuration(store: Arc<dyn Store>) -> Configuration {
         seal_required: false,
         access_based: false,
         continuously_available: false,
+        limit: Arc::default(),
     };
     let settings = Settings {
         server_name: "test".into(),

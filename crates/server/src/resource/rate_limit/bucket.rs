@@ -1,0 +1,43 @@
+//! One rate's account: a number that says when all that was taken is paid for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What was not used is kept for so long, so that who wakes late makes up for it.
+const KEPT: u64 = 25_000_000;
+
+/// Counts in nanoseconds since the limit began.
+#[derive(Debug, Default)]
+pub(super) struct Bucket {
+    paid_at: AtomicU64,
+}
+
+impl Bucket {
+    /// Takes `cost` where all that was taken before is paid for by `by`. What costs nothing is not limited.
+    pub(super) fn take(&self, now: u64, by: u64, cost: u64) -> bool {
+        if cost == 0 {
+            return true;
+        }
+        let next = |at: u64| (at <= by).then(|| at.max(now.saturating_sub(KEPT)) + cost);
+        self.paid_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+
+    /// Takes it whatever was taken before.
+    pub(super) fn take_anyway(&self, now: u64, cost: u64) {
+        self.take(now, u64::MAX, cost);
+    }
+
+    pub(super) fn give_back(&self, cost: u64) {
+        let next = |at: u64| Some(at.saturating_sub(cost));
+        let _ = self.paid_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// When all that was taken is paid for.
+    pub(super) fn paid_at(&self) -> u64 {
+        self.paid_at.load(Ordering::Relaxed)
+    }
+
+    /// What is to be paid for, in nanoseconds.
+    pub(super) fn debt(&self, now: u64) -> u64 {
+        self.paid_at().saturating_sub(now)
+    }
+}

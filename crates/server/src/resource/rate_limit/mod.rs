@@ -1,0 +1,274 @@
+//! Requests and bytes a second, with bursts. Who is over a limit waits; nobody is refused. What is allowed is shared evenly among the members who
+//! want more of it (the sessions of a share), however much each asks for at a time.
+//!
+//! As long as nobody waits a limit is a few atomic numbers: no lock, no allocation. Behind them is a line of those who wait. A task of the shard whose
+//! request was the first in it leads: it sleeps until somebody's time has come, and lets all go whose has, until the line is empty.
+
+mod bucket;
+mod line;
+mod rates;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
+use tokio::time::{Instant, sleep_until};
+
+use bucket::Bucket;
+use line::{Line, Place, Waiting};
+use rates::Price;
+pub(crate) use rates::Rates;
+pub use rates::{Rate, RequestRate};
+
+/// Who has had less than its share goes at once, though what was taken is paid for only so much later (nanoseconds): the line is looked at
+/// once in a millisecond, and who asks for one thing at a time would have no more than one in each.
+const AHEAD: u64 = 2_000_000;
+
+/// The line is looked at again after so long at the latest: what is allowed may have changed.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What of a limit was used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    Requests,
+    Bytes,
+}
+
+/// What has been taken of some [`Rates`], and who waits for more.
+pub(crate) struct RateLimit {
+    began: Instant,
+    /// At the baseline: what is owed here is credits to be earned.
+    requests: Bucket,
+    /// The same requests at the rate of bursts.
+    bursts: Bucket,
+    bytes: Bucket,
+    /// Requests in the line; changed with it locked.
+    waiting: AtomicUsize,
+    line: Mutex<Line>,
+    /// Requests that had to wait, by what was used up.
+    delayed: [AtomicU64; 2],
+}
+
+/// A [`RateLimit`] that is made when something is first limited by it.
+#[derive(Default)]
+pub(crate) struct MadeOnUse(OnceLock<Arc<RateLimit>>);
+
+impl MadeOnUse {
+    pub(crate) fn get(&self) -> &Arc<RateLimit> {
+        self.0.get_or_init(Arc::default)
+    }
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        RateLimit {
+            began: Instant::now(),
+            requests: Bucket::default(),
+            bursts: Bucket::default(),
+            bytes: Bucket::default(),
+            waiting: AtomicUsize::new(0),
+            line: Mutex::default(),
+            delayed: Default::default(),
+        }
+    }
+}
+
+impl RateLimit {
+    /// Takes a request with so many bytes where it need not wait.
+    pub(crate) fn try_take(&self, rates: &Rates, bytes: u64, now: Instant) -> bool {
+        self.waiting.load(Ordering::Relaxed) == 0 && self.charge(&rates.price(bytes), self.since(now), 0).is_ok()
+    }
+
+    /// Takes it once it may be made, in turn with those of other members. Whoever stops waiting has taken nothing.
+    pub(crate) async fn take(self: &Arc<Self>, rates: &Arc<Rates>, bytes: u64, member: u64) {
+        let now = self.since(Instant::now());
+        let price = rates.price(bytes);
+        let over = match self.waiting.load(Ordering::Relaxed) {
+            0 => match self.charge(&price, now, 0) {
+                Ok(()) => return,
+                Err(over) => over,
+            },
+            _ => self.over(&price),
+        };
+        let Some(mut waits) = self.enter(rates, bytes, member, now) else { return };
+        self.delayed[over as usize].fetch_add(1, Ordering::Relaxed);
+        // Who leads ends by letting all go.
+        let _ = (&mut waits.told).await;
+        waits.has_gone = true;
+    }
+
+    /// Takes a request that is made whatever the limit says; others wait for it.
+    pub(crate) fn take_anyway(&self, rates: &Rates, now: Instant) {
+        let (now, price) = (self.since(now), rates.price(0));
+        self.requests.take_anyway(now, price.baseline);
+        self.bursts.take_anyway(now, price.burst);
+    }
+
+    /// Gives back a request that was taken and is not made, with its bytes.
+    pub(crate) fn give_back(&self, rates: &Rates, bytes: u64) {
+        self.give_back_price(&rates.price(bytes));
+    }
+
+    fn give_back_price(&self, price: &Price) {
+        self.requests.give_back(price.baseline);
+        self.bursts.give_back(price.burst);
+        self.bytes.give_back(price.bytes);
+    }
+
+    /// Gives back bytes of a request that were not read.
+    pub(crate) fn give_back_bytes(&self, rates: &Rates, bytes: u64) {
+        self.bytes.give_back(rates.price_of(bytes));
+    }
+
+    /// The credits that are left.
+    pub(crate) fn credits(&self, rates: &Rates) -> u64 {
+        let debt = self.requests.debt(self.since(Instant::now()));
+        rates.credits_max().saturating_sub(rates.credits_in(debt))
+    }
+
+    /// How many requests had to wait, for requests and for bytes.
+    pub(crate) fn delayed(&self) -> [u64; 2] {
+        [Over::Requests, Over::Bytes].map(|over| self.delayed[over as usize].load(Ordering::Relaxed))
+    }
+
+    fn since(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.began).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Takes all of `price`, or nothing, where what was taken before is paid for `ahead` nanoseconds from now.
+    fn charge(&self, price: &Price, now: u64, ahead: u64) -> Result<(), Over> {
+        let by = now + ahead;
+        if !self.requests.take(now, by.saturating_add(price.credits), price.baseline) {
+            return Err(Over::Requests);
+        }
+        if !self.bursts.take(now, by, price.burst) {
+            self.requests.give_back(price.baseline);
+            return Err(Over::Requests);
+        }
+        if !self.bytes.take(now, by, price.bytes) {
+            self.requests.give_back(price.baseline);
+            self.bursts.give_back(price.burst);
+            return Err(Over::Bytes);
+        }
+        Ok(())
+    }
+
+    /// When `price` could be charged if nobody took anything more.
+    fn due(&self, price: &Price) -> u64 {
+        let of = |bucket: &Bucket, cost| if cost == 0 { 0 } else { bucket.paid_at() };
+        let requests = of(&self.requests, price.baseline).saturating_sub(price.credits);
+        requests.max(of(&self.bursts, price.burst)).max(of(&self.bytes, price.bytes))
+    }
+
+    /// What of the limit is used up longest.
+    fn over(&self, price: &Price) -> Over {
+        let bytes = if price.bytes == 0 { 0 } else { self.bytes.paid_at() };
+        if bytes > 0 && bytes >= self.due(price) { Over::Bytes } else { Over::Requests }
+    }
+
+    /// A place in the line, unless the request may go now: nobody is before it, or its member has had less than those who are.
+    fn enter(self: &Arc<Self>, rates: &Arc<Rates>, bytes: u64, member: u64, now: u64) -> Option<Waits<'_>> {
+        let price = rates.price(bytes);
+        let mut line = self.line.lock();
+        let place = line.place(member);
+        let ahead = if line.is_empty() { 0 } else { AHEAD };
+        if line.is_first(place) && self.charge(&price, now, ahead).is_ok() {
+            if !line.is_empty() {
+                line.count(member, place, &price);
+                line.reached(place);
+            }
+            return None;
+        }
+        line.count(member, place, &price);
+        let (go, told) = oneshot::channel();
+        line.enter(place, Waiting { bytes, go });
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        if !std::mem::replace(&mut line.is_led, true) {
+            spawn_local(Lead { limit: Arc::clone(self), rates: Arc::clone(rates), is_done: false }.run());
+        }
+        Some(Waits { limit: self, place, told, has_gone: false })
+    }
+
+    /// Lets all go whose time has come; gives when that of the next one does, and nobody leads any more where there is none.
+    fn let_go(&self, rates: &Rates) -> Option<Instant> {
+        let mut line = self.line.lock();
+        let now = self.since(Instant::now());
+        while let Some((place, first)) = line.first() {
+            let price = rates.price(first.bytes);
+            if self.charge(&price, now, 0).is_err() {
+                return Some(self.began + Duration::from_nanos(self.due(&price)));
+            }
+            if let Some(left) = self.leave(&mut line, place) {
+                // Who is gone by now gives it back.
+                let _ = left.go.send(price);
+            }
+        }
+        line.is_led = false;
+        None
+    }
+
+    fn leave(&self, line: &mut Line, place: Place) -> Option<Waiting> {
+        let left = line.leave(place)?;
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        Some(left)
+    }
+}
+
+/// The task that leads a line.
+struct Lead {
+    limit: Arc<RateLimit>,
+    rates: Arc<Rates>,
+    /// The line was empty, and another may lead it by now.
+    is_done: bool,
+}
+
+impl Lead {
+    async fn run(mut self) {
+        while let Some(due) = self.limit.let_go(&self.rates) {
+            sleep_until(due.min(Instant::now() + LOOK_AGAIN)).await;
+        }
+        self.is_done = true;
+    }
+}
+
+impl Drop for Lead {
+    /// Where its shard has ended, nobody is left waiting.
+    fn drop(&mut self) {
+        if self.is_done {
+            return;
+        }
+        let mut line = self.limit.line.lock();
+        while let Some((place, _)) = line.first() {
+            self.limit.leave(&mut line, place);
+        }
+        line.is_led = false;
+    }
+}
+
+/// A request in the line.
+struct Waits<'a> {
+    limit: &'a RateLimit,
+    place: Place,
+    told: oneshot::Receiver<Price>,
+    has_gone: bool,
+}
+
+impl Drop for Waits<'_> {
+    /// Who stops waiting leaves the line, or gives back what it has.
+    fn drop(&mut self) {
+        if self.has_gone {
+            return;
+        }
+        let left = self.limit.leave(&mut self.limit.line.lock(), self.place);
+        if left.is_none()
+            && let Ok(paid) = self.told.try_recv()
+        {
+            self.limit.give_back_price(&paid);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Limits in virtual time.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tokio::task::LocalSet;
+use tokio::time::sleep;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+/// A limit, and clients that ask it for more.
+#[derive(Clone)]
+struct Limited {
+    limit: Arc<RateLimit>,
+    rates: Arc<Rates>,
+}
+
+/// How much one client was let do.
+#[derive(Clone, Default)]
+struct Done(Rc<Cell<u64>>);
+
+impl Limited {
+    fn to(rate: Rate) -> Self {
+        Limited { limit: Arc::default(), rates: Arc::new(Rates::new(rate)) }
+    }
+
+    fn steady(requests: u32) -> Self {
+        Limited::to(Rate { requests: Some(RequestRate::steady(requests)), mib: None })
+    }
+
+    /// A client that has `depth` requests of `bytes` on their way at all times, each of which takes `micros` beside its wait.
+    fn client(&self, member: u64, depth: usize, bytes: u64, micros: u64) -> Done {
+        let done = Done::default();
+        for _ in 0..depth {
+            let (this, done) = (self.clone(), done.clone());
+            spawn_local(async move {
+                loop {
+                    if !this.limit.try_take(&this.rates, bytes, Instant::now()) {
+                        this.limit.take(&this.rates, bytes, member).await;
+                    }
+                    if micros > 0 {
+                        sleep(Duration::from_micros(micros)).await;
+                    }
+                    done.0.set(done.0.get() + 1);
+                }
+            });
+        }
+        done
+    }
+}
+
+impl Done {
+    /// How many requests were done in so many seconds from now.
+    async fn within(&self, seconds: u64) -> u64 {
+        let before = self.0.get();
+        sleep(Duration::from_secs(seconds)).await;
+        self.0.get() - before
+    }
+}
+
+fn assert_near(found: u64, expected: u64, percent: u64) {
+    let (low, high) = (expected * (100 - percent) / 100, expected * (100 + percent) / 100);
+    assert!((low..=high).contains(&found), "{found} where {expected} is meant, within {percent} %");
+}
+
+async fn in_virtual_time<T>(test: impl Future<Output = T>) -> T {
+    LocalSet::new().run_until(test).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_seconds_have_as_many_requests_as_ten_times_a_second() {
+    in_virtual_time(async {
+        for rate in [500, 3_100, 20_000] {
+            let limited = Limited::steady(rate);
+            let done = limited.client(1, 64, 4_096, 100);
+            assert_near(done.within(10).await, u64::from(rate) * 10, 1);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_seconds_have_as_many_bytes_whatever_the_size() {
+    in_virtual_time(async {
+        for (bytes, depth) in [(64 << 10, 32), (MIB, 8), (MIB, 1), (8 * MIB, 4)] {
+            let limited = Limited::to(Rate { requests: None, mib: Some(110) });
+            let done = limited.client(1, depth, bytes, 100);
+            assert_near(done.within(10).await * bytes / MIB, 1_100, 2);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_request_at_a_time_has_as_much_as_sixty_four() {
+    in_virtual_time(async {
+        for rate in [500, 3_000] {
+            let limited = Limited::steady(rate);
+            let (one, many) = (limited.client(1, 1, 4_096, 0), limited.client(2, 64, 4_096, 0));
+            sleep(Duration::from_secs(1)).await;
+            let (before, one) = (many.0.get(), one.within(10).await);
+            let many = many.0.get() - before;
+            assert_near(one + many, u64::from(rate) * 10, 2);
+            assert_near(one, u64::from(rate) * 5, 5);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn eight_members_have_an_eighth_each_though_one_asks_for_large_things() {
+    in_virtual_time(async {
+        let limited = Limited::to(Rate { requests: None, mib: Some(100) });
+        let large = limited.client(0, 4, MIB, 100);
+        let small: Vec<_> = (1..8).map(|member| limited.client(member, 16, 64 << 10, 100)).collect();
+        sleep(Duration::from_secs(1)).await;
+        let before: Vec<u64> = small.iter().map(|one| one.0.get()).collect();
+        let large = large.within(20).await;
+        assert_near(large, 100 * 20 / 8, 5);
+        for (one, before) in small.iter().zip(before) {
+            assert_near((one.0.get() - before) / 16, 100 * 20 / 8, 5);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn credits_run_out_and_come_back_when_the_formula_says() {
+    in_virtual_time(async {
+        // A hundredth of a share of 100 GiB.
+        let requests = RequestRate { baseline: 31, burst: 100, credits_max: 69 * 3_600 };
+        let limited = Limited::to(Rate { requests: Some(requests), mib: None });
+        assert_eq!(limited.limit.credits(&limited.rates), 69 * 3_600);
+        let done = limited.client(1, 8, 4_096, 100);
+        assert_near(done.within(1_800).await, 100 * 1_800, 1);
+        assert_near(limited.limit.credits(&limited.rates), 69 * 1_800, 1);
+        assert_near(done.within(1_780).await, 100 * 1_780, 1);
+        sleep(Duration::from_secs(40)).await;
+        assert_near(done.within(100).await, 31 * 100, 1);
+        assert!(limited.limit.credits(&limited.rates) <= 1);
+    })
+    .await;
+    in_virtual_time(async {
+        let requests = RequestRate { baseline: 31, burst: 100, credits_max: 69 * 10 };
+        let limited = Limited::to(Rate { requests: Some(requests), mib: None });
+        for _ in 0..69 * 20 {
+            limited.limit.take(&limited.rates, 0, 1).await;
+        }
+        assert!(limited.limit.credits(&limited.rates) <= 1);
+        sleep(Duration::from_secs(10)).await;
+        assert_near(limited.limit.credits(&limited.rates), 310, 1);
+        sleep(Duration::from_secs(20)).await;
+        assert_eq!(limited.limit.credits(&limited.rates), 690, "there are no more than fit");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stops_waiting_has_taken_nothing() {
+    in_virtual_time(async {
+        let limited = Limited::steady(10);
+        for _ in 0..100 {
+            let wait = tokio::time::timeout(Duration::from_millis(1), limited.limit.take(&limited.rates, 0, 1));
+            let _ = wait.await;
+        }
+        let done = limited.client(1, 4, 0, 0);
+        assert_near(done.within(10).await, 100, 2);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_raised_or_taken_away_counts_for_those_who_wait() {
+    in_virtual_time(async {
+        let limited = Limited::steady(10);
+        let done = limited.client(1, 64, 4_096, 100);
+        assert_near(done.within(10).await, 100, 2);
+        limited.rates.change(Rate { requests: Some(RequestRate::steady(1_000)), mib: None });
+        assert_near(done.within(10).await, 10_000, 2);
+        limited.rates.change(Rate::default());
+        assert!(done.within(1).await > 50_000);
+        limited.rates.change(Rate { requests: Some(RequestRate::steady(100)), mib: None });
+        sleep(Duration::from_secs(1)).await;
+        assert_near(done.within(10).await, 1_000, 2);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_made_anyway_is_waited_for_by_others() {
+    in_virtual_time(async {
+        let limited = Limited::steady(10);
+        for _ in 0..50 {
+            limited.limit.take_anyway(&limited.rates, Instant::now());
+        }
+        let began = Instant::now();
+        limited.limit.take(&limited.rates, 0, 1).await;
+        assert_near(began.elapsed().as_millis() as u64, 5_000, 2);
+        assert_eq!(limited.limit.delayed(), [1, 0]);
+    })
+    .await;
+}

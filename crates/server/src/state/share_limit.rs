@@ -1,0 +1,240 @@
+//! What clients may do with a share in a second: the share's limits, and those of each user, each file and the account.
+//!
+//! A request takes of all that apply to it before it begins, the narrowest first, and waits where one of them is used up ([`RateLimit`]). The members among
+//! whom a limit is shared evenly are sessions.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use wire::ids::{Command, SessionId};
+
+use crate::resource::rate_limit::{MadeOnUse, Rate, RateLimit, Rates};
+use crate::state::user::UserId;
+
+/// The limits of a share; nothing is limited where nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShareRates {
+    /// All that is done with it.
+    pub share: Rate,
+    /// What is done beside reading and writing: requests alone count.
+    pub metadata: Rate,
+    /// Reads and writes of each of its files.
+    pub file: Rate,
+    /// All that each of its users does.
+    pub user: Rate,
+}
+
+/// A limit that several shares have together.
+#[derive(Default)]
+pub struct AccountLimit(Limit);
+
+/// The limits of one share, and what has been taken of them. It stays the same from one configuration to the next.
+#[derive(Default)]
+pub struct ShareLimit {
+    /// Something is limited.
+    is_limited: AtomicBool,
+    share: Limit,
+    metadata: Limit,
+    account: Arc<AccountLimit>,
+    file: Arc<Rates>,
+    user: Arc<Rates>,
+    /// Of the users who have the share connected.
+    users: Mutex<HashMap<UserId, Weak<RateLimit>>>,
+}
+
+/// What is allowed, and what of it has been taken.
+#[derive(Default)]
+struct Limit {
+    rates: Arc<Rates>,
+    taken: Arc<RateLimit>,
+}
+
+/// How the requests of a share have met its limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitUse {
+    /// Credits for bursts that are left.
+    pub credits: u64,
+    /// Requests that waited for the share's requests a second.
+    pub delayed_by_requests: u64,
+    /// Requests that waited for the share's bytes a second.
+    pub delayed_by_bytes: u64,
+    /// Requests that waited for the share's requests a second beside reads and writes.
+    pub delayed_by_metadata: u64,
+}
+
+impl AccountLimit {
+    /// Allows so much from now on.
+    pub fn change(&self, rate: Rate) {
+        self.0.rates.change(rate);
+    }
+}
+
+impl ShareLimit {
+    /// No limits yet, of a share of an account with this one.
+    pub fn of(account: Arc<AccountLimit>) -> Self {
+        ShareLimit { account, ..ShareLimit::default() }
+    }
+
+    /// Allows so much from now on.
+    pub fn change(&self, rates: &ShareRates) {
+        self.share.rates.change(rates.share);
+        self.metadata.rates.change(rates.metadata);
+        self.file.change(rates.file);
+        self.user.change(rates.user);
+        let is_limited = *rates != ShareRates::default() || !self.account.0.rates.are_none();
+        self.is_limited.store(is_limited, Ordering::Relaxed);
+    }
+
+    /// What is left, and how many had to wait.
+    pub fn usage(&self) -> LimitUse {
+        let [delayed_by_requests, delayed_by_bytes] = self.share.taken.delayed();
+        let credits = self.share.taken.credits(&self.share.rates);
+        let [delayed_by_metadata, _] = self.metadata.taken.delayed();
+        LimitUse { credits, delayed_by_requests, delayed_by_bytes, delayed_by_metadata }
+    }
+
+    /// What a user has taken of its limit.
+    fn taken_by(&self, user: UserId) -> Arc<RateLimit> {
+        let mut users = self.users.lock();
+        if let Some(taken) = users.get(&user).and_then(Weak::upgrade) {
+            return taken;
+        }
+        users.retain(|_, taken| taken.strong_count() > 0);
+        let taken = Arc::default();
+        users.insert(user, Arc::downgrade(&taken));
+        taken
+    }
+}
+
+impl std::fmt::Debug for ShareLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShareLimit").field("is_limited", &self.is_limited).finish_non_exhaustive()
+    }
+}
+
+/// What a request does, as limits count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Reads or writes so many bytes.
+    Data(u64),
+    /// Anything else that waits.
+    Metadata,
+    /// Gives something back, or may be waited for by others: it counts, and does not wait.
+    Release,
+}
+
+impl Work {
+    /// Of a request that reads or writes `bytes`, if it does. `None` where it does nothing with a share.
+    pub(crate) fn of(command: Command, bytes: u64) -> Option<Self> {
+        match command {
+            Command::READ | Command::WRITE => Some(Work::Data(bytes)),
+            Command::CLOSE | Command::LOCK => Some(Work::Release),
+            Command::CREATE | Command::FLUSH | Command::IOCTL | Command::QUERY_DIRECTORY => Some(Work::Metadata),
+            Command::QUERY_INFO | Command::SET_INFO | Command::CHANGE_NOTIFY => Some(Work::Metadata),
+            _ => None,
+        }
+    }
+
+    fn bytes(self) -> u64 {
+        match self {
+            Work::Data(bytes) => bytes,
+            Work::Metadata | Work::Release => 0,
+        }
+    }
+}
+
+/// The limits as one tree connect has them.
+pub(crate) struct TreeLimit {
+    share: Arc<ShareLimit>,
+    user: Arc<RateLimit>,
+}
+
+/// The most limits that apply to one request.
+const LIMITS: usize = 4;
+
+type Applying<'a> = [Option<(&'a Arc<RateLimit>, &'a Arc<Rates>)>; LIMITS];
+
+impl TreeLimit {
+    pub(crate) fn of(share: &Arc<ShareLimit>, user: UserId) -> Self {
+        TreeLimit { share: Arc::clone(share), user: share.taken_by(user) }
+    }
+
+    /// True where something may have to wait.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.share.is_limited.load(Ordering::Relaxed)
+    }
+
+    /// Those that apply, the narrowest first. `file` has what was taken of the file that is read or written.
+    fn applying<'a>(&'a self, work: Work, file: Option<&'a MadeOnUse>) -> Applying<'a> {
+        let share = &*self.share;
+        let kind = match work {
+            Work::Data(_) => file.filter(|_| !share.file.are_none()).map(|taken| (taken.get(), &share.file)),
+            Work::Metadata | Work::Release => Some((&share.metadata.taken, &share.metadata.rates)),
+        };
+        let account = &share.account.0;
+        [
+            kind,
+            Some((&self.user, &share.user)),
+            Some((&share.share.taken, &share.share.rates)),
+            Some((&account.taken, &account.rates)),
+        ]
+        .map(|one| one.filter(|(_, rates)| !rates.are_none()))
+    }
+
+    /// Takes a READ or WRITE of so many bytes of all of them, or of none.
+    pub(crate) fn try_take<'a>(&'a self, bytes: u64, file: Option<&'a MadeOnUse>) -> Option<Taken<'a>> {
+        let mut taken = Taken { of: [None; LIMITS], bytes };
+        let now = Instant::now();
+        for (at, one) in self.applying(Work::Data(bytes), file).into_iter().enumerate() {
+            let Some((limit, rates)) = one else { continue };
+            if !limit.try_take(rates, bytes, now) {
+                return None;
+            }
+            taken.of[at] = one;
+        }
+        Some(taken)
+    }
+
+    /// Takes of all, one after the other. Who stops waiting has taken nothing.
+    pub(crate) async fn take<'a>(&'a self, work: Work, file: Option<&'a MadeOnUse>, session: SessionId) -> Taken<'a> {
+        let mut taken = Taken { of: [None; LIMITS], bytes: work.bytes() };
+        for (at, one) in self.applying(work, file).into_iter().enumerate() {
+            let Some((limit, rates)) = one else { continue };
+            match work {
+                Work::Release => limit.take_anyway(rates, Instant::now()),
+                Work::Data(_) | Work::Metadata => limit.take(rates, work.bytes(), session.0).await,
+            }
+            taken.of[at] = one;
+        }
+        taken
+    }
+}
+
+/// What a request has taken, and gives back where it is not made.
+pub(crate) struct Taken<'a> {
+    of: Applying<'a>,
+    bytes: u64,
+}
+
+impl Taken<'_> {
+    /// The request is made, with so many of its bytes.
+    pub(crate) fn keep(mut self, bytes: u64) {
+        let rest = self.bytes.saturating_sub(bytes);
+        for (limit, rates) in std::mem::take(&mut self.of).into_iter().flatten() {
+            if rest > 0 {
+                limit.give_back_bytes(rates, rest);
+            }
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        for (limit, rates) in self.of.iter().flatten() {
+            limit.give_back(rates, self.bytes);
+        }
+    }
+}
