@@ -8,7 +8,7 @@ pub use secure::Secret;
 use store::Store;
 
 pub use crate::resource::rate_limit::{Rate, RequestRate};
-pub use crate::state::share_limit::{AccountLimit, LimitUse, ShareLimit, ShareRates};
+pub use crate::state::share_limit::{AccountLimit, LimitUse, OpenLimits, ShareLimit, ShareRates};
 
 /// Everything the server serves at one moment. A whole snapshot, replaced at once.
 #[derive(Clone, Debug)]

@@ -25,6 +25,24 @@ pub struct ShareRates {
     pub file: Rate,
     /// All that each of its users does.
     pub user: Rate,
+    /// How many opens there may be.
+    pub opens: OpenLimits,
+}
+
+/// How many opens a file or directory may have, whoever has them. One more is refused with STATUS_QUOTA_EXCEEDED.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenLimits {
+    /// Of each file and each directory.
+    pub each: usize,
+    /// Of the share's root.
+    pub root: usize,
+}
+
+impl Default for OpenLimits {
+    /// No bound of the share's own.
+    fn default() -> Self {
+        OpenLimits { each: usize::MAX, root: usize::MAX }
+    }
 }
 
 /// A limit that several shares have together.
@@ -41,6 +59,7 @@ pub struct ShareLimit {
     account: Arc<AccountLimit>,
     file: Arc<Rates>,
     user: Arc<Rates>,
+    opens: Mutex<OpenLimits>,
     /// Of the users who have the share connected.
     users: Mutex<HashMap<UserId, Weak<RateLimit>>>,
 }
@@ -84,6 +103,7 @@ impl ShareLimit {
         self.metadata.rates.change(rates.metadata);
         self.file.change(rates.file);
         self.user.change(rates.user);
+        *self.opens.lock() = rates.opens;
         let is_limited = *rates != ShareRates::default() || !self.account.0.rates.are_none();
         self.is_limited.store(is_limited, Ordering::Relaxed);
     }
@@ -165,6 +185,12 @@ impl TreeLimit {
     /// True where something may have to wait.
     pub(crate) fn is_limited(&self) -> bool {
         self.share.is_limited.load(Ordering::Relaxed)
+    }
+
+    /// How many opens the share's root may have, or each other file and directory.
+    pub(crate) fn opens_max(&self, is_root: bool) -> usize {
+        let opens = *self.share.opens.lock();
+        if is_root { opens.root } else { opens.each }
     }
 
     /// Those that apply, the narrowest first. `file` has what was taken of the file that is read or written.

@@ -82,6 +82,11 @@ impl Tree {
         self.limit.as_ref().filter(|limit| limit.is_limited())
     }
 
+    /// How many opens a file or directory of the share may have; its root may have more.
+    pub(crate) fn opens_max(&self, is_root: bool) -> usize {
+        self.limit().map_or(usize::MAX, |limit| limit.opens_max(is_root))
+    }
+
     /// The most access an open of this tree may have now.
     pub(crate) fn access_max(&self) -> u32 {
         if self.is_read_only() { self.access_max & READ_ONLY_ACCESS } else { self.access_max }

@@ -12,7 +12,7 @@ use wire::command::write::WriteRequest;
 use wire::ids::Command;
 use wire::status::Status;
 
-use crate::admin::{Rate, RequestRate, ShareRates, Signing};
+use crate::admin::{OpenLimits, Rate, RequestRate, ShareRates, Signing};
 use crate::state::shared::Shared;
 use crate::tests::flight_tests::{Wired, working_here};
 use crate::tests::testing::{Peer, server};
@@ -136,6 +136,28 @@ async fn a_close_comes_behind_the_writes_that_wait() {
         assert_eq!(commands.pop(), Some(Command::CLOSE));
     };
     LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_file_and_the_root_have_as_many_opens_as_they_may_and_no_more() {
+    let server = server(Signing::Enabled);
+    let mut peer = Peer::sign_in(&server).await;
+    let other = peer.open("other").await;
+    limit(&server, ShareRates { opens: OpenLimits { each: 3, root: 4 }, ..ShareRates::default() });
+    let mut files = Vec::new();
+    for _ in 0..3 {
+        files.push(peer.open("file").await);
+    }
+    let mut second = Peer::sign_in(&server).await;
+    assert_eq!(second.try_open("file").await, Status::QUOTA_EXCEEDED, "whoever asks");
+    assert_eq!(second.try_open("other").await, Status::SUCCESS);
+    for _ in 0..4 {
+        peer.open_directory("").await;
+    }
+    assert_eq!(second.try_open("").await, Status::QUOTA_EXCEEDED);
+    peer.close(files[0]).await;
+    assert_eq!(second.try_open("file").await, Status::SUCCESS);
+    peer.close(other).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -143,6 +143,7 @@ impl<'a> Entered<'a> {
             empties: found.empties,
             deletes: plan.options.contains(CreateOptions::DELETE_ON_CLOSE),
             wanted: &wanted,
+            opens_max: context.tree()?.opens_max(found.path.is_root()),
         };
         let (file, entering, notices) = context.server().files.enter(found.node.identity(), &entry);
         breaking::send_for(context, &file, notices);

@@ -71,6 +71,7 @@ impl Scene {
             empties: Empties::Nothing,
             deletes: false,
             wanted,
+            opens_max: usize::MAX,
         };
         self.table.enter(FILE, &entry)
     }

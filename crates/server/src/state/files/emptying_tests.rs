@@ -145,6 +145,7 @@ async fn nobody_opens_a_stream_while_its_file_is_emptied() {
         empties: Empties::Nothing,
         deletes: false,
         wanted: &Wanted::Nothing,
+        opens_max: usize::MAX,
     };
     let (_, entering, _) = server.files.enter(node.identity(), &entry(u64::MAX, "stream"));
     assert!(matches!(entering, Entering::Waits(_)), "it looks the stream up anew after that");

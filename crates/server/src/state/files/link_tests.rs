@@ -201,6 +201,7 @@ async fn nobody_opens_a_file_while_it_is_replaced() {
         empties: Empties::Nothing,
         deletes: false,
         wanted: &Wanted::Nothing,
+        opens_max: usize::MAX,
     };
     let (_, entering, _) = server.files.enter(node.identity(), &entry);
     assert!(matches!(entering, Entering::Waits(_)), "it looks the name up anew after that");

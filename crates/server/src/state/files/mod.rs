@@ -118,6 +118,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) deletes: bool,
     /// What it asks to cache.
     pub(crate) wanted: &'a Wanted,
+    /// How many opens the file may have, this one among them.
+    pub(crate) opens_max: usize,
 }
 
 /// What becomes of an open that wants to enter the table.

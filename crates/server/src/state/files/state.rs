@@ -59,6 +59,9 @@ impl FileState {
         if entry.link.is_none() && !entry.is_directory && self.tells_names() {
             return Entering::Unnamed;
         }
+        if self.claims.len() >= entry.opens_max {
+            return Entering::Refused(Status::QUOTA_EXCEEDED);
+        }
         let now = now();
         let stream = fold(entry.stream);
         let is_renamed = self.renaming_stream.as_ref().is_some_and(|names| names.contains(&stream));

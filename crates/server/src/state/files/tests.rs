@@ -47,6 +47,7 @@ fn enter_through(
         empties: Empties::Nothing,
         deletes: false,
         wanted,
+        opens_max: usize::MAX,
     };
     match table.enter(FILE, &entry) {
         (file, Entering::Entered(_), _) => Ok(file),

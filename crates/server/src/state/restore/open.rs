@@ -179,6 +179,8 @@ fn open_file(
         empties: Empties::Nothing,
         deletes: false,
         wanted: &wanted,
+        // It was let in before.
+        opens_max: usize::MAX,
     };
     let (file, entering, notices) = server.files.restore(node.identity(), &entry);
     breaks::send(server, &file, notices);
