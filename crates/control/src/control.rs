@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use crate::catalog::{
     self, AccountKind, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings,
 };
-use crate::limits::Limits;
+use crate::rates::Limits;
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
 use crate::stores::{Folders, Looks, Stores};
 use crate::{AccountName, DataFolder, Error, Problem, ShareName};

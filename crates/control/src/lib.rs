@@ -28,7 +28,7 @@ mod catalog;
 mod control;
 mod error;
 mod folder;
-mod limits;
+mod rates;
 mod look;
 mod name;
 mod reload;
