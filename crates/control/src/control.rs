@@ -5,19 +5,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{
     Account, Advertise, Anonymous, Configuration, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash,
 };
 use tracing::{info, warn};
 
-use crate::catalog::{
-    self, AccountKind, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings,
-};
+use crate::catalog::{self, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings};
 use crate::rates::Limits;
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
 use crate::stores::{Folders, Looks, Stores};
-use crate::{AccountName, DataFolder, Error, Problem, ShareName};
+use crate::{AccountKind, AccountName, DataFolder, Error, Problem, ShareLimits, ShareName};
 
 /// The account and the share that a first start makes.
 const FIRST_ACCOUNT: &str = "local";
@@ -176,7 +175,7 @@ impl Control {
         let is_new = |catalog: &Catalog| catalog.version().is_ok_and(|version| self.version != Some(version));
         let has_changed =
             self.catalog.as_ref().is_none_or(|catalog| catalog.is_replaced(&self.folder) || is_new(catalog));
-        self.known.is_some() && has_changed
+        self.known.as_ref().is_some_and(|known| has_changed || known.is_over(Timestamp::now()))
     }
 
     /// Has nothing stay in the catalog's files that was taken away while another program read them.
@@ -262,6 +261,8 @@ pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Err
         access_based: false,
         modes: Modes::default(),
         comment: String::new(),
+        provision: None,
+        limits: ShareLimits::default(),
     })?;
     info!(account = FIRST_ACCOUNT, share = FIRST_SHARE, folder = %path.display(), "first start: made an account and a share");
     Ok(())

@@ -24,16 +24,23 @@
 //! ```
 
 mod advertise;
+mod azure;
 mod catalog;
 mod control;
 mod error;
+mod feature;
 mod folder;
-mod rates;
+mod limits;
 mod look;
 mod name;
+mod provisioned;
+pub mod provisioning;
+mod rates;
+mod region;
 mod reload;
 mod served_folder;
 mod size;
+mod sku;
 #[cfg(test)]
 mod small_disk;
 mod socket;
@@ -41,16 +48,23 @@ mod stores;
 mod views;
 
 pub use advertise::parse_advertised;
+pub use azure::ShareProperties;
 pub use catalog::{
-    Account, AccountKind, Catalog, Dialect, Key, Keys, Modes, NewShare, ShareChanges, ShareRecord, Source,
-    StoredSettings, User,
+    Account, AccountChanges, Catalog, Dialect, Key, Keys, MetadataCaching, Modes, NewShare, ProvisionUpdate,
+    ShareChanges, ShareRecord, Source, StoredSettings, User,
 };
 pub use control::{Control, Overrides, first_start};
 pub use error::{Error, Fault};
+pub use feature::{Feature, FeatureState, Features, Regions, WhyNot};
 pub use folder::{DataFolder, Lock};
+pub use limits::{LimitChanges, ShareLimits};
 pub use name::{AccountName, ShareName, UserName};
+pub use provisioned::{Increases, Provision, ProvisionChanges, Provisioned};
+pub use provisioning::ProvisionModel;
+pub use region::Region;
 pub use reload::{Reloader, reload};
 pub use size::parse_size;
+pub use sku::{AccountKind, AccountPlan, Billing, Sku};
 pub use socket::{AdminSocket, Facts, Request, ask, ask_for_all};
 pub use stores::{Folders, look_for_problems};
 pub use views::{Channel, Interface, OpenFile, Problem, Session, Status};

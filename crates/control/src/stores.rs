@@ -247,6 +247,7 @@ mod tests {
     use parking_lot::Condvar;
 
     use super::*;
+    use crate::ShareLimits;
     use crate::catalog::Modes;
 
     #[test]
@@ -319,6 +320,8 @@ mod tests {
             access_based: false,
             modes: Modes::default(),
             comment: String::new(),
+            provisioned: None,
+            limits: ShareLimits::default(),
         }
     }
 }

@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
-use control::{Account, Catalog, DataFolder, Error, Key, Keys, StoredSettings};
+use control::{
+    Account, AccountChanges, AccountPlan, Catalog, DataFolder, Error, Feature, Features, Key, Keys, MetadataCaching,
+    Sku, StoredSettings,
+};
+use jiff::Timestamp;
 use serde::Serialize;
 use server::admin::Multichannel;
 
@@ -16,7 +20,13 @@ use crate::table::Table;
 struct Shown {
     name: String,
     kind: &'static str,
+    /// How it is billed; null of a local account.
+    sku: Option<&'static str>,
+    location: Option<String>,
     multichannel: &'static str,
+    metadata_caching: &'static str,
+    /// Why it cannot have metadata caching, if it cannot.
+    metadata_caching_problem: Option<String>,
     sid: String,
     shares: u64,
     users: u64,
@@ -42,28 +52,35 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
         | AccountCommand::Keys { .. }
         | AccountCommand::Delete { .. } => data::open(path)?,
     };
-    let settings = catalog.settings()?;
+    let told = Told { settings: catalog.settings()?, features: catalog.features()? };
     match command {
-        AccountCommand::Create { name, kind } => {
-            let made = shown(catalog.create_account(name, *kind)?, &settings);
+        AccountCommand::Create { name, kind, sku, location } => {
+            let plan = AccountPlan::new(*kind, *sku, location.clone())?;
+            let made = told.shown(catalog.create_account(name, plan)?);
             output
                 .print(&made, |_| format!("made account {name}; `multilane account keys {name}` shows its keys\n"))?;
             data::reload(&folder).map(drop)
         }
         AccountCommand::List => {
-            let accounts: Vec<Shown> = catalog.accounts()?.into_iter().map(|one| shown(one, &settings)).collect();
+            let accounts: Vec<Shown> = catalog.accounts()?.into_iter().map(|one| told.shown(one)).collect();
             output.print(&accounts, |accounts| table(accounts))
         }
         AccountCommand::Show { name } => {
-            let account = shown(catalog.account(name)?, &settings);
-            output.print(&account, |account| table(std::slice::from_ref(account)))
+            let account = told.shown(catalog.account(name)?);
+            output.print(&account, description)
         }
-        AccountCommand::Update { name, multichannel } => {
-            let wanted = match multichannel {
-                Switch::On => Multichannel::On,
-                Switch::Off => Multichannel::Off,
+        AccountCommand::Update { name, multichannel, metadata_caching } => {
+            let changes = AccountChanges {
+                multichannel: multichannel.map(|to| match to {
+                    Switch::On => Multichannel::On,
+                    Switch::Off => Multichannel::Off,
+                }),
+                metadata_caching: metadata_caching.map(|to| match to {
+                    Switch::On => MetadataCaching::On,
+                    Switch::Off => MetadataCaching::Off,
+                }),
             };
-            let account = shown(catalog.set_multichannel(name, wanted)?, &settings);
+            let account = told.shown(catalog.update_account(name, changes)?);
             output.print(&account, |account| table(std::slice::from_ref(account)))?;
             data::reload(&folder).map(drop)
         }
@@ -81,27 +98,62 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
     }
 }
 
-fn shown(account: Account, settings: &StoredSettings) -> Shown {
-    Shown {
-        kind: account.kind.as_str(),
-        multichannel: match account.multichannel {
-            Multichannel::On => "on",
-            Multichannel::Off => "off",
-        },
-        sid: settings.sid(account.relative_id),
-        name: account.name,
-        shares: account.shares,
-        users: account.users,
+/// What an account is told with.
+struct Told {
+    settings: StoredSettings,
+    features: Features,
+}
+
+impl Told {
+    fn shown(&self, account: Account) -> Shown {
+        let cache = self.features.has_feature(&account, Feature::MetadataCache, Timestamp::now());
+        Shown {
+            kind: account.kind.as_str(),
+            sku: account.sku.map(Sku::as_str),
+            location: account.location.as_ref().map(ToString::to_string),
+            multichannel: match account.multichannel {
+                Multichannel::On => "on",
+                Multichannel::Off => "off",
+            },
+            metadata_caching: match account.metadata_caching {
+                MetadataCaching::On => "on",
+                MetadataCaching::Off => "off",
+            },
+            metadata_caching_problem: cache
+                .err()
+                .map(|why| why.refusal(&account.name, Feature::MetadataCache).what().to_owned()),
+            sid: self.settings.sid(account.relative_id),
+            name: account.name,
+            shares: account.shares,
+            users: account.users,
+        }
     }
 }
 
 fn table(accounts: &[Shown]) -> String {
-    let mut table = Table::new(["NAME", "KIND", "MULTICHANNEL", "SHARES", "USERS", "SID"]);
+    let mut table =
+        Table::new(["NAME", "KIND", "SKU", "LOCATION", "MULTICHANNEL", "METADATA CACHING", "SHARES", "USERS", "SID"]);
     for one in accounts {
-        let (shares, users) = (one.shares.to_string(), one.users.to_string());
-        table.row([one.name.clone(), one.kind.to_owned(), one.multichannel.to_owned(), shares, users, one.sid.clone()]);
+        table.row([
+            one.name.clone(),
+            one.kind.to_owned(),
+            one.sku.unwrap_or("local").to_owned(),
+            one.location.clone().unwrap_or_default(),
+            one.multichannel.to_owned(),
+            one.metadata_caching.to_owned(),
+            one.shares.to_string(),
+            one.users.to_string(),
+            one.sid.clone(),
+        ]);
     }
     table.text()
+}
+
+/// The table, and under it why there is no metadata caching.
+fn description(account: &Shown) -> String {
+    let problem = account.metadata_caching_problem.as_ref();
+    let told = problem.map(|problem| format!("\nno metadata caching: {problem}\n")).unwrap_or_default();
+    table(std::slice::from_ref(account)) + &told
 }
 
 fn print_keys(keys: Keys, output: Output) -> Result<(), Error> {

@@ -5,10 +5,12 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use control::{AccountKind, AccountName, Dialect, Error, ShareName, UserName};
+use control::{AccountKind, AccountName, Dialect, Error, Region, ShareName, Sku, UserName};
 use server::admin::AdvertisedAddress;
 
 use crate::compare::arguments::Compare;
+use crate::features::FeaturesCommand;
+use crate::provision::{self, ProvisionChange, ProvisionCreate};
 use crate::remote::arguments::{DOCTOR_EXAMPLES, Doctor, RemoteCommand};
 
 /// Threads that one server may have: more than any machine has cores.
@@ -59,6 +61,9 @@ pub(crate) enum Command {
     /// Shares: folders and RAM disks that clients connect to
     #[command(subcommand)]
     Share(ShareCommand),
+    /// Features that accounts with a SKU have where they are registered, and their regions
+    #[command(subcommand)]
+    Features(FeaturesCommand),
     /// Show who is connected
     Sessions,
     /// Show what is open
@@ -174,16 +179,28 @@ pub(crate) enum Switch {
     Off,
 }
 
+const ACCOUNT_EXAMPLES: &str = "\
+Examples:
+  multilane account create projects
+  multilane account create media --sku PremiumV2_LRS --location westeurope";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccountCommand {
     /// Make an account with two new keys
-    #[command(after_help = "Example:\n  multilane account create projects")]
+    #[command(after_help = ACCOUNT_EXAMPLES)]
     Create {
         /// 3 to 24 lower-case letters and digits
         name: AccountName,
-        /// What it is for: FileStorage or StorageV2
-        #[arg(long, default_value = "FileStorage", value_name = "KIND")]
-        kind: AccountKind,
+        /// What it is for: FileStorage or StorageV2 [default: that of the SKU, or FileStorage]
+        #[arg(long, value_name = "KIND")]
+        kind: Option<AccountKind>,
+        /// How it is billed: Premium_LRS or _ZRS (provisioned v1) or PremiumV2_LRS or _ZRS (v2) with kind FileStorage, Standard_LRS, _GRS,
+        /// _ZRS, _RAGRS, _GZRS or _RAGZRS with StorageV2 [default: local and unmetered]
+        #[arg(long, value_name = "SKU")]
+        sku: Option<Sku>,
+        /// The region it is in, such as westeurope or "West Europe" [default: none]
+        #[arg(long, value_name = "REGION")]
+        location: Option<Region>,
     },
     /// List the accounts
     List,
@@ -194,12 +211,16 @@ pub(crate) enum AccountCommand {
     },
     /// Change an account
     #[command(after_help = "Example:\n  multilane account update projects --multichannel on")]
+    #[command(group = ArgGroup::new("change").args(["multichannel", "metadata_caching"]).required(true).multiple(true))]
     Update {
         /// Its name
         name: AccountName,
         /// Let one session use several connections at once: SMB Multichannel, for accounts of kind FileStorage
-        #[arg(long, value_name = "on|off", required = true)]
-        multichannel: Switch,
+        #[arg(long, value_name = "on|off")]
+        multichannel: Option<Switch>,
+        /// Cache metadata, for accounts of kind FileStorage; those that have a SKU need the feature AzurePremiumFilesMetadataCacheFeature
+        #[arg(long, value_name = "on|off")]
+        metadata_caching: Option<Switch>,
     },
     /// Show the keys of an account, each of which is a password
     #[command(after_help = "Examples:\n  multilane account keys local\n  multilane account keys local --regenerate 2")]
@@ -252,6 +273,7 @@ const SHARE_EXAMPLES: &str = "\
 Examples:
   multilane share create media --path /srv/media --read-only
   multilane share create team --path /srv/team --quota 500 --account projects --seal
+  multilane share create fast --path /srv/fast --provisioned 1024 --iops 10000 --mibps 500
   multilane share create scratch --ram 64M";
 
 #[derive(Debug, Subcommand)]
@@ -321,13 +343,27 @@ pub(crate) struct ShareCreate {
     #[arg(long, value_name = "MODE", conflicts_with = "ram", value_parser = mode)]
     pub(crate) directory_mode: Option<u32>,
 
+    /// What clients speak: SMB, for nothing else is served
+    #[arg(long, value_name = "PROTOCOL", default_value = "SMB", value_parser = protocol)]
+    pub(crate) protocol: Protocol,
+
     /// A sentence for people who browse
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) comment: String,
+
+    #[command(flatten)]
+    pub(crate) provision: ProvisionCreate,
+}
+
+/// What clients of a share speak.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Protocol {
+    /// SMB.
+    Smb,
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "continuous", "access_based", "comment"]).required(true).multiple(true))]
+#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "continuous", "access_based", "comment"]).args(provision::CHANGES).required(true).multiple(true))]
 pub(crate) struct ShareUpdate {
     /// Its name
     pub(crate) name: ShareName,
@@ -355,6 +391,9 @@ pub(crate) struct ShareUpdate {
     /// A sentence for people who browse
     #[arg(long, value_name = "TEXT")]
     pub(crate) comment: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) provision: ProvisionChange,
 }
 
 /// A bound in GiB, or none.
@@ -393,6 +432,14 @@ fn quota(text: &str) -> Result<Quota, Error> {
 fn gib(text: &str) -> Result<NonZeroU32, Error> {
     let remedy = "use a whole number of GiB from 1, such as 500; `share update --quota none` has none";
     text.parse().map_err(|_| Error::argument(format!("{text:?} is no quota"), remedy))
+}
+
+fn protocol(text: &str) -> Result<Protocol, Error> {
+    match text.to_ascii_uppercase().as_str() {
+        "SMB" => Ok(Protocol::Smb),
+        "NFS" => Err(Error::argument("NFS is not served", "use SMB, or leave out --protocol")),
+        _ => Err(Error::argument(format!("{text:?} is no protocol"), "use SMB, or leave out --protocol")),
+    }
 }
 
 fn place(text: &str) -> Result<SocketAddr, Error> {

@@ -5,14 +5,17 @@ mod arguments;
 mod compare;
 mod data;
 mod departure;
+mod features;
 mod hints;
 mod live;
 mod log;
 mod output;
+mod provision;
 mod raw_end;
 mod remote;
 mod serve;
 mod share;
+mod share_view;
 mod signals;
 mod table;
 mod user;
@@ -49,6 +52,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::Account(command) => account::run(&data()?, &command, output),
         Command::User(command) => user::run(&data()?, &command, output),
         Command::Share(command) => share::run(&data()?, &command, output),
+        Command::Features(command) => features::run(&data()?, &command, output),
         Command::Sessions => live::sessions(&data()?, output),
         Command::OpenFiles => live::open_files(&data()?, output),
         Command::Server(command) => live::server(&data()?, &command, output),

@@ -1,30 +1,17 @@
-//! Storage accounts and their keys.
+//! Storage accounts.
 
-use std::str::FromStr;
-
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use server::admin::Multichannel;
-use zeroize::Zeroize;
 
-use super::{Catalog, new_principal, no_account, room_for_one};
-use crate::{AccountName, Error};
+use super::keys::Keys;
+use super::settings::wrong_in;
+use super::{Catalog, features, new_principal, no_account, room_for_one};
+use crate::sku::billing;
+use crate::{AccountKind, AccountName, AccountPlan, Billing, Error, Feature, Features, Region, Sku};
 
 /// Accounts on one server: as many as a region gives one subscription.
 const ACCOUNTS_MAX: i64 = 250;
-/// Bytes of chance in a key.
-const KEY_BYTES: usize = 64;
-
-/// What an account is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AccountKind {
-    /// Premium file shares.
-    #[default]
-    FileStorage,
-    /// General purpose.
-    StorageV2,
-}
 
 /// A storage account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +20,14 @@ pub struct Account {
     pub name: String,
     /// What it is for.
     pub kind: AccountKind,
+    /// How it is billed; `None` for a local account, which is not.
+    pub sku: Option<Sku>,
+    /// The region that it is in, if it is in one.
+    pub location: Option<Region>,
     /// Whether its sessions may use several connections at once.
     pub multichannel: Multichannel,
+    /// Whether it has metadata caching at the time it is read: the operator has not switched it off, and the account has the feature.
+    pub metadata_caching: MetadataCaching,
     /// The last number of its SID.
     pub relative_id: u32,
     /// Shares it has.
@@ -43,88 +36,67 @@ pub struct Account {
     pub users: u64,
 }
 
-/// The two keys of an account, each 64 bytes in base64 and each a password to sign in with.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Keys {
-    /// The first.
-    pub key1: String,
-    /// The second, to sign in with while the first is replaced.
-    pub key2: String,
-}
-
-impl Drop for Keys {
-    /// Leaves nothing of them in memory.
-    fn drop(&mut self) {
-        self.key1.zeroize();
-        self.key2.zeroize();
-    }
-}
-
-/// Which of the two keys.
+/// Whether the paths of an account's files are cached for the next who opens them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    /// The first.
-    One,
-    /// The second.
-    Two,
+pub enum MetadataCaching {
+    /// They are.
+    On,
+    /// They are not.
+    Off,
 }
 
-impl AccountKind {
-    /// The kind's name in the catalog and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            AccountKind::FileStorage => "FileStorage",
-            AccountKind::StorageV2 => "StorageV2",
-        }
-    }
+/// What to change about an account; `None` leaves a thing as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AccountChanges {
+    /// Let its sessions use several connections at once, or no longer. Only FileStorage accounts do.
+    pub multichannel: Option<Multichannel>,
+    /// Cache metadata, or no longer. Only accounts that have [`Feature::MetadataCache`] do.
+    pub metadata_caching: Option<MetadataCaching>,
 }
 
-impl FromStr for AccountKind {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let all = [AccountKind::FileStorage, AccountKind::StorageV2];
-        all.into_iter()
-            .find(|kind| kind.as_str().eq_ignore_ascii_case(text))
-            .ok_or_else(|| Error::argument(format!("{text:?} is no kind of account"), "use FileStorage or StorageV2"))
-    }
-}
-
-impl std::fmt::Debug for Keys {
-    /// Nothing of the keys.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Keys(..)")
+impl Account {
+    /// What its shares are.
+    pub fn billing(&self) -> Billing {
+        billing(self.kind, self.sku)
     }
 }
 
 impl Catalog {
-    /// Makes an account with two new keys.
-    pub fn create_account(&mut self, name: &AccountName, kind: AccountKind) -> Result<Account, Error> {
-        let keys = Keys { key1: new_key()?, key2: new_key()? };
+    /// Makes an account with two new keys. An [`AccountKind`] alone is the plan of a local account.
+    pub fn create_account(&mut self, name: &AccountName, plan: impl Into<AccountPlan>) -> Result<Account, Error> {
+        let (plan, keys) = (plan.into(), Keys::new()?);
         self.write(|transaction| {
             room_for_one(transaction, "account", ACCOUNTS_MAX)?;
             let relative_id = new_principal(transaction, name.as_str())?;
             transaction.execute(
-                "INSERT INTO account (relative_id, name, kind, key1, key2) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![relative_id, name.as_str(), kind.as_str(), keys.key1, keys.key2],
+                "INSERT INTO account (relative_id, name, kind, key1, key2, sku, location)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![
+                    relative_id,
+                    name.as_str(),
+                    plan.kind().as_str(),
+                    keys.key1,
+                    keys.key2,
+                    plan.sku().map(Sku::as_str),
+                    plan.location().map(Region::as_str)
+                ],
             )?;
-            let multichannel = Multichannel::Off;
-            Ok(Account { name: name.to_string(), kind, multichannel, relative_id, shares: 0, users: 0 })
+            find(transaction, name.as_str())
         })
     }
 
-    /// Lets the sessions of an account use several connections at once, or no longer. Only FileStorage accounts do.
-    pub fn set_multichannel(&mut self, name: &AccountName, multichannel: Multichannel) -> Result<Account, Error> {
-        let account = self.account(name)?;
-        if account.kind != AccountKind::FileStorage && multichannel == Multichannel::On {
-            return Err(Error::conflict(
-                format!("account {:?} is of kind {}", account.name, account.kind.as_str()),
-                "only accounts of kind FileStorage have SMB Multichannel; make one with `multilane account create NAME`",
-            ));
-        }
-        let update = "UPDATE account SET multichannel = ?2 WHERE name = ?1";
-        self.connection.execute(update, params![name.as_str(), multichannel == Multichannel::On])?;
-        Ok(Account { multichannel, ..account })
+    /// Changes an account; gives it as it is then.
+    pub fn update_account(&mut self, name: &AccountName, changes: AccountChanges) -> Result<Account, Error> {
+        self.write(|transaction| {
+            let account = find(transaction, name.as_str())?;
+            if let Some(multichannel) = changes.multichannel {
+                set_multichannel(transaction, &account, multichannel)?;
+            }
+            if let Some(caching) = changes.metadata_caching {
+                set_metadata_caching(transaction, &account, caching)?;
+            }
+            find(transaction, name.as_str())
+        })
     }
 
     /// All accounts, the oldest first.
@@ -134,7 +106,7 @@ impl Catalog {
 
     /// One account.
     pub fn account(&self, name: &AccountName) -> Result<Account, Error> {
-        self.accounts()?.into_iter().find(|account| account.name == name.as_str()).ok_or_else(|| no_account(name))
+        find(&self.connection, name.as_str())
     }
 
     /// True where there never was an account, deleted ones included.
@@ -144,27 +116,6 @@ impl Catalog {
             .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'principal'", [], |row| row.get(0))
             .optional()?;
         Ok(last.is_none_or(|last| last < 1000))
-    }
-
-    /// The keys of an account.
-    pub fn keys(&self, name: &AccountName) -> Result<Keys, Error> {
-        let select = "SELECT key1, key2 FROM account WHERE name = ?1";
-        let row = |row: &Row<'_>| Ok(Keys { key1: row.get(0)?, key2: row.get(1)? });
-        self.connection.query_row(select, [name.as_str()], row).optional()?.ok_or_else(|| no_account(name))
-    }
-
-    /// Replaces one key of an account; gives both.
-    pub fn regenerate_key(&mut self, name: &AccountName, key: Key) -> Result<Keys, Error> {
-        let update = match key {
-            Key::One => "UPDATE account SET key1 = ?2 WHERE name = ?1",
-            Key::Two => "UPDATE account SET key2 = ?2 WHERE name = ?1",
-        };
-        let new = new_key()?;
-        self.forget(|transaction| match transaction.execute(update, [name.as_str(), &new])? {
-            0 => Err(no_account(name)),
-            _ => Ok(()),
-        })?;
-        self.keys(name)
     }
 
     /// Deletes an account that has neither shares nor users.
@@ -187,36 +138,73 @@ impl Catalog {
     }
 }
 
-/// All accounts with their keys, the oldest first.
-pub(super) fn all_with_keys(connection: &Connection) -> Result<Vec<(Account, Keys)>, Error> {
-    let mut select = connection.prepare(
-        "SELECT name, kind, relative_id, key1, key2, multichannel,
-                (SELECT count(*) FROM share WHERE share.account = account.relative_id),
-                (SELECT count(*) FROM user WHERE user.account = account.relative_id)
-         FROM account ORDER BY relative_id",
-    )?;
-    let rows = select.query_map([], |row| {
-        let kind: String = row.get(1)?;
-        let account = Account {
-            name: row.get(0)?,
-            kind: if kind == AccountKind::StorageV2.as_str() {
-                AccountKind::StorageV2
-            } else {
-                AccountKind::FileStorage
-            },
-            multichannel: if row.get(5)? { Multichannel::On } else { Multichannel::Off },
-            relative_id: row.get(2)?,
-            shares: u64::try_from(row.get::<_, i64>(6)?).unwrap_or(0),
-            users: u64::try_from(row.get::<_, i64>(7)?).unwrap_or(0),
-        };
-        Ok((account, Keys { key1: row.get(3)?, key2: row.get(4)? }))
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+/// Lets the sessions of an account use several connections at once, or no longer.
+fn set_multichannel(transaction: &Transaction<'_>, account: &Account, to: Multichannel) -> Result<(), Error> {
+    if account.kind != AccountKind::FileStorage && to == Multichannel::On {
+        return Err(Error::conflict(
+            format!("account {:?} is of kind {}", account.name, account.kind.as_str()),
+            "only accounts of kind FileStorage have SMB Multichannel; make one with `multilane account create NAME`",
+        ));
+    }
+    let update = "UPDATE account SET multichannel = ?2 WHERE relative_id = ?1";
+    transaction.execute(update, params![account.relative_id, to == Multichannel::On])?;
+    Ok(())
 }
 
-/// A new key: 64 bytes of the kernel's chance in base64.
-fn new_key() -> Result<String, Error> {
-    let mut bytes = [0; KEY_BYTES];
-    super::settings::fill_random(&mut bytes)?;
-    Ok(BASE64_STANDARD.encode(bytes))
+/// Has an account's metadata cached, or no longer.
+fn set_metadata_caching(transaction: &Transaction<'_>, account: &Account, to: MetadataCaching) -> Result<(), Error> {
+    if to == MetadataCaching::On {
+        features::read(transaction)?
+            .has_feature(account, Feature::MetadataCache, Timestamp::now())
+            .map_err(|why| why.refusal(&account.name, Feature::MetadataCache))?;
+    }
+    let update = "UPDATE account SET metadata_caching = ?2 WHERE relative_id = ?1";
+    transaction.execute(update, params![account.relative_id, to == MetadataCaching::On])?;
+    Ok(())
+}
+
+/// One account.
+pub(super) fn find(connection: &Connection, name: &str) -> Result<Account, Error> {
+    let mut all = all_with_keys(connection)?.into_iter().map(|(account, _)| account);
+    all.find(|account| account.name == name).ok_or_else(|| no_account(name))
+}
+
+/// All accounts with their keys, the oldest first.
+pub(super) fn all_with_keys(connection: &Connection) -> Result<Vec<(Account, Keys)>, Error> {
+    let (features, now) = (features::read(connection)?, Timestamp::now());
+    let mut select = connection.prepare(
+        "SELECT name, kind, sku, location, relative_id, key1, key2, multichannel, metadata_caching,
+                (SELECT count(*) FROM share WHERE share.account = account.relative_id) AS shares,
+                (SELECT count(*) FROM user WHERE user.account = account.relative_id) AS users
+         FROM account ORDER BY relative_id",
+    )?;
+    let rows = select.query_and_then([], |row| {
+        let account = with_caching(record(row)?, row.get("metadata_caching")?, &features, now);
+        Ok((account, Keys { key1: row.get("key1")?, key2: row.get("key2")? }))
+    })?;
+    rows.collect()
+}
+
+/// The account of a row, but for its metadata caching.
+fn record(row: &Row<'_>) -> Result<Account, Error> {
+    let (sku, location): (Option<String>, Option<String>) = (row.get("sku")?, row.get("location")?);
+    let count = |column| Ok::<_, rusqlite::Error>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0));
+    Ok(Account {
+        name: row.get("name")?,
+        kind: row.get::<_, String>("kind")?.parse().map_err(|_| wrong_in("account", "kind"))?,
+        sku: sku.map(|text| text.parse()).transpose().map_err(|_: Error| wrong_in("account", "sku"))?,
+        location: location.map(|text| text.parse()).transpose().map_err(|_: Error| wrong_in("account", "location"))?,
+        multichannel: if row.get("multichannel")? { Multichannel::On } else { Multichannel::Off },
+        metadata_caching: MetadataCaching::Off,
+        relative_id: row.get("relative_id")?,
+        shares: count("shares")?,
+        users: count("users")?,
+    })
+}
+
+/// The account with metadata caching where the operator wants it, and it is there.
+fn with_caching(account: Account, is_wanted: bool, features: &Features, now: Timestamp) -> Account {
+    let has_it = features.has_feature(&account, Feature::MetadataCache, now).is_ok();
+    let metadata_caching = if is_wanted && has_it { MetadataCaching::On } else { MetadataCaching::Off };
+    Account { metadata_caching, ..account }
 }

@@ -1,8 +1,12 @@
 //! The catalog: what an operator has decided, in one SQLite file that several programs may read and write at once.
 
 mod accounts;
+mod features;
+mod keys;
+mod provisions;
 mod schema;
 mod settings;
+mod share_rows;
 mod shares;
 mod users;
 
@@ -12,16 +16,18 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rusqlite::{
     Connection, FileControl, MAIN_DB, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
 };
 
-pub use accounts::{Account, AccountKind, Key, Keys};
+pub use accounts::{Account, AccountChanges, MetadataCaching};
+pub use keys::{Key, Keys};
 pub use settings::{Dialect, StoredSettings};
-pub use shares::{Modes, NewShare, ShareChanges, ShareRecord, Source};
+pub use shares::{Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord, Source};
 pub use users::User;
 
-use crate::{AccountName, DataFolder, Error, folder};
+use crate::{AccountName, DataFolder, Error, Features, folder};
 
 /// How long a program waits for another's change: changes take milliseconds, so longer means that somebody hangs.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -58,6 +64,9 @@ pub(crate) struct Snapshot {
     pub(crate) users: Vec<(User, server::admin::Secret)>,
     pub(crate) shares: Vec<ShareRecord>,
     pub(crate) settings: StoredSettings,
+    pub(crate) features: Features,
+    /// When this was read.
+    read_at: Timestamp,
 }
 
 impl Catalog {
@@ -111,12 +120,16 @@ impl Catalog {
 
     /// Accounts, users, shares and settings as they stand together at one moment.
     pub(crate) fn snapshot(&mut self) -> Result<Snapshot, Error> {
+        // Before anything is judged by it.
+        let read_at = Timestamp::now();
         let view = self.connection.transaction()?;
         Ok(Snapshot {
             accounts: accounts::all_with_keys(&view)?,
             users: users::all_with_hashes(&view)?,
-            shares: shares::all(&view)?,
+            shares: share_rows::all(&view)?,
             settings: settings::read(&view)?,
+            features: features::read(&view)?,
+            read_at,
         })
     }
 
@@ -155,6 +168,13 @@ impl Catalog {
         // Who copies `catalog.db` and not its log has it all. Where there is no room for that it stays in the log.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         Ok(result)
+    }
+}
+
+impl Snapshot {
+    /// True where the time of a feature has come by `now` that was being registered when this was read.
+    pub(crate) fn is_over(&self, now: Timestamp) -> bool {
+        self.features.next_change(self.read_at).is_some_and(|change| change <= now)
     }
 }
 
@@ -263,17 +283,22 @@ fn account_or_first(connection: &Connection, name: Option<&AccountName>) -> Resu
     let select = "SELECT relative_id, name FROM account WHERE ?1 IS NULL OR name = ?1 ORDER BY relative_id LIMIT 1";
     let found = connection.query_row(select, [name.map(AccountName::as_str)], row).optional()?;
     found.ok_or_else(|| match name {
-        Some(name) => no_account(name),
+        Some(name) => no_account(name.as_str()),
         None => Error::missing("there is no account yet", "make one with `multilane account create NAME`"),
     })
 }
 
 /// There is no such account.
-fn no_account(name: &AccountName) -> Error {
-    Error::missing(
-        format!("there is no account {name:?}", name = name.as_str()),
-        "`multilane account list` shows those there are",
-    )
+fn no_account(name: &str) -> Error {
+    Error::missing(format!("there is no account {name:?}"), "`multilane account list` shows those there are")
+}
+
+/// The time that is kept as so many seconds since 1970.
+fn time(seconds: i64) -> Result<Timestamp, Error> {
+    Timestamp::from_second(seconds).map_err(|_| {
+        let what = format!("the catalog has a time of {seconds} seconds, which is none");
+        Error::machine(what, "correct it in catalog.db, or restore that file from a copy")
+    })
 }
 
 /// Refuses one more row in `table` than `rows_max`.

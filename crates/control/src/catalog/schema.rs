@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 7] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -58,6 +58,30 @@ const STEPS: [&str; 5] = [
     // Who on the machine may use new files past the server; nobody where nothing is said.
     "ALTER TABLE share ADD COLUMN file_mode INTEGER CHECK (file_mode BETWEEN 0 AND 511);
      ALTER TABLE share ADD COLUMN directory_mode INTEGER CHECK (directory_mode BETWEEN 0 AND 511)",
+    // What an account is billed as, and where it is; local and nowhere where nothing is said. Times are seconds since 1970.
+    "ALTER TABLE account ADD COLUMN sku TEXT;
+     ALTER TABLE account ADD COLUMN location TEXT;
+     ALTER TABLE account ADD COLUMN metadata_caching INTEGER NOT NULL DEFAULT 1 CHECK (metadata_caching IN (0, 1));
+     CREATE TABLE feature (
+         name TEXT PRIMARY KEY,
+         registered_from INTEGER NOT NULL
+     ) STRICT",
+    // What shares are provisioned with, and the operator's own limits. What follows from the size in v1 is not kept.
+    "CREATE TABLE provision (
+         share INTEGER PRIMARY KEY REFERENCES share ON DELETE CASCADE,
+         model TEXT NOT NULL CHECK (model IN ('v1', 'v2')),
+         gib INTEGER NOT NULL CHECK (gib > 0),
+         iops INTEGER CHECK (iops > 0),
+         mibps INTEGER CHECK (mibps > 0),
+         gib_increased INTEGER NOT NULL,
+         iops_increased INTEGER NOT NULL,
+         mibps_increased INTEGER NOT NULL,
+         CHECK ((model = 'v2') = (iops IS NOT NULL) AND (model = 'v2') = (mibps IS NOT NULL))
+     ) STRICT;
+     ALTER TABLE share ADD COLUMN iops_max INTEGER CHECK (iops_max > 0);
+     ALTER TABLE share ADD COLUMN mibps_max INTEGER CHECK (mibps_max > 0);
+     ALTER TABLE share ADD COLUMN user_iops_max INTEGER CHECK (user_iops_max > 0);
+     ALTER TABLE share ADD COLUMN user_mibps_max INTEGER CHECK (user_mibps_max > 0)",
 ];
 
 /// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.

@@ -183,18 +183,24 @@ pub(super) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-fn value(connection: &Connection, name: &str) -> Result<Option<String>, Error> {
+pub(super) fn value(connection: &Connection, name: &str) -> Result<Option<String>, Error> {
     Ok(connection.query_row("SELECT value FROM setting WHERE name = ?1", [name], |row| row.get(0)).optional()?)
 }
 
-fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Error> {
+pub(super) fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Error> {
     connection.execute("INSERT OR REPLACE INTO setting (name, value) VALUES (?1, ?2)", [name, value])?;
     Ok(())
 }
 
-fn wrong(name: &str) -> Error {
+pub(super) fn wrong(name: &str) -> Error {
     let what = format!("the catalog's setting {name} makes no sense");
     Error::machine(what, "correct it in the table `setting` of catalog.db, or restore that file from a copy")
+}
+
+/// A row of `table` says in `column` what no program wrote.
+pub(super) fn wrong_in(table: &str, column: &str) -> Error {
+    let what = format!("the catalog's table {table} has a row with a {column} that makes no sense");
+    Error::machine(what, "correct it in catalog.db, or restore that file from a copy")
 }
 
 fn channels(text: String) -> Option<usize> {

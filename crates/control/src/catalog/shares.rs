@@ -5,12 +5,13 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use jiff::Timestamp;
 
-use super::{Catalog, account_or_first, room_for_one};
+use super::share_rows::{all, find, insert, update};
+use super::{Catalog, account_or_first, accounts, provisions, room_for_one};
 use crate::look::Look;
 use crate::served_folder::{self, HANGS_AFTER};
-use crate::{AccountName, Error, ShareName};
+use crate::{AccountName, Error, LimitChanges, Provision, ProvisionChanges, Provisioned, ShareLimits, ShareName};
 
 /// Shares on one server: each has a store that stays open.
 const SHARES_MAX: i64 = 1000;
@@ -24,7 +25,7 @@ pub enum Source {
     Folder {
         /// Its absolute path.
         path: PathBuf,
-        /// The most it may hold, in GiB; no bound where there is none.
+        /// The most it may hold, in GiB; no bound where there is none. Of a provisioned share it is the size that is provisioned.
         quota_gib: Option<NonZeroU32>,
     },
     /// Memory. What it holds goes when the share is deleted or the server stops.
@@ -64,6 +65,10 @@ pub struct NewShare {
     pub modes: Modes,
     /// A sentence for people who browse.
     pub comment: String,
+    /// What to provision it with; then its source has no quota. Shares of some accounts must be, those of others cannot.
+    pub provision: Option<Provision>,
+    /// The operator's own limits.
+    pub limits: ShareLimits,
 }
 
 /// A share in the catalog.
@@ -89,6 +94,10 @@ pub struct ShareRecord {
     pub modes: Modes,
     /// A sentence for people who browse.
     pub comment: String,
+    /// What it is provisioned with, if it is.
+    pub provisioned: Option<Provisioned>,
+    /// The operator's own limits.
+    pub limits: ShareLimits,
 }
 
 /// What to change about a share; `None` leaves a thing as it is.
@@ -106,16 +115,34 @@ pub struct ShareChanges {
     pub access_based: Option<bool>,
     /// A new comment.
     pub comment: Option<String>,
+    /// Other provisioned values, or none.
+    pub provision: Option<ProvisionUpdate>,
+    /// Other limits of the operator's own.
+    pub limits: LimitChanges,
+}
+
+/// What becomes of what a share is provisioned with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProvisionUpdate {
+    /// It has these values. A share that was not provisioned needs a size among them.
+    Change(ProvisionChanges),
+    /// It is provisioned no longer, and a folder has no quota. Only shares of local accounts.
+    Remove,
 }
 
 impl Catalog {
     /// Makes a share. A folder must exist, and answer within two seconds, and must not hold the data folder, which would give away every key.
     pub fn create_share(&mut self, new: &NewShare) -> Result<ShareRecord, Error> {
+        self.create_share_at(new, Timestamp::now())
+    }
+
+    /// The same at `now`.
+    pub(crate) fn create_share_at(&mut self, new: &NewShare, now: Timestamp) -> Result<ShareRecord, Error> {
         check_comment(&new.comment)?;
         let source = checked_source(&new.source, &self.folder)?;
         check_continuous(&source, new.continuous)?;
         self.write(|transaction| {
-            let (account_id, _) = account_or_first(transaction, new.account.as_ref())?;
+            let (account_id, account) = account_or_first(transaction, new.account.as_ref())?;
             room_for_one(transaction, "share", SHARES_MAX)?;
             if let Some(taken) = find(transaction, &new.name)? {
                 return Err(Error::conflict(
@@ -123,7 +150,15 @@ impl Catalog {
                     "choose another name: a client's path names the server and the share, but no account",
                 ));
             }
-            insert(transaction, new, &source, account_id)?;
+            let account = accounts::find(transaction, &account)?;
+            let provisioned = provisions::of_new(&account, new.provision, now)?;
+            if provisioned.is_some() && quota_of(&source).is_some() {
+                return Err(provisioned_is_quota());
+            }
+            let share = record_of(new, source, account.name.clone(), provisioned);
+            check_terms(&share)?;
+            provisions::check_room(transaction, &account, &share)?;
+            insert(transaction, &share, account_id)?;
             find(transaction, &new.name)?.ok_or_else(|| no_share(&new.name))
         })
     }
@@ -140,39 +175,31 @@ impl Catalog {
 
     /// Changes a share; gives it as it is then.
     pub fn update_share(&mut self, name: &ShareName, changes: &ShareChanges) -> Result<ShareRecord, Error> {
+        self.update_share_at(name, changes, Timestamp::now())
+    }
+
+    /// The same at `now`.
+    pub(crate) fn update_share_at(
+        &mut self,
+        name: &ShareName,
+        changes: &ShareChanges,
+        now: Timestamp,
+    ) -> Result<ShareRecord, Error> {
         changes.comment.as_deref().map_or(Ok(()), check_comment)?;
         self.write(|transaction| {
             let mut share = find(transaction, name)?.ok_or_else(|| no_share(name))?;
-            if let Some(quota) = changes.quota_gib {
-                match &mut share.source {
-                    Source::Folder { quota_gib, .. } => *quota_gib = quota,
-                    Source::Ram { .. } => return Err(ram_has_no_quota()),
+            if let Some(change) = changes.provision {
+                let account = accounts::find(transaction, &share.account)?;
+                let before = share.provisioned;
+                share.provisioned = provisions::changed(&account, &share, change, now)?;
+                if share.provisioned != before {
+                    set_quota(&mut share);
                 }
+                provisions::check_room(transaction, &account, &share)?;
             }
-            share.read_only = changes.read_only.unwrap_or(share.read_only);
-            share.seal_required = changes.seal_required.unwrap_or(share.seal_required);
-            share.comment = changes.comment.clone().unwrap_or(share.comment);
-            share.continuous = changes.continuous.unwrap_or(share.continuous);
-            share.access_based = changes.access_based.unwrap_or(share.access_based);
-            check_continuous(&share.source, share.continuous)?;
-            let quota = match share.source {
-                Source::Folder { quota_gib, .. } => quota_gib.map(NonZeroU32::get),
-                Source::Ram { .. } => None,
-            };
-            transaction.execute(
-                "UPDATE share SET quota_gib = ?2, read_only = ?3, seal_required = ?4, comment = ?5, continuous = ?6,
-                     access_based = ?7
-                 WHERE id = ?1",
-                params![
-                    share.id,
-                    quota,
-                    share.read_only,
-                    share.seal_required,
-                    share.comment,
-                    share.continuous,
-                    share.access_based
-                ],
-            )?;
+            apply(changes, &mut share)?;
+            check_terms(&share)?;
+            update(transaction, &share)?;
             Ok(share)
         })
     }
@@ -184,6 +211,85 @@ impl Catalog {
             transaction.execute("DELETE FROM share WHERE id = ?1", [share.id])?;
             Ok(share)
         })
+    }
+}
+
+/// The share that is to be made; its id comes with its row.
+fn record_of(new: &NewShare, source: Source, account: String, provisioned: Option<Provisioned>) -> ShareRecord {
+    let mut share = ShareRecord {
+        id: 0,
+        name: new.name.to_string(),
+        account,
+        source,
+        read_only: new.read_only,
+        seal_required: new.seal_required,
+        continuous: new.continuous,
+        access_based: new.access_based,
+        modes: new.modes,
+        comment: new.comment.clone(),
+        provisioned,
+        limits: new.limits,
+    };
+    if share.provisioned.is_some() {
+        set_quota(&mut share);
+    }
+    share
+}
+
+/// Makes the changes that nothing but the share itself decides about.
+fn apply(changes: &ShareChanges, share: &mut ShareRecord) -> Result<(), Error> {
+    if let Some(quota) = changes.quota_gib {
+        match &mut share.source {
+            Source::Folder { .. } if share.provisioned.is_some() => return Err(provisioned_is_quota()),
+            Source::Folder { quota_gib, .. } => *quota_gib = quota,
+            Source::Ram { .. } => return Err(ram_has_no_quota()),
+        }
+    }
+    share.read_only = changes.read_only.unwrap_or(share.read_only);
+    share.seal_required = changes.seal_required.unwrap_or(share.seal_required);
+    if let Some(comment) = &changes.comment {
+        share.comment.clone_from(comment);
+    }
+    share.continuous = changes.continuous.unwrap_or(share.continuous);
+    share.access_based = changes.access_based.unwrap_or(share.access_based);
+    share.limits = share.limits.changed(changes.limits);
+    Ok(())
+}
+
+/// A folder may hold what is provisioned, or any amount where nothing is.
+fn set_quota(share: &mut ShareRecord) {
+    if let Source::Folder { quota_gib, .. } = &mut share.source {
+        *quota_gib = share.provisioned.and_then(|provisioned| NonZeroU32::new(provisioned.gib));
+    }
+}
+
+/// Fails where parts of the share contradict each other.
+fn check_terms(share: &ShareRecord) -> Result<(), Error> {
+    check_continuous(&share.source, share.continuous)?;
+    share.limits.check()?;
+    let Some(provisioned) = &share.provisioned else { return Ok(()) };
+    share.limits.check_provisioned()?;
+    match share.source {
+        Source::Ram { bytes } if bytes.get() > u64::from(provisioned.gib) << 30 => Err(Error::argument(
+            format!("the RAM disk of {bytes} bytes is larger than the {} GiB that are provisioned", provisioned.gib),
+            "give --provisioned at least the size that --ram says",
+        )),
+        Source::Ram { .. } | Source::Folder { .. } => Ok(()),
+    }
+}
+
+/// The size that is provisioned is all the quota of a share.
+fn provisioned_is_quota() -> Error {
+    Error::conflict(
+        "the quota of a provisioned share is the size that is provisioned",
+        "change --provisioned, and leave out --quota",
+    )
+}
+
+pub(super) fn quota_of(source: &Source) -> Option<NonZeroU32> {
+    match source {
+        Source::Folder { quota_gib, .. } => *quota_gib,
+        Source::Ram { .. } => None,
     }
 }
 
@@ -201,77 +307,6 @@ fn check_continuous(source: &Source, continuous: bool) -> Result<(), Error> {
 /// A RAM disk's size is all the quota it has.
 pub(crate) fn ram_has_no_quota() -> Error {
     Error::argument("a RAM disk has no quota", "its size is what --ram said: leave out --quota")
-}
-
-/// All shares, by name.
-pub(super) fn all(connection: &Connection) -> Result<Vec<ShareRecord>, Error> {
-    let mut select = connection.prepare(&select("ORDER BY folded_name"))?;
-    let rows = select.query_map([], record)?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-fn find(connection: &Connection, name: &ShareName) -> Result<Option<ShareRecord>, Error> {
-    let folded = store::fold(name.as_str());
-    Ok(connection.query_row(&select("WHERE folded_name = ?1"), [folded], record).optional()?)
-}
-
-/// The columns that [`record`] reads, of the rows that `which` says.
-fn select(which: &str) -> String {
-    format!(
-        "SELECT id, share.name, account.name, folder, ram_bytes, quota_gib, read_only, seal_required, comment,
-                continuous, access_based, file_mode, directory_mode
-         FROM share JOIN account ON account.relative_id = share.account {which}"
-    )
-}
-
-fn record(row: &Row<'_>) -> rusqlite::Result<ShareRecord> {
-    let folder: Option<String> = row.get(3)?;
-    let source = match folder {
-        Some(path) => Source::Folder { path: path.into(), quota_gib: row.get(5)? },
-        None => Source::Ram {
-            bytes: NonZeroU64::try_from(u64::try_from(row.get::<_, i64>(4)?).unwrap_or(1)).unwrap_or(NonZeroU64::MIN),
-        },
-    };
-    Ok(ShareRecord {
-        id: row.get(0)?,
-        name: row.get(1)?,
-        account: row.get(2)?,
-        source,
-        read_only: row.get(6)?,
-        seal_required: row.get(7)?,
-        comment: row.get(8)?,
-        continuous: row.get(9)?,
-        access_based: row.get(10)?,
-        modes: Modes { file: row.get(11)?, directory: row.get(12)? },
-    })
-}
-
-fn insert(transaction: &Transaction<'_>, new: &NewShare, source: &Source, account_id: u32) -> Result<(), Error> {
-    let (folder, ram_bytes, quota_gib) = match source {
-        Source::Folder { path, quota_gib } => (path.to_str(), None, quota_gib.map(NonZeroU32::get)),
-        Source::Ram { bytes } => (None, Some(i64::try_from(bytes.get()).unwrap_or(i64::MAX)), None),
-    };
-    transaction.execute(
-        "INSERT INTO share (name, folded_name, account, folder, ram_bytes, quota_gib, read_only, seal_required, comment,
-                            continuous, access_based, file_mode, directory_mode)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-        params![
-            new.name.as_str(),
-            store::fold(new.name.as_str()),
-            account_id,
-            folder,
-            ram_bytes,
-            quota_gib,
-            new.read_only,
-            new.seal_required,
-            new.comment,
-            new.continuous,
-            new.access_based,
-            new.modes.file,
-            new.modes.directory
-        ],
-    )?;
-    Ok(())
 }
 
 /// The source with its folder's path absolute and free of symbolic links, so that it means the same to the server.

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::small_disk::SmallDisk;
-use crate::{Control, Fault, Modes, Overrides, ShareName, UserName};
+use crate::{AccountKind, Control, Fault, Modes, Overrides, ShareLimits, ShareName, UserName};
 
 fn place() -> (TempDir, DataFolder) {
     let place = tempfile::tempdir().unwrap();
@@ -42,11 +42,17 @@ pub(crate) fn ram(name: &str) -> NewShare {
         access_based: false,
         modes: Modes::default(),
         comment: String::new(),
+        provision: None,
+        limits: ShareLimits::default(),
     }
 }
 
 fn at(name: &str, path: &Path) -> NewShare {
     NewShare { source: Source::Folder { path: path.to_owned(), quota_gib: None }, ..ram(name) }
+}
+
+fn multichannel(to: Multichannel) -> AccountChanges {
+    AccountChanges { multichannel: Some(to), ..AccountChanges::default() }
 }
 
 fn share(name: &str) -> ShareName {
@@ -438,12 +444,15 @@ fn multichannel_is_off_until_switched_on_and_for_file_storage_alone() {
     catalog.create_account(&account("premium"), AccountKind::FileStorage).unwrap();
     catalog.create_account(&account("general"), AccountKind::StorageV2).unwrap();
     assert_eq!(catalog.account(&account("premium")).unwrap().multichannel, Multichannel::Off);
-    catalog.set_multichannel(&account("premium"), Multichannel::On).unwrap();
+    catalog.update_account(&account("premium"), multichannel(Multichannel::On)).unwrap();
     assert_eq!(catalog.account(&account("premium")).unwrap().multichannel, Multichannel::On);
-    let refused = catalog.set_multichannel(&account("general"), Multichannel::On).unwrap_err();
+    let refused = catalog.update_account(&account("general"), multichannel(Multichannel::On)).unwrap_err();
     assert_eq!(refused.fault(), Fault::Conflict);
-    catalog.set_multichannel(&account("general"), Multichannel::Off).unwrap();
-    assert_eq!(catalog.set_multichannel(&account("nobody"), Multichannel::On).unwrap_err().fault(), Fault::Missing);
+    catalog.update_account(&account("general"), multichannel(Multichannel::Off)).unwrap();
+    assert_eq!(
+        catalog.update_account(&account("nobody"), multichannel(Multichannel::On)).unwrap_err().fault(),
+        Fault::Missing
+    );
 }
 
 #[test]

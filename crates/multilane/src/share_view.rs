@@ -1,0 +1,177 @@
+//! Shares as commands print them.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+
+use control::provisioning::next_decrease;
+use control::{Problem, ProvisionModel, Provisioned, ShareProperties, ShareRecord, Source};
+use load::figures::bytes;
+use serde::Serialize;
+
+use crate::table::{Table, printable};
+
+/// A share as `--json` prints it.
+#[derive(Serialize)]
+pub(crate) struct Shown {
+    pub(crate) name: String,
+    account: String,
+    kind: &'static str,
+    path: Option<PathBuf>,
+    ram_bytes: Option<NonZeroU64>,
+    quota_gib: Option<NonZeroU32>,
+    read_only: bool,
+    seal_required: bool,
+    continuous: bool,
+    access_based: bool,
+    /// Permissions of new files and directories, where they are not 0600 and 0700; in octal.
+    file_mode: Option<String>,
+    directory_mode: Option<String>,
+    comment: String,
+    /// Why clients cannot connect to it, if they cannot, or what is wrong with its folder.
+    pub(crate) problem: Option<String>,
+    /// What the share as a whole, and each of its users, is limited to.
+    limits: Limits,
+    /// The same share by the names of Azure's management API.
+    azure: ShareProperties,
+    /// What it is provisioned with, for people.
+    #[serde(skip)]
+    provisioned: Option<Provisioned>,
+    /// Whether clients can connect to it although there is a problem; not printed.
+    #[serde(skip)]
+    pub(crate) served: bool,
+}
+
+/// A share's limits as `--json` prints them.
+#[derive(Serialize)]
+struct Limits {
+    iops_max: Option<NonZeroU32>,
+    mibps_max: Option<NonZeroU32>,
+    user_iops_max: Option<NonZeroU32>,
+    user_mibps_max: Option<NonZeroU32>,
+}
+
+/// The share with what is wrong with it.
+pub(crate) fn shown(share: ShareRecord, problems: &[Problem]) -> Shown {
+    let told = problems.iter().find(|one| one.share == share.name);
+    let (problem, served) = (told.map(|told| told.problem.clone()), told.is_none_or(|told| told.served));
+    let azure = ShareProperties::from(&share);
+    let (kind, path, ram_bytes, quota_gib) = match share.source {
+        Source::Folder { path, quota_gib } => ("folder", Some(path), None, quota_gib),
+        Source::Ram { bytes } => ("ram", None, Some(bytes), None),
+    };
+    Shown {
+        name: share.name,
+        account: share.account,
+        kind,
+        path,
+        ram_bytes,
+        quota_gib,
+        read_only: share.read_only,
+        seal_required: share.seal_required,
+        continuous: share.continuous,
+        access_based: share.access_based,
+        file_mode: share.modes.file.map(|mode| format!("{mode:04o}")),
+        directory_mode: share.modes.directory.map(|mode| format!("{mode:04o}")),
+        comment: share.comment,
+        problem,
+        limits: Limits {
+            iops_max: share.limits.iops_max,
+            mibps_max: share.limits.mibps_max,
+            user_iops_max: share.limits.user_iops_max,
+            user_mibps_max: share.limits.user_mibps_max,
+        },
+        azure,
+        provisioned: share.provisioned,
+        served,
+    }
+}
+
+impl Shown {
+    fn place(&self) -> String {
+        match (&self.path, self.ram_bytes) {
+            (Some(path), _) => path.display().to_string(),
+            (None, Some(memory)) => format!("RAM {}", bytes(memory.get())),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn flags(&self) -> String {
+        let flags = [
+            (self.read_only, "read-only"),
+            (self.seal_required, "sealed"),
+            (self.continuous, "continuous"),
+            (self.access_based, "access-based"),
+            (self.provisioned.is_some(), "provisioned"),
+            (!self.limits().is_empty(), "limited"),
+            (self.problem.is_some() && !self.served, "not served"),
+            (self.problem.is_some() && self.served, "folder unavailable"),
+        ];
+        let set: Vec<&str> = flags.into_iter().filter_map(|(set, name)| set.then_some(name)).collect();
+        set.join(",")
+    }
+
+    /// Such as `v2, 1024 GiB, 10000 IOPS, 500 MiB/s, bursts of 30000 IOPS`.
+    fn provisioned(&self) -> String {
+        let Some(Provisioned { model, gib, iops, mibps, burst_iops, .. }) = self.provisioned else {
+            return String::new();
+        };
+        format!("{}, {gib} GiB, {iops} IOPS, {mibps} MiB/s, bursts of {burst_iops} IOPS", model.as_str())
+    }
+
+    /// From when on what is provisioned may be decreased.
+    fn decreases(&self) -> String {
+        let Some(Provisioned { model, increased, .. }) = self.provisioned else { return String::new() };
+        let [gib, iops, mibps] = [increased.gib, increased.iops, increased.mibps].map(next_decrease);
+        match model {
+            ProvisionModel::V1 => format!("from {gib} on"),
+            ProvisionModel::V2 => format!("size from {gib} on, IOPS from {iops} on, MiB/s from {mibps} on"),
+        }
+    }
+
+    /// Such as `1000 IOPS, 50 MiB/s for each user`.
+    fn limits(&self) -> String {
+        let Limits { iops_max, mibps_max, user_iops_max, user_mibps_max } = self.limits;
+        let limits = [
+            (iops_max, "IOPS"),
+            (mibps_max, "MiB/s"),
+            (user_iops_max, "IOPS for each user"),
+            (user_mibps_max, "MiB/s for each user"),
+        ];
+        let set = limits.into_iter().filter_map(|(limit, unit)| limit.map(|limit| format!("{limit} {unit}")));
+        set.collect::<Vec<_>>().join(", ")
+    }
+
+    fn quota(&self) -> String {
+        self.quota_gib.map(|gib| bytes(u64::from(gib.get()) << 30)).unwrap_or_default()
+    }
+}
+
+pub(crate) fn table(shares: &[Shown]) -> String {
+    let mut table = Table::new(["NAME", "ACCOUNT", "PLACE", "QUOTA", "FLAGS", "COMMENT"]);
+    for share in shares {
+        let (name, account, comment) = (share.name.clone(), share.account.clone(), share.comment.clone());
+        table.row([name, account, share.place(), share.quota(), share.flags(), comment]);
+    }
+    table.text()
+}
+
+pub(crate) fn description(share: &Shown) -> String {
+    let yes = |set| if set { "yes" } else { "no" }.to_owned();
+    let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
+    let lines = [
+        ("name", share.name.clone()),
+        ("account", share.account.clone()),
+        ("place", share.place()),
+        ("quota", or(share.quota(), "none")),
+        ("provisioned", or(share.provisioned(), "no")),
+        ("decreases", or(share.decreases(), "-")),
+        ("limits", or(share.limits(), "none")),
+        ("read-only", yes(share.read_only)),
+        ("sealed", yes(share.seal_required)),
+        ("continuous", yes(share.continuous)),
+        ("access-based", yes(share.access_based)),
+        ("comment", or(share.comment.clone(), "none")),
+        ("problem", share.problem.clone().unwrap_or_else(|| "none".to_owned())),
+    ];
+    lines.map(|(name, value)| format!("{name:<13}{}\n", printable(&value))).concat()
+}
