@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::provisioning::{next_decrease, v1_egress_mibps, v1_ingress_mibps};
-use crate::{ProvisionModel, Provisioned, ShareRecord, Source};
+use crate::{ProvisionModel, Provisioned, ShareRecord};
 
 /// What is not provisioned, or not of its model, is null.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,10 +44,7 @@ pub struct ShareProperties {
 
 impl From<&ShareRecord> for ShareProperties {
     fn from(share: &ShareRecord) -> Self {
-        let quota = match share.source {
-            Source::Folder { quota_gib, .. } => quota_gib.map(NonZeroU32::get),
-            Source::Ram { .. } => None,
-        };
+        let quota = share.source.quota_gib().map(NonZeroU32::get);
         let provisioned = share.provisioned.as_ref();
         let of_model = |model| provisioned.filter(|provisioned| provisioned.model == model);
         let (v1, v2) = (of_model(ProvisionModel::V1), of_model(ProvisionModel::V2));

@@ -21,7 +21,7 @@ impl Catalog {
         read(&view)
     }
 
-    /// Registers `feature` from `delay` after `now` on, or from what was said before where that is over. Gives all features as they are then.
+    /// Registers `feature` from `delay` after `now` on; one that is registered already stays so. Gives all features as they are then.
     pub fn register_feature(
         &mut self,
         feature: Feature,

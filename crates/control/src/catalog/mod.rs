@@ -8,6 +8,7 @@ mod schema;
 mod settings;
 mod share_rows;
 mod shares;
+mod sources;
 mod users;
 
 use std::fs::{self, OpenOptions, Permissions};
@@ -24,7 +25,8 @@ use rusqlite::{
 pub use accounts::{Account, AccountChanges, MetadataCaching};
 pub use keys::{Key, Keys};
 pub use settings::{Dialect, StoredSettings};
-pub use shares::{Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord, Source};
+pub use shares::{Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
+pub use sources::Source;
 pub use users::User;
 
 use crate::{AccountName, DataFolder, Error, Features, folder};
@@ -313,5 +315,9 @@ fn room_for_one(transaction: &Transaction<'_>, table: &str, rows_max: i64) -> Re
     ))
 }
 
+#[cfg(test)]
+mod account_tests;
+#[cfg(test)]
+mod provision_tests;
 #[cfg(test)]
 pub(crate) mod tests;

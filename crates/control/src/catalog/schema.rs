@@ -131,6 +131,27 @@ mod tests {
     }
 
     #[test]
+    fn what_an_older_catalog_holds_is_local_and_not_provisioned() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        for step in &STEPS[..5] {
+            connection.execute_batch(step).unwrap();
+        }
+        let made = "CREATE TABLE migration (version INTEGER PRIMARY KEY) STRICT;
+             INSERT INTO migration (version) VALUES (5);
+             INSERT INTO principal (relative_id, folded_name) VALUES (1000, 'abc');
+             INSERT INTO account (relative_id, name, kind, key1, key2) VALUES (1000, 'abc', 'FileStorage', '', '');
+             INSERT INTO share (name, folded_name, account, ram_bytes, read_only, seal_required, comment)
+             VALUES ('fast', 'fast', 1000, 1048576, 0, 0, '')";
+        connection.execute_batch(made).unwrap();
+        raise(&mut connection).unwrap();
+        let accounts = crate::catalog::accounts::all_with_keys(&connection).unwrap();
+        assert_eq!(accounts[0].0.billing(), crate::Billing::Local);
+        assert_eq!((accounts[0].0.shares, accounts[0].0.metadata_caching), (1, crate::MetadataCaching::On));
+        let shares = crate::catalog::share_rows::all(&connection).unwrap();
+        assert_eq!((shares[0].provisioned, shares[0].limits), (None, crate::ShareLimits::default()));
+    }
+
+    #[test]
     fn newer_schema_is_refused_untouched() {
         let mut connection = Connection::open_in_memory().unwrap();
         raise(&mut connection).unwrap();

@@ -5,7 +5,6 @@ use std::num::NonZeroU64;
 use rusqlite::{Connection, Row, Transaction, named_params, params};
 
 use super::settings::wrong_in;
-use super::shares::quota_of;
 use super::{Modes, ShareRecord, Source, time};
 use crate::provisioning::ProvisionedSum;
 use crate::{Error, Increases, ProvisionModel, Provisioned, ShareLimits, ShareName};
@@ -126,7 +125,7 @@ pub(super) fn update(transaction: &Transaction<'_>, share: &ShareRecord) -> Resu
          WHERE id = :id",
         named_params! {
             ":id": share.id,
-            ":quota_gib": quota_of(&share.source),
+            ":quota_gib": share.source.quota_gib(),
             ":read_only": share.read_only,
             ":seal_required": share.seal_required,
             ":comment": share.comment,

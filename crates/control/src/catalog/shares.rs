@@ -1,39 +1,17 @@
-//! Shares: where their files live and how they are guarded.
+//! Shares: what they are made of, how they are guarded, and how they change.
 
-use std::fs;
-use std::num::{NonZeroU32, NonZeroU64};
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::num::NonZeroU32;
 
 use jiff::Timestamp;
 
 use super::share_rows::{all, find, insert, update};
-use super::{Catalog, account_or_first, accounts, provisions, room_for_one};
-use crate::look::Look;
-use crate::served_folder::{self, HANGS_AFTER};
+use super::{Catalog, Source, account_or_first, accounts, provisions, room_for_one, sources};
 use crate::{AccountName, Error, LimitChanges, Provision, ProvisionChanges, Provisioned, ShareLimits, ShareName};
 
 /// Shares on one server: each has a store that stays open.
 const SHARES_MAX: i64 = 1000;
 /// The most characters in a comment.
 const COMMENT_MAX: usize = 256;
-
-/// Where a share's files live.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// A folder of this machine.
-    Folder {
-        /// Its absolute path.
-        path: PathBuf,
-        /// The most it may hold, in GiB; no bound where there is none. Of a provisioned share it is the size that is provisioned.
-        quota_gib: Option<NonZeroU32>,
-    },
-    /// Memory. What it holds goes when the share is deleted or the server stops.
-    Ram {
-        /// Its size in bytes.
-        bytes: NonZeroU64,
-    },
-}
 
 /// The permissions that new files and directories of a folder have on this machine; where nothing is said, 0600 and 0700.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,7 +117,7 @@ impl Catalog {
     /// The same at `now`.
     pub(crate) fn create_share_at(&mut self, new: &NewShare, now: Timestamp) -> Result<ShareRecord, Error> {
         check_comment(&new.comment)?;
-        let source = checked_source(&new.source, &self.folder)?;
+        let source = sources::checked(&new.source, &self.folder)?;
         check_continuous(&source, new.continuous)?;
         self.write(|transaction| {
             let (account_id, account) = account_or_first(transaction, new.account.as_ref())?;
@@ -152,7 +130,7 @@ impl Catalog {
             }
             let account = accounts::find(transaction, &account)?;
             let provisioned = provisions::of_new(&account, new.provision, now)?;
-            if provisioned.is_some() && quota_of(&source).is_some() {
+            if provisioned.is_some() && source.quota_gib().is_some() {
                 return Err(provisioned_is_quota());
             }
             let share = record_of(new, source, account.name.clone(), provisioned);
@@ -286,13 +264,6 @@ fn provisioned_is_quota() -> Error {
     )
 }
 
-pub(super) fn quota_of(source: &Source) -> Option<NonZeroU32> {
-    match source {
-        Source::Folder { quota_gib, .. } => *quota_gib,
-        Source::Ram { .. } => None,
-    }
-}
-
 /// What a RAM disk holds does not survive a restart, so no open of it can.
 fn check_continuous(source: &Source, continuous: bool) -> Result<(), Error> {
     match source {
@@ -305,39 +276,8 @@ fn check_continuous(source: &Source, continuous: bool) -> Result<(), Error> {
 }
 
 /// A RAM disk's size is all the quota it has.
-pub(crate) fn ram_has_no_quota() -> Error {
+fn ram_has_no_quota() -> Error {
     Error::argument("a RAM disk has no quota", "its size is what --ram said: leave out --quota")
-}
-
-/// The source with its folder's path absolute and free of symbolic links, so that it means the same to the server.
-fn checked_source(source: &Source, data: &Path) -> Result<Source, Error> {
-    let Source::Folder { path, quota_gib } = source else {
-        return Ok(source.clone());
-    };
-    let asked = path.clone();
-    let look = Look::begin(move || fs::canonicalize(asked).map(|whole| (whole.is_dir(), whole)))
-        .map_err(|cause| Error::machine(format!("there is no thread to look at the folder: {cause}"), "try again"))?;
-    let found = look.wait(Instant::now() + HANGS_AFTER).ok_or_else(|| {
-        let remedy = "see what hangs there: a disk, a server, or the program of a FUSE file system; then try again";
-        Error::machine(served_folder::silent(path), remedy)
-    })?;
-    let remedy = "make it with `mkdir`, or name another";
-    let (is_folder, whole) = found
-        .map_err(|cause| Error::argument(format!("the folder {} cannot be shared: {cause}", path.display()), remedy))?;
-    if !is_folder {
-        return Err(Error::argument(format!("{} is not a folder", path.display()), "name a folder"));
-    }
-    if data.starts_with(&whole) {
-        return Err(Error::argument(
-            format!("{} holds the data folder {}, with the keys of every account", whole.display(), data.display()),
-            "share another folder, or one inside it",
-        ));
-    }
-    if whole.to_str().is_none() {
-        let what = format!("the path {} is not UTF-8", whole.display());
-        return Err(Error::argument(what, "rename the folder, or name another"));
-    }
-    Ok(Source::Folder { path: whole, quota_gib: *quota_gib })
 }
 
 fn check_comment(comment: &str) -> Result<(), Error> {

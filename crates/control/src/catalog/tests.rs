@@ -16,13 +16,13 @@ use super::*;
 use crate::small_disk::SmallDisk;
 use crate::{AccountKind, Control, Fault, Modes, Overrides, ShareLimits, ShareName, UserName};
 
-fn place() -> (TempDir, DataFolder) {
+pub(super) fn place() -> (TempDir, DataFolder) {
     let place = tempfile::tempdir().unwrap();
     let folder = DataFolder::create(&place.path().join("data")).unwrap();
     (place, folder)
 }
 
-fn account(name: &str) -> AccountName {
+pub(super) fn account(name: &str) -> AccountName {
     name.parse().unwrap()
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn ram(name: &str) -> NewShare {
     }
 }
 
-fn at(name: &str, path: &Path) -> NewShare {
+pub(super) fn at(name: &str, path: &Path) -> NewShare {
     NewShare { source: Source::Folder { path: path.to_owned(), quota_gib: None }, ..ram(name) }
 }
 
@@ -55,7 +55,7 @@ fn multichannel(to: Multichannel) -> AccountChanges {
     AccountChanges { multichannel: Some(to), ..AccountChanges::default() }
 }
 
-fn share(name: &str) -> ShareName {
+pub(super) fn share(name: &str) -> ShareName {
     name.parse().unwrap()
 }
 

@@ -1,5 +1,9 @@
 //! `multilane share`.
 
+pub(crate) mod arguments;
+mod provision;
+mod view;
+
 use std::path::Path;
 use std::slice;
 
@@ -8,10 +12,10 @@ use control::{
     look_for_problems,
 };
 
-use crate::arguments::{Protocol, Quota, ShareCommand, ShareCreate, ShareUpdate};
 use crate::data;
 use crate::output::{Deleted, Output};
-use crate::share_view::{description, shown, table};
+use crate::share::arguments::{Protocol, Quota, ShareCommand, ShareCreate, ShareUpdate};
+use crate::share::view::{description, shown, table};
 
 pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result<(), Error> {
     let (folder, mut catalog) = data::open(path)?;

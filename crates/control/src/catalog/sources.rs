@@ -1,0 +1,68 @@
+//! Where the files of shares live.
+
+use std::fs;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::Error;
+use crate::look::Look;
+use crate::served_folder::{self, HANGS_AFTER};
+
+/// Where a share's files live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A folder of this machine.
+    Folder {
+        /// Its absolute path.
+        path: PathBuf,
+        /// The most it may hold, in GiB; no bound where there is none. Of a provisioned share it is the size that is provisioned.
+        quota_gib: Option<NonZeroU32>,
+    },
+    /// Memory. What it holds goes when the share is deleted or the server stops.
+    Ram {
+        /// Its size in bytes.
+        bytes: NonZeroU64,
+    },
+}
+
+impl Source {
+    /// The most that a folder may hold, in GiB. A RAM disk has its size.
+    pub(crate) fn quota_gib(&self) -> Option<NonZeroU32> {
+        match self {
+            Source::Folder { quota_gib, .. } => *quota_gib,
+            Source::Ram { .. } => None,
+        }
+    }
+}
+
+/// The source with its folder's path absolute and free of symbolic links, so that it means the same to the server.
+pub(super) fn checked(source: &Source, data: &Path) -> Result<Source, Error> {
+    let Source::Folder { path, quota_gib } = source else {
+        return Ok(source.clone());
+    };
+    let asked = path.clone();
+    let look = Look::begin(move || fs::canonicalize(asked).map(|whole| (whole.is_dir(), whole)))
+        .map_err(|cause| Error::machine(format!("there is no thread to look at the folder: {cause}"), "try again"))?;
+    let found = look.wait(Instant::now() + HANGS_AFTER).ok_or_else(|| {
+        let remedy = "see what hangs there: a disk, a server, or the program of a FUSE file system; then try again";
+        Error::machine(served_folder::silent(path), remedy)
+    })?;
+    let remedy = "make it with `mkdir`, or name another";
+    let (is_folder, whole) = found
+        .map_err(|cause| Error::argument(format!("the folder {} cannot be shared: {cause}", path.display()), remedy))?;
+    if !is_folder {
+        return Err(Error::argument(format!("{} is not a folder", path.display()), "name a folder"));
+    }
+    if data.starts_with(&whole) {
+        return Err(Error::argument(
+            format!("{} holds the data folder {}, with the keys of every account", whole.display(), data.display()),
+            "share another folder, or one inside it",
+        ));
+    }
+    if whole.to_str().is_none() {
+        let what = format!("the path {} is not UTF-8", whole.display());
+        return Err(Error::argument(what, "rename the folder, or name another"));
+    }
+    Ok(Source::Folder { path: whole, quota_gib: *quota_gib })
+}

@@ -1,0 +1,165 @@
+//! The command line of `multilane share`.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Subcommand};
+use control::{AccountName, Error, ShareName};
+
+use super::provision::{CHANGES, ProvisionChange, ProvisionCreate};
+
+const SHARE_EXAMPLES: &str = "\
+Examples:
+  multilane share create media --path /srv/media --read-only
+  multilane share create team --path /srv/team --quota 500 --account projects --seal
+  multilane share create fast --path /srv/fast --provisioned 1024 --iops 10000 --mibps 500
+  multilane share create scratch --ram 64M";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ShareCommand {
+    /// Share a folder or a RAM disk
+    #[command(after_help = SHARE_EXAMPLES)]
+    Create(ShareCreate),
+    /// List the shares
+    List,
+    /// Show one share
+    Show {
+        /// Its name
+        name: ShareName,
+    },
+    /// Change a share
+    #[command(after_help = "Example:\n  multilane share update media --read-only false --quota none")]
+    Update(ShareUpdate),
+    /// Take a share away: a folder keeps its files, a RAM disk loses them
+    Delete {
+        /// Its name
+        name: ShareName,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShareCreate {
+    /// Its name, as in \\server\NAME
+    pub(crate) name: ShareName,
+
+    /// Share this folder
+    #[arg(long, value_name = "DIR", required_unless_present = "ram", conflicts_with = "ram")]
+    pub(crate) path: Option<PathBuf>,
+
+    /// Share memory of this size, such as 64M or 4G; it is empty after a restart
+    #[arg(long, value_name = "SIZE", value_parser = control::parse_size)]
+    pub(crate) ram: Option<NonZeroU64>,
+
+    /// The most that clients may store, in GiB
+    #[arg(long, value_name = "GIB", conflicts_with = "ram", value_parser = gib)]
+    pub(crate) quota: Option<NonZeroU32>,
+
+    /// The account it belongs to [default: the oldest]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) account: Option<AccountName>,
+
+    /// Refuse every change
+    #[arg(long)]
+    pub(crate) read_only: bool,
+
+    /// Refuse clients that do not encrypt
+    #[arg(long)]
+    pub(crate) seal: bool,
+
+    /// Keep clients' open files when the server restarts (persistent handles)
+    #[arg(long, conflicts_with = "ram")]
+    pub(crate) continuous: bool,
+
+    /// List only what the reader may read (access-based enumeration)
+    #[arg(long)]
+    pub(crate) access_based: bool,
+
+    /// Permissions of new files for other programs of this machine, such as 0664 [default: 0600]
+    #[arg(long, value_name = "MODE", conflicts_with = "ram", value_parser = mode)]
+    pub(crate) file_mode: Option<u32>,
+
+    /// Permissions of new directories, such as 0775 [default: 0700]
+    #[arg(long, value_name = "MODE", conflicts_with = "ram", value_parser = mode)]
+    pub(crate) directory_mode: Option<u32>,
+
+    /// What clients speak: SMB, for nothing else is served
+    #[arg(long, value_name = "PROTOCOL", default_value = "SMB", value_parser = protocol)]
+    pub(crate) protocol: Protocol,
+
+    /// A sentence for people who browse
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) comment: String,
+
+    #[command(flatten)]
+    pub(crate) provision: ProvisionCreate,
+}
+
+/// What clients of a share speak.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Protocol {
+    /// SMB.
+    Smb,
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "continuous", "access_based", "comment"]).args(CHANGES).required(true).multiple(true))]
+pub(crate) struct ShareUpdate {
+    /// Its name
+    pub(crate) name: ShareName,
+
+    /// The most that clients may store, in GiB, or `none`
+    #[arg(long, value_name = "GIB", value_parser = quota)]
+    pub(crate) quota: Option<Quota>,
+
+    /// Refuse every change, or no longer
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) read_only: Option<bool>,
+
+    /// Refuse clients that do not encrypt, or no longer
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) seal: Option<bool>,
+
+    /// Keep clients' open files when the server restarts, or no longer
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) continuous: Option<bool>,
+
+    /// List only what the reader may read, or everything
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) access_based: Option<bool>,
+
+    /// A sentence for people who browse
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) comment: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) provision: ProvisionChange,
+}
+
+/// A bound in GiB, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quota(pub(crate) Option<NonZeroU32>);
+
+fn quota(text: &str) -> Result<Quota, Error> {
+    if text == "none" {
+        return Ok(Quota(None));
+    }
+    gib(text).map(|gib| Quota(Some(gib)))
+}
+
+fn gib(text: &str) -> Result<NonZeroU32, Error> {
+    let remedy = "use a whole number of GiB from 1, such as 500; `share update --quota none` has none";
+    text.parse().map_err(|_| Error::argument(format!("{text:?} is no quota"), remedy))
+}
+
+fn protocol(text: &str) -> Result<Protocol, Error> {
+    match text.to_ascii_uppercase().as_str() {
+        "SMB" => Ok(Protocol::Smb),
+        "NFS" => Err(Error::argument("NFS is not served", "use SMB, or leave out --protocol")),
+        _ => Err(Error::argument(format!("{text:?} is no protocol"), "use SMB, or leave out --protocol")),
+    }
+}
+
+fn mode(text: &str) -> Result<u32, Error> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| Error::argument(format!("{text:?} is no mode"), "use octal digits from 0 to 777, such as 0664"))
+}
