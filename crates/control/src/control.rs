@@ -16,6 +16,7 @@ use crate::catalog::{self, Catalog, Dialect, Modes, NewShare, ShareRecord, Snaps
 use crate::rates::Limits;
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
 use crate::stores::{Folders, Looks, Stores};
+use crate::views::ShareUse;
 use crate::{AccountKind, AccountName, DataFolder, Error, Problem, ShareLimits, ShareName};
 
 /// The account and the share that a first start makes.
@@ -110,7 +111,7 @@ impl Control {
         self.stores.lock().keep_only(&snapshot.shares);
         self.limits.keep_only(snapshot);
         let before = std::mem::take(&mut self.problems);
-        let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share)).collect();
+        let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share, snapshot)).collect();
         self.tell_problems(&before);
         let is_awaited = |share: &&ShareRecord| !shares.iter().any(|served| served.name == share.name);
         let awaited = snapshot.shares.iter().filter(is_awaited).map(|share| share.name.clone()).collect();
@@ -195,12 +196,18 @@ impl Control {
         &self.problems
     }
 
+    /// How the requests of each share have met its limits.
+    pub(crate) fn limits_in_use(&self) -> Vec<ShareUse> {
+        let shares = self.known.iter().flat_map(|snapshot| &snapshot.shares);
+        shares.filter_map(|share| self.limits.in_use(share)).collect()
+    }
+
     /// The folders of the shares.
     pub fn folders(&self) -> Folders {
         Folders(Arc::clone(&self.stores))
     }
 
-    fn share(&mut self, share: &ShareRecord) -> Option<Share> {
+    fn share(&mut self, share: &ShareRecord, snapshot: &Snapshot) -> Option<Share> {
         let known = self.stores.lock().of(share);
         if let Some(problem) = known.problem {
             self.problems.push(Problem { share: share.name.clone(), problem, served: known.store.is_some() });
@@ -214,7 +221,7 @@ impl Control {
             seal_required: share.seal_required,
             continuously_available: share.continuous,
             access_based: share.access_based,
-            limit: self.limits.of(share),
+            limit: self.limits.of(share, snapshot),
         })
     }
 

@@ -67,4 +67,4 @@ pub use size::parse_size;
 pub use sku::{AccountKind, AccountPlan, Billing, Sku};
 pub use socket::{AdminSocket, Facts, Request, ask, ask_for_all};
 pub use stores::{Folders, look_for_problems};
-pub use views::{Channel, Interface, OpenFile, Problem, Session, Status};
+pub use views::{Channel, Interface, OpenFile, Problem, Session, ShareUse, Status, Waited};

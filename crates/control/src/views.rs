@@ -123,6 +123,32 @@ pub struct Status {
     pub connections: Vec<usize>,
     /// Shares that it does not serve.
     pub problems: Vec<Problem>,
+    /// How the requests of each share that it serves have met the share's limits.
+    pub limits: Vec<ShareUse>,
+}
+
+/// How the requests of a share have met its limits since the server started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareUse {
+    /// The share's name.
+    pub share: String,
+    /// Credits for bursts that are left.
+    pub burst_credits: u64,
+    /// Requests that have waited.
+    pub waited: Waited,
+}
+
+/// Requests that have waited for a limit, by what was used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waited {
+    /// Requests a second.
+    pub for_iops: u64,
+    /// Bytes a second, to read.
+    pub to_read: u64,
+    /// Bytes a second, to write.
+    pub to_write: u64,
+    /// Requests a second that are no reads and writes.
+    pub for_metadata_iops: u64,
 }
 
 impl From<SessionView> for Session {

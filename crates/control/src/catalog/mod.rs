@@ -68,7 +68,7 @@ pub(crate) struct Snapshot {
     pub(crate) settings: StoredSettings,
     pub(crate) features: Features,
     /// When this was read.
-    read_at: Timestamp,
+    pub(crate) read_at: Timestamp,
 }
 
 impl Catalog {

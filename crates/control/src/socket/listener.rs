@@ -194,6 +194,7 @@ impl Desk {
     }
 
     fn status(&self) -> Status {
+        let control = self.control.lock();
         Status {
             version: self.facts.version.to_owned(),
             process: std::process::id(),
@@ -202,7 +203,8 @@ impl Desk {
             sessions: self.admin.session_count(),
             opens: self.admin.open_count(),
             connections: self.admin.connections(),
-            problems: self.control.lock().problems().to_vec(),
+            problems: control.problems().to_vec(),
+            limits: control.limits_in_use(),
         }
     }
 }

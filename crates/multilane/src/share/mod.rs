@@ -8,14 +8,13 @@ use std::path::Path;
 use std::slice;
 
 use control::{
-    DataFolder, Error, Modes, NewShare, Problem, Request, ShareChanges, ShareRecord, Source, Status, ask,
-    look_for_problems,
+    DataFolder, Error, Modes, NewShare, Request, ShareChanges, ShareRecord, Source, Status, ask, look_for_problems,
 };
 
 use crate::data;
 use crate::output::{Deleted, Output};
 use crate::share::arguments::{Protocol, Quota, ShareCommand, ShareCreate, ShareUpdate};
-use crate::share::view::{description, shown, table};
+use crate::share::view::{Known, description, shown, table};
 
 pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result<(), Error> {
     let (folder, mut catalog) = data::open(path)?;
@@ -26,14 +25,14 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
         }
         ShareCommand::List => {
             let shares = catalog.shares()?;
-            let problems = problems(&folder, &shares)?;
-            let shares = shares.into_iter().map(|share| shown(share, &problems));
+            let known = known(&folder, &shares)?;
+            let shares = shares.into_iter().map(|share| shown(share, &known));
             output.print(&shares.collect::<Vec<_>>(), |shares| table(shares))
         }
         ShareCommand::Show { name } => {
             let share = catalog.share(name)?;
-            let problems = problems(&folder, slice::from_ref(&share))?;
-            output.print(&shown(share, &problems), description)
+            let known = known(&folder, slice::from_ref(&share))?;
+            output.print(&shown(share, &known), description)
         }
         ShareCommand::Update(update) => {
             let share = catalog.update_share(&update.name, &changes(update)?)?;
@@ -86,13 +85,11 @@ fn changes(update: &ShareUpdate) -> Result<ShareChanges, Error> {
 /// Has the server take up a share that was made or changed, and prints it.
 fn changed(folder: &DataFolder, share: ShareRecord, how: &str, output: Output) -> Result<(), Error> {
     let told = data::reload(folder);
-    let share = match &told {
-        Ok(Some(problems)) => shown(share, problems),
-        Ok(None) | Err(_) => {
-            let problems = look_for_problems(slice::from_ref(&share), folder);
-            shown(share, &problems)
-        }
+    let problems = match &told {
+        Ok(Some(problems)) => problems.clone(),
+        Ok(None) | Err(_) => look_for_problems(slice::from_ref(&share), folder),
     };
+    let share = shown(share, &Known { problems, limits: Vec::new() });
     output.print(&share, |share| format!("{how} share {}\n", share.name))?;
     match &share.problem {
         Some(problem) if share.served => eprintln!("warning: {problem}; what is served of it stays as it was"),
@@ -107,8 +104,11 @@ fn changed(folder: &DataFolder, share: ShareRecord, how: &str, output: Output) -
     told.map(drop)
 }
 
-/// What the running server does not serve of `shares`, or what can be seen to be wrong with them where none runs. Where one runs it knows.
-fn problems(folder: &DataFolder, shares: &[ShareRecord]) -> Result<Vec<Problem>, Error> {
-    let told = ask::<Status>(folder, &Request::Status)?.map(|status| status.problems);
-    Ok(told.unwrap_or_else(|| look_for_problems(shares, folder)))
+/// What the running server knows of `shares`, or what can be seen to be wrong with them where none runs.
+fn known(folder: &DataFolder, shares: &[ShareRecord]) -> Result<Known, Error> {
+    let told = ask::<Status>(folder, &Request::Status)?;
+    Ok(match told {
+        Some(status) => Known { problems: status.problems, limits: status.limits },
+        None => Known { problems: look_for_problems(shares, folder), limits: Vec::new() },
+    })
 }

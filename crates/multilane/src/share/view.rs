@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use control::provisioning::next_decrease;
-use control::{Problem, ProvisionModel, Provisioned, ShareProperties, ShareRecord, Source};
+use control::{Problem, ProvisionModel, Provisioned, ShareProperties, ShareRecord, ShareUse, Source, Waited};
 use load::figures::bytes;
 use serde::Serialize;
 
@@ -31,6 +31,8 @@ pub(crate) struct Shown {
     pub(crate) problem: Option<String>,
     /// What the share as a whole, and each of its users, is limited to.
     limits: Limits,
+    /// Requests that have waited for its limits since the server started; null where it is not known.
+    waited: Option<Waited>,
     /// The same share by the names of Azure's management API.
     azure: ShareProperties,
     /// What it is provisioned with, for people.
@@ -50,11 +52,21 @@ struct Limits {
     user_mibps_max: Option<NonZeroU32>,
 }
 
+/// What a running server knows of shares.
+pub(crate) struct Known {
+    /// Why they are not served.
+    pub(crate) problems: Vec<Problem>,
+    /// How their requests have met their limits.
+    pub(crate) limits: Vec<ShareUse>,
+}
+
 /// The share with what is wrong with it.
-pub(crate) fn shown(share: ShareRecord, problems: &[Problem]) -> Shown {
-    let told = problems.iter().find(|one| one.share == share.name);
+pub(crate) fn shown(share: ShareRecord, known: &Known) -> Shown {
+    let in_use = known.limits.iter().find(|one| one.share == share.name);
+    let told = known.problems.iter().find(|one| one.share == share.name);
     let (problem, served) = (told.map(|told| told.problem.clone()), told.is_none_or(|told| told.served));
-    let azure = ShareProperties::from(&share);
+    let mut azure = ShareProperties::from(&share);
+    azure.available_burst_credits = in_use.filter(|_| share.provisioned.is_some()).map(|in_use| in_use.burst_credits);
     let (kind, path, ram_bytes, quota_gib) = match share.source {
         Source::Folder { path, quota_gib } => ("folder", Some(path), None, quota_gib),
         Source::Ram { bytes } => ("ram", None, Some(bytes), None),
@@ -80,6 +92,7 @@ pub(crate) fn shown(share: ShareRecord, problems: &[Problem]) -> Shown {
             user_iops_max: share.limits.user_iops_max,
             user_mibps_max: share.limits.user_mibps_max,
         },
+        waited: in_use.map(|in_use| in_use.waited),
         azure,
         provisioned: share.provisioned,
         served,
@@ -141,6 +154,19 @@ impl Shown {
         set.collect::<Vec<_>>().join(", ")
     }
 
+    /// Such as `12 for IOPS, 3 to write`.
+    fn waited(&self) -> String {
+        let Waited { for_iops, to_read, to_write, for_metadata_iops } = self.waited.unwrap_or_default();
+        let counts = [
+            (for_iops, "for IOPS"),
+            (for_metadata_iops, "for metadata IOPS"),
+            (to_read, "to read"),
+            (to_write, "to write"),
+        ];
+        let some = counts.into_iter().filter(|(count, _)| *count > 0);
+        some.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
+    }
+
     fn quota(&self) -> String {
         self.quota_gib.map(|gib| bytes(u64::from(gib.get()) << 30)).unwrap_or_default()
     }
@@ -166,6 +192,8 @@ pub(crate) fn description(share: &Shown) -> String {
         ("provisioned", or(share.provisioned(), "no")),
         ("decreases", or(share.decreases(), "-")),
         ("limits", or(share.limits(), "none")),
+        ("credits", share.azure.available_burst_credits.map_or("-".to_owned(), |credits| credits.to_string())),
+        ("waited", or(share.waited(), "none")),
         ("read-only", yes(share.read_only)),
         ("sealed", yes(share.seal_required)),
         ("continuous", yes(share.continuous)),

@@ -259,7 +259,7 @@ impl Request {
         };
         let file = context.open.as_ref().and_then(|open| open.file().ok()).map(|file| &file.file.taken);
         let begins = match (&context.open, work) {
-            (Some(open), Work::Data(_)) => Some(open.unbegun.enter()),
+            (Some(open), Work::Read(_) | Work::Write(_)) => Some(open.unbegun.enter()),
             (Some(open), Work::Metadata | Work::Release) => {
                 open.unbegun.have_begun().await;
                 None

@@ -4,14 +4,14 @@
 //! whom a limit is shared evenly are sessions.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use wire::ids::{Command, SessionId};
 
-use crate::resource::rate_limit::{MadeOnUse, Rate, RateLimit, Rates};
+use crate::resource::rate_limit::{MadeOnUse, Over, Rate, RateLimit, Rates};
 use crate::state::user::UserId;
 
 /// The limits of a share; nothing is limited where nothing is said.
@@ -62,6 +62,16 @@ pub struct ShareLimit {
     opens: Mutex<OpenLimits>,
     /// Of the users who have the share connected.
     users: Mutex<HashMap<UserId, Weak<RateLimit>>>,
+    delays: Delays,
+}
+
+/// How many requests have waited, and for what.
+#[derive(Default)]
+struct Delays {
+    by_requests: AtomicU64,
+    reads: AtomicU64,
+    writes: AtomicU64,
+    by_metadata: AtomicU64,
 }
 
 /// What is allowed, and what of it has been taken.
@@ -76,11 +86,13 @@ struct Limit {
 pub struct LimitUse {
     /// Credits for bursts that are left.
     pub credits: u64,
-    /// Requests that waited for the share's requests a second.
+    /// Requests that have waited for requests a second: of the share, its account, a file or a user.
     pub delayed_by_requests: u64,
-    /// Requests that waited for the share's bytes a second.
-    pub delayed_by_bytes: u64,
-    /// Requests that waited for the share's requests a second beside reads and writes.
+    /// Reads that have waited for bytes a second.
+    pub delayed_reads: u64,
+    /// Writes that have waited for bytes a second.
+    pub delayed_writes: u64,
+    /// Requests that have waited for the share's requests a second beside reads and writes.
     pub delayed_by_metadata: u64,
 }
 
@@ -110,10 +122,14 @@ impl ShareLimit {
 
     /// What is left, and how many had to wait.
     pub fn usage(&self) -> LimitUse {
-        let [delayed_by_requests, delayed_by_bytes] = self.share.taken.delayed();
-        let credits = self.share.taken.credits(&self.share.rates);
-        let [delayed_by_metadata, _] = self.metadata.taken.delayed();
-        LimitUse { credits, delayed_by_requests, delayed_by_bytes, delayed_by_metadata }
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        LimitUse {
+            credits: self.share.taken.credits(&self.share.rates),
+            delayed_by_requests: count(&self.delays.by_requests),
+            delayed_reads: count(&self.delays.reads),
+            delayed_writes: count(&self.delays.writes),
+            delayed_by_metadata: count(&self.delays.by_metadata),
+        }
     }
 
     /// What a user has taken of its limit.
@@ -129,6 +145,19 @@ impl ShareLimit {
     }
 }
 
+impl Delays {
+    /// Counts a request that has waited, for the limit of its kind or another.
+    fn count(&self, over: Over, work: Work, is_of_kind: bool) {
+        let counter = match (over, work) {
+            (Over::Bytes, Work::Read(_)) => &self.reads,
+            (Over::Bytes, _) => &self.writes,
+            (Over::Requests, Work::Metadata) if is_of_kind => &self.by_metadata,
+            (Over::Requests, _) => &self.by_requests,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 impl std::fmt::Debug for ShareLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ShareLimit").field("is_limited", &self.is_limited).finish_non_exhaustive()
@@ -138,8 +167,10 @@ impl std::fmt::Debug for ShareLimit {
 /// What a request does, as limits count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Reads or writes so many bytes.
-    Data(u64),
+    /// Reads so many bytes.
+    Read(u64),
+    /// Writes so many bytes.
+    Write(u64),
     /// Anything else that waits.
     Metadata,
     /// Gives something back, or may be waited for by others: it counts, and does not wait.
@@ -150,7 +181,8 @@ impl Work {
     /// Of a request that reads or writes `bytes`, if it does. `None` where it does nothing with a share.
     pub(crate) fn of(command: Command, bytes: u64) -> Option<Self> {
         match command {
-            Command::READ | Command::WRITE => Some(Work::Data(bytes)),
+            Command::READ => Some(Work::Read(bytes)),
+            Command::WRITE => Some(Work::Write(bytes)),
             Command::CLOSE | Command::LOCK => Some(Work::Release),
             Command::CREATE | Command::FLUSH | Command::IOCTL | Command::QUERY_DIRECTORY => Some(Work::Metadata),
             Command::QUERY_INFO | Command::SET_INFO | Command::CHANGE_NOTIFY => Some(Work::Metadata),
@@ -160,7 +192,7 @@ impl Work {
 
     fn bytes(self) -> u64 {
         match self {
-            Work::Data(bytes) => bytes,
+            Work::Read(bytes) | Work::Write(bytes) => bytes,
             Work::Metadata | Work::Release => 0,
         }
     }
@@ -174,6 +206,8 @@ pub(crate) struct TreeLimit {
 
 /// The most limits that apply to one request.
 const LIMITS: usize = 4;
+/// The first of them: of the file, or of what is no data.
+const KIND: usize = 0;
 
 type Applying<'a> = [Option<(&'a Arc<RateLimit>, &'a Arc<Rates>)>; LIMITS];
 
@@ -197,7 +231,9 @@ impl TreeLimit {
     fn applying<'a>(&'a self, work: Work, file: Option<&'a MadeOnUse>) -> Applying<'a> {
         let share = &*self.share;
         let kind = match work {
-            Work::Data(_) => file.filter(|_| !share.file.are_none()).map(|taken| (taken.get(), &share.file)),
+            Work::Read(_) | Work::Write(_) => {
+                file.filter(|_| !share.file.are_none()).map(|taken| (taken.get(), &share.file))
+            }
             Work::Metadata | Work::Release => Some((&share.metadata.taken, &share.metadata.rates)),
         };
         let account = &share.account.0;
@@ -214,7 +250,7 @@ impl TreeLimit {
     pub(crate) fn try_take<'a>(&'a self, bytes: u64, file: Option<&'a MadeOnUse>) -> Option<Taken<'a>> {
         let mut taken = Taken { of: [None; LIMITS], bytes };
         let now = Instant::now();
-        for (at, one) in self.applying(Work::Data(bytes), file).into_iter().enumerate() {
+        for (at, one) in self.applying(Work::Read(bytes), file).into_iter().enumerate() {
             let Some((limit, rates)) = one else { continue };
             if !limit.try_take(rates, bytes, now) {
                 return None;
@@ -231,7 +267,11 @@ impl TreeLimit {
             let Some((limit, rates)) = one else { continue };
             match work {
                 Work::Release => limit.take_anyway(rates, Instant::now()),
-                Work::Data(_) | Work::Metadata => limit.take(rates, work.bytes(), session.0).await,
+                Work::Read(_) | Work::Write(_) | Work::Metadata => {
+                    if let Some(over) = limit.take(rates, work.bytes(), session.0).await {
+                        self.share.delays.count(over, work, at == KIND);
+                    }
+                }
             }
             taken.of[at] = one;
         }

@@ -10,7 +10,7 @@ mod rates;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -50,8 +50,6 @@ pub(crate) struct RateLimit {
     /// Requests in the line; changed with it locked.
     waiting: AtomicUsize,
     line: Mutex<Line>,
-    /// Requests that had to wait, by what was used up.
-    delayed: [AtomicU64; 2],
 }
 
 /// A [`RateLimit`] that is made when something is first limited by it.
@@ -73,7 +71,6 @@ impl Default for RateLimit {
             bytes: Bucket::default(),
             waiting: AtomicUsize::new(0),
             line: Mutex::default(),
-            delayed: Default::default(),
         }
     }
 }
@@ -84,22 +81,22 @@ impl RateLimit {
         self.waiting.load(Ordering::Relaxed) == 0 && self.charge(&rates.price(bytes), self.since(now), 0).is_ok()
     }
 
-    /// Takes it once it may be made, in turn with those of other members. Whoever stops waiting has taken nothing.
-    pub(crate) async fn take(self: &Arc<Self>, rates: &Arc<Rates>, bytes: u64, member: u64) {
+    /// Takes it once it may be made, in turn with those of other members; gives what it waited for. Whoever stops waiting has taken nothing.
+    pub(crate) async fn take(self: &Arc<Self>, rates: &Arc<Rates>, bytes: u64, member: u64) -> Option<Over> {
         let now = self.since(Instant::now());
         let price = rates.price(bytes);
         let over = match self.waiting.load(Ordering::Relaxed) {
             0 => match self.charge(&price, now, 0) {
-                Ok(()) => return,
+                Ok(()) => return None,
                 Err(over) => over,
             },
             _ => self.over(&price),
         };
-        let Some(mut waits) = self.enter(rates, bytes, member, now) else { return };
-        self.delayed[over as usize].fetch_add(1, Ordering::Relaxed);
+        let mut waits = self.enter(rates, bytes, member, now)?;
         // Who leads ends by letting all go.
         let _ = (&mut waits.told).await;
         waits.has_gone = true;
+        Some(over)
     }
 
     /// Takes a request that is made whatever the limit says; others wait for it.
@@ -129,11 +126,6 @@ impl RateLimit {
     pub(crate) fn credits(&self, rates: &Rates) -> u64 {
         let debt = self.requests.debt(self.since(Instant::now()));
         rates.credits_max().saturating_sub(rates.credits_in(debt))
-    }
-
-    /// How many requests had to wait, for requests and for bytes.
-    pub(crate) fn delayed(&self) -> [u64; 2] {
-        [Over::Requests, Over::Bytes].map(|over| self.delayed[over as usize].load(Ordering::Relaxed))
     }
 
     fn since(&self, now: Instant) -> u64 {

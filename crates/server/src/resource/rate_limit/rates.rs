@@ -18,7 +18,7 @@ pub struct RequestRate {
 
 impl RequestRate {
     /// So many requests a second, without bursts.
-    pub fn steady(baseline: u32) -> Self {
+    pub const fn steady(baseline: u32) -> Self {
         RequestRate { baseline, burst: baseline, credits_max: 0 }
     }
 }
