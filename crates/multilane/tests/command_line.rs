@@ -1,5 +1,7 @@
 //! The built program as an operator and a script see it.
 
+mod place;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,16 +12,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::place::Place;
 
 /// Longer than anything takes that a test waits for.
 const AN_AGE: Duration = Duration::from_secs(60);
-
-/// A data folder of its own for one test, and the program with it.
-struct Place {
-    place: TempDir,
-    data: PathBuf,
-}
 
 /// A server, ended with its test.
 struct Server {
@@ -30,49 +27,6 @@ struct Server {
 }
 
 impl Place {
-    fn new() -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let data = place.path().join("data");
-        Place { place, data }
-    }
-
-    fn with_account() -> Self {
-        let place = Place::new();
-        place.done(&["account", "create", "abc"]);
-        place
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_multilane"));
-        command.args(arguments).env("MULTILANE_DATA", &self.data).env_remove("MULTILANE_LOG").stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    /// What the command prints, which must do what it is told without a word of complaint.
-    fn done(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        let complaint = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success() && complaint.is_empty(), "{arguments:?}: {complaint}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.done(&[arguments, &["--json"]].concat())).unwrap()
-    }
-
-    /// What the command complains of, which must fail with `code`, say what to do, and print nothing else.
-    fn refused(&self, arguments: &[&str], code: i32) -> String {
-        let output = self.run(arguments);
-        let complaint = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {complaint}");
-        assert!(output.stdout.is_empty() && complaint.starts_with("error: "), "{arguments:?}: {complaint}");
-        complaint
-    }
-
     fn add_user(&self, name: &str, password: &[u8]) -> Output {
         let mut command = self.command(&["user", "add", name, "--password-stdin"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
