@@ -107,3 +107,73 @@ fn own_rates(limits: &ShareLimits) -> ShareRates {
         ..ShareRates::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::tests::ram;
+    use crate::{AccountChanges, AccountPlan, Catalog, DataFolder, NewShare, Provision, Sku};
+
+    /// What a share of one account, of `sku` or local, is limited to.
+    fn rates(sku: Option<Sku>, new: NewShare, change: impl FnOnce(&mut Catalog)) -> (ShareRates, Rate) {
+        let place = tempfile::tempdir().unwrap();
+        let mut catalog = Catalog::open(&DataFolder::create(&place.path().join("data")).unwrap()).unwrap();
+        catalog.create_account(&"abc".parse().unwrap(), AccountPlan::new(None, sku, None).unwrap()).unwrap();
+        catalog.create_share(&new).unwrap();
+        change(&mut catalog);
+        let snapshot = catalog.snapshot().unwrap();
+        let account = &snapshot.accounts[0].0;
+        (share_rates(&snapshot.shares[0], Some(account), &snapshot), account_rate(account))
+    }
+
+    fn provisioned(gib: u32, iops: Option<u32>, mibps: Option<u32>) -> NewShare {
+        NewShare { provision: Some(Provision { gib, iops, mibps }), ..ram("one") }
+    }
+
+    fn share(baseline: u32, burst: u32, credits_max: u64, mib: u32) -> Rate {
+        Rate { requests: Some(RequestRate { baseline, burst, credits_max }), mib: Some(mib) }
+    }
+
+    #[test]
+    fn what_is_provisioned_is_what_a_share_may_do() {
+        let (v1, account) = rates(Some(Sku::PremiumLrs), provisioned(100, None, None), |_| ());
+        assert_eq!(v1.share, share(3_100, 10_000, 24_840_000, 110));
+        assert_eq!((v1.file, v1.user), (FILE, Rate::default()));
+        assert_eq!(v1.metadata, Rate { requests: Some(RequestRate::steady(12_000)), mib: None }, "not registered");
+        assert_eq!(v1.opens, OpenLimits { each: 2_000, root: 10_000 });
+        assert_eq!(account, ACCOUNT);
+        let (v2, _) = rates(Some(Sku::PremiumV2Lrs), provisioned(1_024, Some(20_000), Some(500)), |_| ());
+        assert_eq!(v2.share, share(20_000, 60_000, 144_000_000, 500));
+    }
+
+    #[test]
+    fn features_raise_what_metadata_and_opens_are_limited_to() {
+        let (local, account) = rates(None, provisioned(100, None, None), |_| ());
+        assert_eq!(local.metadata.requests, Some(RequestRate::steady(35_000)));
+        assert_eq!(local.opens, OpenLimits { each: 10_000, root: 10_000 });
+        assert_eq!(account, Rate::default());
+        let off = AccountChanges { metadata_caching: Some(MetadataCaching::Off), ..AccountChanges::default() };
+        let switch_off = |catalog: &mut Catalog| drop(catalog.update_account(&"abc".parse().unwrap(), off).unwrap());
+        let (local, _) = rates(None, provisioned(100, None, None), switch_off);
+        assert_eq!(local.metadata.requests, Some(RequestRate::steady(12_000)));
+        let register = |catalog: &mut Catalog| {
+            let (feature, now) = (Feature::HigherHandlesCount, jiff::Timestamp::now());
+            catalog.register_feature(feature, jiff::SignedDuration::ZERO, now).unwrap();
+        };
+        let (premium, _) = rates(Some(Sku::PremiumLrs), provisioned(100, None, None), register);
+        assert_eq!(premium.opens.each, 10_000);
+    }
+
+    #[test]
+    fn a_share_has_the_limits_of_its_operator_and_else_none() {
+        assert_eq!(rates(None, ram("one"), |_| ()), (ShareRates::default(), Rate::default()));
+        let limits =
+            ShareLimits { iops_max: NonZeroU32::new(50), user_mibps_max: NonZeroU32::new(3), ..ShareLimits::default() };
+        let (limited, _) = rates(None, NewShare { limits, ..ram("one") }, |_| ());
+        let share = Rate { requests: Some(RequestRate::steady(50)), mib: None };
+        assert_eq!(limited, ShareRates { share, user: Rate { requests: None, mib: Some(3) }, ..ShareRates::default() });
+        let new = NewShare { limits: ShareLimits { iops_max: None, ..limits }, ..provisioned(100, None, None) };
+        let (both, _) = rates(None, new, |_| ());
+        assert_eq!((both.share.mib, both.user.mib), (Some(110), Some(3)));
+    }
+}
