@@ -24,9 +24,10 @@ class Multilane(Server):
     second_user = "somebody-else"
     keeper = "suites"
 
-    def __init__(self, wanted, program=None):
+    def __init__(self, wanted, program=None, share_options=()):
         super().__init__(wanted)
         self.program = program or binary()
+        self.share_options = share_options
 
     def prepare(self):
         self._run("account", "create", "suites")
@@ -38,9 +39,9 @@ class Multilane(Server):
             self._run("share", "create", share, "--path", str(self.share_path(share)),
                       *(["--seal"] if self.wanted.sealed_shares else []),
                       *(["--continuous"] if self.wanted.continuous else []),
-                      *(["--access-based"] if share in self.wanted.access_based else []))
+                      *(["--access-based"] if share in self.wanted.access_based else []), *self.share_options)
         for share in self.wanted.ram_shares:
-            self._run("share", "create", share, "--ram", "8G")
+            self._run("share", "create", share, "--ram", "8G", *self.share_options)
 
     def command(self):
         return [str(self.program), "serve", "--data", self._data(),

@@ -425,6 +425,7 @@ impl Endpoint {
         if self.outbox.borrow().bytes() >= FLUSH_BYTES {
             return Ok(Batch::Full);
         }
+        self.begin_batch();
         match self.deferred.take() {
             None => {}
             Some(Deferred::Unheld(unheld)) => {

@@ -63,7 +63,7 @@ fn read(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proo
     if !is_plain(file) || !has_current_sequence(&channel, &open, header) {
         return None;
     }
-    let paid = pay(&open, file, request.length.into())?;
+    let paid = pay(responder, &open, file, request.length.into())?;
     let shield = Shield::of(&channel, proof);
     let count = match DataPath::of(&request, file, shield) {
         DataPath::AsFile(_) if responder.server.unsendable.contains(|| file.node.identity()) => return None,
@@ -168,7 +168,7 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
         return None;
     }
     let end = write.end(request.offset).ok()?;
-    let paid = pay(&open, file, request.data.len() as u64)?;
+    let paid = pay(responder, &open, file, request.data.len() as u64)?;
     let through = file.writes_through(request.flags);
     let shield = Shield::of(&channel, proof);
     // A buffered write waits where the kernel likes: for memory, for a journal, for a file system that is frozen.
@@ -279,10 +279,12 @@ impl Paid<'_> {
 }
 
 /// Takes so many bytes of the limits of the open's share; `None` where the request has to wait for them.
-fn pay<'a>(open: &'a Open, file: &'a FileOpen, bytes: u64) -> Option<Paid<'a>> {
+fn pay<'a>(responder: &Responder, open: &'a Open, file: &'a FileOpen, bytes: u64) -> Option<Paid<'a>> {
     match open.tree.limit() {
         None => Some(Paid(None)),
-        Some(limit) => limit.try_take(bytes, Some(&file.file.taken)).map(|taken| Paid(Some(taken))),
+        Some(limit) => {
+            limit.try_take(bytes, Some(&file.file.taken), responder.batch_time()).map(|taken| Paid(Some(taken)))
+        }
     }
 }
 

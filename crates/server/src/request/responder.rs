@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 
+use tokio::time::Instant;
+
 use crate::command::connection::Connection;
 use crate::request::finding::Opened;
 use crate::request::outbox::Outbox;
@@ -22,6 +24,8 @@ pub(crate) struct Responder {
     /// What a byte that comes in or goes out counts for in a turn, as what came last was sealed.
     pub(crate) byte_cost: Cell<usize>,
     pub(crate) deferred: RefCell<Option<Deferred>>,
+    /// The time, as long as what one receive brought is looked at, where somebody asked for it.
+    now: Cell<Option<Instant>>,
 }
 
 /// A whole frame that waits in the inbox.
@@ -57,7 +61,20 @@ impl Responder {
             writes: Writes::default(),
             byte_cost: Cell::new(1),
             deferred: RefCell::default(),
+            now: Cell::default(),
         })
+    }
+
+    /// Other requests are looked at from now on.
+    pub(crate) fn begin_batch(&self) {
+        self.now.set(None);
+    }
+
+    /// The time at which these requests are looked at. The clock is read once for all of them.
+    pub(crate) fn batch_time(&self) -> Instant {
+        let now = self.now.get().unwrap_or_else(Instant::now);
+        self.now.set(Some(now));
+        now
     }
 
     /// True where more requests may be looked at.

@@ -247,9 +247,8 @@ impl TreeLimit {
     }
 
     /// Takes a READ or WRITE of so many bytes of all of them, or of none.
-    pub(crate) fn try_take<'a>(&'a self, bytes: u64, file: Option<&'a MadeOnUse>) -> Option<Taken<'a>> {
+    pub(crate) fn try_take<'a>(&'a self, bytes: u64, file: Option<&'a MadeOnUse>, now: Instant) -> Option<Taken<'a>> {
         let mut taken = Taken { of: [None; LIMITS], bytes };
-        let now = Instant::now();
         for (at, one) in self.applying(Work::Read(bytes), file).into_iter().enumerate() {
             let Some((limit, rates)) = one else { continue };
             if !limit.try_take(rates, bytes, now) {
