@@ -25,9 +25,10 @@ use rates::Price;
 pub(crate) use rates::Rates;
 pub use rates::{Rate, RequestRate};
 
-/// Who has had less than its share goes at once, though what was taken is paid for only so much later (nanoseconds): the line is looked at
-/// once in a millisecond, and who asks for one thing at a time would have no more than one in each.
-const AHEAD: u64 = 2_000_000;
+/// Who has had less than its share goes at once, though what was taken is paid for only so much later (nanoseconds): who asks for one thing at a
+/// time would have no more than one each time that the line is looked at, and one for each large request of others. As long as the largest
+/// request takes where 100 MiB are allowed in a second.
+const AHEAD: u64 = 100_000_000;
 
 /// The line is looked at again after so long at the latest: what is allowed may have changed.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);

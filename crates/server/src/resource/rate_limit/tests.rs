@@ -110,6 +110,22 @@ async fn one_request_at_a_time_has_as_much_as_sixty_four() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn small_requests_one_at_a_time_have_as_much_as_large_ones() {
+    in_virtual_time(async {
+        for (small, large, mib) in [(64 << 10, MIB, 50), (256 << 10, 8 * MIB, 110), (256 << 10, MIB, 20)] {
+            let limited = Limited::to(Rate { requests: None, mib: Some(mib) });
+            let (one, many) = (limited.client(1, 1, small, 100), limited.client(2, 64, large, 100));
+            sleep(Duration::from_secs(1)).await;
+            let (before, one) = (many.0.get(), one.within(20).await * small);
+            let many = (many.0.get() - before) * large;
+            assert_near((one + many) / MIB, u64::from(mib) * 20, 2);
+            assert_near(one / MIB, u64::from(mib) * 10, 5);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn eight_members_have_an_eighth_each_though_one_asks_for_large_things() {
     in_virtual_time(async {
         let limited = Limited::to(Rate { requests: None, mib: Some(100) });
