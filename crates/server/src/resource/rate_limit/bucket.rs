@@ -31,6 +31,16 @@ impl Bucket {
         let _ = self.paid_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 
+    /// What costs `after` now cost `before` when it was taken. No more than `owed_max` nanoseconds are owed from now on.
+    pub(super) fn recount(&self, now: u64, before: u64, after: u64, owed_max: u64) {
+        let next = |at: u64| {
+            let owed = u128::from(at.checked_sub(now)?);
+            let counted = (owed * u128::from(after)).checked_div(u128::from(before)).unwrap_or(0);
+            Some(now.saturating_add(u64::try_from(counted).unwrap_or(u64::MAX).min(owed_max)))
+        };
+        let _ = self.paid_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
     /// When all that was taken is paid for.
     pub(super) fn paid_at(&self) -> u64 {
         self.paid_at.load(Ordering::Relaxed)

@@ -10,7 +10,7 @@ mod rates;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -51,6 +51,10 @@ pub(crate) struct RateLimit {
     /// Requests in the line; changed with it locked.
     waiting: AtomicUsize,
     line: Mutex<Line>,
+    /// Which change of the rates the buckets are counted by,
+    seen: AtomicU64,
+    /// and what a request with a MiB cost then.
+    counted: Mutex<Price>,
 }
 
 /// A [`RateLimit`] that is made when something is first limited by it.
@@ -72,6 +76,8 @@ impl Default for RateLimit {
             bytes: Bucket::default(),
             waiting: AtomicUsize::new(0),
             line: Mutex::default(),
+            seen: AtomicU64::new(0),
+            counted: Mutex::default(),
         }
     }
 }
@@ -79,13 +85,14 @@ impl Default for RateLimit {
 impl RateLimit {
     /// Takes a request with so many bytes where it need not wait.
     pub(crate) fn try_take(&self, rates: &Rates, bytes: u64, now: Instant) -> bool {
-        self.waiting.load(Ordering::Relaxed) == 0 && self.charge(&rates.price(bytes), self.since(now), 0).is_ok()
+        let now = self.since(now);
+        self.waiting.load(Ordering::Relaxed) == 0 && self.charge(&self.price(rates, bytes, now), now, 0).is_ok()
     }
 
     /// Takes it once it may be made, in turn with those of other members; gives what it waited for. Whoever stops waiting has taken nothing.
     pub(crate) async fn take(self: &Arc<Self>, rates: &Arc<Rates>, bytes: u64, member: u64) -> Option<Over> {
         let now = self.since(Instant::now());
-        let price = rates.price(bytes);
+        let price = self.price(rates, bytes, now);
         let over = match self.waiting.load(Ordering::Relaxed) {
             0 => match self.charge(&price, now, 0) {
                 Ok(()) => return None,
@@ -102,7 +109,8 @@ impl RateLimit {
 
     /// Takes a request that is made whatever the limit says; others wait for it.
     pub(crate) fn take_anyway(&self, rates: &Rates, now: Instant) {
-        let (now, price) = (self.since(now), rates.price(0));
+        let now = self.since(now);
+        let price = self.price(rates, 0, now);
         self.requests.take_anyway(now, price.baseline);
         self.bursts.take_anyway(now, price.burst);
     }
@@ -125,12 +133,35 @@ impl RateLimit {
 
     /// The credits that are left.
     pub(crate) fn credits(&self, rates: &Rates) -> u64 {
-        let debt = self.requests.debt(self.since(Instant::now()));
+        let now = self.since(Instant::now());
+        self.see(rates, now);
+        let debt = self.requests.debt(now);
         rates.credits_max().saturating_sub(rates.credits_in(debt))
     }
 
     fn since(&self, now: Instant) -> u64 {
         u64::try_from(now.saturating_duration_since(self.began).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// What a request costs, with the buckets counted by the same rates.
+    fn price(&self, rates: &Rates, bytes: u64, now: u64) -> Price {
+        self.see(rates, now);
+        rates.price(bytes)
+    }
+
+    /// Counts what is owed by the rates as they are now: as many requests, credits and bytes as before, and no more credits than there may be.
+    fn see(&self, rates: &Rates, now: u64) {
+        let changes = rates.changes();
+        if self.seen.load(Ordering::Relaxed) == changes {
+            return;
+        }
+        let mut counted = self.counted.lock();
+        let after = rates.price_of_mib();
+        let before = std::mem::replace(&mut *counted, after);
+        self.requests.recount(now, before.baseline, after.baseline, after.credits);
+        self.bursts.recount(now, before.burst, after.burst, u64::MAX);
+        self.bytes.recount(now, before.bytes, after.bytes, u64::MAX);
+        self.seen.store(changes, Ordering::Relaxed);
     }
 
     /// Takes all of `price`, or nothing, where what was taken before is paid for `ahead` nanoseconds from now.
@@ -166,7 +197,7 @@ impl RateLimit {
 
     /// A place in the line, unless the request may go now: nobody is before it, or its member has had less than those who are.
     fn enter(self: &Arc<Self>, rates: &Arc<Rates>, bytes: u64, member: u64, now: u64) -> Option<Waits<'_>> {
-        let price = rates.price(bytes);
+        let price = self.price(rates, bytes, now);
         let mut line = self.line.lock();
         let place = line.place(member);
         let ahead = if line.is_empty() { 0 } else { AHEAD };
@@ -192,7 +223,7 @@ impl RateLimit {
         let mut line = self.line.lock();
         let now = self.since(Instant::now());
         while let Some((place, first)) = line.first() {
-            let price = rates.price(first.bytes);
+            let price = self.price(rates, first.bytes, now);
             if self.charge(&price, now, 0).is_err() {
                 return Some(self.began + Duration::from_nanos(self.due(&price)));
             }

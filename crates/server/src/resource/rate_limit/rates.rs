@@ -48,6 +48,8 @@ pub(crate) struct Rates {
     /// As long as it takes to earn all credits.
     credits: AtomicU64,
     mib: AtomicU64,
+    /// How often they were changed, counted last.
+    changes: AtomicU64,
 }
 
 /// What one request costs under some rates, in nanoseconds.
@@ -83,11 +85,22 @@ impl Rates {
         self.burst.store(burst, Ordering::Relaxed);
         self.credits.store(credits, Ordering::Relaxed);
         self.mib.store(rate.mib.map_or(0, |mib| NANOSECONDS / u64::from(mib.max(1))), Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// A number that is another after each change.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// True where nothing is limited.
     pub(crate) fn are_none(&self) -> bool {
         self.baseline.load(Ordering::Relaxed) == 0 && self.mib.load(Ordering::Relaxed) == 0
+    }
+
+    /// What a request with a MiB costs.
+    pub(super) fn price_of_mib(&self) -> Price {
+        self.price(MIB)
     }
 
     /// What a request with so many bytes costs.

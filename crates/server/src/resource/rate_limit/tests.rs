@@ -205,6 +205,44 @@ async fn a_limit_that_is_raised_or_taken_away_counts_for_those_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn spent_credits_hold_up_nobody_who_may_do_more_now() {
+    in_virtual_time(async {
+        let bursts = |baseline, burst, credits_max| {
+            let requests = RequestRate { baseline, burst, credits_max };
+            Rate { requests: Some(requests), mib: None }
+        };
+        let limited = Limited::to(bursts(31, 100, 69 * 100));
+        let done = limited.client(1, 8, 4_096, 100);
+        sleep(Duration::from_secs(110)).await;
+        assert!(limited.limit.credits(&limited.rates) <= 1);
+        limited.rates.change(Rate { requests: Some(RequestRate::steady(1_000)), mib: None });
+        assert_near(done.within(10).await, 10_000, 1);
+        // Half of what there is to spend now.
+        let limited = Limited::to(bursts(31, 100, 69 * 100));
+        let done = limited.client(1, 8, 4_096, 100);
+        sleep(Duration::from_secs(110)).await;
+        limited.rates.change(bursts(62, 200, 138 * 100));
+        assert_near(limited.limit.credits(&limited.rates), 69 * 100, 1);
+        assert_near(done.within(10).await, 2_000, 1);
+        assert_near(limited.limit.credits(&limited.rates), 69 * 100 - 138 * 10, 1);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_request_is_paid_for_at_the_rate_that_is_allowed_now() {
+    in_virtual_time(async {
+        let limited = Limited::to(Rate { requests: None, mib: Some(1) });
+        limited.limit.take(&limited.rates, 8 * MIB, 1).await;
+        limited.rates.change(Rate { requests: None, mib: Some(100) });
+        let began = Instant::now();
+        limited.limit.take(&limited.rates, 4_096, 1).await;
+        assert_near(began.elapsed().as_millis() as u64, 80, 5);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_made_anyway_is_waited_for_by_others() {
     in_virtual_time(async {
         let limited = Limited::steady(10);
