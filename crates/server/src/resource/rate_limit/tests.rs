@@ -173,6 +173,39 @@ async fn credits_run_out_and_come_back_when_the_formula_says() {
     .await;
 }
 
+/// What Azure's table has of provisioned v1: baseline, burst, and MiB a second.
+const TABLE: [(u32, u32, u32); 8] = [
+    (3_100, 10_000, 110),
+    (3_500, 10_000, 150),
+    (4_024, 10_000, 203),
+    (8_120, 15_360, 613),
+    (13_240, 30_720, 1_125),
+    (36_792, 101_376, 3_480),
+    (54_200, 102_400, 5_220),
+    (102_400, 102_400, 10_340),
+];
+
+#[tokio::test(start_paused = true)]
+async fn every_row_of_the_table_is_what_ten_seconds_have() {
+    // A hundredth of the requests and a tenth of the bytes, and credits for twelve seconds rather than an hour.
+    for (baseline, burst, mib) in TABLE.map(|(baseline, burst, mib)| (baseline / 100, burst / 100, mib / 10)) {
+        let requests = RequestRate { baseline, burst, credits_max: u64::from(burst - baseline) * 12 };
+        let rate = Rate { requests: Some(requests), mib: Some(mib) };
+        in_virtual_time(async {
+            let done = Limited::to(rate).client(1, 32, 4_096, 100);
+            assert_near(done.within(10).await, u64::from(burst) * 10, 2);
+            sleep(Duration::from_secs(3)).await;
+            assert_near(done.within(10).await, u64::from(baseline) * 10, 2);
+        })
+        .await;
+        in_virtual_time(async {
+            let done = Limited::to(rate).client(1, 32, MIB, 100);
+            assert_near(done.within(10).await, u64::from(mib) * 10, 2);
+        })
+        .await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_stops_waiting_has_taken_nothing() {
     in_virtual_time(async {
