@@ -1,4 +1,4 @@
-//! Files of a share and where they live: one trait, a directory on this machine, a RAM disk.
+//! Files of a share and where they live: one trait, a directory on this machine, a RAM disk, and any of them behind a simulated distance.
 //!
 //! The room knows no SMB. What SMB clients need kept (DOS attributes, creation time, named streams, extended
 //! attributes, security descriptors) it keeps without understanding it. Every call may block unless it is named
@@ -27,6 +27,7 @@
 //! ```
 
 mod copy;
+mod delayed;
 mod directory;
 pub mod effort;
 mod error;
@@ -44,6 +45,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use delayed::DelayedStore;
 pub use directory::{DirectoryOptions, DirectoryStore, Look, limit_names};
 pub use error::{Error, Failed, Left};
 pub use held::Held;

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use store::{
-    Cursor, DirectoryOptions, DirectoryStore, Entry, Error, Extent, Kind, Metadata, Name, NewNode, Node, RamStore,
-    Replace, Resolved, SharePath, Store, Use,
+    Cursor, DelayedStore, DirectoryOptions, DirectoryStore, Entry, Error, Extent, Kind, Metadata, Name, NewNode, Node,
+    RamStore, Replace, Resolved, SharePath, Store, Use, Waits,
 };
 use tempfile::TempDir;
 
@@ -19,6 +19,7 @@ macro_rules! behaviours {
         mod in_a_directory { $(#[test] fn $name() { super::$name(&crate::common::directory()); })* }
         mod in_a_memory_directory { $(#[test] fn $name() { super::$name(&crate::common::memory_directory()); })* }
         mod beside_files { $(#[test] fn $name() { super::$name(&crate::common::beside()); })* }
+        mod far_away { $(#[test] fn $name() { super::$name(&crate::common::far()); })* }
     };
 }
 
@@ -32,6 +33,12 @@ pub(crate) const RAM_BYTES: u64 = 64 << 20;
 
 pub(crate) fn ram() -> Disk {
     Disk { store: Box::new(RamStore::new(RAM_BYTES)), folder: None }
+}
+
+/// A RAM disk behind a distance, which is waited for no longer than it has to be.
+pub(crate) fn far() -> Disk {
+    let store = DelayedStore::with_wait(Arc::new(RamStore::new(RAM_BYTES)), || {});
+    Disk { store: Box::new(store), folder: None }
 }
 
 pub(crate) fn directory() -> Disk {
@@ -79,6 +86,22 @@ pub(crate) fn entries(node: &dyn Node) -> Result<Vec<Entry>, Error> {
     };
     while node.names()?.list(&mut cursor, &mut take)? {}
     Ok(all)
+}
+
+/// Reads without waiting, or waits for what is too far away for that.
+pub(crate) fn read_at_once(node: &dyn Node, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+    match node.try_read_at(buffer, offset) {
+        Err(Error::WouldBlock) if node.waits() == Waits::Always => node.read_at(buffer, offset),
+        read => read,
+    }
+}
+
+/// The same for looking at metadata.
+pub(crate) fn look_at_once(node: &dyn Node) -> Result<Metadata, Error> {
+    match node.try_metadata() {
+        Err(Error::WouldBlock) if node.waits() == Waits::Always => node.metadata(),
+        known => known,
+    }
 }
 
 impl Disk {

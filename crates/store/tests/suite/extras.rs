@@ -33,7 +33,7 @@ fn streams_come_and_go(disk: &Disk) {
     found.write_at(b"!", 7).unwrap();
     assert_eq!(read_all(&*stream), b"[Zone\0\0!");
     let mut buffer = [0; 4];
-    assert_eq!(stream.try_read_at(&mut buffer, 6).unwrap(), 2);
+    assert_eq!(read_at_once(&*stream, &mut buffer, 6).unwrap(), 2);
     let listed = node.extras().streams().unwrap();
     assert_eq!((listed.len(), listed[0].name.as_str(), listed[0].length), (1, "Zone.Identifier", 8));
     assert!(listed[0].allocated >= 8);
