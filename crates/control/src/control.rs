@@ -42,6 +42,8 @@ pub struct Overrides {
     pub advertise: Advertise,
     /// Whether a session may be signed in again as the anonymous user.
     pub anonymous: Anonymous,
+    /// How much longer each call of a RAM disk takes that a store on another machine would be asked: for measurements.
+    pub store_latency: Option<Duration>,
 }
 
 /// The catalog of a running server, with the stores of its shares. Nothing here waits for a folder's device but
@@ -78,7 +80,8 @@ impl Control {
         overrides: Overrides,
         before_touch: BeforeTouch,
     ) -> Self {
-        let (stores, changes) = Stores::new(folder.clone(), before_touch);
+        let (mut stores, changes) = Stores::new(folder.clone(), before_touch);
+        stores.delay_ram_disks(overrides.store_latency);
         Control {
             folder: folder.clone(),
             catalog: Some(catalog),

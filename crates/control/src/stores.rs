@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use store::{RamStore, Store};
+use store::{DelayedStore, RamStore, Store};
 
 use crate::catalog::{ShareRecord, Source};
 use crate::look::Look;
@@ -24,6 +24,8 @@ const ABANDONED_MAX: usize = 256;
 pub(crate) struct Stores {
     surroundings: Surroundings,
     kept: HashMap<i64, Kept>,
+    /// How far away RAM disks are made to be.
+    ram_latency: Option<Duration>,
     ended: bool,
 }
 
@@ -46,7 +48,7 @@ enum Kept {
         /// Whether it was there when it was asked for last.
         was_there: bool,
     },
-    Ram(Arc<RamStore>),
+    Ram(Arc<dyn Store>),
 }
 
 /// Folders that were asked to be looked at.
@@ -80,7 +82,12 @@ impl Stores {
     pub(crate) fn new(data: DataFolder, before_touch: BeforeTouch) -> (Self, Receiver<()>) {
         let (changed, told) = sync_channel(1);
         let surroundings = Surroundings { data, changed, before_touch, threads: Arc::new(AtomicUsize::new(0)) };
-        (Stores { surroundings, kept: HashMap::new(), ended: false }, told)
+        (Stores { surroundings, kept: HashMap::new(), ram_latency: None, ended: false }, told)
+    }
+
+    /// Makes RAM disks that are made from now on as far away as another machine, where a latency is given: for measurements.
+    pub(crate) fn delay_ram_disks(&mut self, latency: Option<Duration>) {
+        self.ram_latency = latency;
     }
 
     /// What is known of the store of `share`, which is served from now on where it is there: the one it has had as long as it means the
@@ -98,7 +105,7 @@ impl Stores {
                 }
                 Known { store: known.store.or_else(|| before.clone()), problem: known.problem }
             }
-            Some(Kept::Ram(store)) => Known { store: Some(Arc::clone(store) as Arc<dyn Store>), problem: None },
+            Some(Kept::Ram(store)) => Known { store: Some(Arc::clone(store)), problem: None },
             None => Known { store: None, problem: None },
         }
     }
@@ -196,7 +203,12 @@ impl Stores {
         if matches!(self.kept.get(&id), Some(Kept::Ram(_))) {
             return;
         }
-        if let Some(other) = self.kept.insert(id, Kept::Ram(Arc::new(RamStore::new(bytes)))) {
+        let disk = Arc::new(RamStore::new(bytes));
+        let store: Arc<dyn Store> = match self.ram_latency {
+            Some(latency) => Arc::new(DelayedStore::new(disk, latency)),
+            None => disk,
+        };
+        if let Some(other) = self.kept.insert(id, Kept::Ram(store)) {
             other.end();
         }
     }
@@ -306,6 +318,19 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &unbounded) && total(&first) > 2 << 30);
         assert!(Arc::ptr_eq(&first, &served(1)), "it has counted all the time");
         assert_eq!(total(&first), 1 << 30);
+    }
+
+    #[test]
+    fn a_ram_disk_is_as_far_away_as_it_is_made_to_be() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut stores, _told) =
+            Stores::new(DataFolder::create(&place.path().join("data")).unwrap(), Arc::new(|_| ()));
+        let bytes = std::num::NonZeroU64::new(1 << 20).unwrap();
+        let share = |id| ShareRecord { source: Source::Ram { bytes }, ..share(id, Path::new("")) };
+        let blocks = |stores: &mut Stores, id| !stores.of(&share(id)).store.unwrap().facts().never_blocks;
+        assert!(!blocks(&mut stores, 1));
+        stores.delay_ram_disks(Some(Duration::ZERO));
+        assert!(blocks(&mut stores, 2) && !blocks(&mut stores, 1));
     }
 
     fn share(id: i64, path: &Path) -> ShareRecord {

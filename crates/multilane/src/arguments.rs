@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use control::{AccountKind, AccountName, Dialect, Error, Region, Sku, UserName};
@@ -149,6 +150,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "WHERE")]
     pub(crate) anonymous: Option<WhereAnonymous>,
 
+    /// Have each call of a RAM disk take so many milliseconds that a store on another machine would be asked
+    #[arg(long, value_name = "MS", hide = true, value_parser = milliseconds)]
+    pub(crate) store_latency: Option<Duration>,
+
     /// Threads that serve connections [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
     pub(crate) threads: Option<u16>,
@@ -293,6 +298,18 @@ pub(crate) enum CloseCommand {
 fn place(text: &str) -> Result<SocketAddr, Error> {
     let remedy = "use an address of this machine and a port, such as 192.0.2.7:445 or [2001:db8::7]:445, and no name";
     text.parse().map_err(|_| Error::argument(format!("{text:?} is no place to listen"), remedy))
+}
+
+/// The latency of a simulated store: `0.5`, `2`, at most a second.
+pub(crate) fn milliseconds(text: &str) -> Result<Duration, Error> {
+    let seconds = text.parse::<f64>().ok().map(|milliseconds| milliseconds / 1e3);
+    let latency = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    latency.filter(|latency| !latency.is_zero() && *latency <= Duration::from_secs(1)).ok_or_else(|| {
+        Error::argument(
+            format!("{text:?} is no latency in milliseconds"),
+            "use a number above 0 and up to 1000, such as 2 or 0.5",
+        )
+    })
 }
 
 fn id(text: &str) -> Result<u64, Error> {

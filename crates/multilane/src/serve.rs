@@ -115,6 +115,7 @@ fn overrides(arguments: &Serve) -> Overrides {
             None | Some(WhereAnonymous::Refused) => Anonymous::Refused,
             Some(WhereAnonymous::Reauthentication) => Anonymous::Reauthentication,
         },
+        store_latency: arguments.store_latency,
     }
 }
 
