@@ -7,6 +7,7 @@ mod cleanup;
 mod limit;
 mod machine;
 mod markdown;
+pub mod metadata;
 mod page;
 mod plan;
 mod report;
@@ -63,6 +64,7 @@ pub fn run(
         bytes: plan.file_bytes * plan.files() as u64,
         channels: plan.channels.last().copied().unwrap_or(1),
         sides,
+        store_latency: None,
     };
     let mut servers = Vec::new();
     for choice in choices {

@@ -1,13 +1,10 @@
 //! What is measured: the cases, in which order, and for how long.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::engine::Failure;
-use crate::network::UnknownName;
 
 /// Files of the workloads that have several.
 pub(crate) const FILES: usize = 10;
@@ -22,7 +19,7 @@ const IN_FLIGHT_BYTES_MAX: u64 = 64 << 20;
 /// The most channels that a session of Windows or Samba may have.
 const CHANNELS_MAX: usize = 32;
 /// Rounds that count, at most.
-const ROUNDS_MAX: u32 = 1000;
+pub(super) const ROUNDS_MAX: u32 = 1000;
 /// Block sizes in bytes.
 const BLOCKS: [u32; 6] = [4 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 const BLOCKS_QUICK: [u32; 3] = [4 << 10, 64 << 10, 1 << 20];
@@ -45,22 +42,23 @@ macro_rules! names {
             }
         }
 
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.name())
             }
         }
 
-        impl FromStr for $type {
-            type Err = UnknownName;
+        impl std::str::FromStr for $type {
+            type Err = $crate::network::UnknownName;
 
-            fn from_str(text: &str) -> Result<Self, UnknownName> {
+            fn from_str(text: &str) -> Result<Self, $crate::network::UnknownName> {
                 let found = $type::ALL.iter().find(|known| known.name() == text);
-                found.copied().ok_or_else(|| UnknownName([$($name,)*].join(", ")))
+                found.copied().ok_or_else(|| $crate::network::UnknownName([$($name,)*].join(", ")))
             }
         }
     };
 }
+pub(super) use names;
 
 names! {
     /// Who asks, and of how many files.

@@ -113,7 +113,12 @@ impl<'a> Bench<'a> {
         watch: &'a dyn Watch,
         stop: &'a Stop,
     ) -> Result<Self, Failure> {
-        let wanted = Wanted { bytes: SPARE_BYTES + files as u64 * FILE_BYTES, channels: 1, sides: Sides::plain() };
+        let wanted = Wanted {
+            bytes: SPARE_BYTES + files as u64 * FILE_BYTES,
+            channels: 1,
+            sides: Sides::plain(),
+            store_latency: None,
+        };
         let server = Server::start(&Choice::Own { program: program.to_owned() }, wanted, stop)?;
         let reader = Reader::start(&server).await.map_err(|error| failed(&error))?;
         Ok(Bench { server, reader, duration: steps.duration, watch, stop })

@@ -9,7 +9,7 @@ use control::Error;
 use load::compare::{Op, Protection, Workload};
 use load::network::{Network, Sides};
 
-use crate::arguments::Switch;
+use crate::arguments::{Switch, milliseconds};
 use crate::remote::arguments::Who;
 use crate::remote::place::Place;
 
@@ -20,9 +20,10 @@ Examples:
   multilane compare --workload mt-multi --op read --block 4K --block 1M --channels 1 --channels 4
   multilane compare --network rss --workload mt-multi --channels 4
   multilane compare --server smb://alice@nas/media --protection seal
+  multilane compare --metadata --store-latency 2 --html metadata.html
 
 Without --server it starts this program's own server on a free port of the loopback address, with a private data folder and a
-RAM disk, and takes it away afterwards. On servers that run it makes files multilane-compare-*.dat, and removes them.
+RAM disk, and takes it away afterwards. On servers that run it makes files multilane-compare-*, and removes them.
 The password for those is taken from MULTILANE_PASSWORD, or from standard input with --password-stdin.";
 
 #[derive(Debug, Args)]
@@ -31,6 +32,26 @@ pub(crate) struct Compare {
     /// A subset of the cases that ends within three minutes
     #[arg(long)]
     pub(crate) quick: bool,
+
+    /// Measure metadata instead: clients who create, open, look at, read and delete small files, with the account's metadata caching off
+    /// and on. On a server that runs it is as it is
+    #[arg(
+        long,
+        conflicts_with_all = ["workload", "op", "block", "protection", "channels", "threads", "file_size", "curves"]
+    )]
+    pub(crate) metadata: bool,
+
+    /// Of --metadata: only this number of clients; may be given several times
+    #[arg(long, value_name = "N", requires = "metadata")]
+    pub(crate) clients: Vec<usize>,
+
+    /// Of --metadata: so many files, a hundred in each folder [default: 10000, with --quick 1000]
+    #[arg(long, value_name = "N", requires = "metadata")]
+    pub(crate) files: Option<usize>,
+
+    /// Of --metadata: simulate a remote store behind our own server's RAM disk, each call of which takes so many milliseconds
+    #[arg(long, value_name = "MS", requires = "metadata", conflicts_with = "server", value_parser = milliseconds)]
+    pub(crate) store_latency: Option<Duration>,
 
     /// Measure this server, which runs, instead of our own
     #[arg(long, value_name = "SHARE")]
@@ -81,7 +102,8 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<u32>,
 
-    /// Requests in flight of each thread [default: 8 of many threads, less with large blocks; 16 of a single one]
+    /// Requests in flight of each thread [default: 8 of many threads, less with large blocks; 16 of a single one]; of --metadata,
+    /// operations of each client at once [default: 4]
     #[arg(long, value_name = "N")]
     pub(crate) depth: Option<u32>,
 

@@ -2,24 +2,26 @@
 
 pub(crate) mod arguments;
 mod command;
+mod metadata;
+mod outputs;
 mod progress;
 mod text;
 
-use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::env;
+use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::{env, fs};
 
 use control::Error;
+use load::compare::metadata as of_metadata;
 use load::compare::servers::Choice as Server;
-use load::compare::{Choice, Plan, Report};
+use load::compare::{Choice, Plan};
 use load::engine::{Failure, Stop};
 use load::network::{Network, Sides};
 
 use self::arguments::{Compare, Other};
+use self::outputs::Shown;
 use self::progress::Bar;
 use crate::arguments::Switch;
-use crate::output;
 use crate::remote::place::Place;
 use crate::remote::{password, target};
 use crate::signals;
@@ -27,15 +29,46 @@ use crate::signals;
 /// Measures, writes the files that were asked for, and prints a table. Over a network that is simulated this program does so once more,
 /// on that network's client.
 pub(crate) fn run(arguments: &Compare) -> Result<ExitCode, Error> {
-    let plan = Plan::of(&choice(arguments)).map_err(|failure| Error::argument(failure.what, failure.remedy))?;
+    let plan = plan(arguments).map_err(|failure| Error::argument(failure.what, failure.remedy))?;
     let servers = servers(arguments)?;
-    check_files(arguments)?;
+    outputs::check(arguments)?;
     let stop = Stop::default();
     signals::end(&stop).map_err(|cause| Error::machine(format!("cannot catch signals: {cause}"), "try again"))?;
-    match (arguments.network, arguments.inside) {
-        (Network::Plain, _) => measure(arguments, &plan, &servers, Sides::plain(), &stop),
-        (_, Some(sides)) => measure(arguments, &plan, &servers, sides, &stop),
-        (network, None) => inside(network, &stop),
+    let sides = match (arguments.network, arguments.inside) {
+        (Network::Plain, _) => Sides::plain(),
+        (_, Some(sides)) => sides,
+        (network, None) => return inside(network, &stop),
+    };
+    match plan {
+        Planned::Channels(plan) => measure(arguments, |bar| {
+            let report = load::compare::run(&plan, &servers, sides, bar, &stop)?;
+            Ok(Measured { is_complete: report.is_complete, report })
+        }),
+        Planned::Metadata(plan) => measure(arguments, |bar| {
+            let report = load::compare::metadata::run(&plan, &servers, sides, bar, &stop)?;
+            Ok(Measured { is_complete: report.is_complete, report })
+        }),
+    }
+}
+
+/// A report, and whether all rounds were done for it.
+struct Measured<T> {
+    report: T,
+    is_complete: bool,
+}
+
+/// What is measured.
+enum Planned {
+    /// One channel against several.
+    Channels(Plan),
+    /// Metadata, with caching off and on.
+    Metadata(of_metadata::Plan),
+}
+
+fn plan(arguments: &Compare) -> Result<Planned, Failure> {
+    match arguments.metadata {
+        false => Plan::of(&choice(arguments)).map(Planned::Channels),
+        true => of_metadata::Plan::of(&metadata_choice(arguments)).map(Planned::Metadata),
     }
 }
 
@@ -48,13 +81,17 @@ fn inside(network: Network, stop: &Stop) -> Result<ExitCode, Error> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-fn measure(arguments: &Compare, plan: &Plan, servers: &[Server], sides: Sides, stop: &Stop) -> Result<ExitCode, Error> {
+/// Measures while a bar is shown, and writes what came of it.
+fn measure<T: Shown>(
+    arguments: &Compare,
+    run: impl FnOnce(&Bar) -> Result<Measured<T>, Failure>,
+) -> Result<ExitCode, Error> {
     let bar = Bar::new(std::io::stderr().is_terminal());
-    let report = load::compare::run(plan, servers, sides, &bar, stop);
+    let measured = run(&bar);
     bar.end();
-    let report = report.map_err(failed)?;
-    write(arguments, &report)?;
-    match report.is_complete {
+    let Measured { report, is_complete } = measured.map_err(failed)?;
+    outputs::write(arguments, &report)?;
+    match is_complete {
         true => Ok(ExitCode::SUCCESS),
         false => Err(Error::machine(
             "the comparison was ended before all rounds were done",
@@ -77,6 +114,18 @@ fn choice(arguments: &Compare) -> Choice {
         depth: arguments.depth,
         file_bytes: arguments.file_size,
         curves: arguments.curves.map(|switch| matches!(switch, Switch::On)),
+    }
+}
+
+fn metadata_choice(arguments: &Compare) -> of_metadata::Choice {
+    of_metadata::Choice {
+        is_quick: arguments.quick,
+        clients: arguments.clients.clone(),
+        rounds: arguments.rounds,
+        duration: arguments.seconds,
+        depth: arguments.depth,
+        files: arguments.files,
+        store_latency: arguments.store_latency,
     }
 }
 
@@ -120,56 +169,6 @@ fn own_program() -> Result<std::path::PathBuf, Error> {
     env::current_exe().map_err(|cause| {
         Error::machine(format!("cannot find this program: {cause}"), "measure a server that runs, with --server")
     })
-}
-
-/// Nobody should learn after an hour that the result cannot be written.
-fn check_files(arguments: &Compare) -> Result<(), Error> {
-    let mut files = outputs(arguments);
-    while let Some(path) = files.next() {
-        if files.clone().any(|other| other == path) {
-            return Err(Error::argument("--json, --html and --markdown name the same file", "name several"));
-        }
-    }
-    for path in outputs(arguments).filter(|path| !is_standard_output(path)) {
-        let opened = fs::OpenOptions::new().create(true).append(true).open(path);
-        opened.map_err(|cause| not_written(path, &cause))?;
-    }
-    Ok(())
-}
-
-/// The files that are asked for.
-fn outputs(arguments: &Compare) -> impl Iterator<Item = &Path> + Clone {
-    [&arguments.json, &arguments.html, &arguments.markdown].into_iter().filter_map(|path| path.as_deref())
-}
-
-fn is_standard_output(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
-fn not_written(path: &Path, cause: &io::Error) -> Error {
-    Error::machine(format!("cannot write {}: {cause}", path.display()), "check the path and the disk under it")
-}
-
-fn write(arguments: &Compare, report: &Report) -> Result<(), Error> {
-    if let Some(path) = &arguments.html {
-        to(path, load::compare::page(report))?;
-    }
-    if let Some(path) = &arguments.markdown {
-        to(path, load::compare::markdown(report, &command::line(env::args_os().skip(1))))?;
-    }
-    if let Some(path) = &arguments.json {
-        let json = serde_json::to_string_pretty(report)
-            .map_err(|cause| Error::machine(format!("cannot write JSON: {cause}"), "report this"))?;
-        to(path, json + "\n")?;
-    }
-    if outputs(arguments).any(is_standard_output) { Ok(()) } else { output::write_all(text::of(report).as_bytes()) }
-}
-
-fn to(path: &Path, text: String) -> Result<(), Error> {
-    if is_standard_output(path) {
-        return output::write_all(text.as_bytes());
-    }
-    fs::write(path, text).map_err(|cause| not_written(path, &cause))
 }
 
 fn failed(failure: Failure) -> Error {

@@ -1,13 +1,16 @@
 //! The report as Markdown: one section whose tables a document of figures is put together from.
 
+mod metadata;
 mod table;
 
 use std::fmt::Write;
 
+pub use self::metadata::markdown as metadata_markdown;
 use self::table::{Align, table};
+use super::machine::Machine;
 use super::page::number;
 use super::plan::Protection;
-use super::report::{Case, Report};
+use super::report::{Case, Network, Report};
 use super::summary::NeverWorse;
 use crate::figures::{bytes, count, so_many};
 use crate::growth::Curve;
@@ -36,17 +39,8 @@ fn title(report: &Report) -> String {
 }
 
 fn conditions(report: &Report) -> String {
-    let (machine, method) = (&report.machine, &report.method);
-    let mut text = format!(
-        "Machine: {} ({}), {:.0} GiB, {}, TCP with {}; load average before: {:.1}. {}\n\n",
-        so_many(machine.cores, "core"),
-        machine.processor,
-        machine.memory_bytes as f64 / f64::from(1 << 30),
-        machine.kernel,
-        machine.congestion_control,
-        machine.load_before,
-        report.network.description,
-    );
+    let method = &report.method;
+    let mut text = machine(&report.machine, &report.network);
     for server in &report.servers {
         let _ = writeln!(text, "- {}: {}", server.name, server.about);
     }
@@ -67,6 +61,20 @@ fn conditions(report: &Report) -> String {
         let _ = writeln!(text, "- {note}");
     });
     text + "\n"
+}
+
+/// What it ran on, and what lay between.
+fn machine(machine: &Machine, network: &Network) -> String {
+    format!(
+        "Machine: {} ({}), {:.0} GiB, {}, TCP with {}; load average before: {:.1}. {}\n\n",
+        so_many(machine.cores, "core"),
+        machine.processor,
+        machine.memory_bytes as f64 / f64::from(1 << 30),
+        machine.kernel,
+        machine.congestion_control,
+        machine.load_before,
+        network.description,
+    )
 }
 
 fn never_worse(verdict: &NeverWorse) -> String {

@@ -3,14 +3,18 @@
 mod chart;
 mod curves;
 mod figures;
+mod metadata;
 mod text;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
+pub use self::metadata::page as metadata_page;
 pub(super) use self::text::number;
 use self::text::{moment, perhaps};
+use super::machine::Machine;
 use super::plan::Protection;
-use super::report::{Case, Report};
+use super::report::{Case, Network, Report};
+use super::servers::Description;
 use super::summary::NeverWorse;
 use crate::figures::bytes;
 
@@ -18,44 +22,58 @@ const STYLE: &str = include_str!("style.css");
 
 /// The page.
 pub fn page(report: &Report) -> String {
+    let servers: Vec<&str> = report.servers.iter().map(|server| server.name.as_str()).collect();
+    let about = format!(
+        "{} on the network “{}”; Multilane {}, {}, {:.0} s",
+        servers.join(" and "),
+        report.network.name,
+        report.version,
+        moment(report.began),
+        report.seconds
+    );
+    let what = Conditions {
+        machine: &report.machine,
+        network: &report.network,
+        servers: &report.servers,
+        method: &report.method.description,
+        workloads: &figures::workloads(report),
+    };
+    let body = html! {
+        (contents(report))
+        (verdicts(report))
+        (what)
+        @for server in &report.servers {
+            @for protection in Protection::ALL { (section(report, &server.name, *protection)) }
+        }
+        (raw_limit(report))
+        (servers_compared(report))
+        (curves::section(report.curves.as_ref()))
+        (all_cases(report))
+    };
+    document("SMB Multichannel compared", &about, &body)
+}
+
+/// A page with a title, a line about it, and all the rest.
+fn document(title: &str, about: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width";
-                title { "SMB Multichannel compared" }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                (heading(report))
-                (contents(report))
-                (verdicts(report))
-                (conditions(report))
-                @for server in &report.servers {
-                    @for protection in Protection::ALL { (section(report, &server.name, *protection)) }
+                header {
+                    h1 { (title) }
+                    p.quiet { (about) }
                 }
-                (raw_limit(report))
-                (servers_compared(report))
-                (curves::section(report.curves.as_ref()))
-                (all_cases(report))
+                (body)
             }
         }
     };
     page.into_string()
-}
-
-fn heading(report: &Report) -> Markup {
-    let servers: Vec<&str> = report.servers.iter().map(|server| server.name.as_str()).collect();
-    html! {
-        header {
-            h1 { "SMB Multichannel compared" }
-            p.quiet {
-                (servers.join(" and ")) " on the network “" (report.network.name) "”; Multilane " (report.version) ", "
-                (moment(report.began)) ", " (format_args!("{:.0} s", report.seconds))
-            }
-        }
-    }
 }
 
 fn contents(report: &Report) -> Markup {
@@ -110,28 +128,39 @@ fn never_worse(verdict: &NeverWorse) -> Markup {
     }
 }
 
-fn conditions(report: &Report) -> Markup {
-    let machine = &report.machine;
-    html! {
-        h2.beside { "What was measured, and on what" }
-        dl {
-            dt { "machine" }
-            dd {
-                (machine.cores) " cores, " (machine.processor) ", "
-                (format_args!("{:.0} GiB", machine.memory_bytes as f64 / f64::from(1 << 30))) ", " (machine.kernel)
-                ", TCP with " (machine.congestion_control) "; load average before: "
-                (format_args!("{:.1}", machine.load_before))
+/// What was measured, and on what.
+struct Conditions<'a> {
+    machine: &'a Machine,
+    network: &'a Network,
+    servers: &'a [Description],
+    method: &'a str,
+    workloads: &'a str,
+}
+
+impl Render for Conditions<'_> {
+    fn render(&self) -> Markup {
+        let machine = self.machine;
+        html! {
+            h2.beside { "What was measured, and on what" }
+            dl {
+                dt { "machine" }
+                dd {
+                    (machine.cores) " cores, " (machine.processor) ", "
+                    (format_args!("{:.0} GiB", machine.memory_bytes as f64 / f64::from(1 << 30))) ", " (machine.kernel)
+                    ", TCP with " (machine.congestion_control) "; load average before: "
+                    (format_args!("{:.1}", machine.load_before))
+                }
+                dt { "network" }
+                dd { (self.network.description) }
+                @for server in self.servers {
+                    dt { (server.name) }
+                    dd { (server.about) " (" (server.address) ")" }
+                }
+                dt { "method" }
+                dd { (self.method) }
+                dt { "workloads" }
+                dd { (self.workloads) }
             }
-            dt { "network" }
-            dd { (report.network.description) }
-            @for server in &report.servers {
-                dt { (server.name) }
-                dd { (server.about) " (" (server.address) ")" }
-            }
-            dt { "method" }
-            dd { (report.method.description) }
-            dt { "workloads" }
-            dd { (figures::workloads(report)) }
         }
     }
 }

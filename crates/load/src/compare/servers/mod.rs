@@ -11,6 +11,7 @@ use std::time::Duration;
 use ::client::{Settings, Target};
 use serde::Serialize;
 
+use self::own::Operator;
 use self::process::Process;
 use crate::engine::{Failure, Mount, Stop};
 use crate::network::Sides;
@@ -58,6 +59,8 @@ pub(crate) struct Wanted {
     pub(crate) channels: usize,
     /// Where it runs.
     pub(crate) sides: Sides,
+    /// How far away the store of our own server is made to be.
+    pub(crate) store_latency: Option<Duration>,
 }
 
 /// A server that answers.
@@ -72,6 +75,8 @@ pub(crate) struct Server {
     pub(crate) folder: String,
     /// Where it was started for the comparison.
     process: Option<Process>,
+    /// Changes the account of our own.
+    operator: Option<Operator>,
 }
 
 /// A server as the report tells of it.
@@ -99,6 +104,7 @@ impl Server {
                 mount: Mount { server: target.clone(), settings: Settings::default(), share: share.clone() },
                 folder: folder.clone(),
                 process: None,
+                operator: None,
             }),
         }
     }
@@ -106,6 +112,16 @@ impl Server {
     /// True where it was there before and will be after.
     pub(crate) fn stays(&self) -> bool {
         self.process.is_none()
+    }
+
+    /// True where its account is ours to change.
+    pub(crate) fn has_operator(&self) -> bool {
+        self.operator.is_some()
+    }
+
+    /// Switches metadata caching `on` or `off` for sessions that begin after this, where the account is ours.
+    pub(crate) fn cache_metadata(&self, switch: &str) -> Result<(), Failure> {
+        self.operator.as_ref().map_or(Ok(()), |operator| operator.cache_metadata(switch))
     }
 
     /// CPU time of all its processes so far; `None` where it is not ours.

@@ -1,7 +1,7 @@
 //! Our own server: a private data folder, an account with multichannel, and a RAM disk.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use ::client::{Settings, Target};
@@ -29,6 +29,20 @@ struct Keys {
     key1: String,
 }
 
+/// Who changes the account of a server that runs, by the commands that an operator has.
+#[derive(Debug)]
+pub(super) struct Operator {
+    program: PathBuf,
+    data: PathBuf,
+}
+
+impl Operator {
+    /// Switches the account's metadata caching. It counts for the server when this returns.
+    pub(super) fn cache_metadata(&self, switch: &str) -> Result<(), Failure> {
+        admin(&self.program, &self.data, &["account", "update", ACCOUNT, "--metadata-caching", switch]).map(drop)
+    }
+}
+
 /// Starts it on a free port of its host.
 pub(super) fn start(program: &Path, wanted: Wanted) -> Result<Server, Failure> {
     let folder = folder("multilane-compare-")?;
@@ -37,6 +51,9 @@ pub(super) fn start(program: &Path, wanted: Wanted) -> Result<Server, Failure> {
     let listen = SocketAddr::new(wanted.sides.listen(), 0).to_string();
     serve.arg("--data").arg(&data).args(["--json", "serve", "--listen", &listen, "--signing", "enabled"]);
     serve.args(["--channels-max", &wanted.channels.to_string()]).stdout(Stdio::piped()).env("MULTILANE_LOG", "warn");
+    if let Some(latency) = wanted.store_latency {
+        serve.args(["--store-latency", &(latency.as_secs_f64() * 1e3).to_string()]);
+    }
     let mut process = Process::start("our server", serve, folder)?;
     let ready: Ready = parsed(&process.first_line()?)?;
     let address = ready.listen.first().ok_or_else(|| unexpected("it listens nowhere"))?;
@@ -54,11 +71,23 @@ pub(super) fn start(program: &Path, wanted: Wanted) -> Result<Server, Failure> {
     };
     Ok(Server {
         name: "multilane".to_owned(),
-        about: format!("multilane {}, started for this; files on its RAM disk", env!("CARGO_PKG_VERSION")),
+        about: format!("multilane {}, started for this; files on {}", env!("CARGO_PKG_VERSION"), place(wanted)),
         mount: Mount { server, settings: Settings::default(), share: SHARE.to_owned() },
         folder: String::new(),
         process: Some(process),
+        operator: Some(Operator { program: program.to_owned(), data }),
     })
+}
+
+/// Where its files are, in words.
+fn place(wanted: Wanted) -> String {
+    match wanted.store_latency {
+        None => "its RAM disk".to_owned(),
+        Some(latency) => format!(
+            "its RAM disk, behind a simulated latency of {} ms for each call that a remote store would be asked",
+            latency.as_secs_f64() * 1e3
+        ),
+    }
 }
 
 /// Has the server's own program change something; gives what it prints as JSON.

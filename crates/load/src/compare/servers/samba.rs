@@ -53,6 +53,7 @@ pub(super) fn start(sides: Sides, stop: &Stop) -> Result<Server, Failure> {
         },
         folder: String::new(),
         process: Some(process),
+        operator: None,
     })
 }
 
