@@ -86,7 +86,7 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION|TARGET")]
         words: Vec<String>,
     },
-    /// Measure what several channels give, on our server and others
+    /// Measure what several channels or metadata caching give, on our server and others
     Compare(Compare),
     /// Answer raw TCP requests, as the far end of what a comparison takes for the limit
     #[command(hide = true)]

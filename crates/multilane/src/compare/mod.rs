@@ -2,7 +2,7 @@
 
 pub(crate) mod arguments;
 mod command;
-mod metadata;
+mod metadata_text;
 mod outputs;
 mod progress;
 mod text;
@@ -12,7 +12,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use control::Error;
-use load::compare::metadata as of_metadata;
+use load::compare::metadata;
 use load::compare::servers::Choice as Server;
 use load::compare::{Choice, Plan};
 use load::engine::{Failure, Stop};
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<ExitCode, Error> {
             Ok(Measured { is_complete: report.is_complete, report })
         }),
         Planned::Metadata(plan) => measure(arguments, |bar| {
-            let report = load::compare::metadata::run(&plan, &servers, sides, bar, &stop)?;
+            let report = metadata::run(&plan, &servers, sides, bar, &stop)?;
             Ok(Measured { is_complete: report.is_complete, report })
         }),
     }
@@ -62,13 +62,13 @@ enum Planned {
     /// One channel against several.
     Channels(Plan),
     /// Metadata, with caching off and on.
-    Metadata(of_metadata::Plan),
+    Metadata(metadata::Plan),
 }
 
 fn plan(arguments: &Compare) -> Result<Planned, Failure> {
     match arguments.metadata {
         false => Plan::of(&choice(arguments)).map(Planned::Channels),
-        true => of_metadata::Plan::of(&metadata_choice(arguments)).map(Planned::Metadata),
+        true => metadata::Plan::of(&metadata_choice(arguments)).map(Planned::Metadata),
     }
 }
 
@@ -117,8 +117,8 @@ fn choice(arguments: &Compare) -> Choice {
     }
 }
 
-fn metadata_choice(arguments: &Compare) -> of_metadata::Choice {
-    of_metadata::Choice {
+fn metadata_choice(arguments: &Compare) -> metadata::Choice {
+    metadata::Choice {
         is_quick: arguments.quick,
         clients: arguments.clients.clone(),
         rounds: arguments.rounds,

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::{env, fs, io};
 
 use control::Error;
+use load::compare::metadata;
 use serde::Serialize;
 
 use super::arguments::Compare;
-use super::{command, metadata, text};
+use super::{command, metadata_text, text};
 use crate::output;
 
 /// A result in the forms that users ask for; its JSON is what it serializes to.
@@ -34,17 +35,17 @@ impl Shown for load::compare::Report {
     }
 }
 
-impl Shown for load::compare::metadata::Report {
+impl Shown for metadata::Report {
     fn text(&self) -> String {
-        metadata::of(self)
+        metadata_text::of(self)
     }
 
     fn page(&self) -> String {
-        load::compare::metadata::page(self)
+        metadata::page(self)
     }
 
     fn markdown(&self, command: &str) -> String {
-        load::compare::metadata::markdown(self, command)
+        metadata::markdown(self, command)
     }
 }
 
