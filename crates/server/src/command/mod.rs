@@ -9,7 +9,7 @@ pub(crate) mod connection;
 pub(crate) mod context;
 pub(crate) mod create;
 mod flush;
-mod ioctl;
+pub(crate) mod ioctl;
 mod lock;
 mod logoff;
 pub(crate) mod migrated;

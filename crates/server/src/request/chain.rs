@@ -16,7 +16,7 @@ use crate::command::connection::{Connection, Disconnect};
 use crate::command::context::RESPONSE_ROOM;
 use crate::command::context::{Context, Outcome, Reply};
 use crate::command::proof::Proof;
-use crate::command::{self, cancel};
+use crate::command::{self, cancel, ioctl};
 use crate::request::admission::{Carried, Relation, Request, payload_bytes};
 use crate::request::answer::{self, LongAnswer};
 use crate::request::inbox::Kept;
@@ -254,14 +254,14 @@ impl Request {
     async fn carry_out(&self, context: &Context, message: &[u8]) -> Outcome {
         let command = self.header.command;
         let limit = context.tree.as_ref().and_then(|tree| tree.limit());
-        let Some((limit, work)) = limit.zip(Work::of(command, payload_bytes(command, message))) else {
+        let Some((limit, work)) = limit.zip(Work::of(command, data_bytes(command, message))) else {
             return command::dispatch(context, command, message).await;
         };
         let file = context.open.as_ref().and_then(|open| open.file().ok()).map(|file| &file.file.taken);
         let begins = match (&context.open, work) {
             (Some(open), Work::Read(_) | Work::Write(_)) => Some(open.unbegun.enter()),
-            (Some(open), Work::Metadata | Work::Release) => {
-                open.unbegun.have_begun().await;
+            (Some(open), Work::Metadata) => {
+                context.in_flight.unless_cancelled(open.unbegun.have_begun()).await?;
                 None
             }
             (None, _) => None,
@@ -272,7 +272,7 @@ impl Request {
         let outcome = command::dispatch(context, command, message).await;
         taken.keep(match (command, &outcome) {
             (Command::READ, Ok(reply)) => reply.body.len() as u64,
-            (Command::READ, Err(_)) => 0,
+            (_, Err(_)) => 0,
             _ => u64::MAX,
         });
         outcome
@@ -404,6 +404,14 @@ impl Request {
     /// What the bytes of a response change: the pre-auth hash of what is being set up.
     fn after(&self, connection: &Connection, response: &[u8]) {
         command::after_response(connection, self.header.command, response);
+    }
+}
+
+/// How many bytes of files a request reads and writes.
+fn data_bytes(command: Command, message: &[u8]) -> u64 {
+    match command {
+        Command::IOCTL => ioctl::moved_bytes(message),
+        _ => payload_bytes(command, message),
     }
 }
 

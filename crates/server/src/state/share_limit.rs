@@ -4,8 +4,8 @@
 //! whom a limit is shared evenly are sessions.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -60,8 +60,8 @@ pub struct ShareLimit {
     file: Arc<Rates>,
     user: Arc<Rates>,
     opens: Mutex<OpenLimits>,
-    /// Of the users who have the share connected.
-    users: Mutex<HashMap<UserId, Weak<RateLimit>>>,
+    /// Of the users who have the share connected, or have not paid for what they did.
+    users: Mutex<HashMap<UserId, Arc<RateLimit>>>,
     delays: Delays,
 }
 
@@ -135,23 +135,20 @@ impl ShareLimit {
     /// What a user has taken of its limit.
     fn taken_by(&self, user: UserId) -> Arc<RateLimit> {
         let mut users = self.users.lock();
-        if let Some(taken) = users.get(&user).and_then(Weak::upgrade) {
-            return taken;
+        if !users.contains_key(&user) {
+            users.retain(|_, taken| Arc::strong_count(taken) > 1 || !taken.is_paid());
         }
-        users.retain(|_, taken| taken.strong_count() > 0);
-        let taken = Arc::default();
-        users.insert(user, Arc::downgrade(&taken));
-        taken
+        Arc::clone(users.entry(user).or_default())
     }
 }
 
 impl Delays {
-    /// Counts a request that has waited, for the limit of its kind or another.
-    fn count(&self, over: Over, work: Work, is_of_kind: bool) {
+    /// Counts a request that has waited.
+    fn count(&self, over: Over, work: Work, which: Which) {
         let counter = match (over, work) {
             (Over::Bytes, Work::Read(_)) => &self.reads,
             (Over::Bytes, _) => &self.writes,
-            (Over::Requests, Work::Metadata) if is_of_kind => &self.by_metadata,
+            (Over::Requests, Work::Metadata) if which == Which::Kind => &self.by_metadata,
             (Over::Requests, _) => &self.by_requests,
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -171,10 +168,8 @@ pub(crate) enum Work {
     Read(u64),
     /// Writes so many bytes.
     Write(u64),
-    /// Anything else that waits.
+    /// Anything else.
     Metadata,
-    /// Gives something back, or may be waited for by others: it counts, and does not wait.
-    Release,
 }
 
 impl Work {
@@ -183,8 +178,14 @@ impl Work {
         match command {
             Command::READ => Some(Work::Read(bytes)),
             Command::WRITE => Some(Work::Write(bytes)),
-            Command::CLOSE | Command::LOCK => Some(Work::Release),
-            Command::CREATE | Command::FLUSH | Command::IOCTL | Command::QUERY_DIRECTORY => Some(Work::Metadata),
+            // A copy that the server makes.
+            Command::IOCTL if bytes > 0 => Some(Work::Write(bytes)),
+            Command::CLOSE
+            | Command::LOCK
+            | Command::CREATE
+            | Command::FLUSH
+            | Command::IOCTL
+            | Command::QUERY_DIRECTORY => Some(Work::Metadata),
             Command::QUERY_INFO | Command::SET_INFO | Command::CHANGE_NOTIFY => Some(Work::Metadata),
             _ => None,
         }
@@ -193,7 +194,7 @@ impl Work {
     fn bytes(self) -> u64 {
         match self {
             Work::Read(bytes) | Work::Write(bytes) => bytes,
-            Work::Metadata | Work::Release => 0,
+            Work::Metadata => 0,
         }
     }
 }
@@ -204,12 +205,18 @@ pub(crate) struct TreeLimit {
     user: Arc<RateLimit>,
 }
 
-/// The most limits that apply to one request.
-const LIMITS: usize = 4;
-/// The first of them: of the file, or of what is no data.
-const KIND: usize = 0;
+/// The limits that may apply to one request, the narrowest first.
+const LIMITS: [Which; 4] = [Which::Kind, Which::User, Which::Share, Which::Account];
 
-type Applying<'a> = [Option<(&'a Arc<RateLimit>, &'a Arc<Rates>)>; LIMITS];
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    /// Of the file that is read or written, or of what is no data.
+    Kind,
+    User,
+    Share,
+    Account,
+}
 
 impl TreeLimit {
     pub(crate) fn of(share: &Arc<ShareLimit>, user: UserId) -> Self {
@@ -227,52 +234,50 @@ impl TreeLimit {
         if is_root { opens.root } else { opens.each }
     }
 
-    /// Those that apply, the narrowest first. `file` has what was taken of the file that is read or written.
-    fn applying<'a>(&'a self, work: Work, file: Option<&'a MadeOnUse>) -> Applying<'a> {
+    /// The limit and its rates, where it applies. `file` has what was taken of the file that is read or written.
+    fn applying<'a>(
+        &'a self,
+        which: Which,
+        work: Work,
+        file: Option<&'a MadeOnUse>,
+    ) -> Option<(&'a Arc<RateLimit>, &'a Arc<Rates>)> {
         let share = &*self.share;
-        let kind = match work {
-            Work::Read(_) | Work::Write(_) => {
-                file.filter(|_| !share.file.are_none()).map(|taken| (taken.get(), &share.file))
-            }
-            Work::Metadata | Work::Release => Some((&share.metadata.taken, &share.metadata.rates)),
+        let (rates, limit) = match (which, work) {
+            (Which::Kind, Work::Read(_) | Work::Write(_)) => (&share.file, None),
+            (Which::Kind, Work::Metadata) => (&share.metadata.rates, Some(&share.metadata.taken)),
+            (Which::User, _) => (&share.user, Some(&self.user)),
+            (Which::Share, _) => (&share.share.rates, Some(&share.share.taken)),
+            (Which::Account, _) => (&share.account.0.rates, Some(&share.account.0.taken)),
         };
-        let account = &share.account.0;
-        [
-            kind,
-            Some((&self.user, &share.user)),
-            Some((&share.share.taken, &share.share.rates)),
-            Some((&account.taken, &account.rates)),
-        ]
-        .map(|one| one.filter(|(_, rates)| !rates.are_none()))
+        if rates.are_none() {
+            return None;
+        }
+        limit.or_else(|| file.map(MadeOnUse::get)).map(|limit| (limit, rates))
     }
 
     /// Takes a READ or WRITE of so many bytes of all of them, or of none.
     pub(crate) fn try_take<'a>(&'a self, bytes: u64, file: Option<&'a MadeOnUse>, now: Instant) -> Option<Taken<'a>> {
-        let mut taken = Taken { of: [None; LIMITS], bytes };
-        for (at, one) in self.applying(Work::Read(bytes), file).into_iter().enumerate() {
-            let Some((limit, rates)) = one else { continue };
+        let work = Work::Read(bytes);
+        let mut taken = Taken { limits: self, work, file, member: None, of: 0 };
+        for which in LIMITS {
+            let Some((limit, rates)) = self.applying(which, work, file) else { continue };
             if !limit.try_take(rates, bytes, now) {
                 return None;
             }
-            taken.of[at] = one;
+            taken.note(which);
         }
         Some(taken)
     }
 
     /// Takes of all, one after the other. Who stops waiting has taken nothing.
     pub(crate) async fn take<'a>(&'a self, work: Work, file: Option<&'a MadeOnUse>, session: SessionId) -> Taken<'a> {
-        let mut taken = Taken { of: [None; LIMITS], bytes: work.bytes() };
-        for (at, one) in self.applying(work, file).into_iter().enumerate() {
-            let Some((limit, rates)) = one else { continue };
-            match work {
-                Work::Release => limit.take_anyway(rates, Instant::now()),
-                Work::Read(_) | Work::Write(_) | Work::Metadata => {
-                    if let Some(over) = limit.take(rates, work.bytes(), session.0).await {
-                        self.share.delays.count(over, work, at == KIND);
-                    }
-                }
+        let mut taken = Taken { limits: self, work, file, member: Some(session.0), of: 0 };
+        for which in LIMITS {
+            let Some((limit, rates)) = self.applying(which, work, file) else { continue };
+            if let Some(over) = limit.take(rates, work.bytes(), session.0).await {
+                self.share.delays.count(over, work, which);
             }
-            taken.of[at] = one;
+            taken.note(which);
         }
         taken
     }
@@ -280,17 +285,33 @@ impl TreeLimit {
 
 /// What a request has taken, and gives back where it is not made.
 pub(crate) struct Taken<'a> {
-    of: Applying<'a>,
-    bytes: u64,
+    limits: &'a TreeLimit,
+    work: Work,
+    file: Option<&'a MadeOnUse>,
+    /// Who may have waited for it.
+    member: Option<u64>,
+    /// A bit for each of the limits that it was taken of.
+    of: u8,
 }
 
 impl Taken<'_> {
+    fn note(&mut self, which: Which) {
+        self.of |= 1 << which as u8;
+    }
+
     /// The request is made, with so many of its bytes.
     pub(crate) fn keep(mut self, bytes: u64) {
-        let rest = self.bytes.saturating_sub(bytes);
-        for (limit, rates) in std::mem::take(&mut self.of).into_iter().flatten() {
-            if rest > 0 {
-                limit.give_back_bytes(rates, rest);
+        let taken = self.work.bytes();
+        if bytes < taken {
+            self.give_back(|limit, rates| limit.settle(rates, taken, bytes, self.member));
+        }
+        self.of = 0;
+    }
+
+    fn give_back(&self, one: impl Fn(&RateLimit, &Rates)) {
+        for which in LIMITS.into_iter().filter(|which| self.of & (1 << *which as u8) != 0) {
+            if let Some((limit, rates)) = self.limits.applying(which, self.work, self.file) {
+                one(limit, rates);
             }
         }
     }
@@ -298,8 +319,8 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        for (limit, rates) in self.of.iter().flatten() {
-            limit.give_back(rates, self.bytes);
+        if self.of != 0 {
+            self.give_back(|limit, rates| limit.give_back(rates, self.work.bytes()));
         }
     }
 }

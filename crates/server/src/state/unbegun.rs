@@ -2,43 +2,44 @@
 //! nothing is limited: a WRITE is not refused for a CLOSE that was sent after it.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// READs and WRITEs of one open that have not begun.
+/// READs and WRITEs of one open that have waited: how many, and how many of them have begun. They begin in the order in which they came.
 #[derive(Default)]
 pub(crate) struct Unbegun {
-    count: AtomicUsize,
-    is_none: Notify,
+    came: AtomicU64,
+    begun: AtomicU64,
+    begins: Notify,
 }
 
-/// One of them.
+/// One of them, until it begins or is given up.
 pub(crate) struct Begins<'a>(&'a Unbegun);
 
 impl Unbegun {
     pub(crate) fn enter(&self) -> Begins<'_> {
-        self.count.fetch_add(1, Ordering::AcqRel);
+        self.came.fetch_add(1, Ordering::AcqRel);
         Begins(self)
     }
 
-    /// Waits until all have begun.
+    /// Waits until all that have come until now have begun.
     pub(crate) async fn have_begun(&self) {
+        let came = self.came.load(Ordering::Acquire);
         loop {
-            let mut is_none = pin!(self.is_none.notified());
-            is_none.as_mut().enable();
-            if self.count.load(Ordering::Acquire) == 0 {
+            let mut begins = pin!(self.begins.notified());
+            begins.as_mut().enable();
+            if self.begun.load(Ordering::Acquire) >= came {
                 return;
             }
-            is_none.await;
+            begins.await;
         }
     }
 }
 
 impl Drop for Begins<'_> {
     fn drop(&mut self) {
-        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.is_none.notify_waiters();
-        }
+        self.0.begun.fetch_add(1, Ordering::AcqRel);
+        self.0.begins.notify_waiters();
     }
 }

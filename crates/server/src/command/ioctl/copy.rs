@@ -36,6 +36,12 @@ pub(super) enum Target {
     WriteSuffices,
 }
 
+/// How many bytes a request of this control code would have the server read and write; 0 where it would not, or has too much copied.
+pub(super) fn moved_bytes(request: &IoctlRequest<'_>) -> u64 {
+    let chunks = CopyChunks::decode(request.input).ok();
+    2 * chunks.and_then(|chunks| total_bytes(&chunks)).unwrap_or(0)
+}
+
 pub(super) async fn copy(context: &Context, request: &IoctlRequest<'_>, kind: Target) -> Answered {
     if (request.max_output_response as usize) < CopyChunksResult::LENGTH {
         return Err(Status::INVALID_PARAMETER.into());

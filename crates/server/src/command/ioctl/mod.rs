@@ -48,6 +48,16 @@ impl Answer {
 
 type Answered = Result<Answer, Refusal>;
 
+/// How many bytes of files an IOCTL would have the server read and write.
+pub(crate) fn moved_bytes(message: &[u8]) -> u64 {
+    match IoctlRequest::decode(message) {
+        Ok(request) if matches!(request.ctl_code, CtlCode::SRV_COPYCHUNK | CtlCode::SRV_COPYCHUNK_WRITE) => {
+            copy::moved_bytes(&request)
+        }
+        Ok(_) | Err(_) => 0,
+    }
+}
+
 pub(crate) async fn handle(context: &Context, request: IoctlRequest<'_>) -> Outcome {
     if request.flags != IoctlFlags::IS_FSCTL {
         return Err(Status::NOT_SUPPORTED.into());

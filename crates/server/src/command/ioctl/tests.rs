@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::task::LocalSet;
+use tokio::time::Instant;
 use wire::command::close::CloseRequest;
 use wire::command::create::CreateRequest;
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
@@ -23,7 +24,7 @@ use wire::{Utf16, codec};
 
 use super::signed_range;
 use crate::admin::Admin;
-use crate::state::configuration::{Multichannel, Signing};
+use crate::state::configuration::{Multichannel, Rate, ShareRates, Signing};
 use crate::tests::testing::{Answer, Peer, server};
 
 const LIMITS: CopyChunksResult = CopyChunksResult { chunks: 256, chunk_bytes: 1 << 20, total_bytes: 16 << 20 };
@@ -112,6 +113,27 @@ async fn chunks_are_copied_until_one_fails() {
     let done = CopyChunksResult { chunks: 1, chunk_bytes: 0, total_bytes: 2 };
     assert_eq!(copy(&mut peer, target, &key, &[chunk(0, u64::MAX, 2)]).await, (Status::SUCCESS, done));
     assert_eq!(read(&mut peer, target, 0, 100).await, b"0123678901", "all ones mean the end of the file");
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_count_as_bytes_of_a_limited_share() {
+    let test = async {
+        let (mut peer, source, target) = two_files().await;
+        write(&mut peer, source, 0, &vec![7; 1 << 16]).await;
+        let key = key(&mut peer, source).await;
+        let mib = [chunk(0, 0, 1 << 16); 16];
+        let share = Rate { requests: None, mib: Some(1) };
+        let configuration = peer.connection.server.configuration.load_full();
+        configuration.shares[0].limit.change(&ShareRates { share, ..ShareRates::default() });
+        let began = Instant::now();
+        for _ in 0..3 {
+            assert_eq!(copy(&mut peer, target, &key, &mib).await.0, Status::SUCCESS);
+        }
+        // Two are paid for before the third begins, each read and written.
+        let millis = began.elapsed().as_millis();
+        assert!((3_900..4_200).contains(&millis), "{millis} ms");
+    };
+    LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test]

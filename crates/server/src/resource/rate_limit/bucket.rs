@@ -21,11 +21,6 @@ impl Bucket {
         self.paid_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
-    /// Takes it whatever was taken before.
-    pub(super) fn take_anyway(&self, now: u64, cost: u64) {
-        self.take(now, u64::MAX, cost);
-    }
-
     pub(super) fn give_back(&self, cost: u64) {
         let next = |at: u64| Some(at.saturating_sub(cost));
         let _ = self.paid_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);

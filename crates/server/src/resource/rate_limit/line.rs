@@ -30,6 +30,9 @@ pub(super) struct Line {
 
 /// One request that waits.
 pub(super) struct Waiting {
+    pub(super) member: u64,
+    /// What it counts for its member.
+    pub(super) weight: u64,
     pub(super) bytes: u64,
     /// Hears what it has paid once it may go.
     pub(super) go: Sender<Price>,
@@ -57,6 +60,13 @@ impl Line {
         self.members.insert(member, place.0 + price.weight());
     }
 
+    /// A request of `member` has counted so much too much.
+    pub(super) fn lighten(&mut self, member: u64, weight: u64) {
+        if let Some(had) = self.members.get_mut(&member) {
+            *had = had.saturating_sub(weight);
+        }
+    }
+
     pub(super) fn enter(&mut self, place: Place, waiting: Waiting) {
         self.waiting.insert(place, waiting);
     }
@@ -68,7 +78,6 @@ impl Line {
     /// Whoever stands at `place` leaves.
     pub(super) fn leave(&mut self, place: Place) -> Option<Waiting> {
         let left = self.waiting.remove(&place)?;
-        self.reached(place);
         if self.waiting.is_empty() {
             // Who asks next begins where all others do.
             self.members = HashMap::new();
@@ -76,6 +85,7 @@ impl Line {
         Some(left)
     }
 
+    /// Who stands at `place` goes.
     pub(super) fn reached(&mut self, place: Place) {
         self.reached = self.reached.max(place.0);
     }

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
@@ -51,6 +51,8 @@ pub(crate) struct RateLimit {
     /// Requests in the line; changed with it locked.
     waiting: AtomicUsize,
     line: Mutex<Line>,
+    /// Tells who leads that something was given back.
+    look_again: Notify,
     /// Which change of the rates the buckets are counted by,
     seen: AtomicU64,
     /// and what a request with a MiB cost then.
@@ -76,6 +78,7 @@ impl Default for RateLimit {
             bytes: Bucket::default(),
             waiting: AtomicUsize::new(0),
             line: Mutex::default(),
+            look_again: Notify::new(),
             seen: AtomicU64::new(0),
             counted: Mutex::default(),
         }
@@ -107,14 +110,6 @@ impl RateLimit {
         Some(over)
     }
 
-    /// Takes a request that is made whatever the limit says; others wait for it.
-    pub(crate) fn take_anyway(&self, rates: &Rates, now: Instant) {
-        let now = self.since(now);
-        let price = self.price(rates, 0, now);
-        self.requests.take_anyway(now, price.baseline);
-        self.bursts.take_anyway(now, price.burst);
-    }
-
     /// Gives back a request that was taken and is not made, with its bytes.
     pub(crate) fn give_back(&self, rates: &Rates, bytes: u64) {
         self.give_back_price(&rates.price(bytes));
@@ -124,11 +119,27 @@ impl RateLimit {
         self.requests.give_back(price.baseline);
         self.bursts.give_back(price.burst);
         self.bytes.give_back(price.bytes);
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.look_again.notify_one();
+        }
     }
 
-    /// Gives back bytes of a request that were not read.
-    pub(crate) fn give_back_bytes(&self, rates: &Rates, bytes: u64) {
-        self.bytes.give_back(rates.price_of(bytes));
+    /// Gives back what a request has taken for more bytes than it was made with.
+    pub(crate) fn settle(&self, rates: &Rates, taken: u64, made: u64, member: Option<u64>) {
+        let (before, after) = (rates.price(taken), rates.price(made));
+        self.bytes.give_back(before.bytes - after.bytes);
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            if let Some(member) = member {
+                self.line.lock().lighten(member, before.weight() - after.weight());
+            }
+            self.look_again.notify_one();
+        }
+    }
+
+    /// True where all that was taken is paid for.
+    pub(crate) fn is_paid(&self) -> bool {
+        let now = self.since(Instant::now());
+        [&self.requests, &self.bursts, &self.bytes].iter().all(|bucket| bucket.debt(now) == 0)
     }
 
     /// The credits that are left.
@@ -210,7 +221,7 @@ impl RateLimit {
         }
         line.count(member, place, &price);
         let (go, told) = oneshot::channel();
-        line.enter(place, Waiting { bytes, go });
+        line.enter(place, Waiting { member, weight: price.weight(), bytes, go });
         self.waiting.fetch_add(1, Ordering::Relaxed);
         if !std::mem::replace(&mut line.is_led, true) {
             spawn_local(Lead { limit: Arc::clone(self), rates: Arc::clone(rates), is_done: false }.run());
@@ -227,6 +238,7 @@ impl RateLimit {
             if self.charge(&price, now, 0).is_err() {
                 return Some(self.began + Duration::from_nanos(self.due(&price)));
             }
+            line.reached(place);
             if let Some(left) = self.leave(&mut line, place) {
                 // Who is gone by now gives it back.
                 let _ = left.go.send(price);
@@ -254,7 +266,10 @@ struct Lead {
 impl Lead {
     async fn run(mut self) {
         while let Some(due) = self.limit.let_go(&self.rates) {
-            sleep_until(due.min(Instant::now() + LOOK_AGAIN)).await;
+            tokio::select! {
+                () = sleep_until(due.min(Instant::now() + LOOK_AGAIN)) => {}
+                () = self.limit.look_again.notified() => {}
+            }
         }
         self.is_done = true;
     }
@@ -288,7 +303,12 @@ impl Drop for Waits<'_> {
         if self.has_gone {
             return;
         }
-        let left = self.limit.leave(&mut self.limit.line.lock(), self.place);
+        let mut line = self.limit.line.lock();
+        let left = self.limit.leave(&mut line, self.place);
+        if let Some(left) = &left {
+            line.lighten(left.member, left.weight);
+        }
+        drop(line);
         if left.is_none()
             && let Ok(paid) = self.told.try_recv()
         {

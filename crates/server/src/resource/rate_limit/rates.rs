@@ -81,11 +81,13 @@ impl Rates {
             }
             None => (0, 0, 0),
         };
-        self.baseline.store(baseline, Ordering::Relaxed);
-        self.burst.store(burst, Ordering::Relaxed);
-        self.credits.store(credits, Ordering::Relaxed);
-        self.mib.store(rate.mib.map_or(0, |mib| NANOSECONDS / u64::from(mib.max(1))), Ordering::Relaxed);
-        self.changes.fetch_add(1, Ordering::Release);
+        let mib = rate.mib.map_or(0, |mib| NANOSECONDS / u64::from(mib.max(1)));
+        let swap = |to: &AtomicU64, value| to.swap(value, Ordering::Relaxed) != value;
+        let changed = [(&self.baseline, baseline), (&self.burst, burst), (&self.credits, credits), (&self.mib, mib)]
+            .map(|(to, value)| swap(to, value));
+        if changed.contains(&true) {
+            self.changes.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// A number that is another after each change.

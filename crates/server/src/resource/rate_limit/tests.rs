@@ -276,15 +276,52 @@ async fn a_large_request_is_paid_for_at_the_rate_that_is_allowed_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_made_anyway_is_waited_for_by_others() {
+async fn who_leaves_the_line_moves_nobody_elses_place() {
     in_virtual_time(async {
         let limited = Limited::steady(10);
-        for _ in 0..50 {
-            limited.limit.take_anyway(&limited.rates, Instant::now());
-        }
+        let waits = |member: u64, count: usize| -> Vec<_> {
+            let wait = |_| {
+                let this = limited.clone();
+                spawn_local(async move { this.limit.take(&this.rates, 0, member).await })
+            };
+            (0..count).map(wait).collect()
+        };
+        let (stays, goes) = (waits(1, 100), waits(2, 200));
+        sleep(Duration::from_millis(500)).await;
+        goes.iter().for_each(|task| task.abort());
+        sleep(Duration::from_millis(1)).await;
         let began = Instant::now();
-        assert_eq!(limited.limit.take(&limited.rates, 0, 1).await, Some(Over::Requests));
-        assert_near(began.elapsed().as_millis() as u64, 5_000, 2);
+        limited.limit.take(&limited.rates, 0, 3).await;
+        assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+        drop(stays);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_is_had_at_once_and_shared_evenly() {
+    in_virtual_time(async {
+        // Reads of small files with large buffers: 8 MiB are asked for, and 4 KiB are there.
+        let limited = Limited::to(Rate { requests: None, mib: Some(10) });
+        let counts = [1, 2].map(|member| {
+            let (this, done) = (limited.clone(), Done::default());
+            let count = done.clone();
+            spawn_local(async move {
+                loop {
+                    this.limit.take(&this.rates, 8 * MIB, member).await;
+                    tokio::task::yield_now().await;
+                    this.limit.settle(&this.rates, 8 * MIB, 4_096, Some(member));
+                    count.0.set(count.0.get() + 1);
+                }
+            });
+            done
+        });
+        sleep(Duration::from_secs(1)).await;
+        let before = counts[1].0.get();
+        let one = counts[0].within(10).await;
+        let other = counts[1].0.get() - before;
+        assert_near(one + other, 10 * 10 * 256, 2);
+        assert_near(one, 10 * 10 * 128, 5);
     })
     .await;
 }
