@@ -66,11 +66,7 @@ pub fn run(
         sides,
         store_latency: None,
     };
-    let mut servers = Vec::new();
-    for choice in choices {
-        watch.note(&format!("starting {}", choice.name()));
-        servers.push(Server::start(choice, wanted, stop)?);
-    }
+    let servers = start_all(choices, wanted, watch, stop)?;
     let own = choices.iter().find_map(|choice| match choice {
         servers::Choice::Own { program } => Some(program),
         servers::Choice::Samba | servers::Choice::Running { .. } => None,
@@ -82,8 +78,7 @@ pub fn run(
     let is_complete = measured? == Ending::AllDone;
     let cases = cases::cases(plan, &comparison.servers, &comparison.samples);
     if cases.is_empty() {
-        let what = "the comparison was ended before a round was done".to_owned();
-        return Err(Failure { what, remedy: "give it more time, or use --quick".to_owned() });
+        return Err(ended_early());
     }
     let curves = own.and_then(|program| comparison.curves(program, watch, stop));
     let summary = Summary::of(plan, &comparison.servers, &cases, &comparison.samples);
@@ -105,6 +100,26 @@ pub fn run(
         curves,
         notes: comparison.notes,
     })
+}
+
+/// Starts a server for each of `choices`.
+fn start_all(
+    choices: &[servers::Choice],
+    wanted: Wanted,
+    watch: &dyn Watch,
+    stop: &Stop,
+) -> Result<Vec<Server>, Failure> {
+    let start = |choice: &servers::Choice| {
+        watch.note(&format!("starting {}", choice.name()));
+        Server::start(choice, wanted, stop)
+    };
+    choices.iter().map(start).collect()
+}
+
+/// There is nothing to report.
+fn ended_early() -> Failure {
+    let what = "the comparison was ended before a round was done".to_owned();
+    Failure { what, remedy: "give it more time, or use --quick".to_owned() }
 }
 
 /// How measuring ended.

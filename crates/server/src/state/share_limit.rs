@@ -185,8 +185,10 @@ impl Work {
             | Command::CREATE
             | Command::FLUSH
             | Command::IOCTL
-            | Command::QUERY_DIRECTORY => Some(Work::Metadata),
-            Command::QUERY_INFO | Command::SET_INFO | Command::CHANGE_NOTIFY => Some(Work::Metadata),
+            | Command::QUERY_DIRECTORY
+            | Command::QUERY_INFO
+            | Command::SET_INFO
+            | Command::CHANGE_NOTIFY => Some(Work::Metadata),
             _ => None,
         }
     }

@@ -24,7 +24,7 @@ pub use super::markdown::metadata_markdown as markdown;
 pub use super::page::metadata_page as page;
 use super::report::Network;
 use super::servers::{self, Server, Wanted};
-use super::{Ending, Watch};
+use super::{Ending, Watch, ended_early, start_all};
 use crate::engine::{Failure, Stop};
 use crate::figures::so_many;
 use crate::network::Sides;
@@ -46,11 +46,7 @@ pub fn run(
     let machine = Machine::this();
     let bytes = plan.files as u64 * (FILE_BYTES as u64 + NODE_BYTES) + CREATED_MAX as u64 * NODE_BYTES;
     let wanted = Wanted { bytes, channels: 1, sides, store_latency: plan.store_latency };
-    let mut servers = Vec::new();
-    for choice in choices {
-        watch.note(&format!("starting {}", choice.name()));
-        servers.push(Server::start(choice, wanted, stop)?);
-    }
+    let servers = start_all(choices, wanted, watch, stop)?;
     let mut comparison = Comparison { plan, servers, samples: Vec::new(), notes: notes(plan, choices) };
     let measured = comparison.measure(watch, stop);
     comparison.clean_up();
@@ -58,8 +54,7 @@ pub fn run(
     let Comparison { servers, samples, notes, .. } = comparison;
     let cases = cases::cases(plan, &servers, &samples);
     if cases.is_empty() {
-        let what = "the comparison was ended before a round was done".to_owned();
-        return Err(Failure { what, remedy: "give it more time, or use --quick".to_owned() });
+        return Err(ended_early());
     }
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),
