@@ -17,7 +17,7 @@ use crate::rates::Limits;
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
 use crate::stores::{Folders, Looks, Stores};
 use crate::views::ShareUse;
-use crate::{AccountKind, AccountName, DataFolder, Error, Problem, ShareLimits, ShareName};
+use crate::{AccountKind, AccountName, DataFolder, Error, MetadataCaching, Problem, ShareLimits, ShareName};
 
 /// The account and the share that a first start makes.
 const FIRST_ACCOUNT: &str = "local";
@@ -211,7 +211,9 @@ impl Control {
     }
 
     fn share(&mut self, share: &ShareRecord, snapshot: &Snapshot) -> Option<Share> {
-        let known = self.stores.lock().of(share);
+        let account = snapshot.accounts.iter().find(|(account, _)| account.name.as_str() == share.account);
+        let caches = account.is_some_and(|(account, _)| account.metadata_caching == MetadataCaching::On);
+        let known = self.stores.lock().of(share, caches);
         if let Some(problem) = known.problem {
             self.problems.push(Problem { share: share.name.clone(), problem, served: known.store.is_some() });
         }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use store::{DirectoryOptions, DirectoryStore, Look, Store};
+use store::{Belief, CachedStore, DirectoryOptions, DirectoryStore, Look, Store};
 use tracing::{info, warn};
 
 use crate::DataFolder;
@@ -23,6 +23,9 @@ use crate::catalog::Modes;
 const LOOKED_EVERY: Duration = Duration::from_secs(2);
 /// A folder that has not answered for so long hangs: nobody waits for it any more.
 pub(crate) const HANGS_AFTER: Duration = Duration::from_secs(2);
+
+/// How long is believed what nobody tells changes of.
+const BELIEF: Belief = Belief::For(Duration::from_secs(1));
 
 /// Called before a folder is touched, with its path.
 pub(crate) type BeforeTouch = Arc<dyn Fn(&Path) + Send + Sync>;
@@ -60,6 +63,10 @@ pub(crate) struct ServedFolder {
 struct State {
     /// It has the quota.
     store: Option<Arc<DirectoryStore>>,
+    /// The same behind the cache of what is known of its files.
+    cached: Option<Arc<CachedStore>>,
+    /// What is known of its files is kept.
+    caches: bool,
     quota_gib: Option<NonZeroU32>,
     /// The folder that the store serves.
     place: Option<FolderKey>,
@@ -115,6 +122,13 @@ impl ServedFolder {
         is_set
     }
 
+    /// Has what is known of its files kept, or asked for each time.
+    pub(crate) fn switch_cache(&self, caches: bool) {
+        let mut state = self.state.lock();
+        state.caches = caches;
+        state.cached.iter().for_each(|cached| cached.switch(caches));
+    }
+
     /// Wants the folder looked at now.
     pub(crate) fn look(&self) {
         let mut state = self.state.lock();
@@ -150,7 +164,7 @@ impl ServedFolder {
     /// What the last look found.
     pub(crate) fn known(&self) -> Known {
         let state = self.state.lock();
-        let store = state.store.clone().map(|store| store as Arc<dyn Store>);
+        let store = state.cached.clone().map(|cached| cached as Arc<dyn Store>);
         let problem = if state.hangs() || (store.is_none() && state.problem.is_none()) {
             Some(silent(&self.terms.path))
         } else {
@@ -163,7 +177,7 @@ impl ServedFolder {
     pub(crate) fn end(&self) {
         let mut state = self.state.lock();
         state.ended = true;
-        state.store = None;
+        (state.store, state.cached) = (None, None);
         drop(state);
         self.moved.notify_all();
     }
@@ -276,6 +290,7 @@ impl State {
             Found::Same => None,
             Found::Followed(place) => {
                 info!(folder = %path.display(), "another folder has taken the place of a served one and is served now");
+                self.cached.iter().for_each(|cached| cached.forget());
                 self.place = Some(place);
                 None
             }
@@ -284,12 +299,14 @@ impl State {
                 Some(format!("the folder {} is being counted for its quota", path.display()))
             }
             Found::Opened(store, place) => {
-                (self.store, self.place) = (Some(store), Some(place));
+                let cached = CachedStore::new(Arc::clone(&store) as Arc<dyn Store>, store::Known::of_process(), BELIEF);
+                cached.switch(self.caches);
+                (self.store, self.cached, self.place) = (Some(store), Some(Arc::new(cached)), Some(place));
                 None
             }
             Found::Wrong(problem) => Some(problem),
             Found::Forbidden(problem) => {
-                (self.store, self.place) = (None, None);
+                (self.store, self.cached, self.place) = (None, None, None);
                 Some(problem)
             }
         };

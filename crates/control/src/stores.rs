@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use store::{DelayedStore, RamStore, Store};
+use store::{Belief, CachedStore, DelayedStore, RamStore, Store};
 
 use crate::catalog::{ShareRecord, Source};
 use crate::look::Look;
@@ -48,7 +48,23 @@ enum Kept {
         /// Whether it was there when it was asked for last.
         was_there: bool,
     },
-    Ram(Arc<dyn Store>),
+    Ram(RamDisk),
+}
+
+/// A RAM disk.
+enum RamDisk {
+    Here(Arc<RamStore>),
+    /// Made to be as far away as another machine. Nobody else changes it.
+    Far(Arc<CachedStore>),
+}
+
+impl RamDisk {
+    fn store(&self) -> Arc<dyn Store> {
+        match self {
+            RamDisk::Here(disk) => Arc::clone(disk) as Arc<dyn Store>,
+            RamDisk::Far(cached) => Arc::clone(cached) as Arc<dyn Store>,
+        }
+    }
 }
 
 /// Folders that were asked to be looked at.
@@ -91,13 +107,14 @@ impl Stores {
     }
 
     /// What is known of the store of `share`, which is served from now on where it is there: the one it has had as long as it means the
-    /// same, else one that is being opened.
-    pub(crate) fn of(&mut self, share: &ShareRecord) -> Known {
+    /// same, else one that is being opened. What is known of its files is kept in memory where its account `caches`.
+    pub(crate) fn of(&mut self, share: &ShareRecord, caches: bool) -> Known {
         if let Err(why) = self.keep(share) {
             return Known { store: None, problem: Some(why.to_string()) };
         }
         match self.kept.get_mut(&share.id) {
             Some(Kept::Folder { folder, before, was_there }) => {
+                folder.switch_cache(caches);
                 let known = folder.known();
                 *was_there = known.store.is_some();
                 if *was_there {
@@ -105,7 +122,13 @@ impl Stores {
                 }
                 Known { store: known.store.or_else(|| before.clone()), problem: known.problem }
             }
-            Some(Kept::Ram(store)) => Known { store: Some(Arc::clone(store)), problem: None },
+            Some(Kept::Ram(disk)) => {
+                // What is in memory is asked for as quickly as it is remembered.
+                if let RamDisk::Far(cached) = disk {
+                    cached.switch(caches);
+                }
+                Known { store: Some(disk.store()), problem: None }
+            }
             None => Known { store: None, problem: None },
         }
     }
@@ -204,11 +227,14 @@ impl Stores {
             return;
         }
         let disk = Arc::new(RamStore::new(bytes));
-        let store: Arc<dyn Store> = match self.ram_latency {
-            Some(latency) => Arc::new(DelayedStore::new(disk, latency)),
-            None => disk,
+        let disk = match self.ram_latency {
+            Some(latency) => {
+                let far = Arc::new(DelayedStore::new(disk, latency));
+                RamDisk::Far(Arc::new(CachedStore::new(far, store::Known::of_process(), Belief::Lasting)))
+            }
+            None => RamDisk::Here(disk),
         };
-        if let Some(other) = self.kept.insert(id, Kept::Ram(store)) {
+        if let Some(other) = self.kept.insert(id, Kept::Ram(disk)) {
             other.end();
         }
     }
@@ -301,12 +327,12 @@ mod tests {
             let source = Source::Folder { path: files.clone(), quota_gib: NonZeroU32::new(quota_gib) };
             let share = ShareRecord { source, ..share(1, &files) };
             stores.keep(&share).unwrap();
-            while stores.of(&share).store.is_none_or(|store| store.space().is_err()) {
+            while stores.of(&share, true).store.is_none_or(|store| store.space().is_err()) {
                 stores.look().wait(Instant::now() + std::time::Duration::from_secs(1));
             }
             // What served it before is given as long as it is not open anew.
             stores.look().wait(Instant::now() + std::time::Duration::from_secs(9));
-            stores.of(&share).store.unwrap()
+            stores.of(&share, true).store.unwrap()
         };
         let total = |store: &Arc<dyn Store>| store.space().unwrap().total_bytes;
         let first = served(2);
@@ -327,7 +353,7 @@ mod tests {
             Stores::new(DataFolder::create(&place.path().join("data")).unwrap(), Arc::new(|_| ()));
         let bytes = std::num::NonZeroU64::new(1 << 20).unwrap();
         let share = |id| ShareRecord { source: Source::Ram { bytes }, ..share(id, Path::new("")) };
-        let blocks = |stores: &mut Stores, id| !stores.of(&share(id)).store.unwrap().facts().never_blocks;
+        let blocks = |stores: &mut Stores, id| !stores.of(&share(id), true).store.unwrap().facts().never_blocks;
         assert!(!blocks(&mut stores, 1));
         stores.delay_ram_disks(Some(Duration::ZERO));
         assert!(blocks(&mut stores, 2) && !blocks(&mut stores, 1));

@@ -129,6 +129,7 @@ impl Server {
         let count = if config.shards == 0 { cores } else { config.shards };
         let capacity = Capacity::of_this_process();
         store::limit_names(capacity.names);
+        store::Known::of_process().limit(capacity.known());
         store::limit_ram_disks(capacity.ram_disks);
         if let Some(Listener { socket, .. }) = listeners.first() {
             capacity.prepare_descriptors(socket);

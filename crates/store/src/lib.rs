@@ -1,4 +1,5 @@
-//! Files of a share and where they live: one trait, a directory on this machine, a RAM disk, and any of them behind a simulated distance.
+//! Files of a share and where they live: one trait, a directory on this machine, a RAM disk, and any of them behind a simulated distance, or
+//! behind a cache of what is known of its files.
 //!
 //! The room knows no SMB. What SMB clients need kept (DOS attributes, creation time, named streams, extended
 //! attributes, security descriptors) it keeps without understanding it. Every call may block unless it is named
@@ -26,6 +27,7 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+mod cached;
 mod copy;
 mod delayed;
 mod directory;
@@ -45,11 +47,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use cached::{Belief, CacheBounds, CachedStore, Known, arrived};
 pub use delayed::DelayedStore;
 pub use directory::{DirectoryOptions, DirectoryStore, Look, limit_names};
 pub use error::{Error, Failed, Left};
 pub use held::Held;
-pub use node::{Extras, Names, Node};
+pub use node::{Extras, Keeping, Names, Node};
 pub use path::{Name, SharePath, fold};
 pub use ram::{RamStore, limit_ram_disks};
 pub use watch::{Foreign, Guard, Listener, Reach, What};

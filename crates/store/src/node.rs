@@ -129,6 +129,22 @@ pub trait Node: Send + Sync + 'static {
         Err(Error::NotDirectory)
     }
 
+    /// Whether what it tells may be kept in memory, and who tells when it is so no more.
+    fn keeping(&self) -> Keeping<'_> {
+        Keeping::Nothing
+    }
+
+    /// True where what is known of it can be asked for by who must not wait: the answer is [`Error::WouldBlock`] where it is not in memory.
+    fn answers_at_once(&self) -> bool {
+        self.waits() != Waits::Always
+    }
+
+    /// The same file opened once more, with a position and a use of its own. [`Error::Unsupported`] for that of which nothing is kept.
+    fn again(&self, usage: Use) -> Result<Arc<dyn Node>, Error> {
+        let _ = usage;
+        Err(Error::Unsupported)
+    }
+
     /// For `copy_from` and `clone_from` between nodes of one store.
     fn as_any(&self) -> &dyn std::any::Any;
 
@@ -149,6 +165,17 @@ pub trait Node: Send + Sync + 'static {
     fn names(&self) -> Result<&dyn Names, Error> {
         Err(Error::NotDirectory)
     }
+}
+
+/// Whether what a node tells of its file may be kept in memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Keeping<'a> {
+    /// No.
+    Nothing,
+    /// Yes: the kernel tells of changes of what this descriptor leads to, which is good for nothing else.
+    Watched(BorrowedFd<'a>),
+    /// As long as one believes it: nobody tells.
+    Untold,
 }
 
 /// What a file or directory has beside its data: a security descriptor, extended attributes and named streams.

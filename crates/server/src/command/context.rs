@@ -263,7 +263,7 @@ impl Context {
 
     /// The descriptor of `node`, which the share has at `path`: RETRY where that takes long, or has to be waited for.
     pub(crate) fn descriptor(&self, node: &dyn Node, path: &SharePath) -> Result<Descriptor, Refusal> {
-        if node.waits() == Waits::Always {
+        if !node.answers_at_once() {
             return Err(Status::RETRY.into());
         }
         let at = At { store: &**self.store()?, node, path };
@@ -382,7 +382,7 @@ impl Context {
         node: &Arc<dyn Node>,
         look: impl Fn(&dyn Node) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Refusal> {
-        if node.waits() != Waits::Always {
+        if node.answers_at_once() {
             match look(&**node) {
                 Err(Error::WouldBlock) => {}
                 known => return Ok(known?),

@@ -611,6 +611,7 @@ impl Endpoint {
             Poll::Ready(Err(_)) => Err(Disconnect("the connection broke")),
             Poll::Ready(Ok(())) => {
                 let bytes = room.filled().len();
+                store::arrived();
                 self.allowance.went_on();
                 inbox.received(bytes);
                 self.turn.spend(bytes * self.byte_cost.get());

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use store::CacheBounds;
 
 use crate::resource::memory;
 use crate::resource::pool::STACK_BYTES;
@@ -34,6 +35,12 @@ const MEMORY_MIN: u64 = BYTES_MIN / BYTES_PART.0 * BYTES_PART.1;
 const NAMES_PART: u64 = 16;
 const NAMES_BYTES_MIN: u64 = 8 << 20;
 const KEPT_PART: u64 = 16;
+/// The part of the memory for what is known of files, and how much that is at least and at most.
+const KNOWN_PART: u64 = 32;
+const KNOWN_BYTES: (u64, u64) = (8 << 20, 256 << 20);
+/// The part of the descriptors that are kept open for who opens the file next, and how many these are at most.
+const KNOWN_DESCRIPTORS_PART: u64 = 8;
+const KNOWN_DESCRIPTORS_MAX: u64 = 16_384;
 /// Small buffers that are kept at most.
 const KEPT_SMALL_MAX: u64 = 16 << 20;
 const STACKS_PART: u64 = 8;
@@ -64,6 +71,9 @@ pub(crate) struct Capacity {
     pub(crate) bytes: u64,
     /// Bytes for names of directories that are held.
     pub(crate) names: u64,
+    /// Bytes for what is known of files, and descriptors that are kept open for who opens them next.
+    pub(crate) known_bytes: u64,
+    pub(crate) known_descriptors: u64,
     /// Bytes of small buffers that all shards keep while nobody needs them, and of larger ones.
     pub(crate) kept_small_buffers: u64,
     pub(crate) kept_buffers: u64,
@@ -77,7 +87,9 @@ impl Capacity {
     /// That of a process with so many descriptors and bytes of memory: a third of the descriptors that are not kept in reserve is for
     /// connections, the rest for opens; three eighths of the memory are for what peers make it hold.
     pub(crate) fn of(descriptors: u64, memory: u64) -> Self {
-        let shared = descriptors.saturating_sub((descriptors / RESERVE_SHARE).max(RESERVE_MIN)).max(8);
+        let known_descriptors = (descriptors / KNOWN_DESCRIPTORS_PART).min(KNOWN_DESCRIPTORS_MAX);
+        let reserve = (descriptors / RESERVE_SHARE).max(RESERVE_MIN) + known_descriptors;
+        let shared = descriptors.saturating_sub(reserve).max(8);
         let connections = (shared / 3).min(CONNECTIONS_MAX);
         let opens = shared - connections;
         Capacity {
@@ -89,11 +101,19 @@ impl Capacity {
             sessions_of_user: SESSIONS_OF_USER_MAX,
             bytes: (memory / BYTES_PART.1 * BYTES_PART.0).clamp(BYTES_MIN, BYTES_MAX),
             names: (memory / NAMES_PART).max(NAMES_BYTES_MIN),
+            known_bytes: (memory / KNOWN_PART).clamp(KNOWN_BYTES.0, KNOWN_BYTES.1),
+            known_descriptors,
             kept_small_buffers: (memory / KEPT_PART / 4).min(KEPT_SMALL_MAX),
             kept_buffers: memory / KEPT_PART / 4 * 3,
             threads: (memory / STACKS_PART / STACK_BYTES).clamp(THREADS.0, THREADS.1),
             ram_disks: memory - (memory / 2).min(BESIDE_RAM_DISKS_MAX),
         }
+    }
+
+    /// What the cache of what is known of files may hold.
+    pub(crate) fn known(&self) -> CacheBounds {
+        let descriptors = usize::try_from(self.known_descriptors).unwrap_or(usize::MAX);
+        CacheBounds { bytes: self.known_bytes, descriptors, ..CacheBounds::default() }
     }
 
     /// That of this process, which from now on may have as many descriptors as the machine allows it.
@@ -163,7 +183,7 @@ mod tests {
             assert!(connections_of_user >= 1 && connections_of_user <= connections, "{descriptors}");
         }
         let small = Capacity::of(1_024, 1 << 30);
-        assert_eq!((small.connections, small.opens, small.opens_of_user), (320, 640, 320));
+        assert_eq!((small.connections, small.opens, small.opens_of_user), (277, 555, 277));
         assert_eq!(Capacity::default().opens_of_user, OPENS_OF_USER_MAX);
     }
 
@@ -191,8 +211,11 @@ mod tests {
             let capacity = Capacity::of(1_024, memory);
             let answers = (capacity.bytes / 4).max(ANSWERS_BYTES);
             let peers = capacity.bytes + capacity.bytes / 4 + capacity.bytes / 16 + answers;
-            let rest =
-                capacity.names + capacity.kept_small_buffers + capacity.kept_buffers + capacity.threads * STACK_BYTES;
+            let rest = capacity.names
+                + capacity.known_bytes
+                + capacity.kept_small_buffers
+                + capacity.kept_buffers
+                + capacity.threads * STACK_BYTES;
             // The program itself, and what allocators do not give back.
             let program = memory / 16;
             assert!(peers + rest + program <= memory, "{} of {} MiB", (peers + rest + program) >> 20, memory >> 20);

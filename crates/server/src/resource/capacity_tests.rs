@@ -32,6 +32,8 @@ const FEW_DESCRIPTORS: Capacity = Capacity {
     sessions_of_user: 0,
     bytes: 2 << 30,
     names: 128 << 20,
+    known_bytes: 8 << 20,
+    known_descriptors: 8,
     kept_small_buffers: 1 << 30,
     kept_buffers: 1 << 30,
     threads: 512,

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::Distance;
 use crate::{
     ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, ExtendedAttribute, Extents,
-    Extras, Failed, Identity, Kind, Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Take,
+    Extras, Failed, Identity, Keeping, Kind, Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Take,
     TakeStream, Time, Use, Waits, waiting,
 };
 
@@ -164,6 +164,18 @@ impl Node for DelayedNode {
             return Err(Error::WouldBlock);
         }
         Ok(self.node.above()?.map(|above| self.another(above, Use::Metadata)))
+    }
+
+    fn keeping(&self) -> Keeping<'_> {
+        match self.node.keeping() {
+            Keeping::Nothing => Keeping::Nothing,
+            // What others do to a store that is far away is not told.
+            Keeping::Watched(_) | Keeping::Untold => Keeping::Untold,
+        }
+    }
+
+    fn again(&self, usage: Use) -> Result<Arc<dyn Node>, Error> {
+        Ok(self.another(self.far("again").again(usage)?, usage))
     }
 
     fn as_any(&self) -> &dyn Any {

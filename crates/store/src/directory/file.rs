@@ -9,7 +9,8 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
-use crate::directory::folder::{Folder, Handle, Reach};
+use crate::directory::folder::{Folder, Handle, Reach, open_again};
+use crate::directory::keys::Keep;
 use crate::directory::names::{Wanted, is_reserved};
 use crate::directory::neighbours::Turn;
 use crate::directory::passing::Idle;
@@ -21,7 +22,7 @@ use crate::directory::stat::{born, file_type, identity, mount, stat};
 use crate::directory::subject::{Place, Subject};
 use crate::directory::synced::{Failed, Synced, UnderWay};
 use crate::directory::volume::Volume;
-use crate::{Error, Held, Identity, Kind, Name, Time, Use, Waits, waiting};
+use crate::{Error, Held, Identity, Keeping, Kind, Name, Time, Use, Waits, waiting};
 
 /// A change of more than that takes long: what a shard does at most.
 pub(super) const LONG_BYTES: u64 = 1 << 20;
@@ -39,6 +40,8 @@ pub(super) struct OpenFile {
     pub(super) dotted: bool,
     /// It was opened through a symbolic link.
     pub(super) behind_link: bool,
+    /// It lies on the root's mount.
+    is_on_root: bool,
     /// Before the one that counts for a quota, which is closed last.
     for_read: OnceLock<Descriptor>,
     for_write: OnceLock<Descriptor>,
@@ -76,6 +79,7 @@ impl OpenFile {
             born: born(&stat),
             dotted,
             behind_link: false,
+            is_on_root: volume.is_roots(mount(&stat)),
             fd: fd.counted(volume.nameless()),
             reach,
             for_read: OnceLock::new(),
@@ -104,6 +108,7 @@ impl OpenFile {
             born: folder.born,
             dotted,
             behind_link: false,
+            is_on_root: volume.is_roots(folder.mount),
             fd: Descriptor::of_directory(folder.fd.into_own()?, (waits, folder.identity.volume)),
             reach: folder.reach,
             for_read: OnceLock::new(),
@@ -208,6 +213,7 @@ impl OpenFile {
             born: self.born,
             dotted: self.dotted,
             behind_link: self.behind_link,
+            is_on_root: self.is_on_root,
             fd: self.hold(fcntl_dupfd_cloexec(fd, 0).map_err(error)?),
             reach,
             for_read: OnceLock::new(),
@@ -219,6 +225,30 @@ impl OpenFile {
             record: Remembered::default(),
             security: Remembered::default(),
         })
+    }
+
+    /// Whether what is told of it may be kept. What is kept beside files changes without them, and a file without a time of birth cannot be
+    /// told from another that has its number later.
+    pub(super) fn keeping(&self) -> Keeping<'_> {
+        if self.behind_link || !self.is_on_root || self.volume.keep != Keep::InAttributes {
+            return Keeping::Nothing;
+        }
+        match self.waits {
+            Waits::Always => Keeping::Untold,
+            Waits::Never | Waits::ForData if self.born == 0 => Keeping::Nothing,
+            Waits::Never | Waits::ForData => Keeping::Watched(self.fd()),
+        }
+    }
+
+    /// The same file with a position of its own.
+    pub(super) fn opened_again(&self) -> Result<Self, Error> {
+        let again = self.again()?;
+        if self.kind != Kind::Directory {
+            return Ok(again);
+        }
+        let fd = open_again(self.fd()).map_err(opening)?;
+        let fd = Descriptor::of_directory(fd, (self.waits, self.identity.volume));
+        Ok(OpenFile { fd, reach: Reach::Read, ..again })
     }
 
     /// Whether the disk has what was written, as all know who have it open to write.

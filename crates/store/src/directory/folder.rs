@@ -143,7 +143,7 @@ impl AsFd for Handle<'_> {
 }
 
 /// The same directory with a position of its own.
-fn open_again(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+pub(super) fn open_again(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     openat(fd, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 

@@ -92,7 +92,7 @@ pub(super) fn append_disk(disk: &mut Vec<u8>, name: &str) {
 }
 
 /// The text that a stored name is shown as.
-pub(super) fn to_shown(disk: &[u8]) -> String {
+pub(crate) fn to_shown(disk: &[u8]) -> String {
     let mut shown = String::with_capacity(disk.len());
     for chunk in disk.utf8_chunks() {
         for c in chunk.valid().chars() {

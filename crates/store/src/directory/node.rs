@@ -16,8 +16,8 @@ use crate::directory::file::OpenFile;
 use crate::directory::quota::Growth;
 use crate::directory::{contents, create, data, entries, metadata, remove, rename, renew, resolve, space};
 use crate::{
-    Changes, ChooseOffset, Cursor, Destination, Error, Extents, Extras, Failed, Held, Identity, Kind, Metadata, Name,
-    NamedNode, Names, NewNode, Node, Renewal, Replace, Take, Use, Waits, waiting,
+    Changes, ChooseOffset, Cursor, Destination, Error, Extents, Extras, Failed, Held, Identity, Keeping, Kind,
+    Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Take, Use, Waits, waiting,
 };
 
 /// A file or directory.
@@ -212,6 +212,17 @@ impl Node for FileNode {
             (false, Waits::Never) => resolve::above(&self.file, Wait::OnRoot),
             (false, Waits::ForData | Waits::Always) => Err(Error::WouldBlock),
         }
+    }
+
+    fn keeping(&self) -> Keeping<'_> {
+        self.file.keeping()
+    }
+
+    fn again(&self, usage: Use) -> Result<Arc<dyn Node>, Error> {
+        self.file.may_wait("again");
+        let again = self.file.opened_again()?;
+        again.prepare(usage)?;
+        Ok(FileNode::open(again))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -344,6 +344,11 @@ impl Volume {
         own.max(self.waits).max(Waits::ForData)
     }
 
+    /// True for the mount that the root lies on: what stands there is kept and watched with it.
+    pub(super) fn is_roots(&self, mount: Mount) -> bool {
+        mount == self.mount
+    }
+
     /// [`Error::ReadOnly`] where nothing may be changed; [`Error::Full`] or [`Error::Served`] where the folder is not locked.
     pub(super) fn check_writable(&self) -> Result<(), Error> {
         match &self.exclusive {

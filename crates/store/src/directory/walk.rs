@@ -93,13 +93,13 @@ fn pass(volume: &Volume, above: &OwnedFd, disk: &[u8], start: usize) -> Result<O
 
 /// Opens a stored name in an open directory. A symbolic link is followed as far as the share goes.
 pub(super) fn open_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8], usage: Use) -> Result<Opened, Errno> {
-    if file_type(&stat_at(&folder.fd, disk)?) == FileType::Symlink {
-        let path = path_in(volume, folder, disk).ok_or(Errno::LOOP)?;
-        // One that leads nowhere has its name all the same.
-        return open(volume, &path, usage, Wait::May)
-            .map_err(|errno| if errno == Errno::NOENT { Errno::LOOP } else { errno });
+    match first_in(usage, volume, |flags| volume.fence.open_in(folder.fd.as_fd(), disk, flags, Wait::May)) {
+        Err(Errno::LOOP) => {}
+        answer => return answer,
     }
-    first_in(usage, volume, |flags| volume.fence.open_in(folder.fd.as_fd(), disk, flags, Wait::May))
+    let path = path_in(volume, folder, disk).ok_or(Errno::LOOP)?;
+    // One that leads nowhere has its name all the same.
+    open(volume, &path, usage, Wait::May).map_err(|errno| if errno == Errno::NOENT { Errno::LOOP } else { errno })
 }
 
 /// Where a name in an open directory is now, as a path from the root.

@@ -10,8 +10,8 @@ use crate::ram::inode::Inode;
 use crate::ram::pages::Pages;
 use crate::ram::{ROOT_FILE, names};
 use crate::{
-    Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extents, Extras, Failed, Identity, Kind, Metadata, Name,
-    NamedNode, Names, NewNode, Node, Renewal, Replace, Take, Use, Waits, copy, effort, fold, waiting,
+    Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extents, Extras, Failed, Identity, Keeping, Kind,
+    Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Take, Use, Waits, copy, effort, fold, waiting,
 };
 
 /// The most names that are shown in one go.
@@ -239,6 +239,15 @@ impl Node for RamNode {
             return Err(Error::WouldBlock);
         }
         Ok(Some(RamNode::open(&above)))
+    }
+
+    fn keeping(&self) -> Keeping<'_> {
+        // Nobody else changes it.
+        Keeping::Untold
+    }
+
+    fn again(&self, _usage: Use) -> Result<Arc<dyn Node>, Error> {
+        Ok(Arc::new(RamNode { inode: Arc::clone(&self.inode), data: Arc::clone(&self.data), kind: self.kind }))
     }
 
     fn as_any(&self) -> &dyn Any {

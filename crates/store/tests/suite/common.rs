@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use store::{
-    Cursor, DelayedStore, DirectoryOptions, DirectoryStore, Entry, Error, Extent, Kind, Metadata, Name, NewNode, Node,
-    RamStore, Replace, Resolved, SharePath, Store, Use, Waits,
+    Belief, CacheBounds, CachedStore, Cursor, DelayedStore, DirectoryOptions, DirectoryStore, Entry, Error, Extent,
+    Kind, Known, Metadata, Name, NewNode, Node, RamStore, Replace, Resolved, SharePath, Store, Use, Waits,
 };
 use tempfile::TempDir;
 
@@ -20,6 +20,9 @@ macro_rules! behaviours {
         mod in_a_memory_directory { $(#[test] fn $name() { super::$name(&crate::common::memory_directory()); })* }
         mod beside_files { $(#[test] fn $name() { super::$name(&crate::common::beside()); })* }
         mod far_away { $(#[test] fn $name() { super::$name(&crate::common::far()); })* }
+        mod cached { $(#[test] fn $name() { super::$name(&crate::common::cached()); })* }
+        mod cached_in_memory { $(#[test] fn $name() { super::$name(&crate::common::cached_in_memory()); })* }
+        mod cached_far_away { $(#[test] fn $name() { super::$name(&crate::common::cached_far()); })* }
     };
 }
 
@@ -43,6 +46,25 @@ pub(crate) fn far() -> Disk {
 
 pub(crate) fn directory() -> Disk {
     directory_in(&std::env::temp_dir(), DirectoryOptions::default())
+}
+
+/// What is behind a cache that keeps all that it is asked for.
+pub(crate) fn behind_cache(disk: Disk) -> Disk {
+    let bounds = CacheBounds { bytes: 8 << 20, descriptors: 64, learns_at_once: true };
+    let store = CachedStore::new(Arc::from(disk.store), Known::new(bounds), Belief::Lasting);
+    Disk { store: Box::new(store), folder: disk.folder }
+}
+
+pub(crate) fn cached() -> Disk {
+    behind_cache(directory())
+}
+
+pub(crate) fn cached_in_memory() -> Disk {
+    behind_cache(memory_directory())
+}
+
+pub(crate) fn cached_far() -> Disk {
+    behind_cache(far())
 }
 
 /// A directory on tmpfs, where this machine has one.

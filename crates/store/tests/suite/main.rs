@@ -6,6 +6,7 @@ mod copies;
 
 mod append;
 mod behaviour;
+mod cached;
 mod delayed;
 mod directory;
 mod extras;

@@ -222,10 +222,10 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<(Resolved, Optio
     })
 }
 
-/// Asks, on the pool, for what the rest of a CREATE will look at on its shard: of what lies on a local disk the node remembers it. What
-/// cannot be had will be told then.
+/// Asks, on the pool, for what the rest of a CREATE will look at on its shard, where the node remembers it. What cannot be had will be told
+/// then.
 fn remember(node: &dyn Node) {
-    if node.waits() == Waits::ForData {
+    if node.waits() != Waits::Never && node.answers_at_once() {
         let _ = node.metadata();
         let _ = node.extras().security();
     }

@@ -312,6 +312,7 @@ impl Inner {
                 state.crew.begin(place);
                 drop(state);
                 self.running.fetch_add(1, Ordering::Relaxed);
+                store::arrived();
                 // A job that panics loses its own answer (its sender is dropped), never the thread.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
                 self.running.fetch_sub(1, Ordering::Relaxed);

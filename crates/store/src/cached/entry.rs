@@ -1,0 +1,179 @@
+//! What is known of one file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::{ExtendedAttribute, Identity, Kind, Metadata, Time};
+
+/// What the kernel tells of is asked for anew after so long all the same: it does not tell of what is written through a mapping, nor of reading.
+const METADATA_AGE_MAX: Duration = Duration::from_secs(10);
+/// Descriptors and extended attributes that are longer are asked for each time.
+pub(super) const KEPT_BYTES_MAX: usize = 512;
+
+/// Who tells that others have changed a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToldBy {
+    /// The kernel, as it happens.
+    Kernel,
+    /// Nobody.
+    Nobody,
+}
+
+/// How long is believed what nobody tells changes of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belief {
+    /// Until this server changes it: nobody else does.
+    Lasting,
+    /// So long from when it was asked for.
+    For(Duration),
+}
+
+/// A file or directory of which something is known.
+pub(super) struct Entry {
+    pub(super) identity: Identity,
+    pub(super) kind: Kind,
+    /// Tells it from another that has its number later.
+    birth: Option<Time>,
+    pub(super) told_by: ToldBy,
+    /// Everything was forgotten so often before.
+    era: u64,
+    is_alive: AtomicBool,
+    /// Of a directory: names that were looked for in it under other numbers are void.
+    names: Numbers,
+    pub(super) facts: Mutex<Facts>,
+}
+
+/// The numbers under which names of a directory are known.
+#[derive(Debug, Default)]
+struct Numbers {
+    found: AtomicU64,
+    missing: AtomicU64,
+}
+
+/// What is known of it.
+#[derive(Default)]
+pub(super) struct Facts {
+    pub(super) metadata: Option<Dated<(Metadata, bool)>>,
+    pub(super) security: Option<Dated<Option<Arc<[u8]>>>>,
+    pub(super) extended: Option<Dated<Arc<[ExtendedAttribute]>>>,
+    pub(super) has_no_streams: Option<Dated<()>>,
+    /// The kernel tells of it under this number.
+    pub(super) watch: Option<Watch>,
+}
+
+/// What the kernel was asked to tell of.
+#[derive(Clone, Copy)]
+pub(super) struct Watch {
+    pub(super) number: i32,
+    /// Changes of data, too.
+    pub(super) with_data: bool,
+}
+
+/// Something and when it was asked for.
+pub(super) struct Dated<T> {
+    what: T,
+    asked: Instant,
+}
+
+impl<T> Dated<T> {
+    pub(super) fn new(what: T, asked: Instant) -> Self {
+        Dated { what, asked }
+    }
+}
+
+impl Entry {
+    pub(super) fn new(
+        (identity, kind, birth): (Identity, Kind, Option<Time>),
+        told_by: ToldBy,
+        era: u64,
+        number: u64,
+    ) -> Self {
+        Entry {
+            identity,
+            kind,
+            birth,
+            told_by,
+            era,
+            is_alive: AtomicBool::new(true),
+            names: Numbers { found: AtomicU64::new(number), missing: AtomicU64::new(number) },
+            facts: Mutex::default(),
+        }
+    }
+
+    /// True where it may be believed in this era.
+    pub(super) fn is_alive(&self, era: u64) -> bool {
+        self.is_alive.load(Ordering::SeqCst) && self.era == era
+    }
+
+    /// True where it is that file and no other which had its number.
+    pub(super) fn is_of(&self, birth: Option<Time>) -> bool {
+        self.birth == birth
+    }
+
+    /// The numbers under which names that are in it are known, and names that are not.
+    pub(super) fn names(&self) -> (u64, u64) {
+        (self.names.found.load(Ordering::SeqCst), self.names.missing.load(Ordering::SeqCst))
+    }
+
+    /// What is known of the names in it is void.
+    pub(super) fn renew_names(&self, number: u64) {
+        self.names.found.store(number, Ordering::SeqCst);
+        self.renew_missing(number);
+    }
+
+    /// What is known of names that are not in it is void.
+    pub(super) fn renew_missing(&self, number: u64) {
+        self.names.missing.store(number, Ordering::SeqCst);
+    }
+
+    /// Nothing is to be believed of it any more.
+    pub(super) fn end(&self) {
+        self.is_alive.store(false, Ordering::SeqCst);
+        self.facts.lock().clear();
+    }
+
+    /// Whether what was asked for then may be believed.
+    pub(super) fn holds(&self, asked: Instant, belief: Belief) -> bool {
+        match (self.told_by, belief) {
+            (ToldBy::Kernel, _) | (ToldBy::Nobody, Belief::Lasting) => true,
+            (ToldBy::Nobody, Belief::For(time)) => asked.elapsed() < time,
+        }
+    }
+
+    /// Its metadata for who has opened it by a name that begins with a dot, or by one that does not.
+    pub(super) fn metadata(&self, dotted: bool, belief: Belief) -> Option<Metadata> {
+        let facts = self.facts.lock();
+        let known = facts.metadata.as_ref()?;
+        let is_recent = self.told_by == ToldBy::Nobody || known.asked.elapsed() < METADATA_AGE_MAX;
+        let is_meant = known.what.1 == dotted && is_recent && self.holds(known.asked, belief);
+        is_meant.then_some(known.what.0)
+    }
+
+    /// Its stored security descriptor.
+    pub(super) fn security(&self, belief: Belief) -> Option<Option<Arc<[u8]>>> {
+        let facts = self.facts.lock();
+        facts.security.as_ref().filter(|known| self.holds(known.asked, belief)).map(|known| known.what.clone())
+    }
+
+    /// Its extended attributes.
+    pub(super) fn extended(&self, belief: Belief) -> Option<Arc<[ExtendedAttribute]>> {
+        let facts = self.facts.lock();
+        facts.extended.as_ref().filter(|known| self.holds(known.asked, belief)).map(|known| Arc::clone(&known.what))
+    }
+
+    /// True where it is known to have no named stream.
+    pub(super) fn has_no_streams(&self, belief: Belief) -> bool {
+        self.facts.lock().has_no_streams.as_ref().is_some_and(|known| self.holds(known.asked, belief))
+    }
+}
+
+impl Facts {
+    /// Forgets everything but who tells of it.
+    pub(super) fn clear(&mut self) {
+        let watch = self.watch;
+        *self = Facts { watch, ..Facts::default() };
+    }
+}

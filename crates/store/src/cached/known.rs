@@ -1,0 +1,611 @@
+//! What is known of the files and names of all stores that share it, within bounds. What is known of a file is known by its number, whatever
+//! share or name it is reached by: a change through one is seen through all.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use quick_cache::sync::Cache;
+use quick_cache::{DefaultHashBuilder, Equivalent, Lifecycle, UnitWeighter, Weighter};
+
+use super::arrival;
+use super::entry::{Belief, Entry, ToldBy};
+use super::news::News;
+use super::stripes::{Asked, Slot, Stripes};
+use crate::{Identity, Keeping, Kind, Node, Time, Use, fold};
+
+/// What an entry takes, with its place in the table.
+const ENTRY_BYTES: u64 = 640;
+/// What the kernel holds for an inode that is watched.
+const WATCH_BYTES: u64 = 1088;
+/// What a name takes besides its letters.
+const NAME_BYTES: u64 = 224;
+/// How many marks of what was looked for once are kept, four bytes each.
+const MARKS: usize = 1 << 16;
+const WRITERS: usize = 64;
+/// Of the inodes that a user may have watched this part.
+const WATCHES_PART: u64 = 4;
+
+/// How much may be known.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheBounds {
+    /// Bytes for what is known of files and names, as well as can be told.
+    pub bytes: u64,
+    /// Descriptors that are kept open.
+    pub descriptors: usize,
+    /// Keep what is looked for the first time already, though that may take a watch: for tests.
+    pub learns_at_once: bool,
+}
+
+impl Default for CacheBounds {
+    /// For a process of which nothing is known.
+    fn default() -> Self {
+        CacheBounds { bytes: 64 << 20, descriptors: 256, learns_at_once: false }
+    }
+}
+
+impl CacheBounds {
+    /// Bytes for what is known of files, as many as the kernel lets be watched at most, and of names.
+    fn parts(&self) -> (u64, u64) {
+        let of_watched = watches_max() / WATCHES_PART * (ENTRY_BYTES + WATCH_BYTES);
+        ((self.bytes / 2).min(of_watched), self.bytes / 2)
+    }
+}
+
+/// What is known.
+pub struct Known {
+    /// Which one this is in the process.
+    id: u64,
+    entries: Cache<Identity, Arc<Entry>, OfEntry, DefaultHashBuilder, Evicted>,
+    names: Cache<NameKey, Arc<Record>, OfName, DefaultHashBuilder, Evicted>,
+    kept: Cache<Identity, Kept>,
+    pub(super) stripes: Stripes,
+    /// Files whose data is being changed, and by how many opens.
+    writers: [Mutex<HashMap<Identity, u32>>; WRITERS],
+    hasher: DefaultHashBuilder,
+    /// How often everything was forgotten.
+    era: AtomicU64,
+    /// Numbers for what is known of the names of directories.
+    numbers: AtomicU64,
+    marks: Box<[AtomicU32]>,
+    news: OnceLock<Option<News>>,
+    told_of_no_watch: AtomicBool,
+    learns_at_once: bool,
+    me: Weak<Known>,
+}
+
+/// An open node that opens of the file share.
+#[derive(Clone)]
+struct Kept {
+    entry: Weak<Entry>,
+    node: Arc<dyn Node>,
+    usage: Use,
+    dotted: bool,
+}
+
+/// A name in a directory, whatever its case.
+#[derive(PartialEq, Eq, Hash)]
+struct NameKey {
+    directory: Identity,
+    folded: Box<str>,
+}
+
+/// The same to look it up.
+#[derive(Hash)]
+struct NameRef<'a> {
+    directory: Identity,
+    folded: &'a str,
+}
+
+impl Equivalent<NameKey> for NameRef<'_> {
+    fn equivalent(&self, key: &NameKey) -> bool {
+        self.directory == key.directory && self.folded == &*key.folded
+    }
+}
+
+/// What a name was found to lead to.
+pub(super) struct Record {
+    /// As it was asked for.
+    spelling: Box<str>,
+    /// As it is stored.
+    pub(super) stored: Box<str>,
+    pub(super) leads: Leads,
+    /// Those of the directory's names.
+    numbers: (u64, u64),
+    asked: Instant,
+}
+
+/// What a name leads to.
+#[derive(Clone)]
+pub(super) enum Leads {
+    /// This file or directory.
+    To(Arc<Entry>),
+    /// Nothing has it.
+    Nowhere,
+    /// Something of which nothing is kept: behind a symbolic link, on another file system.
+    Elsewhere,
+}
+
+#[derive(Clone)]
+struct OfEntry;
+
+impl Weighter<Identity, Arc<Entry>> for OfEntry {
+    fn weight(&self, _: &Identity, entry: &Arc<Entry>) -> u64 {
+        ENTRY_BYTES + if entry.told_by == ToldBy::Kernel { WATCH_BYTES } else { 0 }
+    }
+}
+
+#[derive(Clone)]
+struct OfName;
+
+impl Weighter<NameKey, Arc<Record>> for OfName {
+    fn weight(&self, key: &NameKey, record: &Arc<Record>) -> u64 {
+        NAME_BYTES + (key.folded.len() + record.spelling.len() + record.stored.len()) as u64
+    }
+}
+
+/// Gathers what had to make room.
+#[derive(Clone)]
+struct Evicted;
+
+impl Lifecycle<NameKey, Arc<Record>> for Evicted {
+    type RequestState = Vec<Arc<Record>>;
+
+    fn on_evict(&self, evicted: &mut Self::RequestState, _: NameKey, record: Arc<Record>) {
+        evicted.push(record);
+    }
+}
+
+impl Lifecycle<Identity, Arc<Entry>> for Evicted {
+    type RequestState = Vec<Arc<Entry>>;
+
+    fn on_evict(&self, evicted: &mut Self::RequestState, _: Identity, entry: Arc<Entry>) {
+        evicted.push(entry);
+    }
+}
+
+impl Known {
+    /// Nothing is known yet.
+    pub fn new(bounds: CacheBounds) -> Arc<Self> {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        let (entry_bytes, name_bytes) = bounds.parts();
+        let hasher = DefaultHashBuilder::default();
+        let items = |bytes: u64, each: u64| usize::try_from(bytes / each).unwrap_or(usize::MAX).max(1);
+        Arc::new_cyclic(|me| Known {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            entries: Cache::with(items(entry_bytes, ENTRY_BYTES), entry_bytes, OfEntry, hasher.clone(), Evicted),
+            names: Cache::with(items(name_bytes, NAME_BYTES + 64), name_bytes, OfName, hasher.clone(), Evicted),
+            kept: Cache::with(
+                bounds.descriptors,
+                bounds.descriptors as u64,
+                UnitWeighter,
+                hasher.clone(),
+                Default::default(),
+            ),
+            stripes: Stripes::default(),
+            writers: std::array::from_fn(|_| Mutex::default()),
+            hasher,
+            era: AtomicU64::new(0),
+            numbers: AtomicU64::new(0),
+            marks: (0..MARKS).map(|_| AtomicU32::new(0)).collect(),
+            news: OnceLock::new(),
+            told_of_no_watch: AtomicBool::new(false),
+            learns_at_once: bounds.learns_at_once,
+            me: Weak::clone(me),
+        })
+    }
+
+    /// That of this process, which all its stores share.
+    pub fn of_process() -> Arc<Self> {
+        static OF_PROCESS: LazyLock<Arc<Known>> = LazyLock::new(|| Known::new(CacheBounds::default()));
+        Arc::clone(&OF_PROCESS)
+    }
+
+    /// Keeps no more than that from now on.
+    pub fn limit(&self, bounds: CacheBounds) {
+        let (entries, names) = bounds.parts();
+        self.entries.set_capacity(entries);
+        self.names.set_capacity(names);
+        self.kept.set_capacity(bounds.descriptors as u64);
+    }
+
+    /// Bytes that are held, as well as can be told.
+    pub fn bytes(&self) -> u64 {
+        self.entries.weight() + self.names.weight()
+    }
+
+    /// Descriptors that are kept open.
+    pub fn descriptors(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Closes what is kept open, so that others can be opened.
+    pub fn close_all(&self) {
+        self.kept.clear();
+    }
+
+    /// Hears what others have changed, unless this thread has since it was given something to do.
+    pub(super) fn hear(&self) {
+        if !arrival::has_heard(self.id) {
+            self.hear_now();
+            arrival::note_heard(self.id);
+        }
+    }
+
+    pub(super) fn hear_now(&self) {
+        if let Some(Some(news)) = self.news.get() {
+            news.hear(self);
+        }
+    }
+
+    pub(super) fn is_alive(&self, entry: &Entry) -> bool {
+        entry.is_alive(self.era.load(Ordering::SeqCst))
+    }
+
+    /// Forgets everything.
+    pub(super) fn forget_all(&self) {
+        self.era.fetch_add(1, Ordering::SeqCst);
+        self.kept.clear();
+        self.names.clear();
+        // What is still there is not believed; its watches go as it is known anew or makes room.
+    }
+
+    fn hash(&self, what: impl Hash) -> u64 {
+        self.hasher.hash_one(what)
+    }
+
+    /// Where what is known of a file falls.
+    pub(super) fn slot(&self, file: Identity) -> Slot {
+        Slot::of(self.hash(file))
+    }
+
+    /// Where a name in a directory falls, which is given in the form in which names compare.
+    pub(super) fn slot_of_name(&self, directory: Identity, folded: &str) -> Slot {
+        Slot::of(self.hash(NameRef { directory, folded }))
+    }
+
+    /// True where this was looked for before, as far as that is remembered. What is looked for once leaves no more than a mark.
+    pub(super) fn was_looked_for(&self, root: Identity, path: &str) -> bool {
+        if self.learns_at_once {
+            return true;
+        }
+        let hash = self.hash((root, path));
+        let mark = (hash >> 32) as u32 | 1;
+        let place = &self.marks[hash as usize % MARKS];
+        place.load(Ordering::Relaxed) == mark || {
+            place.store(mark, Ordering::Relaxed);
+            false
+        }
+    }
+
+    /// What is known of a file, where something is.
+    pub(super) fn entry(&self, file: Identity, birth: Option<Time>) -> Option<Arc<Entry>> {
+        let entry = self.entries.get(&file)?;
+        (self.is_alive(&entry) && entry.is_of(birth)).then_some(entry)
+    }
+
+    /// The same, from now on known where nothing was. `None` where nothing may be kept of it.
+    pub(super) fn entry_of(&self, node: &dyn Node) -> Option<Arc<Entry>> {
+        let (handle, told_by) = match node.keeping() {
+            Keeping::Nothing => return None,
+            Keeping::Watched(handle) => (Some(handle), ToldBy::Kernel),
+            Keeping::Untold => (None, ToldBy::Nobody),
+        };
+        if let Some(entry) = self.entry(node.identity(), node.birth()) {
+            return Some(entry);
+        }
+        let news = self.news.get_or_init(|| self.begin_to_hear()).as_ref()?;
+        let mut watched = news.lock();
+        if let Some(entry) = self.entry(node.identity(), node.birth()) {
+            return Some(entry);
+        }
+        let number = self.numbers.fetch_add(1, Ordering::SeqCst);
+        let era = self.era.load(Ordering::SeqCst);
+        let what = (node.identity(), node.kind(), node.birth());
+        let entry = Arc::new(Entry::new(what, told_by, era, number));
+        if let Some(former) = self.entries.remove(&entry.identity).map(|(_, former)| former) {
+            self.let_go(news, &mut watched, &former);
+        }
+        if let Some(handle) = handle
+            && let Err(error) = news.watch(&mut watched, handle, &entry)
+        {
+            if !self.told_of_no_watch.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    %error,
+                    "the kernel watches no more files: of others nothing is kept in memory (fs.inotify.max_user_watches)"
+                );
+            }
+            return None;
+        }
+        let mut evicted = Vec::new();
+        self.entries.insert_with_lifecycle(entry.identity, Arc::clone(&entry), &mut evicted);
+        for other in evicted {
+            self.let_go(news, &mut watched, &other);
+        }
+        self.is_alive(&entry).then_some(entry)
+    }
+
+    fn let_go(&self, news: &News, watched: &mut super::news::Watched, entry: &Arc<Entry>) {
+        entry.end();
+        self.kept.remove(&entry.identity);
+        news.unwatch(watched, entry);
+    }
+
+    fn begin_to_hear(&self) -> Option<News> {
+        let begun = News::begin();
+        let begun = begun.and_then(|news| news.start(Weak::clone(&self.me)).map(|()| news));
+        begun.inspect_err(|error| tracing::warn!(%error, "nothing is kept in memory of files: changes by other programs cannot be heard of")).ok()
+    }
+
+    /// What a name in a directory was found to lead to.
+    pub(super) fn name(&self, directory: &Entry, name: &str, belief: Belief) -> Option<Arc<Record>> {
+        let record = self.names.get(&NameRef { directory: directory.identity, folded: &fold(name) })?;
+        let (found, missing) = directory.names();
+        let is_meant = *record.spelling == *name
+            && directory.holds(record.asked, belief)
+            && match &record.leads {
+                Leads::To(entry) => record.numbers.0 == found && self.is_alive(entry),
+                Leads::Elsewhere => record.numbers.0 == found,
+                Leads::Nowhere => record.numbers.1 == missing,
+            };
+        is_meant.then_some(record)
+    }
+
+    /// Notes what a name was found to lead to, and gives it back noted, where nobody has changed that since it was asked for.
+    pub(super) fn note_name(
+        &self,
+        directory: &Entry,
+        (spelling, stored): (&str, &str),
+        leads: Leads,
+        (asked, numbers, at): (Asked, (u64, u64), Instant),
+    ) -> Option<Arc<Record>> {
+        let record = Record { spelling: spelling.into(), stored: stored.into(), leads, numbers, asked: at };
+        let (key, record) =
+            (NameKey { directory: directory.identity, folded: fold(spelling).into() }, Arc::new(record));
+        let mut evicted = Vec::new();
+        {
+            // Every change of a name is noted before this is locked.
+            let _facts = directory.facts.lock();
+            if !self.is_alive(directory) || directory.names() != numbers || !self.stripes.holds(asked) {
+                return None;
+            }
+            self.names.insert_with_lifecycle(key, Arc::clone(&record), &mut evicted);
+        }
+        for other in evicted {
+            self.name_evicted(&other);
+        }
+        Some(record)
+    }
+
+    /// Nothing leads to a directory any more: the kernel tells of its end by its name alone, as long as it is open.
+    fn name_evicted(&self, record: &Record) {
+        if let Leads::To(entry) = &record.leads
+            && entry.kind == Kind::Directory
+        {
+            self.end(entry);
+        }
+    }
+
+    /// An open node of a file, for that use.
+    pub(super) fn kept(&self, entry: &Arc<Entry>, usage: Use, dotted: bool) -> Option<Arc<dyn Node>> {
+        let kept = self.kept.get(&entry.identity)?;
+        let usage = if entry.kind == Kind::Directory { usage.min(Use::Read) } else { usage };
+        let is_meant = std::ptr::eq(kept.entry.as_ptr(), Arc::as_ptr(entry)) && kept.dotted == dotted;
+        (is_meant && kept.usage >= usage).then_some(kept.node)
+    }
+
+    /// Keeps an open node for others.
+    pub(super) fn keep(&self, entry: &Arc<Entry>, node: &Arc<dyn Node>, usage: Use, dotted: bool) {
+        let kept = Kept { entry: Arc::downgrade(entry), node: Arc::clone(node), usage, dotted };
+        self.kept.insert(entry.identity, kept);
+        // Who has ended it meanwhile may have looked before.
+        if !self.is_alive(entry) {
+            self.kept.remove(&entry.identity);
+        }
+    }
+
+    /// Keeps open no longer what may have lost its name.
+    pub(super) fn let_go_of(&self, entry: &Entry) {
+        self.kept.remove(&entry.identity);
+    }
+
+    /// Others have made or removed a name, or moved it.
+    pub(super) fn name_changed(&self, directory: &Entry, name: &str) {
+        let folded = fold(name);
+        self.stripes.changed(self.slot_of_name(directory.identity, &folded));
+        self.stripes.changed(self.slot(directory.identity));
+        let former = self.forget_name(directory.identity, &folded);
+        directory.facts.lock().metadata = None;
+        if let Some(Leads::To(entry)) = former.as_deref().map(|former| &former.leads) {
+            self.attributes_changed(entry);
+        }
+    }
+
+    /// Others have changed the data of a file.
+    pub(super) fn data_changed(&self, entry: &Entry) {
+        self.stripes.changed(self.slot(entry.identity));
+        entry.facts.lock().metadata = None;
+    }
+
+    /// Others have changed something else about a file or directory: who may pass it, or how many names it has.
+    pub(super) fn attributes_changed(&self, entry: &Entry) {
+        self.stripes.changed(self.slot(entry.identity));
+        entry.renew_names(self.numbers.fetch_add(1, Ordering::SeqCst));
+        entry.facts.lock().clear();
+        self.kept.remove(&entry.identity);
+    }
+
+    /// It is not what it was, or not where it was.
+    pub(super) fn end(&self, entry: &Entry) {
+        self.stripes.changed(self.slot(entry.identity));
+        entry.end();
+        self.kept.remove(&entry.identity);
+    }
+
+    /// Gives what it was known to lead to.
+    fn forget_name(&self, directory: Identity, folded: &str) -> Option<Arc<Record>> {
+        let key = NameRef { directory, folded };
+        let entry = self.entries.get(&directory);
+        let _facts = entry.as_ref().map(|entry| entry.facts.lock());
+        let former = self.names.remove(&key).map(|(_, former)| former);
+        if let Some(entry) = entry.as_ref().filter(|_| !folded.is_ascii()) {
+            // It may be what the file system finds by other letters, too.
+            entry.renew_missing(self.numbers.fetch_add(1, Ordering::SeqCst));
+        }
+        former
+    }
+
+    /// Nothing is known any more of a file that has lost a name, or its last.
+    fn forget_file(&self, file: Identity) {
+        if let Some(entry) = self.entries.get(&file) {
+            entry.end();
+            if let Some(Some(news)) = self.news.get() {
+                let mut watched = news.lock();
+                self.entries.remove_if(&file, |now| Arc::ptr_eq(now, &entry));
+                news.unwatch(&mut watched, &entry);
+            }
+        }
+        self.kept.remove(&file);
+    }
+
+    /// What is known of a file that is being changed.
+    fn forget_facts(&self, file: Identity, part: Part) {
+        let Some(entry) = self.entries.get(&file) else { return };
+        let mut facts = entry.facts.lock();
+        match part {
+            Part::Metadata => facts.metadata = None,
+            Part::Everything | Part::Existence => facts.clear(),
+        }
+    }
+
+    /// To be held while something is changed through this server.
+    pub(super) fn changing(&self) -> Changing<'_> {
+        Changing { known: self, files: Vec::with_capacity(4), names: Vec::with_capacity(2) }
+    }
+
+    fn writers(&self, file: Identity) -> &Mutex<HashMap<Identity, u32>> {
+        &self.writers[file.file as usize % WRITERS]
+    }
+
+    /// The data of a file is changed through `node` from now on, until [`Known::end_writing`].
+    pub(super) fn begin_writing(&self, file: Identity, node: &dyn Node) {
+        *self.writers(file).lock().entry(file).or_default() += 1;
+        let Some(entry) = self.entries.get(&file) else { return };
+        let mut facts = entry.facts.lock();
+        facts.metadata = None;
+        // Own changes are no news, and telling of them takes the kernel longer than to make them.
+        if let (Some(watch), Keeping::Watched(handle)) = (facts.watch, node.keeping())
+            && watch.with_data
+            && let Some(Some(news)) = self.news.get()
+            && let Ok(watch) = news.set(handle, entry.kind, false)
+        {
+            facts.watch = Some(watch);
+        }
+    }
+
+    pub(super) fn end_writing(&self, file: Identity) {
+        let mut writers = self.writers(file).lock();
+        if let Some(count) = writers.get_mut(&file) {
+            *count -= 1;
+            if *count == 0 {
+                writers.remove(&file);
+            }
+        }
+    }
+
+    /// True where the metadata of a file may be known: its data is not being changed, and the kernel tells of it where others do.
+    pub(super) fn may_know_metadata(&self, entry: &Entry, node: &dyn Node) -> bool {
+        if self.is_written(entry.identity) {
+            return false;
+        }
+        let mut facts = entry.facts.lock();
+        match (facts.watch, node.keeping()) {
+            (Some(watch), Keeping::Watched(handle)) if !watch.with_data => {
+                let again =
+                    self.news.get().and_then(Option::as_ref).and_then(|news| news.set(handle, entry.kind, true).ok());
+                // It has been given another number: what it tells would not be understood.
+                let is_same = again.is_some_and(|again| again.number == watch.number);
+                facts.watch = again.filter(|_| is_same).or(facts.watch);
+                is_same
+            }
+            (Some(_), Keeping::Watched { .. }) => true,
+            (None, Keeping::Untold) => entry.told_by == ToldBy::Nobody,
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_written(&self, file: Identity) -> bool {
+        self.writers(file).lock().contains_key(&file)
+    }
+}
+
+/// How much of what is known of a file is to be forgotten.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Times, length, number of names.
+    Metadata,
+    Everything,
+    /// It has lost a name: nothing keeps it.
+    Existence,
+}
+
+/// Something is being changed: what is known of it is forgotten, and what is asked for meanwhile is not kept.
+pub(super) struct Changing<'a> {
+    known: &'a Known,
+    files: Vec<(Identity, Part)>,
+    names: Vec<(Identity, String)>,
+}
+
+impl Changing<'_> {
+    /// This file is.
+    pub(super) fn file(mut self, file: Identity, part: Part) -> Self {
+        self.known.stripes.begin(self.known.slot(file));
+        self.files.push((file, part));
+        self.forget_file(file, part);
+        self
+    }
+
+    /// A name in a directory is, and with it the directory.
+    pub(super) fn name(mut self, directory: Identity, name: &str) -> Self {
+        let folded = fold(name);
+        self.known.stripes.begin(self.known.slot_of_name(directory, &folded));
+        self.known.forget_name(directory, &folded);
+        self.names.push((directory, folded));
+        self.file(directory, Part::Metadata)
+    }
+
+    /// A file was made, whose number another may have had.
+    pub(super) fn made(&self, file: Identity) {
+        self.known.stripes.changed(self.known.slot(file));
+        self.known.forget_file(file);
+    }
+
+    fn forget_file(&self, file: Identity, part: Part) {
+        match part {
+            Part::Existence => self.known.forget_file(file),
+            Part::Metadata | Part::Everything => self.known.forget_facts(file, part),
+        }
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        for (directory, folded) in &self.names {
+            self.known.forget_name(*directory, folded);
+            self.known.stripes.end(self.known.slot_of_name(*directory, folded));
+        }
+        for (file, part) in &self.files {
+            self.forget_file(*file, *part);
+            self.known.stripes.end(self.known.slot(*file));
+        }
+    }
+}
+
+/// How many inodes a user may have watched.
+fn watches_max() -> u64 {
+    let told = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches");
+    told.ok().and_then(|told| told.trim().parse().ok()).unwrap_or(8192)
+}

@@ -1,0 +1,206 @@
+//! From names to nodes by what is known, and learning what is not.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::entry::{Entry, ToldBy};
+use super::known::{Leads, Record};
+use super::node::CachedNode;
+use super::{Shared, Wait, is_dotted};
+use crate::{Error, Kind, Name, Node, Resolved, SharePath, Use, effort, fold};
+
+/// Longer paths are left to the store, which refuses some.
+const PATH_BYTES_MAX: usize = 1024;
+
+/// Where a path led.
+pub(super) enum Walked {
+    To(Resolved),
+    /// By what is known that cannot be told.
+    Astray,
+}
+
+/// What was learned of a name, and what is open for it.
+type Learned = (Arc<Record>, Option<Arc<dyn Node>>);
+
+/// How far a path was followed.
+struct Way {
+    at: Arc<Entry>,
+    /// The name that led there begins with a dot.
+    dotted: bool,
+    stored: SharePath,
+}
+
+impl Way {
+    fn enter(&mut self, next: &Arc<Entry>, stored: &str) {
+        self.stored.push(stored);
+        (self.at, self.dotted) = (Arc::clone(next), is_dotted(Some(stored)));
+    }
+}
+
+/// What a name in a directory leads to, for some use.
+pub(super) enum Child {
+    Found { stored: Arc<Record>, node: Arc<dyn Node> },
+    Missing,
+    Unknown,
+}
+
+impl Shared {
+    /// Follows a path by what is known. What is not is asked for name by name and kept, where the path was looked for before or that costs
+    /// no watch.
+    pub(super) fn walk(self: &Arc<Self>, path: &SharePath, usage: Use, wait: Wait) -> Result<Walked, Error> {
+        if path.as_str().len() > PATH_BYTES_MAX {
+            return Ok(Walked::Astray);
+        }
+        self.known.hear();
+        let Some(root) = self.root(wait)? else { return Ok(Walked::Astray) };
+        let learns =
+            || root.told_by == ToldBy::Nobody || self.known.was_looked_for(root.identity, &fold(path.as_str()));
+        let mut may_learn = None;
+        let mut way = Way { at: Arc::clone(&root), dotted: false, stored: SharePath::root() };
+        let mut names = path.names().peekable();
+        while let Some(name) = names.next() {
+            effort::note(1);
+            let is_last = names.peek().is_none();
+            let usage = if is_last { usage } else { Use::Metadata };
+            let known = self.known.name(&way.at, name, self.belief);
+            let is_there = known.as_ref().is_some_and(|record| self.is_enough(record, usage));
+            let (record, opened) = match known {
+                Some(record) if is_there => (record, None),
+                // It was kept before, but is not open.
+                Some(_) => match self.learn(&way, name, usage, wait)? {
+                    Some(learned) => learned,
+                    None => return Ok(Walked::Astray),
+                },
+                None if *may_learn.get_or_insert_with(learns) => match self.learn(&way, name, usage, wait)? {
+                    Some(learned) => learned,
+                    None => return Ok(Walked::Astray),
+                },
+                None => return Ok(Walked::Astray),
+            };
+            match &record.leads {
+                Leads::To(next) => {
+                    way.enter(next, &record.stored);
+                    if let Some(node) = opened.filter(|_| is_last) {
+                        let node = CachedNode::opened(self, node, (Arc::clone(next), way.dotted), usage);
+                        return Ok(Walked::To(Resolved::Found { node, path: way.stored }));
+                    }
+                }
+                Leads::Nowhere if is_last => {
+                    let Some(parent) = self.node(&way.at, way.dotted, Use::Metadata) else { return Ok(Walked::Astray) };
+                    way.stored.push(name);
+                    return Ok(Walked::To(Resolved::Missing { parent, path: way.stored }));
+                }
+                Leads::Nowhere | Leads::Elsewhere => return Ok(Walked::Astray),
+            }
+        }
+        Ok(match self.node(&way.at, way.dotted, usage) {
+            Some(node) => Walked::To(Resolved::Found { node, path: way.stored }),
+            None => Walked::Astray,
+        })
+    }
+
+    /// True where what a name leads to is open for that use, if it has to be.
+    fn is_enough(&self, record: &Record, usage: Use) -> bool {
+        match &record.leads {
+            Leads::To(entry) => self.known.kept(entry, usage, is_dotted(Some(&record.stored))).is_some(),
+            Leads::Nowhere | Leads::Elsewhere => true,
+        }
+    }
+
+    /// What is known of the root, which is kept open.
+    fn root(&self, wait: Wait) -> Result<Option<Arc<Entry>>, Error> {
+        let identity = self.store.root();
+        let known = self.root.lock().clone();
+        let is_good = |root: &Arc<Entry>| {
+            root.identity == identity
+                && self.known.is_alive(root)
+                && self.known.kept(root, Use::Metadata, false).is_some()
+        };
+        if let Some(root) = known.filter(is_good) {
+            return Ok(Some(root));
+        }
+        let path = SharePath::root();
+        let found = match wait {
+            Wait::May => self.store.resolve(&path, Use::Read),
+            Wait::Never => self.store.try_resolve(&path, Use::Read),
+        };
+        let Resolved::Found { node, .. } = found? else { return Ok(None) };
+        let root = self.known.entry_of(&*node);
+        if let Some(root) = &root {
+            self.known.keep(root, &node, Use::Read, false);
+        }
+        self.root.lock().clone_from(&root);
+        Ok(root)
+    }
+
+    /// A node of what is known, for that use: one that is kept open.
+    fn node(self: &Arc<Self>, entry: &Arc<Entry>, dotted: bool, usage: Use) -> Option<Arc<dyn Node>> {
+        let kept = self.known.kept(entry, usage, dotted)?;
+        Some(CachedNode::sharing(self, kept, Arc::clone(entry), dotted))
+    }
+
+    /// Asks what a name leads to in the directory that the way has come to, and keeps that. Gives what is opened for it, too. `None` where it
+    /// is not kept.
+    fn learn(&self, way: &Way, name: &str, usage: Use, wait: Wait) -> Result<Option<Learned>, Error> {
+        let directory = &way.at;
+        if directory.kind != Kind::Directory {
+            return Ok(None);
+        }
+        let Some(node) = self.known.kept(directory, Use::Metadata, way.dotted) else { return Ok(None) };
+        let (Ok(names), Ok(wanted)) = (node.names(), Name::new(name)) else { return Ok(None) };
+        let slot = self.known.slot_of_name(directory.identity, &fold(name));
+        let (numbers, at) = (directory.names(), Instant::now());
+        let Some(asked) = self.known.stripes.ask(slot) else { return Ok(None) };
+        let look = || match wait {
+            Wait::May => names.child(&wanted, usage),
+            Wait::Never => names.try_child(&wanted, usage),
+        };
+        let (stored, child) = match self.with_room(look) {
+            Ok(Some((stored, child))) => (stored, Some(child)),
+            Ok(None) if has_one_spelling(name) && self.is_still_there(directory, &*node) => (name.to_owned(), None),
+            Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+            // The store says it better.
+            Ok(None) | Err(_) => return Ok(None),
+        };
+        let leads = match &child {
+            Some(child) => self.known.entry_of(&**child).map_or(Leads::Elsewhere, Leads::To),
+            None => Leads::Nowhere,
+        };
+        // Before the name is noted: what is removed after that is let go of.
+        if let (Leads::To(entry), Some(child)) = (&leads, &child)
+            && usage < Use::ReadWrite
+        {
+            self.known.keep(entry, child, usage, is_dotted(Some(&stored)));
+        }
+        let noted = self.known.note_name(directory, (name, &stored), leads.clone(), (asked, numbers, at));
+        if let (None, Leads::To(entry)) = (&noted, &leads) {
+            self.known.let_go_of(entry);
+        }
+        Ok(noted.map(|record| (record, child)))
+    }
+
+    /// False where a directory has gone. Of all but the root that is told by the directory above.
+    fn is_still_there(&self, directory: &Entry, node: &dyn Node) -> bool {
+        directory.identity != self.store.root() || node.metadata().is_ok_and(|known| known.links > 0)
+    }
+
+    /// What a name in an open directory leads to, as far as that is known.
+    pub(super) fn child(self: &Arc<Self>, directory: &Entry, name: &str, usage: Use) -> Child {
+        match self.known.name(directory, name, self.belief) {
+            Some(record) => match &record.leads {
+                Leads::To(entry) => match self.node(entry, is_dotted(Some(&record.stored)), usage) {
+                    Some(node) => Child::Found { stored: Arc::clone(&record), node },
+                    None => Child::Unknown,
+                },
+                Leads::Nowhere => Child::Missing,
+                Leads::Elsewhere => Child::Unknown,
+            },
+            None => Child::Unknown,
+        }
+    }
+}
+
+/// False for names that a file system may find by other letters: a short name of a longer one, a name without what stands at its end.
+fn has_one_spelling(name: &str) -> bool {
+    name.is_ascii() && !name.contains('~') && !name.ends_with(['.', ' '])
+}
