@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use super::entry::{Entry, ToldBy};
 use super::known::{Leads, Record};
-use super::node::CachedNode;
+use super::node::{CachedNode, own};
 use super::{Shared, Wait, is_dotted};
-use crate::{Error, Kind, Name, Node, Resolved, SharePath, Use, effort, fold};
+use crate::{Error, Kind, Name, NamedNode, Names, Node, Resolved, SharePath, Use, effort, fold};
 
 /// Longer paths are left to the store, which refuses some.
 const PATH_BYTES_MAX: usize = 1024;
@@ -75,6 +75,7 @@ impl Shared {
                     Some(learned) => learned,
                     None => return Ok(Walked::Astray),
                 },
+                None if is_last => return self.ask(way, name, usage, wait),
                 None => return Ok(Walked::Astray),
             };
             match &record.leads {
@@ -151,11 +152,7 @@ impl Shared {
         let slot = self.known.slot_of_name(directory.identity, &fold(name));
         let (numbers, at) = (directory.names(), Instant::now());
         let Some(asked) = self.known.stripes.ask(slot) else { return Ok(None) };
-        let look = || match wait {
-            Wait::May => names.child(&wanted, usage),
-            Wait::Never => names.try_child(&wanted, usage),
-        };
-        let (stored, child) = match self.with_room(look) {
+        let (stored, child) = match self.child_of(names, &wanted, usage, wait) {
             Ok(Some((stored, child))) => (stored, Some(child)),
             Ok(None) if has_one_spelling(name) && self.is_still_there(directory, &*node) => (name.to_owned(), None),
             Err(Error::WouldBlock) => return Err(Error::WouldBlock),
@@ -177,6 +174,41 @@ impl Shared {
             self.known.let_go_of(entry);
         }
         Ok(noted.map(|record| (record, child)))
+    }
+
+    /// Asks what the last name of a path leads to, in the directory that is open, and keeps nothing of it.
+    fn ask(self: &Arc<Self>, way: Way, name: &str, usage: Use, wait: Wait) -> Result<Walked, Error> {
+        let Way { at, dotted, mut stored } = way;
+        let Some(parent) = self.node(&at, dotted, Use::Metadata).filter(|_| at.kind == Kind::Directory) else {
+            return Ok(Walked::Astray);
+        };
+        let (Ok(names), Ok(wanted)) = (own(&*parent).names(), Name::new(name)) else { return Ok(Walked::Astray) };
+        let found = match self.child_of(names, &wanted, usage, wait) {
+            Ok(found) => found,
+            Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+            // The store says it better.
+            Err(_) => return Ok(Walked::Astray),
+        };
+        Ok(match found {
+            Some((shown, node)) => {
+                stored.push(&shown);
+                let node = CachedNode::found(self, node, is_dotted(Some(&shown)));
+                Walked::To(Resolved::Found { node, path: stored })
+            }
+            // Others may be shown as something else.
+            None if name.is_ascii() && self.is_still_there(&at, own(&*parent)) => {
+                stored.push(name);
+                Walked::To(Resolved::Missing { parent, path: stored })
+            }
+            None => Walked::Astray,
+        })
+    }
+
+    fn child_of(&self, names: &dyn Names, name: &Name, usage: Use, wait: Wait) -> Result<Option<NamedNode>, Error> {
+        self.with_room(|| match wait {
+            Wait::May => names.child(name, usage),
+            Wait::Never => names.try_child(name, usage),
+        })
     }
 
     /// False where a directory has gone. Of all but the root that is told by the directory above.

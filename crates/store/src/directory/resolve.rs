@@ -132,17 +132,36 @@ pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use) -> Result
     }
     let volume = &directory.volume;
     let wanted = Wanted::new(name.as_str());
-    let opened =
-        first_in(usage, volume, |flags| volume.fence.open_in(directory.fd(), &wanted.disk, flags, Wait::OnRoot));
+    let open =
+        |disk: &[u8]| first_in(usage, volume, |flags| volume.fence.open_in(directory.fd(), disk, flags, Wait::OnRoot));
+    let (disk, opened) = match open(&wanted.disk) {
+        Err(Errno::NOENT) => match try_find(directory, &wanted)? {
+            Some(disk) => {
+                let opened = open(&disk);
+                (disk, opened)
+            }
+            None => return Ok(None),
+        },
+        answer => (wanted.disk, answer),
+    };
     match opened {
-        // Under another case, perhaps, or behind a symbolic link.
+        // It has gone, or lies behind a symbolic link.
         Err(Errno::NOENT | Errno::AGAIN | Errno::LOOP) => Err(Error::WouldBlock),
         Err(errno) => Err(opening(errno)),
         Ok(opened) => {
-            let file = whole(file(volume, opened, wanted.disk.starts_with(b"."))?, Wait::OnRoot)?;
-            Ok(Some((wanted.shown, FileNode::open(file))))
+            let file = whole(file(volume, opened, disk.starts_with(b"."))?, Wait::OnRoot)?;
+            Ok(Some((to_shown(&disk), FileNode::open(file))))
         }
     }
+}
+
+/// The stored name of what is not there in the case that is asked for, in a directory that is memory.
+fn try_find(directory: &OpenFile, wanted: &Wanted) -> Result<Option<Vec<u8>>, Error> {
+    let folder = directory.folder()?;
+    if !folder.exists {
+        return Err(Error::WouldBlock);
+    }
+    directory.volume.cache.hold_for(folder.identity, Wait::OnRoot)?.find(&folder, wanted, Wait::OnRoot)
 }
 
 /// The directory that an open directory lies in, wherever that is by now; `None` for the root.
