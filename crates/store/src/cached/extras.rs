@@ -20,7 +20,7 @@ impl CachedNode {
             self.check_may_ask()?;
             return ask(extras);
         };
-        if let Some(security) = entry.security(self.shared.belief) {
+        if let Some(security) = entry.security(self.shared.belief()) {
             return match security {
                 Some(security) if security.len() > bytes_max => Err(Error::WouldBlock),
                 security => Ok(security.map(|security| security.to_vec())),
@@ -58,7 +58,7 @@ impl Extras for CachedNode {
             self.check_may_ask()?;
             return extras.extended();
         };
-        if let Some(extended) = entry.extended(self.shared.belief) {
+        if let Some(extended) = entry.extended(self.shared.belief()) {
             return Ok(extended.to_vec());
         }
         self.check_may_ask()?;
@@ -88,7 +88,7 @@ impl Extras for CachedNode {
             self.check_may_ask()?;
             return extras.list_streams(take);
         };
-        if entry.has_no_streams(self.shared.belief) {
+        if entry.has_no_streams(self.shared.belief()) {
             return Ok(());
         }
         self.check_may_ask()?;
@@ -109,7 +109,7 @@ impl Extras for CachedNode {
     }
 
     fn stream(&self, name: &str) -> Result<Option<NamedNode>, Error> {
-        if self.believed().is_some_and(|entry| entry.has_no_streams(self.shared.belief)) {
+        if self.believed().is_some_and(|entry| entry.has_no_streams(self.shared.belief())) {
             return Ok(None);
         }
         self.check_may_ask()?;

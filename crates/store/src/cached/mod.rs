@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 pub use self::arrival::arrived;
 pub use self::entry::Belief;
@@ -47,7 +47,7 @@ pub struct CachedStore {
 struct Shared {
     store: Arc<dyn Store>,
     known: Arc<Known>,
-    belief: Belief,
+    belief: RwLock<Belief>,
     is_on: AtomicBool,
     /// The root, as it was found last.
     root: Mutex<Option<Arc<Entry>>>,
@@ -63,13 +63,19 @@ enum Wait {
 impl CachedStore {
     /// Keeps in `known` what is known of `store`. What nobody tells changes of is believed as `belief` says. It is on.
     pub fn new(store: Arc<dyn Store>, known: Arc<Known>, belief: Belief) -> Self {
-        let shared = Shared { store, known, belief, is_on: AtomicBool::new(true), root: Mutex::default() };
+        let shared =
+            Shared { store, known, belief: RwLock::new(belief), is_on: AtomicBool::new(true), root: Mutex::default() };
         CachedStore { shared: Arc::new(shared) }
     }
 
     /// Has it believe what is known and keep what it is told, from now on; or ask the store each time.
     pub fn switch(&self, is_on: bool) {
         self.shared.is_on.store(is_on, Ordering::SeqCst);
+    }
+
+    /// Has it believe from now on as long as that what nobody tells changes of.
+    pub fn believe(&self, belief: Belief) {
+        *self.shared.belief.write() = belief;
     }
 
     /// Forgets everything, of other stores, too: another folder has taken the place of the one that is served.
@@ -109,6 +115,10 @@ impl Drop for CachedStore {
 }
 
 impl Shared {
+    fn belief(&self) -> Belief {
+        *self.belief.read()
+    }
+
     fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }

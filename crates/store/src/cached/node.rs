@@ -133,7 +133,7 @@ impl CachedNode {
             self.check_may_ask()?;
             return ask(node);
         };
-        if let Some(metadata) = entry.metadata(self.dotted, self.shared.belief) {
+        if let Some(metadata) = entry.metadata(self.dotted, self.shared.belief()) {
             return Ok(metadata);
         }
         self.check_may_ask()?;

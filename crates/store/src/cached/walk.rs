@@ -62,7 +62,7 @@ impl Shared {
             effort::note(1);
             let is_last = names.peek().is_none();
             let usage = if is_last { usage } else { Use::Metadata };
-            let known = self.known.name(&way.at, name, self.belief);
+            let known = self.known.name(&way.at, name, self.belief());
             let is_there = known.as_ref().is_some_and(|record| self.is_enough(record, usage));
             let (record, opened) = match known {
                 Some(record) if is_there => (record, None),
@@ -218,7 +218,7 @@ impl Shared {
 
     /// What a name in an open directory leads to, as far as that is known.
     pub(super) fn child(self: &Arc<Self>, directory: &Entry, name: &str, usage: Use) -> Child {
-        match self.known.name(directory, name, self.belief) {
+        match self.known.name(directory, name, self.belief()) {
             Some(record) => match &record.leads {
                 Leads::To(entry) => match self.node(entry, is_dotted(Some(&record.stored)), usage) {
                     Some(node) => Child::Found { stored: Arc::clone(&record), node },
