@@ -152,10 +152,10 @@ impl Weighter<NameKey, Arc<Record>> for OfName {
 struct Evicted;
 
 impl Lifecycle<NameKey, Arc<Record>> for Evicted {
-    type RequestState = Vec<Arc<Record>>;
+    type RequestState = Vec<(NameKey, Arc<Record>)>;
 
-    fn on_evict(&self, evicted: &mut Self::RequestState, _: NameKey, record: Arc<Record>) {
-        evicted.push(record);
+    fn on_evict(&self, evicted: &mut Self::RequestState, key: NameKey, record: Arc<Record>) {
+        evicted.push((key, record));
     }
 }
 
@@ -354,6 +354,12 @@ impl Known {
         is_meant.then_some(record)
     }
 
+    /// What a name was known to lead to, however long ago that was asked for.
+    pub(super) fn former(&self, directory: &Entry, name: &str) -> Option<Arc<Record>> {
+        let record = self.names.peek(&NameRef { directory: directory.identity, folded: &fold(name) })?;
+        (*record.spelling == *name).then_some(record)
+    }
+
     /// Notes what a name was found to lead to, and gives it back noted, where nobody has changed that since it was asked for.
     pub(super) fn note_name(
         &self,
@@ -374,17 +380,19 @@ impl Known {
             }
             self.names.insert_with_lifecycle(key, Arc::clone(&record), &mut evicted);
         }
-        for other in evicted {
-            self.name_evicted(&other);
+        for (key, other) in evicted {
+            self.name_evicted(&key, &other);
         }
         Some(record)
     }
 
-    /// Nothing leads to a directory any more: the kernel tells of its end by its name alone, as long as it is open.
-    fn name_evicted(&self, record: &Record) {
-        if let Leads::To(entry) = &record.leads
-            && entry.kind == Kind::Directory
-        {
+    /// Where nothing leads to a directory any more it is not known: the kernel tells of its end by its name alone, as long as it is open.
+    fn name_evicted(&self, key: &NameKey, record: &Record) {
+        let Leads::To(entry) = &record.leads else { return };
+        // What was known of a name before is evicted by what is known now.
+        let leads_there = |now: Arc<Record>| matches!(&now.leads, Leads::To(other) if Arc::ptr_eq(other, entry));
+        let key = NameRef { directory: key.directory, folded: &key.folded };
+        if entry.kind == Kind::Directory && !self.names.peek(&key).is_some_and(leads_there) {
             self.end(entry);
         }
     }

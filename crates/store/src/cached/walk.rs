@@ -152,6 +152,21 @@ impl Shared {
         let slot = self.known.slot_of_name(directory.identity, &fold(name));
         let (numbers, at) = (directory.names(), Instant::now());
         let Some(asked) = self.known.stripes.ask(slot) else { return Ok(None) };
+        if wait == Wait::May
+            && let Some(known) = self.known.former(directory, name)
+            && let Leads::To(entry) = &known.leads
+            && self.known.is_alive(entry)
+            && self.is_enough(&known, usage)
+            && names.has(&wanted, entry.identity).unwrap_or(false)
+        {
+            // It leads where it led, and that is open.
+            let noted = (asked, numbers, at);
+            let leads = Leads::To(Arc::clone(entry));
+            return Ok(self
+                .known
+                .note_name(directory, (name, &known.stored), leads, noted)
+                .map(|record| (record, None)));
+        }
         let (stored, child) = match self.child_of(names, &wanted, usage, wait) {
             Ok(Some((stored, child))) => (stored, Some(child)),
             Ok(None) if has_one_spelling(name) && self.is_still_there(directory, &*node) => (name.to_owned(), None),

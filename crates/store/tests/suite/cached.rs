@@ -4,6 +4,7 @@ use std::fs::{self, File, FileTimes, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use rand_xoshiro::Xoshiro256StarStar;
@@ -263,4 +264,58 @@ fn what_another_program_changes_on_a_disk_is_never_believed_otherwise() {
 #[test]
 fn what_the_server_changes_far_away_is_never_believed_otherwise() {
     compare_with_room_and_without(Folder::far_away);
+}
+
+/// A store far away, and how often it was asked something.
+fn counted(bounds: CacheBounds, belief: Belief) -> (CachedStore, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let ask = move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    };
+    let far = DelayedStore::with_wait(Arc::new(RamStore::new(64 << 20)), ask);
+    (CachedStore::new(Arc::new(far), Known::new(bounds), belief), asked)
+}
+
+/// Opens what stands at a path, asks what a client asks that opens it, and closes it.
+fn open(store: &CachedStore, asked: &str) {
+    let Resolved::Found { node, .. } = store.resolve(&path(asked), Use::Read).unwrap() else { panic!("{asked}") };
+    drop((node.metadata_as_resolved().unwrap(), node.extras().security().unwrap(), node.metadata().unwrap()));
+}
+
+#[test]
+fn what_is_known_is_asked_for_no_more() {
+    let (store, asked) = counted(BOUNDS, Belief::Lasting);
+    let directory = NewNode { kind: Kind::Directory, attributes: 0, security: None };
+    store.create(&path("one"), directory).unwrap();
+    store.create(&path("one\\file"), NewNode { kind: Kind::File, ..directory }).unwrap();
+    open(&store, "one\\file");
+    let before = asked.load(Ordering::SeqCst);
+    for _ in 0..10 {
+        open(&store, "one\\file");
+        assert!(matches!(store.resolve(&path("one\\none"), Use::Read), Ok(Resolved::Missing { .. })));
+    }
+    // The name that is not there, once.
+    assert_eq!(asked.load(Ordering::SeqCst), before + 1);
+    store.switch(false);
+    open(&store, "one\\file");
+    assert!(asked.load(Ordering::SeqCst) > before + 1);
+}
+
+#[test]
+fn what_is_believed_for_a_time_is_asked_for_once_in_that_time() {
+    let (store, asked) = counted(BOUNDS, Belief::For(Duration::from_millis(100)));
+    let directory = NewNode { kind: Kind::Directory, attributes: 0, security: None };
+    store.create(&path("one"), directory).unwrap();
+    store.create(&path("one\\file"), NewNode { kind: Kind::File, ..directory }).unwrap();
+    for _ in 0..3 {
+        // The directory and the file by name, its metadata, its descriptor, and no more than that.
+        let before = asked.load(Ordering::SeqCst);
+        for _ in 0..10 {
+            open(&store, "one\\file");
+        }
+        let asked = asked.load(Ordering::SeqCst) - before;
+        assert!(asked <= 8, "{asked}");
+        std::thread::sleep(Duration::from_millis(150));
+    }
 }
