@@ -404,8 +404,8 @@ mod tests {
         let [greedy, second, modest] = [&Sid::SYSTEM, &Sid::EVERYONE, &Sid::NETWORK].map(|user| budgets.of_user(user));
         let all = |user: &Arc<UserBudgets>| std::iter::from_fn(|| user.open(Opened::Whole).ok()).collect::<Vec<_>>();
         let held = [all(&greedy), all(&second)];
-        assert_eq!(held.each_ref().map(Vec::len), [277, 139]);
-        assert_eq!(all(&modest).len(), 70);
+        assert_eq!(held.each_ref().map(Vec::len), [320, 160]);
+        assert_eq!(all(&modest).len(), 80);
         drop(held);
         assert_eq!(budgets.opens.used(), 0);
     }
@@ -453,7 +453,7 @@ mod tests {
         let budgets = Budgets::new(Capacity::of(1_024, u64::MAX));
         let [greedy, second, modest] = [&Sid::SYSTEM, &Sid::EVERYONE, &Sid::NETWORK].map(|user| budgets.of_user(user));
         let all = |user: &Arc<UserBudgets>| std::iter::from_fn(|| user.connection()).collect::<Vec<_>>();
-        assert_eq!([all(&greedy), all(&second), all(&modest)].each_ref().map(Vec::len), [138, 70, 35]);
+        assert_eq!([all(&greedy), all(&second), all(&modest)].each_ref().map(Vec::len), [160, 80, 40]);
     }
 
     #[test]

@@ -38,8 +38,9 @@ const KEPT_PART: u64 = 16;
 /// The part of the memory for what is known of files, and how much that is at least and at most.
 const KNOWN_PART: u64 = 32;
 const KNOWN_BYTES: (u64, u64) = (8 << 20, 256 << 20);
-/// The part of the descriptors that are kept open for who opens the file next, and how many these are at most.
-const KNOWN_DESCRIPTORS_PART: u64 = 8;
+/// The eighths of the descriptors that are kept open at most for who opens the file next, as long as so many are not in use; they are what others
+/// have left, and given up where these want more.
+const KNOWN_DESCRIPTORS_EIGHTHS: (u64, u64) = (5, 6);
 const KNOWN_DESCRIPTORS_MAX: u64 = 16_384;
 /// Small buffers that are kept at most.
 const KEPT_SMALL_MAX: u64 = 16 << 20;
@@ -87,9 +88,7 @@ impl Capacity {
     /// That of a process with so many descriptors and bytes of memory: a third of the descriptors that are not kept in reserve is for
     /// connections, the rest for opens; three eighths of the memory are for what peers make it hold.
     pub(crate) fn of(descriptors: u64, memory: u64) -> Self {
-        let known_descriptors = (descriptors / KNOWN_DESCRIPTORS_PART).min(KNOWN_DESCRIPTORS_MAX);
-        let reserve = (descriptors / RESERVE_SHARE).max(RESERVE_MIN) + known_descriptors;
-        let shared = descriptors.saturating_sub(reserve).max(8);
+        let shared = descriptors.saturating_sub((descriptors / RESERVE_SHARE).max(RESERVE_MIN)).max(8);
         let connections = (shared / 3).min(CONNECTIONS_MAX);
         let opens = shared - connections;
         Capacity {
@@ -102,7 +101,7 @@ impl Capacity {
             bytes: (memory / BYTES_PART.1 * BYTES_PART.0).clamp(BYTES_MIN, BYTES_MAX),
             names: (memory / NAMES_PART).max(NAMES_BYTES_MIN),
             known_bytes: (memory / KNOWN_PART).clamp(KNOWN_BYTES.0, KNOWN_BYTES.1),
-            known_descriptors,
+            known_descriptors: (descriptors / 8 * KNOWN_DESCRIPTORS_EIGHTHS.0).min(KNOWN_DESCRIPTORS_MAX),
             kept_small_buffers: (memory / KEPT_PART / 4).min(KEPT_SMALL_MAX),
             kept_buffers: memory / KEPT_PART / 4 * 3,
             threads: (memory / STACKS_PART / STACK_BYTES).clamp(THREADS.0, THREADS.1),
@@ -113,7 +112,8 @@ impl Capacity {
     /// What the cache of what is known of files may hold.
     pub(crate) fn known(&self) -> CacheBounds {
         let descriptors = usize::try_from(self.known_descriptors).unwrap_or(usize::MAX);
-        CacheBounds { bytes: self.known_bytes, descriptors, ..CacheBounds::default() }
+        let highest = i32::try_from(self.descriptors / 8 * KNOWN_DESCRIPTORS_EIGHTHS.1).unwrap_or(i32::MAX);
+        CacheBounds { bytes: self.known_bytes, descriptors, highest_descriptor: highest, ..CacheBounds::default() }
     }
 
     /// That of this process, which from now on may have as many descriptors as the machine allows it.
@@ -183,7 +183,7 @@ mod tests {
             assert!(connections_of_user >= 1 && connections_of_user <= connections, "{descriptors}");
         }
         let small = Capacity::of(1_024, 1 << 30);
-        assert_eq!((small.connections, small.opens, small.opens_of_user), (277, 555, 277));
+        assert_eq!((small.connections, small.opens, small.opens_of_user), (320, 640, 320));
         assert_eq!(Capacity::default().opens_of_user, OPENS_OF_USER_MAX);
     }
 

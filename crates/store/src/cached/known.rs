@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::time::Instant;
 
@@ -36,6 +37,8 @@ pub struct CacheBounds {
     pub bytes: u64,
     /// Descriptors that are kept open.
     pub descriptors: usize,
+    /// Where a file gets a higher number so many are in use that none is kept open.
+    pub highest_descriptor: i32,
     /// Keep what is looked for the first time already, though that may take a watch: for tests.
     pub learns_at_once: bool,
 }
@@ -43,7 +46,7 @@ pub struct CacheBounds {
 impl Default for CacheBounds {
     /// For a process of which nothing is known.
     fn default() -> Self {
-        CacheBounds { bytes: 64 << 20, descriptors: 256, learns_at_once: false }
+        CacheBounds { bytes: 64 << 20, descriptors: 256, highest_descriptor: 512, learns_at_once: false }
     }
 }
 
@@ -73,6 +76,7 @@ pub struct Known {
     marks: Box<[AtomicU32]>,
     news: OnceLock<Option<News>>,
     told_of_no_watch: AtomicBool,
+    highest_descriptor: AtomicI32,
     learns_at_once: bool,
     me: Weak<Known>,
 }
@@ -193,6 +197,7 @@ impl Known {
             marks: (0..MARKS).map(|_| AtomicU32::new(0)).collect(),
             news: OnceLock::new(),
             told_of_no_watch: AtomicBool::new(false),
+            highest_descriptor: AtomicI32::new(bounds.highest_descriptor),
             learns_at_once: bounds.learns_at_once,
             me: Weak::clone(me),
         })
@@ -210,6 +215,7 @@ impl Known {
         self.entries.set_capacity(entries);
         self.names.set_capacity(names);
         self.kept.set_capacity(bounds.descriptors as u64);
+        self.highest_descriptor.store(bounds.highest_descriptor, Ordering::Relaxed);
     }
 
     /// Bytes that are held, as well as can be told.
@@ -407,6 +413,12 @@ impl Known {
 
     /// Keeps an open node for others.
     pub(super) fn keep(&self, entry: &Arc<Entry>, node: &Arc<dyn Node>, usage: Use, dotted: bool) {
+        let number = node.descriptor().map_or(0, |descriptor| descriptor.as_raw_fd());
+        if number > self.highest_descriptor.load(Ordering::Relaxed) {
+            // Those that others want are the lowest that are free.
+            self.close_all();
+            return;
+        }
         let kept = Kept { entry: Arc::downgrade(entry), node: Arc::clone(node), usage, dotted };
         self.kept.insert(entry.identity, kept);
         // Who has ended it meanwhile may have looked before.

@@ -24,7 +24,8 @@ const DIRECTORIES: [&str; 4] = ["", "one", "two", "one\\three"];
 /// Operations of the usual run. `MULTILANE_STEPS` sets another number.
 const STEPS: u64 = 40_000;
 
-const BOUNDS: CacheBounds = CacheBounds { bytes: 4 << 20, descriptors: 24, learns_at_once: true };
+const BOUNDS: CacheBounds =
+    CacheBounds { bytes: 4 << 20, descriptors: 24, highest_descriptor: i32::MAX, learns_at_once: true };
 
 /// A folder, or a RAM disk, that shares of one server are on: as the store tells of it, and as the cache does.
 struct Folder {
@@ -318,4 +319,19 @@ fn what_is_believed_for_a_time_is_asked_for_once_in_that_time() {
         assert!(asked <= 8, "{asked}");
         std::thread::sleep(Duration::from_millis(150));
     }
+}
+
+#[test]
+fn nothing_is_kept_open_where_many_descriptors_are_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), b"data").unwrap();
+    let kept = |highest_descriptor| {
+        let known = Known::new(CacheBounds { highest_descriptor, ..BOUNDS });
+        let store = Arc::new(DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap());
+        let cached = CachedStore::new(store, Arc::clone(&known), Belief::Lasting);
+        open(&cached, "file");
+        open(&cached, "file");
+        known.descriptors()
+    };
+    assert_eq!((kept(i32::MAX), kept(2)), (2, 0), "the root and the file, or nothing");
 }

@@ -50,7 +50,7 @@ pub(crate) fn directory() -> Disk {
 
 /// What is behind a cache that keeps all that it is asked for.
 pub(crate) fn behind_cache(disk: Disk) -> Disk {
-    let bounds = CacheBounds { bytes: 8 << 20, descriptors: 64, learns_at_once: true };
+    let bounds = CacheBounds { bytes: 8 << 20, descriptors: 64, highest_descriptor: i32::MAX, learns_at_once: true };
     let store = CachedStore::new(Arc::from(disk.store), Known::new(bounds), Belief::Lasting);
     Disk { store: Box::new(store), folder: disk.folder }
 }

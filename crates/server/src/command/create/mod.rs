@@ -196,7 +196,6 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<(Resolved, Optio
             let work = move || {
                 let resolved = store.resolve(&of_work.path, of_work.usage)?;
                 let own = |node: &Arc<dyn Node>, path: &SharePath| {
-                    remember(&**node);
                     // Who holds the account's key is judged by none.
                     let is_judged = !user.has_full_control();
                     let at = At { store: &*store, node: &**node, path };
@@ -204,7 +203,10 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<(Resolved, Optio
                     own.and_then(Result::ok)
                 };
                 let own = match &resolved {
-                    Resolved::Found { node, path } => own(node, path),
+                    Resolved::Found { node, path } => {
+                        remember(&**node);
+                        own(node, path)
+                    }
                     Resolved::Missing { parent, path } => own(parent, &path.parent().unwrap_or_default()),
                 };
                 Ok((resolved, own))
