@@ -37,6 +37,13 @@ pub(crate) fn configuration(count: u8, multichannel: Multichannel, sealing: Seal
     configuration
 }
 
+/// The same with the metadata of its share cached.
+pub(crate) fn caching(mut configuration: Configuration) -> Configuration {
+    let share = &mut configuration.shares[0];
+    share.store = kit::behind_cache(Arc::clone(&share.store));
+    configuration
+}
+
 /// How a file is made that is written to.
 pub(crate) fn making(disposition: Disposition) -> OpenOptions {
     OpenOptions { access: Access::Write, disposition, directory: Some(false), ..OpenOptions::default() }

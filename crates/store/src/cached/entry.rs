@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::{ExtendedAttribute, Identity, Kind, Metadata, Time};
 
 /// What the kernel tells of is asked for anew after so long all the same: it does not tell of what is written through a mapping, nor of reading.
-const METADATA_AGE_MAX: Duration = Duration::from_secs(10);
+const AGE_MAX: Duration = Duration::from_secs(10);
 /// Descriptors and extended attributes that are longer are asked for each time.
 pub(super) const KEPT_BYTES_MAX: usize = 512;
 
@@ -138,7 +138,8 @@ impl Entry {
     /// Whether what was asked for then may be believed.
     pub(super) fn holds(&self, asked: Instant, belief: Belief) -> bool {
         match (self.told_by, belief) {
-            (ToldBy::Kernel, _) | (ToldBy::Nobody, Belief::Lasting) => true,
+            (ToldBy::Kernel, _) => asked.elapsed() < AGE_MAX,
+            (ToldBy::Nobody, Belief::Lasting) => true,
             (ToldBy::Nobody, Belief::For(time)) => asked.elapsed() < time,
         }
     }
@@ -147,8 +148,7 @@ impl Entry {
     pub(super) fn metadata(&self, dotted: bool, belief: Belief) -> Option<Metadata> {
         let facts = self.facts.lock();
         let known = facts.metadata.as_ref()?;
-        let is_recent = self.told_by == ToldBy::Nobody || known.asked.elapsed() < METADATA_AGE_MAX;
-        let is_meant = known.what.1 == dotted && is_recent && self.holds(known.asked, belief);
+        let is_meant = known.what.1 == dotted && self.holds(known.asked, belief);
         is_meant.then_some(known.what.0)
     }
 

@@ -3,20 +3,21 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
-use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
-use quick_cache::{DefaultHashBuilder, Equivalent, Lifecycle, UnitWeighter, Weighter};
+use quick_cache::{DefaultHashBuilder, Equivalent, Lifecycle, Weighter};
+use rustix::io::Errno;
 
 use super::arrival;
 use super::entry::{Belief, Entry, ToldBy};
+use super::kept::{Home, KeptNodes};
 use super::news::News;
 use super::stripes::{Asked, Slot, Stripes};
-use crate::{Identity, Keeping, Kind, Node, Time, Use, fold};
+use crate::{Identity, Keeping, Kind, Node, Time, fold};
 
 /// What an entry takes, with its place in the table.
 const ENTRY_BYTES: u64 = 640;
@@ -27,6 +28,8 @@ const NAME_BYTES: u64 = 224;
 /// How many marks of what was looked for once are kept, four bytes each.
 const MARKS: usize = 1 << 16;
 const WRITERS: usize = 64;
+/// So long is believed at most that a directory of a file system of this machine does not have a name.
+const MISSING_AGE_MAX: Duration = Duration::from_secs(2);
 /// Of the inodes that a user may have watched this part.
 const WATCHES_PART: u64 = 4;
 
@@ -64,7 +67,7 @@ pub struct Known {
     id: u64,
     entries: Cache<Identity, Arc<Entry>, OfEntry, DefaultHashBuilder, Evicted>,
     names: Cache<NameKey, Arc<Record>, OfName, DefaultHashBuilder, Evicted>,
-    kept: Cache<Identity, Kept>,
+    pub(super) kept: KeptNodes,
     pub(super) stripes: Stripes,
     /// Files whose data is being changed, and by how many opens.
     writers: [Mutex<HashMap<Identity, u32>>; WRITERS],
@@ -76,23 +79,14 @@ pub struct Known {
     marks: Box<[AtomicU32]>,
     news: OnceLock<Option<News>>,
     told_of_no_watch: AtomicBool,
-    highest_descriptor: AtomicI32,
     learns_at_once: bool,
     me: Weak<Known>,
 }
 
-/// An open node that opens of the file share.
-#[derive(Clone)]
-struct Kept {
-    entry: Weak<Entry>,
-    node: Arc<dyn Node>,
-    usage: Use,
-    dotted: bool,
-}
-
-/// A name in a directory, whatever its case.
+/// A name in a directory, whatever its case, as a store has it: what is mounted below is another store's another way.
 #[derive(PartialEq, Eq, Hash)]
 struct NameKey {
+    home: Home,
     directory: Identity,
     folded: Box<str>,
 }
@@ -100,13 +94,14 @@ struct NameKey {
 /// The same to look it up.
 #[derive(Hash)]
 struct NameRef<'a> {
+    home: Home,
     directory: Identity,
     folded: &'a str,
 }
 
 impl Equivalent<NameKey> for NameRef<'_> {
     fn equivalent(&self, key: &NameKey) -> bool {
-        self.directory == key.directory && self.folded == &*key.folded
+        self.home == key.home && self.directory == key.directory && self.folded == &*key.folded
     }
 }
 
@@ -182,13 +177,7 @@ impl Known {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             entries: Cache::with(items(entry_bytes, ENTRY_BYTES), entry_bytes, OfEntry, hasher.clone(), Evicted),
             names: Cache::with(items(name_bytes, NAME_BYTES + 64), name_bytes, OfName, hasher.clone(), Evicted),
-            kept: Cache::with(
-                bounds.descriptors,
-                bounds.descriptors as u64,
-                UnitWeighter,
-                hasher.clone(),
-                Default::default(),
-            ),
+            kept: KeptNodes::new(bounds),
             stripes: Stripes::default(),
             writers: std::array::from_fn(|_| Mutex::default()),
             hasher,
@@ -197,7 +186,6 @@ impl Known {
             marks: (0..MARKS).map(|_| AtomicU32::new(0)).collect(),
             news: OnceLock::new(),
             told_of_no_watch: AtomicBool::new(false),
-            highest_descriptor: AtomicI32::new(bounds.highest_descriptor),
             learns_at_once: bounds.learns_at_once,
             me: Weak::clone(me),
         })
@@ -214,8 +202,8 @@ impl Known {
         let (entries, names) = bounds.parts();
         self.entries.set_capacity(entries);
         self.names.set_capacity(names);
-        self.kept.set_capacity(bounds.descriptors as u64);
-        self.highest_descriptor.store(bounds.highest_descriptor, Ordering::Relaxed);
+        self.kept.limit(bounds);
+        self.drop_gone();
     }
 
     /// Bytes that are held, as well as can be told.
@@ -225,12 +213,30 @@ impl Known {
 
     /// Descriptors that are kept open.
     pub fn descriptors(&self) -> usize {
-        self.kept.len()
+        self.kept.count()
     }
 
     /// Closes what is kept open, so that others can be opened.
     pub fn close_all(&self) {
-        self.kept.clear();
+        self.kept.let_go_of_all();
+        self.drop_gone();
+    }
+
+    /// A number for a store, of which something is known until [`Known::leave`].
+    pub(super) fn settle(&self) -> Home {
+        let home = Home(self.numbers.fetch_add(1, Ordering::SeqCst));
+        self.kept.settle(home);
+        home
+    }
+
+    pub(super) fn leave(&self, home: Home) {
+        self.kept.leave(home);
+        self.drop_gone();
+    }
+
+    /// Drops what is kept open no longer. To be called with nothing locked.
+    pub(super) fn drop_gone(&self) {
+        drop(self.kept.take_gone());
     }
 
     /// Hears what others have changed, unless this thread has since it was given something to do.
@@ -242,6 +248,15 @@ impl Known {
     }
 
     pub(super) fn hear_now(&self) {
+        if let Some(Some(news)) = self.news.get()
+            && news.hear(self)
+        {
+            self.drop_gone();
+        }
+    }
+
+    /// The same for who drops nothing itself.
+    pub(super) fn take_news(&self) {
         if let Some(Some(news)) = self.news.get() {
             news.hear(self);
         }
@@ -254,7 +269,7 @@ impl Known {
     /// Forgets everything.
     pub(super) fn forget_all(&self) {
         self.era.fetch_add(1, Ordering::SeqCst);
-        self.kept.clear();
+        self.kept.let_go_of_all();
         self.names.clear();
         // What is still there is not believed; its watches go as it is known anew or makes room.
     }
@@ -270,7 +285,7 @@ impl Known {
 
     /// Where a name in a directory falls, which is given in the form in which names compare.
     pub(super) fn slot_of_name(&self, directory: Identity, folded: &str) -> Slot {
-        Slot::of(self.hash(NameRef { directory, folded }))
+        Slot::of(self.hash((directory, folded)))
     }
 
     /// True where this was looked for before, as far as that is remembered. What is looked for once leaves no more than a mark.
@@ -318,9 +333,8 @@ impl Known {
         if let Some(handle) = handle
             && let Err(error) = news.watch(&mut watched, handle, &entry)
         {
-            if !self.told_of_no_watch.swap(true, Ordering::Relaxed) {
+            if error == Errno::NOSPC && !self.told_of_no_watch.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
-                    %error,
                     "the kernel watches no more files: of others nothing is kept in memory (fs.inotify.max_user_watches)"
                 );
             }
@@ -331,12 +345,14 @@ impl Known {
         for other in evicted {
             self.let_go(news, &mut watched, &other);
         }
+        drop(watched);
+        self.drop_gone();
         self.is_alive(&entry).then_some(entry)
     }
 
     fn let_go(&self, news: &News, watched: &mut super::news::Watched, entry: &Arc<Entry>) {
         entry.end();
-        self.kept.remove(&entry.identity);
+        self.kept.let_go(entry.identity);
         news.unwatch(watched, entry);
     }
 
@@ -347,36 +363,40 @@ impl Known {
     }
 
     /// What a name in a directory was found to lead to.
-    pub(super) fn name(&self, directory: &Entry, name: &str, belief: Belief) -> Option<Arc<Record>> {
-        let record = self.names.get(&NameRef { directory: directory.identity, folded: &fold(name) })?;
+    pub(super) fn name(&self, home: Home, directory: &Entry, name: &str, belief: Belief) -> Option<Arc<Record>> {
+        let record = self.names.get(&NameRef { home, directory: directory.identity, folded: &fold(name) })?;
         let (found, missing) = directory.names();
         let is_meant = *record.spelling == *name
             && directory.holds(record.asked, belief)
             && match &record.leads {
                 Leads::To(entry) => record.numbers.0 == found && self.is_alive(entry),
                 Leads::Elsewhere => record.numbers.0 == found,
-                Leads::Nowhere => record.numbers.1 == missing,
+                // Where others make a name while this server changes the directory the store itself may see it later, in another case.
+                Leads::Nowhere => {
+                    record.numbers.1 == missing
+                        && (directory.told_by == ToldBy::Nobody || record.asked.elapsed() < MISSING_AGE_MAX)
+                }
             };
         is_meant.then_some(record)
     }
 
     /// What a name was known to lead to, however long ago that was asked for.
-    pub(super) fn former(&self, directory: &Entry, name: &str) -> Option<Arc<Record>> {
-        let record = self.names.peek(&NameRef { directory: directory.identity, folded: &fold(name) })?;
+    pub(super) fn former(&self, home: Home, directory: &Entry, name: &str) -> Option<Arc<Record>> {
+        let record = self.names.peek(&NameRef { home, directory: directory.identity, folded: &fold(name) })?;
         (*record.spelling == *name).then_some(record)
     }
 
     /// Notes what a name was found to lead to, and gives it back noted, where nobody has changed that since it was asked for.
     pub(super) fn note_name(
         &self,
-        directory: &Entry,
+        (home, directory): (Home, &Entry),
         (spelling, stored): (&str, &str),
         leads: Leads,
         (asked, numbers, at): (Asked, (u64, u64), Instant),
     ) -> Option<Arc<Record>> {
         let record = Record { spelling: spelling.into(), stored: stored.into(), leads, numbers, asked: at };
         let (key, record) =
-            (NameKey { directory: directory.identity, folded: fold(spelling).into() }, Arc::new(record));
+            (NameKey { home, directory: directory.identity, folded: fold(spelling).into() }, Arc::new(record));
         let mut evicted = Vec::new();
         {
             // Every change of a name is noted before this is locked.
@@ -397,39 +417,10 @@ impl Known {
         let Leads::To(entry) = &record.leads else { return };
         // What was known of a name before is evicted by what is known now.
         let leads_there = |now: Arc<Record>| matches!(&now.leads, Leads::To(other) if Arc::ptr_eq(other, entry));
-        let key = NameRef { directory: key.directory, folded: &key.folded };
+        let key = NameRef { home: key.home, directory: key.directory, folded: &key.folded };
         if entry.kind == Kind::Directory && !self.names.peek(&key).is_some_and(leads_there) {
             self.end(entry);
         }
-    }
-
-    /// An open node of a file, for that use.
-    pub(super) fn kept(&self, entry: &Arc<Entry>, usage: Use, dotted: bool) -> Option<Arc<dyn Node>> {
-        let kept = self.kept.get(&entry.identity)?;
-        let usage = if entry.kind == Kind::Directory { usage.min(Use::Read) } else { usage };
-        let is_meant = std::ptr::eq(kept.entry.as_ptr(), Arc::as_ptr(entry)) && kept.dotted == dotted;
-        (is_meant && kept.usage >= usage).then_some(kept.node)
-    }
-
-    /// Keeps an open node for others.
-    pub(super) fn keep(&self, entry: &Arc<Entry>, node: &Arc<dyn Node>, usage: Use, dotted: bool) {
-        let number = node.descriptor().map_or(0, |descriptor| descriptor.as_raw_fd());
-        if number > self.highest_descriptor.load(Ordering::Relaxed) {
-            // Those that others want are the lowest that are free.
-            self.close_all();
-            return;
-        }
-        let kept = Kept { entry: Arc::downgrade(entry), node: Arc::clone(node), usage, dotted };
-        self.kept.insert(entry.identity, kept);
-        // Who has ended it meanwhile may have looked before.
-        if !self.is_alive(entry) {
-            self.kept.remove(&entry.identity);
-        }
-    }
-
-    /// Keeps open no longer what may have lost its name.
-    pub(super) fn let_go_of(&self, entry: &Entry) {
-        self.kept.remove(&entry.identity);
     }
 
     /// Others have made or removed a name, or moved it.
@@ -439,8 +430,10 @@ impl Known {
         self.stripes.changed(self.slot(directory.identity));
         let former = self.forget_name(directory.identity, &folded);
         directory.facts.lock().metadata = None;
-        if let Some(Leads::To(entry)) = former.as_deref().map(|former| &former.leads) {
-            self.attributes_changed(entry);
+        for record in former {
+            if let Leads::To(entry) = &record.leads {
+                self.attributes_changed(entry);
+            }
         }
     }
 
@@ -455,40 +448,46 @@ impl Known {
         self.stripes.changed(self.slot(entry.identity));
         entry.renew_names(self.numbers.fetch_add(1, Ordering::SeqCst));
         entry.facts.lock().clear();
-        self.kept.remove(&entry.identity);
+        self.kept.let_go(entry.identity);
     }
 
     /// It is not what it was, or not where it was.
     pub(super) fn end(&self, entry: &Entry) {
         self.stripes.changed(self.slot(entry.identity));
         entry.end();
-        self.kept.remove(&entry.identity);
+        self.kept.let_go(entry.identity);
     }
 
     /// Gives what it was known to lead to.
-    fn forget_name(&self, directory: Identity, folded: &str) -> Option<Arc<Record>> {
-        let key = NameRef { directory, folded };
+    fn forget_name(&self, directory: Identity, folded: &str) -> Vec<Arc<Record>> {
         let entry = self.entries.get(&directory);
         let _facts = entry.as_ref().map(|entry| entry.facts.lock());
-        let former = self.names.remove(&key).map(|(_, former)| former);
-        if let Some(entry) = entry.as_ref().filter(|_| !folded.is_ascii()) {
-            // It may be what the file system finds by other letters, too.
-            entry.renew_missing(self.numbers.fetch_add(1, Ordering::SeqCst));
+        let mut former = Vec::new();
+        // What is known of names is known with the directory.
+        if let Some(entry) = &entry {
+            self.kept.for_each_home(|home| {
+                former.extend(self.names.remove(&NameRef { home, directory, folded }).map(|(_, record)| record));
+            });
+            if !folded.is_ascii() {
+                // It may be what the file system finds by other letters, too.
+                entry.renew_missing(self.numbers.fetch_add(1, Ordering::SeqCst));
+            }
         }
         former
     }
 
     /// Nothing is known any more of a file that has lost a name, or its last.
     fn forget_file(&self, file: Identity) {
-        if let Some(entry) = self.entries.get(&file) {
-            entry.end();
-            if let Some(Some(news)) = self.news.get() {
-                let mut watched = news.lock();
-                self.entries.remove_if(&file, |now| Arc::ptr_eq(now, &entry));
-                news.unwatch(&mut watched, &entry);
-            }
+        // What is kept open is kept with its entry.
+        let Some(entry) = self.entries.get(&file) else { return };
+        entry.end();
+        if let Some(Some(news)) = self.news.get() {
+            let mut watched = news.lock();
+            self.entries.remove_if(&file, |now| Arc::ptr_eq(now, &entry));
+            news.unwatch(&mut watched, &entry);
         }
-        self.kept.remove(&file);
+        self.kept.let_go(file);
+        self.drop_gone();
     }
 
     /// What is known of a file that is being changed.
@@ -513,9 +512,14 @@ impl Known {
     /// The data of a file is changed through `node` from now on, until [`Known::end_writing`].
     pub(super) fn begin_writing(&self, file: Identity, node: &dyn Node) {
         *self.writers(file).lock().entry(file).or_default() += 1;
+        // Who has asked before must not note what it is told after this has ended.
+        self.stripes.changed(self.slot(file));
         let Some(entry) = self.entries.get(&file) else { return };
         let mut facts = entry.facts.lock();
         facts.metadata = None;
+        if !self.is_alive(&entry) || !entry.is_of(node.birth()) || node.kind() == Kind::Stream {
+            return;
+        }
         // Own changes are no news, and telling of them takes the kernel longer than to make them.
         if let (Some(watch), Keeping::Watched(handle)) = (facts.watch, node.keeping())
             && watch.with_data
@@ -527,6 +531,7 @@ impl Known {
     }
 
     pub(super) fn end_writing(&self, file: Identity) {
+        self.stripes.changed(self.slot(file));
         let mut writers = self.writers(file).lock();
         if let Some(count) = writers.get_mut(&file) {
             *count -= 1;

@@ -17,6 +17,7 @@
 mod arrival;
 mod entry;
 mod extras;
+mod kept;
 mod known;
 mod names;
 mod news;
@@ -33,6 +34,7 @@ use parking_lot::{Mutex, RwLock};
 pub use self::arrival::arrived;
 pub use self::entry::Belief;
 use self::entry::Entry;
+use self::kept::Home;
 pub use self::known::{CacheBounds, Known};
 use self::node::CachedNode;
 use self::walk::Walked;
@@ -49,6 +51,8 @@ struct Shared {
     known: Arc<Known>,
     belief: RwLock<Belief>,
     is_on: AtomicBool,
+    /// What is known to this store is kept under this number.
+    home: Home,
     /// The root, as it was found last.
     root: Mutex<Option<Arc<Entry>>>,
 }
@@ -63,14 +67,18 @@ enum Wait {
 impl CachedStore {
     /// Keeps in `known` what is known of `store`. What nobody tells changes of is believed as `belief` says. It is on.
     pub fn new(store: Arc<dyn Store>, known: Arc<Known>, belief: Belief) -> Self {
-        let shared =
-            Shared { store, known, belief: RwLock::new(belief), is_on: AtomicBool::new(true), root: Mutex::default() };
+        let home = known.settle();
+        let (belief, is_on) = (RwLock::new(belief), AtomicBool::new(true));
+        let shared = Shared { store, known, belief, is_on, home, root: Mutex::default() };
         CachedStore { shared: Arc::new(shared) }
     }
 
     /// Has it believe what is known and keep what it is told, from now on; or ask the store each time.
     pub fn switch(&self, is_on: bool) {
-        self.shared.is_on.store(is_on, Ordering::SeqCst);
+        let was_on = self.shared.is_on.swap(is_on, Ordering::SeqCst);
+        if was_on && !is_on {
+            self.shared.known.close_all();
+        }
     }
 
     /// Has it believe from now on as long as that what nobody tells changes of.
@@ -81,6 +89,7 @@ impl CachedStore {
     /// Forgets everything, of other stores, too: another folder has taken the place of the one that is served.
     pub fn forget(&self) {
         self.shared.known.forget_all();
+        self.shared.known.drop_gone();
     }
 
     fn resolve_by(&self, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {
@@ -110,7 +119,7 @@ impl CachedStore {
 impl Drop for CachedStore {
     fn drop(&mut self) {
         // What is kept open keeps the store's file system in use.
-        self.shared.known.close_all();
+        self.shared.known.leave(self.shared.home);
     }
 }
 

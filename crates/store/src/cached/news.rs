@@ -7,19 +7,21 @@ use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-use rustix::io::{Errno, write};
+use rustix::io::{Errno, ioctl_fionread, write};
 
 use super::entry::{Entry, Watch};
 use super::known::Known;
 use crate::directory::shown_name;
-use crate::{Kind, threads};
+use crate::{Kind, Node, threads};
 
 /// What changes a directory, or which names it has.
 const OF_DIRECTORY: WatchFlags = WatchFlags::CREATE
@@ -33,7 +35,12 @@ const OF_FILE: WatchFlags = WatchFlags::ATTRIB.union(WatchFlags::MOVE_SELF).unio
 /// What one `read` fills.
 const BUFFER_BYTES: usize = 16 << 10;
 /// Beyond so many events at once it is cheaper to forget everything.
-const EVENTS_MAX: usize = 1 << 12;
+const EVENTS_MAX: u64 = 1 << 10;
+/// What an event takes that has no name.
+const EVENT_BYTES_MIN: u64 = 16;
+/// How long a file is kept open of which nobody tells that it was removed, and how often that is looked at.
+const AGE_MAX: Duration = Duration::from_secs(2);
+const AGED_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// What nobody asks for is heard after so long, so that files that others have removed give their space back.
 const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
@@ -76,7 +83,9 @@ impl News {
     /// Has what nobody asks for heard now and then, until this is dropped.
     pub(super) fn start(&self, known: Weak<Known>) -> io::Result<()> {
         let ends = Arc::clone(&self.ends);
-        threads::start(thread::Builder::new().name("multilane-news".into()), move || listen(&ends, &known))
+        let (closer, gone) = channel();
+        threads::start(thread::Builder::new().name("multilane-close".into()), move || close(&gone))?;
+        threads::start(thread::Builder::new().name("multilane-news".into()), move || listen(&ends, &known, &closer))
     }
 
     /// To be held while something is watched anew, or no more.
@@ -125,39 +134,37 @@ impl News {
         self.watches.load(Ordering::SeqCst)
     }
 
-    /// Has all consequences of what others have changed by now, as far as it is watched.
-    pub(super) fn hear(&self, known: &Known) {
+    /// Has all consequences of what others have changed by now, as far as it is watched. True where there was something.
+    pub(super) fn hear(&self, known: &Known) -> bool {
         if self.count() == 0 {
-            return;
+            return false;
         }
         let mut ready = [PollFd::new(&self.ends.inotify, PollFlags::IN)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_quiet = matches!(poll(&mut ready, Some(&at_once)), Ok(0));
         // In this order: who takes news says so before.
         if is_quiet && self.telling.load(Ordering::SeqCst) == 0 {
-            return;
+            return false;
         }
         let watched = self.watched.lock();
         self.tell_all(watched, known);
+        true
     }
 
     fn tell_all(&self, mut watched: MutexGuard<'_, Watched>, known: &Known) {
         self.telling.fetch_add(1, Ordering::SeqCst);
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
         let mut reader = Reader::new(&self.ends.inotify, &mut buffer);
-        let mut events = 0;
-        loop {
+        // What comes after this, others may hear: whoever asks now has asked before.
+        let waiting = ioctl_fionread(&self.ends.inotify).unwrap_or(u64::MAX);
+        let count = waiting.div_ceil(EVENT_BYTES_MIN).min(EVENTS_MAX + 1);
+        for number in 0..count {
             match reader.next() {
+                Ok(_) if number == EVENTS_MAX => known.forget_all(),
+                Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => known.forget_all(),
                 Ok(event) => {
-                    events += 1;
-                    let flags = event.events();
-                    if flags.contains(ReadFlags::QUEUE_OVERFLOW) || events == EVENTS_MAX {
-                        known.forget_all();
-                    }
-                    if events < EVENTS_MAX {
-                        let name = event.file_name().map(|name| name.to_bytes());
-                        watched.tell(known, event.wd(), flags, name);
-                    }
+                    let name = event.file_name().map(|name| name.to_bytes());
+                    watched.tell(known, event.wd(), event.events(), name);
                 }
                 Err(Errno::INTR) => {}
                 Err(_) => break,
@@ -200,9 +207,9 @@ impl Watched {
     }
 }
 
-/// Hears what nobody asks for, and where file systems are mounted anew.
-fn listen(ends: &Ends, known: &Weak<Known>) {
-    let mut pause = None;
+/// Hears what nobody asks for, and where file systems are mounted anew, and lets go of what was kept open for long.
+fn listen(ends: &Ends, known: &Weak<Known>, closer: &Sender<Vec<Arc<dyn Node>>>) {
+    let mut pauses = false;
     loop {
         let mut waiting = [
             PollFd::new(&ends.mounts, PollFlags::PRI | PollFlags::ERR),
@@ -210,8 +217,8 @@ fn listen(ends: &Ends, known: &Weak<Known>) {
             PollFd::new(&ends.inotify, PollFlags::IN),
         ];
         // After some news it is left to who asks, for a moment.
-        let looked_at = if pause.is_some() { &mut waiting[..2] } else { &mut waiting[..] };
-        match poll(looked_at, pause.as_ref()) {
+        let (looked_at, wait) = if pauses { (&mut waiting[..2], MOMENT) } else { (&mut waiting[..], AGED_EVERY) };
+        match poll(looked_at, Some(&wait)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
@@ -222,10 +229,22 @@ fn listen(ends: &Ends, known: &Weak<Known>) {
         if !waiting[0].revents().is_empty() {
             known.forget_all();
         }
-        if pause.take().is_some() {
-            known.hear_now();
-        } else if !waiting[2].revents().is_empty() {
-            pause = Some(MOMENT);
+        if pauses {
+            known.take_news();
         }
+        pauses = !pauses && !waiting[2].revents().is_empty();
+        known.kept.let_go_of_aged(AGE_MAX);
+        let gone = known.kept.take_gone();
+        // To close a file may take long, or hang.
+        if !gone.is_empty() && closer.send(gone).is_err() {
+            return;
+        }
+    }
+}
+
+/// Closes what is no longer kept open.
+fn close(gone: &Receiver<Vec<Arc<dyn Node>>>) {
+    while let Ok(nodes) = gone.recv() {
+        drop(nodes);
     }
 }

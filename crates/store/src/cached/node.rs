@@ -10,6 +10,7 @@ use rustix::fd::BorrowedFd;
 
 use super::Shared;
 use super::entry::{Dated, Entry, Facts};
+use super::kept::is_shareable;
 use super::known::Part;
 use crate::{
     Changes, ChooseOffset, Destination, Error, Extents, Extras, Failed, Held, Identity, Keeping, Kind, Metadata, Names,
@@ -64,7 +65,7 @@ impl CachedNode {
         (entry, dotted): (Arc<Entry>, bool),
         usage: Use,
     ) -> Arc<dyn Node> {
-        CachedNode::open(shared, node, usage < Use::ReadWrite, (Some(entry), dotted))
+        CachedNode::open(shared, node, is_shareable(entry.kind, usage), (Some(entry), dotted))
     }
 
     /// One that was kept open.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::entry::{Entry, ToldBy};
+use super::entry::{Belief, Entry, ToldBy};
+use super::kept::is_shareable;
 use super::known::{Leads, Record};
 use super::node::{CachedNode, own};
 use super::{Shared, Wait, is_dotted};
@@ -62,7 +63,7 @@ impl Shared {
             effort::note(1);
             let is_last = names.peek().is_none();
             let usage = if is_last { usage } else { Use::Metadata };
-            let known = self.known.name(&way.at, name, self.belief());
+            let known = self.known.name(self.home, &way.at, name, self.belief());
             let is_there = known.as_ref().is_some_and(|record| self.is_enough(record, usage));
             let (record, opened) = match known {
                 Some(record) if is_there => (record, None),
@@ -103,7 +104,7 @@ impl Shared {
     /// True where what a name leads to is open for that use, if it has to be.
     fn is_enough(&self, record: &Record, usage: Use) -> bool {
         match &record.leads {
-            Leads::To(entry) => self.known.kept(entry, usage, is_dotted(Some(&record.stored))).is_some(),
+            Leads::To(entry) => self.kept(entry, usage, is_dotted(Some(&record.stored))).is_some(),
             Leads::Nowhere | Leads::Elsewhere => true,
         }
     }
@@ -113,30 +114,42 @@ impl Shared {
         let identity = self.store.root();
         let known = self.root.lock().clone();
         let is_good = |root: &Arc<Entry>| {
-            root.identity == identity
-                && self.known.is_alive(root)
-                && self.known.kept(root, Use::Metadata, false).is_some()
+            root.identity == identity && self.known.is_alive(root) && self.kept(root, Use::Metadata, false).is_some()
         };
         if let Some(root) = known.filter(is_good) {
             return Ok(Some(root));
         }
         let path = SharePath::root();
         let found = match wait {
-            Wait::May => self.store.resolve(&path, Use::Read),
-            Wait::Never => self.store.try_resolve(&path, Use::Read),
+            Wait::May => self.store.resolve(&path, Use::Metadata),
+            Wait::Never => self.store.try_resolve(&path, Use::Metadata),
         };
         let Resolved::Found { node, .. } = found? else { return Ok(None) };
         let root = self.known.entry_of(&*node);
         if let Some(root) = &root {
-            self.known.keep(root, &node, Use::Read, false);
+            self.keep(root, &node, Use::Metadata, false);
         }
         self.root.lock().clone_from(&root);
         Ok(root)
     }
 
+    fn kept(&self, entry: &Arc<Entry>, usage: Use, dotted: bool) -> Option<Arc<dyn Node>> {
+        self.known.kept.get(self.home, entry, usage, dotted)
+    }
+
+    fn keep(&self, entry: &Arc<Entry>, node: &Arc<dyn Node>, usage: Use, dotted: bool) {
+        let ages = entry.told_by == ToldBy::Nobody && self.belief() != Belief::Lasting;
+        self.known.kept.keep(self.home, entry, node, (usage, dotted), ages);
+        // Who has ended it meanwhile may have looked before.
+        if !self.known.is_alive(entry) {
+            self.known.kept.let_go(entry.identity);
+        }
+        self.known.drop_gone();
+    }
+
     /// A node of what is known, for that use: one that is kept open.
     fn node(self: &Arc<Self>, entry: &Arc<Entry>, dotted: bool, usage: Use) -> Option<Arc<dyn Node>> {
-        let kept = self.known.kept(entry, usage, dotted)?;
+        let kept = self.kept(entry, usage, dotted)?;
         Some(CachedNode::sharing(self, kept, Arc::clone(entry), dotted))
     }
 
@@ -147,13 +160,13 @@ impl Shared {
         if directory.kind != Kind::Directory {
             return Ok(None);
         }
-        let Some(node) = self.known.kept(directory, Use::Metadata, way.dotted) else { return Ok(None) };
+        let Some(node) = self.kept(directory, Use::Metadata, way.dotted) else { return Ok(None) };
         let (Ok(names), Ok(wanted)) = (node.names(), Name::new(name)) else { return Ok(None) };
         let slot = self.known.slot_of_name(directory.identity, &fold(name));
         let (numbers, at) = (directory.names(), Instant::now());
         let Some(asked) = self.known.stripes.ask(slot) else { return Ok(None) };
         if wait == Wait::May
-            && let Some(known) = self.known.former(directory, name)
+            && let Some(known) = self.known.former(self.home, directory, name)
             && let Leads::To(entry) = &known.leads
             && self.known.is_alive(entry)
             && self.is_enough(&known, usage)
@@ -164,7 +177,7 @@ impl Shared {
             let leads = Leads::To(Arc::clone(entry));
             return Ok(self
                 .known
-                .note_name(directory, (name, &known.stored), leads, noted)
+                .note_name((self.home, directory), (name, &known.stored), leads, noted)
                 .map(|record| (record, None)));
         }
         let (stored, child) = match self.child_of(names, &wanted, usage, wait) {
@@ -174,19 +187,24 @@ impl Shared {
             // The store says it better.
             Ok(None) | Err(_) => return Ok(None),
         };
+        // Others hear of the name as it is stored.
+        if fold(name) != fold(&stored) {
+            return Ok(None);
+        }
         let leads = match &child {
             Some(child) => self.known.entry_of(&**child).map_or(Leads::Elsewhere, Leads::To),
             None => Leads::Nowhere,
         };
         // Before the name is noted: what is removed after that is let go of.
         if let (Leads::To(entry), Some(child)) = (&leads, &child)
-            && usage < Use::ReadWrite
+            && is_shareable(entry.kind, usage)
         {
-            self.known.keep(entry, child, usage, is_dotted(Some(&stored)));
+            self.keep(entry, child, usage, is_dotted(Some(&stored)));
         }
-        let noted = self.known.note_name(directory, (name, &stored), leads.clone(), (asked, numbers, at));
+        let noted = self.known.note_name((self.home, directory), (name, &stored), leads.clone(), (asked, numbers, at));
         if let (None, Leads::To(entry)) = (&noted, &leads) {
-            self.known.let_go_of(entry);
+            self.known.kept.let_go(entry.identity);
+            self.known.drop_gone();
         }
         Ok(noted.map(|record| (record, child)))
     }
@@ -205,6 +223,8 @@ impl Shared {
             Err(_) => return Ok(Walked::Astray),
         };
         Ok(match found {
+            // The store says which directory that lies in.
+            Some((_, node)) if node.is_behind_link() => Walked::Astray,
             Some((shown, node)) => {
                 stored.push(&shown);
                 let node = CachedNode::found(self, node, is_dotted(Some(&shown)));
@@ -233,7 +253,7 @@ impl Shared {
 
     /// What a name in an open directory leads to, as far as that is known.
     pub(super) fn child(self: &Arc<Self>, directory: &Entry, name: &str, usage: Use) -> Child {
-        match self.known.name(directory, name, self.belief()) {
+        match self.known.name(self.home, directory, name, self.belief()) {
             Some(record) => match &record.leads {
                 Leads::To(entry) => match self.node(entry, is_dotted(Some(&record.stored)), usage) {
                     Some(node) => Child::Found { stored: Arc::clone(&record), node },

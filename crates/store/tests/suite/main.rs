@@ -7,6 +7,7 @@ mod copies;
 mod append;
 mod behaviour;
 mod cached;
+mod cached_apart;
 mod delayed;
 mod directory;
 mod extras;

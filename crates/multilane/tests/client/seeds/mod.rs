@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use self::files::Watched;
 use crate::chance::Chance;
-use crate::configuration::{configuration, session_over, simulate};
+use crate::configuration::{caching, configuration, session_over, simulate};
 use crate::line::KEEPALIVE;
 use crate::network::{Links, Reach};
 use crate::witness::Counts;
@@ -65,6 +65,8 @@ struct Outcome {
 async fn run(seed: u64, mode: Mode) -> Outcome {
     let chance = Chance::new(seed);
     let configuration = configuration(LINKS as u8, Multichannel::On, Sealing::Enabled);
+    // Every other run has the metadata cached.
+    let configuration = if seed.is_multiple_of(2) { configuration } else { caching(configuration) };
     let store = Arc::clone(&configuration.shares[0].store);
     let links = Links::new(LINKS as u8 + 1, chance.next(), InMemory::new(configuration));
     let settings =

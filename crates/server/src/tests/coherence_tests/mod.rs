@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::RamStore;
+use store::{RamStore, Store};
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
@@ -16,6 +16,7 @@ use self::client::{Client, World};
 use crate::state::caching::ACKNOWLEDGE_WITHIN;
 use crate::state::configuration::Signing;
 use crate::state::scavenger::scavenge;
+use crate::tests::kit::configuration::behind_cache;
 use crate::tests::random::Random;
 use crate::tests::testing::{by_hand, server_with};
 
@@ -36,7 +37,10 @@ fn run(seed: u64) -> Rc<World> {
 
 async fn all_clients(seed: u64, world: Rc<World>) {
     let mut random = Random::new(seed);
-    let server = by_hand(server_with(Signing::Enabled, Arc::new(RamStore::new(1 << 20))));
+    let disk: Arc<dyn Store> = Arc::new(RamStore::new(1 << 20));
+    // Every other run has the metadata cached.
+    let store = if seed.is_multiple_of(2) { disk } else { behind_cache(disk) };
+    let server = by_hand(server_with(Signing::Enabled, store));
     tokio::task::spawn_local(scavenge(Arc::clone(&server)));
     let (pool, mut delays) = (server.pool.clone(), Random::new(random.next()));
     let pool_works = tokio::task::spawn_local(async move {

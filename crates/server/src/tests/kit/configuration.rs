@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::Store;
+use store::{Belief, CacheBounds, CachedStore, Known, Store};
 
 use crate::admin::{
     Account, Advertise, Anonymous, CHANNELS_DEFAULT, Configuration, Multichannel, Principal, PrincipalKind, Sealing,
@@ -16,6 +16,12 @@ pub(crate) const THIRD_USER: &str = "third";
 pub(crate) const PASSWORD: &str = "secret";
 
 const ACCOUNT: &str = "local";
+
+/// The store behind a cache that keeps all that it is asked for.
+pub(crate) fn behind_cache(store: Arc<dyn Store>) -> Arc<dyn Store> {
+    let bounds = CacheBounds { learns_at_once: true, ..CacheBounds::default() };
+    Arc::new(CachedStore::new(store, Known::new(bounds), Belief::Lasting))
+}
 
 /// One account, whose sessions may have several channels, with its users and one share, `ram`, on `store`.
 pub(crate) fn configuration(store: Arc<dyn Store>) -> Configuration {

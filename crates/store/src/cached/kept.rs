@@ -1,0 +1,139 @@
+//! Nodes that are kept open, for opens of the same store to share. Closing one may take long, or hang: nothing is dropped here while anything is
+//! locked, but gathered first ([`KeptNodes::take_gone`]).
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
+use quick_cache::UnitWeighter;
+use quick_cache::sync::Cache;
+
+use super::entry::Entry;
+use super::known::CacheBounds;
+use crate::{Identity, Kind, Node, Use};
+
+/// Which store something is known to: what another one has open is judged, counted and fenced in by that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Home(pub(super) u64);
+
+/// The nodes.
+pub(super) struct KeptNodes {
+    nodes: Cache<(Home, Identity), Kept>,
+    highest_descriptor: AtomicI32,
+    homes: RwLock<Vec<Home>>,
+    /// What is kept no longer and not dropped yet.
+    gone: Mutex<Vec<Arc<dyn Node>>>,
+}
+
+#[derive(Clone)]
+struct Kept {
+    entry: Weak<Entry>,
+    node: Arc<dyn Node>,
+    usage: Use,
+    dotted: bool,
+    /// Where nobody tells that the file was removed, since when it is kept.
+    since: Option<Instant>,
+}
+
+/// True for nodes that several opens may have: nothing is changed through them, and no listing stands in them.
+pub(super) fn is_shareable(kind: Kind, usage: Use) -> bool {
+    match kind {
+        Kind::Directory => usage == Use::Metadata,
+        Kind::File | Kind::Stream => usage < Use::ReadWrite,
+    }
+}
+
+impl KeptNodes {
+    pub(super) fn new(bounds: CacheBounds) -> Self {
+        let count = bounds.descriptors;
+        KeptNodes {
+            nodes: Cache::with(count, count as u64, UnitWeighter, Default::default(), Default::default()),
+            highest_descriptor: AtomicI32::new(bounds.highest_descriptor),
+            homes: RwLock::default(),
+            gone: Mutex::default(),
+        }
+    }
+
+    pub(super) fn limit(&self, bounds: CacheBounds) {
+        self.nodes.set_capacity(bounds.descriptors as u64);
+        self.highest_descriptor.store(bounds.highest_descriptor, Ordering::Relaxed);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// A store begins to keep nodes.
+    pub(super) fn settle(&self, home: Home) {
+        self.homes.write().push(home);
+    }
+
+    /// It ends.
+    pub(super) fn leave(&self, home: Home) {
+        self.homes.write().retain(|other| *other != home);
+        self.let_go_if(|(of, _), _| *of == home);
+    }
+
+    /// Calls `each` with every store there is.
+    pub(super) fn for_each_home(&self, each: impl FnMut(Home)) {
+        self.homes.read().iter().copied().for_each(each);
+    }
+
+    /// An open node of a file, for that use.
+    pub(super) fn get(&self, home: Home, entry: &Arc<Entry>, usage: Use, dotted: bool) -> Option<Arc<dyn Node>> {
+        let kept = self.nodes.get(&(home, entry.identity)).filter(|_| is_shareable(entry.kind, usage))?;
+        let is_meant = std::ptr::eq(kept.entry.as_ptr(), Arc::as_ptr(entry)) && kept.dotted == dotted;
+        (is_meant && kept.usage >= usage).then_some(kept.node)
+    }
+
+    /// Keeps an open node for others, and not for long where it `ages`.
+    pub(super) fn keep(
+        &self,
+        home: Home,
+        entry: &Arc<Entry>,
+        node: &Arc<dyn Node>,
+        (usage, dotted): (Use, bool),
+        ages: bool,
+    ) {
+        let number = node.descriptor().map_or(0, |descriptor| descriptor.as_raw_fd());
+        if number > self.highest_descriptor.load(Ordering::Relaxed) {
+            // Those that others want are the lowest that are free.
+            return self.let_go_of_all();
+        }
+        let since = ages.then(Instant::now);
+        let kept = Kept { entry: Arc::downgrade(entry), node: Arc::clone(node), usage, dotted, since };
+        self.nodes.insert((home, entry.identity), kept);
+    }
+
+    /// Keeps a file open no longer.
+    pub(super) fn let_go(&self, file: Identity) {
+        let mut gone = Vec::new();
+        self.for_each_home(|home| gone.extend(self.nodes.remove(&(home, file))));
+        if !gone.is_empty() {
+            self.gone.lock().extend(gone.into_iter().map(|(_, kept)| kept.node));
+        }
+    }
+
+    pub(super) fn let_go_of_all(&self) {
+        let all: Vec<_> = self.nodes.drain().map(|(_, kept)| kept.node).collect();
+        self.gone.lock().extend(all);
+    }
+
+    /// Lets go of what has aged so long.
+    pub(super) fn let_go_of_aged(&self, age: Duration) {
+        self.let_go_if(|_, kept| kept.since.is_some_and(|since| since.elapsed() >= age));
+    }
+
+    fn let_go_if(&self, is_meant: impl Fn(&(Home, Identity), &Kept) -> bool) {
+        let meant: Vec<_> = self.nodes.iter().filter(|(key, kept)| is_meant(key, kept)).map(|(key, _)| key).collect();
+        let gone: Vec<_> = meant.iter().filter_map(|key| self.nodes.remove(key)).map(|(_, kept)| kept.node).collect();
+        self.gone.lock().extend(gone);
+    }
+
+    /// What is to be dropped by who holds no lock.
+    pub(super) fn take_gone(&self) -> Vec<Arc<dyn Node>> {
+        std::mem::take(&mut *self.gone.lock())
+    }
+}
