@@ -15,6 +15,14 @@ pub enum Mode {
     Open,
     /// CREATE, QUERY_INFO and CLOSE in one compound.
     Stat,
+    /// So many new files are made, each with a CREATE and a CLOSE; afterwards they are removed.
+    Make,
+    /// So many files, which were made for it, are removed: a CREATE that deletes on close, then CLOSE.
+    Delete,
+    /// So many files that others made in a folder are opened and closed, each once.
+    Walk,
+    /// A folder is opened, listed to its end and closed, again and again.
+    List,
     /// Another connection that becomes a channel of the session, and is closed.
     Bind,
     /// Connections that log in, connect to the share and wait until standard input ends.
@@ -58,8 +66,12 @@ pub struct Arguments {
     pub duration: Duration,
     /// Length of each connection's file.
     pub file_bytes: usize,
-    /// Files kept open under leases.
+    /// Files that are kept open under leases, made, removed or walked through.
     pub files: usize,
+    /// The folder that is walked through or listed.
+    pub folder: String,
+    /// Folders in it that a walk goes through, called 0, 1 and so on; the files in each are called so, too.
+    pub folders: usize,
 }
 
 impl Arguments {
@@ -75,6 +87,8 @@ impl Arguments {
             duration: Duration::from_secs(5),
             file_bytes: 64 << 20,
             files: 1000,
+            folder: String::new(),
+            folders: 1,
         };
         let words: Vec<String> = words.collect();
         for pair in words.chunks(2) {
@@ -91,8 +105,10 @@ impl Arguments {
             "--block" => self.block_bytes = number(name, value)?,
             "--depth" => self.depth = number(name, value)?,
             "--connections" => self.connections = number(name, value)?,
-            "--seconds" => self.duration = Duration::from_secs(number(name, value)? as u64),
+            "--seconds" => self.duration = seconds(name, value)?,
             "--files" => self.files = number(name, value)?,
+            "--folder" => value.clone_into(&mut self.folder),
+            "--folders" => self.folders = number(name, value)?,
             "--file-mib" => self.file_bytes = number(name, value)? << 20,
             _ => return Err(format!("there is no {name}")),
         }
@@ -120,6 +136,11 @@ fn number(name: &str, value: &str) -> Result<usize, String> {
     }
 }
 
+fn seconds(name: &str, value: &str) -> Result<Duration, String> {
+    let seconds = value.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|duration| !duration.is_zero()).ok_or_else(|| format!("{name} {value} is not a time"))
+}
+
 fn mode(value: &str) -> Result<Mode, String> {
     Ok(match value {
         "read" => Mode::Read,
@@ -127,6 +148,10 @@ fn mode(value: &str) -> Result<Mode, String> {
         "create" => Mode::Create,
         "open" => Mode::Open,
         "stat" => Mode::Stat,
+        "make" => Mode::Make,
+        "delete" => Mode::Delete,
+        "walk" => Mode::Walk,
+        "list" => Mode::List,
         "bind" => Mode::Bind,
         "idle" => Mode::Idle,
         "leases" => Mode::Leases,

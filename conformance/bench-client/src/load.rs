@@ -7,7 +7,7 @@ use crate::arguments::{Arguments, Mode};
 use crate::connection::Fault;
 use crate::content::Content;
 use crate::login::connected;
-use crate::{bind, metadata, transfer};
+use crate::{bind, list, metadata, transfer};
 
 /// What one connection did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,7 +70,8 @@ fn one_connection(index: usize, arguments: &Arguments, content: &Content, phases
         Mode::Read | Mode::Write => {
             connect().and_then(|mut connection| transfer::run(&mut connection, index, arguments, content, phases))
         }
-        Mode::Create | Mode::Open | Mode::Stat | Mode::Idle | Mode::Leases => {
+        Mode::List => connect().and_then(|mut connection| list::run(&mut connection, arguments, phases)),
+        Mode::Create | Mode::Open | Mode::Stat | Mode::Make | Mode::Delete | Mode::Walk | Mode::Idle | Mode::Leases => {
             connect().and_then(|mut connection| metadata::run(&mut connection, index, arguments, phases))
         }
     };

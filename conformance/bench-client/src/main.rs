@@ -10,6 +10,7 @@ mod connection;
 mod content;
 mod idle;
 mod leases;
+mod list;
 mod load;
 mod login;
 mod metadata;
@@ -30,7 +31,16 @@ fn main() -> ExitCode {
     let outcome = match arguments.mode {
         Mode::Idle => idle::run(&arguments),
         Mode::Leases => leases::run(&arguments),
-        Mode::Read | Mode::Write | Mode::Create | Mode::Open | Mode::Stat | Mode::Bind => load::run(&arguments),
+        Mode::Read
+        | Mode::Write
+        | Mode::Create
+        | Mode::Open
+        | Mode::Stat
+        | Mode::Make
+        | Mode::Delete
+        | Mode::Walk
+        | Mode::List
+        | Mode::Bind => load::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
-//! Files made, opened or looked at, many at once: a CREATE whose answer is followed by a CLOSE, or all in a compound.
+//! Files made, opened, looked at or removed, many at once: a CREATE whose answer is followed by a CLOSE, or all in a compound.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use wire::Utf16;
 use wire::codec::utf16_bytes;
@@ -33,27 +34,50 @@ pub fn run(connection: &mut Connection, index: usize, arguments: &Arguments, pha
         errors: 0,
         depth: arguments.depth,
     };
-    files.make_folder()?;
-    files.all(&mut (0..FILES).map(|number| Step::make(Group::Kept, number)))?;
-    phases.pass("begin");
-
-    let clock = Clock::start(arguments.duration);
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ (index as u64 + 1);
-    let mut counter = 0..;
-    let mut steps = std::iter::from_fn(|| {
-        let step = match arguments.mode {
-            Mode::Create => Step::make(Group::New, counter.next().unwrap_or(0)),
-            Mode::Open => Step { kind: Kind::Open, group: Group::Kept, number: next_random(&mut state) % FILES },
-            Mode::Stat | Mode::Read | Mode::Write | Mode::Bind | Mode::Idle | Mode::Leases => {
-                Step { kind: Kind::Stat, group: Group::Kept, number: next_random(&mut state) % FILES }
-            }
-        };
-        (!clock.is_over()).then_some(step)
-    });
-    let operations = files.all(&mut steps)?;
-    let elapsed = clock.elapsed();
-    phases.pass("end");
+    let count = arguments.files as u64;
+    let make = |number| Step { kind: Kind::Make, group: Group::New, number };
+    let remove = |number| Step { kind: Kind::Remove, group: Group::New, number };
+    let (operations, elapsed) = match arguments.mode {
+        Mode::Walk => {
+            files.folder.clone_from(&arguments.folder);
+            let in_each = count.div_ceil(arguments.folders as u64);
+            let each =
+                |number| Step { kind: Kind::Open, group: Group::Within(number / in_each), number: number % in_each };
+            files.timed(arguments, phases, (0..count).map(each))?
+        }
+        Mode::Make => {
+            files.make_folder()?;
+            let made = files.timed(arguments, phases, (0..count).map(make))?;
+            files.all(&mut (0..made.0).map(remove))?;
+            made
+        }
+        Mode::Delete => {
+            files.make_folder()?;
+            files.all(&mut (0..count).map(make))?;
+            let removed = files.timed(arguments, phases, (0..count).map(remove))?;
+            files.all(&mut (removed.0..count).map(remove))?;
+            removed
+        }
+        Mode::Create => {
+            files.make_kept()?;
+            files.timed(arguments, phases, (0..).map(make))?
+        }
+        Mode::Open => {
+            files.make_kept()?;
+            files.timed(arguments, phases, kept_at_random(Kind::Open, index))?
+        }
+        Mode::Stat | Mode::Read | Mode::Write | Mode::List | Mode::Bind | Mode::Idle | Mode::Leases => {
+            files.make_kept()?;
+            files.timed(arguments, phases, kept_at_random(Kind::Stat, index))?
+        }
+    };
     Ok(Done { operations, errors: files.errors, elapsed })
+}
+
+/// The kept files, again and again, in no order.
+fn kept_at_random(kind: Kind, index: usize) -> impl Iterator<Item = Step> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ (index as u64 + 1);
+    std::iter::repeat_with(move || Step { kind, group: Group::Kept, number: next_random(&mut state) % FILES })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,12 +85,15 @@ enum Kind {
     Make,
     Open,
     Stat,
+    Remove,
 }
 
 #[derive(Clone, Copy)]
 enum Group {
     Kept,
     New,
+    /// What others made, in the folder of this number.
+    Within(u64),
 }
 
 #[derive(Clone, Copy)]
@@ -74,12 +101,6 @@ struct Step {
     kind: Kind,
     group: Group,
     number: u64,
-}
-
-impl Step {
-    fn make(group: Group, number: u64) -> Self {
-        Step { kind: Kind::Make, group, number }
-    }
 }
 
 /// What an answer is to.
@@ -101,6 +122,27 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
+    /// Does these steps while there are any and it is not over; how many were done, and how long that took.
+    fn timed(
+        &mut self,
+        arguments: &Arguments,
+        phases: &Phases,
+        steps: impl Iterator<Item = Step>,
+    ) -> Result<(u64, Duration), Fault> {
+        phases.pass("begin");
+        let clock = Clock::start(arguments.duration);
+        let done = self.all(&mut steps.take_while(|_| !clock.is_over()))?;
+        let elapsed = clock.elapsed();
+        phases.pass("end");
+        Ok((done, elapsed))
+    }
+
+    fn make_kept(&mut self) -> Result<(), Fault> {
+        self.make_folder()?;
+        let kept = (0..FILES).map(|number| Step { kind: Kind::Make, group: Group::Kept, number });
+        self.all(&mut { kept }).map(|_| ())
+    }
+
     /// Does all steps, with so many under way; how many were done.
     fn all(&mut self, steps: &mut dyn Iterator<Item = Step>) -> Result<u64, Fault> {
         let mut awaited = HashMap::new();
@@ -143,14 +185,22 @@ impl Files<'_> {
     }
 
     fn queue_step(&mut self, step: Step, awaited: &mut HashMap<u64, Awaited>) -> Result<(), Fault> {
-        let group = match step.group {
-            Group::Kept => "kept",
-            Group::New => self.new.as_str(),
+        let (folder, number) = (&self.folder, step.number);
+        let name = utf16_bytes(&match step.group {
+            Group::Kept => format!(r"{folder}\kept-{number}"),
+            Group::New => format!(r"{folder}\{}-{number}", self.new),
+            Group::Within(within) => format!(r"{folder}\{within}\{number}"),
+        });
+        let (desired, options) = match step.kind {
+            Kind::Remove => (access::DELETE, CreateOptions::DELETE_ON_CLOSE),
+            Kind::Make | Kind::Open | Kind::Stat => {
+                (access::READ_DATA | access::READ_ATTRIBUTES, CreateOptions::default())
+            }
         };
-        let name = utf16_bytes(&format!(r"{}\{group}-{}", self.folder, step.number));
         let create = CreateRequest {
-            desired_access: (access::READ_DATA | access::READ_ATTRIBUTES).into(),
+            desired_access: desired.into(),
             disposition: if step.kind == Kind::Make { CreateDisposition::OPEN_IF } else { CreateDisposition::OPEN },
+            options,
             name: Utf16::new(&name)?,
             ..plain_create()
         };
@@ -206,7 +256,7 @@ impl Files<'_> {
     }
 }
 
-fn plain_create<'a>() -> CreateRequest<'a> {
+pub fn plain_create<'a>() -> CreateRequest<'a> {
     CreateRequest {
         impersonation_level: ImpersonationLevel::IMPERSONATION.0,
         share_access: ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE,
@@ -214,7 +264,7 @@ fn plain_create<'a>() -> CreateRequest<'a> {
     }
 }
 
-fn created(header: &Header, message: &[u8]) -> Result<Option<FileId>, Fault> {
+pub fn created(header: &Header, message: &[u8]) -> Result<Option<FileId>, Fault> {
     match header.status {
         Status::SUCCESS => Ok(Some(CreateResponse::decode(message)?.file_id)),
         _ => Ok(None),

@@ -54,12 +54,7 @@ pub fn run(
         written[block as usize] = true;
         Some(block * arguments.block_bytes as u64)
     });
-    let ask = match arguments.mode {
-        Mode::Write => Ask::Write { round: WRITTEN },
-        Mode::Read | Mode::Create | Mode::Open | Mode::Stat | Mode::Bind | Mode::Idle | Mode::Leases => {
-            Ask::Read { round: BEFORE }
-        }
-    };
+    let ask = if arguments.mode == Mode::Write { Ask::Write { round: WRITTEN } } else { Ask::Read { round: BEFORE } };
     let operations = transfer.all(random_places, arguments.block_bytes, arguments.depth, ask)?;
     let elapsed = clock.elapsed();
     phases.pass("end");
