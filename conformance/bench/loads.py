@@ -1,6 +1,7 @@
 """The loads, and running one against a server while its CPU time is looked at."""
 
 import dataclasses
+import functools
 import json
 import subprocess
 
@@ -21,6 +22,7 @@ class Load:
     connections: int = 1
     protection: str = "none"
     file_mib: int = 64
+    more: tuple = ()       # words that only some modes of the pipelined client have
 
 
 def small(mode, **how):
@@ -92,26 +94,36 @@ class Measured:
 
 
 class Clients:
-    """The client programs, built once."""
+    """The client programs, each built once, when it is first wanted."""
 
-    def __init__(self):
-        self.pipelined = packages.rust_program("bench-client", "bench-client")
-        self.go = packages.go_program("go-smb2", "bench")
+    @functools.cached_property
+    def pipelined(self):
+        return packages.rust_program("bench-client", "bench-client")
+
+    @functools.cached_property
+    def go(self):
+        return packages.go_program("go-smb2", "bench")
 
     def command(self, load, seconds):
         if load.client == "go":
             return [self.go, load.mode, str(load.block_bytes), str(load.depth), str(seconds), str(load.file_mib)]
         return [self.pipelined, "--mode", load.mode, "--block", str(load.block_bytes), "--depth", str(load.depth),
                 "--connections", str(load.connections), "--protect", load.protection, "--seconds", str(seconds),
-                "--file-mib", str(load.file_mib)]
+                "--file-mib", str(load.file_mib), *load.more]
 
     def run(self, load, server, share, seconds):
         """Runs a load and returns what the server's processes spent between its `begin` and its `end`."""
+        before, after, result = self.between(load, server, share, seconds, server.cpu_times)
+        user, system = (later - earlier for earlier, later in zip(before, after))
+        return Measured(user, system, result["ops"], result["seconds"])
+
+    def between(self, load, server, share, seconds, look):
+        """Runs a load and returns what `look` gave at its `begin` and at its `end`, and what the client says it did."""
         client = subprocess.Popen(self.command(load, seconds), env=dict(server.environment(), SMB_SHARE=share),
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            before = self._at("begin", client, server)
-            after = self._at("end", client, server)
+            before = self._at("begin", client, look)
+            after = self._at("end", client, look)
             said, complaints = client.communicate(timeout=PHASE_SECONDS)
         except BaseException:
             client.kill()
@@ -120,16 +132,15 @@ class Clients:
         result = json.loads(said) if client.returncode == 0 else None
         if result is None or result["errors"]:
             raise RuntimeError(f"{load.name} against {server.kind}: {result} {complaints}")
-        user, system = (later - earlier for earlier, later in zip(before, after))
-        return Measured(user, system, result["ops"], result["seconds"])
+        return before, after, result
 
     @staticmethod
-    def _at(phase, client, server):
-        """The server's CPU time when the client says that it is there; then lets it go on."""
+    def _at(phase, client, look):
+        """What `look` gives when the client says that it is there; then lets it go on."""
         said = client.stdout.readline().strip()
         if said != phase:
             raise RuntimeError(f"expected {phase}, the client said {said!r} {client.stderr.read()}")
-        spent = server.cpu_times()
+        seen = look()
         client.stdin.write("\n")
         client.stdin.flush()
-        return spent
+        return seen
