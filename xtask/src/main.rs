@@ -31,6 +31,7 @@ parts of the test, in their order:
 and, where they are named only:
   bounds       what peers can make the built server hold
   kernel-hour  the kernel's client and fsx for an hour
+  metadata-cache  what metadata caching gives and costs, on CephFS and with a million names, too
   soak         an hour of work with cuts, attacks and a disk that hangs";
 
 fn main() -> ExitCode {

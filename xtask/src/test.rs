@@ -23,6 +23,7 @@ pub(crate) enum Part {
     Conformance,
     Bounds,
     KernelHour,
+    MetadataCache,
     Seeds,
     Soak,
 }
@@ -32,7 +33,7 @@ pub(crate) const PARTS: [Part; 8] =
     [Part::Edges, Part::Fmt, Part::Clippy, Part::Style, Part::Unit, Part::Build, Part::Fuzz, Part::Conformance];
 
 /// What takes so long that it runs only where it is named.
-pub(crate) const LONG_PARTS: [Part; 4] = [Part::Seeds, Part::Bounds, Part::KernelHour, Part::Soak];
+pub(crate) const LONG_PARTS: [Part; 5] = [Part::Seeds, Part::Bounds, Part::KernelHour, Part::MetadataCache, Part::Soak];
 
 /// Runs of each simulation in the part that has many.
 const MANY_SEEDS: &str = "10000";
@@ -53,6 +54,7 @@ impl Part {
             Self::Conformance => "conformance",
             Self::Bounds => "bounds",
             Self::KernelHour => "kernel-hour",
+            Self::MetadataCache => "metadata-cache",
             Self::Seeds => "seeds",
             Self::Soak => "soak",
         }
@@ -75,6 +77,7 @@ impl Part {
             Self::Conformance => run::counted(python(&["-m", "conformance.run"]), run::summary),
             Self::Bounds => run::one(python(&["-m", "conformance.bench.bounds"])),
             Self::KernelHour => long("conformance.kernel_fsx"),
+            Self::MetadataCache => run::counted(python(&["-m", "conformance.metadata_cache", "--whole"]), run::summary),
             Self::Seeds => seeds(),
             Self::Soak => long("conformance.soak"),
         }
