@@ -272,6 +272,7 @@ class Suite:
             grown[way] = server.resident_bytes() - before
             self.report.note(f"{what}, {way}: {done.operations:,} opened twice, {grown[way] / done.operations:,.0f} bytes each, {done.operations_per_second:,.0f} a second, "
                              f"{done.microseconds_each:.1f} us of the server each")
+            expect(done.operations == MILLION, f"only {done.operations:,} in {MILLION_SECONDS} s")
         is_met = grown["on"] <= GROWN_MAX_MIB << 20
         self._row(TMPFS, f"{what}: MiB grown", *(f"{grown[way] / (1 << 20):,.0f}" for way in grown), "", "", f"<= {GROWN_MAX_MIB}", YES if is_met else NO)
         expect(is_met, f"{grown['on'] >> 20} MiB")
