@@ -288,18 +288,21 @@ impl Known {
         Slot::of(self.hash((directory, folded)))
     }
 
-    /// True where this was looked for before, as far as that is remembered. What is looked for once leaves no more than a mark.
-    pub(super) fn was_looked_for(&self, root: Identity, path: &str) -> bool {
-        if self.learns_at_once {
-            return true;
-        }
-        let hash = self.hash((root, path));
-        let mark = (hash >> 32) as u32 | 1;
-        let place = &self.marks[hash as usize % MARKS];
-        place.load(Ordering::Relaxed) == mark || {
-            place.store(mark, Ordering::Relaxed);
-            false
-        }
+    /// True where a name was looked for in a directory before, as far as that is remembered. What is looked for once leaves no more than a mark.
+    pub(super) fn was_looked_for(&self, directory: Identity, name: &str) -> bool {
+        let (place, mark) = self.mark_of(directory, &fold(name));
+        self.learns_at_once || place.swap(mark, Ordering::Relaxed) == mark
+    }
+
+    /// A name that was looked for and was not there has become a file's, which nobody has used yet.
+    fn unmark(&self, directory: Identity, folded: &str) {
+        let (place, mark) = self.mark_of(directory, folded);
+        let _ = place.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn mark_of(&self, directory: Identity, folded: &str) -> (&AtomicU32, u32) {
+        let hash = self.hash((directory, folded));
+        (&self.marks[hash as usize % MARKS], (hash >> 32) as u32 | 1)
     }
 
     /// What is known of a file, where something is.
@@ -604,6 +607,7 @@ impl Changing<'_> {
 
     /// A file was made, whose number another may have had.
     pub(super) fn made(&self, file: Identity) {
+        self.names.iter().for_each(|(directory, folded)| self.known.unmark(*directory, folded));
         self.known.stripes.changed(self.known.slot(file));
         self.known.forget_file(file);
     }

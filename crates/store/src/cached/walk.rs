@@ -46,17 +46,13 @@ pub(super) enum Child {
 }
 
 impl Shared {
-    /// Follows a path by what is known. What is not is asked for name by name and kept, where the path was looked for before or that costs
-    /// no watch.
+    /// Follows a path by what is known. What is not is asked for name by name and kept, where it was looked for before or that costs no watch.
     pub(super) fn walk(self: &Arc<Self>, path: &SharePath, usage: Use, wait: Wait) -> Result<Walked, Error> {
         if path.as_str().len() > PATH_BYTES_MAX {
             return Ok(Walked::Astray);
         }
         self.known.hear();
         let Some(root) = self.root(wait)? else { return Ok(Walked::Astray) };
-        let learns =
-            || root.told_by == ToldBy::Nobody || self.known.was_looked_for(root.identity, &fold(path.as_str()));
-        let mut may_learn = None;
         let mut way = Way { at: Arc::clone(&root), dotted: false, stored: SharePath::root() };
         let mut names = path.names().peekable();
         while let Some(name) = names.next() {
@@ -72,7 +68,7 @@ impl Shared {
                     Some(learned) => learned,
                     None => return Ok(Walked::Astray),
                 },
-                None if *may_learn.get_or_insert_with(learns) => match self.learn(&way, name, usage, wait)? {
+                None if self.is_worth_learning(&way.at, name) => match self.learn(&way, name, usage, wait)? {
                     Some(learned) => learned,
                     None => return Ok(Walked::Astray),
                 },
@@ -99,6 +95,11 @@ impl Shared {
             Some(node) => Walked::To(Resolved::Found { node, path: way.stored }),
             None => Walked::Astray,
         })
+    }
+
+    /// True where what a name leads to is to be kept: it was looked for before, or that costs no watch.
+    fn is_worth_learning(&self, directory: &Entry, name: &str) -> bool {
+        directory.told_by == ToldBy::Nobody || self.known.was_looked_for(directory.identity, name)
     }
 
     /// True where what a name leads to is open for that use, if it has to be.

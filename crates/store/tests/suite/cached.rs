@@ -335,3 +335,22 @@ fn nothing_is_kept_open_where_many_descriptors_are_in_use() {
     };
     assert_eq!((kept(i32::MAX), kept(2)), (2, 0), "the root and the file, or nothing");
 }
+
+#[test]
+fn what_is_made_and_used_once_is_not_watched_and_what_is_used_again_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = Known::new(CacheBounds { learns_at_once: false, ..BOUNDS });
+    let store = Arc::new(DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap());
+    let cached = CachedStore::new(store, Arc::clone(&known), Belief::Lasting);
+    open(&cached, "");
+    let before = known.bytes();
+    for number in 0..50 {
+        let name = format!("file{number}");
+        assert!(matches!(cached.resolve(&path(&name), Use::Read), Ok(Resolved::Missing { .. })));
+        drop(cached.create(&path(&name), NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap());
+        open(&cached, &name);
+    }
+    assert_eq!(known.bytes(), before);
+    open(&cached, "file7");
+    assert!(known.bytes() > before);
+}
