@@ -272,15 +272,15 @@ impl Held<'_> {
         if !listing.is_trusted() {
             return Ok(false);
         }
-        Ok(listing.stamp == folder.stamp || listing.stamp == folder.stamp_now().map_err(error)?)
+        folder.has_stamp(listing.stamp).map_err(error)
     }
 
     /// Notes our own change of a directory whose listing was valid before it.
     pub(super) fn note(&mut self, folder: &Folder<'_>, did: &Did<'_>) {
-        let Ok(stamp) = folder.stamp_now() else { return self.forget(folder.identity) };
         let hasher = self.cache.hasher.clone();
         let Some(listing) = self.shard(folder.identity).get_mut(&folder.identity) else { return };
-        if !listing.note(did, stamp, &hasher) {
+        let is_noted = folder.stamp_now().is_ok_and(|stamp| listing.note(did, stamp, &hasher));
+        if !is_noted {
             self.forget(folder.identity);
         }
     }

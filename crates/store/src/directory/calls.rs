@@ -325,6 +325,18 @@ pub(super) mod failing {
         (answer, HAS_FAILED.get())
     }
 
+    /// Runs `work`; gives its answer and how many calls it made.
+    pub(crate) fn count<T>(work: impl FnOnce() -> T) -> (T, usize) {
+        let before = MADE.get();
+        let answer = work();
+        (answer, MADE.get() - before)
+    }
+
+    /// Counts calls that another thread has made for this one.
+    pub(crate) fn add(calls: usize) {
+        MADE.set(MADE.get() + calls);
+    }
+
     /// Runs `work` as on a file system that lacks something.
     pub(crate) fn lacking<T>(lacks: Lacks, work: impl FnOnce() -> T) -> T {
         LACKS.set(lacks);

@@ -83,8 +83,8 @@ fn make(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], new: NewNode<'_>
         let _counted = volume.about_to_go(&folder.fd, disk);
         let _ = unlinkat(&folder.fd, disk, removal);
     };
-    let file = OpenFile::new(volume, fd, reach, dotted).inspect_err(|_| take_away())?;
-    fill(&file, new, mode).inspect_err(|_| {
+    let mut file = OpenFile::new(volume, fd, reach, dotted).inspect_err(|_| take_away())?;
+    fill(&mut file, new, mode).inspect_err(|_| {
         let sides = streams::sides(&file.subject()).unwrap_or_default();
         take_away();
         // Another program may have given it one more.
@@ -108,13 +108,22 @@ fn take_back(folder: &Folder<'_>, disk: &[u8], errno: Errno) {
     }
 }
 
-/// Gives what was made all that it is to have from the beginning.
-fn fill(file: &OpenFile, new: NewNode<'_>, mode: Mode) -> Result<(), Error> {
-    metadata::begin(file, new.attributes)?;
+/// Gives what was made all that it is to have from the beginning. The node knows that without asking.
+fn fill(file: &mut OpenFile, new: NewNode<'_>, mode: Mode) -> Result<(), Error> {
+    let record = metadata::begin(file, new.attributes)?;
+    // From when it has its descriptor others find it, and set what they like.
+    let sets = file.subject().sets() + u64::from(new.security.is_some());
     if let Some(descriptor) = new.security {
         security::save(file, descriptor)?;
     }
-    finish(file, mode)
+    finish(file, mode)?;
+    file.was_unfinished = false;
+    // It has changed since it was opened.
+    (*file.opened.get_mut(), *file.times_at_open.get_mut()) = (None, None);
+    file.record.made(record, sets);
+    // One that is missing is looked for: another program may have given it one.
+    new.security.into_iter().for_each(|descriptor| security::made(file, descriptor, sets));
+    Ok(())
 }
 
 /// Gives what was made its mode. A file system that keeps no modes of ours (FAT, exFAT, some of FUSE) refuses that: there nothing tells
@@ -122,7 +131,11 @@ fn fill(file: &OpenFile, new: NewNode<'_>, mode: Mode) -> Result<(), Error> {
 fn finish(file: &OpenFile, mode: Mode) -> Result<(), Error> {
     let inherited = match file.kind {
         // It has the set-group-id bit from the one that it lies in.
-        Kind::Directory => Mode::from_raw_mode(file.stat()?.stx_mode.into()) & Mode::SGID,
+        Kind::Directory => {
+            let opened = file.opened.lock().as_deref().copied();
+            let made = opened.map_or_else(|| file.stat(), Ok)?;
+            Mode::from_raw_mode(made.stx_mode.into()) & Mode::SGID
+        }
         Kind::File | Kind::Stream => Mode::empty(),
     };
     match fchmod(file.fd(), mode | inherited) {

@@ -18,9 +18,10 @@ use crate::directory::record::Record;
 use crate::directory::remembered::Remembered;
 use crate::directory::side::Nameless;
 use crate::directory::side_name::SideName;
-use crate::directory::stat::{born, file_type, identity, mount, stat};
+use crate::directory::stat::{Mount, Stamp, born, file_type, identity, mount, stat};
 use crate::directory::subject::{Place, Subject};
 use crate::directory::synced::{Failed, Synced, UnderWay};
+use crate::directory::unfinished::is_unfinished;
 use crate::directory::volume::Volume;
 use crate::{Error, Held, Identity, Keeping, Kind, Name, Time, Use, Waits, waiting};
 
@@ -40,8 +41,9 @@ pub(super) struct OpenFile {
     pub(super) dotted: bool,
     /// It was opened through a symbolic link.
     pub(super) behind_link: bool,
-    /// It lies on the root's mount.
-    is_on_root: bool,
+    /// It had the mode of what is being made when it was opened.
+    pub(super) was_unfinished: bool,
+    mount: Mount,
     /// Before the one that counts for a quota, which is closed last.
     for_read: OnceLock<Descriptor>,
     for_write: OnceLock<Descriptor>,
@@ -53,6 +55,8 @@ pub(super) struct OpenFile {
     under_way: OnceLock<Arc<UnderWay>>,
     /// What the kernel knew of it when it was opened, until that is asked for.
     pub(super) opened: Mutex<Option<Box<Statx>>>,
+    /// Its times of change then, until its descriptor is asked for.
+    pub(super) times_at_open: Mutex<Option<Stamp>>,
     /// Held by whoever moves a directory's position.
     pub(super) listing: Mutex<()>,
     /// What is kept of it, and its descriptor, as they were last asked for.
@@ -79,13 +83,15 @@ impl OpenFile {
             born: born(&stat),
             dotted,
             behind_link: false,
-            is_on_root: volume.is_roots(mount(&stat)),
+            was_unfinished: is_unfinished(&stat),
+            mount: mount(&stat),
             fd: fd.counted(volume.nameless()),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
             synced: OnceLock::new(),
             under_way: OnceLock::new(),
+            times_at_open: Mutex::new(Some(Stamp::of(&stat))),
             opened: Mutex::new(Some(Box::new(stat))),
             listing: Mutex::new(()),
             record: Remembered::default(),
@@ -100,6 +106,7 @@ impl OpenFile {
     /// Makes a node of a directory that names were looked up in.
     pub(super) fn of_folder(volume: &Arc<Volume>, folder: Folder<'_>, dotted: bool) -> Result<Self, Errno> {
         let waits = volume.waits_of(&folder.fd, (folder.identity, folder.mount));
+        let stat = folder.found;
         Ok(OpenFile {
             volume: Arc::clone(volume),
             kind: Kind::Directory,
@@ -108,14 +115,16 @@ impl OpenFile {
             born: folder.born,
             dotted,
             behind_link: false,
-            is_on_root: volume.is_roots(folder.mount),
+            was_unfinished: stat.as_ref().is_none_or(is_unfinished),
+            mount: folder.mount,
             fd: Descriptor::of_directory(folder.fd.into_own()?, (waits, folder.identity.volume)),
             reach: folder.reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
             synced: OnceLock::new(),
             under_way: OnceLock::new(),
-            opened: Mutex::new(None),
+            times_at_open: Mutex::new(stat.as_ref().map(Stamp::of)),
+            opened: Mutex::new(stat.map(Box::new)),
             listing: Mutex::new(()),
             record: Remembered::default(),
             security: Remembered::default(),
@@ -213,13 +222,15 @@ impl OpenFile {
             born: self.born,
             dotted: self.dotted,
             behind_link: self.behind_link,
-            is_on_root: self.is_on_root,
+            was_unfinished: self.was_unfinished,
+            mount: self.mount,
             fd: self.hold(fcntl_dupfd_cloexec(fd, 0).map_err(error)?),
             reach,
             for_read: OnceLock::new(),
             for_write: OnceLock::new(),
             synced: self.synced.clone(),
             under_way: OnceLock::from(Arc::clone(self.under_way())),
+            times_at_open: Mutex::new(None),
             opened: Mutex::new(None),
             listing: Mutex::new(()),
             record: Remembered::default(),
@@ -230,7 +241,7 @@ impl OpenFile {
     /// Whether what is told of it may be kept. What is kept beside files changes without them, and a file without a time of birth cannot be
     /// told from another that has its number later.
     pub(super) fn keeping(&self) -> Keeping<'_> {
-        if self.behind_link || !self.is_on_root || self.volume.keep != Keep::InAttributes {
+        if self.behind_link || !self.volume.is_roots(self.mount) || self.volume.keep != Keep::InAttributes {
             return Keeping::Nothing;
         }
         match self.waits {
@@ -315,12 +326,23 @@ impl OpenFile {
         Folder::with(Handle::Of(self.fd()), self.reach()).map_err(error)
     }
 
-    /// The same, and a name in it that clients may use.
+    /// The same, which is not looked at before that is needed, and a name in it that clients may use.
     pub(super) fn wanted(&self, name: &Name) -> Result<(Folder<'_>, Wanted), Error> {
         if is_reserved(name.as_str()) {
             return Err(Error::Denied);
         }
-        Ok((self.folder()?, Wanted::new(name.as_str())))
+        if self.kind != Kind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        let folder = Folder {
+            fd: Handle::Of(self.fd()),
+            reach: self.reach(),
+            identity: self.identity,
+            mount: self.mount,
+            born: self.born,
+            found: None,
+        };
+        Ok((folder, Wanted::new(name.as_str())))
     }
 
     /// A descriptor to read with.

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::directory::calls::openat;
@@ -30,9 +30,8 @@ pub(super) struct Folder<'a> {
     pub(super) identity: Identity,
     pub(super) mount: Mount,
     pub(super) born: i128,
-    pub(super) stamp: Stamp,
-    /// It still has a name.
-    pub(super) exists: bool,
+    /// What the kernel knew of it when it was opened or looked at, where it was.
+    pub(super) found: Option<Statx>,
 }
 
 /// The descriptor of an open directory, to look names up and to change them.
@@ -64,15 +63,7 @@ impl<'a> Folder<'a> {
     /// The same, be the descriptor whose it may.
     pub(super) fn with(fd: Handle<'a>, reach: Reach) -> Result<Self, Errno> {
         let stat = stat(&fd)?;
-        Ok(Folder {
-            identity: identity(&stat),
-            mount: mount(&stat),
-            born: born(&stat),
-            stamp: Stamp::of(&stat),
-            exists: stat.stx_nlink > 0,
-            fd,
-            reach,
-        })
+        Ok(Folder { identity: identity(&stat), mount: mount(&stat), born: born(&stat), found: Some(stat), fd, reach })
     }
 
     /// A descriptor to read its names with, whose position is this caller's.
@@ -86,6 +77,20 @@ impl<'a> Folder<'a> {
     /// A name in it.
     pub(super) fn at<'n>(&'n self, name: &'n [u8]) -> At<'n> {
         At { folder: self.fd.as_fd(), name }
+    }
+
+    /// True where it had a name when it was found.
+    pub(super) fn exists(&self) -> Result<bool, Errno> {
+        let links = match &self.found {
+            Some(found) => found.stx_nlink,
+            None => stat(&self.fd)?.stx_nlink,
+        };
+        Ok(links > 0)
+    }
+
+    /// True where it had these times when it was found, or has them now.
+    pub(super) fn has_stamp(&self, stamp: Stamp) -> Result<bool, Errno> {
+        Ok(self.found.as_ref().is_some_and(|found| Stamp::of(found) == stamp) || self.stamp_now()? == stamp)
     }
 
     /// The directory's times now.

@@ -49,7 +49,7 @@ impl<'a> Losing<'a> {
         named: &Named,
     ) -> Result<Self, Error> {
         let subject = subject(volume, folder, disk, named);
-        let sets = sets(&subject);
+        let sets = subject.sets();
         let sides = if is_last(named) { Some(sides(&subject)?) } else { None };
         let mut losing = Losing { subject, kind: named.kind, sides, sets, held: None, file: None };
         losing.file = match open(volume, folder, disk, named) {
@@ -75,7 +75,7 @@ impl<'a> Losing<'a> {
             return Ok(());
         }
         let may_have_changed = match &self.sides {
-            Some(_) => sets(&self.subject) != self.sets,
+            Some(_) => self.subject.sets() != self.sets,
             None => self
                 .file
                 .as_ref()
@@ -197,11 +197,6 @@ fn is_aside(name: &[u8]) -> bool {
         let rest = name.strip_prefix(begins.as_bytes()).unwrap_or_default();
         rest.len() == *digits && rest.iter().all(u8::is_ascii_hexdigit)
     })
-}
-
-/// How often something kept with a file has been set.
-fn sets(subject: &Subject<'_>) -> u64 {
-    subject.volume.locks_of(subject.identity).attributes_set(subject.identity)
 }
 
 /// The side files of a file that has no name any more, but for those that are known.

@@ -15,10 +15,11 @@ use crate::directory::errno::error;
 use crate::directory::file::{OpenFile, kind};
 use crate::directory::keys::RECORD;
 use crate::directory::record::{ChangeTime, RECORD_BYTES, Record};
-use crate::directory::stat::{birth, identity};
+use crate::directory::remembered::Asker;
+use crate::directory::stat::{Stamp, birth, identity};
 use crate::directory::subject::Subject;
 use crate::directory::undo::Undo;
-use crate::{AttributeChange, Attributes, Changes, Error, Kind, Metadata, Time};
+use crate::{AttributeChange, Attributes, Changes, Error, Kind, Metadata, Time, Waits, waiting};
 
 const READONLY: Attributes = 0x1;
 const HIDDEN: Attributes = 0x2;
@@ -82,20 +83,23 @@ pub(super) fn lacks_room(error: Error) -> Error {
 
 /// Metadata of an open file.
 pub(super) fn of(file: &OpenFile) -> Result<Metadata, Error> {
-    with(file, &file.stat()?)
+    with(file, &file.stat()?, Asker::Anybody)
 }
 
-/// The same as it was opened, where nobody has asked for that before.
+/// The same as it was opened, where nobody has asked for that before but who asks a disk for those that must not wait.
 pub(super) fn as_opened(file: &OpenFile) -> Result<Metadata, Error> {
-    let opened = file.opened.lock().take();
-    match opened {
-        Some(stat) => with(file, &stat),
+    let is_ahead = file.waits == Waits::ForData && waiting::is_allowed();
+    let mut opened = file.opened.lock();
+    let found = if is_ahead { opened.clone() } else { opened.take() };
+    drop(opened);
+    match found {
+        Some(stat) => with(file, &stat, Asker::Create),
         None => of(file),
     }
 }
 
-fn with(file: &OpenFile, stat: &Statx) -> Result<Metadata, Error> {
-    let record = file.record.ask(file, stat, || record_to_show(&file.subject()), |_| true)?;
+fn with(file: &OpenFile, stat: &Statx, asker: Asker) -> Result<Metadata, Error> {
+    let record = file.record.ask(file, Stamp::of(stat), asker, || record_to_show(&file.subject()), |_| true)?;
     assemble(stat, file.dotted, &record)
 }
 
@@ -109,15 +113,15 @@ pub(super) fn unkept(kind: Kind, mode: u16, dotted: bool) -> Attributes {
     }
 }
 
-/// Keeps the attributes of a new file, where it would not show them anyway.
-pub(super) fn begin(file: &OpenFile, attributes: Attributes) -> Result<(), Error> {
+/// Keeps the attributes of a new file, where it would not show them anyway. Gives what is kept.
+pub(super) fn begin(file: &OpenFile, attributes: Attributes) -> Result<Record, Error> {
     let attributes = attributes & !DERIVED;
     if attributes == unkept(file.kind, OWNER_WRITES, file.dotted) && file.born != 0 {
-        return Ok(());
+        return Ok(Record::default());
     }
     let creation = if file.born == 0 { Some(Time::now()) } else { None };
     let record = Record { attributes: Some(attributes), creation, change: None };
-    keep(&file.subject(), &record)
+    keep(&file.subject(), &record).map(|()| record)
 }
 
 /// Changes attributes and times.

@@ -18,6 +18,8 @@
 
 mod adopt;
 #[cfg(test)]
+mod asked_once;
+#[cfg(test)]
 mod attribute_faults;
 mod cache;
 mod calls;

@@ -5,11 +5,13 @@
 //! It is believed while the file's times of change are what they were, and this process has set nothing kept with the file since. Two
 //! changes within one tick of the file system's clock look alike: what was asked for within a tick of the last one is believed for a tick
 //! more, in which another program's change may go unseen.
+//!
+//! What a CREATE has asked for at its beginning, or has made itself, its next look is told where the times say that nobody has changed the file
+//! since: no more than once, and soon.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
-use rustix::fs::Statx;
 
 use crate::directory::file::OpenFile;
 use crate::directory::keys::Keep;
@@ -17,23 +19,38 @@ use crate::directory::stat::Stamp;
 use crate::directory::volume::LOCAL_TICK;
 use crate::{Error, Waits, waiting};
 
+/// How long a CREATE is told what it has asked another machine for before: it waits for the pool in between.
+const CREATE_MAX: Duration = Duration::from_secs(1);
+
 /// What is remembered, if anything.
 pub(super) struct Remembered<T>(Mutex<Option<Known<T>>>);
 
 struct Known<T> {
     what: T,
-    then: Moment,
+    then: Then,
+    /// How often this process had set something.
+    sets: u64,
     asked_at: Instant,
     /// No further change can have left the times as they are.
     settled: bool,
+    /// The next look is that of the CREATE which asked for it, or has made it.
+    is_of_create: bool,
 }
 
 /// What tells one state of a file from another.
-#[derive(PartialEq, Eq)]
-struct Moment {
-    stamp: Stamp,
-    /// How often this process has set something.
-    sets: u64,
+enum Then {
+    /// It had these times.
+    Had(Stamp),
+    /// It was made, and it was this time.
+    Made(SystemTime),
+}
+
+/// For whom something is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A CREATE that will look once more.
+    Create,
+    Anybody,
 }
 
 impl<T> Default for Remembered<T> {
@@ -43,45 +60,97 @@ impl<T> Default for Remembered<T> {
 }
 
 impl<T: Clone> Remembered<T> {
-    /// What `ask` gives, or would give again; for who must not wait, what it gave last, or [`Error::WouldBlock`]. `stat` is what the kernel knows of the file
-    /// now. What `keeps` refuses is not remembered.
+    /// Has the next who looks be told what was kept with a file as it was made. This process had set something kept with it `sets` times then.
+    pub(super) fn made(&self, what: T, sets: u64) {
+        let (then, asked_at) = (Then::Made(SystemTime::now()), Instant::now());
+        *self.0.lock() = Some(Known { what, then, sets, asked_at, settled: false, is_of_create: true });
+    }
+
+    /// What was kept with a file that was made within the tick, for the first who asks.
+    pub(super) fn just_made(&self, file: &OpenFile) -> Option<T> {
+        let sets = sets(file);
+        let mut remembered = self.0.lock();
+        let known = remembered.as_mut().filter(|known| known.sets == sets && matches!(known.then, Then::Made(_)))?;
+        (std::mem::take(&mut known.is_of_create) && known.is_within_tick()).then(|| known.what.clone())
+    }
+
+    /// What `ask` gives, or would give again; for who must not wait, what it gave last, or [`Error::WouldBlock`]. The file has the times `now`. What `keeps`
+    /// refuses is not remembered.
     pub(super) fn ask(
         &self,
         file: &OpenFile,
-        stat: &Statx,
+        now: Stamp,
+        asker: Asker,
         ask: impl FnOnce() -> Result<T, Error>,
         keeps: impl FnOnce(&T) -> bool,
     ) -> Result<T, Error> {
-        if file.waits == Waits::Always {
+        match self.told(file, now) {
+            Some(known) => Ok(known),
+            None => self.ask_anew(file, now, asker, ask, keeps),
+        }
+    }
+
+    /// What is remembered, if it can be believed.
+    fn told(&self, file: &OpenFile, now: Stamp) -> Option<T> {
+        let sets = sets(file);
+        let mut remembered = self.0.lock();
+        let known = remembered.as_mut().filter(|known| known.sets == sets)?;
+        // Of a disk who must not wait is told what was asked for, not what was written to it.
+        let may_have_made = waiting::is_allowed() || file.waits == Waits::Never;
+        let is_same = match known.then {
+            Then::Had(then) => then == now,
+            Then::Made(at) => may_have_made && !now.is_behind(at),
+        };
+        let is_of_create = std::mem::take(&mut known.is_of_create);
+        let is_believed = match file.waits {
+            Waits::Always => is_of_create && known.asked_at.elapsed() < CREATE_MAX,
+            // Who may wait can ask.
+            Waits::Never | Waits::ForData => {
+                known.settled || (is_of_create || !waiting::is_allowed()) && known.is_within_tick()
+            }
+        };
+        if !(is_same && is_believed) {
+            return None;
+        }
+        known.then = Then::Had(now);
+        Some(known.what.clone())
+    }
+
+    /// The same as [`Remembered::ask`] of what is not known. The file had the times `then` some time before: what is given is at least that new.
+    pub(super) fn ask_anew(
+        &self,
+        file: &OpenFile,
+        then: Stamp,
+        asker: Asker,
+        ask: impl FnOnce() -> Result<T, Error>,
+        keeps: impl FnOnce(&T) -> bool,
+    ) -> Result<T, Error> {
+        if file.waits == Waits::Always && asker == Asker::Anybody {
             return ask();
         }
-        let sets = file.volume.locks_of(file.identity).attributes_set(file.identity);
-        let now = Moment { stamp: Stamp::of(stat), sets };
-        if file.waits == Waits::Never {
-            // To ask the kernel takes longer than to look here, and the kernel answers at once.
-            let known = self.0.lock();
-            if let Some(known) = known.as_ref().filter(|known| known.then == now && known.settled) {
-                return Ok(known.what.clone());
-            }
-        } else if !waiting::is_allowed() {
-            let known = self.0.lock();
-            let known = known.as_ref().filter(|known| known.then == now && known.is_believed());
-            return known.map(|known| known.what.clone()).ok_or(Error::WouldBlock);
+        if file.waits == Waits::ForData && !waiting::is_allowed() {
+            return Err(Error::WouldBlock);
         }
-        let asked_at = Instant::now();
+        let (sets, asked_at) = (sets(file), Instant::now());
         // What is kept beside a file changes without it.
         let tells = file.volume.keep == Keep::InAttributes && file.identity.volume == file.volume.identity.volume;
-        let settled = tells && now.stamp.is_far_from(LOCAL_TICK, SystemTime::now());
+        let settled = tells && then.is_far_from(LOCAL_TICK, SystemTime::now());
         let told = ask();
         let what = told.as_ref().ok().filter(|told| keeps(told)).cloned();
-        *self.0.lock() = what.map(|what| Known { what, then: now, asked_at, settled });
+        let (then, is_of_create) = (Then::Had(then), tells && asker == Asker::Create);
+        *self.0.lock() = what.map(|what| Known { what, then, sets, asked_at, settled, is_of_create });
         told
     }
 }
 
+/// How often this process has set something kept with a file.
+fn sets(file: &OpenFile) -> u64 {
+    file.volume.locks_of(file.identity).attributes_set(file.identity)
+}
+
 impl<T> Known<T> {
-    fn is_believed(&self) -> bool {
-        self.settled || self.asked_at.elapsed() < LOCAL_TICK
+    fn is_within_tick(&self) -> bool {
+        self.asked_at.elapsed() < LOCAL_TICK
     }
 }
 

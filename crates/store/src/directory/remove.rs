@@ -52,7 +52,7 @@ pub(super) fn stored(
     match walk::named(volume, folder, &wanted.disk) {
         Ok(named) => Ok((wanted.disk.clone(), named)),
         Err(Error::NotFound) => {
-            if !folder.exists && folder.identity == volume.identity {
+            if folder.identity == volume.identity && !folder.exists().map_err(error)? {
                 return Err(Error::Gone);
             }
             let disk = held.find(folder, wanted, Wait::May)?.ok_or(Error::NotFound)?;

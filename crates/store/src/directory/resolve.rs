@@ -39,7 +39,7 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
     };
     let wanted = Wanted::new(name);
     let folder = folder(volume, &above, wait)?;
-    if !folder.exists {
+    if !folder.exists().map_err(error)? {
         return Err(if above.is_root() { Error::Gone } else { Error::PathNotFound });
     }
     let stored = volume.cache.hold_for(folder.identity, wait)?.find(&folder, &wanted, wait)?;
@@ -158,7 +158,7 @@ pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use) -> Result
 /// The stored name of what is not there in the case that is asked for, in a directory that is memory.
 fn try_find(directory: &OpenFile, wanted: &Wanted) -> Result<Option<Vec<u8>>, Error> {
     let folder = directory.folder()?;
-    if !folder.exists {
+    if !folder.exists().map_err(error)? {
         return Err(Error::WouldBlock);
     }
     directory.volume.cache.hold_for(folder.identity, Wait::OnRoot)?.find(&folder, wanted, Wait::OnRoot)

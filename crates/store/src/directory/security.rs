@@ -10,10 +10,11 @@ use crate::directory::keys::{SECURITY, SECURITY_SIDE};
 use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
 use crate::directory::quota::Growth;
+use crate::directory::remembered::Asker;
 use crate::directory::reserved;
 use crate::directory::side::Whose;
 use crate::directory::side_name::{NAME_BYTES_MAX, SideName};
-use crate::directory::stat::stat;
+use crate::directory::stat::{Stamp, stat};
 use crate::directory::subject::Subject;
 use crate::directory::{data, side, unfinished};
 use crate::{ChangeSecurity, Error, Use, Waits, waiting};
@@ -37,11 +38,15 @@ pub(super) fn load(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
 pub(super) fn load_within(file: &OpenFile, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
     let has_at_most = |found: &Option<Vec<u8>>, bytes| found.as_ref().is_none_or(|found| found.len() <= bytes);
     let look = || load_with(file, bytes_max, adopt);
-    let found = match file.waits {
-        Waits::ForData => {
-            file.security.ask(file, &file.stat()?, look, |found| has_at_most(found, REMEMBERED_BYTES_MAX))?
-        }
-        Waits::Never | Waits::Always => look()?,
+    let keeps = |found: &Option<Vec<u8>>| has_at_most(found, REMEMBERED_BYTES_MAX);
+    let may_wait = waiting::is_allowed();
+    let found = match (file.waits, if may_wait { file.security.just_made(file) } else { None }) {
+        (_, Some(made)) => made,
+        (Waits::ForData, None) => match if may_wait { file.times_at_open.lock().take() } else { None } {
+            Some(then) => file.security.ask_anew(file, then, Asker::Anybody, look, keeps)?,
+            None => file.security.ask(file, Stamp::of(&file.stat()?), Asker::Anybody, look, keeps)?,
+        },
+        (Waits::Never | Waits::Always, None) => look()?,
     };
     if has_at_most(&found, bytes_max) { Ok(found) } else { Err(Error::WouldBlock) }
 }
@@ -53,7 +58,8 @@ fn load_with(
     adopt: impl Fn(&OpenFile, &SideName, &[u8]),
 ) -> Result<Option<Vec<u8>>, Error> {
     let found = find(file, bytes_max, adopt)?;
-    if found.is_none() && is_unfinished(file)? {
+    // What was finished stays so.
+    if found.is_none() && file.was_unfinished && is_unfinished(file)? {
         return Err(Error::Io(Errno::IO.raw_os_error()));
     }
     Ok(found)
@@ -75,11 +81,13 @@ fn find(
         found => found,
     };
     for _ in 0..LOOKS_MAX {
+        let sets = subject.sets();
         if let Some(descriptor) = in_attribute()? {
             return Ok(Some(descriptor));
         }
         let mut bytes = [0; NAME_BYTES_MAX];
         let length = match subject.load(SECURITY_SIDE, &mut bytes) {
+            Ok(None) if subject.sets() == sets => return Ok(None),
             // Between the two looks it may have moved from a side file into the attribute.
             Ok(None) => return in_attribute(),
             Ok(Some(length)) => length,
@@ -142,6 +150,13 @@ fn load_side(fd: &OwnedFd) -> Result<Vec<u8>, Error> {
     let count = data::read(fd, &mut descriptor, 0).map_err(error)?;
     descriptor.truncate(count);
     Ok(descriptor)
+}
+
+/// Has a node know the descriptor that its file was made with, when this process had set something `sets` times.
+pub(super) fn made(file: &OpenFile, descriptor: &[u8], sets: u64) {
+    if descriptor.len() <= REMEMBERED_BYTES_MAX {
+        file.security.made(Some(descriptor.to_vec()), sets);
+    }
 }
 
 /// Stores the descriptor of a new file.

@@ -27,6 +27,13 @@ impl Stamp {
         }
     }
 
+    /// True where the last change came after `at`, or that cannot be told.
+    pub(super) fn is_behind(&self, at: SystemTime) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let since = u64::try_from(seconds).map(|seconds| Duration::new(seconds, nanoseconds));
+        since.ok().and_then(|since| UNIX_EPOCH.checked_add(since)).is_none_or(|changed| changed > at)
+    }
+
     /// True where whatever changes at `now` or later gets another stamp: the last change lies at least `tick` before, or, where this
     /// machine's clock stamps (a tick finer than [`COARSE_TICK`]), so far ahead, as that clock was set back since. Whole seconds tell of a
     /// file system that counts no finer.

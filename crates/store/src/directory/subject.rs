@@ -36,6 +36,11 @@ impl Subject<'_> {
         self.identity.volume != self.volume.identity.volume
     }
 
+    /// How often this process has set something kept with the file.
+    pub(super) fn sets(&self) -> u64 {
+        self.volume.locks_of(self.identity).attributes_set(self.identity)
+    }
+
     /// As whose its side files are known.
     pub(super) fn owner(&self) -> Result<Owner, Error> {
         let volume = if self.is_mounted() { self.file_system()? } else { 0 };

@@ -211,7 +211,7 @@ fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reac
         return Err(Error::WouldBlock);
     }
     let root = open_folder(volume, b"", wait).map_err(opening)?.into_folder()?;
-    if !root.exists {
+    if !root.exists().map_err(error)? {
         return Err(Error::Gone);
     }
     let names: Vec<&str> = path.names().collect();
