@@ -149,6 +149,15 @@ fn what_was_just_made_is_not_read_back() {
     });
 }
 
+#[test]
+fn a_removal_looks_at_a_name_and_its_file_once() {
+    check("a file", [11; 3], |place| {
+        let file = place.open("gone").identity();
+        let root = place.open("");
+        root.names().unwrap().remove(&Name::new("gone").unwrap(), file).unwrap();
+    });
+}
+
 /// Sets attributes as another program does, once the tick is over in which that would not be seen.
 fn set_behind(place: &Place, name: &str, attributes: u32) {
     let file = place.folder.path().join(name);

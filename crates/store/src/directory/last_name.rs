@@ -40,19 +40,19 @@ pub(super) struct Losing<'a> {
 }
 
 impl<'a> Losing<'a> {
-    /// Looks at it while it can be found; an error where what has to go with it would be lost sight of. [`Error::WouldBlock`] where that has to be
-    /// waited for.
+    /// Looks at it while it can be found, by what is `opened` where its name was; an error where what has to go with it would be lost sight of.
+    /// [`Error::WouldBlock`] where that has to be waited for.
     pub(super) fn look(
         volume: &'a Arc<Volume>,
         folder: &Folder<'_>,
         disk: &[u8],
-        named: &Named,
+        (named, opened): (&Named, Option<Descriptor>),
     ) -> Result<Self, Error> {
         let subject = subject(volume, folder, disk, named);
         let sets = subject.sets();
         let sides = if is_last(named) { Some(sides(&subject)?) } else { None };
         let mut losing = Losing { subject, kind: named.kind, sides, sets, held: None, file: None };
-        losing.file = match open(volume, folder, disk, named) {
+        losing.file = match opened.map_or_else(|| open(volume, folder, disk, named), |file| Ok(Some(file))) {
             Ok(file) => file,
             Err(error) if named.kind == FileType::RegularFile || losing.has_something_outside() => return Err(error),
             Err(_) => None,

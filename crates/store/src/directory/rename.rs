@@ -41,7 +41,8 @@ pub(super) fn rename(
     let (to, wanted) = target.wanted(new)?;
     check_same_volume(from.identity, to.identity)?;
     let mut held = volume.cache.hold_both(from.identity, to.identity);
-    let (disk, named) = remove::stored(volume, &mut held, &from, &from_wanted)?;
+    let (disk, named) =
+        remove::stored(volume, &mut held, &from, &from_wanted, |disk| walk::named(volume, &from, disk))?;
     if named.identity != expected {
         return Err(Error::NotFound);
     }
@@ -172,7 +173,7 @@ impl Moving<'_> {
             }
             return Ok(Spelled::AsAsked);
         }
-        let mut losing = Losing::look(self.place.volume, to, taken, &target)?;
+        let mut losing = Losing::look(self.place.volume, to, taken, (&target, None))?;
         let locked = self.place.volume.lock_files(self.named.own, target.own);
         losing.look_again(to.at(taken)).map_err(given_away)?;
         let answer = if self.named.kind == FileType::Directory {
@@ -253,7 +254,7 @@ impl Linking<'_> {
         if target.own == self.file.identity {
             return self.place.spell(self.file.identity, taken).map(|()| Spelled::AsAsked);
         }
-        let mut losing = Losing::look(volume, to, taken, &target)?;
+        let mut losing = Losing::look(volume, to, taken, (&target, None))?;
         let locked = volume.lock_files(target.own, self.file.identity);
         self.check_named()?;
         losing.look_again(to.at(taken)).map_err(given_away)?;

@@ -4,10 +4,11 @@
 //! they are first, then in whatever case the directory has them.
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::directory::calls::openat;
+use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
 use crate::directory::fence::{ReachedBy, Wait};
 use crate::directory::folder::{Folder, Reach, Reached};
@@ -114,15 +115,35 @@ pub(super) fn path_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8]) -> Opti
 
 /// What a stored name in a directory leads to.
 pub(super) fn named(volume: &Volume, folder: &Folder<'_>, disk: &[u8]) -> Result<Named, Error> {
-    let own = stat_at(&folder.fd, disk).map_err(error)?;
-    let kind = file_type(&own);
-    let mut target = identity(&own);
+    named_by(volume, folder, disk, &stat_at(&folder.fd, disk).map_err(error)?)
+}
+
+/// The same, and what the name itself leads to, opened to be asked and no more; `None` where it cannot be.
+pub(super) fn named_and_opened(
+    volume: &Volume,
+    folder: &Folder<'_>,
+    disk: &[u8],
+) -> Result<(Named, Option<Descriptor>), Error> {
+    match volume.open_name(&folder.fd, disk) {
+        Ok(file) => {
+            let own = stat(&file).map_err(error)?;
+            Ok((named_by(volume, folder, disk, &own)?, Some(file)))
+        }
+        Err(Errno::NOENT) => Err(Error::NotFound),
+        Err(_) => Ok((named(volume, folder, disk)?, None)),
+    }
+}
+
+/// The same of a name that leads to `own`.
+fn named_by(volume: &Volume, folder: &Folder<'_>, disk: &[u8], own: &Statx) -> Result<Named, Error> {
+    let kind = file_type(own);
+    let mut target = identity(own);
     if kind == FileType::Symlink {
         let path = path_in(volume, folder, disk).ok_or(Error::Denied)?;
         let fd = volume.open(&path, OFlags::PATH, Wait::May).map_err(|_| Error::Denied)?;
         target = identity(&stat(fd).map_err(error)?);
     }
-    Ok(Named { kind, own: identity(&own), identity: target, links: own.stx_nlink, born: born(&own) })
+    Ok(Named { kind, own: identity(own), identity: target, links: own.stx_nlink, born: born(own) })
 }
 
 /// A symbolic link, then, that leads nowhere.
