@@ -39,7 +39,7 @@ pub trait Node: Send + Sync + 'static {
     /// What is known of it now.
     fn metadata(&self) -> Result<Metadata, Error>;
 
-    /// What was known of it when it was resolved, or is now: for who looks right after, and no more than once.
+    /// What was known of it when it was resolved, or is now: for who looks right after, and no more than once, but for the pool that asks ahead.
     fn metadata_as_resolved(&self) -> Result<Metadata, Error> {
         self.metadata()
     }

@@ -204,7 +204,9 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<(Resolved, Optio
                 };
                 let own = match &resolved {
                     Resolved::Found { node, path } => {
-                        remember(&**node);
+                        if is_remembered(&**node) {
+                            let _ = node.metadata_as_resolved();
+                        }
                         own(node, path)
                     }
                     Resolved::Missing { parent, path } => own(parent, &path.parent().unwrap_or_default()),
@@ -227,10 +229,15 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<(Resolved, Optio
 /// Asks, on the pool, for what the rest of a CREATE will look at on its shard, where the node remembers it. What cannot be had will be told
 /// then.
 fn remember(node: &dyn Node) {
-    if node.waits() != Waits::Never && node.answers_at_once() {
+    if is_remembered(node) {
         let _ = node.metadata();
         let _ = node.extras().security();
     }
+}
+
+/// True where the node remembers what the pool asks it for.
+fn is_remembered(node: &dyn Node) -> bool {
+    node.waits() != Waits::Never && node.answers_at_once()
 }
 
 /// A lease is of one file, or of one stream of it, whatever comes of the CREATE otherwise (MS-SMB2 3.3.5.9.8).
