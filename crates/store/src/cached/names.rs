@@ -64,7 +64,8 @@ impl Names for CachedNode {
     }
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
-        self.own_names()?.entry_metadata(name)
+        let known = self.believed().and_then(|entry| self.shared.metadata_of(entry, name.as_str()));
+        known.map_or_else(|| self.own_names()?.entry_metadata(name), Ok)
     }
 
     fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {

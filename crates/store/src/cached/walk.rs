@@ -8,7 +8,7 @@ use super::kept::is_shareable;
 use super::known::{Leads, Record};
 use super::node::{CachedNode, own};
 use super::{Shared, Wait, is_dotted};
-use crate::{Error, Kind, Name, NamedNode, Names, Node, Resolved, SharePath, Use, effort, fold};
+use crate::{Error, Kind, Metadata, Name, NamedNode, Names, Node, Resolved, SharePath, Use, effort, fold};
 
 /// Longer paths are left to the store, which refuses some.
 const PATH_BYTES_MAX: usize = 1024;
@@ -250,6 +250,15 @@ impl Shared {
     /// False where a directory has gone. Of all but the root that is told by the directory above.
     fn is_still_there(&self, directory: &Entry, node: &dyn Node) -> bool {
         directory.identity != self.store.root() || node.metadata().is_ok_and(|known| known.links > 0)
+    }
+
+    /// Metadata of a stored name in a directory, as far as that is known.
+    pub(super) fn metadata_of(&self, directory: &Entry, name: &str) -> Option<Metadata> {
+        let record = self.known.name(self.home, directory, name, self.belief())?;
+        match &record.leads {
+            Leads::To(entry) if *record.stored == *name => entry.metadata(is_dotted(Some(name)), self.belief()),
+            Leads::To(_) | Leads::Nowhere | Leads::Elsewhere => None,
+        }
     }
 
     /// What a name in an open directory leads to, as far as that is known.

@@ -16,7 +16,7 @@ use store::{
 };
 use tempfile::TempDir;
 
-use crate::common::path;
+use crate::common::{entries, path};
 
 /// Few, so that they meet. No two are the same name in different case: of these the store itself hears some time later.
 const NAMES: [&str; 6] = ["a", "b", "LONGNA~1", "a\u{308}", "\u{e4}", ".c"];
@@ -194,6 +194,23 @@ impl Folder {
         Ok((path, node.identity().file, Some(of_node(&*node)?)))
     }
 
+    /// Compares what is listed of a directory.
+    fn list(&mut self, step: u64) {
+        let asked = path(DIRECTORIES[self.below(DIRECTORIES.len())]);
+        let listed = |store: &dyn Store| {
+            let Resolved::Found { node, .. } = store.resolve(&asked, Use::Read)? else { return Ok(Vec::new()) };
+            let mut listed = Vec::new();
+            for entry in entries(&*node)? {
+                let known = node.names()?.entry_metadata(&entry.name)?;
+                listed.push((entry.name.as_str().to_owned(), Metadata { access: Time(0), ..known }));
+            }
+            listed.sort_by(|one, other| one.0.cmp(&other.0));
+            Ok::<_, Error>(listed)
+        };
+        let (cached, truth) = (listed(&self.cached), listed(&*self.truth));
+        assert!(cached == truth, "step {step}: names in {asked}:\n{cached:x?}\n{truth:x?}");
+    }
+
     /// Compares what is told of a path.
     fn look(&mut self, step: u64) {
         let asked = path(&self.any_path());
@@ -239,6 +256,9 @@ fn compare(mut folder: Folder) {
             _ => {}
         }
         folder.look(step);
+        if step % 8 == 0 {
+            folder.list(step);
+        }
         if folder.open.len() > 12 {
             folder.open.remove(0);
         }
