@@ -17,7 +17,9 @@ use crate::rates::Limits;
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
 use crate::stores::{Folders, Looks, Stores};
 use crate::views::ShareUse;
-use crate::{AccountKind, AccountName, DataFolder, Error, MetadataCaching, Problem, ShareLimits, ShareName};
+use crate::{
+    AccountKind, AccountName, BeliefChanges, DataFolder, Error, MetadataCaching, Problem, ShareLimits, ShareName,
+};
 
 /// The account and the share that a first start makes.
 const FIRST_ACCOUNT: &str = "local";
@@ -271,6 +273,7 @@ pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Err
         seal_required: false,
         continuous: false,
         access_based: false,
+        belief: BeliefChanges::default(),
         modes: Modes::default(),
         comment: String::new(),
         provision: None,

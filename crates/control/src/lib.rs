@@ -25,6 +25,7 @@
 
 mod advertise;
 mod azure;
+mod belief;
 mod catalog;
 mod control;
 mod error;
@@ -49,6 +50,7 @@ mod views;
 
 pub use advertise::parse_advertised;
 pub use azure::ShareProperties;
+pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
     Account, AccountChanges, Catalog, Dialect, Key, Keys, MetadataCaching, Modes, NewShare, ProvisionUpdate,
     ShareChanges, ShareRecord, Source, StoredSettings, User,
@@ -66,5 +68,6 @@ pub use reload::{Reloader, reload};
 pub use size::parse_size;
 pub use sku::{AccountKind, AccountPlan, Billing, Sku};
 pub use socket::{AdminSocket, Facts, Request, ask, ask_for_all};
+pub use store::Belief;
 pub use stores::{Folders, look_for_problems};
 pub use views::{Channel, Interface, OpenFile, Problem, Session, ShareUse, Status, Waited};

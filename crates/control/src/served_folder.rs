@@ -24,9 +24,6 @@ const LOOKED_EVERY: Duration = Duration::from_secs(2);
 /// A folder that has not answered for so long hangs: nobody waits for it any more.
 pub(crate) const HANGS_AFTER: Duration = Duration::from_secs(2);
 
-/// How long is believed what nobody tells changes of.
-const BELIEF: Belief = Belief::For(Duration::from_secs(1));
-
 /// Called before a folder is touched, with its path.
 pub(crate) type BeforeTouch = Arc<dyn Fn(&Path) + Send + Sync>;
 
@@ -67,6 +64,8 @@ struct State {
     cached: Option<Arc<CachedStore>>,
     /// What is known of its files is kept.
     caches: bool,
+    /// How long it is believed where nobody tells of changes.
+    belief: Belief,
     quota_gib: Option<NonZeroU32>,
     /// The folder that the store serves.
     place: Option<FolderKey>,
@@ -122,11 +121,14 @@ impl ServedFolder {
         is_set
     }
 
-    /// Has what is known of its files kept, or asked for each time.
-    pub(crate) fn switch_cache(&self, caches: bool) {
+    /// Has what is known of its files kept and believed so long, or asked for each time.
+    pub(crate) fn remember(&self, caches: bool, belief: Belief) {
         let mut state = self.state.lock();
-        state.caches = caches;
-        state.cached.iter().for_each(|cached| cached.switch(caches));
+        (state.caches, state.belief) = (caches, belief);
+        state.cached.iter().for_each(|cached| {
+            cached.believe(belief);
+            cached.switch(caches);
+        });
     }
 
     /// Wants the folder looked at now.
@@ -299,7 +301,9 @@ impl State {
                 Some(format!("the folder {} is being counted for its quota", path.display()))
             }
             Found::Opened(store, place) => {
-                let cached = CachedStore::new(Arc::clone(&store) as Arc<dyn Store>, store::Known::of_process(), BELIEF);
+                let known = store::Known::of_process();
+                let cached = CachedStore::new(Arc::clone(&store) as Arc<dyn Store>, known, Belief::default());
+                cached.believe(self.belief);
                 cached.switch(self.caches);
                 (self.store, self.cached, self.place) = (Some(store), Some(Arc::new(cached)), Some(place));
                 None

@@ -114,7 +114,7 @@ impl Stores {
         }
         match self.kept.get_mut(&share.id) {
             Some(Kept::Folder { folder, before, was_there }) => {
-                folder.switch_cache(caches);
+                folder.remember(caches, share.belief);
                 let known = folder.known();
                 *was_there = known.store.is_some();
                 if *was_there {
@@ -369,6 +369,7 @@ mod tests {
             seal_required: false,
             continuous: false,
             access_based: false,
+            belief: Belief::default(),
             modes: Modes::default(),
             comment: String::new(),
             provisioned: None,

@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -149,6 +150,10 @@ pub(crate) struct Serve {
     /// Whether a session may be signed in again as the anonymous user, which leaves it what it has open and nothing else [default: refused]
     #[arg(long, value_name = "WHERE")]
     pub(crate) anonymous: Option<WhereAnonymous>,
+
+    /// The most memory for cached metadata, such as 64M: from 1M to half of what the server may take [default: a part of that, 8M to 256M]
+    #[arg(long, value_name = "SIZE", value_parser = control::parse_size)]
+    pub(crate) metadata_cache: Option<NonZeroU64>,
 
     /// Have each call of a RAM disk take so many milliseconds that a store on another machine would be asked
     #[arg(long, value_name = "MS", hide = true, value_parser = milliseconds)]

@@ -3,11 +3,13 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, Reloader, first_start, reload};
+use load::figures::bytes;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 use server::admin::{Advertise, Anonymous, Configuration, OwnAddresses, Sealing, Signing};
@@ -40,6 +42,7 @@ struct Ready {
 
 pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), Error> {
     let _log = log::to_standard_error()?;
+    check_metadata_cache(arguments)?;
     prevent_core_dumps();
     let folder = DataFolder::create(path)?;
     let lock = folder.lock()?;
@@ -50,7 +53,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let mut control = Control::new(&folder, catalog, overrides(arguments));
     let configuration = control.first_estate()?;
     let started = Instant::now();
-    let server = start(&folder, &control.listen()?, arguments.threads, &configuration)?;
+    let server = start(&folder, &control.listen()?, arguments, &configuration)?;
     let folders = control.folders();
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
@@ -119,16 +122,33 @@ fn overrides(arguments: &Serve) -> Overrides {
     }
 }
 
+/// Fails where more is to be kept of files than there is room for beside everything else.
+fn check_metadata_cache(arguments: &Serve) -> Result<(), Error> {
+    let most = server::metadata_cache_bytes_max();
+    match arguments.metadata_cache {
+        Some(size) if size.get() > most => Err(Error::argument(
+            format!(
+                "a metadata cache of {} is more than half of the memory that the server may take",
+                bytes(size.get())
+            ),
+            format!("use --metadata-cache with a size from 1M to {}M", most >> 20),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Starts on the addresses asked for; where there are none, on port 445 for root where it is free, else on 4450.
 fn start(
     folder: &DataFolder,
     listen: &[SocketAddr],
-    threads: Option<u16>,
+    arguments: &Serve,
     configuration: &Configuration,
 ) -> Result<Server, Error> {
-    let shards = threads.map_or(0, usize::from);
+    let shards = arguments.threads.map_or(0, usize::from);
+    let metadata_cache_bytes = arguments.metadata_cache.map(NonZeroU64::get);
     let on = |listen: Vec<SocketAddr>| {
-        Server::start(&Config { listen, shards, opens: Some(folder.opens()) }, configuration.clone())
+        let config = Config { listen, shards, opens: Some(folder.opens()), metadata_cache_bytes };
+        Server::start(&config, configuration.clone())
     };
     if !listen.is_empty() {
         return on(listen.to_vec()).map_err(|cause| not_started(&cause));

@@ -36,7 +36,8 @@ impl Served {
         let mut configuration = kit::configuration(Arc::new(RamStore::new(1 << 20)));
         let limit = Arc::new(ShareLimit::default());
         configuration.shares[0].limit = Arc::clone(&limit);
-        let config = Config { listen: vec!["127.0.0.1:0".parse().unwrap()], shards: 1, opens: None };
+        let config =
+            Config { listen: vec!["127.0.0.1:0".parse().unwrap()], shards: 1, opens: None, metadata_cache_bytes: None };
         let server = Server::start(&config, configuration).unwrap();
         let (host, port) = ("127.0.0.1".into(), server.addresses()[0].port());
         let target = Target { host, port, user: kit::USER.into(), password: kit::PASSWORD.into() };

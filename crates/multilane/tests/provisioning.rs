@@ -313,3 +313,27 @@ fn a_share_is_limited_as_a_whole_and_for_each_user() {
     place.done(&update("x --user-iops-max 200 --user-mibps-max none"));
     refused(&place, &update("x --quota 5"), WRONG, "--ram");
 }
+
+#[test]
+fn a_share_is_the_servers_alone_or_is_believed_for_a_time() {
+    let place = Place::with_account();
+    let folder = place.data.join("far");
+    fs::create_dir_all(&folder).unwrap();
+    let folder = folder.to_str().unwrap();
+    let made = place.json(&["share", "create", "far", "--path", folder]);
+    assert_eq!((&made["exclusive"], &made["believed_ms"]), (&json!(false), &json!(1000)));
+    let said = |line: &str| {
+        let share = place.json(&update(line));
+        assert_eq!(place.json(&["share", "show", "far"])["believed_ms"], share["believed_ms"]);
+        (share["exclusive"].clone(), share["believed_ms"].clone())
+    };
+    assert_eq!(said("far --believed 500ms"), (json!(false), json!(500)));
+    assert_eq!(said("far --exclusive"), (json!(true), Value::Null));
+    refused(&place, &update("far --believed 2s"), REFUSED, "--exclusive false");
+    assert_eq!(said("far --exclusive false --believed 0s"), (json!(false), json!(0)));
+    refused(&place, &update("far --exclusive --believed 2s"), WRONG, "leave out --exclusive or --believed");
+    for (time, code) in [("61s", WRONG), ("soon", WRONG), ("1us", WRONG)] {
+        refused(&place, &["share", "update", "far", "--believed", time], code, "0s to 60s");
+    }
+    refused(&place, &create("--exclusive"), WRONG, "leave out --exclusive and --believed");
+}

@@ -52,7 +52,7 @@
 //!     awaited: Vec::new(),
 //!     settings,
 //! };
-//! let config = Config { listen: vec!["127.0.0.1:0".parse()?], shards: 1, opens: None };
+//! let config = Config { listen: vec!["127.0.0.1:0".parse()?], shards: 1, opens: None, metadata_cache_bytes: None };
 //!
 //! let server = Server::start(&config, configuration)?;
 //! println!("mount //127.0.0.1/files, port {}", server.addresses()[0].port());
@@ -82,6 +82,7 @@ use netif::Pacing;
 use crate::admin::Configuration;
 use crate::net::shard::{Listener, Shards};
 use crate::resource::capacity::Capacity;
+use crate::resource::memory;
 use crate::state::durable::Parting;
 use crate::state::restore::restore;
 use crate::state::shared::Shared;
@@ -101,6 +102,13 @@ pub struct Config {
     pub shards: usize,
     /// The folder for records of persistent opens, made where it is missing. Without one, none are granted.
     pub opens: Option<PathBuf>,
+    /// The most bytes for what is known of files, at most [`metadata_cache_bytes_max`]; a part of the memory where nothing is said.
+    pub metadata_cache_bytes: Option<u64>,
+}
+
+/// Half of the memory that this process may still take, which is the most for what is known of files.
+pub fn metadata_cache_bytes_max() -> u64 {
+    memory::left_to_this_process() / 2
 }
 
 /// A running server. It ends with [`Server::stop`].
@@ -127,7 +135,8 @@ impl Server {
             listeners.iter().map(|listener| listener.socket.local_addr()).collect::<io::Result<Vec<_>>>()?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = if config.shards == 0 { cores } else { config.shards };
-        let capacity = Capacity::of_this_process();
+        let usual = Capacity::of_this_process();
+        let capacity = config.metadata_cache_bytes.map_or(usual, |bytes| usual.with_known_bytes(bytes));
         store::limit_names(capacity.names);
         store::Known::of_process().limit(capacity.known());
         store::limit_ram_disks(capacity.ram_disks);

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -82,6 +82,9 @@ const STEPS: [&str; 7] = [
      ALTER TABLE share ADD COLUMN mibps_max INTEGER CHECK (mibps_max > 0);
      ALTER TABLE share ADD COLUMN user_iops_max INTEGER CHECK (user_iops_max > 0);
      ALTER TABLE share ADD COLUMN user_mibps_max INTEGER CHECK (user_mibps_max > 0)",
+    // How long is believed what nobody tells changes of; NULL where nobody else makes any, as on a RAM disk.
+    "ALTER TABLE share ADD COLUMN believed_ms INTEGER DEFAULT 1000 CHECK (believed_ms BETWEEN 0 AND 60000);
+     UPDATE share SET believed_ms = NULL WHERE folder IS NULL",
 ];
 
 /// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.
@@ -120,6 +123,8 @@ pub(super) fn version(connection: &Connection) -> Result<usize, Error> {
 
 #[cfg(test)]
 mod tests {
+    use store::Belief;
+
     use super::*;
 
     #[test]
@@ -141,14 +146,17 @@ mod tests {
              INSERT INTO principal (relative_id, folded_name) VALUES (1000, 'abc');
              INSERT INTO account (relative_id, name, kind, key1, key2) VALUES (1000, 'abc', 'FileStorage', '', '');
              INSERT INTO share (name, folded_name, account, ram_bytes, read_only, seal_required, comment)
-             VALUES ('fast', 'fast', 1000, 1048576, 0, 0, '')";
+             VALUES ('fast', 'fast', 1000, 1048576, 0, 0, '');
+             INSERT INTO share (name, folded_name, account, folder, read_only, seal_required, comment)
+             VALUES ('files', 'files', 1000, '/files', 0, 0, '')";
         connection.execute_batch(made).unwrap();
         raise(&mut connection).unwrap();
         let accounts = crate::catalog::accounts::all_with_keys(&connection).unwrap();
         assert_eq!(accounts[0].0.billing(), crate::Billing::Local);
-        assert_eq!((accounts[0].0.shares, accounts[0].0.metadata_caching), (1, crate::MetadataCaching::On));
+        assert_eq!((accounts[0].0.shares, accounts[0].0.metadata_caching), (2, crate::MetadataCaching::On));
         let shares = crate::catalog::share_rows::all(&connection).unwrap();
         assert_eq!((shares[0].provisioned, shares[0].limits), (None, crate::ShareLimits::default()));
+        assert_eq!((shares[0].belief, shares[1].belief), (Belief::Lasting, Belief::default()));
     }
 
     #[test]

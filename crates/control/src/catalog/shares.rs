@@ -3,10 +3,13 @@
 use std::num::NonZeroU32;
 
 use jiff::Timestamp;
+use store::Belief;
 
 use super::share_rows::{all, find, insert, update};
 use super::{Catalog, Source, account_or_first, accounts, provisions, room_for_one, sources};
-use crate::{AccountName, Error, LimitChanges, Provision, ProvisionChanges, Provisioned, ShareLimits, ShareName};
+use crate::{
+    AccountName, BeliefChanges, Error, LimitChanges, Provision, ProvisionChanges, Provisioned, ShareLimits, ShareName,
+};
 
 /// Shares on one server: each has a store that stays open.
 const SHARES_MAX: i64 = 1000;
@@ -39,6 +42,8 @@ pub struct NewShare {
     pub continuous: bool,
     /// List only what the reader may read.
     pub access_based: bool,
+    /// How long a folder's files are believed to be as they are known, where that is not the default.
+    pub belief: BeliefChanges,
     /// The permissions of what is made in a folder.
     pub modes: Modes,
     /// A sentence for people who browse.
@@ -68,6 +73,8 @@ pub struct ShareRecord {
     pub continuous: bool,
     /// List only what the reader may read.
     pub access_based: bool,
+    /// How long its files are believed to be as they are known, where nobody tells of changes. Nobody else changes a RAM disk.
+    pub belief: Belief,
     /// The permissions of what is made in a folder.
     pub modes: Modes,
     /// A sentence for people who browse.
@@ -91,6 +98,8 @@ pub struct ShareChanges {
     pub continuous: Option<bool>,
     /// List only what the reader may read, or everything.
     pub access_based: Option<bool>,
+    /// How long a folder's files are believed to be as they are known.
+    pub belief: BeliefChanges,
     /// A new comment.
     pub comment: Option<String>,
     /// Other provisioned values, or none.
@@ -119,6 +128,7 @@ impl Catalog {
         check_comment(&new.comment)?;
         let source = sources::checked(&new.source, &self.folder)?;
         check_continuous(&source, new.continuous)?;
+        let belief = new.belief.of_new(&source)?;
         self.write(|transaction| {
             let (account_id, account) = account_or_first(transaction, new.account.as_ref())?;
             room_for_one(transaction, "share", SHARES_MAX)?;
@@ -133,7 +143,7 @@ impl Catalog {
             if provisioned.is_some() && source.quota_gib().is_some() {
                 return Err(provisioned_is_quota());
             }
-            let share = record_of(new, source, account.name.clone(), provisioned);
+            let share = record_of(new, source, account.name.clone(), (belief, provisioned));
             check_terms(&share)?;
             provisions::check_room(transaction, &account, &share)?;
             insert(transaction, &share, account_id)?;
@@ -193,7 +203,12 @@ impl Catalog {
 }
 
 /// The share that is to be made; its id comes with its row.
-fn record_of(new: &NewShare, source: Source, account: String, provisioned: Option<Provisioned>) -> ShareRecord {
+fn record_of(
+    new: &NewShare,
+    source: Source,
+    account: String,
+    (belief, provisioned): (Belief, Option<Provisioned>),
+) -> ShareRecord {
     let mut share = ShareRecord {
         id: 0,
         name: new.name.to_string(),
@@ -203,6 +218,7 @@ fn record_of(new: &NewShare, source: Source, account: String, provisioned: Optio
         seal_required: new.seal_required,
         continuous: new.continuous,
         access_based: new.access_based,
+        belief,
         modes: new.modes,
         comment: new.comment.clone(),
         provisioned,
@@ -230,6 +246,7 @@ fn apply(changes: &ShareChanges, share: &mut ShareRecord) -> Result<(), Error> {
     }
     share.continuous = changes.continuous.unwrap_or(share.continuous);
     share.access_based = changes.access_based.unwrap_or(share.access_based);
+    share.belief = changes.belief.over(&share.source, share.belief)?;
     share.limits = share.limits.changed(changes.limits);
     Ok(())
 }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::small_disk::SmallDisk;
-use crate::{AccountKind, Control, Fault, Modes, Overrides, ShareLimits, ShareName, UserName};
+use crate::{AccountKind, BeliefChanges, Control, Fault, Modes, Overrides, ShareLimits, ShareName, UserName};
 
 pub(super) fn place() -> (TempDir, DataFolder) {
     let place = tempfile::tempdir().unwrap();
@@ -40,6 +40,7 @@ pub(crate) fn ram(name: &str) -> NewShare {
         seal_required: false,
         continuous: false,
         access_based: false,
+        belief: BeliefChanges::default(),
         modes: Modes::default(),
         comment: String::new(),
         provision: None,

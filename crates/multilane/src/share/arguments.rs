@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
-use control::{AccountName, Error, ShareName};
+use control::{AccountName, BelievedFor, Error, ShareName};
 
 use super::provision::{CHANGES, ProvisionChange, ProvisionCreate};
 
@@ -12,6 +12,7 @@ const SHARE_EXAMPLES: &str = "\
 Examples:
   multilane share create media --path /srv/media --read-only
   multilane share create team --path /srv/team --quota 500 --account projects --seal
+  multilane share create far --path /mnt/nfs/files --exclusive
   multilane share create fast --path /srv/fast --provisioned 1024 --iops 10000 --mibps 500
   multilane share create scratch --ram 64M";
 
@@ -74,6 +75,16 @@ pub(crate) struct ShareCreate {
     #[arg(long)]
     pub(crate) access_based: bool,
 
+    /// Nobody but this server changes the folder: what is cached of its metadata holds until the server changes it, on NFS, CephFS, FUSE and
+    /// overlay, too
+    #[arg(long)]
+    pub(crate) exclusive: bool,
+
+    /// How long cached metadata is believed on file systems that tell of no changes, 0s to 60s, such as 500ms; with 0s they are asked each
+    /// time [default: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) believed: Option<BelievedFor>,
+
     /// Permissions of new files for other programs of this machine, such as 0664 [default: 0600]
     #[arg(long, value_name = "MODE", conflicts_with = "ram", value_parser = mode)]
     pub(crate) file_mode: Option<u32>,
@@ -102,7 +113,7 @@ pub(crate) enum Protocol {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "continuous", "access_based", "comment"]).args(CHANGES).required(true).multiple(true))]
+#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "continuous", "access_based", "exclusive", "believed", "comment"]).args(CHANGES).required(true).multiple(true))]
 pub(crate) struct ShareUpdate {
     /// Its name
     pub(crate) name: ShareName,
@@ -126,6 +137,14 @@ pub(crate) struct ShareUpdate {
     /// List only what the reader may read, or everything
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub(crate) access_based: Option<bool>,
+
+    /// Nobody but this server changes the folder, which cached metadata then relies on, or others may
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) exclusive: Option<bool>,
+
+    /// How long cached metadata is believed on file systems that tell of no changes, 0s to 60s, such as 500ms
+    #[arg(long, value_name = "TIME")]
+    pub(crate) believed: Option<BelievedFor>,
 
     /// A sentence for people who browse
     #[arg(long, value_name = "TEXT")]

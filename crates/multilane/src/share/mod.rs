@@ -8,7 +8,8 @@ use std::path::Path;
 use std::slice;
 
 use control::{
-    DataFolder, Error, Modes, NewShare, Request, ShareChanges, ShareRecord, Source, Status, ask, look_for_problems,
+    BeliefChanges, DataFolder, Error, Modes, NewShare, Request, ShareChanges, ShareRecord, Source, Status, ask,
+    look_for_problems,
 };
 
 use crate::data;
@@ -62,6 +63,7 @@ fn new_share(create: &ShareCreate) -> NewShare {
         seal_required: create.seal,
         continuous: create.continuous,
         access_based: create.access_based,
+        belief: BeliefChanges { exclusive: create.exclusive.then_some(true), believed: create.believed },
         modes: Modes { file: create.file_mode, directory: create.directory_mode },
         comment: create.comment.clone(),
         provision: create.provision.provision(),
@@ -76,6 +78,7 @@ fn changes(update: &ShareUpdate) -> Result<ShareChanges, Error> {
         seal_required: update.seal,
         continuous: update.continuous,
         access_based: update.access_based,
+        belief: BeliefChanges { exclusive: update.exclusive, believed: update.believed },
         comment: update.comment.clone(),
         provision: update.provision.provision()?,
         limits: update.provision.limits(),

@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use control::provisioning::next_decrease;
-use control::{Problem, ProvisionModel, Provisioned, ShareProperties, ShareRecord, ShareUse, Source, Waited};
+use control::{Belief, Problem, ProvisionModel, Provisioned, ShareProperties, ShareRecord, ShareUse, Source, Waited};
 use load::figures::bytes;
 use serde::Serialize;
 
@@ -23,6 +23,10 @@ pub(crate) struct Shown {
     seal_required: bool,
     continuous: bool,
     access_based: bool,
+    /// Nobody but the server changes its files.
+    exclusive: bool,
+    /// How long cached metadata is believed where nobody tells of changes; null where that is until the server makes one.
+    believed_ms: Option<u128>,
     /// Permissions of new files and directories, where they are not 0600 and 0700; in octal.
     file_mode: Option<String>,
     directory_mode: Option<String>,
@@ -82,6 +86,11 @@ pub(crate) fn shown(share: ShareRecord, known: &Known) -> Shown {
         seal_required: share.seal_required,
         continuous: share.continuous,
         access_based: share.access_based,
+        exclusive: share.belief == Belief::Lasting,
+        believed_ms: match share.belief {
+            Belief::Lasting => None,
+            Belief::For(time) => Some(time.as_millis()),
+        },
         file_mode: share.modes.file.map(|mode| format!("{mode:04o}")),
         directory_mode: share.modes.directory.map(|mode| format!("{mode:04o}")),
         comment: share.comment,
@@ -114,6 +123,7 @@ impl Shown {
             (self.seal_required, "sealed"),
             (self.continuous, "continuous"),
             (self.access_based, "access-based"),
+            (self.exclusive && self.path.is_some(), "exclusive"),
             (self.provisioned.is_some(), "provisioned"),
             (!self.limits().is_empty(), "limited"),
             (self.problem.is_some() && !self.served, "not served"),
@@ -167,6 +177,15 @@ impl Shown {
         some.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
     }
 
+    /// How long cached metadata is believed where nobody tells of changes, such as `1s`.
+    fn believed(&self) -> String {
+        match self.believed_ms {
+            None => "until the server changes it".to_owned(),
+            Some(time) if time.is_multiple_of(1000) => format!("{}s", time / 1000),
+            Some(time) => format!("{time}ms"),
+        }
+    }
+
     fn quota(&self) -> String {
         self.quota_gib.map(|gib| bytes(u64::from(gib.get()) << 30)).unwrap_or_default()
     }
@@ -198,6 +217,8 @@ pub(crate) fn description(share: &Shown) -> String {
         ("sealed", yes(share.seal_required)),
         ("continuous", yes(share.continuous)),
         ("access-based", yes(share.access_based)),
+        ("exclusive", yes(share.exclusive)),
+        ("believed", share.believed()),
         ("comment", or(share.comment.clone(), "none")),
         ("problem", share.problem.clone().unwrap_or_else(|| "none".to_owned())),
     ];

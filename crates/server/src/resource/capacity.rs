@@ -116,6 +116,12 @@ impl Capacity {
         CacheBounds { bytes: self.known_bytes, descriptors, highest_descriptor: highest, ..CacheBounds::default() }
     }
 
+    /// The same where so many bytes are for what is known of files. RAM disks leave room for what is more than it would be.
+    pub(crate) fn with_known_bytes(self, known_bytes: u64) -> Self {
+        let more = known_bytes.saturating_sub(self.known_bytes);
+        Capacity { known_bytes, ram_disks: self.ram_disks.saturating_sub(more), ..self }
+    }
+
     /// That of this process, which from now on may have as many descriptors as the machine allows it.
     pub(crate) fn of_this_process() -> Self {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -200,6 +206,15 @@ mod tests {
     fn a_part_of_the_memory_is_for_peers_within_bounds() {
         let bytes = |memory| Capacity::of(1_024, memory).bytes;
         assert_eq!([0, 512 << 20, 1 << 30, 64 << 30].map(bytes), [BYTES_MIN, 192 << 20, 384 << 20, BYTES_MAX]);
+    }
+
+    #[test]
+    fn more_for_what_is_known_of_files_is_less_for_ram_disks() {
+        let usual = Capacity::of(1_024, 1 << 30);
+        let more = usual.with_known_bytes(usual.known_bytes + (64 << 20));
+        assert_eq!(more.known().bytes, usual.known_bytes + (64 << 20));
+        assert_eq!(more.ram_disks, usual.ram_disks - (64 << 20));
+        assert_eq!(usual.with_known_bytes(1 << 20), Capacity { known_bytes: 1 << 20, ..usual });
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn a_session_goes_on_over_the_links_that_are_left() {
         eprintln!("passed over: no network namespaces can be made here, which takes root and iproute2");
         return;
     };
-    let config = Config { listen: vec![([0, 0, 0, 0], 0).into()], shards: 2, opens: None };
+    let config = Config { listen: vec![([0, 0, 0, 0], 0).into()], shards: 2, opens: None, metadata_cache_bytes: None };
     let server = links.on("server", || Server::start(&config, configuration()).unwrap());
     let port = server.addresses()[0].port();
     links.on("client", || go_on_over_the_other_link(&links, port));
@@ -156,7 +156,7 @@ fn a_client_that_dies_while_something_is_on_its_way_to_it_is_ended_within_85_sec
         eprintln!("passed over: no network namespaces can be made here, which takes root and iproute2");
         return;
     };
-    let config = Config { listen: vec![([0, 0, 0, 0], 0).into()], shards: 1, opens: None };
+    let config = Config { listen: vec![([0, 0, 0, 0], 0).into()], shards: 1, opens: None, metadata_cache_bytes: None };
     let server = links.on("server", || Server::start(&config, configuration()).unwrap());
     let over = |link: u8| SocketAddr::from(([10, 98, link, 1], server.addresses()[0].port()));
     let name = wire::codec::utf16_bytes("cached");

@@ -45,7 +45,7 @@ fn served(test: impl FnOnce(SocketAddr)) {
 
 /// A server on a free port.
 fn start(shards: usize, configuration: Configuration) -> Server {
-    let config = Config { listen: vec![([127, 0, 0, 1], 0).into()], shards, opens: None };
+    let config = Config { listen: vec![([127, 0, 0, 1], 0).into()], shards, opens: None, metadata_cache_bytes: None };
     Server::start(&config, configuration).unwrap()
 }
 

@@ -31,6 +31,13 @@ pub enum Belief {
     For(Duration),
 }
 
+impl Default for Belief {
+    /// A second, after which what others change is seen.
+    fn default() -> Self {
+        Belief::For(Duration::from_secs(1))
+    }
+}
+
 /// A file or directory of which something is known.
 pub(super) struct Entry {
     pub(super) identity: Identity,

@@ -83,7 +83,16 @@ impl CachedStore {
 
     /// Has it believe from now on as long as that what nobody tells changes of.
     pub fn believe(&self, belief: Belief) {
+        if belief == Belief::Lasting && self.belief() != Belief::Lasting {
+            // Others may have changed what is known before they did so no longer.
+            self.forget();
+        }
         *self.shared.belief.write() = belief;
+    }
+
+    /// How long that is believed.
+    pub fn belief(&self) -> Belief {
+        self.shared.belief()
     }
 
     /// Forgets everything, of other stores, too: another folder has taken the place of the one that is served.
