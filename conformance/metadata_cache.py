@@ -33,6 +33,8 @@ NEVER_SLOWER, CHANCE_MAX = 0.97, 0.1
 # An open and a close of what is known make none of these; one in a hundred is what the server looks at by its clock.
 OF_AN_OPEN = ("statx", "getxattr", "fgetxattr", "lgetxattr", "openat", "openat2", "close")
 NONE_MAX = 0.01
+# The parts that say the same however busy the machine is.
+COUNTED = ("calls", "changes")
 YES, NO, UNKNOWN = "yes", "NO", "cannot be told"
 COUNTED_SECONDS, WARM_SECONDS = 0.4, 0.2
 MILLION, MILLION_SECONDS = 1_000_000, 600
@@ -59,7 +61,8 @@ ON_CEPH = Size(3, 1, 500, 100_000, 0)
 def run(kind, report, options):
     if kind.kind != "multilane":
         raise Skip("other servers have no such caching")
-    checks(report, is_whole=False)
+    # What is a matter of speed is measured, and not tested: other work on the machine decides about it.
+    checks(report, is_whole=False, only=COUNTED)
 
 
 def checks(report, is_whole, only=()):
