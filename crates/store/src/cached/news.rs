@@ -158,9 +158,13 @@ impl News {
         // What comes after this, others may hear: whoever asks now has asked before.
         let waiting = ioctl_fionread(&self.ends.inotify).unwrap_or(u64::MAX);
         let count = waiting.div_ceil(EVENT_BYTES_MIN).min(EVENTS_MAX + 1);
-        for number in 0..count {
+        let mut number = 0;
+        // Nothing else has what was read at once with those.
+        while number < count || !reader.is_buffer_empty() {
+            number += 1;
             match reader.next() {
                 Ok(_) if number == EVENTS_MAX => known.forget_all(),
+                Ok(_) if number > EVENTS_MAX => {}
                 Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => known.forget_all(),
                 Ok(event) => {
                     let name = event.file_name().map(|name| name.to_bytes());
