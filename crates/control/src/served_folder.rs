@@ -131,6 +131,12 @@ impl ServedFolder {
         });
     }
 
+    /// How long what is known of its files is believed, once it is served.
+    #[cfg(test)]
+    pub(crate) fn belief(&self) -> Option<Belief> {
+        self.state.lock().cached.as_ref().map(|cached| cached.belief())
+    }
+
     /// Wants the folder looked at now.
     pub(crate) fn look(&self) {
         let mut state = self.state.lock();

@@ -347,6 +347,33 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_is_believed_longer_or_shorter_while_it_is_served() {
+        let place = tempfile::tempdir().unwrap();
+        let data = DataFolder::create(&place.path().join("data")).unwrap();
+        let files = place.path().join("files");
+        std::fs::create_dir(&files).unwrap();
+        let (mut stores, _told) = Stores::new(data, Arc::new(|_| ()));
+        let mut served = |belief| {
+            let share = ShareRecord { belief, ..share(1, &files) };
+            let known = loop {
+                if let Some(store) = stores.of(&share, true).store {
+                    break store;
+                }
+                stores.look().wait(Instant::now() + Duration::from_secs(9));
+            };
+            let Some(Kept::Folder { folder, .. }) = stores.kept.get(&1) else { panic!("a folder") };
+            (known, folder.belief())
+        };
+        let (first, believed) = served(Belief::Lasting);
+        assert_eq!(believed, Some(Belief::Lasting), "from the first moment on");
+        for belief in [Belief::For(Duration::ZERO), Belief::For(Duration::from_secs(60)), Belief::Lasting] {
+            let (store, believed) = served(belief);
+            assert!(Arc::ptr_eq(&first, &store), "it is not opened anew");
+            assert_eq!(believed, Some(belief));
+        }
+    }
+
+    #[test]
     fn a_ram_disk_is_as_far_away_as_it_is_made_to_be() {
         let place = tempfile::tempdir().unwrap();
         let (mut stores, _told) =

@@ -288,6 +288,33 @@ fn shares_live_and_die_without_a_server() {
     place.refused(&["share", "show", "team"], 1);
 }
 
+#[test]
+fn a_running_server_believes_what_the_operator_says() {
+    let place = Place::new();
+    let server = place.serve(&["--metadata-cache", "1M"]);
+    let files = place.place.path().join("files");
+    fs::create_dir(&files).unwrap();
+    let path = files.to_str().unwrap();
+    let made = place.json(&["share", "create", "mine", "--path", path, "--exclusive"]);
+    assert_eq!((&made["exclusive"], &made["problem"]), (&json!(true), &json!(null)));
+    assert!(place.done(&["share", "list"]).contains("exclusive"));
+    assert!(place.done(&["share", "show", "mine"]).contains("until the server changes it"));
+    let changed = place.json(&["share", "update", "mine", "--exclusive", "false", "--believed", "500ms"]);
+    assert_eq!((&changed["believed_ms"], &changed["problem"]), (&json!(500), &json!(null)));
+    assert!(place.done(&["share", "show", "mine"]).contains("believed     500ms"));
+    server.end();
+}
+
+#[test]
+fn more_than_half_of_the_memory_is_refused_for_the_metadata_cache_before_anything_is_made() {
+    let place = Place::new();
+    for size in ["1023K", "16T", "most"] {
+        let complaint = place.refused(&["serve", "--listen", "127.0.0.1:0", "--metadata-cache", size], 2);
+        assert!(complaint.contains("metadata-cache"), "{complaint}");
+    }
+    assert!(!place.data.exists());
+}
+
 /// A folder that hangs: nobody answers for the FUSE program that is mounted there.
 struct HangingFolder(PathBuf);
 

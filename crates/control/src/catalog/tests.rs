@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 use base64::Engine;
 use server::admin::{Multichannel, Sealing, Signing};
@@ -14,7 +15,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::small_disk::SmallDisk;
-use crate::{AccountKind, BeliefChanges, Control, Fault, Modes, Overrides, ShareLimits, ShareName, UserName};
+use crate::{AccountKind, Belief, BeliefChanges, Control, Fault, Modes, Overrides, ShareLimits, ShareName, UserName};
 
 pub(super) fn place() -> (TempDir, DataFolder) {
     let place = tempfile::tempdir().unwrap();
@@ -354,6 +355,66 @@ fn share_changes_touch_only_what_they_name() {
     assert_eq!(catalog.update_share(&share("two"), &comment).unwrap_err().fault(), Fault::Missing);
     catalog.create_share(&ram("fast")).unwrap();
     assert_eq!(catalog.update_share(&share("fast"), &sealed).unwrap_err().fault(), Fault::Argument);
+}
+
+#[test]
+fn what_is_believed_of_a_share_is_kept_and_nothing_is_changed_by_what_is_refused() {
+    let (place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    let files = place.path().join("files");
+    fs::create_dir(&files).unwrap();
+    let exclusive = BeliefChanges { exclusive: Some(true), believed: None };
+    let shared = BeliefChanges { exclusive: Some(false), believed: None };
+    let believed = |text: &str| BeliefChanges { exclusive: None, believed: Some(text.parse().unwrap()) };
+    let milliseconds = |milliseconds| Belief::For(Duration::from_millis(milliseconds));
+
+    assert_eq!(catalog.create_share(&at("usual", &files)).unwrap().belief, milliseconds(1_000));
+    for (name, belief, made) in [
+        ("mine", exclusive, Belief::Lasting),
+        ("never", believed("0s"), milliseconds(0)),
+        ("long", believed("60s"), milliseconds(60_000)),
+    ] {
+        let new = NewShare { belief, ..at(name, &files) };
+        assert_eq!(catalog.create_share(&new).unwrap().belief, made, "{name}");
+        assert_eq!(catalog.share(&share(name)).unwrap().belief, made, "{name}");
+    }
+    let both = BeliefChanges { exclusive: Some(true), ..believed("2s") };
+    let refused = catalog.create_share(&NewShare { belief: both, ..at("both", &files) }).unwrap_err();
+    assert_eq!(refused.fault(), Fault::Argument);
+
+    let change = |belief| ShareChanges { comment: Some("changed".to_owned()), belief, ..ShareChanges::default() };
+    let mut update = |name, belief| catalog.update_share(&share(name), &change(belief)).map(|share| share.belief);
+    assert_eq!(update("usual", believed("500ms")), Ok(milliseconds(500)));
+    assert_eq!(update("usual", BeliefChanges::default()), Ok(milliseconds(500)));
+    assert_eq!(update("long", exclusive), Ok(Belief::Lasting));
+    assert_eq!(update("long", shared), Ok(milliseconds(1_000)));
+    assert_eq!(update("mine", believed("2s")).unwrap_err().fault(), Fault::Conflict);
+    assert_eq!(update("mine", both).unwrap_err().fault(), Fault::Argument);
+    let mine = catalog.share(&share("mine")).unwrap();
+    assert_eq!((mine.belief, mine.comment.as_str()), (Belief::Lasting, ""));
+}
+
+#[test]
+fn nobody_else_changes_a_ram_disk_whatever_is_said() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    assert_eq!(catalog.create_share(&ram("fast")).unwrap().belief, Belief::Lasting);
+    for belief in [
+        BeliefChanges { exclusive: Some(true), believed: None },
+        BeliefChanges { exclusive: Some(false), believed: None },
+        BeliefChanges { exclusive: None, believed: Some("1s".parse().unwrap()) },
+    ] {
+        let new = NewShare { belief, ..ram("other") };
+        let changes = ShareChanges { belief, ..ShareChanges::default() };
+        for refused in [catalog.create_share(&new), catalog.update_share(&share("fast"), &changes)] {
+            let error = refused.unwrap_err();
+            assert!(error.fault() == Fault::Argument && error.what().contains("RAM disk"), "{error}");
+        }
+    }
+    assert_eq!(catalog.shares().unwrap().len(), 1);
+    assert_eq!(catalog.share(&share("fast")).unwrap().belief, Belief::Lasting);
 }
 
 #[test]

@@ -342,6 +342,41 @@ fn what_is_believed_for_a_time_is_asked_for_once_in_that_time() {
 }
 
 #[test]
+fn what_is_believed_for_no_time_is_asked_for_each_time() {
+    let (store, asked) = counted(BOUNDS, Belief::For(Duration::ZERO));
+    let file = NewNode { kind: Kind::File, attributes: 0, security: None };
+    store.create(&path("file"), file).unwrap();
+    open(&store, "file");
+    for _ in 0..3 {
+        let before = asked.load(Ordering::SeqCst);
+        open(&store, "file");
+        // The name, the descriptor, and the metadata as often as it is wanted.
+        assert!(asked.load(Ordering::SeqCst) >= before + 4);
+    }
+}
+
+#[test]
+fn what_was_known_before_nobody_else_changed_anything_is_asked_for_once_more() {
+    let (store, asked) = counted(BOUNDS, Belief::For(Duration::from_millis(1)));
+    let file = NewNode { kind: Kind::File, attributes: 0, security: None };
+    store.create(&path("file"), file).unwrap();
+    open(&store, "file");
+    let opening = || {
+        let before = asked.load(Ordering::SeqCst);
+        open(&store, "file");
+        asked.load(Ordering::SeqCst) - before
+    };
+    for again in ["at first", "after others were allowed to"] {
+        store.believe(Belief::Lasting);
+        assert!(opening() > 0, "{again}");
+        store.believe(Belief::Lasting);
+        assert_eq!(opening(), 0, "{again}");
+        store.believe(Belief::For(Duration::ZERO));
+        assert!(opening() > 0, "{again}");
+    }
+}
+
+#[test]
 fn nothing_is_kept_open_where_many_descriptors_are_in_use() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), b"data").unwrap();
